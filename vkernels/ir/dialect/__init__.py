@@ -1,0 +1,61 @@
+"""The vk dialect: kernels of tiles with named axes. `docs/dialect.md` describes it, `docs/mapped-ir.md` the mapped form."""
+
+from xdsl.context import Context
+from xdsl.dialects.arith import Arith
+from xdsl.dialects.builtin import Builtin
+from xdsl.dialects.math import Math
+from xdsl.dialects.scf import Scf
+from xdsl.ir import Dialect
+
+from .access import AccessOp, GatherOp, Index, LoadOp, ScatterOp, StoreOp
+from .attributes import AxesAttr, AxisAttr, IndexAttr, axes_of, element_of, sizes_of, tile_type
+from .compute import (
+    REDUCTIONS,
+    AssertOp,
+    BelowOp,
+    BroadcastOp,
+    DotOp,
+    MaxOp,
+    MinOp,
+    PositionOp,
+    PrintOp,
+    ProductOp,
+    ReductionOp,
+    ScanOp,
+    SumOp,
+)
+from .structure import (
+    BarrierOp,
+    BoundaryOp,
+    BufferOp,
+    KernelOp,
+    LaunchOp,
+    MappedOp,
+    PhaseOp,
+    RangeOp,
+    ScratchOp,
+    SizeOp,
+    TileOp,
+    WholeOp,
+    YieldOp,
+)
+from .types import BufferType, MemoryType, ScratchType, TensorArgumentType
+
+VK = Dialect(
+    "vk",
+    [
+        KernelOp, MappedOp, LaunchOp, SizeOp, TileOp, WholeOp, RangeOp, YieldOp, BoundaryOp, PhaseOp,
+        ScratchOp, BufferOp, BarrierOp,
+        LoadOp, GatherOp, StoreOp, ScatterOp,
+        BroadcastOp, PositionOp, BelowOp, SumOp, ProductOp, MaxOp, MinOp, ScanOp, DotOp, PrintOp, AssertOp,
+    ],
+    [AxisAttr, AxesAttr, IndexAttr, TensorArgumentType, ScratchType, BufferType],
+)  # fmt: skip
+
+
+def context() -> Context:
+    """A context that knows the vk dialect and the upstream dialects it is used with."""
+    result = Context()
+    for dialect in (Builtin, Arith, Math, Scf, VK):
+        result.load_dialect(dialect)
+    return result

@@ -1,0 +1,421 @@
+"""Loads and stores: the operations that move tiles between memory and programs.
+
+An access names, for each dimension of what it addresses, an index: a sum of axis positions times
+coefficients and one offset, a scalar or a tile. Positions count from 0 along the tile, so in
+mapped IR the start of a chunk is an offset. Three things make an element inactive: its position
+along an axis is not below the axis's count (`within`), its mask is false (`where`), or the index
+of a guarded dimension is outside of it (`guarding`). An inactive element loads 0 and stores nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, Self
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    IntegerType,
+    StringAttr,
+    TensorType,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.utils.exceptions import VerifyException
+
+from .attributes import IndexAttr, axes_of, element_of, parse_optional_term, sizes_of, tile_type
+from .types import MemoryType
+
+
+class AccessOp(IRDLOperation):
+    """What loads and stores share. Subclasses say whether offsets may be tiles and what moves."""
+
+    GATHERS: ClassVar[bool]
+
+    base = operand_def(MemoryType)
+    offsets = var_operand_def()
+    counts = var_operand_def(i64)
+    mask = opt_operand_def(TensorType)
+
+    index = prop_def(ArrayAttr[IndexAttr])
+    within = prop_def(ArrayAttr[StringAttr], default_value=ArrayAttr([]))
+    guarded = prop_def(DenseArrayBase, default_value=DenseArrayBase.from_list(i64, []))
+
+    @property
+    def tile(self) -> SSAValue:
+        """The value that is loaded or stored."""
+        raise NotImplementedError
+
+    @property
+    def bounds(self) -> dict[str, SSAValue]:
+        """Axis → count: elements at positions not below the count are inactive."""
+        return {axis.data: count for axis, count in zip(self.within, self.counts, strict=True)}
+
+    @property
+    def guarded_dimensions(self) -> tuple[int, ...]:
+        return tuple(int(d) for d in self.guarded.iter_values())
+
+    def offset_of(self, dimension: int) -> SSAValue | None:
+        """The offset operand of a dimension's index, if it has one."""
+        number = self.index.data[dimension].offset.data
+        return self.offsets[number] if number >= 0 else None
+
+    def verify_(self) -> None:
+        base = self.base.type
+        assert isinstance(base, MemoryType)
+        if len(self.index) != len(base.shape):
+            raise VerifyException(f"{len(self.index)} indices for {base}, which has {len(base.shape)} dimensions")
+        if element_of(self.tile) != base.element:
+            raise VerifyException(f"elements of {element_of(self.tile)} for {base}, which holds {base.element}")
+        self._verify_offsets()
+        self._verify_axes()
+        self._verify_activity(len(base.shape))
+
+    def _verify_offsets(self) -> None:
+        used = [index.offset.data for index in self.index if index.offset.data >= 0]
+        if sorted(used) != list(range(len(self.offsets))):
+            raise VerifyException(f"indices use offsets {used}, but {len(self.offsets)} offset operands are given")
+        for offset in self.offsets:
+            element = element_of(offset)
+            if isinstance(offset.type, TensorType):
+                if not self.GATHERS:
+                    raise VerifyException(f"{self.name} takes scalar offsets; an index tile needs vk.gather or vk.scatter")
+                if not isinstance(element, IntegerType) or element == i1:
+                    raise VerifyException(f"an index tile must hold integers, not {element}")
+            elif element != i64:
+                raise VerifyException(f"a scalar offset must be i64, not {element}")
+        if self.GATHERS and not any(isinstance(offset.type, TensorType) for offset in self.offsets):
+            raise VerifyException(f"{self.name} needs an index tile; without one it is a vk.load or vk.store")
+
+    def _verify_axes(self) -> None:
+        sizes: dict[str, int] = {}
+        for index, dimension in zip(self.index, range(len(self.index)), strict=True):
+            offset = self.offset_of(dimension)
+            named = sizes_of(offset) if offset is not None else {}
+            for axis in (*(axis for axis, _ in index.terms), *named):
+                sizes[axis] = named.get(axis, sizes.get(axis, 0))
+        axes = axes_of(self.tile)
+        if set(axes) != set(sizes):
+            raise VerifyException(
+                f"the indices name axes {', '.join(sorted(sizes)) or 'none'}, the tile {', '.join(axes) or 'none'}"
+            )
+        for axis, size in sizes_of(self.tile).items():
+            if sizes[axis] not in (0, size):
+                raise VerifyException(f"axis {axis} has {size} elements in the tile and {sizes[axis]} in an index tile")
+
+    def _verify_activity(self, rank: int) -> None:
+        axes = axes_of(self.tile)
+        if len(self.within) != len(self.counts):
+            raise VerifyException(f"{len(self.within)} axes within {len(self.counts)} counts")
+        for axis in self.bounds:
+            if axis not in axes:
+                raise VerifyException(f"axis {axis} is bounded, but the tile has {', '.join(axes) or 'no axes'}")
+        if self.mask is not None:
+            expected = tile_type(i1, axes, sizes_of(self.tile).values())
+            if self.mask.type != expected:
+                raise VerifyException(f"the mask is {self.mask.type}, expected {expected}")
+        for dimension in self.guarded_dimensions:
+            if not 0 <= dimension < rank:
+                raise VerifyException(f"dimension {dimension} is guarded, but there are {rank}")
+
+    # Assembly: `%x[%r + i, 2 * j] within (i < %m) where %mask guarding [0]`.
+
+    def _print_access(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.base)
+        with printer.in_square_brackets():
+            printer.print_list(range(len(self.index)), lambda d: self._print_index(printer, d))
+        if self.within.data:
+            printer.print_string(" within ")
+            with printer.in_parens():
+                printer.print_list(self.bounds.items(), lambda bound: _print_bound(printer, *bound))
+        if self.mask is not None:
+            printer.print_string(" where ")
+            printer.print_ssa_value(self.mask)
+        if self.guarded_dimensions:
+            printer.print_string(f" guarding [{', '.join(map(str, self.guarded_dimensions))}]")
+
+    def _print_index(self, printer: Printer, dimension: int) -> None:
+        index, offset = self.index.data[dimension], self.offset_of(dimension)
+        if offset is None:
+            printer.print_string(index.text(""))
+            return
+        printer.print_ssa_value(offset)
+        if index.terms:
+            printer.print_string(" + " + IndexAttr(index.terms).text(""))
+
+    def _print_types(self, printer: Printer) -> None:
+        skip = {"operandSegmentSizes", "index", "within", "guarded", "atomic"}
+        printer.print_op_attributes({k: v for k, v in self.attributes.items() if k not in skip})
+        printer.print_string(" : ")
+        printer.print_attribute(self.base.type)
+        if self.GATHERS:
+            printer.print_string(", ")
+            with printer.in_parens():
+                printer.print_list(self.offsets, lambda offset: printer.print_attribute(offset.type))
+
+    @classmethod
+    def _parse_access(cls, parser: Parser) -> _Access:
+        base = parser.parse_unresolved_operand()
+        offsets: list[UnresolvedOperand] = []
+        index = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _parse_index(parser, offsets))
+        bounds: list[tuple[str, UnresolvedOperand]] = []
+        if parser.parse_optional_keyword("within") is not None:
+            bounds = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _parse_bound(parser))
+        mask = parser.parse_unresolved_operand() if parser.parse_optional_keyword("where") is not None else None
+        guarded: list[int] = []
+        if parser.parse_optional_keyword("guarding") is not None:
+            guarded = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        return _Access(base, offsets, index, bounds, mask, guarded)
+
+    @classmethod
+    def _parse_types(cls, parser: Parser, access: _Access) -> tuple[Attribute, list[Attribute]]:
+        parser.parse_punctuation(":")
+        base = parser.parse_type()
+        if not cls.GATHERS:
+            return base, [i64] * len(access.offsets)
+        parser.parse_punctuation(",")
+        return base, list(parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type))
+
+
+class _Access:
+    """An access as parsed: operands still without types."""
+
+    def __init__(
+        self,
+        base: UnresolvedOperand,
+        offsets: list[UnresolvedOperand],
+        index: list[IndexAttr],
+        bounds: list[tuple[str, UnresolvedOperand]],
+        mask: UnresolvedOperand | None,
+        guarded: list[int],
+    ):
+        self.base, self.offsets, self.index = base, offsets, index
+        self.bounds, self.mask, self.guarded = bounds, mask, guarded
+
+    def resolve(
+        self, parser: Parser, base: Attribute, offsets: list[Attribute], tile: Attribute
+    ) -> tuple[SSAValue, list[SSAValue], list[SSAValue], list[SSAValue]]:
+        """Base, offsets, counts and mask (none or one) as values."""
+        if len(offsets) != len(self.offsets):
+            parser.raise_error(f"{len(self.offsets)} offsets, {len(offsets)} types for them")
+        mask = tile_type(i1, axes_of(tile), sizes_of(tile).values())
+        return (
+            parser.resolve_operand(self.base, base),
+            [parser.resolve_operand(o, t) for o, t in zip(self.offsets, offsets, strict=True)],
+            [parser.resolve_operand(count, i64) for _, count in self.bounds],
+            [] if self.mask is None else [parser.resolve_operand(self.mask, mask)],
+        )
+
+    def properties(self) -> dict[str, Attribute]:
+        return {
+            "index": ArrayAttr(self.index),
+            "within": ArrayAttr(StringAttr(axis) for axis, _ in self.bounds),
+            "guarded": DenseArrayBase.from_list(i64, self.guarded),
+        }
+
+
+def _print_bound(printer: Printer, axis: str, count: SSAValue) -> None:
+    printer.print_string(f"{axis} < ")
+    printer.print_ssa_value(count)
+
+
+def _parse_bound(parser: Parser) -> tuple[str, UnresolvedOperand]:
+    axis = parser.parse_identifier("axis name")
+    parser.parse_punctuation("<")
+    return axis, parser.parse_unresolved_operand()
+
+
+def _parse_index(parser: Parser, offsets: list[UnresolvedOperand]) -> IndexAttr:
+    number, terms = -1, []
+    while True:
+        if (operand := parser.parse_optional_unresolved_operand()) is not None:
+            number = len(offsets)
+            offsets.append(operand)
+        elif (term := parse_optional_term(parser)) is not None:
+            terms.append(term)
+        if parser.parse_optional_punctuation("+") is None:
+            return IndexAttr(terms, number)
+
+
+Index = tuple[Sequence[tuple[str, int]], SSAValue | None]
+"""One dimension's index when building: (axis, coefficient) terms, and the offset."""
+
+
+def _operands_of(indices: Iterable[Index]) -> tuple[list[SSAValue], ArrayAttr[IndexAttr]]:
+    offsets: list[SSAValue] = []
+    attributes = []
+    for terms, offset in indices:
+        attributes.append(IndexAttr(terms, -1 if offset is None else len(offsets)))
+        if offset is not None:
+            offsets.append(offset)
+    return offsets, ArrayAttr(attributes)
+
+
+class _ReadOp(AccessOp):
+    result = result_def()
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(MemoryReadEffect())
+
+    @property
+    def tile(self) -> SSAValue:
+        return self.result
+
+    def __init__(
+        self,
+        base: SSAValue | Operation,
+        index: Iterable[Index],
+        result: Attribute,
+        *,
+        bounds: Mapping[str, SSAValue] | None = None,
+        mask: SSAValue | None = None,
+        guarded: Sequence[int] = (),
+    ):
+        offsets, attributes = _operands_of(index)
+        bounds = bounds or {}
+        super().__init__(
+            operands=[base, offsets, list(bounds.values()), [] if mask is None else [mask]],
+            properties={
+                "index": attributes,
+                "within": ArrayAttr(StringAttr(axis) for axis in bounds),
+                "guarded": DenseArrayBase.from_list(i64, list(guarded)),
+            },
+            result_types=[result],
+        )
+
+    def print(self, printer: Printer) -> None:
+        self._print_access(printer)
+        self._print_types(printer)
+        printer.print_string(" -> ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        access = cls._parse_access(parser)
+        base, offsets = cls._parse_types(parser, access)
+        parser.parse_punctuation("->")
+        result = parser.parse_type()
+        return cls.create_from(parser, access, base, offsets, result)
+
+    @classmethod
+    def create_from(
+        cls, parser: Parser, access: _Access, base: Attribute, offsets: list[Attribute], result: Attribute
+    ) -> Self:
+        operands = access.resolve(parser, base, offsets, result)
+        return cls.build(operands=list(operands), properties=access.properties(), result_types=[result])
+
+
+@irdl_op_definition
+class LoadOp(_ReadOp):
+    """Read a tile at indices affine in its axes. Inactive elements are 0."""
+
+    name = "vk.load"
+    GATHERS: ClassVar[bool] = False
+
+
+@irdl_op_definition
+class GatherOp(_ReadOp):
+    """Read a tile at indices of which at least one is a tile. A dimension that is not guarded must be in range:
+    an index tile's values are the caller's, and the interpreters and checked kernels report what lies outside."""
+
+    name = "vk.gather"
+    GATHERS: ClassVar[bool] = True
+
+
+class _WriteOp(AccessOp):
+    value = operand_def()
+    atomic = opt_prop_def(StringAttr)
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(MemoryWriteEffect())
+
+    @property
+    def tile(self) -> SSAValue:
+        return self.value
+
+    def __init__(
+        self,
+        value: SSAValue | Operation,
+        base: SSAValue | Operation,
+        index: Iterable[Index],
+        *,
+        bounds: Mapping[str, SSAValue] | None = None,
+        mask: SSAValue | None = None,
+        guarded: Sequence[int] = (),
+        atomic: str | None = None,
+    ):
+        offsets, attributes = _operands_of(index)
+        bounds = bounds or {}
+        super().__init__(
+            operands=[value, base, offsets, list(bounds.values()), [] if mask is None else [mask]],
+            properties={
+                "index": attributes,
+                "within": ArrayAttr(StringAttr(axis) for axis in bounds),
+                "guarded": DenseArrayBase.from_list(i64, list(guarded)),
+                "atomic": None if atomic is None else StringAttr(atomic),
+            },
+        )
+
+    def verify_(self) -> None:
+        super().verify_()
+        if self.atomic is not None and self.atomic.data not in ("add", "max", "min"):
+            raise VerifyException(f'atomic "{self.atomic.data}" is not one of add, max, min')
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.value)
+        printer.print_string(f" atomic {self.atomic.data} in" if self.atomic is not None else " in")
+        self._print_access(printer)
+        self._print_types(printer)
+        printer.print_string(" <- ")
+        printer.print_attribute(self.value.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        unresolved = parser.parse_unresolved_operand()
+        atomic = parser.parse_identifier() if parser.parse_optional_keyword("atomic") is not None else None
+        parser.parse_keyword("in")
+        access = cls._parse_access(parser)
+        base, offsets = cls._parse_types(parser, access)
+        parser.parse_punctuation("<")
+        parser.parse_punctuation("-")
+        tile = parser.parse_type()
+        operands = access.resolve(parser, base, offsets, tile)
+        properties = access.properties()
+        if atomic is not None:
+            properties["atomic"] = StringAttr(atomic)
+        return cls.build(operands=[parser.resolve_operand(unresolved, tile), *operands], properties=properties)
+
+
+@irdl_op_definition
+class StoreOp(_WriteOp):
+    """Write a tile at indices affine in its axes; `atomic` combines instead (add, max, min). Inactive elements are not written."""
+
+    name = "vk.store"
+    GATHERS: ClassVar[bool] = False
+
+
+@irdl_op_definition
+class ScatterOp(_WriteOp):
+    """Write a tile at indices of which at least one is a tile. Where two active elements name one place, either may
+    remain, unless `atomic` combines them."""
+
+    name = "vk.scatter"
+    GATHERS: ClassVar[bool] = True

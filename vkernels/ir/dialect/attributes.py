@@ -1,0 +1,171 @@
+"""Attributes of the vk dialect: axes, and the index expressions of memory accesses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntAttr, StringAttr, TensorType
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+
+@irdl_attr_definition
+class AxisAttr(ParametrizedAttribute):
+    """One axis of a kernel, by name: `#vk.axis<i>`."""
+
+    name = "vk.axis"
+
+    axis: StringAttr
+
+    def __init__(self, axis: str | StringAttr):
+        super().__init__(StringAttr(axis) if isinstance(axis, str) else axis)
+
+    @property
+    def text(self) -> str:
+        return self.axis.data
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return [StringAttr(parser.parse_identifier("axis name"))]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(self.text)
+
+
+@irdl_attr_definition
+class AxesAttr(ParametrizedAttribute):
+    """The axes of a tile, one name a dimension, outermost first: `#vk.axes<i, j>`.
+
+    It is the encoding of the tile's tensor type, so upstream arith and math operations check
+    that their operands have the same axes in the same order.
+    """
+
+    name = "vk.axes"
+
+    axes: ArrayAttr[StringAttr]
+
+    def __init__(self, axes: Iterable[str] | ArrayAttr[StringAttr]):
+        super().__init__(axes if isinstance(axes, ArrayAttr) else ArrayAttr(StringAttr(axis) for axis in axes))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(axis.data for axis in self.axes)
+
+    def verify(self) -> None:
+        if len(set(self.names)) != len(self.names):
+            raise VerifyException(f"an axis appears twice in {', '.join(self.names)}")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        names = parser.parse_comma_separated_list(
+            parser.Delimiter.ANGLE, lambda: StringAttr(parser.parse_identifier("axis name"))
+        )
+        return [ArrayAttr(names)]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(", ".join(self.names))
+
+
+@irdl_attr_definition
+class IndexAttr(ParametrizedAttribute):
+    """The index of one dimension in an access: a sum of axis positions times coefficients, and an offset.
+
+    `terms` pairs axes with coefficients; `offset` is the number of the access's offset operand
+    that is added, or -1 for none. `#vk.index<i + 2 * j + $0>` is `i + 2j + offsets[0]`.
+    """
+
+    name = "vk.index"
+
+    axes: ArrayAttr[StringAttr]
+    coefficients: ArrayAttr[IntAttr]
+    offset: IntAttr
+
+    def __init__(self, terms: Iterable[tuple[str, int]] = (), offset: int = -1):
+        terms = tuple(terms)
+        super().__init__(
+            ArrayAttr(StringAttr(axis) for axis, _ in terms),
+            ArrayAttr(IntAttr(coefficient) for _, coefficient in terms),
+            IntAttr(offset),
+        )
+
+    @property
+    def terms(self) -> tuple[tuple[str, int], ...]:
+        return tuple((axis.data, c.data) for axis, c in zip(self.axes, self.coefficients, strict=True))
+
+    def text(self, offset: str) -> str:
+        """The expression as an author would write it, `offset` standing for the offset operand."""
+        parts = [offset] if self.offset.data >= 0 else []
+        parts += [axis if c == 1 else f"{c} * {axis}" for axis, c in self.terms]
+        return " + ".join(parts) if parts else "0"
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """`<` a sum of `[0]`, `axis` and `3 * axis`, or a lone `0` `>`."""
+        with parser.in_angle_brackets():
+            offset = -1
+            terms: list[tuple[str, int]] = []
+            while True:
+                if parser.parse_optional_punctuation("[") is not None:
+                    offset = parser.parse_integer(allow_boolean=False, allow_negative=False)
+                    parser.parse_punctuation("]")
+                elif (term := parse_optional_term(parser)) is not None:
+                    terms.append(term)
+                if parser.parse_optional_punctuation("+") is None:
+                    return cls(terms, offset).parameters
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(self.text(f"[{self.offset.data}]"))
+
+
+def parse_optional_term(parser: AttrParser) -> tuple[str, int] | None:
+    """`axis` or `3 * axis`; None for a lone `0`, which an index without terms prints."""
+    coefficient = parser.parse_optional_integer(allow_boolean=False)
+    if coefficient is None:
+        return parser.parse_identifier("axis name"), 1
+    if coefficient == 0:
+        return None
+    parser.parse_punctuation("*")
+    return parser.parse_identifier("axis name"), coefficient
+
+
+def axes_of(value: SSAValue | Attribute) -> tuple[str, ...]:
+    """The axes of a tile, outermost first; none for a scalar."""
+    type_ = value.type if isinstance(value, SSAValue) else value
+    if not isinstance(type_, TensorType):
+        return ()
+    if not isinstance(type_.encoding, AxesAttr):
+        raise VerifyException(f"{type_} is not a tile: its encoding names no axes")
+    return type_.encoding.names
+
+
+def tile_type(element: Attribute, axes: Iterable[str], sizes: Iterable[int] | None = None) -> Attribute:
+    """The type of a tile: `tensor<?x?xf32, #vk.axes<i, j>>`, or the element's own type where there is no axis.
+
+    `sizes` are elements along each axis; without them every size is unknown, as in vk IR as written.
+    """
+    axes = tuple(axes)
+    if not axes:
+        return element
+    shape = [DYNAMIC_INDEX] * len(axes) if sizes is None else list(sizes)
+    return TensorType(element, shape, AxesAttr(axes))
+
+
+def element_of(value: SSAValue | Attribute) -> Attribute:
+    """The element type of a tile; a scalar's own type."""
+    type_ = value.type if isinstance(value, SSAValue) else value
+    return type_.element_type if isinstance(type_, TensorType) else type_
+
+
+def sizes_of(value: SSAValue | Attribute) -> dict[str, int]:
+    """Elements along each axis of a tile, `DYNAMIC_INDEX` where unknown; empty for a scalar."""
+    type_ = value.type if isinstance(value, SSAValue) else value
+    if not isinstance(type_, TensorType):
+        return {}
+    return dict(zip(axes_of(type_), type_.get_shape(), strict=True))

@@ -1,0 +1,86 @@
+"""The exceptions of vkernels: one class a kind of mistake, all under `Error`. Tell them apart by class, never by text."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+
+
+class Error(Exception):
+    """Anything that a user of vkernels can put right. A bug of ours is never one of these."""
+
+
+class ArgumentError(Error):
+    """A kernel was called with an argument of the wrong rank, dtype, size, device or kind."""
+
+
+class PlanError(Error):
+    """A plan that cannot be applied to this kernel, or that a budget forbids."""
+
+
+class IRError(Error):
+    """IR text that does not parse or verify."""
+
+
+class FileError(Error):
+    """A file that is missing, unreadable or not in the form it should have."""
+
+
+class OptionError(Error):
+    """A command's option or an effort setting that does not exist or has no such value."""
+
+
+class SetupError(Error):
+    """The environment's fault: a missing or unknown version of a library, no such device, no memory."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in an author's source: 1-based line, 0-based columns, `end` exclusive."""
+
+    file: str
+    line: int
+    column: int
+    end: int
+
+    def pointed(self) -> str:
+        """The source line with a caret under the place; empty where the source cannot be read."""
+        text = linecache.getline(self.file, self.line).rstrip("\n")
+        if not text.strip():
+            return ""
+        carets = "^" * max(1, min(self.end, len(text)) - self.column)
+        return f"{text}\n{' ' * self.column}{carets}"
+
+
+class SourceError(Error):
+    """A mistake in a kernel's text: `file:line:column: error: message`, the line with a caret, and what would help."""
+
+    def __init__(self, message: str, place: Place | None = None, help: str = ""):
+        self.message, self.place, self.help = message, place, help
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        if self.place is None:
+            return "\n".join(filter(None, (self.message, self.help)))
+        where = f"{self.place.file}:{self.place.line}:{self.place.column + 1}"
+        return "\n".join(filter(None, (f"{where}: error: {self.message}", self.place.pointed(), self.help)))
+
+
+class UnknownNameError(SourceError):
+    """A name that does not exist where it is used."""
+
+
+class UnsupportedError(SourceError):
+    """A statement, expression or value that kernels cannot have."""
+
+
+class TypeMismatchError(SourceError):
+    """Dtypes or kinds of values that do not go together."""
+
+
+class AxisError(SourceError):
+    """An axis, rank or extent that does not fit."""
+
+
+class CheckError(SourceError):
+    """Found while running checked or interpreted: an index out of range, memory read before it was written, a failed assertion."""

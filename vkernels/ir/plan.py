@@ -1,0 +1,42 @@
+"""A plan: every mapping decision for one kernel, shape class, dtype and slice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Home(StrEnum):
+    """Where a value that outlives its phase is kept."""
+
+    REGISTERS = "registers"
+    SHARED = "shared"
+    RECOMPUTE = "recompute"
+    MEMORY = "memory"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one kernel runs within given limits. Sizes in elements.
+
+    `tiles`: tile axis → elements a program. `chunks`: whole axis → elements a chunk; a chunk that is not
+    smaller than the axis holds it at once. `homes`: label of a value that crosses phases → its home;
+    recompute where nothing is said and it is possible, else memory. `copies`: labels of scratchpads kept
+    in two copies, so that reading the old one and writing the new one is one phase. `splits`: whole axis →
+    programs it is split over, with a combining step. `packs`: names of tensor parameters copied, panel by
+    panel, in the order they are read. `lanes`: the axis that lies along a vector register. `order`: the
+    tile axes from slowest to fastest program coordinate.
+    """
+
+    tiles: Mapping[str, int] = field(default_factory=dict)
+    chunks: Mapping[str, int] = field(default_factory=dict)
+    homes: Mapping[str, Home] = field(default_factory=dict)
+    copies: tuple[str, ...] = ()
+    splits: Mapping[str, int] = field(default_factory=dict)
+    packs: tuple[str, ...] = ()
+    lanes: str | None = None
+    order: tuple[str, ...] = ()
+    warps: int = 4
+    stages: int = 1
+    resident_programs: int = 0
