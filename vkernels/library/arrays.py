@@ -1,0 +1,36 @@
+"""Arrays in and out of library functions: torch tensors stay torch tensors, NumPy arrays NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = Any
+"""A torch tensor or a NumPy array."""
+
+
+def empty_like(array: Array, shape: tuple[int, ...]) -> Array:
+    """An uninitialised array of the given shape, with the library, dtype and device of another."""
+    if isinstance(array, np.ndarray):
+        return np.empty(shape, array.dtype)
+    return array.new_empty(shape)
+
+
+def constant_like(array: Array, value: float, shape: tuple[int, ...]) -> Array:
+    """One value seen as an array of any shape, with the dtype of another; it takes no memory of its own (strides 0)."""
+    if isinstance(array, np.ndarray):
+        return np.broadcast_to(np.asarray(value, array.dtype), shape)
+    return array.new_full((1,) * len(shape), value).expand(shape)
+
+
+def as_rows(array: Array) -> Array:
+    """An array of any rank as a matrix of its last dimension's rows; a view wherever strides allow one."""
+    return array if array.ndim == 2 else array.reshape(_row_count(array.shape), array.shape[-1])
+
+
+def _row_count(shape: tuple[int, ...]) -> int:
+    count = 1
+    for size in shape[:-1]:
+        count *= size
+    return count

@@ -1,0 +1,83 @@
+"""Kernels that work on rows: softmax and layer normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jaxtyping import Float
+
+import vkernels as vk
+from vkernels.ir.limits import Limits
+from vkernels.ir.plan import Home, Plan
+
+from .arrays import Array, as_rows, constant_like, empty_like
+
+
+@vk.kernel
+def softmax_rows(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    row = x[i, j]
+    e = vk.exp(row - vk.max(row, axis=j))
+    out[i, j] = e / vk.sum(e, axis=j)
+
+
+@vk.kernel
+def layer_norm_rows(
+    x: Float[vk.Tensor, "M N"],
+    weight: Float[vk.Tensor, "N"],
+    bias: Float[vk.Tensor, "N"],
+    eps: vk.Scalar,
+    out: Float[vk.Tensor, "M N"],
+):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    row = x[i, j]
+    centred = row - vk.mean(row, axis=j)
+    variance = vk.mean(centred * centred, axis=j)
+    out[i, j] = centred * vk.rsqrt(variance + eps) * weight[j] + bias[j]
+
+
+@softmax_rows.plan
+@layer_norm_rows.plan
+def plan_rows(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
+    """Short rows are held in registers, several a program; long ones pass by in chunks; a few very long ones are split."""
+    rows, length = sizes["M"], sizes["N"]
+    lanes = limits.register_bytes // (8 if "float64" in dtypes.values() else 4)
+    held = 8 * lanes
+    if length <= held:
+        width = max(1, length)
+        return Plan(tiles={"i": max(1, held // -(-width // lanes) // lanes)}, chunks={"j": width}, lanes="j")
+    splits = {}
+    if rows < limits.multiprocessors and length >= 1 << 16:
+        splits = {"j": limits.multiprocessors}
+    return Plan(tiles={"i": 1}, chunks={"j": held}, splits=splits, lanes="j")
+
+
+def softmax(x: Array, out: Array | None = None) -> Array:
+    """exp(x) / sum(exp(x)) along the last dimension, computed with the row's maximum subtracted.
+
+    `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. Returns `out`, or a new
+    array of x's shape and dtype. NaN anywhere in a row gives a row of NaN, as in torch.
+    Raises `ArgumentError` for other dtypes and for an `out` of another shape or dtype.
+    """
+    out = empty_like(x, tuple(x.shape)) if out is None else out
+    softmax_rows(as_rows(x), as_rows(out))
+    return out
+
+
+def layer_norm(
+    x: Array, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5, out: Array | None = None
+) -> Array:
+    """(x - mean) / sqrt(variance + eps) * weight + bias along the last dimension (Ba, Kiros, Hinton 2016).
+
+    `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. `weight` and `bias`: one element
+    a column, or none. The variance is that of the centred row, divided by N. Returns `out`, or a new array like x.
+    Raises `ArgumentError` for other dtypes or shapes that do not go together.
+    """
+    columns = (x.shape[-1],)
+    out = empty_like(x, tuple(x.shape)) if out is None else out
+    weight = constant_like(x, 1.0, columns) if weight is None else weight
+    bias = constant_like(x, 0.0, columns) if bias is None else bias
+    layer_norm_rows(as_rows(x), weight, bias, eps, as_rows(out))
+    return out
