@@ -1,0 +1,102 @@
+"""Softmax and layer_norm equal torch in float64, for every dtype, size and stride."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import vkernels as vk
+from vkernels.library import layer_norm, softmax
+
+from .reference import DTYPES, assert_close, fresh_seed, normal, poisoned, strided
+
+SHAPES = [(1, 1), (3, 5), (17, 33), (64, 16), (5, 127), (4, 128), (3, 129), (2, 1000), (7, 4097), (1, 70001), (2, 100_003)]
+
+
+def softmax_reference(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x.double(), -1)
+
+
+def layer_norm_reference(x, weight, bias, eps) -> torch.Tensor:
+    return torch.nn.functional.layer_norm(x.double(), x.shape[-1:], weight.double(), bias.double(), eps)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_softmax_is_right(shape, dtype):
+    x = normal(shape, dtype, fresh_seed()) * 8
+    out = poisoned(shape, dtype)
+    assert softmax(x, out) is out
+    assert_close(out, softmax_reference(x), terms=shape[-1])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_layer_norm_is_right(shape, dtype):
+    seed = fresh_seed()
+    x, weight, bias = normal(shape, dtype, seed), normal(shape[-1:], dtype, seed + 1), normal(shape[-1:], dtype, seed + 2)
+    out = poisoned(shape, dtype)
+    layer_norm(x, weight, bias, 1e-3, out)
+    assert_close(out, layer_norm_reference(x, weight, bias, 1e-3), terms=shape[-1], scale=4.0)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3])
+@pytest.mark.parametrize("columns", [0, 1, 40, 300])
+def test_empty_and_tiny_inputs(rows, columns):
+    x = normal((rows, columns), torch.float32, fresh_seed())
+    assert_close(softmax(x), softmax_reference(x), terms=max(1, columns))
+
+
+@pytest.mark.parametrize("kernel", [softmax, layer_norm])
+def test_any_strides(kernel):
+    seed = fresh_seed()
+    for view in strided((37, 203), torch.float32, seed):
+        expected = kernel(view.contiguous())
+        assert_close(kernel(view), expected.double(), terms=203)
+        out = strided((37, 203), torch.float32, seed)[0]
+        assert_close(kernel(view, out=out), expected.double(), terms=203)
+
+
+def test_any_rank():
+    x = normal((2, 3, 4, 50), torch.float32, fresh_seed())
+    assert softmax(x).shape == x.shape
+    assert_close(softmax(x), softmax_reference(x), terms=50)
+
+
+def test_in_place():
+    for columns in (16, 1000):
+        x = normal((9, columns), torch.float32, fresh_seed())
+        expected = softmax_reference(x)
+        assert_close(softmax(x, out=x), expected, terms=columns)
+
+
+@pytest.mark.parametrize("columns", [5, 300, 70000])
+def test_nan_and_infinity_behave_as_in_torch(columns):
+    x = torch.zeros(5, columns)
+    x[0, columns // 2] = float("nan")
+    x[1, -1] = float("inf")
+    x[2, 0] = float("-inf")
+    x[3, :] = float("-inf")
+    x[4, 1], x[4, 3] = 3e38, -3e38
+    out = softmax(x)
+    np.testing.assert_array_equal(out.isnan().numpy(), torch.softmax(x, -1).isnan().numpy())
+    assert_close(out[2], softmax_reference(x)[2], terms=columns)
+    assert_close(out[4], softmax_reference(x)[4], terms=columns)
+
+
+def test_numpy_in_numpy_out():
+    x = np.random.default_rng(fresh_seed()).normal(size=(11, 77))
+    out = softmax(x)
+    assert isinstance(out, np.ndarray) and out.dtype == np.float64
+    assert_close(torch.from_numpy(out), softmax_reference(torch.from_numpy(x)), terms=77)
+
+
+def test_wrong_arguments_are_named():
+    x = torch.zeros(4, 8)
+    with pytest.raises(vk.ArgumentError, match="out"):
+        softmax(x, torch.zeros(4, 9))
+    with pytest.raises(vk.ArgumentError, match="x"):
+        softmax(torch.zeros(4, 8, dtype=torch.int32))
+    with pytest.raises(vk.ArgumentError, match="weight"):
+        layer_norm(x, torch.zeros(9))
