@@ -1,0 +1,47 @@
+"""Modules from text and back: the one place where text from outside becomes IR."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import DiagnosticException, ParseError
+
+from .dialect import context
+from .errors import IRError
+
+_MALFORMED = (AssertionError, AttributeError, IndexError, KeyError, NotImplementedError, TypeError, ValueError,
+              OverflowError)  # fmt: skip
+"""What xDSL's parser and verifiers let through for some malformed text, beside their own exceptions."""
+
+
+def parse_module(text: str | bytes, name: str = "<text>") -> ModuleOp:
+    """The verified module that MLIR text, custom or generic, describes. `name` is the file's, for messages.
+
+    Raises `IRError` for anything that is not a valid module of vk, arith, math and scf.
+    """
+    try:
+        module = Parser(context(), text, name).parse_module()
+        module.verify()
+    except ParseError as error:
+        raise IRError(str(error)) from error
+    except DiagnosticException as error:
+        raise IRError(f"{name}: {error}") from error
+    except RecursionError as error:
+        raise IRError(f"{name}: nested too deeply") from error
+    except _MALFORMED as error:
+        raise IRError(f"{name}: malformed: {error or type(error).__name__}") from error
+    return module
+
+
+def print_module(module: ModuleOp, generic: bool = False, locations: bool = False) -> str:
+    """MLIR text of a module, ending with a newline; `parse_module` of it gives the same module.
+
+    `generic` prints every operation in MLIR's generic form, which any MLIR reads; `locations` adds
+    `loc(...)` to every operation and block argument.
+    """
+    stream = StringIO()
+    Printer(stream, print_generic_format=generic, print_debuginfo=locations).print_op(module)
+    return stream.getvalue() + "\n"
