@@ -24,19 +24,15 @@ from .compute import (
     ScanOp,
     SumOp,
 )
+from .kernels import KernelOp, MappedOp, SizeOp, TileOp, WholeOp
 from .structure import (
     BarrierOp,
     BoundaryOp,
     BufferOp,
-    KernelOp,
     LaunchOp,
-    MappedOp,
     PhaseOp,
     RangeOp,
     ScratchOp,
-    SizeOp,
-    TileOp,
-    WholeOp,
     YieldOp,
 )
 from .types import BufferType, MemoryType, ScratchType, TensorArgumentType

@@ -95,7 +95,9 @@ class AccessOp(IRDLOperation):
             element = element_of(offset)
             if isinstance(offset.type, TensorType):
                 if not self.GATHERS:
-                    raise VerifyException(f"{self.name} takes scalar offsets; an index tile needs vk.gather or vk.scatter")
+                    raise VerifyException(
+                        f"{self.name} takes scalar offsets; an index tile needs vk.gather or vk.scatter"
+                    )
                 if not isinstance(element, IntegerType) or element == i1:
                     raise VerifyException(f"an index tile must hold integers, not {element}")
             elif element != i64:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
@@ -10,6 +11,8 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
+
+from .names import listed, parse_name, spelled
 
 
 @irdl_attr_definition
@@ -30,11 +33,11 @@ class AxisAttr(ParametrizedAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
-            return [StringAttr(parser.parse_identifier("axis name"))]
+            return [StringAttr(parse_name(parser, "axis name"))]
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
-            printer.print_string(self.text)
+            printer.print_string(spelled(self.text))
 
 
 @irdl_attr_definition
@@ -58,18 +61,16 @@ class AxesAttr(ParametrizedAttribute):
 
     def verify(self) -> None:
         if len(set(self.names)) != len(self.names):
-            raise VerifyException(f"an axis appears twice in {', '.join(self.names)}")
+            raise VerifyException(f"an axis appears twice in {listed(self.names)}")
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        names = parser.parse_comma_separated_list(
-            parser.Delimiter.ANGLE, lambda: StringAttr(parser.parse_identifier("axis name"))
-        )
-        return [ArrayAttr(names)]
+        names = parser.parse_comma_separated_list(parser.Delimiter.ANGLE, lambda: parse_name(parser, "axis name"))
+        return [ArrayAttr(StringAttr(name) for name in names)]
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
-            printer.print_string(", ".join(self.names))
+            printer.print_string(", ".join(map(spelled, self.names)))
 
 
 @irdl_attr_definition
@@ -77,7 +78,7 @@ class IndexAttr(ParametrizedAttribute):
     """The index of one dimension in an access: a sum of axis positions times coefficients, and an offset.
 
     `terms` pairs axes with coefficients; `offset` is the number of the access's offset operand
-    that is added, or -1 for none. `#vk.index<i + 2 * j + $0>` is `i + 2j + offsets[0]`.
+    that is added, or -1 for none. `#vk.index<[0] + i + 2 * j>` is `offsets[0] + i + 2j`.
     """
 
     name = "vk.index"
@@ -98,10 +99,20 @@ class IndexAttr(ParametrizedAttribute):
     def terms(self) -> tuple[tuple[str, int], ...]:
         return tuple((axis.data, c.data) for axis, c in zip(self.axes, self.coefficients, strict=True))
 
+    def verify(self) -> None:
+        axes = [axis for axis, _ in self.terms]
+        if len(set(axes)) != len(axes):
+            raise VerifyException(f"an axis appears twice in {self.text('[0]')}")
+        for axis, coefficient in self.terms:
+            if coefficient == 0:
+                raise VerifyException(f"axis {axis} has coefficient 0; leave it out")
+        if self.offset.data < -1:
+            raise VerifyException(f"offset operand {self.offset.data}, expected its number or -1 for none")
+
     def text(self, offset: str) -> str:
         """The expression as an author would write it, `offset` standing for the offset operand."""
         parts = [offset] if self.offset.data >= 0 else []
-        parts += [axis if c == 1 else f"{c} * {axis}" for axis, c in self.terms]
+        parts += [spelled(axis) if c == 1 else f"{c} * {spelled(axis)}" for axis, c in self.terms]
         return " + ".join(parts) if parts else "0"
 
     @classmethod
@@ -112,6 +123,8 @@ class IndexAttr(ParametrizedAttribute):
             terms: list[tuple[str, int]] = []
             while True:
                 if parser.parse_optional_punctuation("[") is not None:
+                    if offset >= 0:
+                        parser.raise_error("an index has one offset at most")
                     offset = parser.parse_integer(allow_boolean=False, allow_negative=False)
                     parser.parse_punctuation("]")
                 elif (term := parse_optional_term(parser)) is not None:
@@ -128,11 +141,11 @@ def parse_optional_term(parser: AttrParser) -> tuple[str, int] | None:
     """`axis` or `3 * axis`; None for a lone `0`, which an index without terms prints."""
     coefficient = parser.parse_optional_integer(allow_boolean=False)
     if coefficient is None:
-        return parser.parse_identifier("axis name"), 1
+        return parse_name(parser, "axis name"), 1
     if coefficient == 0:
         return None
     parser.parse_punctuation("*")
-    return parser.parse_identifier("axis name"), coefficient
+    return parse_name(parser, "axis name"), coefficient
 
 
 def axes_of(value: SSAValue | Attribute) -> tuple[str, ...]:
@@ -142,7 +155,10 @@ def axes_of(value: SSAValue | Attribute) -> tuple[str, ...]:
         return ()
     if not isinstance(type_.encoding, AxesAttr):
         raise VerifyException(f"{type_} is not a tile: its encoding names no axes")
-    return type_.encoding.names
+    names = type_.encoding.names
+    if len(names) != len(type_.shape.data):
+        raise VerifyException(f"{type_} names {len(names)} axes for {len(type_.shape.data)} dimensions")
+    return names
 
 
 def tile_type(element: Attribute, axes: Iterable[str], sizes: Iterable[int] | None = None) -> Attribute:
@@ -153,8 +169,13 @@ def tile_type(element: Attribute, axes: Iterable[str], sizes: Iterable[int] | No
     axes = tuple(axes)
     if not axes:
         return element
-    shape = [DYNAMIC_INDEX] * len(axes) if sizes is None else list(sizes)
-    return TensorType(element, shape, AxesAttr(axes))
+    return _tile_type(element, axes, (DYNAMIC_INDEX,) * len(axes) if sizes is None else tuple(sizes))
+
+
+@lru_cache(maxsize=1024)
+def _tile_type(element: Attribute, axes: tuple[str, ...], sizes: tuple[int, ...]) -> Attribute:
+    """Tile types are few and asked for at every operation that is built."""
+    return TensorType(element, sizes, AxesAttr(axes))
 
 
 def element_of(value: SSAValue | Attribute) -> Attribute:

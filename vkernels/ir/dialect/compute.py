@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import StringAttr, TensorType, i1, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, StringAttr, TensorType, i1, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
+    AnyAttr,
+    BaseAttr,
     IRDLOperation,
+    VarConstraint,
     irdl_op_definition,
     operand_def,
     prop_def,
@@ -17,8 +20,31 @@ from xdsl.irdl import (
     var_operand_def,
 )
 from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
 
 from .attributes import axes_of, element_of, sizes_of, tile_type
+from .names import Name, listed
+
+
+def _verify_axis(axis: StringAttr, tile: SSAValue, what: str) -> None:
+    if axis.data not in axes_of(tile):
+        raise VerifyException(f"axis {axis.data} is not one of {what}: {listed(axes_of(tile))}")
+
+
+def _verify_single(axis: StringAttr, element: Attribute, result: SSAValue) -> None:
+    """The result of an operation along one axis: a tile of `element` with that axis alone."""
+    if axes_of(result) != (axis.data,) or element_of(result) != element:
+        raise VerifyException(f"the result is {result.type}, expected a tile of {element} with axis {axis.data} alone")
+
+
+def _reduced(tile: SSAValue, axis: str) -> Attribute:
+    """The type of a tile without an axis."""
+    sizes = {a: n for a, n in sizes_of(tile).items() if a != axis}
+    return tile_type(element_of(tile), sizes, sizes.values())
+
+
+def _shown(size: int) -> str:
+    return "?" if size == DYNAMIC_INDEX else str(size)
 
 
 @irdl_op_definition
@@ -31,9 +57,21 @@ class BroadcastOp(IRDLOperation):
     result = result_def(TensorType)
 
     traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
     def __init__(self, source: SSAValue, result: Attribute):
         super().__init__(operands=[source], result_types=[result])
+
+    def verify_(self) -> None:
+        if element_of(self.source) != element_of(self.result):
+            raise VerifyException(f"elements of {element_of(self.source)} become {element_of(self.result)}")
+        sizes = sizes_of(self.result)
+        for axis, size in sizes_of(self.source).items():
+            if axis not in sizes:
+                raise VerifyException(f"axis {axis} of the source is not one of the result's: {listed(tuple(sizes))}")
+            if size != sizes[axis]:
+                shown, expected = _shown(size), _shown(sizes[axis])
+                raise VerifyException(f"axis {axis} has size {shown} in the source and {expected} in the result")
 
 
 @irdl_op_definition
@@ -46,10 +84,15 @@ class PositionOp(IRDLOperation):
     result = result_def(TensorType)
 
     traits = traits_def(Pure())
+    custom_directives = (Name,)
+    assembly_format = "custom<Name>($axis) attr-dict `:` type($result)"
 
     def __init__(self, axis: str, size: int | None = None):
         result = tile_type(i64, [axis], None if size is None else [size])
         super().__init__(properties={"axis": StringAttr(axis)}, result_types=[result])
+
+    def verify_(self) -> None:
+        _verify_single(self.axis, i64, self.result)
 
 
 @irdl_op_definition
@@ -63,6 +106,8 @@ class BelowOp(IRDLOperation):
     result = result_def(TensorType)
 
     traits = traits_def(Pure())
+    custom_directives = (Name,)
+    assembly_format = "custom<Name>($axis) `<` $count attr-dict `:` type($result)"
 
     def __init__(self, axis: str, count: SSAValue, size: int | None = None):
         result = tile_type(i1, [axis], None if size is None else [size])
@@ -81,11 +126,22 @@ class ReductionOp(IRDLOperation):
     result = result_def()
 
     traits = traits_def(Pure())
+    custom_directives = (Name,)
+    assembly_format = "$tile `along` custom<Name>($axis) attr-dict `:` type($tile) `->` type($result)"
 
     def __init__(self, tile: SSAValue, axis: str):
-        sizes = {a: n for a, n in sizes_of(tile).items() if a != axis}
-        result = tile_type(element_of(tile), sizes, sizes.values())
+        result = _reduced(tile, axis)
         super().__init__(operands=[tile], properties={"axis": StringAttr(axis)}, result_types=[result])
+
+    def verify_(self) -> None:
+        _verify_single(self.axis, i1, self.result)
+
+    def verify_(self) -> None:
+        _verify_axis(self.axis, self.tile, "the tile's")
+        expected = _reduced(self.tile, self.axis.data)
+        if self.result.type != expected:
+            raise VerifyException(f"the result is {self.result.type}, expected {expected}")
+
 
 
 @irdl_op_definition
@@ -111,7 +167,7 @@ class MaxOp(ReductionOp):
 
 @irdl_op_definition
 class MinOp(ReductionOp):
-    """The smallest element of a tile along an axis; NaN if any is NaN. Neutral: inf, or the largest (signed) integer."""
+    """The smallest element of a tile along an axis; NaN if any is NaN. Neutral: inf, or the greatest (signed) integer."""
 
     name = "vk.min"
 
@@ -123,12 +179,16 @@ class ScanOp(IRDLOperation):
     name = "vk.scan"
     KINDS: ClassVar[tuple[str, ...]] = ("sum", "product", "max", "min")
 
+    T: ClassVar = VarConstraint("T", BaseAttr(TensorType))
+
     kind = prop_def(StringAttr)
-    tile = operand_def(TensorType)
+    tile = operand_def(T)
     axis = prop_def(StringAttr)
-    result = result_def(TensorType)
+    result = result_def(T)
 
     traits = traits_def(Pure())
+    custom_directives = (Name,)
+    assembly_format = "custom<Name>($kind) $tile `along` custom<Name>($axis) attr-dict `:` type($tile)"
 
     def __init__(self, kind: str, tile: SSAValue, axis: str):
         super().__init__(
@@ -136,6 +196,11 @@ class ScanOp(IRDLOperation):
             properties={"kind": StringAttr(kind), "axis": StringAttr(axis)},
             result_types=[tile.type],
         )
+
+    def verify_(self) -> None:
+        if self.kind.data not in self.KINDS:
+            raise VerifyException(f'scan "{self.kind.data}" is not one of {listed(self.KINDS)}')
+        _verify_axis(self.axis, self.tile, "the tile's")
 
 
 @irdl_op_definition
@@ -148,14 +213,22 @@ class DotOp(IRDLOperation):
 
     name = "vk.dot"
 
+    PRECISIONS: ClassVar[tuple[str, ...]] = ("ieee", "tf32")
+    T: ClassVar = VarConstraint("T", AnyAttr())
+
     left = operand_def(TensorType)
     right = operand_def(TensorType)
-    sum = operand_def()
+    sum = operand_def(T)
     axis = prop_def(StringAttr)
-    precision = prop_def(StringAttr, default_value=StringAttr("ieee"))
-    result = result_def()
+    precision = prop_def(StringAttr)
+    result = result_def(T)
 
     traits = traits_def(Pure())
+    custom_directives = (Name,)
+    assembly_format = (
+        "$left `,` $right `,` $sum `along` custom<Name>($axis) `precision` custom<Name>($precision) attr-dict "
+        "`:` type($left) `,` type($right) `,` type($sum)"
+    )
 
     def __init__(self, left: SSAValue, right: SSAValue, sum: SSAValue, axis: str, precision: str = "ieee"):
         super().__init__(
@@ -163,6 +236,28 @@ class DotOp(IRDLOperation):
             properties={"axis": StringAttr(axis), "precision": StringAttr(precision)},
             result_types=[sum.type],
         )
+
+    def verify_(self) -> None:
+        if self.precision.data not in self.PRECISIONS:
+            raise VerifyException(f'precision "{self.precision.data}" is not one of {listed(self.PRECISIONS)}')
+        _verify_axis(self.axis, self.left, "the left operand's")
+        _verify_axis(self.axis, self.right, "the right operand's")
+        elements = [element_of(value) for value in (self.left, self.right, self.sum)]
+        if elements.count(elements[0]) != 3:
+            raise VerifyException(f"elements are {listed([str(e) for e in elements])}, expected one type")
+        self._verify_sizes()
+
+    def _verify_sizes(self) -> None:
+        sizes, right = sizes_of(self.left), sizes_of(self.right)
+        for axis in sizes.keys() & right.keys():
+            if sizes[axis] != right[axis]:
+                shown, other = _shown(sizes[axis]), _shown(right[axis])
+                raise VerifyException(f"axis {axis} has size {shown} left and {other} right")
+        sizes.update(right)
+        del sizes[self.axis.data]
+        if sizes_of(self.sum) != sizes:
+            expected = ", ".join(f"{axis} of {_shown(size)}" for axis, size in sizes.items()) or "none"
+            raise VerifyException(f"the sum is {self.sum.type}, expected axes {expected}")
 
 
 @irdl_op_definition
@@ -173,6 +268,8 @@ class PrintOp(IRDLOperation):
 
     prefix = prop_def(StringAttr)
     values = var_operand_def()
+
+    assembly_format = "$prefix ($values^ `:` type($values))? attr-dict"
 
     def __init__(self, prefix: str, values: Sequence[SSAValue]):
         super().__init__(operands=[values], properties={"prefix": StringAttr(prefix)})
@@ -187,13 +284,16 @@ class AssertOp(IRDLOperation):
     condition = operand_def()
     message = prop_def(StringAttr)
 
+    assembly_format = "$condition `,` $message attr-dict `:` type($condition)"
+
     def __init__(self, condition: SSAValue, message: str):
         super().__init__(operands=[condition], properties={"message": StringAttr(message)})
 
 
-REDUCTIONS: tuple[type[ReductionOp], ...] = (SumOp, ProductOp, MaxOp, MinOp)
 
-__all__ = [
-    "REDUCTIONS", "AssertOp", "BelowOp", "BroadcastOp", "DotOp", "MaxOp", "MinOp", "PositionOp", "PrintOp",
-    "ProductOp", "ReductionOp", "ScanOp", "SumOp", "axes_of",
-]
+    def verify_(self) -> None:
+        if element_of(self.condition) != i1:
+            raise VerifyException(f"the condition is {self.condition.type}, expected i1 or a tile of i1")
+
+
+REDUCTIONS: tuple[type[ReductionOp], ...] = (SumOp, ProductOp, MaxOp, MinOp)

@@ -1,11 +1,12 @@
-"""The frame of a kernel: kernels, axes, ranges, phases; mapped kernels, launches, and the memory they own."""
+"""The frame inside a kernel: ranges, phases, launches, and the memory that programs own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Self
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerType, StringAttr, TensorType, i64
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.dialects.builtin import DYNAMIC_INDEX, StringAttr, TensorType, i64
+from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -18,116 +19,63 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.dialects.builtin import DictionaryAttr
-from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, Pure, SymbolOpInterface
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsTerminator, NoTerminator
+from xdsl.utils.exceptions import VerifyException
 
+from .attributes import axes_of, element_of
+from .blocks import parse_argument, print_argument, print_body, print_location
+from .kernels import MappedOp
+from .names import listed
 from .types import BufferType, ScratchType
-
-
-class _FunctionOp(IRDLOperation):
-    """A named body whose block arguments are the kernel's parameters, in the author's order."""
-
-    sym_name = prop_def(StringAttr)
-    parameters = prop_def(ArrayAttr[StringAttr])
-    """The parameters' names."""
-    facts = opt_prop_def(DictionaryAttr)
-    """What is known at compile time: see `vkernels.ir.facts`."""
-    body = region_def("single_block")
-
-    traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface())
-
-    def __init__(
-        self, name: str, parameters: Sequence[tuple[str, Attribute]], facts: DictionaryAttr | None = None
-    ):
-        block = Block(arg_types=[type_ for _, type_ in parameters])
-        for (label, _), argument in zip(parameters, block.args, strict=True):
-            argument.name_hint = label
-        super().__init__(
-            properties={
-                "sym_name": StringAttr(name),
-                "parameters": ArrayAttr(StringAttr(label) for label, _ in parameters),
-                "facts": facts,
-            },
-            regions=[Region(block)],
-        )
-
-    def parameter(self, name: str) -> SSAValue:
-        """The block argument of a parameter, by name."""
-        return self.body.block.args[[p.data for p in self.parameters].index(name)]
-
-
-@irdl_op_definition
-class KernelOp(_FunctionOp):
-    """A kernel as its author wrote it: one program that holds every position of every axis.
-
-    A pass may split tile axes over programs and whole axes into chunks; the meaning does not change.
-    """
-
-    name = "vk.kernel"
-
-
-@irdl_op_definition
-class MappedOp(_FunctionOp):
-    """A kernel mapped by a plan: buffers, then launches that run one after another. All tile sizes are constant.
-
-    Only i64 arithmetic on sizes, `vk.buffer` and `vk.launch` stand at its top level.
-    """
-
-    name = "vk.mapped"
-
-    lanes = opt_prop_def(StringAttr)
-    """The axis whose elements lie side by side in a vector register, where the target has them."""
-
-
-@irdl_op_definition
-class SizeOp(IRDLOperation):
-    """A size of the call, by the name that a tensor's declaration gives it."""
-
-    name = "vk.size"
-
-    size = prop_def(StringAttr)
-    result = result_def(i64)
-
-    traits = traits_def(Pure())
-
-    def __init__(self, size: str):
-        super().__init__(properties={"size": StringAttr(size)}, result_types=[i64])
-
-
-class _AxisOp(IRDLOperation):
-    axis = prop_def(StringAttr)
-    extent = operand_def(i64)
-
-    def __init__(self, axis: str, extent: SSAValue):
-        super().__init__(operands=[extent], properties={"axis": StringAttr(axis)})
-
-
-@irdl_op_definition
-class TileOp(_AxisOp):
-    """Declare an axis whose positions, 0 up to `extent`, are split over programs: `vk.tile i < %M`."""
-
-    name = "vk.tile"
-
-
-@irdl_op_definition
-class WholeOp(_AxisOp):
-    """Declare an axis that a program holds whole, however long: `vk.whole j < %N`."""
-
-    name = "vk.whole"
 
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """End a region of `vk.range` or `vk.phase` and hand on its values."""
+    """End the body of a `vk.range` or `vk.phase` and hand on its values."""
 
     name = "vk.yield"
 
     values = var_operand_def()
 
     traits = traits_def(IsTerminator())
+    assembly_format = "attr-dict ($values^ `:` type($values))?"
 
     def __init__(self, values: Sequence[SSAValue] = ()):
         super().__init__(operands=[values])
+
+    def verify_(self) -> None:
+        if not isinstance(self.parent_op(), RangeOp | PhaseOp):
+            raise VerifyException("vk.yield outside the body of a vk.range or vk.phase")
+
+
+def _verify_yield(body: Region, expected: Sequence[Attribute], what: str) -> None:
+    last = body.block.last_op
+    if not isinstance(last, YieldOp):
+        raise VerifyException(f"the body ends with {last.name if last else 'nothing'}, expected vk.yield")
+    if len(last.values) != len(expected):
+        raise VerifyException(f"{len(last.values)} values are yielded for {len(expected)} {what}")
+    for number, (value, type_) in enumerate(zip(last.values, expected, strict=True)):
+        if value.type != type_:
+            raise VerifyException(f"value {number} is yielded as {value.type}, expected {type_}")
+
+
+def _says_something(last: Operation | None) -> bool:
+    """Whether a body's `vk.yield` must be printed: one without values, attributes or location goes without saying."""
+    return not isinstance(last, YieldOp) or bool(last.values or last.attributes)
+
+
+def _print_yielding_body(printer: Printer, body: Region) -> None:
+    print_body(printer, body, terminator=printer.print_debuginfo or _says_something(body.block.last_op))
+
+
+def _parse_yielding_body(parser: Parser, arguments: Sequence[Parser.Argument]) -> Region:
+    body = parser.parse_region(arguments)
+    last = body.blocks.last.last_op if body.blocks.last is not None else None
+    if body.blocks.last is not None and (last is None or not last.has_trait(IsTerminator)):
+        body.blocks.last.add_op(YieldOp())
+    return body
 
 
 @irdl_op_definition
@@ -135,8 +83,8 @@ class RangeOp(IRDLOperation):
     """A sequential loop over `start` up to `stop`, step 1, carrying values; the body's first argument is the position.
 
     The bounds are both i64, or both tiles of i64 with the same axes: a ragged range, where each element
-    makes its own number of steps. An element that has finished keeps its carried values, loads 0 and
-    stores nothing; every carried value then has at least the bounds' axes.
+    makes its own number of steps and the position is a tile like the bounds. An element that has finished
+    keeps its carried values, loads 0 and stores nothing; every carried value then has at least the bounds' axes.
     """
 
     name = "vk.range"
@@ -161,12 +109,92 @@ class RangeOp(IRDLOperation):
         return isinstance(self.start.type, TensorType)
 
     @property
-    def position(self) -> SSAValue:
+    def position(self) -> BlockArgument:
         return self.body.block.args[0]
 
     @property
-    def carried(self) -> tuple[SSAValue, ...]:
+    def carried(self) -> tuple[BlockArgument, ...]:
         return tuple(self.body.block.args[1:])
+
+    def verify_(self) -> None:
+        bounds = self.start.type
+        if bounds != self.stop.type:
+            raise VerifyException(f"the range starts at {bounds} and stops at {self.stop.type}, expected one type")
+        if element_of(bounds) != i64:
+            raise VerifyException(f"the range's bounds are {bounds}, expected i64 or a tile of i64")
+        arguments = self.body.block.args.types
+        expected = (bounds, *self.initial.types)
+        if arguments != expected:
+            raise VerifyException(f"the body takes {_types(arguments)}, expected {_types(expected)}")
+        if self.results_.types != self.initial.types:
+            raise VerifyException(f"results are {_types(self.results_.types)}, expected {_types(self.initial.types)}")
+        for value in self.initial if self.is_ragged else ():
+            if missing := set(axes_of(bounds)) - set(axes_of(value)):
+                raise VerifyException(f"{value.type} is carried by a ragged range, but lacks {listed(sorted(missing))}")
+        _verify_yield(self.body, self.initial.types, "carried values")
+
+    # Assembly: `vk.range %k = %lo to %hi : T carrying (%a = %init : U) { ... }`; T is left out if it is i64.
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_argument(printer, self.position, self.axis.data)
+        print_location(printer, self.position)
+        printer.print_string(" = ")
+        printer.print_ssa_value(self.start)
+        printer.print_string(" to ")
+        printer.print_ssa_value(self.stop)
+        if self.start.type != i64:
+            printer.print_string(" : ")
+            printer.print_attribute(self.start.type)
+        if self.initial:
+            printer.print_string(" carrying ")
+            with printer.in_parens():
+                printer.print_list(zip(self.carried, self.initial, strict=True), lambda p: _print_carried(printer, *p))
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        _print_yielding_body(printer, self.body)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        axis, position = parse_argument(parser)
+        location = parser.parse_optional_location()
+        parser.parse_punctuation("=")
+        start = parser.parse_unresolved_operand()
+        parser.parse_keyword("to")
+        stop = parser.parse_unresolved_operand()
+        bounds = parser.parse_type() if parser.parse_optional_punctuation(":") is not None else i64
+        carried: list[tuple[Parser.Argument, SSAValue]] = []
+        if parser.parse_optional_keyword("carrying") is not None:
+            carried = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _parse_carried(parser))
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        start_, stop_ = parser.resolve_operand(start, bounds), parser.resolve_operand(stop, bounds)
+        first = parser.Argument(position.name, bounds, location)
+        body = _parse_yielding_body(parser, [first, *(argument for argument, _ in carried)])
+        op = cls(axis, start_, stop_, [value for _, value in carried], body)
+        op.attributes.update({} if attributes is None else attributes.data)
+        return op
+
+
+def _types(types: Sequence[Attribute]) -> str:
+    return f"({', '.join(map(str, types))})"
+
+
+def _print_carried(printer: Printer, argument: BlockArgument, initial: SSAValue) -> None:
+    printer.print_ssa_value(argument)
+    printer.print_string(" = ")
+    printer.print_ssa_value(initial)
+    printer.print_string(" : ")
+    printer.print_attribute(argument.type)
+    print_location(printer, argument)
+
+
+def _parse_carried(parser: Parser) -> tuple[Parser.Argument, SSAValue]:
+    argument = parser.parse_argument(expect_type=False)
+    parser.parse_punctuation("=")
+    initial = parser.parse_unresolved_operand()
+    parser.parse_punctuation(":")
+    type_ = parser.parse_type()
+    resolved = parser.Argument(argument.name, type_, parser.parse_optional_location())
+    return resolved, parser.resolve_operand(initial, type_)
 
 
 @irdl_op_definition
@@ -177,6 +205,8 @@ class BoundaryOp(IRDLOperation):
 
     phase = opt_prop_def(StringAttr)
     """A name for the phase that begins."""
+
+    assembly_format = "($phase^)? attr-dict"
 
     def __init__(self, phase: str | None = None):
         super().__init__(properties={"phase": None if phase is None else StringAttr(phase)})
@@ -195,6 +225,32 @@ class PhaseOp(IRDLOperation):
     def __init__(self, phase: str, results: Sequence[Attribute], body: Region):
         super().__init__(properties={"phase": StringAttr(phase)}, result_types=[results], regions=[body])
 
+    def verify_(self) -> None:
+        if arguments := self.body.block.args.types:
+            raise VerifyException(f"the body takes {_types(arguments)}, expected no arguments")
+        _verify_yield(self.body, self.results_.types, "results")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.phase.data)
+        if self.results_:
+            printer.print_string(" -> ")
+            with printer.in_parens():
+                printer.print_list(self.results_.types, printer.print_attribute)
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        _print_yielding_body(printer, self.body)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        phase = parser.parse_str_literal()
+        results: Sequence[Attribute] = []
+        if parser.parse_optional_punctuation("->") is not None:
+            results = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        op = cls(phase, results, _parse_yielding_body(parser, []))
+        op.attributes.update({} if attributes is None else attributes.data)
+        return op
+
 
 @irdl_op_definition
 class ScratchOp(IRDLOperation):
@@ -205,6 +261,8 @@ class ScratchOp(IRDLOperation):
 
     label = prop_def(StringAttr)
     result = result_def(ScratchType)
+
+    assembly_format = "$label attr-dict `:` type($result)"
 
     def __init__(self, label: str, type_: ScratchType):
         super().__init__(properties={"label": StringAttr(label)}, result_types=[type_])
@@ -222,9 +280,16 @@ class BufferOp(IRDLOperation):
     sizes = var_operand_def(i64)
     result = result_def(BufferType)
 
+    assembly_format = "$label ` ` `[` $sizes `]` attr-dict `:` type($result)"
+
     def __init__(self, label: str, sizes: Sequence[SSAValue], type_: BufferType):
         super().__init__(operands=[sizes], properties={"label": StringAttr(label)}, result_types=[type_])
         self.result.name_hint = label
+
+    def verify_(self) -> None:
+        unknown = self.result.type.shape.count(DYNAMIC_INDEX)
+        if unknown != len(self.sizes):
+            raise VerifyException(f"{len(self.sizes)} sizes for {self.result.type}, which has {unknown} ?")
 
 
 @irdl_op_definition
@@ -243,12 +308,57 @@ class LaunchOp(IRDLOperation):
     def __init__(self, label: str, grid: Sequence[SSAValue], body: Region):
         super().__init__(operands=[grid], properties={"label": StringAttr(label)}, regions=[body])
 
+    def verify_(self) -> None:
+        if not isinstance(self.parent_op(), MappedOp):
+            raise VerifyException(f'launch "{self.label.data}" is outside the top level of a vk.mapped')
+        coordinates, expected = self.body.block.args.types, (i64,) * len(self.grid)
+        if coordinates != expected:
+            raise VerifyException(f"the body takes {_types(coordinates)}, expected {_types(expected)}")
+
+    # Assembly: `vk.launch "softmax" over (%p = %programs) { ... }`.
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.label.data)
+        printer.print_string(" over ")
+        with printer.in_parens():
+            pairs = zip(self.body.block.args, self.grid, strict=True)
+            printer.print_list(pairs, lambda pair: _print_coordinate(printer, *pair))
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        print_body(printer, self.body)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        label = parser.parse_str_literal()
+        parser.parse_keyword("over")
+        pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _parse_coordinate(parser))
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        op = cls(label, [size for _, size in pairs], parser.parse_region([coordinate for coordinate, _ in pairs]))
+        op.attributes.update({} if attributes is None else attributes.data)
+        return op
+
+
+def _print_coordinate(printer: Printer, coordinate: BlockArgument, size: SSAValue) -> None:
+    printer.print_ssa_value(coordinate)
+    print_location(printer, coordinate)
+    printer.print_string(" = ")
+    printer.print_ssa_value(size)
+
+
+def _parse_coordinate(parser: Parser) -> tuple[Parser.Argument, SSAValue]:
+    name = parser.parse_argument(expect_type=False).name
+    coordinate = parser.Argument(name, i64, parser.parse_optional_location())
+    parser.parse_punctuation("=")
+    return coordinate, parser.parse_operand(i64)
+
 
 @irdl_op_definition
 class BarrierOp(IRDLOperation):
     """Order a program's accesses to its scratchpad and swap space: those before, by any of its threads, then those after."""
 
     name = "vk.barrier"
+
+    assembly_format = "attr-dict"
 
     def __init__(self) -> None:
         super().__init__()

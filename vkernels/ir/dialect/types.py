@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntAttr, StringAttr
+from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, ArrayAttr, IntAttr, IntegerType, Signedness, StringAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from .names import parse_name, spelled
 
 Dimension = str | int
 """A dimension: a name (of a tensor's size, of a scratchpad's axis) or a number of elements."""
@@ -29,6 +32,14 @@ class MemoryType(ParametrizedAttribute, TypeAttribute):
             element,
         )
 
+    def verify(self) -> None:
+        kind, shape = self.name.removeprefix("vk."), self.shape
+        for dimension in shape:
+            if isinstance(dimension, int) and dimension < 0 and dimension != DYNAMIC_INDEX:
+                raise VerifyException(f"a {kind} has a dimension of {dimension}, expected 0 or more")
+        if not _is_storable(self.element):
+            raise VerifyException(f"a {kind} holds {self.element}, expected a float, i1, i8, i16, i32 or i64")
+
     @property
     def shape(self) -> tuple[Dimension, ...]:
         """One entry a dimension: a name, or a number (`DYNAMIC_INDEX` where it is not known)."""
@@ -43,15 +54,27 @@ class MemoryType(ParametrizedAttribute, TypeAttribute):
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
-            printer.print_string(f"[{', '.join('?' if d == DYNAMIC_INDEX else str(d) for d in self.shape)}], ")
+            printer.print_string(f"[{', '.join(map(_spelled_dimension, self.shape))}], ")
             printer.print_attribute(self.element)
+
+
+def _is_storable(element: Attribute) -> bool:
+    if isinstance(element, IntegerType):
+        return element.width.data in (1, 8, 16, 32, 64) and element.signedness.data == Signedness.SIGNLESS
+    return isinstance(element, AnyFloat)
+
+
+def _spelled_dimension(dimension: Dimension) -> str:
+    if isinstance(dimension, str):
+        return spelled(dimension)
+    return "?" if dimension == DYNAMIC_INDEX else str(dimension)
 
 
 def _dimension(parser: AttrParser) -> StringAttr | IntAttr:
     if parser.parse_optional_punctuation("?") is not None:
         return IntAttr(DYNAMIC_INDEX)
     number = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
-    return IntAttr(number) if number is not None else StringAttr(parser.parse_identifier("dimension"))
+    return IntAttr(number) if number is not None else StringAttr(parse_name(parser, "dimension"))
 
 
 @irdl_attr_definition
@@ -60,6 +83,11 @@ class TensorArgumentType(MemoryType):
 
     name = "vk.tensor"
 
+    def verify(self) -> None:
+        super().verify()
+        if DYNAMIC_INDEX in self.shape:
+            raise VerifyException("a tensor has a dimension of ?, expected the name of a size or a number")
+
 
 @irdl_attr_definition
 class ScratchType(MemoryType):
@@ -67,6 +95,14 @@ class ScratchType(MemoryType):
     mapped they are elements, `!vk.scratch<[1024, 64], f32>`."""
 
     name = "vk.scratch"
+
+    def verify(self) -> None:
+        super().verify()
+        if DYNAMIC_INDEX in self.shape:
+            raise VerifyException("a scratch has a dimension of ?, expected an axis or a number")
+        axes = [dimension for dimension in self.shape if isinstance(dimension, str)]
+        if len(set(axes)) != len(axes):
+            raise VerifyException(f"an axis appears twice in the scratch's dimensions {', '.join(axes)}")
 
 
 @irdl_attr_definition
@@ -78,3 +114,9 @@ class BufferType(MemoryType):
     """
 
     name = "vk.buffer"
+
+    def verify(self) -> None:
+        super().verify()
+        for dimension in self.shape:
+            if isinstance(dimension, str):
+                raise VerifyException(f"a buffer has a dimension of {dimension}, expected ? or a number")

@@ -1,0 +1,54 @@
+"""How the dialect spells names: of axes, sizes and parameters. Any text can be a name; what is no identifier is quoted."""
+
+from __future__ import annotations
+
+import re
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.irdl import IRDLOperation
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    irdl_custom_directive,
+)
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def spelled(name: str) -> str:
+    """A name as assembly shows it: bare if it is an identifier, else a string literal."""
+    if _IDENTIFIER.fullmatch(name):
+        return name
+    plain = (chr(b) if 0x20 <= b < 0x7F and b not in b'"\\' else f"\\{b:02X}" for b in name.encode())
+    return f'"{"".join(plain)}"'
+
+
+def parse_name(parser: AttrParser, what: str) -> str:
+    """A name as `spelled` writes it; `what` says in the error which kind of name was expected."""
+    quoted = parser.parse_optional_str_literal()
+    return quoted if quoted is not None else parser.expect(parser.parse_optional_identifier, f"{what} expected")
+
+
+def listed(names: tuple[str, ...] | list[str]) -> str:
+    """Names for a message: `i, j`, or `none`."""
+    return ", ".join(names) or "none"
+
+
+@irdl_custom_directive
+class Name(CustomDirective):
+    """`name($property)` in an assembly format: a `StringAttr` printed as a name."""
+
+    attribute: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> bool:
+        self.attribute.set(state, StringAttr(parse_name(parser, self.attribute.name)))
+        return True
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        value = self.attribute.get(op)
+        state.print_whitespace(printer)
+        printer.print_string(spelled(value.data) if isinstance(value, StringAttr) else '""')
