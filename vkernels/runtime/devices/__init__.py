@@ -1,0 +1,1 @@
+"""What each kind of device offers, as `vkernels.ir.limits.Limits`."""

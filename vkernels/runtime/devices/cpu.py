@@ -1,0 +1,98 @@
+"""The CPU that this process runs on, as limits: its vector registers, caches, and the cores it may use."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+from collections.abc import Iterable
+from pathlib import Path
+
+from vkernels.ir.limits import Limits
+
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+CGROUPS = Path("/sys/fs/cgroup")
+DEFAULT_LEVEL_2 = 512 << 10
+DEFAULT_LEVEL_3 = 8 << 20
+
+
+@functools.cache
+def cpu_limits() -> Limits:
+    """The limits of this machine and of what the process may use of it; found once.
+
+    `shared` is one core's part of the L2 cache in bytes, `cache` the L3 (the L2 where there is none),
+    `multiprocessors` the cores that affinity and control groups leave to this process.
+    """
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features()
+    registers, register_bytes = vector_registers(features, platform.machine())
+    level_2 = cache_bytes(2, shared_out=True)
+    level_3 = cache_bytes(3, shared_out=False)
+    return Limits(
+        registers=registers,
+        register_bytes=register_bytes,
+        shared=level_2 or DEFAULT_LEVEL_2,
+        multiprocessors=usable_cores(),
+        cache=level_3 or level_2 or DEFAULT_LEVEL_3,
+    )
+
+
+def vector_registers(features: dict[str, bool], machine: str) -> tuple[int, int]:
+    """Number of vector registers and bytes of one, from LLVM's names of the CPU's features."""
+    if machine not in ("x86_64", "AMD64"):
+        return 32, 16
+    if features.get("avx512f") and features.get("avx512vl"):
+        return 32, 64
+    return 16, 32 if features.get("avx2") else 16
+
+
+def usable_cores() -> int:
+    """Cores that this process may use: the smaller of its affinity and its control group's quota, at least one."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min([cores, *_quotas(CGROUPS)]))
+
+
+def _quotas(root: Path) -> Iterable[int]:
+    """Whole cores that control groups grant, rounded up: version 2's `cpu.max`, version 1's quota and period."""
+    if len(pair := _words(root / "cpu.max")) == 2:
+        yield from _cores(*pair)
+    quota, period = _words(root / "cpu/cpu.cfs_quota_us"), _words(root / "cpu/cpu.cfs_period_us")
+    if quota and period:
+        yield from _cores(quota[0], period[0])
+
+
+def _cores(quota: str, period: str) -> Iterable[int]:
+    if quota.isdecimal() and period.isdecimal() and int(period) > 0:
+        yield -(-int(quota) // int(period))
+
+
+def cache_bytes(level: int, shared_out: bool, folder: Path = CACHES) -> int:
+    """Bytes of core 0's cache of a level, divided by the cores that share it if `shared_out`; 0 where unknown."""
+    for entry in sorted(folder.glob("index*")):
+        if _words(entry / "level") != [str(level)] or _words(entry / "type") == ["Instruction"]:
+            continue
+        size = _bytes("".join(_words(entry / "size")))
+        return size // max(1, _count("".join(_words(entry / "shared_cpu_list")))) if shared_out else size
+    return 0
+
+
+def _words(file: Path) -> list[str]:
+    """The words of a small file; none where it cannot be read."""
+    try:
+        return file.read_text().split()
+    except OSError:
+        return []
+
+
+def _bytes(text: str) -> int:
+    """`1024K` or `32M` in bytes; 0 where it is neither."""
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
+    return int(number) * unit if number.isdecimal() else 0
+
+
+def _count(ranges: str) -> int:
+    """Cores in a list such as `0-3,8`."""
+    ends = [part.split("-") for part in ranges.split(",") if part]
+    return sum(int(end[-1]) - int(end[0]) + 1 for end in ends)

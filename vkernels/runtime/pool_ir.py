@@ -1,0 +1,343 @@
+"""The thread pool's native part, as LLVM IR: no C compiler is needed at run time.
+
+Words are i64, alone on a cache line where several threads write them.
+
+A *call* describes launches that run one after another:
+
+    0 launches   1 arguments   2 threads   3 workspaces of the helpers   4 bytes of each   5 the caller's workspace
+    8 joined: helpers that have asked to take part
+    16 + 24 l: of launch l   0 function   1 programs   2 grain   |   8 next program   |   16 programs done   17 someone sleeps
+
+The *pool* is what threads share between calls:
+
+    0 generation: counts calls   |   8 helpers asleep   |   16 active: helpers that may be reading the call
+    17 the caller sleeps until `active` is 0   |   24 busy: a call is running   |   32 the call, 0 outside one
+    33 stop   34 spins: turns of a waiting loop before it sleeps
+
+A helper that comes late finds everything taken and does no harm; nobody waits for it. Helpers count themselves
+in `active` before they look at the call, so once the caller has taken the call away and `active` is 0, nobody
+reads it any more. Every "set mine, then look at yours" pair is sequentially consistent, and a sleeper hands
+the kernel the value that it saw, so no wake-up is lost.
+"""
+
+from __future__ import annotations
+
+POOL_WORDS = 40
+CALL_WORDS = 16
+LAUNCH_WORDS = 24
+
+FUTEX = {"x86_64": 202, "aarch64": 98}
+"""The number of the futex system call, by machine."""
+
+PAUSE = {
+    "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
+    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+}
+"""How a waiting loop tells the core that it waits: declaration and call."""
+
+
+def pool_ir(machine: str) -> str:
+    """The LLVM IR of the pool for a machine that `FUTEX` names; exports `vk_run`, `vk_helper` and `vk_stop`."""
+    declaration, call = PAUSE[machine]
+    text = _TEMPLATE.replace("PAUSE_DECLARATION", declaration).replace("PAUSE", call)
+    return text.replace("FUTEX", str(FUTEX[machine]))
+
+
+_TEMPLATE = r"""
+declare i64 @syscall(i64, ...)
+PAUSE_DECLARATION
+
+; Sleep until somebody wakes this word, unless its low half no longer is %seen. 128: FUTEX_WAIT_PRIVATE.
+define internal void @sleep(ptr %word, i64 %seen) {
+  %low = trunc i64 %seen to i32
+  %_ = call i64 (i64, ...) @syscall(i64 FUTEX, ptr %word, i32 128, i32 %low, ptr null, ptr null, i32 0)
+  ret void
+}
+
+; Wake at most %count threads that sleep on this word. 129: FUTEX_WAKE_PRIVATE.
+define internal void @wake(ptr %word, i32 %count) {
+  %_ = call i64 (i64, ...) @syscall(i64 FUTEX, ptr %word, i32 129, i32 %count, ptr null, ptr null, i32 0)
+  ret void
+}
+
+; Wait until the word is (%until_equal) or is no longer (otherwise) %value: spin for a while, then sleep.
+; %sleepers counts those asleep, so that who changes the word knows whether to wake.
+define internal i64 @await(ptr %pool, ptr %word, i64 %value, i1 %until_equal, ptr %sleepers) {
+entry:
+  %spins_at = getelementptr i64, ptr %pool, i64 34
+  %spins = load i64, ptr %spins_at
+  br label %spin
+spin:
+  %turn = phi i64 [ 0, %entry ], [ %next_turn, %again ]
+  %now = load atomic i64, ptr %word seq_cst, align 8
+  %equal = icmp eq i64 %now, %value
+  %arrived = icmp eq i1 %equal, %until_equal
+  br i1 %arrived, label %done, label %again
+again:
+  PAUSE
+  %next_turn = add i64 %turn, 1
+  %patient = icmp ult i64 %next_turn, %spins
+  br i1 %patient, label %spin, label %doze
+doze:
+  %_ = atomicrmw add ptr %sleepers, i64 1 seq_cst, align 8
+  br label %look
+look:
+  %seen = load atomic i64, ptr %word seq_cst, align 8
+  %seen_equal = icmp eq i64 %seen, %value
+  %over = icmp eq i1 %seen_equal, %until_equal
+  br i1 %over, label %woken, label %nap
+nap:
+  call void @sleep(ptr %word, i64 %seen)
+  br label %look
+woken:
+  %__ = atomicrmw sub ptr %sleepers, i64 1 seq_cst, align 8
+  br label %done
+done:
+  %result = phi i64 [ %now, %spin ], [ %seen, %woken ]
+  ret i64 %result
+}
+
+; Take programs of one launch and run them until none is left. A turn takes a share of what is left that shrinks
+; towards the grain: large pieces first, small ones to finish together.
+define internal void @take(ptr %call, ptr %launch, ptr %workspace) {
+entry:
+  %arguments_at = getelementptr i64, ptr %call, i64 1
+  %arguments = load ptr, ptr %arguments_at
+  %threads_at = getelementptr i64, ptr %call, i64 2
+  %threads = load i64, ptr %threads_at
+  %shares = shl i64 %threads, 2
+  %function = load ptr, ptr %launch
+  %programs_at = getelementptr i64, ptr %launch, i64 1
+  %programs = load i64, ptr %programs_at
+  %grain_at = getelementptr i64, ptr %launch, i64 2
+  %grain = load i64, ptr %grain_at
+  %next = getelementptr i64, ptr %launch, i64 8
+  %finished = getelementptr i64, ptr %launch, i64 16
+  %sleepers = getelementptr i64, ptr %launch, i64 17
+  %first = load atomic i64, ptr %next seq_cst, align 8
+  br label %turn
+turn:
+  %begin = phi i64 [ %first, %entry ], [ %other, %try ], [ %following, %after ]
+  %left = sub i64 %programs, %begin
+  %any = icmp sgt i64 %left, 0
+  br i1 %any, label %try, label %empty
+try:
+  %share = udiv i64 %left, %shares
+  %coarse = icmp ugt i64 %share, %grain
+  %wanted = select i1 %coarse, i64 %share, i64 %grain
+  %fits = icmp ult i64 %wanted, %left
+  %size = select i1 %fits, i64 %wanted, i64 %left
+  %end = add i64 %begin, %size
+  %pair = cmpxchg ptr %next, i64 %begin, i64 %end seq_cst seq_cst, align 8
+  %other = extractvalue { i64, i1 } %pair, 0
+  %mine = extractvalue { i64, i1 } %pair, 1
+  br i1 %mine, label %run, label %turn
+run:
+  call void %function(ptr %arguments, i64 %begin, i64 %end, ptr %workspace)
+  %before = atomicrmw add ptr %finished, i64 %size seq_cst, align 8
+  %sum = add i64 %before, %size
+  %complete = icmp eq i64 %sum, %programs
+  br i1 %complete, label %last, label %after
+last:
+  %asleep = load atomic i64, ptr %sleepers seq_cst, align 8
+  %somebody = icmp ne i64 %asleep, 0
+  br i1 %somebody, label %rouse, label %after
+rouse:
+  call void @wake(ptr %finished, i32 2147483647)
+  br label %after
+after:
+  %following = load atomic i64, ptr %next seq_cst, align 8
+  br label %turn
+empty:
+  ret void
+}
+
+; Take part in every launch of a call. Each begins when the one before is done; the caller also sees the last one done.
+define internal void @work(ptr %pool, ptr %call, ptr %workspace, i1 %caller) {
+entry:
+  %count = load i64, ptr %call
+  %last = sub i64 %count, 1
+  br label %loop
+loop:
+  %l = phi i64 [ 0, %entry ], [ %l_next, %on ]
+  %more = icmp slt i64 %l, %count
+  br i1 %more, label %launch, label %end
+launch:
+  %offset = mul i64 %l, 24
+  %index = add i64 %offset, 16
+  %this = getelementptr i64, ptr %call, i64 %index
+  call void @take(ptr %call, ptr %this, ptr %workspace)
+  %is_last = icmp eq i64 %l, %last
+  %stays = xor i1 %is_last, true
+  %waits = or i1 %stays, %caller
+  br i1 %waits, label %wait, label %end
+wait:
+  %programs_at = getelementptr i64, ptr %this, i64 1
+  %programs = load i64, ptr %programs_at
+  %finished = getelementptr i64, ptr %this, i64 16
+  %sleepers = getelementptr i64, ptr %this, i64 17
+  %_ = call i64 @await(ptr %pool, ptr %finished, i64 %programs, i1 true, ptr %sleepers)
+  br label %on
+on:
+  %l_next = add i64 %l, 1
+  br label %loop
+end:
+  ret void
+}
+
+; Run every launch of a call on this thread alone.
+define internal void @alone(ptr %call) {
+entry:
+  %count = load i64, ptr %call
+  %arguments_at = getelementptr i64, ptr %call, i64 1
+  %arguments = load ptr, ptr %arguments_at
+  %workspace_at = getelementptr i64, ptr %call, i64 5
+  %workspace = load ptr, ptr %workspace_at
+  br label %loop
+loop:
+  %l = phi i64 [ 0, %entry ], [ %l_next, %on ]
+  %more = icmp slt i64 %l, %count
+  br i1 %more, label %launch, label %end
+launch:
+  %offset = mul i64 %l, 24
+  %index = add i64 %offset, 16
+  %this = getelementptr i64, ptr %call, i64 %index
+  %function = load ptr, ptr %this
+  %programs_at = getelementptr i64, ptr %this, i64 1
+  %programs = load i64, ptr %programs_at
+  %any = icmp sgt i64 %programs, 0
+  br i1 %any, label %run, label %on
+run:
+  call void %function(ptr %arguments, i64 0, i64 %programs, ptr %workspace)
+  br label %on
+on:
+  %l_next = add i64 %l, 1
+  br label %loop
+end:
+  ret void
+}
+
+; Run a call and return when it is complete: with helpers if it wants them and no other call has them.
+define void @vk_run(ptr %pool, ptr %call) {
+entry:
+  %threads_at = getelementptr i64, ptr %call, i64 2
+  %threads = load i64, ptr %threads_at
+  %wants = icmp sgt i64 %threads, 1
+  br i1 %wants, label %ask, label %by_itself
+ask:
+  %busy = getelementptr i64, ptr %pool, i64 24
+  %pair = cmpxchg ptr %busy, i64 0, i64 1 seq_cst seq_cst, align 8
+  %mine = extractvalue { i64, i1 } %pair, 1
+  br i1 %mine, label %reset, label %by_itself
+by_itself:
+  call void @alone(ptr %call)
+  ret void
+
+reset:
+  %joined = getelementptr i64, ptr %call, i64 8
+  store i64 0, ptr %joined
+  %count = load i64, ptr %call
+  br label %clear
+clear:
+  %l = phi i64 [ 0, %reset ], [ %l_next, %clear_one ]
+  %more = icmp slt i64 %l, %count
+  br i1 %more, label %clear_one, label %open
+clear_one:
+  %offset = mul i64 %l, 24
+  %index = add i64 %offset, 16
+  %this = getelementptr i64, ptr %call, i64 %index
+  %next = getelementptr i64, ptr %this, i64 8
+  store i64 0, ptr %next
+  %finished = getelementptr i64, ptr %this, i64 16
+  store i64 0, ptr %finished
+  %sleepers = getelementptr i64, ptr %this, i64 17
+  store i64 0, ptr %sleepers
+  %l_next = add i64 %l, 1
+  br label %clear
+
+open:
+  %current = getelementptr i64, ptr %pool, i64 32
+  store atomic ptr %call, ptr %current seq_cst, align 8
+  %_ = atomicrmw add ptr %pool, i64 1 seq_cst, align 8
+  %asleep_at = getelementptr i64, ptr %pool, i64 8
+  %asleep = load atomic i64, ptr %asleep_at seq_cst, align 8
+  %somebody = icmp ne i64 %asleep, 0
+  br i1 %somebody, label %rouse, label %share
+rouse:
+  %helpers = sub i64 %threads, 1
+  %helpers32 = trunc i64 %helpers to i32
+  call void @wake(ptr %pool, i32 %helpers32)
+  br label %share
+share:
+  %own_at = getelementptr i64, ptr %call, i64 5
+  %own = load ptr, ptr %own_at
+  call void @work(ptr %pool, ptr %call, ptr %own, i1 true)
+  store atomic ptr null, ptr %current seq_cst, align 8
+  %active = getelementptr i64, ptr %pool, i64 16
+  %closing = getelementptr i64, ptr %pool, i64 17
+  %__ = call i64 @await(ptr %pool, ptr %active, i64 0, i1 true, ptr %closing)
+  store atomic i64 0, ptr %busy seq_cst, align 8
+  ret void
+}
+
+; The life of a helper: wait for a call, take part in it, wait again.
+define ptr @vk_helper(ptr %pool) {
+entry:
+  %asleep = getelementptr i64, ptr %pool, i64 8
+  %active = getelementptr i64, ptr %pool, i64 16
+  %closing = getelementptr i64, ptr %pool, i64 17
+  %current = getelementptr i64, ptr %pool, i64 32
+  %stop_at = getelementptr i64, ptr %pool, i64 33
+  br label %wait
+wait:
+  %seen = phi i64 [ 0, %entry ], [ %generation, %leave ], [ %generation, %farewell ], [ %generation, %rouse ]
+  %generation = call i64 @await(ptr %pool, ptr %pool, i64 %seen, i1 false, ptr %asleep)
+  %stop = load atomic i64, ptr %stop_at seq_cst, align 8
+  %ends = icmp ne i64 %stop, 0
+  br i1 %ends, label %end, label %enter
+enter:
+  %_ = atomicrmw add ptr %active, i64 1 seq_cst, align 8
+  %call = load atomic ptr, ptr %current seq_cst, align 8
+  %none = icmp eq ptr %call, null
+  br i1 %none, label %leave, label %join
+join:
+  %joined = getelementptr i64, ptr %call, i64 8
+  %number = atomicrmw add ptr %joined, i64 1 seq_cst, align 8
+  %threads_at = getelementptr i64, ptr %call, i64 2
+  %threads = load i64, ptr %threads_at
+  %helpers = sub i64 %threads, 1
+  %wanted = icmp slt i64 %number, %helpers
+  br i1 %wanted, label %help, label %leave
+help:
+  %base_at = getelementptr i64, ptr %call, i64 3
+  %base = load ptr, ptr %base_at
+  %bytes_at = getelementptr i64, ptr %call, i64 4
+  %bytes = load i64, ptr %bytes_at
+  %offset = mul i64 %number, %bytes
+  %workspace = getelementptr i8, ptr %base, i64 %offset
+  call void @work(ptr %pool, ptr %call, ptr %workspace, i1 false)
+  br label %leave
+leave:
+  %before = atomicrmw sub ptr %active, i64 1 seq_cst, align 8
+  %was_last = icmp eq i64 %before, 1
+  br i1 %was_last, label %farewell, label %wait
+farewell:
+  %sleeper = load atomic i64, ptr %closing seq_cst, align 8
+  %somebody = icmp ne i64 %sleeper, 0
+  br i1 %somebody, label %rouse, label %wait
+rouse:
+  call void @wake(ptr %active, i32 2147483647)
+  br label %wait
+end:
+  ret ptr null
+}
+
+; Tell every helper to end after what it is doing.
+define void @vk_stop(ptr %pool) {
+  %stop_at = getelementptr i64, ptr %pool, i64 33
+  store atomic i64 1, ptr %stop_at seq_cst, align 8
+  %_ = atomicrmw add ptr %pool, i64 1 seq_cst, align 8
+  call void @wake(ptr %pool, i32 2147483647)
+  ret void
+}
+"""

@@ -1,0 +1,63 @@
+"""The pool where there is no native one: Python's threads, each in native code while it runs programs."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import count
+
+from .pool_ir import CALL_WORDS, LAUNCH_WORDS
+
+LaunchFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+SHARES = 8
+"""Parts that a launch is cut into, for each thread."""
+
+
+class PythonPool:
+    """Reads the same calls as `vkernels.runtime.pool.Pool`, at some hundred microseconds a call."""
+
+    def __init__(self) -> None:
+        self._executor: ThreadPoolExecutor | None = None
+        self._size = 0
+        self._busy = threading.Lock()
+
+    def reserve(self, threads: int) -> None:
+        """Have at least so many threads, the calling one included."""
+        with self._busy:
+            if threads - 1 > self._size:
+                self.stop()
+                self._executor, self._size = ThreadPoolExecutor(threads - 1, "vkernels"), threads - 1
+
+    def run(self, call: int) -> None:
+        """Run the call at an address; on the calling thread alone where another call has the threads."""
+        launches, arguments, threads, base, stride, own = (ctypes.c_int64 * 6).from_address(call)
+        mine = self._executor is not None and threads > 1 and self._busy.acquire(blocking=False)
+        helpers = [base + number * stride for number in range(threads - 1)] if mine else []
+        try:
+            for number in range(launches):
+                at = call + 8 * (CALL_WORDS + LAUNCH_WORDS * number)
+                self._launch((ctypes.c_int64 * 3).from_address(at), arguments, [own, *helpers])
+        finally:
+            if mine:
+                self._busy.release()
+
+    def _launch(self, launch: ctypes.Array[ctypes.c_int64], arguments: int, workspaces: list[int]) -> None:
+        address, programs, grain = launch
+        function = LaunchFunction(address)
+        piece = max(grain, -(-programs // (SHARES * len(workspaces))))
+        turns = count()
+
+        def work(workspace: int) -> None:
+            while (begin := next(turns) * piece) < programs:
+                function(arguments, begin, min(begin + piece, programs), workspace)
+
+        helping = [self._executor.submit(work, address) for address in workspaces[1:]] if self._executor else []
+        work(workspaces[0])
+        wait(helping)
+
+    def stop(self) -> None:
+        """End the threads, after what they are doing."""
+        if self._executor is not None:
+            self._executor.shutdown()
+        self._executor, self._size = None, 0

@@ -1,0 +1,84 @@
+"""The process's pool of threads: how many there are, and what becomes of them at a fork and at the end."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from vkernels.ir.errors import OptionError
+
+from .devices.cpu import usable_cores
+
+
+class PoolLike(Protocol):
+    """What runs calls: native threads, or Python's where there are none."""
+
+    def reserve(self, threads: int) -> None: ...
+    def run(self, call: int) -> None: ...
+    def stop(self) -> None: ...
+
+
+_lock = threading.Lock()
+_pool: PoolLike | None = None
+_threads: int | None = None
+_on_change: list[Callable[[], None]] = []
+
+
+def get_threads() -> int:
+    """Threads that a call may use; all cores that this process may use, where `set_threads` said nothing."""
+    return usable_cores() if _threads is None else _threads
+
+
+def set_threads(number: int) -> None:
+    """Let calls use this many threads, the calling one among them. Raises `OptionError` for less than one."""
+    global _threads
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise OptionError(f"threads: expected a whole number of at least 1, got {number!r}")
+    _threads = number
+    for forget in _on_change:
+        forget()
+
+
+def when_threads_change(forget: Callable[[], None]) -> None:
+    """Call `forget` whenever what was prepared for the present threads is no longer right."""
+    _on_change.append(forget)
+
+
+def the_pool() -> PoolLike:
+    """The process's pool, made at first use."""
+    global _pool
+    pool = _pool
+    if pool is None:
+        with _lock:
+            if _pool is None:
+                _pool = _new_pool()
+            pool = _pool
+    return pool
+
+
+def _new_pool() -> PoolLike:
+    from .pool import Pool, is_native
+    from .python_pool import PythonPool
+
+    return Pool() if is_native() else PythonPool()
+
+
+def _stop() -> None:
+    if _pool is not None:
+        _pool.stop()
+
+
+def _after_fork_in_child() -> None:
+    """Threads do not survive a fork, nor does who holds a lock."""
+    global _pool, _lock
+    _pool, _lock = None, threading.Lock()
+    for forget in _on_change:
+        forget()
+
+
+atexit.register(_stop)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
