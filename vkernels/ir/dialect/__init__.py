@@ -1,7 +1,6 @@
-"""The vk dialect: kernels of tiles with named axes. `docs/dialect.md` describes it, `docs/mapped-ir.md` the mapped form."""
+"""The vk dialect: kernels of tiles with named axes. See `docs/dialect.md` and `docs/mapped-ir.md`."""
 
 from xdsl.context import Context
-from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import Builtin
 from xdsl.dialects.math import Math
 from xdsl.dialects.scf import Scf
@@ -24,6 +23,7 @@ from .compute import (
     ScanOp,
     SumOp,
 )
+from .elementwise import ARITH
 from .kernels import KernelOp, MappedOp, SizeOp, TileOp, WholeOp
 from .structure import (
     BarrierOp,
@@ -36,6 +36,15 @@ from .structure import (
     YieldOp,
 )
 from .types import BufferType, MemoryType, ScratchType, TensorArgumentType
+
+__all__ = [
+    "REDUCTIONS", "VK", "AccessOp", "AssertOp", "AxesAttr", "AxisAttr", "BarrierOp", "BelowOp", "BoundaryOp",
+    "BroadcastOp", "BufferOp", "BufferType", "DotOp", "GatherOp", "Index", "IndexAttr", "KernelOp", "LaunchOp",
+    "LoadOp", "MappedOp", "MaxOp", "MemoryType", "MinOp", "PhaseOp", "PositionOp", "PrintOp", "ProductOp",
+    "RangeOp", "ReductionOp", "ScanOp", "ScatterOp", "ScratchOp", "ScratchType", "SizeOp", "StoreOp", "SumOp",
+    "TensorArgumentType", "TileOp", "WholeOp", "YieldOp", "axes_of", "context", "element_of", "sizes_of",
+    "tile_type",
+]  # fmt: skip
 
 VK = Dialect(
     "vk",
@@ -52,6 +61,6 @@ VK = Dialect(
 def context() -> Context:
     """A context that knows the vk dialect and the upstream dialects it is used with."""
     result = Context()
-    for dialect in (Builtin, Arith, Math, Scf, VK):
+    for dialect in (Builtin, ARITH, Math, Scf, VK):
         result.load_dialect(dialect)
     return result

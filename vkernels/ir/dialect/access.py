@@ -10,7 +10,8 @@ of a guarded dimension is outside of it (`guarding`). An inactive element loads 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar, Self, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -39,8 +40,12 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from .attributes import IndexAttr, axes_of, element_of, parse_optional_term, sizes_of, tile_type
+from .attributes import IndexAttr, axes_of, element_of, parse_optional_term, size_text, sizes_of, tile_type
+from .names import listed, parse_name, spelled
 from .types import MemoryType
+
+_ANY = 0
+"""The size of an axis that an index names only as positions: whatever the tile's is."""
 
 
 class AccessOp(IRDLOperation):
@@ -51,7 +56,7 @@ class AccessOp(IRDLOperation):
     base = operand_def(MemoryType)
     offsets = var_operand_def()
     counts = var_operand_def(i64)
-    mask = opt_operand_def(TensorType)
+    mask = opt_operand_def()
 
     index = prop_def(ArrayAttr[IndexAttr])
     within = prop_def(ArrayAttr[StringAttr], default_value=ArrayAttr([]))
@@ -61,6 +66,11 @@ class AccessOp(IRDLOperation):
     def tile(self) -> SSAValue:
         """The value that is loaded or stored."""
         raise NotImplementedError
+
+    @property
+    def memory(self) -> MemoryType:
+        """The type of what is addressed."""
+        return cast(MemoryType, self.base.type)
 
     @property
     def bounds(self) -> dict[str, SSAValue]:
@@ -77,8 +87,7 @@ class AccessOp(IRDLOperation):
         return self.offsets[number] if number >= 0 else None
 
     def verify_(self) -> None:
-        base = self.base.type
-        assert isinstance(base, MemoryType)
+        base = self.memory
         if len(self.index) != len(base.shape):
             raise VerifyException(f"{len(self.index)} indices for {base}, which has {len(base.shape)} dimensions")
         if element_of(self.tile) != base.element:
@@ -89,8 +98,8 @@ class AccessOp(IRDLOperation):
 
     def _verify_offsets(self) -> None:
         used = [index.offset.data for index in self.index if index.offset.data >= 0]
-        if sorted(used) != list(range(len(self.offsets))):
-            raise VerifyException(f"indices use offsets {used}, but {len(self.offsets)} offset operands are given")
+        if used != list(range(len(self.offsets))):
+            raise VerifyException(f"the indices use offsets {used}, but {len(self.offsets)} are given, in this order")
         for offset in self.offsets:
             element = element_of(offset)
             if isinstance(offset.type, TensorType):
@@ -107,27 +116,28 @@ class AccessOp(IRDLOperation):
 
     def _verify_axes(self) -> None:
         sizes: dict[str, int] = {}
-        for index, dimension in zip(self.index, range(len(self.index)), strict=True):
+        for dimension, index in enumerate(self.index):
             offset = self.offset_of(dimension)
             named = sizes_of(offset) if offset is not None else {}
             for axis in (*(axis for axis, _ in index.terms), *named):
-                sizes[axis] = named.get(axis, sizes.get(axis, 0))
+                sizes[axis] = named.get(axis, sizes.get(axis, _ANY))
         axes = axes_of(self.tile)
         if set(axes) != set(sizes):
-            raise VerifyException(
-                f"the indices name axes {', '.join(sorted(sizes)) or 'none'}, the tile {', '.join(axes) or 'none'}"
-            )
+            raise VerifyException(f"the indices name axes {listed(sorted(sizes))}, the tile {listed(axes)}")
         for axis, size in sizes_of(self.tile).items():
-            if sizes[axis] not in (0, size):
-                raise VerifyException(f"axis {axis} has {size} elements in the tile and {sizes[axis]} in an index tile")
+            if sizes[axis] not in (_ANY, size):
+                shown, other = size_text(size), size_text(sizes[axis])
+                raise VerifyException(f"axis {axis} has size {shown} in the tile and {other} in an index tile")
 
     def _verify_activity(self, rank: int) -> None:
         axes = axes_of(self.tile)
         if len(self.within) != len(self.counts):
             raise VerifyException(f"{len(self.within)} axes within {len(self.counts)} counts")
+        if len(self.bounds) != len(self.within):
+            raise VerifyException(f"an axis is bounded twice in {', '.join(axis.data for axis in self.within)}")
         for axis in self.bounds:
             if axis not in axes:
-                raise VerifyException(f"axis {axis} is bounded, but the tile has {', '.join(axes) or 'no axes'}")
+                raise VerifyException(f"axis {axis} is bounded, but the tile has {listed(axes)}")
         if self.mask is not None:
             expected = tile_type(i1, axes, sizes_of(self.tile).values())
             if self.mask.type != expected:
@@ -163,8 +173,7 @@ class AccessOp(IRDLOperation):
             printer.print_string(" + " + IndexAttr(index.terms).text(""))
 
     def _print_types(self, printer: Printer) -> None:
-        skip = {"operandSegmentSizes", "index", "within", "guarded", "atomic"}
-        printer.print_op_attributes({k: v for k, v in self.attributes.items() if k not in skip})
+        printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.base.type)
         if self.GATHERS:
@@ -187,32 +196,31 @@ class AccessOp(IRDLOperation):
         return _Access(base, offsets, index, bounds, mask, guarded)
 
     @classmethod
-    def _parse_types(cls, parser: Parser, access: _Access) -> tuple[Attribute, list[Attribute]]:
+    def _parse_types(
+        cls, parser: Parser, access: _Access
+    ) -> tuple[dict[str, Attribute], Attribute, Sequence[Attribute]]:
+        attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         base = parser.parse_type()
         if not cls.GATHERS:
-            return base, [i64] * len(access.offsets)
+            return attributes, base, [i64] * len(access.offsets)
         parser.parse_punctuation(",")
-        return base, list(parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type))
+        return attributes, base, parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
 
 
+@dataclass(frozen=True)
 class _Access:
     """An access as parsed: operands still without types."""
 
-    def __init__(
-        self,
-        base: UnresolvedOperand,
-        offsets: list[UnresolvedOperand],
-        index: list[IndexAttr],
-        bounds: list[tuple[str, UnresolvedOperand]],
-        mask: UnresolvedOperand | None,
-        guarded: list[int],
-    ):
-        self.base, self.offsets, self.index = base, offsets, index
-        self.bounds, self.mask, self.guarded = bounds, mask, guarded
+    base: UnresolvedOperand
+    offsets: Sequence[UnresolvedOperand]
+    index: Sequence[IndexAttr]
+    bounds: Sequence[tuple[str, UnresolvedOperand]]
+    mask: UnresolvedOperand | None
+    guarded: Sequence[int]
 
     def resolve(
-        self, parser: Parser, base: Attribute, offsets: list[Attribute], tile: Attribute
+        self, parser: Parser, base: Attribute, offsets: Sequence[Attribute], tile: Attribute
     ) -> tuple[SSAValue, list[SSAValue], list[SSAValue], list[SSAValue]]:
         """Base, offsets, counts and mask (none or one) as values."""
         if len(offsets) != len(self.offsets):
@@ -234,12 +242,12 @@ class _Access:
 
 
 def _print_bound(printer: Printer, axis: str, count: SSAValue) -> None:
-    printer.print_string(f"{axis} < ")
+    printer.print_string(f"{spelled(axis)} < ")
     printer.print_ssa_value(count)
 
 
 def _parse_bound(parser: Parser) -> tuple[str, UnresolvedOperand]:
-    axis = parser.parse_identifier("axis name")
+    axis = parse_name(parser, "axis name")
     parser.parse_punctuation("<")
     return axis, parser.parse_unresolved_operand()
 
@@ -248,6 +256,8 @@ def _parse_index(parser: Parser, offsets: list[UnresolvedOperand]) -> IndexAttr:
     number, terms = -1, []
     while True:
         if (operand := parser.parse_optional_unresolved_operand()) is not None:
+            if number >= 0:
+                parser.raise_error("an index has one offset at most")
             number = len(offsets)
             offsets.append(operand)
         elif (term := parse_optional_term(parser)) is not None:
@@ -311,17 +321,13 @@ class _ReadOp(AccessOp):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         access = cls._parse_access(parser)
-        base, offsets = cls._parse_types(parser, access)
+        attributes, base, offsets = cls._parse_types(parser, access)
         parser.parse_punctuation("->")
         result = parser.parse_type()
-        return cls.create_from(parser, access, base, offsets, result)
-
-    @classmethod
-    def create_from(
-        cls, parser: Parser, access: _Access, base: Attribute, offsets: list[Attribute], result: Attribute
-    ) -> Self:
         operands = access.resolve(parser, base, offsets, result)
-        return cls.build(operands=list(operands), properties=access.properties(), result_types=[result])
+        return cls.build(
+            operands=operands, properties=access.properties(), attributes=attributes, result_types=[result]
+        )
 
 
 @irdl_op_definition
@@ -395,7 +401,7 @@ class _WriteOp(AccessOp):
         atomic = parser.parse_identifier() if parser.parse_optional_keyword("atomic") is not None else None
         parser.parse_keyword("in")
         access = cls._parse_access(parser)
-        base, offsets = cls._parse_types(parser, access)
+        attributes, base, offsets = cls._parse_types(parser, access)
         parser.parse_punctuation("<")
         parser.parse_punctuation("-")
         tile = parser.parse_type()
@@ -403,12 +409,15 @@ class _WriteOp(AccessOp):
         properties = access.properties()
         if atomic is not None:
             properties["atomic"] = StringAttr(atomic)
-        return cls.build(operands=[parser.resolve_operand(unresolved, tile), *operands], properties=properties)
+        value = parser.resolve_operand(unresolved, tile)
+        return cls.build(operands=[value, *operands], properties=properties, attributes=attributes)
 
 
 @irdl_op_definition
 class StoreOp(_WriteOp):
-    """Write a tile at indices affine in its axes; `atomic` combines instead (add, max, min). Inactive elements are not written."""
+    """Write a tile at indices affine in its axes; `atomic` combines instead (add, max, min).
+
+    Inactive elements are not written."""
 
     name = "vk.store"
     GATHERS: ClassVar[bool] = False

@@ -190,3 +190,8 @@ def sizes_of(value: SSAValue | Attribute) -> dict[str, int]:
     if not isinstance(type_, TensorType):
         return {}
     return dict(zip(axes_of(type_), type_.get_shape(), strict=True))
+
+
+def size_text(size: int) -> str:
+    """A tile's size along an axis, as its type shows it."""
+    return "?" if size == DYNAMIC_INDEX else str(size)

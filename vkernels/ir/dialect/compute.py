@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, StringAttr, TensorType, i1, i64
+from xdsl.dialects.builtin import StringAttr, TensorType, i1, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AnyAttr,
@@ -22,7 +22,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from .attributes import axes_of, element_of, sizes_of, tile_type
+from .attributes import axes_of, element_of, size_text, sizes_of, tile_type
 from .names import Name, listed
 
 
@@ -41,10 +41,6 @@ def _reduced(tile: SSAValue, axis: str) -> Attribute:
     """The type of a tile without an axis."""
     sizes = {a: n for a, n in sizes_of(tile).items() if a != axis}
     return tile_type(element_of(tile), sizes, sizes.values())
-
-
-def _shown(size: int) -> str:
-    return "?" if size == DYNAMIC_INDEX else str(size)
 
 
 @irdl_op_definition
@@ -70,7 +66,7 @@ class BroadcastOp(IRDLOperation):
             if axis not in sizes:
                 raise VerifyException(f"axis {axis} of the source is not one of the result's: {listed(tuple(sizes))}")
             if size != sizes[axis]:
-                shown, expected = _shown(size), _shown(sizes[axis])
+                shown, expected = size_text(size), size_text(sizes[axis])
                 raise VerifyException(f"axis {axis} has size {shown} in the source and {expected} in the result")
 
 
@@ -113,6 +109,9 @@ class BelowOp(IRDLOperation):
         result = tile_type(i1, [axis], None if size is None else [size])
         super().__init__(operands=[count], properties={"axis": StringAttr(axis)}, result_types=[result])
 
+    def verify_(self) -> None:
+        _verify_single(self.axis, i1, self.result)
+
 
 class ReductionOp(IRDLOperation):
     """One value for all the elements along an axis; the result lacks that axis and keeps the others' order.
@@ -134,14 +133,10 @@ class ReductionOp(IRDLOperation):
         super().__init__(operands=[tile], properties={"axis": StringAttr(axis)}, result_types=[result])
 
     def verify_(self) -> None:
-        _verify_single(self.axis, i1, self.result)
-
-    def verify_(self) -> None:
         _verify_axis(self.axis, self.tile, "the tile's")
         expected = _reduced(self.tile, self.axis.data)
         if self.result.type != expected:
             raise VerifyException(f"the result is {self.result.type}, expected {expected}")
-
 
 
 @irdl_op_definition
@@ -167,7 +162,7 @@ class MaxOp(ReductionOp):
 
 @irdl_op_definition
 class MinOp(ReductionOp):
-    """The smallest element of a tile along an axis; NaN if any is NaN. Neutral: inf, or the greatest (signed) integer."""
+    """The smallest element of a tile along an axis; NaN if any is NaN. Neutral: inf, or the top (signed) integer."""
 
     name = "vk.min"
 
@@ -251,12 +246,12 @@ class DotOp(IRDLOperation):
         sizes, right = sizes_of(self.left), sizes_of(self.right)
         for axis in sizes.keys() & right.keys():
             if sizes[axis] != right[axis]:
-                shown, other = _shown(sizes[axis]), _shown(right[axis])
+                shown, other = size_text(sizes[axis]), size_text(right[axis])
                 raise VerifyException(f"axis {axis} has size {shown} left and {other} right")
         sizes.update(right)
         del sizes[self.axis.data]
         if sizes_of(self.sum) != sizes:
-            expected = ", ".join(f"{axis} of {_shown(size)}" for axis, size in sizes.items()) or "none"
+            expected = ", ".join(f"{axis} of {size_text(size)}" for axis, size in sizes.items()) or "none"
             raise VerifyException(f"the sum is {self.sum.type}, expected axes {expected}")
 
 
@@ -288,8 +283,6 @@ class AssertOp(IRDLOperation):
 
     def __init__(self, condition: SSAValue, message: str):
         super().__init__(operands=[condition], properties={"message": StringAttr(message)})
-
-
 
     def verify_(self) -> None:
         if element_of(self.condition) != i1:

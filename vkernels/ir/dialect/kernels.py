@@ -70,7 +70,7 @@ class _FunctionOp(IRDLOperation):
             if argument.type not in (f64, i64, i1) and not isinstance(argument.type, TensorArgumentType):
                 raise VerifyException(f"parameter {name} is {argument.type}, expected a !vk.tensor, f64, i64 or i1")
         if self.facts is not None:
-            _verify_facts(self.facts, dict(zip(names, arguments.types, strict=True)))
+            _verify_facts(self.facts, dict(zip(names, self.body.block.arg_types, strict=True)))
 
     # Assembly: `vk.kernel @softmax(%x: !vk.tensor<[M], f32>, %eps: f64) facts {...} attributes {...} { ... }`.
 

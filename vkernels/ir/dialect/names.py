@@ -1,4 +1,4 @@
-"""How the dialect spells names: of axes, sizes and parameters. Any text can be a name; what is no identifier is quoted."""
+"""How the dialect spells names of axes, sizes and parameters: any text, quoted where it is not an identifier."""
 
 from __future__ import annotations
 
@@ -44,9 +44,8 @@ class Name(CustomDirective):
 
     attribute: AttributeVariable
 
-    def parse(self, parser: Parser, state: ParsingState) -> bool:
+    def parse(self, parser: Parser, state: ParsingState) -> None:
         self.attribute.set(state, StringAttr(parse_name(parser, self.attribute.name)))
-        return True
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
         value = self.attribute.get(op)

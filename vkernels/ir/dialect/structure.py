@@ -122,7 +122,7 @@ class RangeOp(IRDLOperation):
             raise VerifyException(f"the range starts at {bounds} and stops at {self.stop.type}, expected one type")
         if element_of(bounds) != i64:
             raise VerifyException(f"the range's bounds are {bounds}, expected i64 or a tile of i64")
-        arguments = self.body.block.args.types
+        arguments = self.body.block.arg_types
         expected = (bounds, *self.initial.types)
         if arguments != expected:
             raise VerifyException(f"the body takes {_types(arguments)}, expected {_types(expected)}")
@@ -214,7 +214,7 @@ class BoundaryOp(IRDLOperation):
 
 @irdl_op_definition
 class PhaseOp(IRDLOperation):
-    """A maximal region that can be processed chunk by chunk; its results are the values that cross into later phases."""
+    """A maximal region that can be processed chunk by chunk; its results are what crosses into later phases."""
 
     name = "vk.phase"
 
@@ -226,7 +226,7 @@ class PhaseOp(IRDLOperation):
         super().__init__(properties={"phase": StringAttr(phase)}, result_types=[results], regions=[body])
 
     def verify_(self) -> None:
-        if arguments := self.body.block.args.types:
+        if arguments := self.body.block.arg_types:
             raise VerifyException(f"the body takes {_types(arguments)}, expected no arguments")
         _verify_yield(self.body, self.results_.types, "results")
 
@@ -311,7 +311,7 @@ class LaunchOp(IRDLOperation):
     def verify_(self) -> None:
         if not isinstance(self.parent_op(), MappedOp):
             raise VerifyException(f'launch "{self.label.data}" is outside the top level of a vk.mapped')
-        coordinates, expected = self.body.block.args.types, (i64,) * len(self.grid)
+        coordinates, expected = self.body.block.arg_types, (i64,) * len(self.grid)
         if coordinates != expected:
             raise VerifyException(f"the body takes {_types(coordinates)}, expected {_types(expected)}")
 
@@ -354,7 +354,7 @@ def _parse_coordinate(parser: Parser) -> tuple[Parser.Argument, SSAValue]:
 
 @irdl_op_definition
 class BarrierOp(IRDLOperation):
-    """Order a program's accesses to its scratchpad and swap space: those before, by any of its threads, then those after."""
+    """Order a program's accesses to its scratchpad and swap space: what any of its threads did before is seen after."""
 
     name = "vk.barrier"
 
