@@ -1,0 +1,77 @@
+"""What the runtime asks of a kernel and of compiled code. It imports neither the language nor a compiler for that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from xdsl.dialects.builtin import ModuleOp
+
+from vkernels.ir.limits import Limits
+from vkernels.ir.plan import Plan
+
+Constant = bool | int | float | str | None
+"""What a constant parameter can be given."""
+
+
+class ParameterLike(Protocol):
+    """One parameter of a kernel, as its author declared it.
+
+    `kind`: "tensor", "scalar" or "constant". Of a tensor, `dimensions` holds a size's name, a number or, for a
+    dimension that nothing is said of, `_` for each dimension, and `dtypes` the dtypes it may have.
+    `default`: what an omitted scalar or constant is, `inspect.Parameter.empty` where it must be given.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def dimensions(self) -> Sequence[str | int]: ...
+    @property
+    def dtypes(self) -> Sequence[str]: ...
+    @property
+    def default(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a kernel's IR depends on: of each tensor its dtype (`float32`, `bfloat16`, …), of each scalar its kind
+    (`f64`, `i64` or `i1`), of each constant its value."""
+
+    tensors: tuple[tuple[str, str], ...]
+    scalars: tuple[tuple[str, str], ...] = ()
+    constants: tuple[tuple[str, Constant], ...] = ()
+
+
+class KernelLike(Protocol):
+    """A kernel as its author wrote it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def parameters(self) -> Sequence[ParameterLike]: ...
+
+    def build(self, signature: Signature) -> ModuleOp:
+        """A module with one `vk.kernel`, new at each call."""
+        ...
+
+    def plan_for(self, sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan | None:
+        """The plan that the author's own function gives, None where there is none."""
+        ...
+
+
+class CompiledLike(Protocol):
+    """Native code of a mapped kernel; `docs/mapped-ir.md` says what each address is. Alive as long as the object."""
+
+    @property
+    def prepare(self) -> int: ...
+    @property
+    def launches(self) -> Sequence[int]: ...
+    @property
+    def sizes(self) -> Sequence[str]: ...
+    @property
+    def buffers(self) -> int: ...
+    @property
+    def workspace(self) -> int: ...
