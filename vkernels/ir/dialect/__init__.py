@@ -7,6 +7,7 @@ from xdsl.dialects.scf import Scf
 from xdsl.ir import Dialect
 
 from .access import AccessOp, GatherOp, Index, LoadOp, ScatterOp, StoreOp
+from .arith import ARITH
 from .attributes import AxesAttr, AxisAttr, IndexAttr, axes_of, element_of, sizes_of, tile_type
 from .compute import (
     REDUCTIONS,
@@ -23,7 +24,6 @@ from .compute import (
     ScanOp,
     SumOp,
 )
-from .elementwise import ARITH
 from .kernels import KernelOp, MappedOp, SizeOp, TileOp, WholeOp
 from .structure import (
     BarrierOp,
