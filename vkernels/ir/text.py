@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import StringIO
 
 from xdsl.dialects.builtin import ModuleOp
@@ -12,9 +14,22 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 from .dialect import context
 from .errors import IRError
 
-_MALFORMED = (AssertionError, AttributeError, IndexError, KeyError, NotImplementedError, TypeError, ValueError,
-              OverflowError)  # fmt: skip
-"""What xDSL's parser and verifiers let through for some malformed text, beside their own exceptions."""
+_MALFORMED = (AssertionError, IndexError, KeyError, NotImplementedError, TypeError, ValueError, OverflowError)
+"""What xDSL's own parser and verifiers raise for some malformed text, beside their proper exceptions."""
+
+
+@contextmanager
+def well_formed(name: str) -> Iterator[None]:
+    """Parse and verify text within: what xDSL lets through for malformed text is raised as `IRError`.
+
+    `ParseError` and `DiagnosticException`, which say what is wrong, pass.
+    """
+    try:
+        yield
+    except RecursionError as error:
+        raise IRError(f"{name}: nested too deeply") from error
+    except _MALFORMED as error:
+        raise IRError(f"{name}: malformed: {str(error) or type(error).__name__}") from error
 
 
 def parse_module(text: str | bytes, name: str = "<text>") -> ModuleOp:
@@ -23,16 +38,13 @@ def parse_module(text: str | bytes, name: str = "<text>") -> ModuleOp:
     Raises `IRError` for anything that is not a valid module of vk, arith, math and scf.
     """
     try:
-        module = Parser(context(), text, name).parse_module()
-        module.verify()
+        with well_formed(name):
+            module = Parser(context(), text, name).parse_module()
+            module.verify()
     except ParseError as error:
         raise IRError(str(error)) from error
     except DiagnosticException as error:
         raise IRError(f"{name}: {error}") from error
-    except RecursionError as error:
-        raise IRError(f"{name}: nested too deeply") from error
-    except _MALFORMED as error:
-        raise IRError(f"{name}: malformed: {error or type(error).__name__}") from error
     return module
 
 

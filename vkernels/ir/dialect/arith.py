@@ -128,6 +128,8 @@ class _ComparisonOp(IRDLOperation):
         return self.PREDICATES[self.predicate.value.data]
 
     def verify_(self) -> None:
+        if not 0 <= self.predicate.value.data < len(self.PREDICATES):
+            raise VerifyException(f"predicate {self.predicate.value.data}, expected 0 to {len(self.PREDICATES) - 1}")
         if self.operands[0].type != self.operands[1].type:
             raise VerifyException(f"compared are {self.operands[0].type} and {self.operands[1].type}")
         _verify_same_shape(self.operands[0], self.result)

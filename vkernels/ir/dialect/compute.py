@@ -103,7 +103,7 @@ class BelowOp(IRDLOperation):
 
     traits = traits_def(Pure())
     custom_directives = (Name,)
-    assembly_format = "custom<Name>($axis) `<` $count attr-dict `:` type($result)"
+    assembly_format = "custom<Name>($axis) ` ` `<` $count attr-dict `:` type($result)"
 
     def __init__(self, axis: str, count: SSAValue, size: int | None = None):
         result = tile_type(i1, [axis], None if size is None else [size])

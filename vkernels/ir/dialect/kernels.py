@@ -69,6 +69,7 @@ class _FunctionOp(IRDLOperation):
         for name, argument in zip(names, arguments, strict=True):
             if argument.type not in (f64, i64, i1) and not isinstance(argument.type, TensorArgumentType):
                 raise VerifyException(f"parameter {name} is {argument.type}, expected a !vk.tensor, f64, i64 or i1")
+        _verify_order(self.body.block, set())
         if self.facts is not None:
             _verify_facts(self.facts, dict(zip(names, self.body.block.arg_types, strict=True)))
 
@@ -121,6 +122,22 @@ def _parse_parameter(parser: Parser) -> tuple[str, Parser.Argument]:
     argument = unresolved.resolve(parser.parse_type())
     argument.location = parser.parse_optional_location()
     return name, argument
+
+
+def _verify_order(block: Block, known: set[SSAValue]) -> None:
+    """Every operand is defined before its use, in this block or one around it. xDSL leaves that to its users."""
+    mine: list[SSAValue] = list(block.args)
+    known.update(mine)
+    for op in block.ops:
+        for operand in op.operands:
+            if operand not in known:
+                raise VerifyException(f"an operand of {op.name}, of type {operand.type}, is used before it is defined")
+        for region in op.regions:
+            for inner in region.blocks:
+                _verify_order(inner, known)
+        known.update(op.results)
+        mine += op.results
+    known.difference_update(mine)
 
 
 def _verify_facts(facts: DictionaryAttr, parameters: dict[str, Attribute]) -> None:
@@ -216,7 +233,7 @@ class _AxisOp(IRDLOperation):
     extent = operand_def(i64)
 
     custom_directives = (Name,)
-    assembly_format = "custom<Name>($axis) `<` $extent attr-dict"
+    assembly_format = "custom<Name>($axis) ` ` `<` $extent attr-dict"
 
     def __init__(self, axis: str, extent: SSAValue):
         super().__init__(operands=[extent], properties={"axis": StringAttr(axis)})

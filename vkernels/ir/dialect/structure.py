@@ -206,10 +206,20 @@ class BoundaryOp(IRDLOperation):
     phase = opt_prop_def(StringAttr)
     """A name for the phase that begins."""
 
-    assembly_format = "($phase^)? attr-dict"
-
     def __init__(self, phase: str | None = None):
         super().__init__(properties={"phase": None if phase is None else StringAttr(phase)})
+
+    def print(self, printer: Printer) -> None:
+        if self.phase is not None:
+            printer.print_string(" ")
+            printer.print_string_literal(self.phase.data)
+        printer.print_op_attributes(self.attributes)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        op = cls(parser.parse_optional_str_literal())
+        op.attributes.update(parser.parse_optional_attr_dict())
+        return op
 
 
 @irdl_op_definition
