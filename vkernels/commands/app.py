@@ -1,0 +1,38 @@
+"""The commands, by name. Heavy imports wait inside each, so that help comes at once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from . import run_spdnn
+
+app = typer.Typer(
+    name="vk",
+    help="GPU kernels written once, without limits, mapped onto what each device has.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+run = typer.Typer(help="Run a whole job on this machine and check its result.", no_args_is_help=True)
+app.add_typer(run, name="run")
+run.command("spdnn")(run_spdnn.run_spdnn)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"vkernels {version('vkernels')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass

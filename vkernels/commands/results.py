@@ -1,0 +1,39 @@
+"""Results as JSON, for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from vkernels.ir.errors import FileError
+
+STANDARD_OUTPUT = Path("-")
+
+
+def check_writable(path: Path | None) -> None:
+    """`FileError` where a file could not be written there: better before the work than after it."""
+    if path is None or path == STANDARD_OUTPUT:
+        return
+    if path.is_dir():
+        raise FileError(f"{path}: is a folder")
+    if not path.parent.is_dir():
+        raise FileError(f"{path}: there is no folder {path.parent}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise FileError(f"{path}: may not be written")
+
+
+def write_json(path: Path, results: Mapping[str, Any]) -> None:
+    """Write results to a file, or to standard output where the path is `-`."""
+    text = json.dumps(results, indent=2) + "\n"
+    if path == STANDARD_OUTPUT:
+        typer.echo(text, nl=False)
+        return
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}") from error

@@ -1,0 +1,43 @@
+"""Timing several ways of doing the same work, turn by turn, so that whatever else the machine does meets them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The middle of several measurements, and the least and the most of them."""
+
+    middle: float
+    least: float
+    most: float
+
+    @staticmethod
+    def of(values: Sequence[float]) -> Spread:
+        """The spread of one measurement or more."""
+        return Spread(median(values), min(values), max(values))
+
+
+def interleave(
+    runs: Mapping[str, Callable[[], object]], rounds: int, patience: float = float("inf")
+) -> dict[str, list[float]]:
+    """Seconds of each run in each round. Rounds end early, after the first, once `patience` seconds are over."""
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    begin = perf_counter()
+    for number in range(rounds):
+        if number and perf_counter() - begin > patience:
+            break
+        for name, run in runs.items():
+            start = perf_counter()
+            run()
+            seconds[name].append(perf_counter() - start)
+    return seconds
+
+
+def ratio(theirs: Sequence[float], ours: Sequence[float]) -> Spread:
+    """How many times faster ours is, round by round."""
+    return Spread.of([a / b for a, b in zip(theirs, ours, strict=True)])

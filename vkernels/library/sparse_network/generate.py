@@ -1,0 +1,49 @@
+"""The challenge's networks, generated: RadiX-Net topologies, all weights 1/16, 32 inputs and outputs a neuron."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from .network import BIASES, Indices, Layers, Network, check_size
+
+COPIES = 16
+"""Neurons that are joined alike: neuron j has the inputs of neuron j modulo neurons / 16."""
+
+WEIGHT = 1 / 16
+
+
+def radix_network(neurons: int, layers: int, seed: int = 0) -> Network:
+    """The challenge's network of that size (`OptionError` if it has none), generated as it is read.
+
+    Layers come in blocks of log2(neurons / 16). The first block is the same for every seed; the inputs of
+    every later block are relabelled by a random permutation of the block's own.
+    """
+    check_size(neurons, layers)
+
+    def read(first: int, last: int) -> Layers:
+        column = np.stack([radix_layer(neurons, layer, seed) for layer in range(first, last)])
+        return Layers(column, np.full(column.shape, WEIGHT, np.float32), np.full(last - first, column[0].size))
+
+    return Network(neurons, layers, BIASES[neurons], read)
+
+
+def radix_layer(neurons: int, layer: int, seed: int = 0) -> Indices:
+    """The inputs of every neuron of one layer, ascending: neurons × 32."""
+    distinct = neurons // COPIES
+    block, digit = divmod(layer, distinct.bit_length() - 1)
+    output = np.arange(distinct, dtype=np.int32)
+    near = np.stack([output, (output + 2**digit) % distinct], axis=1)
+    inputs = near[:, :, None] + distinct * np.arange(COPIES, dtype=np.int32)
+    if block > 0:
+        inputs = _permutation(neurons, block, seed)[inputs]
+    column = np.sort(inputs.reshape(distinct, 2 * COPIES), axis=1)
+    return np.tile(column, (COPIES, 1))
+
+
+@lru_cache(maxsize=4)
+def _permutation(neurons: int, block: int, seed: int) -> Indices:
+    """A permutation of the neurons; built on raw random words, which no version of NumPy may change."""
+    words = np.random.PCG64((seed, neurons, block)).random_raw(neurons)
+    return np.argsort(words, kind="stable").astype(np.int32)
