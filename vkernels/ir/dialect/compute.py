@@ -23,7 +23,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from .attributes import axes_of, element_of, size_text, sizes_of, tile_type
-from .names import Name, listed
+from .names import Below, Name, listed
 
 
 def _verify_axis(axis: StringAttr, tile: SSAValue, what: str) -> None:
@@ -102,8 +102,8 @@ class BelowOp(IRDLOperation):
     result = result_def(TensorType)
 
     traits = traits_def(Pure())
-    custom_directives = (Name,)
-    assembly_format = "custom<Name>($axis) ` ` `<` $count attr-dict `:` type($result)"
+    custom_directives = (Below,)
+    assembly_format = "custom<Below>($axis) $count attr-dict `:` type($result)"
 
     def __init__(self, axis: str, count: SSAValue, size: int | None = None):
         result = tile_type(i1, [axis], None if size is None else [size])

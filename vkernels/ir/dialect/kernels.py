@@ -24,7 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from .attributes import axes_of
 from .blocks import parse_argument, print_argument, print_body, print_location
-from .names import Name, listed, parse_name, spelled
+from .names import Below, Name, listed, parse_name, spelled
 from .types import ScratchType, TensorArgumentType
 
 
@@ -232,8 +232,8 @@ class _AxisOp(IRDLOperation):
     axis = prop_def(StringAttr)
     extent = operand_def(i64)
 
-    custom_directives = (Name,)
-    assembly_format = "custom<Name>($axis) ` ` `<` $extent attr-dict"
+    custom_directives = (Below,)
+    assembly_format = "custom<Below>($axis) $extent attr-dict"
 
     def __init__(self, axis: str, extent: SSAValue):
         super().__init__(operands=[extent], properties={"axis": StringAttr(axis)})

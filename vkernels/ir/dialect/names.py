@@ -40,7 +40,7 @@ def listed(names: tuple[str, ...] | list[str]) -> str:
 
 @irdl_custom_directive
 class Name(CustomDirective):
-    """`name($property)` in an assembly format: a `StringAttr` printed as a name."""
+    """`custom<Name>($property)` in an assembly format: a `StringAttr` printed as a name."""
 
     attribute: AttributeVariable
 
@@ -51,3 +51,18 @@ class Name(CustomDirective):
         value = self.attribute.get(op)
         state.print_whitespace(printer)
         printer.print_string(spelled(value.data) if isinstance(value, StringAttr) else '""')
+
+
+@irdl_custom_directive
+class Below(CustomDirective):
+    """`custom<Below>($property)`: the name and `<`, with the space that a bare `<` in a format does not get."""
+
+    attribute: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        Name(self.attribute).parse(parser, state)
+        parser.parse_punctuation("<")
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        Name(self.attribute).print(printer, state, op)
+        printer.print_string(" <")
