@@ -12,7 +12,7 @@ from .pool_ir import CALL_WORDS, LAUNCH_WORDS
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch: the address of `void (i64* arguments, i64 begin, i64 end, u8* workspace)` and how much there is to do.
+    """One launch: the address of `void (i64* arguments, i64 begin, i64 end, u8* workspace)`, and its programs.
 
     A thread takes at least `grain` programs at a time, except at the end.
     """
@@ -36,11 +36,18 @@ class Call:
         self._memory, self._helpers = Block(8 * words), helpers
         self.address = self._memory.address
         self._words = (ctypes.c_int64 * words).from_address(self.address)
-        header = (len(launches), arguments, threads, 0 if helpers is None else helpers.address, workspace, 0)
+        header: list[ctypes.c_int64 | int] = [
+            len(launches),
+            arguments,
+            threads,
+            0 if helpers is None else helpers.address,
+            workspace,
+            0,
+        ]
         self._words[: len(header)] = header
         for number, launch in enumerate(launches):
             start = CALL_WORDS + LAUNCH_WORDS * number
-            self._words[start : start + 3] = (launch.function, launch.programs, launch.grain)
+            self._words[start : start + 3] = [launch.function, launch.programs, launch.grain]
 
     def set_workspace(self, address: int) -> None:
         """Where the calling thread works."""

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from vkernels.ir.errors import SetupError
+
 ALIGNMENT = 64
 """Bytes; what generated code may assume of every buffer and workspace."""
 
@@ -15,7 +17,7 @@ MAPPED = 1 << 20
 
 
 class Block:
-    """`size` bytes at `address`, a multiple of 64, as long as the object lives. Raises `MemoryError` where there are none."""
+    """`size` bytes at `address`, a multiple of 64, as long as the object lives; `SetupError` where there are none."""
 
     __slots__ = ("_owner", "address", "size")
 
@@ -28,8 +30,8 @@ class Block:
 def _mapped(size: int) -> np.ndarray[Any, Any]:
     try:
         memory = mmap.mmap(-1, size)
-    except OSError as error:
-        raise MemoryError(f"no {size} bytes of memory for a kernel's buffers") from error
+    except (OSError, OverflowError) as error:
+        raise SetupError(f"no memory for a kernel's buffers: {size} bytes") from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
         memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, np.uint8)  # holds the mapping

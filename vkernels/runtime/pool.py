@@ -23,7 +23,7 @@ SPINS = 2000
 
 
 class Pool:
-    """Native threads; `run` may be called from any thread. One lives as long as the process: see `vkernels.runtime.threads`."""
+    """Native threads; `run` may be called from any thread. The process has one, in `vkernels.runtime.threads`."""
 
     def __init__(self) -> None:
         self._state = Block(8 * POOL_WORDS)
@@ -40,7 +40,7 @@ class Pool:
         return len(self._helpers)
 
     def reserve(self, threads: int) -> None:
-        """Have at least so many threads, the calling one included. Raises `SetupError` where the system gives no more."""
+        """Have at least so many threads, the calling one included. Raises `SetupError` where there are no more."""
         if threads <= len(self._helpers) + 1:
             return
         with self._lock:
@@ -48,7 +48,7 @@ class Pool:
                 self._helpers.append(self._start())
 
     def run(self, call: int) -> None:
-        """Run the call at an address (`Call.address`), complete when this returns. Other Python threads run meanwhile."""
+        """Run the call at an address (`Call.address`) until it is complete. Other Python threads run meanwhile."""
         self._code.run(self._address, call)
 
     def stop(self) -> None:
@@ -68,7 +68,9 @@ class Pool:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         if status != 0:
-            raise SetupError(f"cannot start a thread (error {status}); vkernels.runtime.set_threads takes a lower number")
+            raise SetupError(
+                f"cannot start a thread (error {status}); vkernels.runtime.set_threads takes a lower number"
+            )
         return thread
 
 

@@ -6,7 +6,7 @@ A *call* describes launches that run one after another:
 
     0 launches   1 arguments   2 threads   3 workspaces of the helpers   4 bytes of each   5 the caller's workspace
     8 joined: helpers that have asked to take part
-    16 + 24 l: of launch l   0 function   1 programs   2 grain   |   8 next program   |   16 programs done   17 someone sleeps
+    16 + 24 l, of launch l:   0 function   1 programs   2 grain   |   8 next program   |   16 done   17 sleepers
 
 The *pool* is what threads share between calls:
 

@@ -1,0 +1,151 @@
+"""Binding: which value belongs to which parameter, and whether they go together."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vkernels.ir.errors import ArgumentError
+
+from .arrays import ArrayView, kind_of, view_of
+from .protocols import Constant, KernelLike, ParameterLike, Signature
+
+Scalar = bool | int | float
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of one call, checked against the parameters, and the sizes that tensors give, all by name."""
+
+    tensors: Mapping[str, ArrayView]
+    scalars: Mapping[str, Scalar]
+    constants: Mapping[str, Constant]
+    sizes: Mapping[str, int]
+
+    @property
+    def dtypes(self) -> dict[str, str]:
+        """The dtype of each tensor."""
+        return {name: view.dtype for name, view in self.tensors.items()}
+
+    @property
+    def signature(self) -> Signature:
+        """What the kernel's IR depends on."""
+        return Signature(
+            tuple((name, view.dtype) for name, view in self.tensors.items()),
+            tuple((name, scalar_kind(value)) for name, value in self.scalars.items()),
+            tuple(self.constants.items()),
+        )
+
+
+def scalar_kind(value: Scalar) -> str:
+    """As what a scalar reaches the kernel: `i1`, `i64` or `f64`."""
+    if isinstance(value, bool):
+        return "i1"
+    return "i64" if isinstance(value, int) else "f64"
+
+
+def in_order(kernel: KernelLike, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The value of every parameter in the author's order, defaults filled in.
+
+    Raises `ArgumentError` for too many, missing, unknown or doubly given arguments.
+    """
+    parameters = kernel.parameters
+    if len(args) > len(parameters):
+        raise ArgumentError(f"{kernel.name}: expected at most {len(parameters)} arguments, got {len(args)}")
+    names = [parameter.name for parameter in parameters]
+    for name in kwargs:
+        if name not in names:
+            raise ArgumentError(f"{kernel.name}: no argument `{name}`; it has {', '.join(names)}")
+        if name in names[: len(args)]:
+            raise ArgumentError(f"{kernel.name}: argument `{name}` is given twice")
+    values = list(args)
+    for parameter in parameters[len(args) :]:
+        if parameter.name in kwargs:
+            values.append(kwargs[parameter.name])
+        elif parameter.default is not inspect.Parameter.empty:
+            values.append(parameter.default)
+        else:
+            raise ArgumentError(f"{kernel.name}: argument `{parameter.name}` is missing")
+    return tuple(values)
+
+
+def bind(kernel: KernelLike, values: Sequence[Any]) -> Arguments:
+    """Check the values of all parameters, in order. Raises `ArgumentError`: kernel, argument, expected and got."""
+    tensors: dict[str, ArrayView] = {}
+    scalars: dict[str, Scalar] = {}
+    constants: dict[str, Constant] = {}
+    for parameter, value in zip(kernel.parameters, values, strict=True):
+        what = f"{kernel.name}: argument `{parameter.name}`"
+        if parameter.kind == "tensor":
+            tensors[parameter.name] = _tensor(parameter, value, what)
+        elif parameter.kind == "scalar":
+            scalars[parameter.name] = as_scalar(value, what)
+        else:
+            constants[parameter.name] = _constant(value, what)
+    return Arguments(tensors, scalars, constants, _sizes(kernel, tensors))
+
+
+def _tensor(parameter: ParameterLike, value: Any, what: str) -> ArrayView:
+    view = view_of(value, what)
+    if view.dtype not in parameter.dtypes:
+        raise ArgumentError(f"{what}: expected dtype {_one_of(parameter.dtypes)}, got {view.dtype}")
+    if len(view.shape) != len(parameter.dimensions):
+        declared = ", ".join(map(str, parameter.dimensions))
+        raise ArgumentError(
+            f"{what}: expected {_dimensions(len(parameter.dimensions))} [{declared}], "
+            f"got {_dimensions(len(view.shape))} {list(view.shape)}"
+        )
+    return view
+
+
+def _dimensions(rank: int) -> str:
+    return f"{rank} dimension" if rank == 1 else f"{rank} dimensions"
+
+
+def _one_of(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
+
+
+def _sizes(kernel: KernelLike, tensors: Mapping[str, ArrayView]) -> dict[str, int]:
+    """Sizes by name. Tensors that share a name must agree; a declared number must be the dimension's."""
+    sizes: dict[str, int] = {}
+    origin: dict[str, str] = {}
+    for parameter in kernel.parameters:
+        if parameter.kind != "tensor":
+            continue
+        shape = tensors[parameter.name].shape
+        what = f"{kernel.name}: argument `{parameter.name}`"
+        for number, (declared, length) in enumerate(zip(parameter.dimensions, shape, strict=True)):
+            if isinstance(declared, int):
+                if length != declared:
+                    raise ArgumentError(f"{what}: expected dimension {number} to be {declared}, got {length}")
+            elif sizes.setdefault(declared, length) != length:
+                expected = f"{sizes[declared]}, as in `{origin[declared]}`"
+                raise ArgumentError(f"{what}: expected size {declared} to be {expected}, got {length}")
+            else:
+                origin.setdefault(declared, parameter.name)
+    return sizes
+
+
+def as_scalar(value: Any, what: str) -> Scalar:
+    """A Python number from a Python or NumPy number or a tensor of one element without dimensions.
+
+    Raises `ArgumentError` for anything else, and for integers beyond 64 bits.
+    """
+    if not isinstance(value, bool | int | float) and (isinstance(value, np.generic) or hasattr(value, "item")):
+        value = value.item() if getattr(value, "shape", None) == () else value
+    if not isinstance(value, bool | int | float):
+        raise ArgumentError(f"{what}: expected a number, got {kind_of(value)}")
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        raise ArgumentError(f"{what}: expected an integer of 64 bits, got {value}")
+    return value
+
+
+def _constant(value: Any, what: str) -> Constant:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ArgumentError(f"{what}: expected a constant (a number, text or None), got {kind_of(value)}")

@@ -1,0 +1,116 @@
+"""Torch tensors and NumPy arrays as memory: address, dtype, shape, strides. Torch is not imported for it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vkernels.ir.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class ArrayView:
+    """A tensor argument as memory. `strides` are in elements, 1 in a last dimension of at most one element."""
+
+    dtype: str
+    itemsize: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    address: int
+    writable: bool
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        size = 1
+        for length in self.shape:
+            size *= length
+        return size
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """The bytes that its elements occupy, from the first one's: lowest and past the highest; equal if empty."""
+        if self.size == 0:
+            return 0, 0
+        ends = [(length - 1) * stride * self.itemsize for length, stride in zip(self.shape, self.strides, strict=True)]
+        return sum(min(0, end) for end in ends), sum(max(0, end) for end in ends) + self.itemsize
+
+
+def is_torch(value: Any) -> bool:
+    """Whether a value is a torch tensor; torch is not imported to find out."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is something that a tensor parameter takes."""
+    return isinstance(value, np.ndarray) or is_torch(value)
+
+
+def view_of(value: Any, what: str) -> ArrayView:
+    """A tensor or array as memory. `what` names the argument in errors.
+
+    Raises `ArgumentError` for what is no tensor, lies on another device, is sparse, lazily negated or has strides
+    that are not whole elements.
+    """
+    if isinstance(value, np.ndarray):
+        return _numpy_view(value, what)
+    if is_torch(value):
+        return _torch_view(value, what)
+    raise ArgumentError(f"{what}: expected a torch tensor or a NumPy array, got {kind_of(value)}")
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, for messages: its type, and its text where that is short."""
+    text = repr(value)
+    return f"{type(value).__name__} {text}" if len(text) <= 40 else type(value).__name__
+
+
+def _torch_view(tensor: Any, what: str) -> ArrayView:
+    import torch
+
+    if tensor.layout != torch.strided:
+        raise ArgumentError(f"{what}: expected a dense tensor, got layout {tensor.layout}")
+    if tensor.device.type != "cpu":
+        raise ArgumentError(f"{what}: expected a tensor on device cpu, got {tensor.device}")
+    if tensor.is_neg() or tensor.is_conj():
+        raise ArgumentError(
+            f"{what}: expected plain memory, got a lazily negated or conjugated view; .resolve_neg() it"
+        )
+    shape = tuple(tensor.shape)
+    strides = _normal(shape, tuple(tensor.stride()))
+    name = str(tensor.dtype).removeprefix("torch.")
+    writable = not (tensor.requires_grad and torch.is_grad_enabled())
+    return ArrayView(name, tensor.element_size(), shape, strides, tensor.data_ptr(), writable)
+
+
+def _numpy_view(array: np.ndarray[Any, Any], what: str) -> ArrayView:
+    itemsize = array.itemsize
+    if not array.dtype.isnative:
+        raise ArgumentError(f"{what}: expected native byte order, got {array.dtype!r}")
+    if itemsize == 0 or any(stride % itemsize for stride in array.strides):
+        raise ArgumentError(
+            f"{what}: expected strides of whole elements ({itemsize} bytes), got strides of {array.strides} bytes"
+        )
+    strides = _normal(array.shape, tuple(stride // itemsize for stride in array.strides))
+    return ArrayView(array.dtype.name, itemsize, array.shape, strides, numpy_address(array), array.flags.writeable)
+
+
+def _normal(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides that do not depend on what nobody sees: a last dimension of one element is as good as contiguous."""
+    return (*strides[:-1], 1) if shape and shape[-1] <= 1 else strides
+
+
+def numpy_address(array: np.ndarray[Any, Any]) -> int:
+    """Where the first element is."""
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def address_reader(value: Any) -> Callable[[Any], int]:
+    """A function that gives the address of arrays of this value's type."""
+    return numpy_address if isinstance(value, np.ndarray) else type(value).data_ptr

@@ -1,0 +1,47 @@
+"""From a kernel's IR, a plan and facts to native code; every stage can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp
+
+from vkernels.ir.dialect import context
+from vkernels.ir.facts import Facts
+from vkernels.ir.passes import load_pass
+from vkernels.ir.plan import Plan
+from vkernels.ir.text import print_module
+
+from .protocols import CompiledLike
+from .specialise import kernel_in
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Native code, and what it was made from: the plan, the facts it relies on, and the text of each stage if kept."""
+
+    native: CompiledLike
+    plan: Plan
+    facts: Facts
+    stages: Mapping[str, str] = field(default_factory=dict)
+
+
+def compile_kernel(module: ModuleOp, plan: Plan, facts: Facts, keep: bool = False) -> Compiled:
+    """Compile the one kernel of a module for the CPU. The module is used up; `keep` keeps the text of every stage.
+
+    Raises `PlanError` for a plan that the kernel cannot have.
+    """
+    from vkernels.ir.passes.apply_plan import ApplyPlan
+
+    from .compile.cpu import compile_cpu
+
+    stages: dict[str, str] = {}
+    kernel_in(module).facts = facts.to_attribute()
+    passes = {"split-phases": load_pass("split-phases")(), "apply-plan": ApplyPlan(plan)}
+    for name, pass_ in {"as-written": None, **passes}.items():
+        if pass_ is not None:
+            pass_.apply(context(), module)
+        if keep:
+            stages[name] = print_module(module)
+    return Compiled(compile_cpu(module), plan, facts, stages)

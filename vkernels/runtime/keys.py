@@ -1,0 +1,41 @@
+"""What a call is remembered by: everything about its arguments but addresses and the values of scalars."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+
+def tensor_key(value: Any) -> object:
+    """Dtype, shape, strides, and whether it may be written."""
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.shape, value.strides, value.flags.writeable
+    try:
+        tracked = value.requires_grad and sys.modules["torch"].is_grad_enabled()
+        return value.dtype, value.shape, value.stride(), value.device, value.is_neg(), tracked
+    except (AttributeError, KeyError, RuntimeError):  # no tensor, or one without strides: binding says what is wrong
+        return type(value)
+
+
+def constant_key(value: Any) -> object:
+    """Type and value, as 1, 1.0 and True are equal."""
+    return (type(value), value) if isinstance(value, bool | int | float | str) else type(value)
+
+
+KEYS: Mapping[str, Callable[[Any], object]] = {"tensor": tensor_key, "scalar": type, "constant": constant_key}
+"""The key of a value, by the kind of its parameter."""
+
+
+def frozen(value: Any) -> Hashable:
+    """A key for a decision: dataclasses, mappings and sequences as tuples; mappings without regard to their order."""
+    if is_dataclass(value):
+        return tuple(frozen(getattr(value, each.name)) for each in fields(value))
+    if isinstance(value, Mapping):
+        return tuple(sorted((key, frozen(entry)) for key, entry in value.items()))
+    if isinstance(value, list | tuple):
+        return tuple(map(frozen, value))
+    return value  # type: ignore[no-any-return]

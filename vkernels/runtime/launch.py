@@ -1,0 +1,246 @@
+"""The way of a call: remembered where its like was seen before, else bound, planned, specialised and compiled."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from weakref import WeakSet
+
+from xdsl.dialects.builtin import ModuleOp
+
+from vkernels.ir.limits import Limits
+from vkernels.ir.plan import Plan
+
+from .arguments import Arguments, as_scalar, bind, in_order
+from .arrays import address_reader, is_torch
+from .compiling import Compiled, compile_kernel
+from .devices.cpu import cpu_limits
+from .keys import KEYS, frozen
+from .overlap import check_written, is_distinct
+from .prepared import Prepared
+from .protocols import KernelLike, Signature
+from .specialise import facts_for, kernel_in, written_tensors
+from .threads import get_threads, when_threads_change
+
+REMEMBERED_CALLS = 1024
+"""Shapes that a kernel remembers how to call; the oldest goes first."""
+
+REMEMBERED_CODE = 128
+"""Compiled variants that a kernel remembers; the oldest goes first."""
+
+
+def call(kernel: KernelLike, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Run a kernel on these arguments.
+
+    Raises `ArgumentError` for arguments that do not fit; errors in the kernel's text and plan at its first call.
+    """
+    launcher_of(kernel)(*args, **kwargs)
+
+
+def compile(kernel: KernelLike, args: Sequence[Any], kwargs: Mapping[str, Any], plan: Plan | None = None) -> Compiled:
+    """Compile a kernel as this call would, keeping the text of every stage; `plan` replaces its own."""
+    return launcher_of(kernel).compile(args, kwargs, plan)
+
+
+def launcher_of(kernel: KernelLike) -> Launcher:
+    """The launcher that calls of a kernel share."""
+    kept = vars(kernel)  # with the kernel itself, so that both go together
+    launcher: Launcher | None = kept.get("_launcher")
+    return kept.setdefault("_launcher", Launcher(kernel)) if launcher is None else launcher
+
+
+def limits() -> Limits:
+    """The limits that plans are made for: this machine's, with the threads that calls may use."""
+    return replace(cpu_limits(), multiprocessors=get_threads())
+
+
+@dataclass
+class _Entry:
+    """How calls with one key go. Positions count arguments; `pairs` are numbers of tensors, the first of them written,
+    with the distances of their addresses, exclusive, between which they may share memory."""
+
+    readers: tuple[tuple[int, Callable[[Any], int]], ...]
+    scalars: tuple[tuple[int, str], ...]
+    pairs: tuple[tuple[int, int, int, int], ...]
+    tracked: tuple[int, ...]
+    distinct: Prepared | None = None
+    shared: Prepared | None = None
+    verdicts: dict[tuple[int, ...], bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Built:
+    """A kernel's IR for one signature, as written, and the tensors that it writes."""
+
+    module: ModuleOp
+    written: tuple[str, ...]
+
+
+class Launcher:
+    """Calls one kernel. Safe to use from several threads: what is new is compiled once."""
+
+    def __init__(self, kernel: KernelLike):
+        self.kernel = kernel
+        self._keys = tuple(KEYS[parameter.kind] for parameter in kernel.parameters)
+        self._lock = threading.RLock()
+        self._calls: dict[Hashable, _Entry] = {}
+        self._built: dict[Signature, _Built] = {}
+        self._code: dict[Hashable, Compiled] = {}
+        _all.add(self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Run the kernel on these arguments."""
+        if kwargs or len(args) != len(self._keys):
+            args = in_order(self.kernel, args, kwargs)
+        key = tuple([describe(value) for describe, value in zip(self._keys, args, strict=True)])
+        entry = self._calls.get(key)
+        if entry is None:
+            entry = self._enter(key, args)
+        addresses = [read(args[position]) for position, read in entry.readers]
+        prepared = entry.distinct
+        for one, other, low, high in entry.pairs:
+            if low < addresses[other] - addresses[one] < high:
+                prepared = self._overlapping(entry, args, addresses)
+                break
+        else:
+            if prepared is None:
+                prepared = entry.distinct = self._prepare(args, True)
+        prepared.run(addresses, [as_scalar(args[position], what) for position, what in entry.scalars])
+        if entry.tracked:
+            _count_writes([args[position] for position in entry.tracked])
+
+    def forget(self) -> None:
+        """Forget how to call, but not what is compiled: what is prepared depends on the number of threads."""
+        self._calls = {}
+
+    def compile(self, args: Sequence[Any], kwargs: Mapping[str, Any], plan: Plan | None = None) -> Compiled:
+        """What this call would run, with the text of every stage; `plan` replaces the kernel's own."""
+        arguments = bind(self.kernel, in_order(self.kernel, args, kwargs))
+        built = self._build(arguments.signature)
+        distinct = is_distinct(self.kernel.name, built.written, arguments.tensors)
+        kernel = kernel_in(built.module)
+        plan = self._plan(arguments, built) if plan is None else plan
+        facts = facts_for(kernel, plan, arguments.sizes, arguments.tensors, distinct)
+        return compile_kernel(built.module.clone(), plan, facts, keep=True)
+
+    def _enter(self, key: Hashable, values: Sequence[Any]) -> _Entry:
+        """Check arguments of a new key, and note what there is to do for each call."""
+        arguments = bind(self.kernel, values)
+        written = self._build(arguments.signature).written
+        check_written(self.kernel.name, written, arguments.tensors)
+        positions = {parameter.name: number for number, parameter in enumerate(self.kernel.parameters)}
+        entry = _Entry(
+            readers=tuple((positions[name], address_reader(values[positions[name]])) for name in arguments.tensors),
+            scalars=tuple((positions[name], f"{self.kernel.name}: argument `{name}`") for name in arguments.scalars),
+            pairs=_pairs(written, arguments),
+            tracked=tuple(positions[name] for name in written if is_torch(values[positions[name]])),
+        )
+        with self._lock:
+            while len(self._calls) >= REMEMBERED_CALLS:
+                del self._calls[next(iter(self._calls))]
+            return self._calls.setdefault(key, entry)
+
+    def _overlapping(self, entry: _Entry, values: Sequence[Any], addresses: Sequence[int]) -> Prepared:
+        """The code for tensors whose memory may overlap. Raises `ArgumentError` where it does in part."""
+        distances = tuple(addresses[other] - addresses[one] for one, other, _, _ in entry.pairs)
+        distinct = entry.verdicts.get(distances)
+        if distinct is None:
+            arguments = bind(self.kernel, values)
+            written = self._build(arguments.signature).written
+            distinct = is_distinct(self.kernel.name, written, arguments.tensors)
+            if len(entry.verdicts) >= REMEMBERED_CALLS:
+                entry.verdicts = {}
+            entry.verdicts[distances] = distinct
+        prepared = entry.distinct if distinct else entry.shared
+        if prepared is None:
+            prepared = self._prepare(values, distinct)
+            if distinct:
+                entry.distinct = prepared
+            else:
+                entry.shared = prepared
+        return prepared
+
+    def _prepare(self, values: Sequence[Any], distinct: bool) -> Prepared:
+        arguments = bind(self.kernel, values)
+        built = self._build(arguments.signature)
+        plan = self._plan(arguments, built)
+        facts = facts_for(kernel_in(built.module), plan, arguments.sizes, arguments.tensors, distinct)
+        native = self._compile(arguments.signature, built, plan, facts).native
+        template, tensors, scalars = _layout(self.kernel, arguments, native.sizes)
+        touched = sum(view.size * view.itemsize for view in arguments.tensors.values())
+        return Prepared(native, template + [0] * native.buffers, tensors, scalars, touched)
+
+    def _build(self, signature: Signature) -> _Built:
+        with self._lock:
+            if signature not in self._built:
+                module = self.kernel.build(signature)
+                self._built[signature] = _Built(module, written_tensors(kernel_in(module)))
+            return self._built[signature]
+
+    def _plan(self, arguments: Arguments, built: _Built) -> Plan:
+        plan = self.kernel.plan_for(arguments.sizes, arguments.dtypes, limits())
+        if plan is not None:
+            return plan
+        from vkernels.ir.planning.default_plan import default_plan
+
+        return default_plan(kernel_in(built.module), arguments.sizes, limits())
+
+    def _compile(self, signature: Signature, built: _Built, plan: Plan, facts: Any) -> Compiled:
+        key = (signature, frozen(plan), frozen(facts))
+        with self._lock:
+            if key not in self._code:
+                while len(self._code) >= REMEMBERED_CODE:
+                    del self._code[next(iter(self._code))]
+                self._code[key] = compile_kernel(built.module.clone(), plan, facts)
+            return self._code[key]
+
+
+def _pairs(written: Sequence[str], arguments: Arguments) -> tuple[tuple[int, int, int, int], ...]:
+    """For each written tensor and each other one, the distances of their addresses between which they may overlap."""
+    numbers = {name: number for number, name in enumerate(arguments.tensors)}
+    pairs = []
+    for name in written:
+        low, high = arguments.tensors[name].reach
+        for other, view in arguments.tensors.items():
+            other_low, other_high = view.reach
+            if (other in written and numbers[other] <= numbers[name]) or low == high or other_low == other_high:
+                continue
+            pairs.append((numbers[name], numbers[other], low - other_high, high - other_low))
+    return tuple(pairs)
+
+
+def _layout(
+    kernel: KernelLike, arguments: Arguments, sizes: Sequence[str]
+) -> tuple[list[int], list[int], list[tuple[int, bool]]]:
+    """The argument slots before the buffers, where tensor addresses go, and where scalars go and whether as f64."""
+    template: list[int] = []
+    tensors: list[int] = []
+    scalars: list[tuple[int, bool]] = []
+    for parameter in kernel.parameters:
+        if parameter.name in arguments.tensors:
+            tensors.append(len(template))
+            template += [0, *arguments.tensors[parameter.name].strides]
+        elif parameter.name in arguments.scalars:
+            scalars.append((len(template), isinstance(arguments.scalars[parameter.name], float)))
+            template.append(0)
+    return template + [arguments.sizes[name] for name in sizes], tensors, scalars
+
+
+def _count_writes(tensors: Sequence[Any]) -> None:
+    """Tell autograd that these were written in place, so that it notices values saved before."""
+    import torch
+
+    torch.autograd.graph.increment_version(tensors)
+
+
+_all: WeakSet[Launcher] = WeakSet()
+
+
+def _forget_calls() -> None:
+    for launcher in list(_all):
+        launcher.forget()
+
+
+when_threads_change(_forget_calls)

@@ -1,0 +1,41 @@
+"""Memory that calls borrow: buffers and callers' workspaces, each for one call; the helpers', which all calls share."""
+
+from __future__ import annotations
+
+import threading
+
+from .memory import Block, aligned
+
+_spare: list[Block] = []
+_helpers: Block | None = None
+_lock = threading.Lock()
+
+
+def borrow(size: int) -> Block:
+    """At least `size` bytes, nobody else's until given back; what they hold is left over from others."""
+    try:
+        block = _spare.pop()
+    except IndexError:
+        return Block(size)
+    # Doubled, so that what older calls were given adds up to no more than the largest.
+    return block if block.size >= size else Block(max(size, 2 * block.size))
+
+
+def give_back(block: Block) -> None:
+    """Let other calls use it."""
+    _spare.append(block)
+
+
+def helper_workspaces(helpers: int, workspace: int) -> Block | None:
+    """Workspaces of so many helpers, one after another, `workspace` bytes each rounded up; None if they need none.
+
+    All calls share them: the pool serves one call at a time.
+    """
+    global _helpers
+    needed = helpers * aligned(workspace)
+    if needed == 0:
+        return None
+    with _lock:
+        if _helpers is None or _helpers.size < needed:
+            _helpers = Block(needed if _helpers is None else max(needed, 2 * _helpers.size))
+        return _helpers
