@@ -1,0 +1,178 @@
+"""Every program runs exactly once, in order of launches, whatever the threads do."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from vkernels.runtime.calls import Call, Launch
+from vkernels.runtime.memory import Block
+from vkernels.runtime.pool import Pool, is_native
+from vkernels.runtime.python_pool import PythonPool
+
+from .programs import Programs, Slots
+
+POOLS = [pytest.param(Pool, marks=pytest.mark.skipif(not is_native(), reason="no native pool here")), PythonPool]
+
+
+@pytest.fixture(scope="module")
+def programs():
+    return Programs()
+
+
+@pytest.fixture(params=POOLS)
+def pool(request):
+    pool = request.param()
+    yield pool
+    pool.stop()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 1000, 100_003])
+def test_every_program_runs_once(pool, programs, count, threads):
+    slots = Slots(count)
+    pool.reserve(threads)
+    pool.run(Call([Launch(programs.add_one, count)], slots.address, threads, 0, None).address)
+    assert (slots.counts == 1).all()
+
+
+@pytest.mark.parametrize("grain", [1, 3, 64, 1000])
+def test_a_call_can_be_repeated_with_any_grain(pool, programs, grain):
+    slots = Slots(777)
+    pool.reserve(4)
+    call = Call([Launch(programs.add_one, 777, grain)], slots.address, 4, 0, None)
+    for _ in range(200):
+        pool.run(call.address)
+    assert (slots.counts == 200).all()
+
+
+def test_a_launch_begins_when_the_one_before_is_complete(pool, programs):
+    number = 300
+    slots = Slots(number)
+    pool.reserve(4)
+    launches = [Launch(programs.add_one, number), Launch(programs.sum_all, number)] * 3
+    call = Call(launches, slots.address, 4, 0, None)
+    for repeat in range(1, 51):
+        pool.run(call.address)
+        assert (slots.counts == 3 * repeat).all()
+        assert (slots.sums == 3 * repeat * number).all()
+
+
+def test_each_thread_has_a_workspace_of_its_own(pool, programs):
+    threads, number = 6, 5000
+    slots, helpers, own = Slots(number), Block(64 * (threads - 1)), Block(64)
+    pool.reserve(threads)
+    call = Call([Launch(programs.add_one, number)], slots.address, threads, 64, helpers)
+    call.set_workspace(own.address)
+    for _ in range(20):
+        pool.run(call.address)
+    assert (slots.counts == 20).all()
+
+
+def test_threads_that_were_asked_for_too_few_do_no_harm(pool, programs):
+    """A call may want more threads than there are, or fewer."""
+    slots = Slots(1000)
+    pool.reserve(3)
+    for threads in (1, 2, 3, 5):
+        pool.run(Call([Launch(programs.add_one, 1000)], slots.address, threads, 0, None).address)
+    assert (slots.counts == 4).all()
+
+
+def test_calls_from_many_python_threads_at_once(pool, programs):
+    pool.reserve(3)
+    failures: list[str] = []
+
+    def caller(number):
+        slots = Slots(100 + number)
+        call = Call([Launch(programs.add_one, 100 + number)] * 2, slots.address, 3, 0, None)
+        for repeat in range(300):
+            pool.run(call.address)
+            if not (slots.counts == 2 * (repeat + 1)).all():
+                failures.append(f"caller {number}, repeat {repeat}")
+
+    callers = [threading.Thread(target=caller, args=(number,)) for number in range(6)]
+    for thread in callers:
+        thread.start()
+    for thread in callers:
+        thread.join()
+    assert failures == []
+
+
+def test_helpers_that_sleep_are_woken(pool, programs):
+    slots = Slots(64)
+    pool.reserve(3)
+    call = Call([Launch(programs.add_one, 64)], slots.address, 3, 0, None)
+    for _ in range(10):
+        pool.run(call.address)
+        threading.Event().wait(0.003)  # longer than they spin
+    assert (slots.counts == 10).all()
+
+
+def test_a_stopped_pool_still_runs_calls(pool, programs):
+    slots = Slots(100)
+    pool.reserve(2)
+    pool.stop()
+    pool.run(Call([Launch(programs.add_one, 100)], slots.address, 2, 0, None).address)
+    assert (slots.counts == 1).all()
+
+
+SCRIPT = """
+import os, sys, threading
+from vkernels.runtime.calls import Call, Launch
+from vkernels.runtime.threads import the_pool
+from tests.cpu.runtime.programs import Programs, Slots
+programs = Programs()
+
+def work():
+    slots = Slots(5000)
+    the_pool().reserve(3)
+    the_pool().run(Call([Launch(programs.add_one, 5000)], slots.address, 3, 0, None).address)
+    return (slots.counts == 1).all()
+"""
+
+
+def run_script(text: str) -> subprocess.CompletedProcess[str]:
+    root = os.path.join(os.path.dirname(__file__), *[os.pardir] * 3)
+    return subprocess.run(
+        [sys.executable, "-c", SCRIPT + text], cwd=root, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_has_a_pool_of_its_own():
+    done = run_script("""
+assert work()
+child = os.fork()
+if child == 0:
+    os._exit(0 if work() and the_pool().helpers == 2 else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert work()
+print("well")
+""")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "well\n", "")
+
+
+@pytest.mark.parametrize("ending", ["", "sys.exit(0)", "threading.Thread(target=spin, daemon=True).start(); work()"])
+def test_the_process_ends_in_peace(ending):
+    done = run_script(f"""
+def spin():
+    while True:
+        work()
+assert work()
+print("well")
+{ending}
+""")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "well\n", "")
+
+
+def test_blocks_are_aligned_and_writable():
+    import ctypes
+
+    for size in (0, 1, 63, 4096, 1 << 20, 3 << 20):
+        block = Block(size)
+        assert block.address % 64 == 0
+        ctypes.memset(block.address, 7, size)
+        assert (np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(block.address)) == 7).all()
