@@ -1,0 +1,107 @@
+"""Check that a mapped kernel keeps the contract of docs/mapped-ir.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, math, scf
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp, TensorType, i64
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
+
+from ..dialect import (
+    AccessOp,
+    AssertOp,
+    BarrierOp,
+    BelowOp,
+    BroadcastOp,
+    BufferOp,
+    BufferType,
+    DotOp,
+    LaunchOp,
+    MappedOp,
+    PositionOp,
+    PrintOp,
+    ReductionOp,
+    ScanOp,
+    ScratchOp,
+    SizeOp,
+    axes_of,
+)
+from ..errors import IRError
+
+_IN_LAUNCH = (
+    AccessOp, AssertOp, BarrierOp, BelowOp, BroadcastOp, BufferOp, DotOp, PositionOp, PrintOp, ReductionOp,
+    ScanOp, ScratchOp, scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp,
+)  # fmt: skip
+_UPSTREAM = {arith.Arith.name, math.Math.name}
+
+
+@dataclass(frozen=True)
+class VerifyMapped(ModulePass):
+    """Raise `IRError` where a `vk.mapped` breaks the contract that lowerings rely on."""
+
+    name = "verify-mapped"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        verify_mapped(op)
+
+
+def verify_mapped(module: ModuleOp) -> None:
+    """Raise `IRError`, naming the operation, where IR does not verify or a `vk.mapped` breaks the contract."""
+    try:
+        module.verify()
+    except VerifyException as error:
+        raise IRError(str(error)) from error
+    for kernel in module.walk():
+        if isinstance(kernel, MappedOp):
+            for complaint in _complaints(kernel):
+                raise IRError(f"vk.mapped @{kernel.sym_name.data}: {complaint}")
+
+
+def _complaints(kernel: MappedOp) -> Iterator[str]:
+    for op in kernel.body.block.ops:
+        yield from _top_level(op)
+        if isinstance(op, LaunchOp):
+            for inner in op.body.walk():
+                yield from _in_launch(op, inner)
+                yield from _sizes(inner)
+
+
+def _top_level(op: Operation) -> Iterator[str]:
+    if isinstance(op, SizeOp | BufferOp | LaunchOp):
+        return
+    if op.dialect_name() != arith.Arith.name:
+        yield f"{op.name} at the top level, where only sizes, i64 arithmetic, buffers and launches may stand"
+    elif any(result.type != i64 for result in op.results):
+        yield f"{op.name} of {op.results[0].type} at the top level, where arithmetic is i64"
+
+
+def _in_launch(launch: LaunchOp, op: Operation) -> Iterator[str]:
+    where = f'in launch "{launch.label.data}"'
+    if op.dialect_name() not in _UPSTREAM and not isinstance(op, _IN_LAUNCH):
+        yield f"{op.name} {where}, which a lowering does not know"
+    if isinstance(op, ScratchOp | BufferOp):
+        yield from _memory(op, launch, where)
+
+
+def _memory(op: ScratchOp | BufferOp, launch: LaunchOp, where: str) -> Iterator[str]:
+    shape = op.result.type.shape
+    if not all(isinstance(d, int) and d != DYNAMIC_INDEX for d in shape):
+        yield f"{op.name} {op.label.data!r} {where} is {op.result.type}: a program's memory has constant dimensions"
+    if op.parent_op() is not launch:
+        yield f"{op.name} {op.label.data!r} stands inside a loop or branch {where}; it belongs at the launch's top"
+
+
+def _sizes(op: Operation) -> Iterator[str]:
+    for value in (*op.results, *(argument for region in op.regions for block in region.blocks for argument in block.args)):
+        if isinstance(value.type, TensorType):
+            axes = axes_of(value.type)
+            unknown = [axis for axis, n in zip(axes, value.type.get_shape(), strict=True) if n == DYNAMIC_INDEX]
+            if unknown:
+                yield f"{op.name} makes a tile whose size along {', '.join(unknown)} is not constant"
+    if isinstance(op, BufferOp) and not isinstance(op.result.type, BufferType):
+        yield f"{op.name} gives {op.result.type}"

@@ -1,0 +1,82 @@
+"""A plain plan for any kernel: always applicable, seldom the fastest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from xdsl.ir import Operation
+
+from ..dialect import AccessOp, DotOp, KernelOp, RangeOp, SizeOp, TensorArgumentType, TileOp, WholeOp, axes_of
+from ..limits import Limits
+from ..plan import Plan
+
+_WIDEST = 8
+"""Vector registers that one tile of all axes may fill."""
+
+
+def default_plan(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits) -> Plan:
+    """Lanes along the axis that most accesses find side by side; what remains of a few registers goes to the tile axes.
+
+    `sizes` are elements by name. Crossing values are computed again where they can be, else kept in memory.
+    """
+    operations = list(kernel.body.walk())
+    extents = {op.axis.data: _extent(op, sizes) for op in operations if isinstance(op, TileOp | WholeOp)}
+    tiles = [op.axis.data for op in operations if isinstance(op, TileOp)]
+    lanes = _lane_axis(operations, tiles, extents)
+    width = limits.register_bytes // _element_bytes(kernel)
+    room = _WIDEST * width
+    chosen = {axis: 1 for axis in extents}
+    if lanes is not None:
+        chosen[lanes] = min(room // 2, _up(extents[lanes], width))
+    for axis in tiles:
+        if axis != lanes and axis not in _ragged_axes(operations):
+            used = _product(chosen[a] for a in chosen if a == lanes or a in tiles)
+            chosen[axis] = max(1, min(room // used, extents[axis]))
+    return Plan(
+        tiles={axis: chosen[axis] for axis in tiles},
+        chunks={axis: chosen[axis] for axis in extents if axis not in tiles},
+        lanes=lanes,
+    )
+
+
+def _extent(op: TileOp | WholeOp, sizes: Mapping[str, int]) -> int:
+    """The axis's positions where they are one of the call's sizes; else a guess, which only tile sizes depend on."""
+    owner = op.extent.owner
+    return max(1, sizes[owner.size.data]) if isinstance(owner, SizeOp) else 64
+
+
+def _lane_axis(operations: list[Operation], tiles: list[str], extents: Mapping[str, int]) -> str | None:
+    votes: Counter[str] = Counter()
+    for op in operations:
+        if isinstance(op, AccessOp) and isinstance(op.base.type, TensorArgumentType) and len(op.index):
+            votes.update(axis for axis, coefficient in op.index.data[-1].terms if coefficient == 1)
+    for op in operations:
+        if isinstance(op, DotOp):  # the contracted axis runs through scalars of one operand
+            votes[op.axis.data] -= 2
+    for axis in _ragged_axes(operations):
+        votes[axis] -= 1
+    if not extents:
+        return None
+    return max(extents, key=lambda axis: (votes[axis], extents[axis] > 1, axis not in tiles))
+
+
+def _ragged_axes(operations: list[Operation]) -> set[str]:
+    return {axis for op in operations if isinstance(op, RangeOp) for axis in axes_of(op.start)}
+
+
+def _element_bytes(kernel: KernelOp) -> int:
+    """Bytes of what most lanes compute in: 8 if any tensor holds 64-bit floats, else 4."""
+    elements = (a.type.element for a in kernel.body.block.args if isinstance(a.type, TensorArgumentType))
+    return 8 if any(str(element) == "f64" for element in elements) else 4
+
+
+def _up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
+
+
+def _product(numbers) -> int:
+    result = 1
+    for number in numbers:
+        result *= number
+    return result
