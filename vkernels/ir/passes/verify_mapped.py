@@ -19,7 +19,6 @@ from ..dialect import (
     BelowOp,
     BroadcastOp,
     BufferOp,
-    BufferType,
     DotOp,
     LaunchOp,
     MappedOp,
@@ -97,11 +96,10 @@ def _memory(op: ScratchOp | BufferOp, launch: LaunchOp, where: str) -> Iterator[
 
 
 def _sizes(op: Operation) -> Iterator[str]:
-    for value in (*op.results, *(argument for region in op.regions for block in region.blocks for argument in block.args)):
+    arguments = [argument for region in op.regions for block in region.blocks for argument in block.args]
+    for value in (*op.results, *arguments):
         if isinstance(value.type, TensorType):
             axes = axes_of(value.type)
             unknown = [axis for axis, n in zip(axes, value.type.get_shape(), strict=True) if n == DYNAMIC_INDEX]
             if unknown:
                 yield f"{op.name} makes a tile whose size along {', '.join(unknown)} is not constant"
-    if isinstance(op, BufferOp) and not isinstance(op.result.type, BufferType):
-        yield f"{op.name} gives {op.result.type}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 
@@ -26,12 +27,12 @@ def default_plan(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits) -> 
     lanes = _lane_axis(operations, tiles, extents)
     width = limits.register_bytes // _element_bytes(kernel)
     room = _WIDEST * width
-    chosen = {axis: 1 for axis in extents}
+    chosen = dict.fromkeys(extents, 1)
     if lanes is not None:
         chosen[lanes] = min(room // 2, _up(extents[lanes], width))
     for axis in tiles:
         if axis != lanes and axis not in _ragged_axes(operations):
-            used = _product(chosen[a] for a in chosen if a == lanes or a in tiles)
+            used = math.prod(chosen[a] for a in chosen if a == lanes or a in tiles)
             chosen[axis] = max(1, min(room // used, extents[axis]))
     return Plan(
         tiles={axis: chosen[axis] for axis in tiles},
@@ -74,9 +75,3 @@ def _element_bytes(kernel: KernelOp) -> int:
 def _up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
-
-def _product(numbers) -> int:
-    result = 1
-    for number in numbers:
-        result *= number
-    return result
