@@ -20,7 +20,7 @@ from .dialect import VK
 from .dialect.arith import ARITH
 from .errors import Error, OptionError
 from .passes import PASSES, load_pass
-from .text import well_formed
+from .text import described, well_formed
 
 _OURS: dict[str, Callable[[], Dialect]] = {"vk": lambda: VK, "arith": lambda: ARITH}
 """Dialects that are the project's own, or that it declares more fully than xDSL."""
@@ -87,6 +87,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         VkOpt("Run passes over vk IR.", _with_passes(sys.argv[1:] if arguments is None else arguments)).run()
     except (Error, OSError, ParseError, DiagnosticException) as error:
-        print(f"vk-opt: {error}", file=sys.stderr)
+        print(f"vk-opt: {described(error) if isinstance(error, DiagnosticException) else error}", file=sys.stderr)
         return 2
     return 0

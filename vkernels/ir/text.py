@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import StringIO
+from itertools import pairwise
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
@@ -16,6 +17,10 @@ from .errors import IRError
 
 _MALFORMED = (AssertionError, IndexError, KeyError, NotImplementedError, TypeError, ValueError, OverflowError)
 """What xDSL's own parser and verifiers raise for some malformed text, beside their proper exceptions."""
+
+
+_LINE = 200
+"""Characters of an operation that a message shows."""
 
 
 @contextmanager
@@ -44,8 +49,17 @@ def parse_module(text: str | bytes, name: str = "<text>") -> ModuleOp:
     except ParseError as error:
         raise IRError(str(error)) from error
     except DiagnosticException as error:
-        raise IRError(f"{name}: {error}") from error
+        raise IRError(f"{name}: {described(error)}") from error
     return module
+
+
+def described(error: DiagnosticException) -> str:
+    """What the verifier or a pass says is wrong, and under it the operation that it says it of."""
+    lines = "\n".join(getattr(error, "__notes__", ())).splitlines()
+    for line, next_ in pairwise(lines):
+        if set(next_.strip()) == {"^"}:
+            return f"{error}\n  in {line.strip()[:_LINE]}"
+    return str(error)
 
 
 def print_module(module: ModuleOp, generic: bool = False, locations: bool = False) -> str:

@@ -16,10 +16,10 @@ vk.kernel @sizes_and_axes(%x: !vk.tensor<[M, 3], f32>, %eps: f64, %n: i64, %on: 
 }
 
 // A parameter keeps its name where the value prints under another one, and a name may be any text.
-// CHECK-LABEL: vk.kernel @"any name"(%x: f64, %x_1 as "x_1": f64, %0 as "a \22b\22": f64) {
+// CHECK-LABEL: vk.kernel @"any name"(%x: f64, %y as "y_1": f64, %0 as "a \22b\22": f64) {
 // CHECK-NEXT:    %M = vk.size "a size"
 // CHECK-NEXT:    vk.tile "an axis" < %M
-vk.kernel @"any name"(%x: f64, %x_1: f64, %0 as "a \"b\"": f64) {
+vk.kernel @"any name"(%x: f64, %y_1: f64, %0 as "a \"b\"": f64) {
   %M = vk.size "a size"
   vk.tile "an axis" < %M
 }
