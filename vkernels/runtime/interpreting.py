@@ -1,0 +1,51 @@
+"""Running a kernel's IR in NumPy, as written and checked: slow, plain, and in the caller's own memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .arguments import bind, in_order
+from .arrays import is_torch
+from .overlap import check_written, is_distinct
+from .protocols import KernelLike
+from .specialise import kernel_in, written_tensors
+
+
+def interpret(kernel: KernelLike, args: Sequence[Any], kwargs: Mapping[str, Any], checked: bool = True) -> None:
+    """Run a kernel on these arguments in NumPy: what it writes is in its tensors afterwards.
+
+    `checked`: indices must be in range, memory written before it is read, and the author's assertions hold.
+    Raises `ArgumentError` as a call does, and `CheckError` at the author's line.
+    """
+    from vkernels.ir.interpret import interpret as interpret_module
+
+    values = in_order(kernel, args, kwargs)
+    arguments = bind(kernel, values)
+    module = kernel.build(arguments.signature)
+    written = written_tensors(kernel_in(module))
+    check_written(kernel.name, written, arguments.tensors)
+    is_distinct(kernel.name, written, arguments.tensors)
+    arrays = {
+        parameter.name: memory_of(value)
+        for parameter, value in zip(kernel.parameters, values, strict=True)
+        if parameter.kind == "tensor"
+    }
+    interpret_module(module, {**arrays, **arguments.scalars}, checked=checked)
+
+
+def memory_of(value: Any) -> np.ndarray[Any, Any]:
+    """A tensor or array as a NumPy array in the same memory; bf16 as uint16 bits, f8 as uint8 bits."""
+    if not is_torch(value):
+        return np.asarray(value)
+    import torch
+
+    value = value.detach()
+    if value.dtype == torch.bfloat16:
+        value = value.view(torch.uint16)
+    elif value.dtype.itemsize == 1 and value.dtype.is_floating_point:
+        value = value.view(torch.uint8)
+    array: np.ndarray[Any, Any] = value.numpy()
+    return array
