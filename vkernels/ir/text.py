@@ -57,7 +57,7 @@ def described(error: DiagnosticException) -> str:
     """What the verifier or a pass says is wrong, and under it the operation that it says it of."""
     lines = "\n".join(getattr(error, "__notes__", ())).splitlines()
     for line, next_ in pairwise(lines):
-        if set(next_.strip()) == {"^"}:
+        if next_.strip().startswith("^^"):
             return f"{error}\n  in {line.strip()[:_LINE]}"
     return str(error)
 
