@@ -1,0 +1,212 @@
+"""Run a kernel so that Python's debugger can follow: as Python code with its author's file and line numbers.
+
+From the kernel's operations a Python function is made whose statements stand at their authors' lines: a call that
+interprets the operations of one line and gives its values names, or a `for` over the turns of an operation with a body.
+Breakpoints, stepping, conditions and `print(row)` then work as in any Python code.
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any
+
+from xdsl.dialects import scf
+from xdsl.interpreter import Interpreter, PythonValues
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from ..dialect import KernelOp, MappedOp, YieldOp
+from .memory import Memory
+from .numbers import from_storage
+from .state import place_of
+from .structure import StructureFunctions
+
+_RUN, _TURNS, _RESULTS, _REGION = "__run__", "__turns__", "__results__", "__region__"
+
+
+def run_traced(
+    interpreter: Interpreter, structure: StructureFunctions, function: KernelOp | MappedOp, values: PythonValues
+) -> None:
+    """Interpret a kernel through Python code at its author's lines."""
+    interpreter.set_values(zip(function.body.block.args, values, strict=True))
+    steps = _Steps(interpreter, structure)
+    file, line = _origin(function)
+    code = compile(_Writer(steps, file, line).module(function), file, "exec")
+    names: dict[str, Any] = {_RUN: steps.run, _TURNS: steps.turns, _RESULTS: steps.results}
+    exec(code, names)
+    kernel: Callable[..., None] = names[_kernel_name(function)]
+    kernel(*map(_shown, values))
+
+
+class _Steps:
+    """What the statements call: each knows its operations by a number."""
+
+    def __init__(self, interpreter: Interpreter, structure: StructureFunctions):
+        self.interpreter, self.structure = interpreter, structure
+        self.groups: list[tuple[list[Operation], list[SSAValue]]] = []
+
+    def add(self, ops: list[Operation], named: list[SSAValue]) -> int:
+        """The number of a group of operations, and the values that it is to give back."""
+        self.groups.append((ops, named))
+        return len(self.groups) - 1
+
+    def run(self, number: int) -> PythonValues:
+        """Interpret the operations of a group."""
+        ops, named = self.groups[number]
+        for op in ops:
+            results = self.interpreter.run_op(op, self.interpreter.get_values(op.operands))
+            self.interpreter.set_values(zip(op.results, results, strict=True))
+        return self._values(named)
+
+    def turns(self, number: int) -> Generator[tuple[int, PythonValues]]:
+        """For each turn of an operation, the number of the region to run and the values of its arguments."""
+        (op,), _ = self.groups[number]
+        turns = self.structure.turns(op, self.interpreter.get_values(op.operands))
+        try:
+            turn = next(turns)
+            while True:
+                block = turn.region.block
+                self.interpreter.push_scope(op.name)
+                self.interpreter.set_values(zip(block.args, turn.arguments, strict=True))
+                yield op.regions.index(turn.region), self._values(block.args)
+                last = block.last_op
+                yielded = self.interpreter.get_values(last.operands) if _is_terminator(last) and last else ()
+                self.interpreter.pop_scope()
+                turn = turns.send(yielded)
+        except StopIteration as stop:
+            self.interpreter.set_values(zip(op.results, stop.value, strict=True))
+
+    def results(self, number: int) -> PythonValues:
+        """The results of an operation whose turns are over."""
+        return self._values(self.groups[number][1])
+
+    def _values(self, values: Iterable[SSAValue]) -> PythonValues:
+        return tuple(map(_shown, self.interpreter.get_values(values)))
+
+
+class _Writer:
+    """Writes a kernel's Python function."""
+
+    def __init__(self, steps: _Steps, file: str, line: int):
+        self.steps, self.file, self.line = steps, file, line
+
+    def module(self, function: KernelOp | MappedOp) -> ast.Module:
+        block = function.body.block
+        parameters = [p.data for p in function.parameters]
+        arguments = [ast.arg(_name(p) or f"_{n}", lineno=self.line, col_offset=0) for n, p in enumerate(parameters)]
+        definition = ast.FunctionDef(
+            name=_kernel_name(function),
+            args=ast.arguments([], arguments, None, [], [], None, []),
+            body=self.block(block),
+            decorator_list=[],
+            lineno=_origin(function)[1],
+            col_offset=0,
+        )
+        return ast.fix_missing_locations(ast.Module([definition], []))
+
+    def block(self, block: Block) -> list[ast.stmt]:
+        """A block's statements: one for each line's run of operations without a body, several for one with."""
+        statements: list[ast.stmt] = []
+        group: list[Operation] = []
+        for op in block.ops:
+            line = self._line_of(op)
+            if group and (line != self.line or op.regions or _is_terminator(op)):
+                statements.append(self._step(group))
+                group = []
+            self.line = line
+            if op.regions:
+                statements += self._turns(op)
+            elif not _is_terminator(op):
+                group.append(op)
+        if group:
+            statements.append(self._step(group))
+        return statements or [self._at(ast.Pass())]
+
+    def _step(self, group: list[Operation]) -> ast.stmt:
+        """`row, total = __run__(3)`."""
+        named = _named(result for op in group for result in op.results)
+        return self._assign(named, _RUN, self.steps.add(group, list(named.values())))
+
+    def _turns(self, op: Operation) -> list[ast.stmt]:
+        """`for __region__, (k, total) in __turns__(4): ...`, then `total = __results__(4)`."""
+        line = self.line
+        named = _named(op.results)
+        number = self.steps.add([op], list(named.values()))
+        bodies = [(region.block.args, self.block(region.block)) for region in op.regions if region.blocks]
+        self.line = line
+        if len(bodies) == 1:
+            (arguments, body), turn = bodies[0], _REGION
+            target: ast.expr = ast.Tuple([_stored(turn), _targets(arguments)], ast.Store())
+        else:
+            target = ast.Tuple([_stored(_REGION), _stored("__values__")], ast.Store())
+            body = [self._choice(bodies)]
+        loop = self._at(ast.For(target, _call(_TURNS, number), body, []))
+        return [loop, self._assign(named, _RESULTS, number)]
+
+    def _choice(self, bodies: Sequence[tuple[Iterable[BlockArgument], list[ast.stmt]]]) -> ast.stmt:
+        """The first region's body or the second's."""
+        unpacked = [
+            [self._at(ast.Assign([_targets(arguments)], ast.Name("__values__", ast.Load()))), *body]
+            for arguments, body in bodies
+        ]
+        second = ast.Compare(ast.Name(_REGION, ast.Load()), [ast.Eq()], [ast.Constant(1)])
+        return self._at(ast.If(second, unpacked[1], unpacked[0]))
+
+    def _assign(self, named: dict[str, SSAValue], function: str, number: int) -> ast.stmt:
+        call = _call(function, number)
+        if not named:
+            return self._at(ast.Expr(call))
+        return self._at(ast.Assign([ast.Tuple([_stored(name) for name in named], ast.Store())], call))
+
+    def _at(self, statement: ast.stmt) -> ast.stmt:
+        statement.lineno, statement.col_offset = self.line, 0
+        return statement
+
+    def _line_of(self, op: Operation) -> int:
+        """An operation's line; of one without a place in this file, that of what came before."""
+        place = place_of(op)
+        return place.line if place is not None and place.file == self.file else self.line
+
+
+def _origin(function: KernelOp | MappedOp) -> tuple[str, int]:
+    """File and line where a kernel begins; where it has none, of its first operation that has one."""
+    for op in (function, *function.body.walk()):
+        if (place := place_of(op)) is not None:
+            return place.file, place.line
+    return f"<{function.sym_name.data}>", 1
+
+
+def _kernel_name(function: KernelOp | MappedOp) -> str:
+    return _name(function.sym_name.data) or "kernel"
+
+
+def _named(values: Iterable[SSAValue]) -> dict[str, SSAValue]:
+    """Values by the names that their author gave them; the last of a name."""
+    return {name: value for value in values if (name := _name(value.name_hint or ""))}
+
+
+def _name(text: str) -> str:
+    """A name that Python code can have, or none."""
+    return text if text.isidentifier() and not keyword.iskeyword(text) else ""
+
+
+def _targets(arguments: Iterable[BlockArgument]) -> ast.expr:
+    return ast.Tuple([_stored(_name(a.name_hint or "") or "_") for a in arguments], ast.Store())
+
+
+def _stored(name: str) -> ast.expr:
+    return ast.Name(name, ast.Store())
+
+
+def _call(function: str, number: int) -> ast.expr:
+    return ast.Call(ast.Name(function, ast.Load()), [ast.Constant(number)], [])
+
+
+def _is_terminator(op: Operation | None) -> bool:
+    return isinstance(op, YieldOp | scf.YieldOp | scf.ConditionOp)
+
+
+def _shown(value: Any) -> Any:
+    """What a debugger shows: arrays and numbers; of memory, its elements."""
+    return from_storage(value.array, value.element) if isinstance(value, Memory) else value

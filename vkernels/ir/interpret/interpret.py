@@ -1,0 +1,178 @@
+"""Run a kernel in NumPy, slowly and plainly, and find what would go wrong on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp, f64, i1
+from xdsl.interpreter import Interpreter, InterpreterFunctions, OpImplResult, PythonValues
+from xdsl.ir import Attribute, Operation
+
+from ..dialect import KernelOp, MappedOp, TensorArgumentType
+from ..errors import ArgumentError, IRError
+from ..facts import UNKNOWN, Facts
+from .access import AccessFunctions
+from .compute import ComputeFunctions
+from .debug import run_traced
+from .elementwise import ELEMENTWISE, ArithFunctions, functions_of
+from .maths import MATHS
+from .memory import Memory, Trace
+from .numbers import dtype_of, storage_of
+from .state import State
+from .structure import StructureFunctions
+
+Argument = np.ndarray[Any, Any] | int | float | bool | np.generic
+Function = KernelOp | MappedOp
+
+
+def interpret(
+    module: ModuleOp,
+    arguments: Mapping[str, Argument],
+    *,
+    on_print: Callable[[str], object] = print,
+    order: int | None = None,
+    trace: bool = False,
+    check_races: bool = False,
+) -> None:
+    """Run the module's one kernel, as written, after any pass, or mapped; it writes into the arrays in place.
+
+    `arguments`: by the parameters' names, arrays of any strides (of bf16: the bits, as uint16) and numbers.
+    `on_print` takes each line that `vk.print` shows. `order` seeds a shuffle of every launch's programs.
+    `trace` runs the kernel as Python code with its author's file and lines, so that Python's debugger stops
+    at them and shows tiles by their names. `check_races` finds programs of one launch that touch the same
+    element, one of them writing, unless all write the same bits or all update it atomically.
+
+    Raises `ArgumentError` for arguments that do not fit the parameters; `CheckError`, at the author's line,
+    for an index out of range, memory read before it is written, a failed assertion, a race.
+    """
+    function = _function_of(module)
+    types = dict(zip((p.data for p in function.parameters), function.body.block.arg_types, strict=True))
+    _check_names(types, arguments)
+    sizes = _sizes_of(types, arguments)
+    state = State(sizes, on_print, order, check_races and isinstance(function, MappedOp))
+    values = tuple(_value(name, type_, arguments[name], state) for name, type_ in types.items())
+    _check_facts(Facts.from_attribute(function.facts), sizes, arguments)
+    interpreter = TileInterpreter(module)
+    structure = StructureFunctions(state)
+    for functions in (
+        functions_of("Elementwise", ELEMENTWISE),
+        functions_of("Maths", MATHS),
+        ArithFunctions(),
+        AccessFunctions(state),
+        ComputeFunctions(state),
+        structure,
+    ):
+        interpreter.register_implementations(functions)
+    with np.errstate(all="ignore"):
+        if trace:
+            run_traced(interpreter, structure, function, values)
+        else:
+            interpreter.run_ssacfg_region(function.body, values, function.sym_name.data)
+
+
+class TileInterpreter(Interpreter):
+    """xDSL's interpreter, but errors leave it as they are: the framework wraps each in a print of the whole module."""
+
+    def __init__(self, module: ModuleOp):
+        super().__init__(module)
+        self._functions: dict[type[Operation], Callable[..., OpImplResult]] = {}
+
+    def register_implementations(self, impls: InterpreterFunctions, /, override: bool = False) -> None:
+        super().register_implementations(impls, override)
+        for op_type, function in impls._impls():
+            self._functions[op_type] = function.__get__(impls)
+
+    def _run_op(self, op: Operation, inputs: PythonValues) -> OpImplResult:
+        function = self._functions.get(type(op))
+        if function is None:
+            raise IRError(f"the interpreter does not know {op.name}")
+        return function(self, op, inputs)
+
+
+def _function_of(module: ModuleOp) -> Function:
+    functions = [op for op in module.body.block.ops if isinstance(op, Function)]
+    if len(functions) != 1:
+        raise IRError(f"the module has {len(functions)} kernels, expected one")
+    return functions[0]
+
+
+def _check_names(types: Mapping[str, Attribute], arguments: Mapping[str, Argument]) -> None:
+    if missing := [name for name in types if name not in arguments]:
+        raise ArgumentError(f"no argument for parameter {', '.join(missing)}")
+    if unknown := [name for name in arguments if name not in types]:
+        raise ArgumentError(f"there is no parameter {', '.join(unknown)}; parameters are {', '.join(types)}")
+
+
+def _sizes_of(types: Mapping[str, Attribute], arguments: Mapping[str, Argument]) -> dict[str, int]:
+    """The sizes that the tensors' declarations name, from the arrays; raises `ArgumentError` where they disagree."""
+    sizes: dict[str, int] = {}
+    owner: dict[str, str] = {}
+    for name, type_ in types.items():
+        if not isinstance(type_, TensorArgumentType):
+            continue
+        array = arguments[name]
+        if not isinstance(array, np.ndarray):
+            raise ArgumentError(f"argument `{name}` is a {type(array).__name__}, expected an array")
+        if array.ndim != len(type_.shape):
+            raise ArgumentError(f"argument `{name}` has {array.ndim} dimensions, expected {len(type_.shape)}")
+        for dimension, (declared, size) in enumerate(zip(type_.shape, array.shape, strict=True)):
+            expected = declared if isinstance(declared, int) else sizes.setdefault(declared, size)
+            if size != expected:
+                because = "" if isinstance(declared, int) else f" ({declared} of `{owner[declared]}`)"
+                raise ArgumentError(
+                    f"dimension {dimension} of argument `{name}` has size {size}, expected {expected}{because}"
+                )
+            if isinstance(declared, str):
+                owner.setdefault(declared, name)
+    return sizes
+
+
+def _value(name: str, type_: Attribute, argument: Argument, state: State) -> Any:
+    """A parameter's value: memory for a tensor, a number of the parameter's dtype for a scalar."""
+    if isinstance(type_, TensorArgumentType):
+        array = np.asarray(argument)
+        if array.dtype != storage_of(type_.element):
+            raise ArgumentError(f"argument `{name}` has dtype {array.dtype}, expected {storage_of(type_.element)}")
+        memory = Memory(name, type_.element, array, trace=_trace_of(array, state))
+        state.shared.append(memory)
+        return memory
+    if isinstance(argument, np.ndarray) and argument.ndim > 0:
+        raise ArgumentError(f"argument `{name}` is an array, expected a number")
+    kind = np.asarray(argument).dtype.kind
+    expected = "b" if type_ == i1 else "biuf" if type_ == f64 else "biu"
+    if kind not in expected:
+        raise ArgumentError(f"argument `{name}` is a {type(argument).__name__}, expected a {type_}")
+    return dtype_of(type_).type(argument)
+
+
+def _trace_of(array: np.ndarray[Any, Any], state: State) -> Trace | None:
+    """A tensor's trace; an array that is passed twice has one."""
+    if not state.check_races:
+        return None
+    for memory in state.shared:
+        other = memory.array.__array_interface__
+        if memory.trace is not None and all(
+            other[key] == array.__array_interface__[key] for key in ("data", "shape", "strides")
+        ):
+            return memory.trace
+    return Trace(array.shape)
+
+
+def _check_facts(facts: Facts, sizes: Mapping[str, int], arguments: Mapping[str, Argument]) -> None:
+    """The call is one that the kernel was compiled for; raises `ArgumentError` if not."""
+    for name, size in facts.sizes.items():
+        if name in sizes and sizes[name] != size:
+            raise ArgumentError(f"size {name} is {sizes[name]}, but the kernel was mapped for {size}")
+    for name, number in facts.multiples.items():
+        if name in sizes and sizes[name] % number:
+            raise ArgumentError(f"size {name} is {sizes[name]}, but the kernel was mapped for multiples of {number}")
+    for name, strides in facts.strides.items():
+        array = np.asarray(arguments[name])
+        for dimension, stride in enumerate(strides):
+            actual = array.strides[dimension] // array.itemsize
+            if stride not in (UNKNOWN, actual) and array.shape[dimension] > 1:
+                raise ArgumentError(
+                    f"dimension {dimension} of `{name}` has stride {actual}, but the kernel was mapped for {stride}"
+                )

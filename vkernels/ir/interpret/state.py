@@ -1,0 +1,105 @@
+"""What one run of a kernel knows beside its values: sizes, axes, the program that runs, who is still active."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from ..dialect import sizes_of
+from ..errors import CheckError, Place
+from .memory import Memory
+from .numbers import Array
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program of a launch: its number in the grid's order, and its coordinates."""
+
+    launch: str
+    number: int
+    coordinates: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f'program ({", ".join(map(str, self.coordinates))}) of launch "{self.launch}"'
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """Which elements of a ragged range have steps left: a tile of truth values with these axes."""
+
+    axes: tuple[str, ...]
+    active: Array
+
+
+@dataclass
+class State:
+    """`sizes`: the call's, by name. `extents`: positions of each axis of a kernel as written."""
+
+    sizes: Mapping[str, int]
+    on_print: Callable[[str], object]
+    order: int | None
+    check_races: bool
+    extents: dict[str, int] = field(default_factory=dict)
+    predicates: list[Predicate] = field(default_factory=list)
+    program: Program | None = None
+    shared: list[Memory] = field(default_factory=list)
+    """What all programs can reach: the tensors, and buffers at a mapped kernel's top level."""
+
+    def shape_of(self, value: SSAValue | Attribute) -> tuple[int, ...]:
+        """Elements along each axis of a tile; none for a scalar."""
+        sizes = sizes_of(value)
+        return tuple(self.extents[axis] if size == DYNAMIC_INDEX else size for axis, size in sizes.items())
+
+    def active(self, axes: Sequence[str]) -> Array | None:
+        """Which elements of a tile with these axes ragged ranges leave active, broadcastable; None for all."""
+        result: Array | None = None
+        for predicate in self.predicates:
+            lacking = tuple(d for d, axis in enumerate(predicate.axes) if axis not in axes)
+            left = tuple(axis for axis in predicate.axes if axis in axes)
+            aligned = align(np.any(predicate.active, axis=lacking), left, axes)
+            result = aligned if result is None else result & aligned
+        return result
+
+    @contextmanager
+    def only(self, predicate: Predicate) -> Iterator[None]:
+        """Run with some elements inactive."""
+        self.predicates.append(predicate)
+        try:
+            yield
+        finally:
+            self.predicates.pop()
+
+    def fault(self, op: Operation, message: str, help: str = "") -> CheckError:
+        """The error that an operation found, at its author's line, with the program where it was found."""
+        where = "" if self.program is None else f"in {self.program}"
+        return CheckError(message, place_of(op), "\n".join(filter(None, (help, where))))
+
+
+def align(array: Array, axes: Sequence[str], target: Sequence[str]) -> Array:
+    """A tile with its axes in the target's order, of size 1 where it lacks one."""
+    array = np.asarray(array)
+    order = [axes.index(axis) for axis in target if axis in axes]
+    return array.transpose(order)[tuple(slice(None) if axis in axes else None for axis in target)]
+
+
+def place_of(op: Operation) -> Place | None:
+    """Where the author wrote what became the operation, if it is known; of inlined code, its own line."""
+    location: Attribute = op.location
+    while True:
+        match location:
+            case FileLineColLoc():
+                column = max(0, location.column.data - 1)
+                return Place(location.filename.data, location.line.data, column, column + 1)
+            case CallSiteLoc():
+                location = location.callee
+            case NameLoc():
+                location = location.location
+            case FusedLoc(locations=ArrayAttr(data=(first, *_))):
+                location = first
+            case _:
+                return None
