@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -114,6 +115,10 @@ class Launcher:
     def forget(self) -> None:
         """Forget how to call, but not what is compiled: what is prepared depends on the number of threads."""
         self._calls = {}
+
+    def renew_lock(self) -> None:
+        """After a fork: who held the lock may not exist any more."""
+        self._lock = threading.RLock()
 
     def compile(self, args: Sequence[Any], kwargs: Mapping[str, Any], plan: Plan | None = None) -> Compiled:
         """What this call would run, with the text of every stage; `plan` replaces the kernel's own."""
@@ -243,4 +248,11 @@ def _forget_calls() -> None:
         launcher.forget()
 
 
+def _after_fork_in_child() -> None:
+    for launcher in list(_all):
+        launcher.renew_lock()
+
+
 when_threads_change(_forget_calls)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

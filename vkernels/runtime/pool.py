@@ -8,6 +8,7 @@ not begun. Where another call has the helpers, the caller runs everything itself
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import signal
 import sys
@@ -25,10 +26,10 @@ SPINS = 2000
 class Pool:
     """Native threads; `run` may be called from any thread. The process has one, in `vkernels.runtime.threads`."""
 
-    def __init__(self) -> None:
+    def __init__(self, spins: int = SPINS) -> None:
         self._state = Block(8 * POOL_WORDS)
         ctypes.memset(self._state.address, 0, self._state.size)
-        (ctypes.c_int64 * POOL_WORDS).from_address(self._state.address)[34] = SPINS
+        (ctypes.c_int64 * POOL_WORDS).from_address(self._state.address)[34] = spins
         self._address = self._state.address
         self._code = _native_code()
         self._helpers: list[ctypes.c_void_p] = []
@@ -114,6 +115,15 @@ def _native_code() -> _Code:
         if _code is None:
             _code = _Code()
         return _code
+
+
+def _after_fork_in_child() -> None:
+    global _code_lock
+    _code_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def is_native() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 from .memory import Block, aligned
@@ -39,3 +40,12 @@ def helper_workspaces(helpers: int, workspace: int) -> Block | None:
         if _helpers is None or _helpers.size < needed:
             _helpers = Block(needed if _helpers is None else max(needed, 2 * _helpers.size))
         return _helpers
+
+
+def _after_fork_in_child() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -111,6 +111,19 @@ def test_helpers_that_sleep_are_woken(pool, programs):
     assert (slots.counts == 10).all()
 
 
+@pytest.mark.skipif(not is_native(), reason="no native pool here")
+@pytest.mark.parametrize("spins", [0, 1, 30])
+def test_no_wake_up_is_lost_however_short_they_spin(programs, spins):
+    pool = Pool(spins)
+    pool.reserve(4)
+    slots = Slots(40)
+    call = Call([Launch(programs.add_one, 40)] * 3, slots.address, 4, 0, None)
+    for _ in range(5000):
+        pool.run(call.address)
+    pool.stop()
+    assert (slots.counts == 3 * 5000).all()
+
+
 def test_a_stopped_pool_still_runs_calls(pool, programs):
     slots = Slots(100)
     pool.reserve(2)
