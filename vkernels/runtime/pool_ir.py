@@ -29,6 +29,9 @@ LAUNCH_WORDS = 24
 FUTEX = {"x86_64": 202, "aarch64": 98}
 """The number of the futex system call, by machine."""
 
+YIELD = {"x86_64": 24, "aarch64": 124}
+"""The number of the sched_yield system call, by machine."""
+
 PAUSE = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
@@ -40,7 +43,7 @@ def pool_ir(machine: str) -> str:
     """The LLVM IR of the pool for a machine that `FUTEX` names; exports `vk_run`, `vk_helper` and `vk_stop`."""
     declaration, call = PAUSE[machine]
     text = _TEMPLATE.replace("PAUSE_DECLARATION", declaration).replace("PAUSE", call)
-    return text.replace("FUTEX", str(FUTEX[machine]))
+    return text.replace("FUTEX", str(FUTEX[machine])).replace("YIELD", str(YIELD[machine]))
 
 
 _TEMPLATE = r"""
@@ -61,6 +64,7 @@ define internal void @wake(ptr %word, i32 %count) {
 }
 
 ; Wait until the word is (%until_equal) or is no longer (otherwise) %value: spin for a while, then sleep.
+; Spinning gives way now and then: the thread that is waited for may be on this very core.
 ; %sleepers counts those asleep, so that who changes the word knows whether to wake.
 define internal i64 @await(ptr %pool, ptr %word, i64 %value, i1 %until_equal, ptr %sleepers) {
 entry:
@@ -68,13 +72,20 @@ entry:
   %spins = load i64, ptr %spins_at
   br label %spin
 spin:
-  %turn = phi i64 [ 0, %entry ], [ %next_turn, %again ]
+  %turn = phi i64 [ 0, %entry ], [ %next_turn, %count ]
   %now = load atomic i64, ptr %word seq_cst, align 8
   %equal = icmp eq i64 %now, %value
   %arrived = icmp eq i1 %equal, %until_equal
   br i1 %arrived, label %done, label %again
 again:
   PAUSE
+  %phase = and i64 %turn, 31
+  %yields = icmp eq i64 %phase, 31
+  br i1 %yields, label %yield, label %count
+yield:
+  %status = call i64 (i64, ...) @syscall(i64 YIELD)
+  br label %count
+count:
   %next_turn = add i64 %turn, 1
   %patient = icmp ult i64 %next_turn, %spins
   br i1 %patient, label %spin, label %doze

@@ -60,6 +60,8 @@ def _step(axis: TileOp | WholeOp, plan: Plan, length: int) -> int | None:
     if isinstance(axis, TileOp):
         return plan.tiles.get(name, 1)
     chunk = plan.chunks.get(name)
+    if length == 0:  # no chunk at all, rather than one of no elements
+        return chunk or 1
     if chunk is None or (length <= chunk and name not in plan.splits):
         return None
     together = chunk * plan.splits.get(name, 1)
