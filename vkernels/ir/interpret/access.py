@@ -97,6 +97,7 @@ class AccessFunctions(InterpreterFunctions):
         axes = axes_of(op.tile)
         shape = self.state.shape_of(op.tile.type)
         indices = [self._index(interpreter, op, d, axes, shape) for d in range(len(op.index))]
+        indices = indices or [np.zeros((), np.int64)]
         conditions = [] if (active := self.state.active(axes)) is None else [active]
         for axis, count in op.bounds.items():
             below = np.arange(shape[axes.index(axis)]) < interpreter.get_values((count,))[0]

@@ -132,7 +132,7 @@ def _sizes_of(types: Mapping[str, Attribute], arguments: Mapping[str, Argument])
 def _value(name: str, type_: Attribute, argument: Argument, state: State) -> Any:
     """A parameter's value: memory for a tensor, a number of the parameter's dtype for a scalar."""
     if isinstance(type_, TensorArgumentType):
-        array = np.asarray(argument)
+        array = np.atleast_1d(np.asarray(argument))
         if array.dtype != storage_of(type_.element):
             raise ArgumentError(f"argument `{name}` has dtype {array.dtype}, expected {storage_of(type_.element)}")
         memory = Memory(name, type_.element, array, trace=_trace_of(array, state))

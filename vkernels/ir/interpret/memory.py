@@ -55,7 +55,7 @@ def _note(seen: Array, places: tuple[Array, ...], program: int) -> None:
 
 @dataclass
 class Memory:
-    """Elements of one type in memory. `array` has storage dtype (bf16 as uint16) and any strides.
+    """Elements of one type in memory. `array` has storage dtype (bf16 as uint16), any strides, one dimension at least.
 
     `written` is None where the caller has written all; `trace` is None where races are not looked for.
     """
@@ -69,6 +69,7 @@ class Memory:
     @classmethod
     def fresh(cls, label: str, element: Attribute, shape: tuple[int, ...]) -> Memory:
         """New memory in which nothing has been written."""
+        shape = shape or (1,)
         return cls(label, element, np.zeros(shape, storage_of(element)), np.zeros(shape, np.bool_))
 
     def load(self, places: tuple[Array, ...]) -> Array:

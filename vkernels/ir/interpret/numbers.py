@@ -111,7 +111,9 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
     product, low = _two_product(a, b)
     total, rest = _two_sum(product, c)
     exact = np.longdouble(total) + (np.longdouble(rest) + np.longdouble(low))
-    return np.asarray(np.where(np.isfinite(exact), exact, total).astype(np.float64))
+    finite = np.isfinite(exact)
+    special = np.where(np.isinf(c) & np.isfinite(a) & np.isfinite(b), c, total)
+    return np.asarray(np.where(finite, exact, special).astype(np.float64))
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:

@@ -92,7 +92,7 @@ class StructureFunctions(InterpreterFunctions):
         shape = tuple(max(0, int(next(sizes))) if d == DYNAMIC_INDEX else int(d) for d in type_.shape)
         memory = Memory.fresh(op.label.data, type_.element, shape)
         if self.state.program is None:
-            memory.trace = Trace(shape) if self.state.check_races else None
+            memory.trace = Trace(memory.array.shape) if self.state.check_races else None
             self.state.shared.append(memory)
         return (memory,)
 
