@@ -16,6 +16,7 @@ import threading
 
 from vkernels.ir.errors import SetupError
 
+from .calls import Call
 from .memory import Block
 from .pool_ir import FUTEX, POOL_WORDS, pool_ir
 
@@ -48,9 +49,9 @@ class Pool:
             while len(self._helpers) < threads - 1:
                 self._helpers.append(self._start())
 
-    def run(self, call: int) -> None:
-        """Run the call at an address (`Call.address`) until it is complete. Other Python threads run meanwhile."""
-        self._code.run(self._address, call)
+    def run(self, call: Call) -> None:
+        """Run a call until it is complete. Other Python threads run meanwhile."""
+        self._code.run(self._address, call.address)
 
     def stop(self) -> None:
         """End the helpers, after what they are doing; `run` still works, on the calling thread."""

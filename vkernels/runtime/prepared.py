@@ -91,10 +91,10 @@ class Prepared:
         if frame.threads != self.threads:
             frame.set_threads(self.threads)
         if not self.trials:
-            the_pool().run(frame.call.address)
+            the_pool().run(frame.call)
             return
         start = time.perf_counter()
-        the_pool().run(frame.call.address)
+        the_pool().run(frame.call)
         self.fastest = min(self.fastest, time.perf_counter() - start)
         self.trials -= 1
         if self.trials <= 0:

@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import count
 
+from .calls import Call
 from .pool_ir import CALL_WORDS, LAUNCH_WORDS
 
 LaunchFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -29,14 +30,14 @@ class PythonPool:
                 self.stop()
                 self._executor, self._size = ThreadPoolExecutor(threads - 1, "vkernels"), threads - 1
 
-    def run(self, call: int) -> None:
-        """Run the call at an address; on the calling thread alone where another call has the threads."""
-        launches, arguments, threads, base, stride, own = (ctypes.c_int64 * 6).from_address(call)
+    def run(self, call: Call) -> None:
+        """Run a call until it is complete; on the calling thread alone where another call has the threads."""
+        launches, arguments, threads, base, stride, own = (ctypes.c_int64 * 6).from_address(call.address)
         mine = self._executor is not None and threads > 1 and self._busy.acquire(blocking=False)
         helpers = [base + number * stride for number in range(threads - 1)] if mine else []
         try:
             for number in range(launches):
-                at = call + 8 * (CALL_WORDS + LAUNCH_WORDS * number)
+                at = call.address + 8 * (CALL_WORDS + LAUNCH_WORDS * number)
                 self._launch((ctypes.c_int64 * 3).from_address(at), arguments, [own, *helpers])
         finally:
             if mine:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from vkernels.ir.errors import OptionError
 
+from .calls import Call
 from .devices.cpu import usable_cores
 
 
@@ -17,7 +18,7 @@ class PoolLike(Protocol):
     """What runs calls: native threads, or Python's where there are none."""
 
     def reserve(self, threads: int) -> None: ...
-    def run(self, call: int) -> None: ...
+    def run(self, call: Call) -> None: ...
     def stop(self) -> None: ...
 
 

@@ -35,7 +35,7 @@ def pool(request):
 def test_every_program_runs_once(pool, programs, count, threads):
     slots = Slots(count)
     pool.reserve(threads)
-    pool.run(Call([Launch(programs.add_one, count)], slots.address, threads, 0, None).address)
+    pool.run(Call([Launch(programs.add_one, count)], slots.address, threads, 0, None))
     assert (slots.counts == 1).all()
 
 
@@ -45,7 +45,7 @@ def test_a_call_can_be_repeated_with_any_grain(pool, programs, grain):
     pool.reserve(4)
     call = Call([Launch(programs.add_one, 777, grain)], slots.address, 4, 0, None)
     for _ in range(200):
-        pool.run(call.address)
+        pool.run(call)
     assert (slots.counts == 200).all()
 
 
@@ -56,7 +56,7 @@ def test_a_launch_begins_when_the_one_before_is_complete(pool, programs):
     launches = [Launch(programs.add_one, number), Launch(programs.sum_all, number)] * 3
     call = Call(launches, slots.address, 4, 0, None)
     for repeat in range(1, 51):
-        pool.run(call.address)
+        pool.run(call)
         assert (slots.counts == 3 * repeat).all()
         assert (slots.sums == 3 * repeat * number).all()
 
@@ -68,7 +68,7 @@ def test_each_thread_has_a_workspace_of_its_own(pool, programs):
     call = Call([Launch(programs.add_one, number)], slots.address, threads, 64, helpers)
     call.set_workspace(own.address)
     for _ in range(20):
-        pool.run(call.address)
+        pool.run(call)
     assert (slots.counts == 20).all()
 
 
@@ -77,7 +77,7 @@ def test_threads_that_were_asked_for_too_few_do_no_harm(pool, programs):
     slots = Slots(1000)
     pool.reserve(3)
     for threads in (1, 2, 3, 5):
-        pool.run(Call([Launch(programs.add_one, 1000)], slots.address, threads, 0, None).address)
+        pool.run(Call([Launch(programs.add_one, 1000)], slots.address, threads, 0, None))
     assert (slots.counts == 4).all()
 
 
@@ -89,7 +89,7 @@ def test_calls_from_many_python_threads_at_once(pool, programs):
         slots = Slots(100 + number)
         call = Call([Launch(programs.add_one, 100 + number)] * 2, slots.address, 3, 0, None)
         for repeat in range(300):
-            pool.run(call.address)
+            pool.run(call)
             if not (slots.counts == 2 * (repeat + 1)).all():
                 failures.append(f"caller {number}, repeat {repeat}")
 
@@ -106,7 +106,7 @@ def test_helpers_that_sleep_are_woken(pool, programs):
     pool.reserve(3)
     call = Call([Launch(programs.add_one, 64)], slots.address, 3, 0, None)
     for _ in range(10):
-        pool.run(call.address)
+        pool.run(call)
         threading.Event().wait(0.003)  # longer than they spin
     assert (slots.counts == 10).all()
 
@@ -119,7 +119,7 @@ def test_no_wake_up_is_lost_however_short_they_spin(programs, spins):
     slots = Slots(40)
     call = Call([Launch(programs.add_one, 40)] * 3, slots.address, 4, 0, None)
     for _ in range(5000):
-        pool.run(call.address)
+        pool.run(call)
     pool.stop()
     assert (slots.counts == 3 * 5000).all()
 
@@ -128,7 +128,7 @@ def test_a_stopped_pool_still_runs_calls(pool, programs):
     slots = Slots(100)
     pool.reserve(2)
     pool.stop()
-    pool.run(Call([Launch(programs.add_one, 100)], slots.address, 2, 0, None).address)
+    pool.run(Call([Launch(programs.add_one, 100)], slots.address, 2, 0, None))
     assert (slots.counts == 1).all()
 
 
@@ -142,7 +142,7 @@ programs = Programs()
 def work():
     slots = Slots(5000)
     the_pool().reserve(3)
-    the_pool().run(Call([Launch(programs.add_one, 5000)], slots.address, 3, 0, None).address)
+    the_pool().run(Call([Launch(programs.add_one, 5000)], slots.address, 3, 0, None))
     return (slots.counts == 1).all()
 """
 
