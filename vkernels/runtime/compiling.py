@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
 
-from vkernels.ir.dialect import context
 from vkernels.ir.facts import Facts
-from vkernels.ir.passes import load_pass
 from vkernels.ir.plan import Plan
 from vkernels.ir.text import print_module
 
@@ -32,16 +30,21 @@ def compile_kernel(module: ModuleOp, plan: Plan, facts: Facts, keep: bool = Fals
 
     Raises `PlanError` for a plan that the kernel cannot have.
     """
-    from vkernels.ir.passes.apply_plan import ApplyPlan
+    from vkernels.ir.passes.apply_plan import apply_plan
+    from vkernels.ir.passes.split_phases import split_phases
 
     from .compile.cpu import compile_cpu
 
     stages: dict[str, str] = {}
-    kernel_in(module).facts = facts.to_attribute()
-    passes = {"split-phases": load_pass("split-phases")(), "apply-plan": ApplyPlan(plan)}
-    for name, pass_ in {"as-written": None, **passes}.items():
-        if pass_ is not None:
-            pass_.apply(context(), module)
+
+    def note(stage: str) -> None:
         if keep:
-            stages[name] = print_module(module)
+            stages[stage] = print_module(module)
+
+    kernel_in(module).facts = facts.to_attribute()
+    note("as-written")
+    split_phases(module)
+    note("after-split-phases")
+    apply_plan(module, plan)
+    note("after-apply-plan")
     return Compiled(compile_cpu(module), plan, facts, stages)

@@ -1,8 +1,8 @@
-"""Running a kernel's IR in NumPy, as written and checked: slow, plain, and in the caller's own memory."""
+"""Running a kernel's IR in NumPy, as written: slow, plain, checked, and in the caller's own memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,19 @@ from .protocols import KernelLike
 from .specialise import kernel_in, written_tensors
 
 
-def interpret(kernel: KernelLike, args: Sequence[Any], kwargs: Mapping[str, Any], checked: bool = True) -> None:
+def interpret(
+    kernel: KernelLike,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    on_print: Callable[[str], object] = print,
+    trace: bool = False,
+) -> None:
     """Run a kernel on these arguments in NumPy: what it writes is in its tensors afterwards.
 
-    `checked`: indices must be in range, memory written before it is read, and the author's assertions hold.
-    Raises `ArgumentError` as a call does, and `CheckError` at the author's line.
+    `on_print` takes each line that `vk.print` shows; `trace` lets Python's debugger stop at the author's lines.
+    Raises `ArgumentError` as a call does; `CheckError`, at the author's line, for an index out of range, memory read
+    before it was written, a failed assertion.
     """
     from vkernels.ir.interpret import interpret as interpret_module
 
@@ -33,7 +41,7 @@ def interpret(kernel: KernelLike, args: Sequence[Any], kwargs: Mapping[str, Any]
         for parameter, value in zip(kernel.parameters, values, strict=True)
         if parameter.kind == "tensor"
     }
-    interpret_module(module, {**arrays, **arguments.scalars}, checked=checked)
+    interpret_module(module, {**arrays, **arguments.scalars}, on_print=on_print, trace=trace)
 
 
 def memory_of(value: Any) -> np.ndarray[Any, Any]:
