@@ -44,7 +44,8 @@ def _read(archive: zipfile.ZipFile, path: Path, name: str, dtype: DTypeLike, ran
             data = np.frombuffer(stream.read(), found_dtype)
     except ValueError as error:
         raise FileError(f"{path}: array `{name}` is damaged: {error}") from error
-    return data.reshape(shape, order="F" if fortran else "C").astype(dtype, copy=False)
+    array: NDArray[Any] = data.reshape(shape, order="F" if fortran else "C").astype(dtype, copy=False)
+    return array
 
 
 def _header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -59,5 +60,7 @@ def _check(
 ) -> None:
     if found.hasobject or not np.can_cast(found, wanted, "safe"):
         raise FileError(f"{path}: array `{name}` holds {found}, not {wanted}")
+    if min(shape, default=0) < 0:
+        raise FileError(f"{path}: array `{name}` is damaged: its shape is {shape}")
     if len(shape) != rank:
         raise FileError(f"{path}: array `{name}` has {len(shape)} dimensions, not {rank}: its shape is {shape}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from io import BytesIO
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,8 @@ def _read_table(path: Path, columns: int) -> NDArray[np.float64]:
         raise FileError(f"{path}: {error.strerror}") from error
     if not data:
         return np.empty((0, columns))
+    if data.isspace():
+        raise FileError(_malformed(path, data, columns))
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
     try:
         table = np.loadtxt(BytesIO(data), delimiter="\t", comments=None, ndmin=2, encoding="latin1")
@@ -150,7 +153,7 @@ def _malformed(path: Path, data: bytes, columns: int) -> str:
     pattern = re.compile(rb"\t".join([NUMBER] * columns))
     form = "a number" if columns == 1 else f"{columns} numbers with tabs between them"
     for number, line in enumerate(data.splitlines(), 1):
-        if not pattern.fullmatch(line):
+        if not pattern.fullmatch(line) or not all(map(isfinite, map(float, line.split(b"\t")))):
             return f"{path}:{number}: expected {form}, found {line[:60].decode('utf-8', 'replace')!r}"
     return f"{path}: expected lines of {form}"
 

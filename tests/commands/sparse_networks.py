@@ -1,0 +1,61 @@
+"""Small random networks, the project's borrowed data, and inference written plainly in NumPy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vkernels.library.sparse_network.network import Layers, Network
+
+SHARED = Path(__file__).parents[3] / "shared" / "data" / "spdnn"
+
+
+def shared_file(name):
+    """A file of the data that the project does not carry; the test skips where it is absent."""
+    path = SHARED / name
+    if not path.is_file():
+        pytest.skip(f"{path} is absent")
+    return path
+
+
+def random_network(neurons, layers, inputs, bias, seed):
+    """A network with random connections, some neurons with fewer inputs than others."""
+    random = np.random.default_rng(seed)
+    column = np.argsort(random.random((layers, neurons, neurons)), axis=2)[:, :, :inputs].astype(np.int32)
+    weight = random.uniform(0.05, 1, column.shape).astype(np.float32)
+    weight[random.random(column.shape) < 0.2] = 0
+    column[weight == 0] = 0
+    nonzeros = np.count_nonzero(weight, axis=(1, 2))
+    return Network(
+        neurons, layers, bias, lambda first, last: Layers(column[first:last], weight[first:last], nonzeros[first:last])
+    )
+
+
+def random_inputs(neurons, images, seed):
+    """Images of 0 and 1, some of them empty."""
+    random = np.random.default_rng(seed)
+    return (random.random((neurons, images)) < random.random(images) ** 2).astype(np.float32)
+
+
+def numpy_spdnn(y, live, column, weight, bias, out, peak):
+    """What the library's `spdnn` must do."""
+    values = y[:, live]
+    for inputs, weights in zip(column, weight, strict=True):
+        total = sum(weights[:, k, None] * values[inputs[:, k]] for k in range(inputs.shape[1]))
+        values = np.clip(total + np.float32(bias), 0, 32)
+    out[:] = values
+    peak[:] = values.max(axis=0)
+
+
+def plain_live(network, inputs):
+    """Ids of the images alive before each layer and after the last, in float64 on dense matrices."""
+    layers, values = network.read(0, network.layers), inputs.astype(np.float64)
+    alive = [np.flatnonzero(values.any(axis=0))]
+    for column, weight in zip(layers.column, layers.weight, strict=True):
+        dense = np.zeros((network.neurons, network.neurons))
+        np.add.at(dense, (np.arange(network.neurons)[:, None], column), weight)
+        values = np.clip(dense @ values + network.bias, 0, 32)
+        alive.append(np.flatnonzero(values.any(axis=0)))
+    return alive

@@ -1,0 +1,140 @@
+"""Inference, the reference and the baselines find the same survivors, however the work is cut."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vkernels.ir.errors import OptionError
+from vkernels.library.sparse_network import infer as inference
+from vkernels.library.sparse_network import reference
+from vkernels.library.sparse_network.baselines import prepare_baselines
+from vkernels.library.sparse_network.generate import radix_network
+from vkernels.library.sparse_network.images import digits
+from vkernels.library.sparse_network.infer import Group, infer
+from vkernels.library.sparse_network.reference import run_reference
+
+from .sparse_networks import numpy_spdnn, plain_live, random_inputs, random_network
+
+NETWORKS = st.builds(
+    random_network,
+    neurons=st.integers(2, 12),
+    layers=st.integers(1, 9),
+    inputs=st.integers(1, 2),
+    bias=st.sampled_from([-0.9, -0.3]),
+    seed=st.integers(0, 2**32),
+)
+
+
+@given(network=NETWORKS, images=st.integers(0, 40), seed=st.integers(0, 2**32), batch=st.integers(1, 50))
+def test_the_reference_is_dense_float64(network, images, seed, batch):
+    inputs = random_inputs(network.neurons, images, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reference, "BATCH", batch)
+        patch.setattr(reference, "PIECE_BYTES", 8 * network.neurons * 2 * batch)
+        patch.setattr(reference, "LAYER_BYTES", network.neurons * 512 * 2)
+        truth = run_reference(network, inputs, threads=2)
+    alive = plain_live(network, inputs)
+    assert truth.survivors.tolist() == alive[-1].tolist()
+    assert truth.live.tolist() == [len(ids) for ids in alive[:-1]]
+    nonzeros = np.count_nonzero(network.read(0, network.layers).weight, axis=(1, 2))
+    assert truth.nonzeros.tolist() == nonzeros.tolist()
+    assert truth.real_edges == sum(len(ids) * int(count) for ids, count in zip(alive, nonzeros, strict=False))
+
+
+@given(
+    network=NETWORKS,
+    images=st.integers(0, 40),
+    seed=st.integers(0, 2**32),
+    groups=st.none() | st.lists(st.integers(1, 5), min_size=1, max_size=4),
+    batch=st.none() | st.integers(1, 50),
+)
+def test_groups_and_batches_change_no_result(network, images, seed, groups, batch):
+    inputs = random_inputs(network.neurons, images, seed)
+    told = []
+    result = infer(
+        network,
+        inputs,
+        groups=groups,
+        batch=batch,
+        kernel=numpy_spdnn,
+        progress=lambda layers, live: told.append((layers, live)),
+    )
+    alive = plain_live(network, inputs)[-1]
+    assert result.survivors.tolist() == alive.tolist()
+    everything = np.empty((network.neurons, images), np.float32)
+    layers = network.read(0, network.layers)
+    if images:
+        every, peak = np.arange(images, dtype=np.int32), np.empty(images, np.float32)
+        numpy_spdnn(inputs, every, layers.column, layers.weight, network.bias, everything, peak)
+    np.testing.assert_array_equal(result.features, everything[:, alive])
+    batches = max(1, -(-images // (batch or images or 1)))
+    assert sum(layers for layers, _ in told) == batches * network.layers
+    assert sum(group.layers for group in result.groups) <= batches * network.layers
+
+
+def test_dead_images_are_dropped_between_groups():
+    network = radix_network(1024, 12).in_memory()
+    inputs = digits(1024)[:, :300]
+    truth = run_reference(network, inputs)
+    result = infer(network, inputs, groups=[1, 2, 3], kernel=numpy_spdnn)
+    assert result.groups == tuple(
+        Group(n, int(truth.live[first])) for n, first in ((1, 0), (2, 1), (3, 3), (3, 6), (3, 9))
+    )
+    assert result.executed_edges == 32768 * sum(group.layers * group.images for group in result.groups)
+    assert truth.real_edges <= result.executed_edges < 32768 * 12 * 300
+
+
+def test_groups_grow_where_nothing_dies_and_shrink_where_much_does():
+    length = inference._length
+    assert length(None, [], 100) == 1
+    assert length(None, [Group(1, 100)], 100) == 2
+    assert length(None, [Group(8, 100)], 100) == 16
+    assert length(None, [Group(64, 100)], 100) == inference.MOST_LAYERS
+    assert length(None, [Group(8, 100)], 1) == 1
+    assert 1 <= length(None, [Group(8, 100)], 90) < 8
+    assert [length([2, 5], [Group(1, 1)] * count, 1) for count in range(4)] == [2, 5, 5, 5]
+
+
+@pytest.mark.parametrize("wrong", [{"batch": 0}, {"groups": []}, {"groups": [3, 0]}, {"threads": 0}])
+def test_no_work_at_a_time_is_refused(wrong):
+    network = random_network(4, 2, 2, -0.3, 0)
+    with pytest.raises(OptionError):
+        infer(network, random_inputs(4, 5, 0), kernel=numpy_spdnn, **wrong)
+
+
+@given(network=NETWORKS, images=st.integers(0, 40), seed=st.integers(0, 2**32))
+@settings(max_examples=50)
+def test_baselines_find_the_survivors(network, images, seed):
+    inputs = random_inputs(network.neurons, images, seed)
+    survivors = plain_live(network, inputs)[-1].tolist()
+    for name, run in prepare_baselines(network, inputs, threads=2).items():
+        assert run().tolist() == survivors, name
+        assert run().tolist() == survivors, f"{name}, again"
+
+
+def test_baselines_find_the_survivors_of_many_batches():
+    network = radix_network(1024, 20).in_memory()
+    inputs = digits(1024)
+    survivors = run_reference(network, inputs, threads=2).survivors
+    assert 0 < len(survivors) < 1797
+    for name, run in prepare_baselines(network, inputs, threads=1).items():
+        np.testing.assert_array_equal(run(), survivors, name)
+
+
+def test_the_kernel_finds_the_survivors_of_the_challenge():
+    network = radix_network(1024, 30).in_memory()
+    inputs = digits(1024)
+    truth = run_reference(network, inputs, threads=2)
+    for threads in (1, 2):
+        result = infer(network, inputs, threads=threads)
+        np.testing.assert_array_equal(result.survivors, truth.survivors)
+        assert np.isfinite(result.features).all()
+        assert (result.features.max(axis=0) > 0).all()
+
+
+@given(network=NETWORKS, images=st.integers(1, 40), seed=st.integers(0, 2**32))
+@settings(max_examples=10, deadline=None)
+def test_the_kernel_takes_any_network(network, images, seed):
+    inputs = random_inputs(network.neurons, images, seed)
+    assert infer(network, inputs).survivors.tolist() == plain_live(network, inputs)[-1].tolist()
