@@ -1,0 +1,182 @@
+"""Values and accesses of a kernel in the frames of its mapped form: offsets, bounds, masks."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerType, StringAttr, TensorType, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from ...dialect import (
+    AccessOp,
+    BroadcastOp,
+    IndexAttr,
+    LoadOp,
+    RangeOp,
+    ScatterOp,
+    ScratchType,
+    StoreOp,
+    arith,
+    axes_of,
+    sizes_of,
+    tile_type,
+)
+from ...errors import PlanError
+from .frames import Frame, below, both, broadcast
+from .homes import load_home
+from .work import Work
+
+_I1 = IntegerType(1)
+
+
+def value_in(work: Work, frame: Frame, value: SSAValue) -> SSAValue:
+    """What stands for a value of the kernel in a frame: made before, or loaded from its home now."""
+    value = work.reading.source(value)
+    found = frame.find(value)
+    if found is not None:
+        return found
+    home = work.schedule.home_of(value)
+    if home is None:
+        raise KeyError(f"{value} is used before it is computed")
+    at = work.target(frame, work.reading.chunks_of_value(value))
+    found = at.values[value] = load_home(work, at, home, value)
+    return found
+
+
+def excess_mask(work: Work, frame: Frame, type_: Attribute) -> SSAValue | None:
+    """Which elements of a tile are at positions of the kernel; None where all are."""
+    return both(frame, [below(frame, axis, work.axes[axis].size, type_) for axis in axes_of(type_)])
+
+
+def active_mask(work: Work, frame: Frame, op: Operation, type_: Attribute) -> SSAValue | None:
+    """Which elements of a tile have not finished the ragged ranges around an operation; None outside of any."""
+    masks: list[SSAValue | None] = []
+    parent = op.parent_op()
+    while parent is not None and parent is not work.reading.kernel:
+        if isinstance(parent, RangeOp) and parent.is_ragged and set(axes_of(parent.start)) <= set(axes_of(type_)):
+            mask = frame.find_made(("running", parent))
+            assert mask is not None
+            wanted = tile_type(_I1, axes_of(type_), sizes_of(type_).values())
+            masks.append(broadcast(frame, mask, wanted))
+        parent = parent.parent_op()
+    return both(frame, masks)
+
+
+def emit_access(work: Work, frame: Frame, op: AccessOp) -> None:
+    """A load or store with the starts of its tile's axes added to its offsets, and what is in excess inactive."""
+    if op.results and op.results[0] in work.packed:
+        frame.values[op.results[0]] = _load_packed(work, frame, op)
+        return
+    writes = isinstance(op, StoreOp | ScatterOp)
+    private = isinstance(op.base.type, ScratchType)
+    base = (frame.find_written(op.base) if writes else None) or value_in(work, frame, op.base)
+    offsets: list[SSAValue] = []
+    indices: list[IndexAttr] = []
+    for dimension, index in enumerate(op.index):
+        offset = _offset(work, frame, op, dimension, private)
+        indices.append(IndexAttr(index.terms, -1 if offset is None else len(offsets)))
+        if offset is not None:
+            offsets.append(offset)
+    bounds = _bounds(work, frame, op)
+    tile = work.mapped_type(op.tile.type)
+    mask = _mask(work, frame, op, tile)
+    value = [value_in(work, frame, op.value)] if isinstance(op, StoreOp | ScatterOp) else []
+    properties: dict[str, Attribute] = {
+        **op.properties,
+        "index": ArrayAttr(indices),
+        "within": ArrayAttr(StringAttr(axis) for axis in bounds),
+        "operandSegmentSizes": DenseArrayBase.from_list(
+            IntegerType(32), [1] * len(value) + [1, len(offsets), len(bounds), int(mask is not None)]
+        ),
+    }
+    made = type(op).create(
+        operands=[*value, base, *offsets, *bounds.values(), *([] if mask is None else [mask])],
+        properties=properties,
+        attributes=op.attributes,
+        result_types=[] if writes else [tile],
+        location=op.location,
+    )
+    frame.block.add_op(made)
+    if not writes:
+        made.results[0].name_hint = op.results[0].name_hint
+        frame.values[op.results[0]] = made.results[0]
+
+
+def _offset(work: Work, frame: Frame, op: AccessOp, dimension: int, private: bool) -> SSAValue | None:
+    written = op.offset_of(dimension)
+    offset = None if written is None else value_in(work, frame, written)
+    for axis, coefficient in op.index.data[dimension].terms:
+        if private and work.axes[axis].is_tile:
+            _check_private(op, dimension, axis)
+            continue
+        base = frame.span(axis).base
+        if base is None:
+            continue
+        if coefficient != 1:
+            at = frame.holding(axis)
+            base = at.combined(arith.MuliOp, base, at.number(coefficient))
+        if offset is not None and isinstance(offset.type, TensorType):
+            offset = _offset_tile(frame, offset, base)
+        else:
+            offset = frame.plus(offset, base)
+    return offset
+
+
+def _check_private(op: AccessOp, dimension: int, axis: str) -> None:
+    index = op.index.data[dimension]
+    if index.terms != ((axis, 1),) or op.offset_of(dimension) is not None:
+        raise PlanError(
+            f"scratchpad {op.base.name_hint or ''} is split over programs along {axis}, so it can be indexed by {axis} alone there"
+        )
+
+
+def _offset_tile(frame: Frame, offset: SSAValue, base: SSAValue) -> SSAValue:
+    """An index tile plus an i64 scalar."""
+    type_ = offset.type
+    wide = tile_type(i64, axes_of(type_), sizes_of(type_).values())
+    if type_ != wide:
+        offset = frame.add(arith.ExtSIOp.create(operands=[offset], result_types=[wide]))
+    return frame.add(arith.AddiOp.create(operands=[offset, broadcast(frame, base, wide)], result_types=[wide]))
+
+
+def _bounds(work: Work, frame: Frame, op: AccessOp) -> dict[str, SSAValue]:
+    bounds: dict[str, SSAValue] = {}
+    for axis in axes_of(op.tile):
+        count = frame.span(axis).count
+        if count is not None:
+            bounds[axis] = count
+    for axis, written in op.bounds.items():
+        span = frame.span(axis)
+        count = value_in(work, frame, written)
+        if span.base is not None:
+            count = frame.combined(arith.SubiOp, count, span.base)
+        bounds[axis] = count if axis not in bounds else frame.combined(arith.MinSIOp, count, bounds[axis])
+    return bounds
+
+
+def _mask(work: Work, frame: Frame, op: AccessOp, tile: Attribute) -> SSAValue | None:
+    written = None if op.mask is None else value_in(work, frame, op.mask)
+    return both(frame, [written, active_mask(work, frame, op, tile)])
+
+
+def _load_packed(work: Work, frame: Frame, op: AccessOp) -> SSAValue:
+    """The load of a packed tensor: at the program's panel, the start of the chunk, the elements of the tile."""
+    panel = work.packed[op.results[0]]
+    base = frame.span(panel.whole).base
+    offsets = [panel.coordinate] if base is None else [panel.coordinate, base]
+    index = [IndexAttr((), 0), IndexAttr([(panel.whole, 1)], -1 if base is None else 1), IndexAttr([(panel.tile, 1)])]
+    element = panel.element
+    sizes = [work.axes[panel.whole].size, work.axes[panel.tile].size]
+    type_ = tile_type(element, [panel.whole, panel.tile], sizes)
+    made = LoadOp.create(
+        operands=[panel.buffer, *offsets],
+        properties={
+            "index": ArrayAttr(index),
+            "within": ArrayAttr([]),
+            "guarded": DenseArrayBase.from_list(i64, []),
+            "operandSegmentSizes": DenseArrayBase.from_list(IntegerType(32), [1, len(offsets), 0, 0]),
+        },
+        result_types=[type_],
+        location=op.location,
+    )
+    value = frame.add(made)
+    wanted = tile_type(element, axes_of(op.tile), sizes_of(work.mapped_type(op.tile.type)).values())
+    return value if type_ == wanted else frame.add(BroadcastOp.create(operands=[value], result_types=[wanted]))

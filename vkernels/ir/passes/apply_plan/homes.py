@@ -1,0 +1,63 @@
+"""Memory for values that cross phases in chunks."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerType, StringAttr, i64
+from xdsl.ir import Attribute, SSAValue
+
+from ...dialect import BufferOp, BufferType, IndexAttr, LoadOp, ScratchOp, ScratchType, StoreOp, axes_of, element_of
+from ...plan import Home
+from .frames import Frame
+from .work import Work
+
+
+def memory_of(work: Work, home: SSAValue) -> SSAValue:
+    """The memory of a home, made at the start of the launch when first asked for."""
+    found = work.homes.get(home)
+    if found is None:
+        assert work.launch is not None
+        label = home.name_hint or "value"
+        shape = [work.axes[axis].capacity(label) for axis in axes_of(home)]
+        if work.schedule.homes[home] is Home.SHARED:
+            found = work.launch.add(ScratchOp(label, ScratchType(shape, element_of(home))))
+        else:
+            found = work.launch.add(BufferOp(label, [], BufferType(shape, element_of(home))))
+        found.name_hint = label
+        work.homes[home] = found
+    return found
+
+
+def load_home(work: Work, frame: Frame, home: SSAValue, value: SSAValue) -> SSAValue:
+    """This chunk of a value from its home. Homes hold whole chunks, so nothing is masked."""
+    memory = memory_of(work, home)
+    offsets, properties = _access(work, frame, value)
+    made = LoadOp.create(
+        operands=[memory, *offsets], properties=properties, result_types=[work.mapped_type(value.type)]
+    )
+    made.results[0].name_hint = value.name_hint
+    return frame.add(made)
+
+
+def store_home(work: Work, frame: Frame, home: SSAValue, value: SSAValue, made: SSAValue) -> None:
+    """Put this chunk of a value into its home."""
+    memory = memory_of(work, home)
+    offsets, properties = _access(work, frame, value)
+    properties["operandSegmentSizes"] = DenseArrayBase.from_list(IntegerType(32), [1, 1, len(offsets), 0, 0])
+    frame.block.add_op(StoreOp.create(operands=[made, memory, *offsets], properties=properties))
+
+
+def _access(work: Work, frame: Frame, value: SSAValue) -> tuple[list[SSAValue], dict[str, Attribute]]:
+    """Offsets and properties of an elementwise access: each axis at its own position, tile axes from 0."""
+    offsets: list[SSAValue] = []
+    indices: list[IndexAttr] = []
+    for axis in axes_of(value):
+        base = None if work.axes[axis].is_tile else frame.span(axis).base
+        indices.append(IndexAttr([(axis, 1)], -1 if base is None else len(offsets)))
+        if base is not None:
+            offsets.append(base)
+    return offsets, {
+        "index": ArrayAttr(indices),
+        "within": ArrayAttr[StringAttr]([]),
+        "guarded": DenseArrayBase.from_list(i64, []),
+        "operandSegmentSizes": DenseArrayBase.from_list(IntegerType(32), [1, len(offsets), 0, 0]),
+    }

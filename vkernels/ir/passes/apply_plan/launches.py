@@ -1,0 +1,126 @@
+"""Programs: grids, the starts of their tiles, and the variants for full tiles and for the last ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Block, Region, SSAValue
+
+from ...dialect import LaunchOp, ScratchOp, ScratchType, arith
+from .access import value_in
+from .axes import Axis
+from .frames import Frame, Span
+from .work import Work
+
+
+def emit_launch(work: Work, label: str, splits: Sequence[Axis], body: Callable[[Frame], None]) -> None:
+    """A launch over the programs of all tile axes, then of the split axes, its body filled once a variant."""
+    tiles = program_axes(work)
+    coordinates = [*tiles, *splits]
+    grid = [programs_along(work, axis) for axis in coordinates]
+    block = Block(arg_types=[i64] * len(grid))
+    frame = work.launch = Frame(block, work.top)
+    work.homes, work.second = {}, {}
+    work.coordinates = {axis.name: argument for axis, argument in zip(coordinates, block.args, strict=True)}
+    for axis, argument in zip(coordinates, block.args, strict=True):
+        argument.name_hint = f"p_{axis.name}"
+    for axis in work.axes.values():
+        if not axis.is_tile:
+            extent = value_in(work, frame, axis.extent) if axis.is_chunked or axis.is_masked else None
+            frame.spans[axis.name] = Span(None, extent)
+    for axis in splits:
+        frame.spans[axis.name] = _segment(work, frame, axis)
+    _make_scratch(work, frame)
+    _emit_variants(work, frame, tiles, body)
+    launch = LaunchOp(label, grid, Region(block))
+    launch.location = work.reading.kernel.location
+    work.top.block.add_op(launch)
+
+
+def program_axes(work: Work) -> list[Axis]:
+    """The tile axes from the slowest to the fastest program coordinate."""
+    order = [*work.plan.order, *(name for name in work.axes if name not in work.plan.order)]
+    return [work.axes[name] for name in order if work.axes[name].is_tile]
+
+
+def programs_along(work: Work, axis: Axis) -> SSAValue:
+    """How many programs an axis takes."""
+    if not axis.is_tile:
+        return work.top.number(axis.programs)
+    extent = value_in(work, work.top, axis.extent)
+    return work.top.combined(arith.CeilDivSIOp, extent, work.top.number(axis.size))
+
+
+def _segment(work: Work, frame: Frame, axis: Axis) -> Span:
+    """A program's part of a split axis, whole chunks but for the last: where it starts and stops."""
+    extent, size = value_in(work, frame, axis.extent), frame.number(axis.size)
+    chunks = frame.combined(arith.CeilDivSIOp, extent, size)
+    mine = frame.combined(arith.CeilDivSIOp, chunks, frame.number(axis.programs))
+    length = frame.combined(arith.MuliOp, mine, size)
+    start = frame.combined(arith.MuliOp, work.coordinates[axis.name], length)
+    start = frame.combined(arith.MinSIOp, start, extent)
+    stop = frame.combined(arith.MinSIOp, frame.combined(arith.AddiOp, start, length), extent)
+    return Span(start, stop)
+
+
+def _make_scratch(work: Work, frame: Frame) -> None:
+    for op in work.reading.kernel.body.block.ops:
+        if not isinstance(op, ScratchOp):
+            continue
+        written = op.result.type
+        assert isinstance(written, ScratchType)
+        label = op.label.data
+        shape = [d if isinstance(d, int) else work.axes[d].capacity(label) for d in written.shape]
+        made = frame.values[op.result] = frame.add(ScratchOp(label, ScratchType(shape, written.element)))
+        made.name_hint = label
+        if op.result in work.schedule.copies:
+            second = frame.add(ScratchOp(f"{label}_2", ScratchType(shape, written.element)))
+            second.name_hint = f"{label}_2"
+            work.second[op.result] = second
+
+
+def _emit_variants(work: Work, frame: Frame, tiles: Sequence[Axis], body: Callable[[Frame], None]) -> None:
+    """The body for a program whose tile is full, and for one whose tile is not; only one where facts decide."""
+    left: dict[str, SSAValue] = {}
+    for axis in tiles:
+        coordinate = work.coordinates[axis.name]
+        base = frame.combined(arith.MuliOp, coordinate, frame.number(axis.size))
+        if base is not coordinate:
+            base.name_hint = f"{axis.name}0"
+        alone = axis.has_one_program
+        frame.spans[axis.name] = Span(None if alone else base, None)
+        if not axis.exact:
+            extent = value_in(work, frame, axis.extent)
+            left[axis.name] = extent if alone else frame.combined(arith.SubiOp, extent, base)
+    if not left:
+        body(frame)
+        return
+    partial = {name: Span(frame.spans[name].base, count) for name, count in left.items()}
+    if any(axis.has_one_program and not axis.exact for axis in tiles):
+        frame.spans.update(partial)
+        body(frame)
+        return
+    full = _all_full(work, frame, left)
+    variants = [Frame(Block(), frame), Frame(Block(), frame)]
+    variants[1].spans.update(partial)
+    for variant in variants:
+        body(variant)
+        variant.block.add_op(scf.YieldOp.create())
+    frame.block.add_op(
+        scf.IfOp.create(
+            operands=[full],
+            regions=[Region(variant.block) for variant in variants],
+            location=work.reading.kernel.location,
+        )
+    )
+
+
+def _all_full(work: Work, frame: Frame, left: dict[str, SSAValue]) -> SSAValue:
+    full: SSAValue | None = None
+    for name, count in left.items():
+        one = frame.add(arith.CmpiOp(count, frame.number(work.axes[name].size), "sge"))
+        full = one if full is None else frame.add(arith.AndIOp(full, one))
+    assert full is not None
+    return full

@@ -1,0 +1,278 @@
+"""Chunk loops: nests, reductions with partial results in flight, scans with what they have reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from ...dialect import DotOp, ReductionOp, ScanOp, arith, element_of
+from ...errors import PlanError
+from .access import value_in
+from .combining import REDUCTION_OF, combine, kind_of, neutral_of
+from .emit import emit_here, zeroed
+from .frames import Frame, Span, below, broadcast, filled, select
+from .homes import store_home
+from .schedule import Nest, operands_along
+from .work import Work
+
+Body = Callable[[Frame, Sequence[SSAValue]], list[SSAValue]]
+"""Fills a chunk's frame, given the values that the loop carries; returns what they become."""
+
+
+def emit(work: Work, frame: Frame, op: Operation) -> None:
+    """Make an item in the outermost frame that has its axes, unless it has been made there."""
+    reading = work.reading
+    reduces = reading.is_chunk_reduction(op)
+    chunks = reading.chunks(op) - ({op.axis.data} if reduces else set())  # type: ignore[attr-defined]
+    at = work.target(frame, chunks)
+    if op.results and at.find(op.results[0]) is not None:
+        return
+    at.root().location = op.location
+    if reduces:
+        _emit_reductions(work, at, [op])
+    elif isinstance(op, ScanOp) and op.axis.data in reading.chunked:
+        _emit_scan(work, at, op)
+    else:
+        emit_here(work, at, op)
+
+
+def emit_nest(work: Work, frame: Frame, nest: Nest) -> None:
+    """A nest's loops; results of its reductions stand for them in the frame afterwards."""
+    if nest.reductions:
+        _emit_reductions(work, frame, nest.reductions, nest)
+        return
+    items = _items(work, frame, nest.roots(), nest)
+    _open_loops(work, frame, nest.axes, items, lambda inner: _fill(work, inner, items, nest))
+
+
+def _open_loops(
+    work: Work, frame: Frame, axes: Sequence[str], items: list[Operation], fill: Callable[[Frame], None]
+) -> None:
+    if not axes:
+        fill(frame)
+        return
+    axis, *rest = axes
+    scans = _scans_along(axis, items)
+
+    def body(inner: Frame, carried: Sequence[SSAValue]) -> list[SSAValue]:
+        inner.carries.update(zip(scans, carried, strict=True))
+        _open_loops(work, inner, rest, items, fill)
+        return [inner.carries[scan] for scan in scans]
+
+    emit_chunks(work, frame, axis, _first_carries(work, frame, scans), body)
+
+
+def _items(work: Work, frame: Frame, roots: Iterator[SSAValue], nest: Nest | None) -> list[Operation]:
+    """What is to be made for a nest: back to values made already, or loaded from homes."""
+    stored = {value for value, _ in nest.stores} if nest is not None else set()
+    schedule = work.schedule
+
+    def at_hand(value: SSAValue) -> bool:
+        if frame.find(value) is not None:
+            return True
+        return value not in stored and schedule.home_of(value) is not None
+
+    return work.reading.sliced(roots, at_hand)
+
+
+def _fill(work: Work, frame: Frame, items: Sequence[Operation], nest: Nest) -> None:
+    """The body of the innermost loop: items and effects in program order, then what goes into homes."""
+    position = work.reading.position
+    for op in sorted({*items, *nest.effects}, key=position.__getitem__):
+        emit(work, frame, op)
+    made = [(value, home, value_in(work, frame, value)) for value, home in nest.stores]
+    for value, home, new in made:
+        store_home(work, frame, home, value, new)
+
+
+# Reductions.
+
+
+def _emit_reductions(work: Work, frame: Frame, ops: Sequence[Operation], nest: Nest | None = None) -> None:
+    """Reductions along one chunked axis, in one loop: elementwise in the loop, along the axis once after it."""
+    axis: str = ops[0].axis.data  # type: ignore[attr-defined]
+    roots = [value for op in ops for value in operands_along(op)] if nest is None else nest.roots()
+    items = _items(work, frame, iter(roots), nest)
+    scans = _scans_along(axis, items)
+    initial = [*(_initial(work, frame, op) for op in ops), *_first_carries(work, frame, scans)]
+
+    def body(inner: Frame, carried: Sequence[SSAValue]) -> list[SSAValue]:
+        inner.carries.update(zip(scans, carried[len(ops) :], strict=True))
+        if nest is not None:
+            _fill(work, inner, items, nest)
+        else:
+            for item in items:
+                emit(work, inner, item)
+        reached = [_accumulate(work, inner, op, total) for op, total in zip(ops, carried, strict=False)]
+        return [*reached, *(inner.carries[scan] for scan in scans)]
+
+    totals = emit_chunks(work, frame, axis, initial, body)
+    for op, total in zip(ops, totals, strict=False):
+        frame.values[op.results[0]] = result = _reduced(frame, op, total)
+        result.name_hint = op.results[0].name_hint
+
+
+def _initial(work: Work, frame: Frame, op: Operation) -> SSAValue:
+    if isinstance(op, DotOp):
+        return dot_start(work, frame, op)
+    assert isinstance(op, ReductionOp)
+    type_ = work.mapped_type(op.tile.type)
+    return filled(frame, type_, neutral_of(op, element_of(type_)))
+
+
+def dot_start(work: Work, frame: Frame, op: DotOp) -> SSAValue:
+    """What a dot's products are added to; nothing yet in a program that sees only its part of a split axis."""
+    if work.axes[op.axis.data].programs > 1:
+        return filled(frame, work.mapped_type(op.result.type), 0)
+    return value_in(work, frame, op.sum)
+
+
+def _accumulate(work: Work, frame: Frame, op: Operation, total: SSAValue) -> SSAValue:
+    """The partial results with one more chunk."""
+    if isinstance(op, DotOp):
+        left, right = (
+            zeroed(work, frame, value, value_in(work, frame, value), op.axis.data) for value in (op.left, op.right)
+        )
+        made = DotOp.create(
+            operands=[left, right, total], properties=op.properties, result_types=[total.type], location=op.location
+        )
+        return frame.add(made)
+    assert isinstance(op, ReductionOp)
+    axis = op.axis.data
+    tile = value_in(work, frame, op.tile)
+    mask = below(frame, axis, work.axes[axis].size, tile.type)
+    if mask is not None:
+        tile = select(frame, mask, tile, filled(frame, tile.type, neutral_of(op, element_of(tile))))
+    return combine(frame, op, total, tile)
+
+
+def _reduced(frame: Frame, op: Operation, total: SSAValue) -> SSAValue:
+    if isinstance(op, DotOp):
+        return total
+    made = type(op)(total, op.axis.data)  # type: ignore[call-arg, attr-defined]
+    made.location = op.location
+    return frame.add(made)
+
+
+# Scans.
+
+
+def _scans_along(axis: str, items: Sequence[Operation]) -> list[Operation]:
+    return [item for item in items if isinstance(item, ScanOp) and item.axis.data == axis]
+
+
+def _first_carries(work: Work, frame: Frame, scans: Sequence[Operation]) -> list[SSAValue]:
+    return [filled(frame, _carry_type(work, op), neutral_of(op, element_of(op.results[0]))) for op in scans]
+
+
+def _carry_type(work: Work, op: Operation) -> Attribute:
+    return REDUCTION_OF[kind_of(op)](op.results[0], op.axis.data).results[0].type  # type: ignore[attr-defined]
+
+
+def _emit_scan(work: Work, frame: Frame, op: ScanOp) -> None:
+    """A scan of this chunk from where the chunk before has ended."""
+    axis = op.axis.data
+    if work.axes[axis].programs > 1:
+        raise PlanError(f"a scan along {axis} needs all that comes before: the axis cannot be split over programs")
+    carry = frame.carries[op]
+    tile = value_in(work, frame, op.tile)
+    made = frame.add(
+        ScanOp.create(operands=[tile], properties=op.properties, result_types=[tile.type], location=op.location)
+    )
+    result = combine(frame, op, broadcast(frame, carry, tile.type), made)
+    result.name_hint = op.result.name_hint
+    frame.values[op.result] = result
+    reached = REDUCTION_OF[kind_of(op)](tile, axis)
+    frame.carries[op] = combine(frame, op, carry, frame.add(reached))
+
+
+# Loops over the chunks of an axis.
+
+
+def emit_chunks(work: Work, frame: Frame, name: str, initial: Sequence[SSAValue], body: Body) -> list[SSAValue]:
+    """Run `body` for every chunk of an axis: full chunks in a loop without masks, then the masked rest.
+
+    In the variant for a program whose tile is not full, all chunks are masked and share one loop.
+    """
+    axis = work.axes[name]
+    start, stop = _bounds_of(work, frame, name)
+    step = frame.number(axis.size)
+    if axis.exact and axis.programs == 1:
+        return _loop(frame, name, start, stop, step, None, initial, body)
+    if _is_partial(work, frame):
+        return _loop(frame, name, start, stop, step, stop, initial, body)
+    chunks = frame.combined(arith.FloorDivSIOp, frame.combined(arith.SubiOp, stop, start), step)
+    middle = frame.combined(arith.AddiOp, frame.combined(arith.MuliOp, chunks, step), start)
+    totals = _loop(frame, name, start, middle, step, None, initial, body)
+    return _rest(frame, name, middle, stop, totals, body)
+
+
+def _bounds_of(work: Work, frame: Frame, name: str) -> tuple[SSAValue, SSAValue]:
+    """Where a program's part of a whole axis starts and stops."""
+    span = frame.span(name)
+    assert span.count is not None
+    return (frame.number(0) if span.base is None else span.base), span.count
+
+
+def _is_partial(work: Work, frame: Frame) -> bool:
+    """Whether the program's tile is the last one, not full."""
+    return any(axis.is_tile and frame.span(axis.name).count is not None for axis in work.axes.values())
+
+
+def _loop(
+    frame: Frame,
+    name: str,
+    start: SSAValue,
+    stop: SSAValue,
+    step: SSAValue,
+    end: SSAValue | None,
+    initial: Sequence[SSAValue],
+    body: Body,
+) -> list[SSAValue]:
+    """A loop over chunks, of which those beyond `end` are masked."""
+    first, last, size = frame.known(start), frame.known(stop), frame.known(step)
+    if first is not None and last is not None and first >= last:
+        return list(initial)
+    block = Block(arg_types=[i64, *(value.type for value in initial)])
+    position = block.args[0]
+    position.name_hint = f"{name}0"
+    inner = Frame(block, frame, axis=name, pinned=False)
+    if first is not None and last is not None and size is not None and first + size >= last:
+        position = start
+    count = None if end is None else inner.combined(arith.SubiOp, end, position)
+    inner.spans[name] = Span(None if frame.known(position) == 0 else position, count)
+    block.add_op(scf.YieldOp.create(operands=body(inner, block.args[1:])))
+    loop = scf.ForOp.create(
+        operands=[start, stop, step, *initial],
+        result_types=[value.type for value in initial],
+        regions=[Region(block)],
+        location=frame.root().location,
+    )
+    frame.block.add_op(loop)
+    return list(loop.results)
+
+
+def _rest(
+    frame: Frame, name: str, start: SSAValue, stop: SSAValue, totals: list[SSAValue], body: Body
+) -> list[SSAValue]:
+    """The last chunk, not full, if there is one."""
+    rest = frame.combined(arith.SubiOp, stop, start)
+    if frame.known(rest) == 0:
+        return totals
+    inner = Frame(Block(), frame, axis=name, pinned=False)
+    inner.spans[name] = Span(None if frame.known(start) == 0 else start, rest)
+    some = frame.add(arith.CmpiOp(rest, frame.number(0), "sgt"))
+    inner.block.add_op(scf.YieldOp.create(operands=body(inner, totals)))
+    # What the body added to this frame stands before the condition's use, which comes last.
+    otherwise = Block([scf.YieldOp.create(operands=totals)]) if totals else None
+    branch = scf.IfOp.create(
+        operands=[some],
+        result_types=[value.type for value in totals],
+        regions=[Region(inner.block), Region(otherwise) if otherwise is not None else Region()],
+        location=frame.root().location,
+    )
+    frame.block.add_op(branch)
+    return list(branch.results)

@@ -1,0 +1,71 @@
+"""What all of apply_plan's steps share while one kernel is mapped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, SSAValue
+
+from ...dialect import axes_of, element_of, tile_type
+from ...facts import Facts
+from ...plan import Plan
+from .axes import Axis
+from .frames import Frame
+from .reading import Reading
+from .schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Where a packed tensor's elements are: a buffer [program, position along `whole`, element of the tile]."""
+
+    buffer: SSAValue
+    coordinate: SSAValue
+    whole: str
+    tile: str
+    element: Attribute
+
+
+@dataclass
+class Work:
+    """The kernel as read, the decisions, and what has been made of it so far."""
+
+    reading: Reading
+    schedule: Schedule
+    plan: Plan
+    facts: Facts
+    top: Frame
+    """The mapped kernel's top level."""
+    launch: Frame | None = None
+    """The launch that is being filled."""
+    coordinates: dict[str, SSAValue] = field(default_factory=dict)
+    """The launch's program coordinates, by axis."""
+    homes: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    """Memory of the launch that homes values, by the value that names the home."""
+    second: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    """The second copies of the launch's scratchpads that have two."""
+    packed: dict[SSAValue, Panel] = field(default_factory=dict)
+    """Where the loads of packed tensors find their elements, by result."""
+    types: dict[Attribute, Attribute] = field(default_factory=dict)
+
+    @property
+    def axes(self) -> dict[str, Axis]:
+        return self.reading.axes
+
+    def mapped_type(self, type_: Attribute) -> Attribute:
+        """A type as written with the plan's sizes."""
+        found = self.types.get(type_)
+        if found is None:
+            found = type_
+            if isinstance(type_, TensorType):
+                names = axes_of(type_)
+                found = tile_type(element_of(type_), names, [self.axes[name].size for name in names])
+            self.types[type_] = found
+        return found
+
+    def target(self, frame: Frame, chunks: frozenset[str]) -> Frame:
+        """The outermost frame where work over these chunked axes can stand: out of every loop that it does not need."""
+        while not frame.pinned and frame.axis not in chunks and frame.parent is not None:
+            frame = frame.parent
+        return frame
