@@ -15,8 +15,8 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 from .dialect import context
 from .errors import IRError
 
-_MALFORMED = (AssertionError, IndexError, KeyError, NotImplementedError, TypeError, ValueError, OverflowError)
-"""What xDSL's own parser and verifiers raise for some malformed text, beside their proper exceptions."""
+_MALFORMED = (NotImplementedError, OverflowError, ValueError)
+"""What xDSL raises for some malformed text beside its own exceptions: resources, numbers too large, bytes not UTF-8."""
 
 
 _LINE = 200

@@ -61,3 +61,10 @@ vk.mapped @index(%x: !vk.tensor<[M], f32>) {
 // CHECK: an axis appears twice in [0] + i + 2 * i
 "vk.mapped"() <{sym_name = "index", parameters = [], note = #vk.index<[3] + i + 2 * i>}> ({
 }) : () -> ()
+
+// -----
+// Upstream operations are held to it too.
+// CHECK: tensor<4xf32, #vk.axes<i, j>> names 2 axes for 1 dimensions
+vk.mapped @upstream() {
+  %a = arith.constant dense<1.0> : tensor<4xf32, #vk.axes<i, j>>
+}

@@ -69,7 +69,7 @@ class _FunctionOp(IRDLOperation):
         for name, argument in zip(names, arguments, strict=True):
             if argument.type not in (f64, i64, i1) and not isinstance(argument.type, TensorArgumentType):
                 raise VerifyException(f"parameter {name} is {argument.type}, expected a !vk.tensor, f64, i64 or i1")
-        _verify_order(self.body.block, set())
+        _verify_values(self.body.block, set())
         if self.facts is not None:
             _verify_facts(self.facts, dict(zip(names, self.body.block.arg_types, strict=True)))
 
@@ -124,8 +124,11 @@ def _parse_parameter(parser: Parser) -> tuple[str, Parser.Argument]:
     return name, argument
 
 
-def _verify_order(block: Block, known: set[SSAValue]) -> None:
-    """Every operand is defined before its use, in this block or one around it. xDSL leaves that to its users."""
+def _verify_values(block: Block, known: set[SSAValue]) -> None:
+    """Every operand is defined before its use, in this block or one around it, and every tensor is a tile.
+
+    xDSL leaves the order to its users.
+    """
     mine: list[SSAValue] = list(block.args)
     known.update(mine)
     for op in block.ops:
@@ -134,7 +137,9 @@ def _verify_order(block: Block, known: set[SSAValue]) -> None:
                 raise VerifyException(f"an operand of {op.name}, of type {operand.type}, is used before it is defined")
         for region in op.regions:
             for inner in region.blocks:
-                _verify_order(inner, known)
+                _verify_values(inner, known)
+        for result in op.results:
+            axes_of(result)
         known.update(op.results)
         mine += op.results
     known.difference_update(mine)
