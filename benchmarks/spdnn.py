@@ -1,0 +1,149 @@
+"""The Sparse DNN Graph Challenge at 1024 neurons: vkernels, torch and SciPy in turns, survivors checked.
+
+    python benchmarks/spdnn.py [--rounds 7] [--layers 120] [--images FILE.npz] [--network FILE.npz] [--json FILE]
+
+By default the official network and MNIST's training images, where ../shared/data/spdnn has them; else the
+generated network and scikit-learn's digits, which is said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from vkernels.ir.errors import FileError
+from vkernels.library.sparse_network.archives import read_arrays
+from vkernels.library.sparse_network.baselines import prepare_baselines
+from vkernels.library.sparse_network.compare import Spread, interleave, ratio
+from vkernels.library.sparse_network.generate import WEIGHT, radix_network
+from vkernels.library.sparse_network.images import digits, read_images
+from vkernels.library.sparse_network.infer import infer
+from vkernels.library.sparse_network.network import BIASES, Floats, Layers, Network
+from vkernels.library.sparse_network.reference import Truth, run_reference
+from vkernels.runtime.threads import get_threads
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "spdnn"
+NEURONS = 1024
+OURS, ALONE = "vkernels", "vkernels, 1 thread"
+
+console = Console(highlight=False)
+
+
+def main(
+    rounds: Annotated[int, typer.Option(min=1, help="Times that each takes its turn.")] = 7,
+    layers: Annotated[int, typer.Option(min=1, max=1920)] = 120,
+    images: Annotated[Path | None, typer.Option(metavar="FILE.npz")] = None,
+    network: Annotated[Path | None, typer.Option(metavar="FILE.npz", help="column[layers, neurons, inputs].")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE")] = None,
+) -> None:
+    """Measure and compare; exits with 1 where any survivors are wrong."""
+    weights, inputs = _network(network, layers), _inputs(images)
+    threads = get_threads()
+    truth = run_reference(weights, inputs, threads)
+    runs: dict[str, Callable[[], Any]] = {
+        OURS: lambda: infer(weights, inputs, threads=threads).survivors,
+        ALONE: lambda: infer(weights, inputs, threads=1).survivors,
+        **prepare_baselines(weights, inputs, threads),
+    }
+    right = {name: np.array_equal(run(), truth.survivors) for name, run in runs.items()}
+    scipy = {"scipy_csr": runs.pop("scipy_csr")}  # slow, and nobody's yardstick: one round is enough
+    seconds = interleave(runs, rounds) | interleave(scipy, 1)
+    report = _report(truth, inputs.shape[1], threads, seconds, right)
+    report["executed_edges"] = infer(weights, inputs, threads=threads).executed_edges
+    _show(report)
+    if json_file is not None:
+        json_file.write_text(json.dumps(report, indent=2) + "\n")
+    raise typer.Exit(0 if all(right.values()) else 1)
+
+
+def _network(path: Path | None, layers: int) -> Network:
+    official = SHARED / "radixnet-1024-120.npz"
+    if path is None and not official.is_file():
+        console.print("network: generated, for want of the official one")
+        return radix_network(NEURONS, layers).in_memory()
+    path = path or official
+    column = read_arrays(path, column=(np.int32, 3))["column"][:layers]
+    if len(column) < layers or column.shape[1] != NEURONS or column.min() < 0 or column.max() >= NEURONS:
+        raise FileError(f"{path}: not {layers} layers of {NEURONS} neurons")
+    console.print(f"network: {path.name}")
+    nonzeros = np.full(layers, column[0].size)
+    held = Layers(column, np.full(column.shape, WEIGHT, np.float32), nonzeros)
+    return Network(NEURONS, layers, BIASES[NEURONS], partial(_part, held)).in_memory()
+
+
+def _part(held: Layers, first: int, last: int) -> Layers:
+    return Layers(held.column[first:last], held.weight[first:last], held.nonzeros[first:last])
+
+
+def _inputs(path: Path | None) -> Floats:
+    mnist = SHARED / "mnist-train-images.npz"
+    if path is None and not mnist.is_file():
+        console.print("images: scikit-learn's digits, for want of MNIST")
+        return digits(NEURONS)
+    console.print(f"images: {(path or mnist).name}")
+    return read_images(path or mnist, NEURONS)
+
+
+def _report(
+    truth: Truth, images: int, threads: int, seconds: dict[str, list[float]], right: dict[str, bool]
+) -> dict[str, Any]:
+    ours = seconds[OURS]
+    nominal = images * int(truth.nonzeros.sum())
+    report: dict[str, Any] = {
+        "schema_version": 1,
+        "images": images,
+        "survivors": len(truth.survivors),
+        "threads": threads,
+        "rounds": len(ours),
+        "real_edges": truth.real_edges,
+        "nominal_edges": nominal,
+        "real_edges_per_second": truth.real_edges / Spread.of(ours).middle,
+        "nominal_edges_per_second": nominal / Spread.of(ours).middle,
+        "efficiency": _spread([one / (threads * all_) for one, all_ in zip(seconds[ALONE], ours, strict=True)]),
+        "runs": {},
+    }
+    for name, times in seconds.items():
+        report["runs"][name] = {
+            "categories": "match" if right[name] else "differ",
+            "seconds": _spread(times),
+            "ratio": _spread_of(ratio(times, ours[: len(times)])),
+        }
+    return report
+
+
+def _spread(values: list[float]) -> list[float]:
+    return _spread_of(Spread.of(values))
+
+
+def _spread_of(spread: Spread) -> list[float]:
+    """Middle, least and most."""
+    return [spread.middle, spread.least, spread.most]
+
+
+def _show(report: dict[str, Any]) -> None:
+    console.print(
+        f"{report['images']} images, {report['survivors']} survive; {report['threads']} threads, {report['rounds']} rounds\n"
+        f"edges: {report['real_edges']:.4g} real, {report['executed_edges']:.4g} executed, "
+        f"{report['nominal_edges']:.4g} nominal"
+    )
+    table = Table("", "seconds", "least", "most", "vkernels is faster", "least", "most", "categories", box=None)
+    for name, run in report["runs"].items():
+        numbers = [f"{value:.3f}" for value in run["seconds"]] + [f"{value:.2f}×" for value in run["ratio"]]
+        table.add_row(name, *numbers, run["categories"])
+    console.print(table)
+    console.print(
+        f"real edges/s {report['real_edges_per_second']:.3g}, nominal {report['nominal_edges_per_second']:.3g}; "
+        "efficiency from 1 to {} threads {:.0%} ({:.0%} to {:.0%})".format(report["threads"], *report["efficiency"])
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)
