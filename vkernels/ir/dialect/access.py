@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, Self, cast
 
 from xdsl.dialects.builtin import (
@@ -272,12 +273,30 @@ Index = tuple[Sequence[tuple[str, int]], SSAValue | None]
 
 def _operands_of(indices: Iterable[Index]) -> tuple[list[SSAValue], ArrayAttr[IndexAttr]]:
     offsets: list[SSAValue] = []
-    attributes = []
+    plain: list[tuple[tuple[tuple[str, int], ...], int]] = []
     for terms, offset in indices:
-        attributes.append(IndexAttr(terms, -1 if offset is None else len(offsets)))
+        plain.append((tuple(terms), -1 if offset is None else len(offsets)))
         if offset is not None:
             offsets.append(offset)
-    return offsets, ArrayAttr(attributes)
+    return offsets, _index_attribute(tuple(plain))
+
+
+# Accesses are built often and their attributes are few; attributes never change, so operations share them.
+
+
+@lru_cache(maxsize=1024)
+def _index_attribute(indices: tuple[tuple[tuple[tuple[str, int], ...], int], ...]) -> ArrayAttr[IndexAttr]:
+    return ArrayAttr(IndexAttr(terms, offset) for terms, offset in indices)
+
+
+@lru_cache(maxsize=1024)
+def _within(axes: tuple[str, ...]) -> ArrayAttr[StringAttr]:
+    return ArrayAttr(StringAttr(axis) for axis in axes)
+
+
+@lru_cache(maxsize=1024)
+def _guarded(dimensions: tuple[int, ...]) -> DenseArrayBase:
+    return DenseArrayBase.from_list(i64, list(dimensions))
 
 
 class _ReadOp(AccessOp):
@@ -306,8 +325,8 @@ class _ReadOp(AccessOp):
             operands=[base, offsets, list(bounds.values()), [] if mask is None else [mask]],
             properties={
                 "index": attributes,
-                "within": ArrayAttr(StringAttr(axis) for axis in bounds),
-                "guarded": DenseArrayBase.from_list(i64, list(guarded)),
+                "within": _within(tuple(bounds)),
+                "guarded": _guarded(tuple(guarded)),
             },
             result_types=[result],
         )
@@ -375,8 +394,8 @@ class _WriteOp(AccessOp):
             operands=[value, base, offsets, list(bounds.values()), [] if mask is None else [mask]],
             properties={
                 "index": attributes,
-                "within": ArrayAttr(StringAttr(axis) for axis in bounds),
-                "guarded": DenseArrayBase.from_list(i64, list(guarded)),
+                "within": _within(tuple(bounds)),
+                "guarded": _guarded(tuple(guarded)),
                 "atomic": None if atomic is None else StringAttr(atomic),
             },
         )

@@ -38,6 +38,18 @@ def listed(names: tuple[str, ...] | list[str]) -> str:
     return ", ".join(names) or "none"
 
 
+def _parse_property(attribute: AttributeVariable, parser: Parser, state: ParsingState) -> None:
+    attribute.set(state, StringAttr(parse_name(parser, attribute.name)))
+
+
+def _print_property(
+    attribute: AttributeVariable, printer: Printer, state: PrintingState, op: IRDLOperation, after: str = ""
+) -> None:
+    value = attribute.get(op)
+    state.print_whitespace(printer)
+    printer.print_string((spelled(value.data) if isinstance(value, StringAttr) else '""') + after)
+
+
 @irdl_custom_directive
 class Name(CustomDirective):
     """`custom<Name>($property)` in an assembly format: a `StringAttr` printed as a name."""
@@ -45,24 +57,21 @@ class Name(CustomDirective):
     attribute: AttributeVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
-        self.attribute.set(state, StringAttr(parse_name(parser, self.attribute.name)))
+        _parse_property(self.attribute, parser, state)
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        value = self.attribute.get(op)
-        state.print_whitespace(printer)
-        printer.print_string(spelled(value.data) if isinstance(value, StringAttr) else '""')
+        _print_property(self.attribute, printer, state, op)
 
 
 @irdl_custom_directive
 class Below(CustomDirective):
-    """`custom<Below>($property)`: the name and `<`, with the space that a bare `<` in a format does not get."""
+    """`custom<Below>($property)`: the name and ` <`, with the space that a bare `<` in a format does not get."""
 
     attribute: AttributeVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
-        Name(self.attribute).parse(parser, state)
+        _parse_property(self.attribute, parser, state)
         parser.parse_punctuation("<")
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        Name(self.attribute).print(printer, state, op)
-        printer.print_string(" <")
+        _print_property(self.attribute, printer, state, op, " <")
