@@ -94,16 +94,15 @@ class _Writer:
     def module(self, function: KernelOp | MappedOp) -> ast.Module:
         block = function.body.block
         parameters = [p.data for p in function.parameters]
-        arguments = [ast.arg(_name(p) or f"_{n}", lineno=self.line, col_offset=0) for n, p in enumerate(parameters)]
+        arguments = [ast.arg(_name(p) or f"_{n}") for n, p in enumerate(parameters)]
         definition = ast.FunctionDef(
             name=_kernel_name(function),
             args=ast.arguments([], arguments, None, [], [], None, []),
             body=self.block(block),
             decorator_list=[],
-            lineno=_origin(function)[1],
-            col_offset=0,
         )
-        return ast.fix_missing_locations(ast.Module([definition], []))
+        self.line = _origin(function)[1]
+        return ast.fix_missing_locations(ast.Module([self._at(definition)], []))
 
     def block(self, block: Block) -> list[ast.stmt]:
         """A block's statements: one for each line's run of operations without a body, several for one with."""
@@ -160,7 +159,8 @@ class _Writer:
         return self._at(ast.Assign([ast.Tuple([_stored(name) for name in named], ast.Store())], call))
 
     def _at(self, statement: ast.stmt) -> ast.stmt:
-        statement.lineno, statement.col_offset = self.line, 0
+        statement.lineno = statement.end_lineno = self.line
+        statement.col_offset = statement.end_col_offset = 0
         return statement
 
     def _line_of(self, op: Operation) -> int:
