@@ -130,19 +130,21 @@ def _spread_of(spread: Spread) -> list[float]:
 
 def _show(report: dict[str, Any]) -> None:
     console.print(
-        f"{report['images']} images, {report['survivors']} survive; {report['threads']} threads, {report['rounds']} rounds\n"
+        f"{report['images']} images, {report['survivors']} survive\n"
+        f"{report['threads']} threads, {report['rounds']} rounds: median (least to most)\n"
         f"edges: {report['real_edges']:.4g} real, {report['executed_edges']:.4g} executed, "
         f"{report['nominal_edges']:.4g} nominal"
     )
-    table = Table("", "seconds", "least", "most", "vkernels is faster", "least", "most", "categories", box=None)
+    table = Table("", "seconds", "vkernels is faster", "categories", box=None)
     for name, run in report["runs"].items():
-        numbers = [f"{value:.3f}" for value in run["seconds"]] + [f"{value:.2f}×" for value in run["ratio"]]
-        table.add_row(name, *numbers, run["categories"])
+        seconds, faster = "{:.3f} ({:.3f} to {:.3f})", "{:.2f}× ({:.2f} to {:.2f})"
+        table.add_row(name, seconds.format(*run["seconds"]), faster.format(*run["ratio"]), run["categories"])
     console.print(table)
     console.print(
-        f"real edges/s {report['real_edges_per_second']:.3g}, nominal {report['nominal_edges_per_second']:.3g}; "
-        "efficiency from 1 to {} threads {:.0%} ({:.0%} to {:.0%})".format(report["threads"], *report["efficiency"])
+        f"edges a second: {report['real_edges_per_second']:.3g} real, {report['nominal_edges_per_second']:.3g} nominal"
     )
+    efficiency = "{:.0%} ({:.0%} to {:.0%})".format(*report["efficiency"])
+    console.print(f"efficiency from 1 to {report['threads']} threads: {efficiency}")
 
 
 if __name__ == "__main__":
