@@ -10,7 +10,10 @@ from typing import cast
 
 from xdsl.passes import ModulePass
 
-PASSES: dict[str, str] = {}
+PASSES: dict[str, str] = {
+    "split-phases": "split_phases:SplitPhases",
+    "verify-mapped": "verify_mapped:VerifyMapped",
+}
 """Name of each pass, as in `vk-opt --split-phases`, to the `module:Class` beside this file that holds it."""
 
 

@@ -124,7 +124,7 @@ def _check_private(op: AccessOp, dimension: int, axis: str) -> None:
     index = op.index.data[dimension]
     if index.terms != ((axis, 1),) or op.offset_of(dimension) is not None:
         raise PlanError(
-            f"scratchpad {op.base.name_hint or ''} is split over programs along {axis}, so it can be indexed by {axis} alone there"
+            f"scratchpad {op.base.name_hint or ''} is split over programs along {axis}: only {axis} itself can index it"
         )
 
 

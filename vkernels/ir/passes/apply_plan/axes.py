@@ -50,7 +50,7 @@ class Axis:
         return self.known is not None and self.known <= self.size
 
     def capacity(self, what: str) -> int:
-        """Elements of memory that hold the axis, the last chunk in full. Raises `PlanError` if its extent is not known."""
+        """Elements of memory for the axis, the last chunk in full. Raises `PlanError` if its extent is not known."""
         if self.is_tile or self.is_held:
             return self.size
         if self.known is None:

@@ -25,7 +25,7 @@ UNKNOWN_LOCATION = UnknownLoc()
 
 
 class Span(NamedTuple):
-    """Which positions of an axis a frame holds: from `base` on (None: from 0), the first `count` of them (None: all)."""
+    """The positions of an axis that a frame holds: from `base` on (None: 0), the first `count` of them (None: all)."""
 
     base: SSAValue | None
     count: SSAValue | None

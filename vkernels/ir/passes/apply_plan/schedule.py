@@ -165,15 +165,13 @@ def _nests_of(schedule: Schedule, items: Sequence[Operation], plan: Plan) -> lis
         for result in item.results:
             if result in schedule.homes:
                 of_value = reading.chunks_of_value(result)
-                _nest_for(schedule, nests, of_value, item, homes=True).stores.append((result, result))
+                _nest_for(schedule, nests, of_value, item).stores.append((result, result))
     for nest in nests:
         nest.axes = _ordered(schedule, nest, plan)
     return nests
 
 
-def _nest_for(
-    schedule: Schedule, nests: list[Nest], chunks: frozenset[str], item: Operation, homes: bool = False
-) -> Nest:
+def _nest_for(schedule: Schedule, nests: list[Nest], chunks: frozenset[str], item: Operation) -> Nest:
     """The nest over these axes that an item may join: no nest after it must have run before the item."""
     reading = schedule.reading
     late: list[Nest] = []
@@ -235,7 +233,7 @@ def _check_scans(schedule: Schedule, nest: Nest, axes: tuple[str, ...]) -> None:
             inner = axes[axes.index(item.axis.data) + 1 :]
             if reading.chunks_of_value(item.result).intersection(inner):
                 raise PlanError(
-                    f"a scan along {item.axis.data} and another along {inner[-1]} cannot both run in chunks: hold one axis"
+                    f"scans along {item.axis.data} and {inner[-1]} cannot both run in chunks: hold one of them"
                 )
 
 
