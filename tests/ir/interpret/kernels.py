@@ -14,6 +14,8 @@ DTYPES = {
     "f32": np.float32,
     "f16": np.float16,
     "bf16": np.uint16,
+    "f8E4M3FN": np.uint8,
+    "f8E5M2": np.uint8,
     "i1": np.bool_,
     "i8": np.int8,
     "i16": np.int16,
@@ -66,7 +68,7 @@ def elementwise(op: str, inputs: Sequence[tuple[str, object]], result: str) -> n
 def program(
     body: str, parameters: Mapping[str, tuple[str, np.ndarray]], axes: Mapping[str, str] | None = None
 ) -> dict[str, np.ndarray]:
-    """Run a kernel of this body and return its arguments. `parameters`: name → (type, argument); `axes`: name → size."""
+    """Run a kernel of this body; returns its arguments. `parameters`: name → (type, argument); `axes`: name → size."""
     declared = "\n".join(f"%n_{a} = vk.size {size}\nvk.tile {a} < %n_{a}" for a, size in (axes or {}).items())
     signature = ", ".join(f"%{name}: {type_}" for name, (type_, _) in parameters.items())
     arguments = {name: value for name, (_, value) in parameters.items()}

@@ -261,6 +261,20 @@ def test_f64_rounds_to_bf16_once(values):
         assert Fraction(float(actual)) / step == round(exact)
 
 
+@pytest.mark.parametrize("element", ["f8E4M3FN", "f8E5M2"])
+def test_f8_rounds_and_widens_as_torch_does(element):
+    dtype = {"f8E4M3FN": torch.float8_e4m3fn, "f8E5M2": torch.float8_e5m2}[element]
+    patterns = np.arange(256, dtype=np.uint8)
+    values = elementwise("arith.extf %0 : {0} to {result}", [(element, patterns)], "f32")
+    np.testing.assert_array_equal(values, torch.tensor(patterns).view(dtype).float().numpy())
+    finite = np.sort(values[np.isfinite(values)])
+    ties = (finite[1:] + finite[:-1]) / 2
+    x = np.concatenate([finite, ties, np.nextafter(ties, INF), np.nextafter(ties, -INF), [INF, -INF, 1e30, 465, 61440]])
+    bits = elementwise("arith.truncf %0 : {0} to {result}", [("f32", x)], element)
+    expected = torch.tensor(x, dtype=torch.float32).to(dtype).view(torch.uint8).numpy()
+    np.testing.assert_array_equal(bits, expected)
+
+
 def test_half_and_bf16_widen_exactly():
     x = bfloat16([1.0, -0.0, 3.0e38 // 1 * 0 + 2.0**120, INF])
     out = elementwise("arith.extf %0 : {0} to {result}", [("bf16", x)], "f32")

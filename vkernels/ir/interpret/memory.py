@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from xdsl.ir import Attribute
 
-from .numbers import Array, from_storage, rounded, storage_of, to_storage
+from .numbers import Array, dtype_of, from_storage, rounded, storage_of, to_storage
 
 NOBODY, SEVERAL = -1, -2
 """Instead of a program's number: no program yet, or more than one."""
@@ -95,7 +95,7 @@ class Memory:
     def update(self, places: tuple[Array, ...], values: Array, kind: str) -> None:
         """Combine values into memory, one after another, each result rounded. Every index is one-dimensional."""
         combine: Callable[..., Array] = _COMBINE[kind]
-        if self.array.dtype == storage_of(self.element) != np.uint16:
+        if storage_of(self.element) == dtype_of(self.element):
             _COMBINE[kind].at(self.array, places, values)
             return
         for place, value in zip(zip(*places, strict=True), values, strict=True):

@@ -1,6 +1,7 @@
 """Numbers as the hardware has them: how elements are held in NumPy arrays, rounded and converted.
 
-f16 is `np.float16`. bf16 values are held as the f32 values that they are, and as `np.uint16` bits in memory.
+f16 is `np.float16`. bf16 and f8 values are held as the f32 values that they are, and as `np.uint16` and `np.uint8`
+bits in memory.
 Integers are signless and held as NumPy's signed ones, i1 as `np.bool_`, `index` as i64.
 """
 
@@ -22,6 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from ..errors import UnsupportedError
+from .eight_bits import FLOAT8, from_bits, to_bits
 
 Array = npt.NDArray[Any]
 
@@ -30,6 +32,7 @@ _FLOATS: dict[type[Attribute], type[np.floating[Any]]] = {
     Float32Type: np.float32,
     Float16Type: np.float16,
     BFloat16Type: np.float32,
+    **dict.fromkeys(FLOAT8, np.float32),
 }
 _INTEGERS: dict[int, type[np.generic]] = {1: np.bool_, 8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 _SIGNIFICAND = {np.dtype(np.float64): (np.uint64, 52), np.dtype(np.float32): (np.uint32, 23)}
@@ -47,19 +50,25 @@ def dtype_of(element: Attribute) -> np.dtype[Any]:
 
 
 def storage_of(element: Attribute) -> np.dtype[Any]:
-    """The dtype of an array in memory that holds an element type: its dtype, or uint16 for bf16."""
+    """The dtype of an array in memory that holds an element type: its dtype, or uint16 for bf16 and uint8 for f8."""
+    if isinstance(element, FLOAT8):
+        return np.dtype(np.uint8)
     return np.dtype(np.uint16) if isinstance(element, BFloat16Type) else dtype_of(element)
 
 
 def from_storage(array: Array, element: Attribute) -> Array:
     """Values of elements as memory holds them."""
+    if isinstance(element, FLOAT8):
+        return from_bits(array, element)
     if isinstance(element, BFloat16Type):
         return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
     return array
 
 
 def to_storage(array: Array, element: Attribute) -> Array:
-    """Elements as memory holds them. bf16 values must be exact."""
+    """Elements as memory holds them. Values must be exact."""
+    if isinstance(element, FLOAT8):
+        return to_bits(array, element)
     if isinstance(element, BFloat16Type):
         return (np.asarray(array, np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     return np.asarray(array)
@@ -67,6 +76,8 @@ def to_storage(array: Array, element: Attribute) -> Array:
 
 def rounded(array: Array, element: Attribute) -> Array:
     """Floats rounded to the nearest number of a float type, ties to even, once."""
+    if isinstance(element, FLOAT8):
+        return from_bits(to_bits(array, element), element)
     if isinstance(element, BFloat16Type):
         return round_significand(round_to_odd(array, np.float32), 7)
     return np.asarray(array).astype(dtype_of(element), copy=False)
