@@ -16,6 +16,9 @@ from .protocols import Constant, KernelLike, ParameterLike, Signature
 
 Scalar = bool | int | float
 
+ANY = "_"
+"""The name of a dimension that nothing is said of."""
+
 
 @dataclass(frozen=True)
 class Arguments:
@@ -123,6 +126,8 @@ def _sizes(kernel: KernelLike, tensors: Mapping[str, ArrayView]) -> dict[str, in
             if isinstance(declared, int):
                 if length != declared:
                     raise ArgumentError(f"{what}: expected dimension {number} to be {declared}, got {length}")
+            elif declared == ANY:
+                continue
             elif sizes.setdefault(declared, length) != length:
                 expected = f"{sizes[declared]}, as in `{origin[declared]}`"
                 raise ArgumentError(f"{what}: expected size {declared} to be {expected}, got {length}")

@@ -12,7 +12,6 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.text import print_module
 
 from .protocols import CompiledLike
-from .specialise import kernel_in
 
 
 @dataclass(frozen=True)
@@ -26,25 +25,18 @@ class Compiled:
 
 
 def compile_kernel(module: ModuleOp, plan: Plan, facts: Facts, keep: bool = False) -> Compiled:
-    """Compile the one kernel of a module for the CPU. The module is used up; `keep` keeps the text of every stage.
+    """Compile the one kernel of a module, which is not changed, for the CPU. `keep` keeps the text of every stage.
 
-    Raises `PlanError` for a plan that the kernel cannot have.
+    Raises `PlanError` for a plan that the kernel cannot have, also where it needs to know more sizes.
     """
     from vkernels.ir.passes.apply_plan import apply_plan
     from vkernels.ir.passes.split_phases import split_phases
 
     from .compile.cpu import compile_cpu
 
-    stages: dict[str, str] = {}
-
-    def note(stage: str) -> None:
-        if keep:
-            stages[stage] = print_module(module)
-
-    kernel_in(module).facts = facts.to_attribute()
-    note("as-written")
-    split_phases(module)
-    note("after-split-phases")
-    apply_plan(module, plan)
-    note("after-apply-plan")
-    return Compiled(compile_cpu(module), plan, facts, stages)
+    phases = module.clone()
+    split_phases(phases)
+    mapped = apply_plan(phases, plan, facts)
+    stages = {"as-written": module, "after-split-phases": phases, "after-apply-plan": mapped} if keep else {}
+    texts = {name: print_module(stage) for name, stage in stages.items()}
+    return Compiled(compile_cpu(mapped), plan, facts, texts)

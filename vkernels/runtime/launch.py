@@ -11,6 +11,8 @@ from weakref import WeakSet
 
 from xdsl.dialects.builtin import ModuleOp
 
+from vkernels.ir.errors import PlanError
+from vkernels.ir.facts import Facts
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 
@@ -18,12 +20,15 @@ from .arguments import Arguments, as_scalar, bind, in_order
 from .arrays import address_reader, is_torch
 from .compiling import Compiled, compile_kernel
 from .devices.cpu import cpu_limits
+from .interpreting import interpret
 from .keys import KEYS, frozen
 from .overlap import check_written, is_distinct
 from .prepared import Prepared
 from .protocols import KernelLike, Signature
 from .specialise import facts_for, kernel_in, written_tensors
 from .threads import get_threads, when_threads_change
+
+__all__ = ["Launcher", "call", "compile", "interpret", "launcher_of", "limits"]
 
 REMEMBERED_CALLS = 1024
 """Shapes that a kernel remembers how to call; the oldest goes first."""
@@ -125,10 +130,8 @@ class Launcher:
         arguments = bind(self.kernel, in_order(self.kernel, args, kwargs))
         built = self._build(arguments.signature)
         distinct = is_distinct(self.kernel.name, built.written, arguments.tensors)
-        kernel = kernel_in(built.module)
         plan = self._plan(arguments, built) if plan is None else plan
-        facts = facts_for(kernel, plan, arguments.sizes, arguments.tensors, distinct)
-        return compile_kernel(built.module.clone(), plan, facts, keep=True)
+        return self._compile(arguments, built, plan, distinct, keep=True)
 
     def _enter(self, key: Hashable, values: Sequence[Any]) -> _Entry:
         """Check arguments of a new key, and note what there is to do for each call."""
@@ -171,8 +174,7 @@ class Launcher:
         arguments = bind(self.kernel, values)
         built = self._build(arguments.signature)
         plan = self._plan(arguments, built)
-        facts = facts_for(kernel_in(built.module), plan, arguments.sizes, arguments.tensors, distinct)
-        native = self._compile(arguments.signature, built, plan, facts).native
+        native = self._compile(arguments, built, plan, distinct).native
         template, tensors, scalars = _layout(self.kernel, arguments, native.sizes)
         touched = sum(view.size * view.itemsize for view in arguments.tensors.values())
         return Prepared(native, template + [0] * native.buffers, tensors, scalars, touched)
@@ -192,13 +194,23 @@ class Launcher:
 
         return default_plan(kernel_in(built.module), arguments.sizes, limits())
 
-    def _compile(self, signature: Signature, built: _Built, plan: Plan, facts: Any) -> Compiled:
-        key = (signature, frozen(plan), frozen(facts))
+    def _compile(self, arguments: Arguments, built: _Built, plan: Plan, distinct: bool, keep: bool = False) -> Compiled:
+        """The code for what is known of these arguments; nothing that is compiled already, if `keep`."""
+        needed = (kernel_in(built.module), plan, arguments.sizes, arguments.tensors, distinct)
+        try:
+            return self._compile_for(arguments, built, plan, facts_for(*needed), keep)
+        except PlanError:  # of a value that needs memory along a whole axis, and so its exact length
+            return self._compile_for(arguments, built, plan, facts_for(*needed, exact_whole=True), keep)
+
+    def _compile_for(self, arguments: Arguments, built: _Built, plan: Plan, facts: Facts, keep: bool) -> Compiled:
+        if keep:
+            return compile_kernel(built.module, plan, facts, keep)
+        key = (arguments.signature, frozen(plan), frozen(facts))
         with self._lock:
             if key not in self._code:
                 while len(self._code) >= REMEMBERED_CODE:
                     del self._code[next(iter(self._code))]
-                self._code[key] = compile_kernel(built.module.clone(), plan, facts)
+                self._code[key] = compile_kernel(built.module, plan, facts)
             return self._code[key]
 
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from math import lcm
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from vkernels.ir.dialect import KernelOp, ScatterOp, SizeOp, StoreOp, TileOp, WholeOp
+from vkernels.ir.dialect import KernelOp, ScatterOp, ScratchOp, SizeOp, StoreOp, TileOp, WholeOp
 from vkernels.ir.facts import UNKNOWN, Facts
+from vkernels.ir.passes.apply_plan.axes import known_value
 from vkernels.ir.plan import Plan
 
 from .arrays import ArrayView
@@ -29,41 +30,59 @@ def written_tensors(kernel: KernelOp) -> tuple[str, ...]:
 
 
 def facts_for(
-    kernel: KernelOp, plan: Plan, sizes: Mapping[str, int], tensors: Mapping[str, ArrayView], distinct: bool
+    kernel: KernelOp,
+    plan: Plan,
+    sizes: Mapping[str, int],
+    tensors: Mapping[str, ArrayView],
+    distinct: bool,
+    exact_whole: bool = False,
 ) -> Facts:
     """The facts of a call that its plan can use.
 
-    Strides of 0 and 1; that a tile or chunk divides an extent, so that no tail is needed; the exact size of a
-    whole axis that is held at once.
+    Strides of 0 and 1; that a tile or chunk divides an extent, so that no tail is needed; the exact sizes behind a
+    whole axis that is held at once or has scratchpad, or behind every whole axis if `exact_whole`.
     """
     exact: dict[str, int] = {}
     multiples: dict[str, int] = {}
-    for axis in kernel.walk():
-        if not isinstance(axis, TileOp | WholeOp) or (size := _size_behind(axis.extent)) is None:
+    stored = {axis for op in kernel.walk() if isinstance(op, ScratchOp) for axis in op.result.type.shape}
+    for axis in kernel.body.block.ops:
+        if not isinstance(axis, TileOp | WholeOp):
             continue
-        step = _step(axis, plan, sizes[size])
-        if step is None:
-            exact[size] = sizes[size]
-        elif step > 1 and sizes[size] % step == 0:
-            multiples[size] = lcm(multiples.get(size, 1), step)
+        behind = _sizes_behind(axis.extent)
+        length = known_value(axis.extent, Facts(sizes))
+        if isinstance(axis, WholeOp) and (
+            exact_whole or axis.axis.data in stored or _is_held(axis.axis.data, plan, length)
+        ):
+            exact |= {size: sizes[size] for size in behind}
+        elif isinstance(axis.extent.owner, SizeOp):
+            (size,) = behind
+            step = _step(axis, plan, sizes[size])
+            if step > 1 and sizes[size] % step == 0:
+                multiples[size] = lcm(multiples.get(size, 1), step)
     multiples = {size: number for size, number in multiples.items() if size not in exact}
     return Facts(exact, multiples, {name: known_strides(view) for name, view in tensors.items()}, distinct)
 
 
-def _size_behind(extent: SSAValue) -> str | None:
-    return extent.owner.size.data if isinstance(extent.owner, SizeOp) else None
+def _sizes_behind(extent: SSAValue) -> set[str]:
+    """The sizes that an extent is computed from."""
+    if isinstance(extent.owner, SizeOp):
+        return {extent.owner.size.data}
+    if not isinstance(extent.owner, Operation):
+        return set()
+    return {size for operand in extent.owner.operands for size in _sizes_behind(operand)}
 
 
-def _step(axis: TileOp | WholeOp, plan: Plan, length: int) -> int | None:
-    """The elements that the plan takes at a time; None for a whole axis held at once."""
+def _is_held(axis: str, plan: Plan, length: int | None) -> bool:
+    """Whether the plan takes all of a whole axis at once. An empty one has no chunk, rather than one of no elements."""
+    return length is not None and 0 < length <= plan.chunks.get(axis, 0) and axis not in plan.splits
+
+
+def _step(axis: TileOp | WholeOp, plan: Plan, length: int) -> int:
+    """The elements that the plan takes at a time: of all programs of a split axis together if that divides it."""
     name = axis.axis.data
     if isinstance(axis, TileOp):
         return plan.tiles.get(name, 1)
-    chunk = plan.chunks.get(name)
-    if length == 0:  # no chunk at all, rather than one of no elements
-        return chunk or 1
-    if chunk is None or (length <= chunk and name not in plan.splits):
-        return None
+    chunk = plan.chunks.get(name, 1)
     together = chunk * plan.splits.get(name, 1)
     return together if length % together == 0 else chunk
 
