@@ -1,0 +1,136 @@
+"""What parameters are declared as: jaxtyping's annotations on `vk.Tensor`, `vk.Scalar`, `vk.Constant`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from vkernels.ir.errors import UnsupportedError
+
+from .dtypes import DTYPES, DType
+from .values import Tensor, Tile
+
+if TYPE_CHECKING:
+    Constant = Any
+    """A parameter whose value is known when the kernel is built: a number, a string, None or a dtype."""
+else:
+
+    class Constant:
+        """A parameter whose value is known when the kernel is built: a number, a string, None or a dtype."""
+
+
+class Scalar(Tile):
+    """A number parameter: float, int or bool at the call; weak, as Python's own."""
+
+
+SCALARS: dict[Any, tuple[str, ...]] = {
+    Scalar: ("f64", "i64", "i1"),
+    float: ("f64",),
+    int: ("i64",),
+    bool: ("i1",),
+}
+"""Annotations of scalars, and the kinds that each allows."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel.
+
+    `kind`: "tensor", "scalar" or "constant". Of a tensor, `dimensions` names its sizes or gives them, `_` where
+    nothing is said. `dtypes`: the names of a tensor's allowed dtypes, or a scalar's allowed kinds (f64, i64, i1).
+    `default`: what an omitted scalar or constant is, `inspect.Parameter.empty` where it must be given.
+    """
+
+    MISSING: ClassVar[Any] = inspect.Parameter.empty
+
+    name: str
+    kind: str
+    dimensions: tuple[str | int, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    default: Any = inspect.Parameter.empty
+
+
+def parse_parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """The parameters that a function's annotations declare. Raises `UnsupportedError` for those that kernels cannot have."""
+    annotations = _annotations(function)
+    parameters = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise _mistake(function, parameter.name, "kernels take no `*` parameters")
+        if parameter.name not in annotations:
+            raise _mistake(function, parameter.name, "it has no annotation")
+        parameters.append(_parse(function, parameter.name, annotations[parameter.name], parameter.default))
+    return tuple(parameters)
+
+
+def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
+    """A function's annotations, evaluated where they are strings, in the function's globals and closure."""
+    closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    cells: dict[str, Any] = {}
+    for name, cell in closure.items():
+        try:
+            cells[name] = cell.cell_contents
+        except ValueError:  # not assigned yet, so not used by an annotation
+            continue
+    try:
+        return inspect.get_annotations(function, locals=cells, eval_str=True)
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+        raise UnsupportedError(f"{function.__name__}: an annotation cannot be evaluated: {error}") from None
+
+
+def _parse(function: Callable[..., Any], name: str, annotation: Any, default: Any) -> Parameter:
+    if annotation is Constant or annotation is Any:
+        return Parameter(name, "constant", default=default)
+    if annotation in SCALARS:
+        return Parameter(name, "scalar", dtypes=SCALARS[annotation], default=default)
+    if getattr(annotation, "array_type", None) is Tensor:
+        dimensions = tuple(_dimension(function, name, d) for d in annotation.dims)
+        return Parameter(name, "tensor", dimensions, _dtypes(function, name, annotation.dtypes), default)
+    if annotation is Tensor:
+        raise _mistake(function, name, "its annotation names neither dtype nor sizes")
+    raise _mistake(function, name, f"its annotation is {annotation!r}")
+
+
+def _dimension(function: Callable[..., Any], name: str, dimension: Any) -> str | int:
+    kind = type(dimension).__name__
+    if getattr(dimension, "broadcastable", False):
+        raise _mistake(function, name, "`#` sizes do not broadcast in kernels")
+    if kind == "_AnonymousDim":
+        return "_"
+    if kind == "_FixedDim":
+        return int(dimension.size)
+    if kind == "_NamedDim":
+        return str(dimension.name)
+    raise _mistake(function, name, "its number of dimensions or a size is not plain (`*`, `...` or a sum)")
+
+
+def _dtypes(function: Callable[..., Any], name: str, names: Any) -> tuple[str, ...]:
+    if not isinstance(names, Sequence):
+        return tuple(DTYPES)  # Shaped: any
+    known = tuple(dtype for dtype in names if dtype in DTYPES)
+    if not known:
+        raise _mistake(function, name, f"kernels have no {', '.join(names)}")
+    return known
+
+
+def _mistake(function: Callable[..., Any], name: str, why: str) -> UnsupportedError:
+    from .frontend.source import read_source
+
+    help = (
+        'Declare it as a tensor, `x: Float[vk.Tensor, "M N"]` (or Int, Bool, Shaped, Float32, …), as `vk.Scalar`, '
+        "or as `vk.Constant`."
+    )
+    message = f"the parameter `{name}` of `{function.__name__}` cannot be used: {why}"
+    try:
+        source = read_source(function)
+    except UnsupportedError:
+        return UnsupportedError(message, help=help)
+    arguments = source.definition.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    node = next((a for a in every if a is not None and a.arg == name), source.definition)
+    return UnsupportedError(message, source.place(node), help)
+
+
+__all__ = ["SCALARS", "Constant", "DType", "Parameter", "Scalar", "parse_parameters"]

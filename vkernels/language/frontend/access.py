@@ -1,0 +1,219 @@
+"""Subscripts: indices become index expressions, loads, stores, gathers, scatters and atomics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import i64
+from xdsl.ir import SSAValue
+
+from vkernels.ir.dialect import GatherOp, Index, LoadOp, ScatterOp, StoreOp, arith
+from vkernels.ir.errors import AxisError, TypeMismatchError, UnsupportedError
+
+from ..current import Mistake
+from ..dtypes import DType, int64
+from ..values import Affine, Axis, Extent, Memory, Reference, Scratch, Tensor, Tile
+from .affine import as_affine
+from .arithmetic import Arithmetic, is_number
+from .describe import declaration, describe
+from .emitter import listed
+from .types import is_rounded, memory_element, type_of
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where an access goes: an index a dimension, the axes it spans, the dimensions whose index may leave them."""
+
+    indices: tuple[Index, ...]
+    axes: tuple[Axis, ...]
+    guarded: tuple[int, ...]
+    gathers: bool
+
+
+class Accesses(Arithmetic):
+    """The part of the builder that moves tiles. `written`: names of tensors that have been stored into."""
+
+    written: set[str]
+
+    def load(self, reference: Reference, mask: Any = None) -> Tile:
+        """The tile at a subscript; elements outside of a guarded dimension, or where the mask is false, are 0."""
+        memory = reference.memory
+        access = self.access(reference)
+        test = None if mask is None else self._mask(mask, access)
+        op = (GatherOp if access.gathers else LoadOp)(
+            memory.ssa,
+            access.indices,
+            type_of(memory_element(memory.dtype), access.axes),
+            mask=test,
+            guarded=access.guarded,
+        )
+        return self.widened(self.result(op), memory.dtype, access.axes)
+
+    def store(self, reference: Reference, value: Any, atomic: str | None = None, mask: Any = None) -> None:
+        """Store a value at a subscript, converted to what is held there and repeated along axes that it lacks."""
+        memory = reference.memory
+        access = self.access(reference)
+        tile = self._stored(memory, access, value)
+        ssa = tile.ssa
+        if is_rounded(memory.dtype):
+            element = memory_element(memory.dtype)
+            ssa = self.result(arith.TruncFOp(ssa, type_of(element, access.axes)))  # type: ignore[arg-type]
+        test = None if mask is None else self._mask(mask, access)
+        op = ScatterOp if access.gathers else StoreOp
+        self.insert(op(ssa, memory.ssa, access.indices, mask=test, guarded=access.guarded, atomic=atomic))
+        if isinstance(memory, Tensor):
+            self.written.add(memory.name)
+
+    def _mask(self, mask: Any, access: Access) -> SSAValue | None:
+        tile = self.tile(mask)
+        if not tile.dtype.is_bool or any(axis not in access.axes for axis in tile.axes) or not access.axes:
+            raise Mistake(
+                TypeMismatchError,
+                f"expected a mask of bool along {_along(access.axes)}, found {describe(tile)}",
+                culprit=mask,
+            )
+        return self.broadcast(tile, access.axes).ssa
+
+    def _stored(self, memory: Memory, access: Access, value: Any) -> Tile:
+        operand = self.operand(value)
+        dtype, _ = self.meet(operand)
+        _check_storable(memory, dtype, value)
+        tile = self.convert(operand, memory.dtype) if is_number(operand) else operand
+        assert isinstance(tile, Tile)
+        extra = [axis.name for axis in tile.axes if axis not in access.axes]
+        if extra:
+            raise Mistake(
+                AxisError,
+                f"the value has the {'axis' if len(extra) == 1 else 'axes'} {listed(extra)}, "
+                f"the place in `{memory.name}` {'only ' + listed(_names(access.axes)) if access.axes else 'has none'}",
+                f"Reduce it first, as in `vk.sum(…, axis={extra[0]})`, or index `{memory.name}` with {listed(extra)}.",
+                value,
+            )
+        if is_rounded(memory.dtype) and tile.dtype.is_float:
+            return self.broadcast(tile, access.axes)  # truncf does the rest, from f32 or f64
+        return self.broadcast(self.convert(tile, memory.dtype), access.axes)
+
+    # Indices.
+
+    def access(self, reference: Reference) -> Access:
+        """Where a subscript goes. Raises the author's mistakes: number, kind and axes of the indices."""
+        memory, extents = reference.memory, reference.memory.extents
+        if len(reference.index) != len(extents):
+            raise Mistake(AxisError, _wrong_count(len(reference.index)), _declared(reference))
+        indices: list[Index] = []
+        axes: dict[Axis, None] = {}
+        guarded: list[int] = []
+        gathers = False
+        for dimension, (index, extent) in enumerate(zip(reference.index, extents, strict=True)):
+            expression = self._index(memory, dimension, index)
+            if isinstance(memory, Scratch):
+                _check_own_axis(memory, dimension, index)
+            offset = self._offset(expression)
+            terms = tuple((axis.name, coefficient) for axis, coefficient in expression.terms)
+            indices.append((terms, None if offset is None else offset.ssa))
+            axes.update(dict.fromkeys(axis for axis, _ in expression.terms))
+            axes.update(dict.fromkeys(() if offset is None else offset.axes))
+            gathers = gathers or (offset is not None and bool(offset.axes))
+            if not _stays_within(index, expression, extent):
+                guarded.append(dimension)
+        return Access(tuple(indices), tuple(axes), tuple(guarded), gathers)
+
+    def _index(self, memory: Memory, dimension: int, index: Any) -> Affine:
+        expression = as_affine(index)
+        if expression is None:
+            raise _not_an_index(memory, dimension, index)
+        constant, extent = expression.constant, memory.extents[dimension]
+        if not expression.terms and expression.offset is None:
+            if constant < 0:
+                end = extent if isinstance(extent, int) else f'vk.size("{extent}")'
+                meant = f" From the end it is `{end} - {-constant}`." if extent is not None else ""
+                raise Mistake(AxisError, f"the index {constant} is negative", f"Indices count from 0.{meant}", index)
+            if isinstance(extent, int) and constant >= extent:
+                message = f"the index {constant} is outside of dimension {dimension} of `{memory.name}`"
+                raise Mistake(AxisError, message, f"It has {extent} positions, from 0.", index)
+        return expression
+
+    def _offset(self, expression: Affine) -> Tile | None:
+        """What is added to the axes: nothing, an i64 scalar, or an index tile in its own dtype."""
+        offset, constant = expression.offset, expression.constant
+        if offset is None:
+            if constant == 0 and expression.terms:
+                return None
+            return Tile(self.constant(constant, i64), int64)
+        if constant:
+            offset = self.binary("+", self.index_i64(offset), constant)
+        return offset if offset.axes else self.index_i64(offset)
+
+
+def _stays_within(index: Any, expression: Affine, extent: Extent) -> bool:
+    """Whether no index can leave the dimension, or it is the caller's fault if one does (an index tile)."""
+    if not expression.terms:
+        offset = expression.offset
+        if offset is None:
+            return isinstance(extent, int)
+        if expression.constant == 0 and extent is not None and offset.covers == extent:
+            return True
+        return bool(offset.axes)
+    if len(expression.terms) > 1 or expression.constant or expression.offset is not None:
+        return False
+    axis, coefficient = expression.terms[0]
+    return coefficient == 1 and extent is not None and axis.extent == extent
+
+
+def _check_own_axis(scratch: Scratch, dimension: int, index: Any) -> None:
+    axis = scratch.axes[dimension]
+    if axis.kind == "tile" and index is not axis:
+        raise Mistake(
+            AxisError,
+            f"dimension {dimension} of the scratchpad `{scratch.name}` is the tile axis `{axis.name}`, "
+            f"found {describe(index)}",
+            f"A program has only its own part of `{axis.name}`: index that dimension with `{axis.name}` itself.",
+            index,
+        )
+
+
+def _check_storable(memory: Memory, dtype: DType, value: Any) -> None:
+    order = ("bool", "int", "float")
+    if order.index(dtype.kind) <= order.index(memory.dtype.kind):
+        return
+    remedy = "Compare it with something: `… != 0`." if memory.dtype.is_bool else f"Convert it: `.to({memory.dtype!r})`."
+    raise Mistake(
+        TypeMismatchError, f"`{memory.name}` holds {memory.dtype.name}, found {describe(value)}", remedy, value
+    )
+
+
+def _not_an_index(memory: Memory, dimension: int, index: Any) -> Mistake:
+    if isinstance(index, slice) or index is Ellipsis:
+        extent = memory.extents[dimension]
+        size = extent if isinstance(extent, int) else f'"{extent or "…"}"'
+        help = f"An axis stands for all positions: `j = vk.whole({size})`, then index with `j`."
+        return Mistake(UnsupportedError, "tensors are not sliced in kernels", help, index)
+    help = "An index is an axis, an integer, integers of a tile, or a sum of these."
+    if isinstance(index, Tile) and index.dtype.is_bool:
+        help = "To choose by a mask, load all and write `vk.where(mask, …, …)`."
+    elif isinstance(index, Tile):
+        help = "Convert it: `.to(vk.int64)` rounds towards zero."
+    return Mistake(TypeMismatchError, f"expected an index, found {describe(index)}", help, index)
+
+
+def _wrong_count(count: int) -> str:
+    return f"{count} {'index is' if count == 1 else 'indices are'} given"
+
+
+def _declared(reference: Reference) -> str:
+    memory = reference.memory
+    fitting = [index.name for index in reference.index if isinstance(index, Axis) and index.extent in memory.extents]
+    meant = ""
+    if len(fitting) == len(memory.extents):
+        meant = f" Did you mean `{memory.name}[{', '.join(fitting)}]`?"
+    return f"{declaration(memory)}.{meant}"
+
+
+def _names(axes: Sequence[Axis]) -> list[str]:
+    return [axis.name for axis in axes]
+
+
+def _along(axes: Sequence[Axis]) -> str:
+    return listed(_names(axes)) if axes else "no axis"

@@ -1,0 +1,66 @@
+"""Index expressions that stay sums of axes: `i + 1`, `2 * i + k`, `start[i] + j`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..values import Affine, Axis, Tile
+
+if TYPE_CHECKING:
+    from .arithmetic import Arithmetic
+
+
+def affine_binary(builder: Arithmetic, name: str, left: Any, right: Any) -> Affine | None:
+    """The sum, difference or multiple of index expressions; None where the result would not be one."""
+    if not isinstance(left, Axis | Affine) and not isinstance(right, Axis | Affine):
+        return None
+    if name == "*":
+        index, factor = (left, right) if isinstance(left, Axis | Affine) else (right, left)
+        return _times(builder, as_affine(index), factor) if _is_whole(factor) else None
+    if name not in ("+", "-"):
+        return None
+    first, second = as_affine(left), as_affine(right)
+    if first is None or second is None:
+        return None
+    return _plus(builder, first, second if name == "+" else _times(builder, second, -1))
+
+
+def as_affine(value: Any) -> Affine | None:
+    """An axis, a whole number or integers as an index expression; None for anything else."""
+    if isinstance(value, Affine):
+        return value
+    if isinstance(value, Axis):
+        return Affine(((value, 1),))
+    if _is_whole(value):
+        return Affine((), value)
+    if isinstance(value, Tile) and value.dtype.is_int:
+        return Affine((), 0, value)
+    return None
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _plus(builder: Arithmetic, first: Affine, second: Affine) -> Affine:
+    terms = dict(first.terms)
+    for axis, coefficient in second.terms:
+        terms[axis] = terms.get(axis, 0) + coefficient
+    offset = first.offset
+    if second.offset is not None:
+        offset = second.offset if offset is None else builder.binary("+", _wide(builder, offset), second.offset)
+    kept = tuple((axis, coefficient) for axis, coefficient in terms.items() if coefficient)
+    return Affine(kept, first.constant + second.constant, offset)
+
+
+def _times(builder: Arithmetic, index: Affine, factor: int) -> Affine:
+    terms = tuple((axis, coefficient * factor) for axis, coefficient in index.terms)
+    offset = index.offset
+    if offset is not None and factor != 1:
+        offset = builder.binary("*", _wide(builder, offset), factor)
+    return Affine(terms, index.constant * factor, offset)
+
+
+def _wide(builder: Arithmetic, offset: Tile) -> Tile:
+    """Offsets are added in 64 bits: an index may exceed its tile's own dtype."""
+    return offset if offset.weak else builder.index_i64(offset)

@@ -1,0 +1,387 @@
+"""Arithmetic on tiles and scalars: dtypes promoted, axes joined by name, one upstream operation or a few for each."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects import math
+from xdsl.dialects.builtin import f64, i1, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from vkernels.ir.dialect import BroadcastOp, PositionOp, arith
+from vkernels.ir.errors import SourceError, TypeMismatchError
+
+from ..current import Mistake
+from ..dtypes import DEFAULT, WEAK, DType, PromotionError, bool_, float32, float64, int64, result_type, weak_type
+from ..values import Affine, Axis, Memory, Scratch, Tile
+from .affine import affine_binary
+from .describe import describe
+from .emitter import Emitter
+from .types import computed_element, is_rounded, memory_element, type_of
+
+Number = bool | int | float
+
+PYTHON: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow, "&": operator.and_, "|": operator.or_, "^": operator.xor,
+    "<<": operator.lshift, ">>": operator.rshift, "<": operator.lt, "<=": operator.le, ">": operator.gt,
+    ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+"""Python's own operators, for operands that are both known when building."""
+
+_FLOAT: dict[str, type[Operation]] = {"+": arith.AddfOp, "-": arith.SubfOp, "*": arith.MulfOp, "/": arith.DivfOp}
+_INT: dict[str, type[Operation]] = {
+    "+": arith.AddiOp, "-": arith.SubiOp, "*": arith.MuliOp, "//": arith.FloorDivSIOp, "&": arith.AndIOp,
+    "|": arith.OrIOp, "^": arith.XOrIOp, "<<": arith.ShLIOp, ">>": arith.ShRSIOp,
+}  # fmt: skip
+_BOOL: dict[str, type[Operation]] = {
+    "+": arith.OrIOp, "*": arith.AndIOp, "&": arith.AndIOp, "|": arith.OrIOp, "^": arith.XOrIOp,
+}  # fmt: skip
+
+_FLOAT_RELATION = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt", ">=": "oge"}
+_INT_RELATION = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle", ">": "sgt", ">=": "sge"}
+_BOOL_RELATION = {"==": "eq", "!=": "ne", "<": "ult", "<=": "ule", ">": "ugt", ">=": "uge"}
+
+_LONGEST_POWER = 64
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a Python number, known when building."""
+    return isinstance(value, bool | int | float)
+
+
+class Arithmetic(Emitter):
+    """The part of the builder that computes."""
+
+    # Operands: numbers, tiles, axes and index expressions become numbers or tiles.
+
+    def operand(self, value: Any) -> Tile | Number:
+        """A number as it is, a tile as it is, an axis or index expression as the tile of its positions."""
+        if isinstance(value, Tile) or is_number(value):
+            return value  # type: ignore[no-any-return]
+        if isinstance(value, Axis | Affine):
+            return self.positions(value)
+        raise Mistake(TypeMismatchError, f"expected a tile or a number, found {describe(value)}", _load_it(value), value)
+
+    def tile(self, value: Any, dtype: DType | None = None) -> Tile:
+        """A value as a tile, or a scalar: numbers become constants of their own weak dtype, or of the given one."""
+        value = self.operand(value)
+        if isinstance(value, Tile):
+            return value if dtype is None else self.convert(value, dtype)
+        if dtype is not None:
+            return self.convert(value, dtype)
+        dtype = WEAK[type(value)]
+        return Tile(self.constant(value, computed_element(dtype)), dtype, weak=True)
+
+    def positions(self, index: Axis | Affine) -> Tile:
+        """The values of an index expression at every position of its axes, int64."""
+        if isinstance(index, Axis):
+            return Tile(self.result(PositionOp(index.name)), int64, (index,))
+        total: Any = None
+        for axis, coefficient in index.terms:
+            term: Any = self.positions(axis)
+            term = term if coefficient == 1 else self.binary("*", term, coefficient)
+            total = term if total is None else self.binary("+", total, term)
+        if index.offset is not None:
+            total = index.offset if total is None else self.binary("+", total, index.offset)
+        if total is None:
+            return self.tile(index.constant)
+        return self.binary("+", total, index.constant) if index.constant else total  # type: ignore[no-any-return]
+
+    # Dtypes.
+
+    def meet(self, *values: Tile | Number) -> tuple[DType, bool]:
+        """The dtype in which values meet, and whether it is weak."""
+        tiles = [v.dtype for v in values if isinstance(v, Tile) and not v.weak and v.axes]
+        scalars = [v.dtype for v in values if isinstance(v, Tile) and not v.weak and not v.axes]
+        weak = [v.dtype if isinstance(v, Tile) else WEAK[type(v)] for v in values if _is_weak(v)]
+        try:
+            if not tiles and not scalars:
+                return weak_type(weak), True
+            return result_type(tiles, scalars, weak), False
+        except PromotionError:
+            found = " and ".join(dict.fromkeys(dtype.name for dtype in tiles + scalars))
+            raise Mistake(
+                TypeMismatchError,
+                f"{found} do not promote",
+                "f8 meets no other dtype, as in torch: convert one with `.to(vk.float32)`.",
+            ) from None
+
+    def convert(self, value: Tile | Number, dtype: DType) -> Tile:
+        """A value in another dtype, as computed: f16 and bf16 stay unrounded in f32."""
+        element = computed_element(dtype)
+        if not isinstance(value, Tile):
+            return Tile(self._number(value, dtype), dtype)
+        if value.dtype is dtype:
+            return value if not value.weak else Tile(value.ssa, dtype, value.axes)
+        source = computed_element(value.dtype)
+        if source == element:
+            return Tile(value.ssa, dtype, value.axes)
+        make = lambda: self._conversion(value, dtype, type_of(element, value.axes))  # noqa: E731
+        if not value.axes and not dtype.is_bool:
+            return Tile(self.once(("convert", value.ssa, element), make), dtype)
+        return Tile(self.result(make()), dtype, value.axes)
+
+    def _number(self, value: Number, dtype: DType) -> SSAValue:
+        if dtype.is_bool:
+            return self.constant(bool(value), i1)
+        if dtype.is_int:
+            if not -(1 << (dtype.bits - 1)) <= int(value) < 1 << (dtype.bits - 1):
+                raise Mistake(TypeMismatchError, f"{value} is not within the range of {dtype.name}", culprit=value)
+            return self.constant(int(value), computed_element(dtype))
+        return self.constant(float(value), computed_element(dtype))
+
+    def _conversion(self, value: Tile, dtype: DType, target: Attribute) -> Operation:
+        source = value.dtype
+        if dtype.is_bool:
+            zero = self.broadcast(self.convert(0, source), value.axes).ssa
+            return arith.CmpfOp(value.ssa, zero, "une") if source.is_float else arith.CmpiOp(value.ssa, zero, "ne")
+        if source.is_bool:
+            return arith.ExtUIOp(value.ssa, target) if dtype.is_int else arith.UIToFPOp(value.ssa, target)
+        if source.is_int:
+            if dtype.is_float:
+                return arith.SIToFPOp(value.ssa, target)
+            return (arith.ExtSIOp if dtype.bits > source.bits else arith.TruncIOp)(value.ssa, target)
+        if dtype.is_int:
+            return arith.FPToSIOp(value.ssa, target)
+        return (arith.ExtFOp if computed_element(dtype) == f64 else arith.TruncFOp)(value.ssa, target)  # type: ignore[arg-type]
+
+    def cast(self, value: Any, dtype: Any) -> Tile:
+        """A value in another dtype, rounded to it."""
+        if not isinstance(dtype, DType):
+            raise Mistake(
+                TypeMismatchError, f"expected a dtype, found {describe(dtype)}", "Such as `vk.float32`.", dtype
+            )
+        value = self.operand(value)
+        if is_rounded(dtype) and (not isinstance(value, Tile) or value.dtype.is_float):
+            value = self.tile(value, float64) if not isinstance(value, Tile) else value
+            narrow = self.result(arith.TruncFOp(value.ssa, type_of(memory_element(dtype), value.axes)))  # type: ignore[arg-type]
+            return self.widened(narrow, dtype, value.axes)
+        result = self.convert(value, dtype)
+        return self.cast(Tile(result.ssa, float32, result.axes), dtype) if is_rounded(dtype) else result
+
+    def widened(self, ssa: SSAValue, dtype: DType, axes: tuple[Axis, ...]) -> Tile:
+        """Elements as memory holds them, as a tile to compute with."""
+        if is_rounded(dtype):
+            ssa = self.result(arith.ExtFOp(ssa, type_of(computed_element(dtype), axes)))  # type: ignore[arg-type]
+        return Tile(ssa, dtype, axes)
+
+    # Axes.
+
+    def broadcast(self, tile: Tile, axes: tuple[Axis, ...]) -> Tile:
+        """The tile with all of these axes, in this order."""
+        if tile.axes == axes:
+            return tile
+        ssa = self.result(BroadcastOp(tile.ssa, type_of(computed_element(tile.dtype), axes)))
+        return Tile(ssa, tile.dtype, axes)
+
+    def joined(self, tiles: Sequence[Tile]) -> list[Tile]:
+        """Tiles broadcast to all of their axes together."""
+        axes = join_axes([tile.axes for tile in tiles])
+        return [self.broadcast(tile, axes) for tile in tiles]
+
+    def elementwise(self, op: Callable[..., Operation], tiles: Sequence[Tile], dtype: DType, weak: bool = False) -> Tile:
+        """An operation element by element; the result has all the tiles' axes and elements of `dtype`."""
+        tiles = self.joined(tiles)
+        return Tile(self.result(op(*(tile.ssa for tile in tiles))), dtype, tiles[0].axes, weak and not tiles[0].axes)
+
+    # Operators.
+
+    def binary(self, name: str, left: Any, right: Any) -> Any:
+        """`left name right`: a number for two numbers, an index expression where it stays affine, else a tile."""
+        if is_number(left) and is_number(right):
+            return _python(name, left, right)
+        if (affine := affine_binary(self, name, left, right)) is not None:
+            return affine
+        left, right = self.operand(left), self.operand(right)
+        if name == "**":
+            return self._power(left, right)
+        dtype, weak = self.meet(left, right)
+        if name == "/" and not dtype.is_float:
+            dtype = float64 if weak else DEFAULT["float"]
+        tiles = self.convert(left, dtype), self.convert(right, dtype)
+        if name == "%" or (name == "//" and dtype.is_float):
+            quotient, remainder = self._divide(*tiles) if dtype.is_float else (None, self._int_remainder(*tiles, name))
+            result = remainder if name == "%" else quotient
+            assert result is not None
+            return Tile(result.ssa, dtype, result.axes, weak and not result.axes)
+        table = _FLOAT if dtype.is_float else _INT if dtype.is_int else _BOOL
+        if name not in table:
+            raise Mistake(TypeMismatchError, f"`{name}` does not work on {dtype.name}", _operator_help(name, dtype))
+        return self.elementwise(table[name], tiles, dtype, weak)
+
+    def _int_remainder(self, left: Tile, right: Tile, name: str) -> Tile:
+        """Python's: the sign is the divisor's."""
+        if not left.dtype.is_int:
+            raise Mistake(TypeMismatchError, f"`{name}` does not work on {left.dtype.name}", "")
+        rest = self.elementwise(arith.RemSIOp, (left, right), left.dtype)
+        signs = self.elementwise(arith.XOrIOp, (rest, right), left.dtype)
+        wrong = self.binary("&", self.compare("!=", rest, 0), self.compare("<", signs, 0))
+        return self.where(wrong, self.binary("+", rest, right), rest)
+
+    def _divide(self, left: Tile, right: Tile) -> tuple[Tile, Tile]:
+        """Floor quotient and remainder of floats; the remainder has the divisor's sign. Exact where the quotient is
+        below 2²⁴ (f32) or 2⁵³ (f64)."""
+        dtype = left.dtype
+        ratio = self.elementwise(arith.DivfOp, (left, right), dtype)
+        floor = self.elementwise(math.FloorOp, [ratio], dtype)
+        rest = self.elementwise(math.FmaOp, (self.unary("-", floor), right, left), dtype)
+        low = self.binary("&", self.compare("!=", rest, 0.0), self.compare("<", self.binary("*", rest, right), 0.0))
+        high = self.compare(">=", self._absolute(rest), self._absolute(right))
+        rest = self.where(low, self.binary("+", rest, right), self.where(high, self.binary("-", rest, right), rest))
+        one = self.convert(1.0, dtype)
+        floor = self.where(low, self.binary("-", floor, one), self.where(high, self.binary("+", floor, one), floor))
+        return floor, rest
+
+    def _absolute(self, value: Tile) -> Tile:
+        return self.elementwise(math.AbsFOp, [value], value.dtype)
+
+    def _power(self, left: Tile | Number, right: Tile | Number) -> Tile:
+        dtype, weak = self.meet(left, right)
+        if dtype.is_bool:
+            dtype = int64
+        if isinstance(left, Tile) and is_number(right):
+            base = self.convert(left, dtype)
+            if dtype.is_float and right == 0.5:
+                return self.elementwise(math.SqrtOp, [base], dtype, weak)
+            if float(right) == int(right) and 0 <= right <= _LONGEST_POWER:  # type: ignore[operator,arg-type]
+                result = self._multiplied(base, int(right))  # type: ignore[arg-type]
+                return Tile(result.ssa, dtype, result.axes, weak and not result.axes)
+            if dtype.is_int and right < 0:  # type: ignore[operator]
+                raise Mistake(TypeMismatchError, "integers have no negative powers", "Convert to a float first.", right)
+        op: Any = math.PowFOp if dtype.is_float else math.IPowIOp
+        return self.elementwise(op, (self.convert(left, dtype), self.convert(right, dtype)), dtype, weak)
+
+    def _multiplied(self, base: Tile, exponent: int) -> Tile:
+        """A power by repeated squaring."""
+        result: Tile | None = None
+        while exponent:
+            if exponent & 1:
+                result = base if result is None else self.binary("*", result, base)
+            exponent >>= 1
+            if exponent:
+                base = self.binary("*", base, base)
+        return self.broadcast(self.convert(1, base.dtype), base.axes) if result is None else result
+
+    def unary(self, name: str, value: Any) -> Any:
+        """`-value`, `~value` or `+value`."""
+        if is_number(value):
+            return {"-": operator.neg, "~": operator.invert, "+": operator.pos}[name](value)
+        if name == "+":
+            return value
+        if name == "-" and (affine := affine_binary(self, "*", value, -1)) is not None:
+            return affine
+        tile = self.tile(value)
+        dtype, axes = tile.dtype, tile.axes
+        if name == "~":
+            if dtype.is_float:
+                raise Mistake(TypeMismatchError, f"`~` does not work on {dtype.name}", culprit=value)
+            ones = self.convert(True if dtype.is_bool else -1, dtype)
+            return self.elementwise(arith.XOrIOp, (tile, ones), dtype, tile.weak)
+        if dtype.is_bool:
+            raise Mistake(TypeMismatchError, "`-` does not work on bool", "To invert a mask, write `~mask`.", value)
+        if dtype.is_float:
+            return self.elementwise(arith.NegfOp, [tile], dtype, tile.weak)
+        zero = self.broadcast(self.convert(0, dtype), axes)
+        return self.elementwise(arith.SubiOp, (zero, tile), dtype, tile.weak)
+
+    def compare(self, name: str, left: Any, right: Any) -> Any:
+        """A comparison: bool for two numbers, else a tile of bool."""
+        if is_number(left) and is_number(right):
+            return PYTHON[name](left, right)
+        left, right = self.operand(left), self.operand(right)
+        dtype, weak = self.meet(left, right)
+        tiles = self.convert(left, dtype), self.convert(right, dtype)
+        if dtype.is_float:
+            return self.elementwise(lambda a, b: arith.CmpfOp(a, b, _FLOAT_RELATION[name]), tiles, bool_, weak)
+        relations = _INT_RELATION if dtype.is_int else _BOOL_RELATION
+        return self.elementwise(lambda a, b: arith.CmpiOp(a, b, relations[name]), tiles, bool_, weak)
+
+    def where(self, condition: Any, left: Any, right: Any) -> Tile:
+        """`left` where the condition holds, else `right`."""
+        test = self.tile(condition)
+        if not test.dtype.is_bool:
+            raise Mistake(
+                TypeMismatchError,
+                f"expected a condition of bool, found {describe(test)}",
+                "Compare it with something: `x != 0`.",
+                condition,
+            )
+        left, right = self.operand(left), self.operand(right)
+        dtype, weak = self.meet(left, right)
+        if weak and test.axes:
+            dtype, weak = DEFAULT[dtype.kind], False
+        return self.elementwise(arith.SelectOp, (test, self.convert(left, dtype), self.convert(right, dtype)), dtype, weak)
+
+    def floats(self, *values: Any) -> tuple[list[Tile], DType, bool]:
+        """Values converted to the float dtype in which they meet (float32 for integers), that dtype, whether weak."""
+        operands = [self.operand(value) for value in values]
+        dtype, weak = self.meet(*operands)
+        if not dtype.is_float:
+            dtype = float64 if weak else DEFAULT["float"]
+        return [self.convert(value, dtype) for value in operands], dtype, weak
+
+    def mathematical(self, name: str, *values: Any) -> Tile:
+        """An operation of the math dialect, by its class's name without `Op`, on floats."""
+        tiles, dtype, weak = self.floats(*values)
+        return self.elementwise(getattr(math, f"{name}Op"), tiles, dtype, weak)
+
+    def extreme(self, name: str, left: Any, right: Any) -> Any:
+        """The larger ("max") or smaller ("min") of two; NaN where either is NaN."""
+        if is_number(left) and is_number(right):
+            return {"max": max, "min": min}[name](left, right)
+        left, right = self.operand(left), self.operand(right)
+        dtype, weak = self.meet(left, right)
+        kind = {"float": 0, "int": 1, "bool": 2}[dtype.kind]
+        op: Any = {
+            "max": (arith.MaximumfOp, arith.MaxSIOp, arith.OrIOp),
+            "min": (arith.MinimumfOp, arith.MinSIOp, arith.AndIOp),
+        }[name][kind]
+        return self.elementwise(op, (self.convert(left, dtype), self.convert(right, dtype)), dtype, weak)
+
+    def index_i64(self, value: Tile) -> Tile:
+        """An integer scalar or tile as i64."""
+        ssa = value.ssa if computed_element(value.dtype) == i64 else self.convert(value, int64).ssa
+        return Tile(ssa, int64, value.axes)
+
+
+def join_axes(all_axes: Sequence[tuple[Axis, ...]]) -> tuple[Axis, ...]:
+    """All axes together: in the order of the first operand that has them all, else first come, first named."""
+    joined: dict[Axis, None] = {}
+    for axes in all_axes:
+        joined.update(dict.fromkeys(axes))
+    for axes in all_axes:
+        if len(axes) == len(joined):
+            return axes
+    return tuple(joined)
+
+
+def _is_weak(value: Tile | Number) -> bool:
+    return value.weak if isinstance(value, Tile) else True
+
+
+def _python(name: str, left: Number, right: Number) -> Any:
+    try:
+        return PYTHON[name](left, right)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise Mistake(SourceError, f"Python cannot compute this: {error}") from None
+
+
+def _load_it(value: Any) -> str:
+    if isinstance(value, Scratch):
+        return f"Load a tile of it: `{value.name}[{', '.join(axis.name for axis in value.axes)}]`."
+    if isinstance(value, Memory):
+        return f"Load a tile of it: `{value.name}[…]`, one index a dimension."
+    return ""
+
+
+def _operator_help(name: str, dtype: DType) -> str:
+    if dtype.is_bool and name == "-":
+        return "To tell masks apart, write `a ^ b`; to invert one, `~mask`."
+    if dtype.is_float and name in "&|^":
+        return "Logic works on bool and integers: compare first, as in `(x > 0) & (y > 0)`."
+    return ""
+
+

@@ -1,0 +1,118 @@
+"""`if`: decided while building where the condition is known then, else `scf.if` on a scalar."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Region
+
+from vkernels.ir.errors import TypeMismatchError
+
+from ..values import Memory, Operand, Tile
+from .describe import describe
+from .frame import Frame, Gone
+from .unify import Shape, is_same, shape_of, shaped, unify
+
+
+def is_decided(frame: Frame, node: ast.expr, value: Any) -> bool:
+    """Whether a condition is known while building. Raises where it is neither that nor a scalar."""
+    if isinstance(value, Tile) and not value.axes:
+        return False
+    if isinstance(value, Operand):
+        help = "Every position decides for itself: `vk.where(condition, a, b)`."
+        message = f"a condition of `if` and `while` is one scalar, found {describe(value)}"
+        raise frame.error(node, TypeMismatchError, message, help)
+    if isinstance(value, Memory):
+        raise frame.error(node, TypeMismatchError, f"expected a condition, found {describe(value)}")
+    return True
+
+
+def choose(
+    frame: Frame,
+    test_node: ast.expr,
+    test: Any,
+    node: ast.AST,
+    then: Callable[[], Any],
+    otherwise: Callable[[], Any],
+) -> Any:
+    """The value of a conditional expression."""
+    if is_decided(frame, test_node, test):
+        return then() if test else otherwise()
+    blocks = Block(), Block()
+    values = []
+    for block, build in zip(blocks, (then, otherwise), strict=True):
+        with frame.builder.inside(block):
+            values.append(build())
+    shape = _common(frame, values[0], values[1])
+    if shape is None:
+        message = f"the two values do not go together: {describe(values[0])}, {describe(values[1])}"
+        raise frame.error(node, TypeMismatchError, message, "Convert one: `.to(…)`.")
+    return _emit(frame, node, test, blocks, [shape], [[value] for value in values])[0]
+
+
+def branch(frame: Frame, node: ast.If, test: Tile, run: Callable[[list[ast.stmt]], None]) -> None:
+    """Build both branches of a statement; a variable that either assigns has its value from the one that runs."""
+    before = frame.names
+    blocks, names = (Block(), Block()), []
+    frame.open.append("`if`")
+    for block, body in zip(blocks, (node.body, node.orelse), strict=True):
+        frame.names = dict(before)
+        with frame.builder.inside(block):
+            run(body)
+        names.append(frame.names)
+    frame.open.pop()
+    frame.names = before
+    results: dict[str, Shape] = {}
+    for name in dict.fromkeys([*names[0], *names[1]]):
+        first, second = names[0].get(name), names[1].get(name)
+        if first is before.get(name) and second is before.get(name) and name in before:
+            continue
+        outcome = _merged(frame, node, name, names)
+        if isinstance(outcome, Shape):
+            results[name] = outcome
+        else:
+            frame.names[name] = outcome
+    values = [[branch_names[name] for name in results] for branch_names in names]
+    for name, tile in zip(results, _emit(frame, node, test, blocks, list(results.values()), values), strict=True):
+        tile.ssa.name_hint = name
+        frame.names[name] = tile
+
+
+def _merged(frame: Frame, node: ast.If, name: str, names: list[dict[str, Any]]) -> Any:
+    """What a variable is after both branches: a shape to compute, or the value that both agree on."""
+    for branch_names in names:
+        if name not in branch_names or isinstance(branch_names[name], Gone):
+            return Gone(f"Only one branch of the `if` in line {node.lineno} assigns it; give it a value before.")
+    first, second = names[0][name], names[1][name]
+    shape = _common(frame, first, second)
+    if shape is not None:
+        return shape
+    if not isinstance(first, Operand) and is_same(first, second):
+        return first
+    message = f"`{name}` differs between the branches: {describe(first)}, {describe(second)}"
+    raise frame.error(node.test, TypeMismatchError, message, "A variable has one type, whichever branch runs.")
+
+
+def _common(frame: Frame, first: Any, second: Any) -> Shape | None:
+    a, b = shape_of(frame.builder, first), shape_of(frame.builder, second)
+    return None if a is None or b is None else unify(a, b)
+
+
+def _emit(
+    frame: Frame, node: ast.AST, test: Tile, blocks: tuple[Block, Block], shapes: list[Shape], values: list[list[Any]]
+) -> list[Tile]:
+    builder = frame.builder
+    with frame.at(node):
+        for block, results in zip(blocks, values, strict=True):
+            with builder.inside(block):
+                yielded = [shaped(builder, value, shape).ssa for value, shape in zip(results, shapes, strict=True)]
+                builder.insert(scf.YieldOp(*yielded))
+        condition = builder.condition(test).ssa
+        op = scf.IfOp(condition, [shape.type for shape in shapes], Region(blocks[0]), Region(blocks[1]))
+        builder.insert(op)
+    return [
+        Tile(ssa, shape.dtype, shape.axes, shape.weak) for ssa, shape in zip(op.results, shapes, strict=True)
+    ]

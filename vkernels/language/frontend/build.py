@@ -1,0 +1,78 @@
+"""From an author's function and a signature to a module with one `vk.kernel`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ModuleOp, f64, i1, i64
+from xdsl.ir import Attribute
+
+from vkernels.ir.dialect import KernelOp, TensorArgumentType
+from vkernels.ir.errors import ArgumentError
+
+from ..current import building
+from ..dtypes import DTYPES, bool_, float64, int64
+from ..values import Tensor, Tile
+from .builder import Builder
+from .frame import Frame
+from .statements import execute
+from .types import memory_element
+
+if TYPE_CHECKING:
+    from vkernels.runtime.protocols import Signature
+
+    from ..annotations import Parameter
+    from ..kernel import Kernel
+
+_SCALARS: dict[str, tuple[Attribute, Any]] = {"f64": (f64, float64), "i64": (i64, int64), "i1": (i1, bool_)}
+
+
+def build_kernel(kernel: Kernel, signature: Signature) -> ModuleOp:
+    """A new module with the kernel's `vk.kernel`, specialised on dtypes, kinds of scalars and constants.
+
+    It is not verified: whoever doubts it calls `verify()`. Raises the author's mistakes as `SourceError`, and
+    `ArgumentError` where the signature does not fit the kernel's parameters.
+    """
+    tensors, scalars = dict(signature.tensors), dict(signature.scalars)
+    constants = dict(signature.constants)
+    passed = [parameter for parameter in kernel.parameters if parameter.kind != "constant"]
+    types = [(p.name, _type_of(kernel, p, tensors, scalars)) for p in passed]
+    op = KernelOp(kernel.name, types)
+    builder = Builder(op.body.block, kernel.sizes)
+    names: dict[str, Any] = {}
+    for parameter in kernel.parameters:
+        if parameter.kind == "constant":
+            names[parameter.name] = _constant(kernel, parameter, constants)
+    for parameter, argument in zip(passed, op.body.block.args, strict=True):
+        if parameter.kind == "tensor":
+            dtype = DTYPES[tensors[parameter.name]]
+            names[parameter.name] = Tensor(parameter.name, argument, dtype, parameter.dimensions)
+        else:
+            dtype = _SCALARS[scalars[parameter.name]][1]
+            names[parameter.name] = Tile(argument, dtype, weak=True)
+    frame = Frame(builder, kernel.source, kernel.function, names)
+    op.location = kernel.source.location(kernel.source.definition)
+    with building(builder):
+        execute(frame, kernel.source.definition.body)
+    return ModuleOp([op])
+
+
+def _type_of(kernel: Kernel, parameter: Parameter, tensors: dict[str, str], scalars: dict[str, str]) -> Attribute:
+    given = tensors if parameter.kind == "tensor" else scalars
+    if parameter.name not in given:
+        raise ArgumentError(f"{kernel.name}: the signature says nothing of the {parameter.kind} `{parameter.name}`")
+    found = given[parameter.name]
+    if found not in parameter.dtypes:
+        expected = ", ".join(parameter.dtypes)
+        raise ArgumentError(f"{kernel.name}: `{parameter.name}` is {found}, expected one of {expected}")
+    if parameter.kind == "scalar":
+        return _SCALARS[found][0]
+    return TensorArgumentType(parameter.dimensions, memory_element(DTYPES[found]))
+
+
+def _constant(kernel: Kernel, parameter: Parameter, constants: dict[str, Any]) -> Any:
+    if parameter.name in constants:
+        return constants[parameter.name]
+    if parameter.default is not parameter.MISSING:
+        return parameter.default
+    raise ArgumentError(f"{kernel.name}: the signature gives no value to the constant `{parameter.name}`")

@@ -1,0 +1,184 @@
+"""The builder of one kernel: what operations speak to. Declarations of axes, scratchpads and phases stand here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Block
+
+from vkernels.ir.dialect import (
+    AssertOp,
+    BoundaryOp,
+    PrintOp,
+    ScratchOp,
+    ScratchType,
+    TileOp,
+    WholeOp,
+)
+from vkernels.ir.errors import AxisError, TypeMismatchError, UnsupportedError
+
+from ..current import Mistake
+from ..dtypes import DEFAULT, DType, bool_, int64
+from ..values import Axis, Extent, Range, Scratch, Tile
+from .arithmetic import is_number
+from .describe import describe
+from .types import memory_element
+from .whole import WholeAxes
+
+_DECLARE = {"tile": TileOp, "whole": WholeOp}
+
+
+class Builder(WholeAxes):
+    """Builds the body of one `vk.kernel`.
+
+    `target`: the variable that the call at work is assigned to, which names axes and scratchpads. `path`: the calls
+    of helper functions that are open, and the call at work: a declaration met again (a loop's body is built twice
+    where its variables grow axes) is the same declaration.
+    """
+
+    def __init__(self, top: Block, sizes: Sequence[str]):
+        super().__init__(top, sizes)
+        self.written: set[str] = set()
+        self.target: str | None = None
+        self.path: tuple[Any, ...] = ()
+        self.in_helper = False
+        self.labels: set[str] = set()
+        self._declared: dict[Any, tuple[Any, Axis | Scratch]] = {}
+
+    # Declarations.
+
+    def declare_axis(self, kind: str, extent: Any) -> Axis:
+        """A new axis named after the variable it is assigned to."""
+        known, count = self._extent(extent)
+        found = self._declared.get(self.path)
+        if found is not None and isinstance(found[1], Axis) and found[1].extent == known:
+            return found[1]
+        name = self._label(f"vk.{kind}", "axis", "i")
+        self.insert_at_top(_DECLARE[kind](name, count.ssa))
+        axis = Axis(name, kind, known, count)
+        self._declared[self.path] = (known, axis)
+        return axis
+
+    def _extent(self, extent: Any) -> tuple[Extent, Tile]:
+        """What is known of an extent, and its value as an i64 that stands in the kernel's own block."""
+        if isinstance(extent, str):
+            return extent, self.size(extent)
+        if isinstance(extent, int) and not isinstance(extent, bool):
+            if extent < 0:
+                raise Mistake(AxisError, f"an axis cannot have {extent} positions", culprit=extent)
+            return extent, Tile(self.constant_at_top(extent), int64, weak=True)
+        if isinstance(extent, Tile) and extent.dtype.is_int and not extent.axes:
+            if extent.size is not None:
+                return extent.size, extent
+            if self.is_nested:
+                help = "Declare the axis before the loop, or give it a size's name."
+                raise Mistake(UnsupportedError, "an axis's extent cannot be computed in a loop or branch", help, extent)
+            return None, self.index_i64(extent)
+        help = 'It is a size\'s name, as in `vk.tile("M")`, or an integer.'
+        raise Mistake(TypeMismatchError, f"expected an extent, found {describe(extent)}", help, extent)
+
+    def scratch(self, axes: Any, dtype: Any) -> Scratch:
+        """New scratchpad named after the variable it is assigned to."""
+        axes = axes if isinstance(axes, tuple) else (axes,)
+        for axis in axes:
+            if not isinstance(axis, Axis):
+                help = "The dimensions of a scratchpad are axes: `vk.scratch((n, i), vk.float32)`."
+                raise Mistake(TypeMismatchError, f"expected an axis, found {describe(axis)}", help, axis)
+        if len(set(axes)) < len(axes):
+            raise Mistake(AxisError, "an axis appears twice in the scratchpad's dimensions")
+        if not isinstance(dtype, DType):
+            message = f"expected a dtype, found {describe(dtype)}"
+            raise Mistake(TypeMismatchError, message, "Such as `vk.float32`, or `x.dtype`.", dtype)
+        found = self._declared.get(self.path)
+        if found is not None and found[0] == (axes, dtype) and isinstance(found[1], Scratch):
+            return found[1]
+        name = self._label("vk.scratch", "scratchpad", "buffer")
+        type_ = ScratchType([axis.name for axis in axes], memory_element(dtype))
+        scratch = Scratch(name, self.insert_at_top(ScratchOp(name, type_)).results[0], dtype, axes)
+        self._declared[self.path] = ((axes, dtype), scratch)
+        return scratch
+
+    def _label(self, operation: str, what: str, example: str) -> str:
+        name = self.target
+        if name is None:
+            help = f"Assign it to a variable, which names the {what}: `{example} = {operation}(…)`."
+            raise Mistake(UnsupportedError, f"the {what} has no name", help)
+        if not name.isascii():
+            raise Mistake(UnsupportedError, f"the name `{name}` of an {what} has letters outside of ASCII")
+        if name in self.labels:
+            if not self.in_helper:
+                raise Mistake(AxisError, f"`{name}` already names an axis or a scratchpad", "Choose another name.")
+            number = 1
+            while f"{name}{number}" in self.labels:
+                number += 1
+            name = f"{name}{number}"
+        self.labels.add(name)
+        return name
+
+    def range(self, start: Any, stop: Any) -> Range:
+        """The positions from `start` (None: 0) up to `stop`: a size's name, integers, or tiles of integers."""
+        covers: Extent = None
+        if isinstance(stop, str):
+            covers = stop
+        elif is_number(stop):
+            covers = stop
+        elif isinstance(stop, Tile):
+            covers = stop.size
+        first, last = self._bound(0 if start is None else start), self._bound(stop)
+        first, last = self.joined([first, last])
+        return Range(first, last, covers if start is None or (is_number(start) and start == 0) else None)
+
+    def _bound(self, value: Any) -> Tile:
+        if isinstance(value, str):
+            return self.size(value)
+        operand = self.operand(value)
+        if self.meet(operand)[0].is_int:
+            return self.convert(operand, int64)
+        message = f"expected an integer or a size's name, found {describe(value)}"
+        raise Mistake(TypeMismatchError, message, culprit=value)
+
+    # Phases and checks.
+
+    def boundary(self, name: str | None) -> None:
+        """Everything before is complete before anything after begins."""
+        self.insert(BoundaryOp(name))
+
+    def show(self, prefix: str, values: Sequence[Any]) -> None:
+        """Print values, interpreted or checked."""
+        self.insert(PrintOp(prefix, [self.tile(value).ssa for value in values]))
+
+    def require(self, condition: Any, message: str) -> None:
+        """Stop where a condition is false, interpreted or checked."""
+        tile = self.tile(condition)
+        if tile.dtype is not bool_:
+            raise Mistake(TypeMismatchError, f"expected a condition of bool, found {describe(tile)}", culprit=condition)
+        self.insert(AssertOp(tile.ssa, message))
+
+    def condition(self, value: Tile) -> Tile:
+        """A scalar as the i1 that `if` and `while` decide on."""
+        return value if value.ssa.type == i1 else self.convert(value, bool_)
+
+    def settled(self, dtype: DType, weak: bool) -> DType:
+        """A dtype of its own for a value that may be weak: torch's default for its kind."""
+        return DEFAULT[dtype.kind] if weak else dtype
+
+    def full(self, value: Any, axes: tuple[Axis, ...], dtype: Any) -> Tile:
+        """One scalar along axes."""
+        if not isinstance(dtype, DType):
+            message = f"expected a dtype, found {describe(dtype)}"
+            raise Mistake(TypeMismatchError, message, "Such as `vk.float32`.", dtype)
+        if isinstance(value, Tile) and value.axes:
+            message = f"expected a number or a scalar, found {describe(value)}"
+            raise Mistake(TypeMismatchError, message, "To repeat a tile along more axes, use `vk.broadcast`.", value)
+        return self.broadcast(self.convert(value, dtype), axes)
+
+    def unnamed_scratch(self, axes: tuple[Axis, ...], dtype: DType) -> Scratch:
+        """Scratchpad of an operation's own."""
+        before = self.target, self.in_helper, self.path
+        self.target, self.in_helper, self.path = "through", True, (*self.path, "through")
+        try:
+            return self.scratch(axes, dtype)
+        finally:
+            self.target, self.in_helper, self.path = before

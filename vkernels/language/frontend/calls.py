@@ -1,0 +1,173 @@
+"""Calls: operations, helper functions, and what Python can compute while building."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import types
+from functools import lru_cache
+from typing import Any
+
+from vkernels.ir.errors import SourceError, TypeMismatchError, UnknownNameError, UnsupportedError
+
+from ..operation import implementation_of, operation_names, references_of
+from ..values import Memory, Operand
+from .describe import describe
+from .emitter import listed
+from .frame import Frame, did_you_mean
+
+_PYTHON = {abs, bool, divmod, float, int, len, max, min, range, round, str, sum, tuple, isinstance}
+"""Python's own functions that kernels may call, with arguments that are known when building."""
+
+_DEEPEST = 64
+"""Helper functions in one another; more is taken for recursion."""
+
+
+def call(frame: Frame, node: ast.Call, target: str | None = None) -> Any:
+    """The value of a call. `target` is the variable that it is assigned to, if any."""
+    from ..kernel import Function, Kernel
+
+    function = _callee(frame, node)
+    if isinstance(function, Function):
+        return _inline(frame, node, function)
+    if (operation := implementation_of(function)) is not None:
+        return _operate(frame, node, function, operation, target)
+    if isinstance(function, types.MethodType) and isinstance(function.__self__, Operand):
+        args, kwargs, nodes = _arguments(frame, node, ())
+        _bind(frame, node, function.__func__, (function.__self__, *args), kwargs, function.__name__)
+        with frame.at(node, nodes):
+            return function(*args, **kwargs)
+    if isinstance(function, Kernel):
+        help = "To share code between kernels, write a helper with `@vk.function`."
+        raise frame.error(node, UnsupportedError, f"`{function.name}` is a kernel; kernels do not call kernels", help)
+    return _python_call(frame, node, function)
+
+
+def _callee(frame: Frame, node: ast.Call) -> Any:
+    from .expressions import evaluate
+
+    return evaluate(frame, node.func)
+
+
+def _arguments(
+    frame: Frame, node: ast.Call, references: tuple[int, ...]
+) -> tuple[list[Any], dict[str, Any], list[tuple[ast.AST, Any]]]:
+    """Positional and keyword arguments, and each argument's node beside its value."""
+    from .expressions import evaluate, reference
+
+    args = []
+    nodes: list[tuple[ast.AST, Any]] = []
+    for number, argument in enumerate(node.args):
+        if isinstance(argument, ast.Starred):
+            value = evaluate(frame, argument.value)
+            if not isinstance(value, tuple):
+                raise frame.error(argument, TypeMismatchError, f"expected a tuple, found {describe(value)}")
+            args.extend(value)
+            continue
+        value = reference(frame, argument) if number in references else evaluate(frame, argument)
+        args.append(value)
+        nodes.append((argument, value))
+    kwargs = {}
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            raise frame.error(keyword, UnsupportedError, "`**` cannot be used in a kernel")
+        kwargs[keyword.arg] = evaluate(frame, keyword.value)
+        nodes += [(keyword.value, kwargs[keyword.arg]), (keyword.value, keyword.arg)]
+    return args, kwargs, nodes
+
+
+@lru_cache(maxsize=1024)
+def _signature(function: Any) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+def _bind(
+    frame: Frame, node: ast.Call, function: Any, args: tuple[Any, ...] | list[Any], kwargs: dict[str, Any], name: str
+) -> dict[str, Any]:
+    """Arguments by parameter, defaults included. Raises what is missing, unknown or too much."""
+    signature = _signature(function)
+    known = [p for p in signature.parameters if p != "self"]
+    for keyword in node.keywords:
+        if keyword.arg not in known:
+            help = did_you_mean(keyword.arg or "", known) or (f"It takes {listed(known)}." if known else "")
+            raise frame.error(keyword, UnknownNameError, f"`{name}` has no parameter `{keyword.arg}`", help)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise frame.error(node, TypeMismatchError, f"`{name}`: {error}", f"It is `{name}{_shown(signature)}`.") from None
+    bound.apply_defaults()
+    return bound.arguments
+
+
+def _shown(signature: inspect.Signature) -> str:
+    parts = []
+    for parameter in signature.parameters.values():
+        if parameter.name == "self":
+            continue
+        default = "" if parameter.default is parameter.empty else f"={parameter.default!r}"
+        parts.append(f"{'*' if parameter.kind is parameter.VAR_POSITIONAL else ''}{parameter.name}{default}")
+    return f"({', '.join(parts)})"
+
+
+def _operate(frame: Frame, node: ast.Call, function: Any, operation: Any, target: str | None) -> Any:
+    args, kwargs, nodes = _arguments(frame, node, references_of(function))
+    _bind(frame, node, operation, args, kwargs, f"vk.{function.__name__}")
+    builder = frame.builder
+    path = builder.path
+    builder.target, builder.path, builder.in_helper = target, (*path, id(node)), bool(frame.callers)
+    try:
+        with frame.at(node, nodes):
+            return operation(*args, **kwargs)
+    finally:
+        builder.target, builder.path = None, path
+
+
+def _inline(frame: Frame, node: ast.Call, function: Any) -> Any:
+    """Build a helper function's body in place."""
+    from .statements import Returned, execute
+
+    args, kwargs, _ = _arguments(frame, node, ())
+    names = _bind(frame, node, function.function, args, kwargs, function.name)
+    if len(frame.callers) >= _DEEPEST:
+        help = "Helper functions are built in place, so they cannot call themselves."
+        raise frame.error(node, UnsupportedError, f"`{function.name}` is nested too deeply", help)
+    builder = frame.builder
+    path = builder.path
+    builder.path = (*path, id(node))
+    inner = Frame(builder, function.source, function.function, dict(names), (*frame.callers, frame.place(node)))
+    try:
+        signal = execute(inner, function.source.definition.body)
+    finally:
+        builder.path = path
+    return signal.value if isinstance(signal, Returned) else None
+
+
+def _python_call(frame: Frame, node: ast.Call, function: Any) -> Any:
+    known = _is_known(function)
+    args, kwargs, nodes = _arguments(frame, node, ())
+    built = next((n for n, v in nodes if isinstance(v, Operand | Memory)), None)
+    if known and built is None:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            raise frame.error(node, SourceError, f"Python cannot compute this ({type(error).__name__}: {error})") from None
+    name = ast.unparse(node.func)
+    plain = getattr(function, "__name__", name).rsplit(".")[-1]
+    help = f"Did you mean `vk.{plain}`?" if plain in operation_names() else ""
+    if known:
+        help = help or {"min": "Did you mean `vk.minimum`?", "float": "Convert with `.to(vk.float32)`."}.get(plain, help)
+        message = f"`{name}` works on what is known when building, not on tiles"
+        raise frame.error(node.func, UnsupportedError, message, help)
+    if not callable(function):
+        raise frame.error(node.func, TypeMismatchError, f"expected a function, found {describe(function)}")
+    if not help and isinstance(function, types.FunctionType):
+        help = f"If `{name}` works on tiles, decorate it with `@vk.function`."
+    raise frame.error(node.func, UnsupportedError, f"`{name}` is not an operation of vkernels", help)
+
+
+def _is_known(function: Any) -> bool:
+    try:
+        return function in _PYTHON or getattr(function, "__module__", None) == math.__name__
+    except TypeError:  # not hashable
+        return False

@@ -1,0 +1,127 @@
+"""What works on whole axes: reductions, scans, contraction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vkernels.ir.dialect import DotOp, MaxOp, MinOp, ProductOp, ReductionOp, ScanOp, SumOp
+from vkernels.ir.errors import AxisError, SourceError, TypeMismatchError
+
+from ..current import Mistake
+from ..dtypes import DType, bool_, float32, int32, int64
+from ..values import Axis, Tile
+from .access import Accesses
+from .describe import describe
+from .emitter import listed
+from .types import computed_element
+
+_REDUCTIONS: dict[str, type[ReductionOp]] = {"sum": SumOp, "product": ProductOp, "max": MaxOp, "min": MinOp}
+
+
+class WholeAxes(Accesses):
+    """The part of the builder that combines elements along axes."""
+
+    def whole_axis(self, tile: Tile, axis: Any, value: Any) -> Axis:
+        """The whole axis of a tile that an operation goes along: the one given, or the only one there is."""
+        whole = [a for a in tile.axes if a.kind == "whole"]
+        if axis is None:
+            if len(whole) == 1:
+                return whole[0]
+            found = f"it has {listed([a.name for a in whole])}" if whole else f"{describe(tile)} has none"
+            help = "Say along which: `axis=…`." if whole else "Whole axes are declared with `vk.whole`."
+            raise Mistake(AxisError, f"expected a tile with one whole axis, {found}", help, value)
+        if not isinstance(axis, Axis):
+            help = "It is what `j = vk.whole(…)` gives."
+            raise Mistake(TypeMismatchError, f"expected an axis, found {describe(axis)}", help, axis)
+        if axis not in tile.axes:
+            axes = f"it has {listed(list(tile.names))}" if tile.axes else "it has no axis"
+            raise Mistake(AxisError, f"the tile does not have the axis `{axis.name}`, {axes}", culprit=axis)
+        if axis.kind != "whole":
+            raise Mistake(
+                AxisError,
+                f"`{axis.name}` is a tile axis: its positions are split over programs",
+                f"To combine all of them in one program, declare `{axis.name} = vk.whole(…)`.",
+                axis,
+            )
+        return axis
+
+    def reduce(self, kind: str, value: Any, axis: Any) -> Tile:
+        """One value for all elements along an axis, or along several."""
+        tile = self.tile(value)
+        if isinstance(axis, tuple):
+            for one in axis:
+                tile = self.reduce(kind, tile, one)
+            return tile
+        along = self.whole_axis(tile, axis, value)
+        tile = self._summable(tile, kind)
+        axes = tuple(a for a in tile.axes if a is not along)
+        return Tile(self.result(_REDUCTIONS[kind](tile.ssa, along.name)), tile.dtype, axes)
+
+    def scan(self, kind: str, value: Any, axis: Any) -> Tile:
+        """Every element combined with all before it along an axis."""
+        tile = self.tile(value)
+        along = self.whole_axis(tile, axis, value)
+        tile = self._summable(tile, kind)
+        return Tile(self.result(ScanOp(kind, tile.ssa, along.name)), tile.dtype, tile.axes)
+
+    def _summable(self, tile: Tile, kind: str) -> Tile:
+        """Integers are summed and multiplied in int64, as in torch; bool is not ordered here."""
+        if kind in ("sum", "product"):
+            return tile if tile.dtype.is_float else self.convert(tile, int64)
+        if tile.dtype is bool_:
+            help = "Use `vk.any` or `vk.all`."
+            raise Mistake(TypeMismatchError, f"`vk.{kind}` does not work on bool", help)
+        return tile
+
+    def dot(self, left: Any, right: Any, acc: Any, axis: Any, precision: Any) -> Tile:
+        """Products summed along the whole axis that both share."""
+        a, b = self.tile(left), self.tile(right)
+        along = self._contracted(a, b, axis)
+        if precision not in ("ieee", "tf32"):
+            help = 'It is "ieee" or "tf32".'
+            raise Mistake(SourceError, f"there is no precision {precision!r}", help, "precision")
+        dtype = _accumulator(self.meet(a, b)[0])
+        a, b = self.convert(a, dtype), self.convert(b, dtype)
+        axes = tuple(x for x in joined_in_order(a, b) if x is not along)
+        total = self._initial(acc, dtype, axes)
+        op = DotOp(a.ssa, b.ssa, total.ssa, along.name, precision)
+        return Tile(self.result(op), dtype, axes)
+
+    def _contracted(self, a: Tile, b: Tile, axis: Any) -> Axis:
+        shared = [x for x in a.axes if x in b.axes and x.kind == "whole"]
+        if axis is not None:
+            for tile in (a, b):
+                self.whole_axis(tile, axis, axis)
+            return axis  # type: ignore[no-any-return]
+        if len(shared) == 1:
+            return shared[0]
+        found = f"they share {listed([x.name for x in shared])}" if shared else "they share none"
+        help = "Say along which: `axis=…`." if shared else f"The first is {describe(a)}, the second {describe(b)}."
+        raise Mistake(AxisError, f"expected two tiles that share one whole axis, {found}", help)
+
+    def _initial(self, acc: Any, dtype: DType, axes: tuple[Axis, ...]) -> Tile:
+        if acc is None:
+            return self.broadcast(self.convert(0, dtype), axes)
+        given = self.operand(acc)
+        tile = self.convert(given, dtype) if not isinstance(given, Tile) or given.weak else given
+        if tile.dtype is not dtype and computed_element(tile.dtype) != computed_element(dtype):
+            message = f"the accumulator is {describe(tile)}, the products are added in {dtype.name}"
+            raise Mistake(TypeMismatchError, message, f"Convert it: `.to({dtype!r})`.", acc)
+        if any(axis not in axes for axis in tile.axes):
+            message = f"the accumulator is {describe(tile)}, the result has {listed([a.name for a in axes])}"
+            raise Mistake(AxisError, message, culprit=acc)
+        return self.broadcast(tile, axes)
+
+
+def joined_in_order(a: Tile, b: Tile) -> tuple[Axis, ...]:
+    """The first tile's axes, then those that only the second has."""
+    return (*a.axes, *(axis for axis in b.axes if axis not in a.axes))
+
+
+def _accumulator(dtype: DType) -> DType:
+    """What products are added in: f32 for f16, bf16 and f8, i32 for short integers."""
+    if dtype.is_float:
+        return dtype if dtype.bits >= 32 else float32
+    return dtype if dtype is int64 else int32
+
+

@@ -1,0 +1,172 @@
+"""`@vk.kernel` and `@vk.function`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from vkernels.ir.errors import OptionError
+from vkernels.ir.plan import Plan
+
+from .annotations import Parameter, parse_parameters
+from .budget import Budget
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from vkernels.ir.limits import Limits
+    from vkernels.runtime.protocols import Signature
+
+    from .frontend.source import Source
+
+Planner = Callable[[Mapping[str, int], Mapping[str, str], "Limits"], Plan]
+"""A hand-written plan: from sizes by name, dtypes by tensor, and the target's limits."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `@vk.kernel` can be given.
+
+    `plan`: a plan, or a function that makes one. `budget`: an upper bound on needs. `checked`: report indices that
+    are out of range, with line and value. `deterministic`: one order of reduction, whatever the plan.
+    """
+
+    plan: Plan | Planner | None = None
+    budget: Budget = Budget()
+    checked: bool = False
+    deterministic: bool = False
+
+
+class Kernel:
+    """A kernel as its author wrote it: call it with tensors (torch's or NumPy's), scalars and constants.
+
+    `name`, `function`, `parameters`, `options`: as declared. `source`: its text, read when first needed.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: Options = Options()):  # noqa: B008
+        functools.update_wrapper(self, function)
+        self.name: str = function.__name__
+        self.function = function
+        self.options = options
+        self.parameters: tuple[Parameter, ...] = parse_parameters(function)
+        self._planner = options.plan
+
+    def __repr__(self) -> str:
+        return f"<vk.kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
+
+    @functools.cached_property
+    def source(self) -> Source:
+        """The kernel's text. Raises `UnsupportedError` where Python does not have it."""
+        from .frontend.source import read_source
+
+        return read_source(self.function)
+
+    @functools.cached_property
+    def sizes(self) -> tuple[str, ...]:
+        """The names of the sizes that the parameters declare, in order."""
+        named = (d for p in self.parameters for d in p.dimensions if isinstance(d, str) and d != "_")
+        return tuple(dict.fromkeys(named))
+
+    @functools.cached_property
+    def written(self) -> frozenset[str]:
+        """The names of the tensors that the kernel's text may store into."""
+        from .frontend.written import written_tensors
+
+        return frozenset(written_tensors(self)) & {p.name for p in self.parameters if p.kind == "tensor"}
+
+    def signature(self, **given: Any) -> Signature:
+        """A signature by parameter: a dtype or its name for a tensor, float, int or bool for a scalar, a constant's value."""
+        from .signature import make_signature
+
+        return make_signature(self, given)
+
+    def build(self, signature: Signature) -> ModuleOp:
+        """A module with one `vk.kernel`, new at each call. Raises the author's mistakes (`SourceError`)."""
+        from .frontend.build import build_kernel
+
+        return build_kernel(self, signature)
+
+    def plan(self, planner: F) -> F:
+        """Attach a hand-written plan function: `@kernel.plan` above `def plan(sizes, dtypes, limits) -> Plan`."""
+        self._planner = planner
+        return planner
+
+    def plan_for(self, sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan | None:
+        """The plan that the author gives for sizes by name and dtypes by tensor; None where there is none."""
+        planner = self._planner
+        return planner if planner is None or isinstance(planner, Plan) else planner(sizes, dtypes, limits)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Run the kernel on tensors, scalars and constants, positional or by name; results go into its tensors."""
+        from vkernels.runtime.launch import call
+
+        call(self, args, kwargs)
+
+    def interpret(self, *args: Any, **kwargs: Any) -> None:
+        """Run the kernel's IR in NumPy, slowly and plainly: with bounds checks, `vk.print` and `vk.device_assert`."""
+        from vkernels.runtime.launch import interpret
+
+        interpret(self, args, kwargs)
+
+    def compile(self, *args: Any, **kwargs: Any) -> Any:
+        """Compile for arguments like these without running."""
+        from vkernels.runtime.launch import compile as compile_
+
+        return compile_(self, args, kwargs)
+
+
+class Function:
+    """A helper function: built in place wherever a kernel calls it, with tiles, axes, tensors or constants."""
+
+    def __init__(self, function: Callable[..., Any]):
+        functools.update_wrapper(self, function)
+        self.name: str = function.__name__
+        self.function = function
+
+    @functools.cached_property
+    def source(self) -> Source:
+        """The helper's text. Raises `UnsupportedError` where Python does not have it."""
+        from .frontend.source import read_source
+
+        return read_source(self.function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Only kernels call helpers. Raises `UnsupportedError`."""
+        from vkernels.ir.errors import UnsupportedError
+
+        raise UnsupportedError(f"`{self.name}` is a helper function of kernels; only a kernel calls it")
+
+
+@overload
+def kernel(function: Callable[..., Any], /) -> Kernel: ...
+@overload
+def kernel(
+    *,
+    plan: Plan | Planner | None = None,
+    budget: Budget | None = None,
+    checked: bool = False,
+    deterministic: bool = False,
+) -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a function a kernel: `@vk.kernel`, or `@vk.kernel(plan=…, budget=…, checked=True, deterministic=True)`.
+
+    `Options` says what each option means. Raises `OptionError` for others, and `UnsupportedError` for parameters
+    that kernels cannot have.
+    """
+    unknown = set(options) - set(Options.__dataclass_fields__)
+    if unknown:
+        known = ", ".join(Options.__dataclass_fields__)
+        raise OptionError(f"vk.kernel has no option {', '.join(sorted(unknown))}; it has {known}")
+    chosen = Options(**{name: value for name, value in options.items() if value is not None})
+    if function is not None:
+        return Kernel(function, chosen)
+    return lambda function: Kernel(function, chosen)
+
+
+def function(function: Callable[..., Any], /) -> Function:
+    """Make a function a helper that kernels can call: it is built in place, and returns values."""
+    return Function(function)

@@ -1,0 +1,102 @@
+"""Reductions along whole axes. `axis` is one axis, a tuple of them, or nothing where the tile has one whole axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vkernels.ir.errors import TypeMismatchError
+
+from ..current import Mistake, current
+from ..dtypes import int32
+from ..operation import operation
+from ..values import Axis, Tile
+from .elementwise import isnan, where
+
+_LAST = (1 << 63) - 1
+
+
+@operation
+def sum(x: Any, axis: Any = None) -> Tile:
+    """The sum along an axis; of integers and bool in int64. Without positions: 0."""
+    return current().reduce("sum", x, axis)
+
+
+@operation
+def product(x: Any, axis: Any = None) -> Tile:
+    """The product along an axis; of integers and bool in int64. Without positions: 1."""
+    return current().reduce("product", x, axis)
+
+
+@operation
+def max(x: Any, axis: Any = None) -> Tile:
+    """The largest element along an axis; NaN if any is NaN. Without positions: -inf, or the least integer."""
+    return current().reduce("max", x, axis)
+
+
+@operation
+def min(x: Any, axis: Any = None) -> Tile:
+    """The smallest element along an axis; NaN if any is NaN. Without positions: inf, or the largest integer."""
+    return current().reduce("min", x, axis)
+
+
+def _axes(x: Any, axis: Any) -> tuple[Tile, tuple[Axis, ...]]:
+    builder = current()
+    value = builder.tile(x)
+    given = axis if isinstance(axis, tuple) else (axis,)
+    return value, tuple(builder.whole_axis(value, one, x) for one in given)
+
+
+@operation
+def mean(x: Any, axis: Any = None) -> Tile:
+    """The sum along an axis divided by its number of positions. Without positions: NaN."""
+    value, axes = _axes(x, axis)
+    if not value.dtype.is_float:
+        message = f"expected floats, found {value.dtype.name}"
+        raise Mistake(TypeMismatchError, message, "Convert first: `.to(vk.float32)`.", x)
+    count: Any = 1
+    for one in axes:
+        positions = one.extent if isinstance(one.extent, int) else one.size
+        count = positions if count == 1 else count * positions
+    return sum(value, axes) / count  # type: ignore[no-any-return]
+
+
+def _first(kind: str, x: Any, axis: Any) -> Tile:
+    value, (along,) = _axes(x, axis)
+    best = current().reduce(kind, value, along)
+    found = current().compare("==", value, best)
+    if value.dtype.is_float:
+        found = found | isnan(value)
+    return min(where(found, along, _LAST), along)
+
+
+@operation
+def argmax(x: Any, axis: Any = None) -> Tile:
+    """The first position of the largest element along an axis, or of the first NaN; int64."""
+    return _first("max", x, axis)
+
+
+@operation
+def argmin(x: Any, axis: Any = None) -> Tile:
+    """The first position of the smallest element along an axis, or of the first NaN; int64."""
+    return _first("min", x, axis)
+
+
+def _truth(x: Any) -> Tile:
+    builder = current()
+    value = builder.tile(x)
+    return value if value.dtype.is_bool else builder.compare("!=", value, 0)  # type: ignore[no-any-return]
+
+
+@operation
+def any(x: Any, axis: Any = None) -> Tile:
+    """Whether any element along an axis is true, or not 0; bool. Without positions: false."""
+    return ~all(~_truth(x), axis)  # type: ignore[no-any-return]
+
+
+@operation
+def all(x: Any, axis: Any = None) -> Tile:
+    """Whether all elements along an axis are true, or not 0; bool. Without positions: true."""
+    builder = current()
+    truth = _truth(x)
+    _axes(truth, axis)
+    return builder.compare("!=", builder.reduce("min", builder.convert(truth, int32), axis), 0)  # type: ignore[no-any-return]
