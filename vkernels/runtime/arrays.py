@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,7 @@ class ArrayView:
     @property
     def size(self) -> int:
         """Elements."""
-        size = 1
-        for length in self.shape:
-            size *= length
-        return size
+        return prod(self.shape)
 
     @property
     def reach(self) -> tuple[int, int]:
@@ -101,8 +99,10 @@ def _numpy_view(array: np.ndarray[Any, Any], what: str) -> ArrayView:
 
 
 def _normal(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides that do not depend on what nobody sees: a last dimension of one element is as good as contiguous."""
-    return (*strides[:-1], 1) if shape and shape[-1] <= 1 else strides
+    """Strides that nobody sees made regular: an empty tensor and a last dimension of one element are contiguous."""
+    if 0 in shape:
+        return tuple(prod(max(1, length) for length in shape[number + 1 :]) for number in range(len(shape)))
+    return (*strides[:-1], 1) if shape and shape[-1] == 1 else strides
 
 
 def numpy_address(array: np.ndarray[Any, Any]) -> int:
