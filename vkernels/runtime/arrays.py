@@ -99,10 +99,8 @@ def _numpy_view(array: np.ndarray[Any, Any], what: str) -> ArrayView:
 
 
 def _normal(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides that nobody sees made regular: an empty tensor and a last dimension of one element are contiguous."""
-    if 0 in shape:
-        return tuple(prod(max(1, length) for length in shape[number + 1 :]) for number in range(len(shape)))
-    return (*strides[:-1], 1) if shape and shape[-1] == 1 else strides
+    """Strides that do not depend on what nobody sees: a last dimension of one element, or of a tensor of none, has 1."""
+    return (*strides[:-1], 1) if shape and (shape[-1] == 1 or 0 in shape) else strides
 
 
 def numpy_address(array: np.ndarray[Any, Any]) -> int:

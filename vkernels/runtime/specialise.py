@@ -88,9 +88,13 @@ def _step(axis: TileOp | WholeOp, plan: Plan, length: int) -> int:
 
 
 def known_strides(view: ArrayView) -> tuple[int, ...]:
-    """Strides of 0 and 1, where there is more than one element, and 1 in the last dimension; the others unknown."""
-    last = len(view.shape) - 1
+    """Strides of 0 and 1 that somebody sees or that a last dimension has; the others are unknown."""
+
+    def known(number: int, length: int) -> bool:
+        is_seen = length > 1 and view.size > 0
+        return view.strides[number] in (0, 1) and (is_seen or number == len(view.shape) - 1)
+
     return tuple(
-        stride if stride in (0, 1) and (length > 1 or number == last) else UNKNOWN
+        stride if known(number, length) else UNKNOWN
         for number, (length, stride) in enumerate(zip(view.shape, view.strides, strict=True))
     )
