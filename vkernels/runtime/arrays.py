@@ -99,7 +99,7 @@ def _numpy_view(array: np.ndarray[Any, Any], what: str) -> ArrayView:
 
 
 def _normal(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides that do not depend on what nobody sees: a last dimension of one element, or of a tensor of none, has 1."""
+    """Strides that do not depend on what nobody sees: 1 in a last dimension of one element or of an empty tensor."""
     return (*strides[:-1], 1) if shape and (shape[-1] == 1 or 0 in shape) else strides
 
 
