@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, ArrayAttr, IntAttr, IntegerType, Signedness, StringAttr
@@ -18,6 +19,7 @@ Dimension = str | int
 """A dimension: a name (of a tensor's size, of a scratchpad's axis) or a number of elements."""
 
 
+@dataclass(frozen=True, init=False)
 class MemoryType(ParametrizedAttribute, TypeAttribute):
     """Something that loads and stores address: `!vk.<kind><[dimensions], element>`."""
 
