@@ -16,6 +16,7 @@ from ...plan import Plan
 from ..split_phases import split_phases
 from .axes import known_value, resolve_axes
 from .barriers import Hazards
+from .check_programs import check_programs
 from .copies import find_copies
 from .emit import emit_here
 from .frames import Frame
@@ -43,6 +44,7 @@ def apply_plan(module: ModuleOp, plan: Plan, facts: Facts) -> ModuleOp:
 
 def _map_kernel(kernel: KernelOp, plan: Plan, facts: Facts) -> MappedOp:
     reading = Reading(kernel, resolve_axes(kernel, plan, facts))
+    check_programs(reading)
     schedule = make_schedule(reading, plan, facts, find_copies(reading, plan))
     names = [parameter.data for parameter in kernel.parameters]
     parameters = list(zip(names, (argument.type for argument in kernel.body.block.args), strict=True))
@@ -56,8 +58,9 @@ def _map_kernel(kernel: KernelOp, plan: Plan, facts: Facts) -> MappedOp:
     work = Work(reading, schedule, plan, facts, top)
     _emit_sizes(work, kernel)
     emit_packs(work)
-    if any(axis.programs > 1 for axis in reading.axes.values()):
-        emit_split(work)
+    split = [axis for axis in reading.axes.values() if axis.programs > 1]
+    if split:
+        emit_split(work, split[0])
     else:
         emit_launch(work, kernel.sym_name.data, (), lambda frame: emit_block(work, frame, kernel.body.block, Hazards()))
     return mapped

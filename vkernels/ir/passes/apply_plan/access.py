@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerType, StringAttr, TensorType, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ...dialect import (
     AccessOp,
-    BroadcastOp,
     IndexAttr,
-    LoadOp,
     RangeOp,
     ScatterOp,
     ScratchType,
     StoreOp,
+    TensorArgumentType,
     arith,
     axes_of,
     sizes_of,
@@ -62,9 +62,6 @@ def active_mask(work: Work, frame: Frame, op: Operation, type_: Attribute) -> SS
 
 def emit_access(work: Work, frame: Frame, op: AccessOp) -> None:
     """A load or store with the starts of its tile's axes added to its offsets, and what is in excess inactive."""
-    if op.results and op.results[0] in work.packed:
-        frame.values[op.results[0]] = _load_packed(work, frame, op)
-        return
     writes = isinstance(op, StoreOp | ScatterOp)
     private = isinstance(op.base.type, ScratchType)
     base = (frame.find_written(op.base) if writes else None) or value_in(work, frame, op.base)
@@ -94,10 +91,30 @@ def emit_access(work: Work, frame: Frame, op: AccessOp) -> None:
         result_types=[] if writes else [tile],
         location=op.location,
     )
-    frame.block.add_op(made)
-    if not writes:
+    if writes:
+        _add_store(work, frame, made, op)
+    else:
+        frame.block.add_op(made)
         made.results[0].name_hint = op.results[0].name_hint
         frame.values[op.results[0]] = made.results[0]
+
+
+def _add_store(work: Work, frame: Frame, made: AccessOp, op: AccessOp) -> None:
+    """A store to a tensor that lacks tile axes is made once: by the first program along each of them."""
+    missing = [
+        axis
+        for axis in work.coordinates
+        if isinstance(op.base.type, TensorArgumentType) and axis not in axes_of(op.tile)
+    ]
+    missing = [axis for axis in missing if not work.axes[axis].is_tile or not work.axes[axis].has_one_program]
+    if not missing:
+        frame.block.add_op(made)
+        return
+    firsts = [frame.add(arith.CmpiOp(work.coordinates[axis], frame.number(0), "eq")) for axis in missing]
+    condition = both(frame, firsts)
+    assert condition is not None
+    body = Block([made, scf.YieldOp.create()])
+    frame.block.add_op(scf.IfOp.create(operands=[condition], regions=[Region(body), Region()], location=op.location))
 
 
 def _offset(work: Work, frame: Frame, op: AccessOp, dimension: int, private: bool) -> SSAValue | None:
@@ -155,28 +172,3 @@ def _bounds(work: Work, frame: Frame, op: AccessOp) -> dict[str, SSAValue]:
 def _mask(work: Work, frame: Frame, op: AccessOp, tile: Attribute) -> SSAValue | None:
     written = None if op.mask is None else value_in(work, frame, op.mask)
     return both(frame, [written, active_mask(work, frame, op, tile)])
-
-
-def _load_packed(work: Work, frame: Frame, op: AccessOp) -> SSAValue:
-    """The load of a packed tensor: at the program's panel, the start of the chunk, the elements of the tile."""
-    panel = work.packed[op.results[0]]
-    base = frame.span(panel.whole).base
-    offsets = [panel.coordinate] if base is None else [panel.coordinate, base]
-    index = [IndexAttr((), 0), IndexAttr([(panel.whole, 1)], -1 if base is None else 1), IndexAttr([(panel.tile, 1)])]
-    element = panel.element
-    sizes = [work.axes[panel.whole].size, work.axes[panel.tile].size]
-    type_ = tile_type(element, [panel.whole, panel.tile], sizes)
-    made = LoadOp.create(
-        operands=[panel.buffer, *offsets],
-        properties={
-            "index": ArrayAttr(index),
-            "within": ArrayAttr([]),
-            "guarded": DenseArrayBase.from_list(i64, []),
-            "operandSegmentSizes": DenseArrayBase.from_list(IntegerType(32), [1, len(offsets), 0, 0]),
-        },
-        result_types=[type_],
-        location=op.location,
-    )
-    value = frame.add(made)
-    wanted = tile_type(element, axes_of(op.tile), sizes_of(work.mapped_type(op.tile.type)).values())
-    return value if type_ == wanted else frame.add(BroadcastOp.create(operands=[value], result_types=[wanted]))

@@ -76,6 +76,8 @@ def resolve_axes(kernel: KernelOp, plan: Plan, facts: Facts) -> dict[str, Axis]:
             exact = is_multiple(op.extent, size, facts)
             axes[name] = Axis(name, is_tile, op.extent, known, size, exact, _programs(name, is_tile, plan))
     _check_names(kernel, plan, axes)
+    if sum(axis.programs > 1 for axis in axes.values()) > 1:
+        raise PlanError(f"the plan splits {', '.join(plan.splits)} over programs: only one axis can be split")
     return axes
 
 

@@ -26,6 +26,7 @@ from ...errors import PlanError
 from .access import active_mask, emit_access, excess_mask, value_in
 from .combining import neutral_of
 from .frames import Frame, below, both, broadcast, filled, select
+from .packs import load_panel
 from .work import Work
 
 _I1 = IntegerType(1)
@@ -37,7 +38,9 @@ _DIVISIONS = (
 
 def emit_here(work: Work, frame: Frame, op: Operation) -> None:
     """Make an operation in this very frame."""
-    if isinstance(op, AccessOp):
+    if op.results and op.results[0] in work.packed:
+        frame.values[op.results[0]] = load_panel(work, frame, op)
+    elif isinstance(op, AccessOp):
         emit_access(work, frame, op)
     elif isinstance(op, PositionOp):
         frame.values[op.result] = _position(work, frame, op)
@@ -64,6 +67,9 @@ def emit_here(work: Work, frame: Frame, op: Operation) -> None:
 
 
 def _emit_plain(work: Work, frame: Frame, op: Operation, operands: list[SSAValue]) -> None:
+    if isinstance(op, arith.ExtFOp) and element_of(operands[0]) == element_of(op.result):
+        frame.values[op.result] = operands[0]  # packed as f32 already
+        return
     if isinstance(op, _DIVISIONS):
         operands[1] = _nonzero(work, frame, operands[1])
     elif isinstance(op, DotOp):

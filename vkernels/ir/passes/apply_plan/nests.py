@@ -200,7 +200,7 @@ def emit_chunks(work: Work, frame: Frame, name: str, initial: Sequence[SSAValue]
     axis = work.axes[name]
     start, stop = _bounds_of(work, frame, name)
     step = frame.number(axis.size)
-    if axis.exact and axis.programs == 1:
+    if axis.exact:
         return _loop(frame, name, start, stop, step, None, initial, body)
     if _is_partial(work, frame):
         return _loop(frame, name, start, stop, step, stop, initial, body)

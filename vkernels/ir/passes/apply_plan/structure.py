@@ -15,6 +15,7 @@ from .barriers import Hazards
 from .emit import emit_here, open_block, ragged_position, ragged_steps, still_running
 from .frames import Frame
 from .nests import emit_nest
+from .schedule import Nest
 from .work import Work
 
 
@@ -22,31 +23,33 @@ def emit_block(work: Work, frame: Frame, block: Block, hazards: Hazards) -> None
     """Everything in a block but its terminator."""
     for op in block.ops:
         if isinstance(op, PhaseOp):
-            emit_phase(work, frame, op, hazards)
+            emit_phase(work, frame, op, hazards, work.schedule.nests[op])
         elif isinstance(op, RangeOp) and work.reading.is_structural(op):
             _emit_range(work, frame, op, hazards)
         elif isinstance(op, scf.IfOp) and work.reading.is_structural(op):
             _emit_if(work, frame, op, hazards)
         elif isinstance(op, scf.WhileOp) and work.reading.is_structural(op):
             _emit_while(work, frame, op, hazards)
-        elif not isinstance(op, SizeOp | TileOp | WholeOp | ScratchOp | YieldOp | scf.YieldOp | scf.ConditionOp):
-            _emit_beside(work, frame, op)
+        else:
+            emit_beside(work, frame, op)
     edge = work.schedule.edges.get(block)
     if edge is not None:
         hazards.before_nest(work, frame, edge)
         emit_nest(work, frame, edge)
 
 
-def _emit_beside(work: Work, frame: Frame, op: Operation) -> None:
-    """Scalar work that stands beside phases."""
+def emit_beside(work: Work, frame: Frame, op: Operation) -> None:
+    """Scalar work that stands beside phases; declarations have been dealt with."""
+    if isinstance(op, SizeOp | TileOp | WholeOp | ScratchOp | YieldOp | scf.YieldOp | scf.ConditionOp):
+        return
     if op.results and frame.find(op.results[0]) is not None:
         return
     frame.root().location = op.location
     emit_here(work, frame, op)
 
 
-def emit_phase(work: Work, frame: Frame, phase: PhaseOp, hazards: Hazards) -> None:
-    """What needs no chunk loop first, then the phase's nests."""
+def emit_phase(work: Work, frame: Frame, phase: PhaseOp, hazards: Hazards, nests: Sequence[Nest]) -> None:
+    """What needs no chunk loop first, then nests of the phase."""
     reading = work.reading
     for item in phase.body.block.ops:
         if isinstance(item, YieldOp) or reading.chunks(item):
@@ -54,7 +57,7 @@ def emit_phase(work: Work, frame: Frame, phase: PhaseOp, hazards: Hazards) -> No
         frame.root().location = item.location
         hazards.before_item(work, frame, item)
         emit_here(work, frame, item)
-    for nest in work.schedule.nests[phase]:
+    for nest in nests:
         hazards.before_nest(work, frame, nest)
         emit_nest(work, frame, nest)
 

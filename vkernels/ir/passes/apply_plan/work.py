@@ -18,10 +18,9 @@ from .schedule import Schedule
 
 @dataclass(frozen=True)
 class Panel:
-    """Where a packed tensor's elements are: a buffer [program, position along `whole`, element of the tile]."""
+    """Where a packed tensor's elements are: `buffer` [program along `tile`, position along `whole`, its element]."""
 
     buffer: SSAValue
-    coordinate: SSAValue
     whole: str
     tile: str
     element: Attribute
@@ -47,6 +46,8 @@ class Work:
     """The second copies of the launch's scratchpads that have two."""
     packed: dict[SSAValue, Panel] = field(default_factory=dict)
     """Where the loads of packed tensors find their elements, by result."""
+    partials: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    """Buffers of partial results along a split axis, by reduction's result."""
     types: dict[Attribute, Attribute] = field(default_factory=dict)
 
     @property
