@@ -19,7 +19,6 @@ Dimension = str | int
 """A dimension: a name (of a tensor's size, of a scratchpad's axis) or a number of elements."""
 
 
-@dataclass(frozen=True, init=False)
 class MemoryType(ParametrizedAttribute, TypeAttribute):
     """Something that loads and stores address: `!vk.<kind><[dimensions], element>`."""
 
@@ -58,6 +57,10 @@ class MemoryType(ParametrizedAttribute, TypeAttribute):
         with printer.in_angle_brackets():
             printer.print_string(f"[{', '.join(map(_spelled_dimension, self.shape))}], ")
             printer.print_attribute(self.element)
+
+
+dataclass(frozen=True, init=False)(MemoryType)
+# Not as a decorator: its fields must count in equality, while type checkers keep the constructor above.
 
 
 def _is_storable(element: Attribute) -> bool:
