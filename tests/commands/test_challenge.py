@@ -70,15 +70,16 @@ def test_the_json_is_what_is_documented():
         assert data[f"{name}_edges_per_second"] == pytest.approx(data[f"{name}_edges"] / data["seconds"])
 
 
-def test_progress_reaches_the_end_of_both_halves():
+def test_progress_is_told_to_the_end():
     told = {}
 
-    def progress(what, done, layers, live):
-        told[what] = (done, layers, live)
+    def progress(what, done, total, steps):
+        told[what] = (done, total, steps)
 
     report = small_run(progress=progress)
-    assert told["float64 reference"] == (8, 8, int(report.truth.live[-1]))
-    assert told["inference"] == (8, 8, len(report.survivors))
+    assert told["float64 reference"] == (8, 8, f"layers, {report.truth.live[-1]} images alive")
+    assert told["inference"] == (8, 8, f"layers, {len(report.survivors)} images alive")
+    assert told["measuring"] == (1, 2, "rounds")
 
 
 def test_a_network_too_large_for_memory_is_run_but_not_compared(monkeypatch):

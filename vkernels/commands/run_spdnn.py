@@ -115,14 +115,14 @@ def _progress() -> Iterator[Progress]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed}/{task.total} layers, {task.fields[live]} images alive"),
+        TextColumn("{task.completed}/{task.total} {task.fields[steps]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("preparing", total=1, live="?")
+        task = bar.add_task("preparing", total=1, steps="")
 
-        def show(what: str, done: int, layers: int, live: int) -> None:
-            bar.update(task, description=what, completed=done, total=layers, live=live)
+        def show(what: str, done: int, total: int, steps: str) -> None:
+            bar.update(task, description=what, completed=done, total=total, steps=steps)
 
         yield show
 

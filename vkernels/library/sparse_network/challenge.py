@@ -22,8 +22,8 @@ MOST_BYTES = 6 << 30
 
 OURS = "vkernels"
 
-Progress = Callable[[str, int, int, int], None]
-"""Told what is going on, layers done, layers in all, and images alive."""
+Progress = Callable[[str, int, int, str], None]
+"""Told what is going on, how many steps of it are done, how many there are, and what they are."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def run_challenge(
     rounds: int,
     patience: float = float("inf"),
     compare: bool = False,
-    progress: Progress = lambda what, done, layers, live: None,
+    progress: Progress = lambda what, done, total, steps: None,
     kernel: Kernel | None = None,
 ) -> Report:
     """Check and time the network on the images of `inputs` (neurons × images).
@@ -85,7 +85,10 @@ def run_challenge(
         raise OptionError(f"a network of {size} GiB is too large for the baselines; leave --compare out")
     images = inputs.shape[1]
     truth = run_reference(
-        network, inputs, threads, lambda done, live: progress("float64 reference", done, network.layers, live)
+        network,
+        inputs,
+        threads,
+        lambda done, live: progress("float64 reference", done, network.layers, _layers_with(live)),
     )
     meter = _Meter(network.layers, progress)
     first = infer(network, inputs, threads=threads, progress=meter.advance, kernel=kernel)
@@ -98,7 +101,7 @@ def run_challenge(
         peers = prepare_baselines(network, inputs, threads)
         checks = {name: np.array_equal(run(), truth.survivors) for name, run in peers.items()}
         runs |= peers
-    seconds = interleave(runs, rounds, patience)
+    seconds = interleave(runs, rounds, patience, lambda done: progress("measuring", done, rounds, "rounds"))
     ours = [result.seconds for result in results[1:]]
     baselines = {
         name: Baseline(Spread.of(seconds[name]), ratio(seconds[name], ours), right) for name, right in checks.items()
@@ -153,6 +156,10 @@ def _baseline_json(baseline: Baseline) -> dict[str, Any]:
     }
 
 
+def _layers_with(live: int) -> str:
+    return f"layers, {live} images alive"
+
+
 class _Meter:
     """Adds up the layers that batches of images report."""
 
@@ -162,4 +169,4 @@ class _Meter:
     def advance(self, layers: int, live: int) -> None:
         self.done += layers
         whole = -(-self.done // self.layers) * self.layers
-        self.progress("inference", self.done, whole, live)
+        self.progress("inference", self.done, whole, _layers_with(live))

@@ -23,14 +23,21 @@ class Spread:
 
 
 def interleave(
-    runs: Mapping[str, Callable[[], object]], rounds: int, patience: float = float("inf")
+    runs: Mapping[str, Callable[[], object]],
+    rounds: int,
+    patience: float = float("inf"),
+    progress: Callable[[int], None] = lambda rounds: None,
 ) -> dict[str, list[float]]:
-    """Seconds of each run in each round. Rounds end early, after the first, once `patience` seconds are over."""
+    """Seconds of each run in each round. Rounds end early, after the first, once `patience` seconds are over.
+
+    `progress` is told, before each round, how many are done.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     begin = perf_counter()
     for number in range(rounds):
         if number and perf_counter() - begin > patience:
             break
+        progress(number)
         for name, run in runs.items():
             start = perf_counter()
             run()
