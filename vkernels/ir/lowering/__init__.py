@@ -1,0 +1,1 @@
+"""Lowerings of mapped IR to what compilers take."""

@@ -1,0 +1,106 @@
+"""Loads and stores: a vector where the lanes lie side by side, a gather or scatter where they do not."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import i1
+
+from vkernels.ir.dialect import AccessOp, element_of
+
+from .addresses import Access, Place
+from .atomics import lower_atomic
+from .constants import filled
+from .emit import Emitter, vector
+from .state import State
+from .tiles import element_bytes, memory_element
+
+
+def lower_load(state: State, operation: AccessOp) -> None:
+    """`vk.load` and `vk.gather`."""
+    access = Access(state, operation)
+    element = memory_element(element_of(operation.tile), operation)
+    names = [load(access, place, element) for place in access.places()]
+    if element_of(operation.tile) == i1:
+        names = [
+            _is_set(state.emit, name, width) for name, width in zip(names, access.layout.widths(), strict=True)
+        ]
+    state.define(operation.tile, names)
+
+
+def load(access: Access, place: Place, element: str) -> str:
+    """The elements of one place; 0 where they are inactive."""
+    emit, width = access.emit, place.width
+    type_, align = vector(element, width), element_bytes(element)
+    if width == 1 and place.mask is not None:
+        return _load_if(emit, place.pointer, place.mask, element)
+    if place.mask is None and (width == 1 or place.step == 1):
+        return emit.operation(f"llvm.load {place.pointer} {{alignment = {align} : i64}} : !llvm.ptr -> {type_}")
+    if place.mask is None and place.step == 0:
+        scalar = emit.operation(f"llvm.load {place.pointer} {{alignment = {align} : i64}} : !llvm.ptr -> {element}")
+        return emit.splat(scalar, element, width)
+    mask_type = vector("i1", width)
+    mask = place.mask or filled(emit, "true", "i1", width)
+    rest = filled(emit, zero(element), element, width)
+    if place.step == 1:
+        types = f"(!llvm.ptr, {mask_type}, {type_}) -> {type_}"
+        name, pointer = "masked.load", place.pointer
+    else:
+        types = f"({vector('!llvm.ptr', width)}, {mask_type}, {type_}) -> {type_}"
+        name, pointer = "masked.gather", access.pointers(place)
+    return emit.operation(f"llvm.intr.{name} {pointer}, {mask}, {rest} {{alignment = {align} : i32}} : {types}")
+
+
+def zero(element: str) -> str:
+    """0 as MLIR writes it."""
+    return "0.0" if element.startswith("f") else "0"
+
+
+def _load_if(emit: Emitter, pointer: str, condition: str, element: str) -> str:
+    rest = emit.constant(zero(element), element)
+    result, loaded = emit.name(), emit.name()
+    emit.line(f"{result} = scf.if {condition} -> ({element}) {{")
+    emit.line(f"{loaded} = llvm.load {pointer} {{alignment = {element_bytes(element)} : i64}} : !llvm.ptr -> {element}")
+    emit.line(f"scf.yield {loaded} : {element}")
+    emit.line("} else {")
+    emit.line(f"scf.yield {rest} : {element}")
+    emit.line("}")
+    return result
+
+
+def _is_set(emit: Emitter, byte: str, width: int) -> str:
+    none = filled(emit, "0", "i8", width)
+    return emit.pure(f"arith.cmpi ne, {byte}, {none} : {vector('i8', width)}")
+
+
+def lower_store(state: State, operation: AccessOp) -> None:
+    """`vk.store` and `vk.scatter`."""
+    if "atomic" in operation.properties:
+        lower_atomic(state, operation)
+        return
+    access = Access(state, operation)
+    element = memory_element(element_of(operation.tile), operation)
+    for value, place in zip(state.tile(operation.tile).names, access.places(), strict=True):
+        if element_of(operation.tile) == i1:
+            types = f"{vector('i1', place.width)} to {vector('i8', place.width)}"
+            value = state.emit.pure(f"arith.extui {value} : {types}")
+        store(access, place, value, element)
+
+
+def store(access: Access, place: Place, value: str, element: str) -> None:
+    """Write the active elements of one place."""
+    emit, width = access.emit, place.width
+    type_, align = vector(element, width), element_bytes(element)
+    if place.mask is None and (width == 1 or place.step == 1):
+        emit.line(f"llvm.store {value}, {place.pointer} {{alignment = {align} : i64}} : {type_}, !llvm.ptr")
+        return
+    if width == 1:
+        emit.line(f"scf.if {place.mask} {{")
+        emit.line(f"llvm.store {value}, {place.pointer} {{alignment = {align} : i64}} : {element}, !llvm.ptr")
+        emit.line("}")
+        return
+    mask = place.mask or filled(emit, "true", "i1", width)
+    types = f"{type_}, {vector('i1', width)} into"
+    if place.step == 1:
+        name, pointer, to = "masked.store", place.pointer, "!llvm.ptr"
+    else:
+        name, pointer, to = "masked.scatter", access.pointers(place), vector("!llvm.ptr", width)
+    emit.line(f"llvm.intr.{name} {value}, {pointer}, {mask} {{alignment = {align} : i32}} : {types} {to}")

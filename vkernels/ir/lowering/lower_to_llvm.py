@@ -1,0 +1,309 @@
+"""From mapped IR to MLIR that LLVM can take: scf, arith on vectors, and llvm."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, Float64Type, IntegerType
+from xdsl.ir import Block, Operation, SSAValue
+
+from vkernels.ir.dialect import BufferOp, LaunchOp, MappedOp, MemoryType, ScratchOp, SizeOp, TensorArgumentType
+from vkernels.ir.facts import UNKNOWN, Facts
+
+from .accesses import lower_load, lower_store
+from .casts import CASTS
+from .constants import lower_below, lower_broadcast, lower_constant, lower_position
+from .control import lower_for, lower_if, lower_while
+from .dots import lower_dot
+from .elementwise import ELEMENTWISE
+from .emit import Number
+from .failures import unsupported
+from .reductions import KINDS, lower_reduction, lower_scan
+from .state import Memory, State
+from .tiles import Lanes, element_bytes, memory_element, natural_width, scratch_bytes
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """MLIR text, and what its functions need; see "What the CPU lowering gives the runtime" in docs/mapped-ir.md.
+
+    `sizes`: names of the size slots, in order. `buffers`: how many top-level buffers follow them.
+    `launches`: names of the functions, in order. `workspace`: bytes.
+    """
+
+    name: str
+    text: str
+    slots: int
+    sizes: tuple[str, ...]
+    buffers: int
+    prepare: str
+    launches: tuple[str, ...]
+    workspace: int
+
+
+def lower_to_llvm(mapped: MappedOp, register_bytes: int = 32) -> Lowered:
+    """Native functions of a mapped kernel, as MLIR text, for vector registers of so many bytes.
+
+    Raises `UnsupportedError` for an operation or element type that has no native form.
+    """
+    name = mapped.sym_name.data
+    slots = Slots(mapped)
+    axis = None if mapped.lanes is None else mapped.lanes.data
+    lanes = Lanes(axis, natural_width(mapped, axis, register_bytes))
+    launches = [operation for operation in mapped.body.block.ops if isinstance(operation, LaunchOp)]
+    functions = [_prepare(mapped, slots, lanes, launches, f"{name}_prepare")]
+    names, workspace = [], 0
+    for number, launch in enumerate(launches):
+        names.append(f"{name}_launch_{number}")
+        text, needed = _launch(mapped, slots, lanes, launch, names[-1])
+        functions.append(text)
+        workspace = max(workspace, needed)
+    return Lowered(
+        name, "module {\n" + "\n".join(functions) + "\n}\n", slots.count, slots.sizes, len(slots.buffers),
+        f"{name}_prepare", tuple(names), workspace,
+    )  # fmt: skip
+
+
+class Slots:
+    """The argument slots of a mapped kernel: the type in each, and which of them holds what."""
+
+    def __init__(self, mapped: MappedOp):
+        self.facts = Facts.from_attribute(mapped.facts)
+        self.types: list[str] = []
+        self.noalias: set[int] = set()
+        self.parameters: dict[SSAValue, int] = {}
+        self.names = dict(zip(mapped.body.block.args, (p.data for p in mapped.parameters), strict=True))
+        for argument in mapped.body.block.args:
+            self.parameters[argument] = self._parameter(argument, mapped)
+        top = list(mapped.body.block.ops)
+        self.sizes = tuple(dict.fromkeys(op.size.data for op in top if isinstance(op, SizeOp)))
+        self.first_size = len(self.types)
+        self.types += ["i64"] * len(self.sizes)
+        self.buffers = {op: len(self.types) + n for n, op in enumerate(o for o in top if isinstance(o, BufferOp))}
+        self.noalias |= set(self.buffers.values())
+        self.types += ["!llvm.ptr"] * len(self.buffers)
+
+    @property
+    def count(self) -> int:
+        return len(self.types)
+
+    def _parameter(self, argument: SSAValue, mapped: MappedOp) -> int:
+        first = len(self.types)
+        if isinstance(argument.type, TensorArgumentType):
+            if self.facts.distinct:
+                self.noalias.add(first)
+            self.types += ["!llvm.ptr", *["i64"] * len(argument.type.shape)]
+        elif isinstance(argument.type, Float64Type):
+            self.types.append("f64")
+        elif argument.type in (IntegerType(64), IntegerType(1)):
+            self.types.append("i64")
+        else:
+            raise unsupported(mapped, f"a parameter of type {argument.type}")
+        return first
+
+    def bind(self, state: State) -> None:
+        """Make the parameters known to a function."""
+        for argument, slot in self.parameters.items():
+            if isinstance(argument.type, TensorArgumentType):
+                state.values[argument] = self._tensor(state, argument, argument.type, slot)
+            elif argument.type == IntegerType(1):
+                zero = state.emit.number(0)
+                state.define(argument, [state.emit.pure(f"arith.cmpi ne, {slot_name(slot)}, {zero} : i64")])
+            else:
+                state.define(argument, [slot_name(slot)])
+
+    def _tensor(self, state: State, argument: SSAValue, type_: TensorArgumentType, slot: int) -> Memory:
+        known = self.facts.strides.get(self.names[argument], (UNKNOWN,) * len(type_.shape))
+        strides: list[Number] = [
+            stride if stride != UNKNOWN else slot_name(slot + 1 + d) for d, stride in enumerate(known)
+        ]
+        sizes = tuple(state.sizes.get(d) if isinstance(d, str) else d for d in type_.shape)
+        owner = argument.owner
+        assert isinstance(owner, Block)
+        parent = owner.parent_op()
+        assert parent is not None
+        return Memory(slot_name(slot), memory_element(type_.element, parent), tuple(strides), sizes)
+
+    def size_names(self) -> dict[str, Number]:
+        """Size → its number where facts say so, else the name of its slot."""
+        result: dict[str, Number] = {n: slot_name(self.first_size + k) for k, n in enumerate(self.sizes)}
+        return {**result, **self.facts.sizes}
+
+
+def slot_name(slot: int) -> str:
+    return f"%slot{slot}"
+
+
+def _new_state(mapped: MappedOp, slots: Slots, lanes: Lanes) -> State:
+    """A function's state after the top level's arithmetic on sizes, which every function repeats."""
+    state = State(lanes, slots.size_names())
+    slots.bind(state)
+    for operation in mapped.body.block.ops:
+        if isinstance(operation, BufferOp):
+            state.values[operation.result] = _buffer(state, operation, slot_name(slots.buffers[operation]))
+        elif not isinstance(operation, LaunchOp):
+            lower(state, operation)
+    return state
+
+
+def _buffer(state: State, operation: BufferOp, pointer: str) -> Memory:
+    given = iter(operation.sizes)
+    sizes: list[Number] = []
+    for dimension in operation.result.type.shape:
+        if not isinstance(dimension, int):
+            raise unsupported(operation, f"a buffer's dimension is a number or ?, not {dimension}")
+        sizes.append(state.emit.known(state.scalar(next(given))) if dimension == DYNAMIC_INDEX else dimension)
+    return _contiguous(state, operation, operation.result.type, pointer, sizes)
+
+
+def _contiguous(state: State, operation: Operation, type_: MemoryType, pointer: str, sizes: list[Number]) -> Memory:
+    strides: list[Number] = []
+    stride: Number = 1
+    for size in reversed(sizes):
+        strides.insert(0, stride)
+        stride = state.emit.multiply(stride, size)
+    return Memory(pointer, memory_element(type_.element, operation), tuple(strides), tuple(sizes))
+
+
+def _prepare(mapped: MappedOp, slots: Slots, lanes: Lanes, launches: list[LaunchOp], name: str) -> str:
+    state = _new_state(mapped, slots, lanes)
+    emit = state.emit
+    results: list[Number] = []
+    for operation in slots.buffers:
+        memory = state.memory(operation.result)
+        elements: Number = element_bytes(memory.element)
+        for size in memory.sizes:
+            assert size is not None
+            elements = emit.multiply(elements, emit.integer("maxsi", size, 0))
+        results.append(elements)
+    for launch in launches:
+        programs: Number = 1
+        for count in launch.grid:
+            programs = emit.multiply(programs, emit.integer("maxsi", state.scalar(count), 0))
+        results.append(programs)
+    for number, result in enumerate(results):
+        pointer = emit.offset("%out", number, "i64")
+        emit.line(f"llvm.store {emit.number(result)}, {pointer} {{alignment = 8 : i64}} : i64, !llvm.ptr")
+    emit.line("llvm.return")
+    body = emit.text()
+    loads = "\n".join(_load_slot(slots, slot) for slot in _used(body))
+    return f"llvm.func @{name}(%arguments: !llvm.ptr, %out: !llvm.ptr) {{\n{loads}\n{body}\n}}"
+
+
+def _launch(mapped: MappedOp, slots: Slots, lanes: Lanes, launch: LaunchOp, name: str) -> tuple[str, int]:
+    """The functions of a launch, and the bytes of workspace: one that unpacks slots, and one that loops over programs.
+
+    Two, because what LLVM knows of pointers that do not overlap hangs on a function's parameters.
+    """
+    state = _new_state(mapped, slots, lanes)
+    emit = state.emit
+    program = emit.name()
+    emit.line(f"scf.for {program} = %begin to %end step {emit.number(1)} : i64 {{")
+    with state.region():
+        _coordinates(state, launch, program)
+        _walk(state, launch.body.block)
+    emit.line("}")
+    emit.line("llvm.return")
+    body = emit.text()
+    used = _used(body)
+    parameters = [
+        f"{slot_name(slot)}: {slots.types[slot]}" + (" {llvm.noalias}" if slot in slots.noalias else "")
+        for slot in used
+    ]
+    parameters += ["%begin: i64", "%end: i64", "%workspace: !llvm.ptr {llvm.noalias}"]
+    types = ", ".join([*(slots.types[slot] for slot in used), "i64", "i64", "!llvm.ptr"])
+    values = ", ".join([*map(slot_name, used), "%begin", "%end", "%workspace"])
+    loads = "\n".join(_load_slot(slots, slot) for slot in used)
+    inner = f'llvm.func internal @{name}_body({", ".join(parameters)}) attributes {{passthrough = ["noinline"]}}'
+    outer = f"llvm.func @{name}(%arguments: !llvm.ptr, %begin: i64, %end: i64, %workspace: !llvm.ptr)"
+    call = f"llvm.call @{name}_body({values}) : ({types}) -> ()\nllvm.return"
+    return f"{inner} {{\n{body}\n}}\n{outer} {{\n{loads}\n{call}\n}}", state.workspace.most
+
+
+def _coordinates(state: State, launch: LaunchOp, program: str) -> None:
+    """A program's coordinates from its number; the last varies fastest."""
+    rest = program
+    arguments = list(zip(launch.body.block.args, launch.grid, strict=True))
+    for number, (argument, count) in reversed(list(enumerate(arguments))):
+        size = state.scalar(count)
+        state.define(argument, [state.emit.integer("remui", rest, size) if number else rest])
+        if number:
+            rest = state.emit.integer("divui", rest, size)
+
+
+def _used(body: str) -> list[int]:
+    """The slots that a function's text names."""
+    return sorted({int(slot) for slot in re.findall(r"%slot(\d+)", body)})
+
+
+def _load_slot(slots: Slots, slot: int) -> str:
+    place = f"%at{slot} = llvm.getelementptr %arguments[{slot}] : (!llvm.ptr) -> !llvm.ptr, i64"
+    return f"{place}\n{slot_name(slot)} = llvm.load %at{slot} {{alignment = 8 : i64}} : !llvm.ptr -> {slots.types[slot]}"
+
+
+# The walk
+
+
+def _walk(state: State, block: Block) -> None:
+    for operation in _body(block):
+        lower(state, operation)
+
+
+def _body(block: Block) -> Iterator[Operation]:
+    return (operation for operation in block.ops if operation.name not in _TERMINATORS)
+
+
+def lower(state: State, operation: Operation) -> None:
+    """Emit one operation."""
+    handler = _HANDLERS.get(operation.name)
+    if handler is None:
+        raise unsupported(operation, "this operation has no native form on a CPU")
+    handler(state, operation)
+
+
+def _lower_size(state: State, operation: SizeOp) -> None:
+    state.define(operation.result, [state.emit.number(state.sizes[operation.size.data])])
+
+
+def _lower_scratch(state: State, operation: ScratchOp | BufferOp) -> None:
+    """Scratchpad and swap space of a program: a piece of its workspace."""
+    type_ = operation.result.type
+    offset = state.workspace.take(scratch_bytes(type_, operation))
+    pointer = state.emit.offset("%workspace", offset, "i8")
+    sizes: list[Number] = [d for d in type_.shape if isinstance(d, int)]
+    state.values[operation.result] = _contiguous(state, operation, type_, pointer, sizes)
+
+
+def _ignore(state: State, operation: Operation) -> None:
+    """On a CPU one thread runs a program, in order; prints and assertions are for checked kernels."""
+
+
+_TERMINATORS = ("scf.yield", "scf.condition", "vk.yield")
+
+Handler = Callable[[State, Any], None]
+
+_HANDLERS: dict[str, Handler] = {
+    **ELEMENTWISE,
+    **CASTS,
+    **dict.fromkeys(KINDS, lower_reduction),
+    **dict.fromkeys(("vk.barrier", "vk.boundary", "vk.print", "vk.assert"), _ignore),
+    "arith.constant": lower_constant,
+    "vk.size": _lower_size,
+    "vk.scratch": _lower_scratch,
+    "vk.buffer": _lower_scratch,
+    "vk.load": lower_load,
+    "vk.gather": lower_load,
+    "vk.store": lower_store,
+    "vk.scatter": lower_store,
+    "vk.broadcast": lower_broadcast,
+    "vk.position": lower_position,
+    "vk.below": lower_below,
+    "vk.scan": lower_scan,
+    "vk.dot": lower_dot,
+    "scf.for": lambda state, operation: lower_for(state, operation, _walk),
+    "scf.if": lambda state, operation: lower_if(state, operation, _walk),
+    "scf.while": lambda state, operation: lower_while(state, operation, _walk),
+}

@@ -1,0 +1,1 @@
+"""Compilers: from mapped IR to code that runs."""

@@ -1,0 +1,144 @@
+"""From mapped IR to native code on this machine's CPU: MLIR, Triton's passes, LLVM, a JIT."""
+
+from __future__ import annotations
+
+import itertools
+import platform
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from vkernels.ir.dialect import MappedOp
+from vkernels.ir.errors import IRError
+from vkernels.ir.lowering.lower_to_llvm import Lowered, lower_to_llvm
+
+from .triton_adapter import mlir_to_llvm_ir
+
+_numbers = itertools.count()
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class CompiledCpu:
+    """Native code of a mapped kernel; docs/mapped-ir.md says what the functions take. Alive as long as the object.
+
+    `prepare`, `launches`: addresses. `sizes`: names of the size slots. `slots`: how many argument slots there are,
+    `buffers`: how many of them, the last, are top-level buffers. `workspace`: bytes each thread needs.
+    `mlir`, `llvm_ir`: the stages as text; `llvm_ir` before LLVM's own passes.
+    """
+
+    name: str
+    prepare: int
+    launches: Sequence[int]
+    sizes: Sequence[str]
+    slots: int
+    buffers: int
+    workspace: int
+    mlir: str = field(repr=False)
+    llvm_ir: str = field(repr=False)
+    _module: Any = field(repr=False)
+    _code: Any = field(repr=False)
+
+    @property
+    def optimised_llvm_ir(self) -> str:
+        """LLVM IR after LLVM's passes."""
+        return str(self._module)
+
+    @property
+    def assembly(self) -> str:
+        """The machine code as assembly text."""
+        with _lock:
+            return str(_machine().emit_assembly(self._module))
+
+
+def compile_cpu(module: ModuleOp, name: str | None = None, *, register_bytes: int | None = None) -> CompiledCpu:
+    """Compile the module's `vk.mapped` (the one called `name`, or the only one) for this machine.
+
+    `register_bytes`: bytes of a vector register; the host's own unless given. May be called from several threads.
+    Raises `UnsupportedError` for what has no native form, `SetupError` for an unknown Triton.
+    """
+    mapped = _mapped(module, name)
+    lowered = lower_to_llvm(mapped, host_register_bytes() if register_bytes is None else register_bytes)
+    return _compile(lowered)
+
+
+def _mapped(module: ModuleOp, name: str | None) -> MappedOp:
+    found = [op for op in module.ops if isinstance(op, MappedOp) and name in (None, op.sym_name.data)]
+    if len(found) != 1:
+        raise IRError(f"expected one vk.mapped{f' @{name}' if name else ''}, found {len(found)}")
+    return found[0]
+
+
+def _compile(lowered: Lowered) -> CompiledCpu:
+    import llvmlite.binding as llvm
+
+    llvm_ir = mlir_to_llvm_ir(lowered.text)
+    with _lock:
+        machine = _machine()
+        module = llvm.parse_assembly(llvm_ir, llvm.create_context())
+        module.triple, module.data_layout = machine.triple, str(machine.target_data)
+        _optimise(module)
+        library = llvm.JITLibraryBuilder().add_object_img(machine.emit_object(module)).add_current_process()
+        for function in (lowered.prepare, *lowered.launches):
+            library.export_symbol(function)
+        code = library.link(_jit(), f"{lowered.name}.{next(_numbers)}")
+    return CompiledCpu(
+        lowered.name, code[lowered.prepare], tuple(code[launch] for launch in lowered.launches), lowered.sizes,
+        lowered.slots, lowered.buffers, lowered.workspace, lowered.text, llvm_ir, module, code,
+    )  # fmt: skip
+
+
+def _optimise(module: Any) -> None:
+    """LLVM's standard passes without its vectorisers: tiles are vectors already."""
+    import llvmlite.binding as llvm
+
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    builder = llvm.create_pass_builder(_machine(), options)
+    builder.getModulePassManager().run(module, builder)
+
+
+@cache
+def _machine() -> Any:
+    """LLVM's description of this CPU."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=_features(), opt=3, reloc="pic", codemodel="jitdefault", jit=True
+    )
+
+
+def _features() -> str:
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features()
+    text = str(features.flatten())
+    return f"{text},-prefer-256-bit" if features.get("avx512f") else text
+
+
+@cache
+def _jit() -> Any:
+    """The process's JIT; it ends with the process."""
+    import llvmlite.binding as llvm
+
+    return llvm.create_lljit_compiler(_machine())
+
+
+@cache
+def host_register_bytes() -> int:
+    """Bytes of this CPU's vector registers: 64 with AVX-512, 32 with AVX, 16 elsewhere."""
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features()
+    if platform.machine() in ("x86_64", "AMD64"):
+        if all(features.get(name) for name in ("avx512f", "avx512bw", "avx512dq", "avx512vl")):
+            return 64
+        return 32 if features.get("avx2") else 16
+    return 16
