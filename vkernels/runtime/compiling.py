@@ -39,4 +39,7 @@ def compile_kernel(module: ModuleOp, plan: Plan, facts: Facts, keep: bool = Fals
     mapped = apply_plan(phases, plan, facts)
     stages = {"as-written": module, "after-split-phases": phases, "after-apply-plan": mapped} if keep else {}
     texts = {name: print_module(stage) for name, stage in stages.items()}
-    return Compiled(compile_cpu(mapped), plan, facts, texts)
+    native = compile_cpu(mapped)
+    if keep:
+        texts |= {"mlir": native.mlir, "llvm": native.llvm_ir, "assembly": native.assembly}
+    return Compiled(native, plan, facts, texts)

@@ -42,7 +42,7 @@ def vector_registers(features: dict[str, bool], machine: str) -> tuple[int, int]
     """Number of vector registers and bytes of one, from LLVM's names of the CPU's features."""
     if machine not in ("x86_64", "AMD64"):
         return 32, 16
-    if features.get("avx512f") and features.get("avx512vl"):
+    if all(features.get(f"avx512{part}") for part in ("f", "bw", "dq", "vl")):
         return 32, 64
     return 16, 32 if features.get("avx2") else 16
 
