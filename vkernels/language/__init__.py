@@ -1,4 +1,4 @@
-"""The language that kernels are written in: decorators, annotations, dtypes, operations. `docs/language.md` is its reference."""
+"""The language of kernels: decorators, annotations, dtypes, operations. `docs/language.md` is its reference."""
 
 from .annotations import Constant, Parameter, Scalar
 from .budget import Budget
@@ -26,6 +26,6 @@ bool = bool_
 
 __all__ = [
     *_operations, "Axis", "Budget", "Constant", "DType", "Function", "Kernel", "Parameter", "Scalar", "Scratch",
-    "Tensor", "Tile", "bfloat16", "bool", "bool_", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "function",
-    "int16", "int32", "int64", "int8", "kernel", "promote",
+    "Tensor", "Tile", "bfloat16", "bool", "bool_", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2",
+    "function", "int16", "int32", "int64", "int8", "kernel", "promote",
 ]  # fmt: skip

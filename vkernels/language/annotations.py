@@ -53,7 +53,7 @@ class Parameter:
 
 
 def parse_parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    """The parameters that a function's annotations declare. Raises `UnsupportedError` for those that kernels cannot have."""
+    """The parameters that a function's annotations declare. Raises `UnsupportedError` for what kernels cannot have."""
     annotations = _annotations(function)
     parameters = []
     for parameter in inspect.signature(function).parameters.values():

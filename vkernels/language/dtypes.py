@@ -71,7 +71,7 @@ class PromotionError(TypeError):
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The dtype of `a` and `b` together, as `torch.promote_types`. Raises `PromotionError` for f8 with another dtype."""
+    """The dtype of `a` and `b` together, as `torch.promote_types`. Raises `PromotionError` for f8 with another."""
     if a is b:
         return a
     if a.is_f8 or b.is_f8:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from vkernels.ir.errors import OptionError
@@ -31,12 +31,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Options:
     """What `@vk.kernel` can be given.
 
-    `plan`: a plan, or a function that makes one. `budget`: an upper bound on needs. `checked`: report indices that
-    are out of range, with line and value. `deterministic`: one order of reduction, whatever the plan.
+    `plan`: a plan, or a function that makes one. `budget`: an upper bound on needs. `checked`: calls are
+    interpreted, slowly, and report indices that are out of range with line and value. `deterministic`: one order
+    of reduction, whatever the plan.
     """
 
     plan: Plan | Planner | None = None
-    budget: Budget = Budget()
+    budget: Budget = field(default_factory=Budget)
     checked: bool = False
     deterministic: bool = False
 
@@ -47,7 +48,7 @@ class Kernel:
     `name`, `function`, `parameters`, `options`: as declared. `source`: its text, read when first needed.
     """
 
-    def __init__(self, function: Callable[..., Any], options: Options = Options()):  # noqa: B008
+    def __init__(self, function: Callable[..., Any], options: Options = Options()):
         functools.update_wrapper(self, function)
         self.name: str = function.__name__
         self.function = function
@@ -71,15 +72,8 @@ class Kernel:
         named = (d for p in self.parameters for d in p.dimensions if isinstance(d, str) and d != "_")
         return tuple(dict.fromkeys(named))
 
-    @functools.cached_property
-    def written(self) -> frozenset[str]:
-        """The names of the tensors that the kernel's text may store into."""
-        from .frontend.written import written_tensors
-
-        return frozenset(written_tensors(self)) & {p.name for p in self.parameters if p.kind == "tensor"}
-
     def signature(self, **given: Any) -> Signature:
-        """A signature by parameter: a dtype or its name for a tensor, float, int or bool for a scalar, a constant's value."""
+        """A signature: a dtype or its name for a tensor, float, int or bool for a scalar, a constant's value."""
         from .signature import make_signature
 
         return make_signature(self, given)
@@ -102,6 +96,9 @@ class Kernel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Run the kernel on tensors, scalars and constants, positional or by name; results go into its tensors."""
+        if self.options.checked:
+            self.interpret(*args, **kwargs)
+            return
         from vkernels.runtime.launch import call
 
         call(self, args, kwargs)

@@ -192,7 +192,7 @@ class Memory:
 
 @dataclass(frozen=True, eq=False)
 class Tensor(Memory):
-    """A tensor that the caller passes, of any strides: `x: Float[vk.Tensor, "M N"]`. Subscripts load and store tiles."""
+    """A tensor that the caller passes, of any strides: `x: Float[vk.Tensor, "M N"]`. Subscripts load and store."""
 
     name: str
     ssa: SSAValue

@@ -14,7 +14,7 @@ from vkernels.ir.errors import AxisError, TypeMismatchError, UnsupportedError
 
 from ..current import Mistake
 from ..dtypes import DType, int64
-from ..values import Affine, Axis, Extent, Memory, Reference, Scratch, Tensor, Tile
+from ..values import Affine, Axis, Extent, Memory, Reference, Scratch, Tile
 from .affine import as_affine
 from .arithmetic import Arithmetic, is_number
 from .describe import declaration, describe
@@ -33,9 +33,7 @@ class Access:
 
 
 class Accesses(Arithmetic):
-    """The part of the builder that moves tiles. `written`: names of tensors that have been stored into."""
-
-    written: set[str]
+    """The part of the builder that moves tiles."""
 
     def load(self, reference: Reference, mask: Any = None) -> Tile:
         """The tile at a subscript; elements outside of a guarded dimension, or where the mask is false, are 0."""
@@ -59,12 +57,10 @@ class Accesses(Arithmetic):
         ssa = tile.ssa
         if is_rounded(memory.dtype):
             element = memory_element(memory.dtype)
-            ssa = self.result(arith.TruncFOp(ssa, type_of(element, access.axes)))  # type: ignore[arg-type]
+            ssa = self.result(arith.TruncFOp(ssa, type_of(element, access.axes)))
         test = None if mask is None else self._mask(mask, access)
         op = ScatterOp if access.gathers else StoreOp
         self.insert(op(ssa, memory.ssa, access.indices, mask=test, guarded=access.guarded, atomic=atomic))
-        if isinstance(memory, Tensor):
-            self.written.add(memory.name)
 
     def _mask(self, mask: Any, access: Access) -> SSAValue | None:
         tile = self.tile(mask)

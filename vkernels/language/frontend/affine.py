@@ -16,7 +16,8 @@ def affine_binary(builder: Arithmetic, name: str, left: Any, right: Any) -> Affi
         return None
     if name == "*":
         index, factor = (left, right) if isinstance(left, Axis | Affine) else (right, left)
-        return _times(builder, as_affine(index), factor) if _is_whole(factor) else None
+        scaled = as_affine(index)
+        return _times(builder, scaled, factor) if scaled is not None and _is_whole(factor) else None
     if name not in ("+", "-"):
         return None
     first, second = as_affine(left), as_affine(right)

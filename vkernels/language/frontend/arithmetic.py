@@ -63,7 +63,9 @@ class Arithmetic(Emitter):
             return value  # type: ignore[no-any-return]
         if isinstance(value, Axis | Affine):
             return self.positions(value)
-        raise Mistake(TypeMismatchError, f"expected a tile or a number, found {describe(value)}", _load_it(value), value)
+        raise Mistake(
+            TypeMismatchError, f"expected a tile or a number, found {describe(value)}", _load_it(value), value
+        )
 
     def tile(self, value: Any, dtype: DType | None = None) -> Tile:
         """A value as a tile, or a scalar: numbers become constants of their own weak dtype, or of the given one."""
@@ -99,7 +101,8 @@ class Arithmetic(Emitter):
         weak = [v.dtype if isinstance(v, Tile) else WEAK[type(v)] for v in values if _is_weak(v)]
         try:
             if not tiles and not scalars:
-                return weak_type(weak), True
+                dtype = weak_type(weak)
+                return (DEFAULT[dtype.kind], False) if any(_has_axes(value) for value in values) else (dtype, True)
             return result_type(tiles, scalars, weak), False
         except PromotionError:
             found = " and ".join(dict.fromkeys(dtype.name for dtype in tiles + scalars))
@@ -119,10 +122,12 @@ class Arithmetic(Emitter):
         source = computed_element(value.dtype)
         if source == element:
             return Tile(value.ssa, dtype, value.axes)
-        make = lambda: self._conversion(value, dtype, type_of(element, value.axes))  # noqa: E731
+        target = type_of(element, value.axes)
         if not value.axes and not dtype.is_bool:
-            return Tile(self.once(("convert", value.ssa, element), make), dtype)
-        return Tile(self.result(make()), dtype, value.axes)
+            return Tile(
+                self.once(("convert", value.ssa, element), lambda: self._conversion(value, dtype, target)), dtype
+            )
+        return Tile(self.result(self._conversion(value, dtype, target)), dtype, value.axes)
 
     def _number(self, value: Number, dtype: DType) -> SSAValue:
         if dtype.is_bool:
@@ -146,7 +151,7 @@ class Arithmetic(Emitter):
             return (arith.ExtSIOp if dtype.bits > source.bits else arith.TruncIOp)(value.ssa, target)
         if dtype.is_int:
             return arith.FPToSIOp(value.ssa, target)
-        return (arith.ExtFOp if computed_element(dtype) == f64 else arith.TruncFOp)(value.ssa, target)  # type: ignore[arg-type]
+        return (arith.ExtFOp if computed_element(dtype) == f64 else arith.TruncFOp)(value.ssa, target)
 
     def cast(self, value: Any, dtype: Any) -> Tile:
         """A value in another dtype, rounded to it."""
@@ -157,7 +162,7 @@ class Arithmetic(Emitter):
         value = self.operand(value)
         if is_rounded(dtype) and (not isinstance(value, Tile) or value.dtype.is_float):
             value = self.tile(value, float64) if not isinstance(value, Tile) else value
-            narrow = self.result(arith.TruncFOp(value.ssa, type_of(memory_element(dtype), value.axes)))  # type: ignore[arg-type]
+            narrow = self.result(arith.TruncFOp(value.ssa, type_of(memory_element(dtype), value.axes)))
             return self.widened(narrow, dtype, value.axes)
         result = self.convert(value, dtype)
         return self.cast(Tile(result.ssa, float32, result.axes), dtype) if is_rounded(dtype) else result
@@ -165,7 +170,7 @@ class Arithmetic(Emitter):
     def widened(self, ssa: SSAValue, dtype: DType, axes: tuple[Axis, ...]) -> Tile:
         """Elements as memory holds them, as a tile to compute with."""
         if is_rounded(dtype):
-            ssa = self.result(arith.ExtFOp(ssa, type_of(computed_element(dtype), axes)))  # type: ignore[arg-type]
+            ssa = self.result(arith.ExtFOp(ssa, type_of(computed_element(dtype), axes)))
         return Tile(ssa, dtype, axes)
 
     # Axes.
@@ -182,7 +187,9 @@ class Arithmetic(Emitter):
         axes = join_axes([tile.axes for tile in tiles])
         return [self.broadcast(tile, axes) for tile in tiles]
 
-    def elementwise(self, op: Callable[..., Operation], tiles: Sequence[Tile], dtype: DType, weak: bool = False) -> Tile:
+    def elementwise(
+        self, op: Callable[..., Operation], tiles: Sequence[Tile], dtype: DType, weak: bool = False
+    ) -> Tile:
         """An operation element by element; the result has all the tiles' axes and elements of `dtype`."""
         tiles = self.joined(tiles)
         return Tile(self.result(op(*(tile.ssa for tile in tiles))), dtype, tiles[0].axes, weak and not tiles[0].axes)
@@ -242,14 +249,14 @@ class Arithmetic(Emitter):
         dtype, weak = self.meet(left, right)
         if dtype.is_bool:
             dtype = int64
-        if isinstance(left, Tile) and is_number(right):
+        if isinstance(left, Tile) and not isinstance(right, Tile):
             base = self.convert(left, dtype)
             if dtype.is_float and right == 0.5:
                 return self.elementwise(math.SqrtOp, [base], dtype, weak)
-            if float(right) == int(right) and 0 <= right <= _LONGEST_POWER:  # type: ignore[operator,arg-type]
-                result = self._multiplied(base, int(right))  # type: ignore[arg-type]
+            if right in range(_LONGEST_POWER + 1):
+                result = self._multiplied(base, int(right))
                 return Tile(result.ssa, dtype, result.axes, weak and not result.axes)
-            if dtype.is_int and right < 0:  # type: ignore[operator]
+            if dtype.is_int and right < 0:
                 raise Mistake(TypeMismatchError, "integers have no negative powers", "Convert to a float first.", right)
         op: Any = math.PowFOp if dtype.is_float else math.IPowIOp
         return self.elementwise(op, (self.convert(left, dtype), self.convert(right, dtype)), dtype, weak)
@@ -268,7 +275,7 @@ class Arithmetic(Emitter):
     def unary(self, name: str, value: Any) -> Any:
         """`-value`, `~value` or `+value`."""
         if is_number(value):
-            return {"-": operator.neg, "~": operator.invert, "+": operator.pos}[name](value)
+            return -value if name == "-" else ~value if name == "~" else +value
         if name == "+":
             return value
         if name == "-" and (affine := affine_binary(self, "*", value, -1)) is not None:
@@ -313,7 +320,8 @@ class Arithmetic(Emitter):
         dtype, weak = self.meet(left, right)
         if weak and test.axes:
             dtype, weak = DEFAULT[dtype.kind], False
-        return self.elementwise(arith.SelectOp, (test, self.convert(left, dtype), self.convert(right, dtype)), dtype, weak)
+        values = test, self.convert(left, dtype), self.convert(right, dtype)
+        return self.elementwise(arith.SelectOp, values, dtype, weak)
 
     def floats(self, *values: Any) -> tuple[list[Tile], DType, bool]:
         """Values converted to the float dtype in which they meet (float32 for integers), that dtype, whether weak."""
@@ -358,6 +366,10 @@ def join_axes(all_axes: Sequence[tuple[Axis, ...]]) -> tuple[Axis, ...]:
     return tuple(joined)
 
 
+def _has_axes(value: Tile | Number) -> bool:
+    return isinstance(value, Tile) and bool(value.axes)
+
+
 def _is_weak(value: Tile | Number) -> bool:
     return value.weak if isinstance(value, Tile) else True
 
@@ -383,5 +395,3 @@ def _operator_help(name: str, dtype: DType) -> str:
     if dtype.is_float and name in "&|^":
         return "Logic works on bool and integers: compare first, as in `(x > 0) & (y > 0)`."
     return ""
-
-

@@ -113,6 +113,4 @@ def _emit(
         condition = builder.condition(test).ssa
         op = scf.IfOp(condition, [shape.type for shape in shapes], Region(blocks[0]), Region(blocks[1]))
         builder.insert(op)
-    return [
-        Tile(ssa, shape.dtype, shape.axes, shape.weak) for ssa, shape in zip(op.results, shapes, strict=True)
-    ]
+    return [Tile(ssa, shape.dtype, shape.axes, shape.weak) for ssa, shape in zip(op.results, shapes, strict=True)]

@@ -40,7 +40,6 @@ class Builder(WholeAxes):
 
     def __init__(self, top: Block, sizes: Sequence[str]):
         super().__init__(top, sizes)
-        self.written: set[str] = set()
         self.target: str | None = None
         self.path: tuple[Any, ...] = ()
         self.in_helper = False
@@ -95,7 +94,7 @@ class Builder(WholeAxes):
         if found is not None and found[0] == (axes, dtype) and isinstance(found[1], Scratch):
             return found[1]
         name = self._label("vk.scratch", "scratchpad", "buffer")
-        type_ = ScratchType([axis.name for axis in axes], memory_element(dtype))
+        type_ = ScratchType([axis.name for axis in axes], memory_element(dtype))  # type: ignore[arg-type]
         scratch = Scratch(name, self.insert_at_top(ScratchOp(name, type_)).results[0], dtype, axes)
         self._declared[self.path] = ((axes, dtype), scratch)
         return scratch
@@ -120,9 +119,7 @@ class Builder(WholeAxes):
     def range(self, start: Any, stop: Any) -> Range:
         """The positions from `start` (None: 0) up to `stop`: a size's name, integers, or tiles of integers."""
         covers: Extent = None
-        if isinstance(stop, str):
-            covers = stop
-        elif is_number(stop):
+        if isinstance(stop, str) or is_number(stop):
             covers = stop
         elif isinstance(stop, Tile):
             covers = stop.size

@@ -56,7 +56,7 @@ def _arguments(
     """Positional and keyword arguments, and each argument's node beside its value."""
     from .expressions import evaluate, reference
 
-    args = []
+    args: list[Any] = []
     nodes: list[tuple[ast.AST, Any]] = []
     for number, argument in enumerate(node.args):
         if isinstance(argument, ast.Starred):
@@ -95,7 +95,9 @@ def _bind(
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise frame.error(node, TypeMismatchError, f"`{name}`: {error}", f"It is `{name}{_shown(signature)}`.") from None
+        raise frame.error(
+            node, TypeMismatchError, f"`{name}`: {error}", f"It is `{name}{_shown(signature)}`."
+        ) from None
     bound.apply_defaults()
     return bound.arguments
 
@@ -150,13 +152,15 @@ def _python_call(frame: Frame, node: ast.Call, function: Any) -> Any:
     if known and built is None:
         try:
             return function(*args, **kwargs)
-        except Exception as error:
-            raise frame.error(node, SourceError, f"Python cannot compute this ({type(error).__name__}: {error})") from None
+        except (TypeError, ValueError, ArithmeticError) as error:
+            text = f"{type(error).__name__}: {error}"
+            raise frame.error(node, SourceError, f"Python cannot compute this ({text})") from None
     name = ast.unparse(node.func)
     plain = getattr(function, "__name__", name).rsplit(".")[-1]
+    plain = {"min": "minimum", "max": "maximum"}.get(plain, plain) if len(args) > 1 else plain
     help = f"Did you mean `vk.{plain}`?" if plain in operation_names() else ""
     if known:
-        help = help or {"min": "Did you mean `vk.minimum`?", "float": "Convert with `.to(vk.float32)`."}.get(plain, help)
+        help = {"float": "Convert: `.to(vk.float32)`.", "int": "Convert: `.to(vk.int64)`."}.get(plain, help)
         message = f"`{name}` works on what is known when building, not on tiles"
         raise frame.error(node.func, UnsupportedError, message, help)
     if not callable(function):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
@@ -30,7 +30,7 @@ class Emitter:
         self.location: FileLineColLoc | None = None
         self.known_sizes = tuple(sizes)
         self._blocks = [top]
-        self._found: list[dict[Any, SSAValue]] = [{}]
+        self._found: list[dict[object, SSAValue]] = [{}]
         self._sizes: dict[str, Tile] = {}
 
     @property
@@ -72,12 +72,13 @@ class Emitter:
         self._blocks[0].add_op(op)
         return op
 
-    def once(self, key: Any, op: Any) -> SSAValue:
+    def once(self, key: Any, op: Callable[[], Operation]) -> SSAValue:
         """The result of the operation that `op()` makes, or of one made before for the same key and still in reach."""
         for found in reversed(self._found):
             if key in found:
                 return found[key]
-        value = self._found[-1][key] = self.result(op())
+        value = self.result(op())
+        self._found[-1][key] = value
         return value
 
     def constant(self, value: float | int | bool, element: Attribute) -> SSAValue:

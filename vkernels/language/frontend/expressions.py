@@ -276,5 +276,5 @@ _INSTEAD: dict[type[ast.AST], str] = {
     ast.GeneratorExp: "A tile operation works on every position at once; a sequential loop is `for k in vk.range(…)`.",
     ast.Lambda: "Write a helper function with `@vk.function`.",
     ast.NamedExpr: "Assign on a line of its own.",
-    ast.JoinedStr: "`vk.print` takes several values: `vk.print(\"x =\", x)`.",
+    ast.JoinedStr: '`vk.print` takes several values: `vk.print("x =", x)`.',
 }

@@ -1,4 +1,4 @@
-"""Loops: `for` over ranges becomes `vk.range`, over what is known when building it is unrolled; `while` is `scf.while`."""
+"""Loops: `for` over a range is `vk.range`, over what is known when building unrolled; `while` is `scf.while`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vkernels.ir.dialect import RangeOp, YieldOp
 from vkernels.ir.errors import AxisError, TypeMismatchError, UnsupportedError
 
 from ..dtypes import int64
-from ..values import Axis, Operand, Range, Tile
+from ..values import Axis, Range, Tile
 from .branches import is_decided
 from .describe import describe
 from .expressions import evaluate
@@ -158,9 +158,10 @@ def _settle(
     gives. Returns that block, the shapes, and the initial values in them.
     """
     before = dict(frame.names)
-    carried = {name: before[name] for name in assigned_names(node.body) if not isinstance(before.get(name), Gone | None)}
-    shapes = {name: shape for name, value in carried.items() if (shape := shape_of(frame.builder, value)) is not None}
-    shapes = {name: _with_axes(shape, axes) for name, shape in shapes.items()}
+    assigned = [name for name in assigned_names(node.body) if name in before]
+    carried = {name: before[name] for name in assigned if not isinstance(before[name], Gone)}
+    found = {name: shape_of(frame.builder, value) for name, value in carried.items()}
+    shapes = {name: _with_axes(shape, axes) for name, shape in found.items() if shape is not None}
     for _ in range(_ATTEMPTS):
         frame.names = dict(before)
         block = build(shapes)
@@ -169,15 +170,15 @@ def _settle(
             body(inner)
             ends = {name: frame.names[name] for name in carried}
             _check_fixed(frame, node, {n: v for n, v in carried.items() if n not in shapes}, ends)
-            found = {name: _grown(frame, node, name, shapes[name], ends[name]) for name in shapes}
-            if found == shapes:
+            grown = {name: _grown(frame, node, name, shapes[name], ends[name]) for name in shapes}
+            if grown == shapes:
                 with frame.at(node):
                     values = [shaped(frame.builder, ends[name], shape).ssa for name, shape in shapes.items()]
                     frame.builder.insert(yield_(values))
                 break
         for made in {block, inner}:
             made.drop_all_references()
-        shapes = found
+        shapes = grown
     else:
         raise frame.error(node, UnsupportedError, "the types of the loop's variables do not settle")
     with frame.at(node):
@@ -189,7 +190,7 @@ def _with_axes(shape: Shape, axes: tuple[Axis, ...]) -> Shape:
     missing = tuple(axis for axis in axes if axis not in shape.axes)
     if not missing:
         return shape
-    return Shape(shape.dtype, (*axes, *(a for a in shape.axes if a not in axes)), False)
+    return Shape(shape.dtype, (*axes, *(a for a in shape.axes if a not in axes)), shape.weak)
 
 
 def _grown(frame: Frame, node: ast.For | ast.While, name: str, shape: Shape, end: Any) -> Shape:
@@ -198,7 +199,7 @@ def _grown(frame: Frame, node: ast.For | ast.While, name: str, shape: Shape, end
     grown = None if last is None else unify(shape, last)
     if grown is None:
         found = describe(end) if last is None else str(last)
-        help = f"Begin with that type, as in `{name} = vk.zeros((…), …)`, or convert in the loop: `.to({shape.dtype!r})`."
+        help = f"Begin with that type, as in `{name} = vk.zeros(…)`, or convert in the loop: `.to({shape.dtype!r})`."
         message = f"`{name}` changes its type in the loop: it begins as {shape}, and becomes {found}"
         raise frame.error(_assignment(node, name), TypeMismatchError, message, help)
     return Shape(grown.dtype, shape.axes, grown.weak) if set(grown.axes) == set(shape.axes) else grown

@@ -55,20 +55,17 @@ def read_source(function: Callable[..., Any]) -> Source:
         module = ast.Module([], [])
     definition = module.body[0] if module.body else None
     if not isinstance(definition, ast.FunctionDef):
-        raise UnsupportedError(
-            f"`{function.__qualname__}` is not a plain function", help="Write a kernel with `def`, one statement a line."
-        )
+        raise UnsupportedError(f"`{function.__qualname__}` is not a plain function", help="Write a kernel with `def`.")
     indent = len(lines[0]) - len(lines[0].lstrip())
     _move(definition, first - 1, indent)
     return Source(inspect.getsourcefile(function) or function.__code__.co_filename, definition)
 
 
 def _move(tree: ast.AST, lines: int, columns: int) -> None:
-    """Shift positions from the dedented text to the file, and columns from bytes to characters' where they differ."""
+    """Shift positions from the dedented text to the file."""
     for node in ast.walk(tree):
-        if hasattr(node, "lineno"):
+        if isinstance(node, ast.expr | ast.stmt | ast.arg | ast.keyword):
             node.lineno += lines
             node.col_offset += columns
-            if node.end_lineno is not None:  # type: ignore[attr-defined]
-                node.end_lineno += lines  # type: ignore[attr-defined]
-                node.end_col_offset += columns  # type: ignore[attr-defined]
+            node.end_lineno = (node.end_lineno or node.lineno) + lines
+            node.end_col_offset = (node.end_col_offset or node.col_offset) + columns

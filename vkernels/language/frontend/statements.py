@@ -86,7 +86,7 @@ def _name(frame: Frame, name: str, value: Any) -> None:
 def _place(frame: Frame, target: ast.Subscript) -> Reference:
     base = evaluate(frame, target.value)
     if not isinstance(base, Memory):
-        help = "A tile is not changed in place: make a new one, as with `vk.where`." if isinstance(base, Operand) else ""
+        help = "A tile is not changed in place: `vk.where` makes a new one." if isinstance(base, Operand) else ""
         message = f"expected a tensor or a scratchpad to store into, found {describe(base)}"
         raise frame.error(target.value, TypeMismatchError, message, help)
     index = evaluate(frame, target.slice)

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import (
     Float8E5M2Type,
     FloatAttr,
     IntegerAttr,
+    IntegerType,
     bf16,
     f16,
     f32,
@@ -63,9 +64,9 @@ def type_of(element: Attribute, axes: tuple[Axis, ...]) -> Attribute:
 
 @lru_cache(maxsize=4096)
 def _number(sign: str, value: float | int, element: Attribute) -> FloatAttr | IntegerAttr:
-    if element in (f32, f64):
-        return FloatAttr(float(value), element)  # type: ignore[arg-type]
-    return IntegerAttr(int(value), element)  # type: ignore[arg-type]
+    if isinstance(element, IntegerType):
+        return IntegerAttr(int(value), element)
+    return FloatAttr(float(value), f64 if element == f64 else f32)
 
 
 def number_attribute(value: float | int | bool, element: Attribute) -> FloatAttr | IntegerAttr:

@@ -50,7 +50,7 @@ def unify(first: Shape, second: Shape) -> Shape | None:
     """
     axes = join_axes([first.axes, second.axes])
     if first.weak and second.weak:
-        return Shape(weak_type([first.dtype, second.dtype]), axes, not axes)
+        return Shape(weak_type([first.dtype, second.dtype]), axes, True)
     if first.weak or second.weak:
         weak, strong = (first, second) if first.weak else (second, first)
         rank = ("bool", "int", "float")
@@ -71,5 +71,3 @@ def is_same(first: Any, second: Any) -> bool:
     if isinstance(first, Operand) or isinstance(second, Operand):
         return first is second
     return type(first) is type(second) and bool(first == second)
-
-

@@ -123,5 +123,3 @@ def _accumulator(dtype: DType) -> DType:
     if dtype.is_float:
         return dtype if dtype.bits >= 32 else float32
     return dtype if dtype is int64 else int32
-
-

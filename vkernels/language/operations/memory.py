@@ -30,7 +30,7 @@ def _place(target: Any) -> Reference:
 
 @place_operation
 def load(source: Any, where: Any) -> Tile:
-    """`vk.load(x[i, j], where=mask)`: the tile at a place; 0 where the mask is false, and memory is not touched there."""
+    """`vk.load(x[i, j], where=mask)`: the tile at a place; where the mask is false 0, and nothing is read."""
     return current().load(_place(source), where)
 
 

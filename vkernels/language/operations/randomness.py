@@ -1,4 +1,4 @@
-"""Counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011). The same seed and counter give the same bits."""
+"""Counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011). Bits follow from seed and counter alone."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def argmin(x: Any, axis: Any = None) -> Tile:
 def _truth(x: Any) -> Tile:
     builder = current()
     value = builder.tile(x)
-    return value if value.dtype.is_bool else builder.compare("!=", value, 0)  # type: ignore[no-any-return]
+    return value if value.dtype.is_bool else builder.compare("!=", value, 0)
 
 
 @operation

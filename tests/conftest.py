@@ -1,0 +1,26 @@
+"""What all tests share: golden files, rewritten with `pytest --update-goldens`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-goldens", action="store_true", help="rewrite the golden files with what is found")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """Compare a text with a file, or write the file with `--update-goldens`."""
+    update = request.config.getoption("--update-goldens")
+
+    def compare(path: Path, text: str) -> None:
+        if update:
+            path.write_text(text)
+        assert path.exists(), f"{path} does not exist; write it with `pytest --update-goldens`"
+        assert text == path.read_text()
+
+    return compare

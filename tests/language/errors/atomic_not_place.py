@@ -1,0 +1,12 @@
+"""An atomic on a loaded value."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    i = vk.tile("M")
+    y = x[i, 0]
+    vk.atomic_add(y, 1.0)

@@ -1,0 +1,11 @@
+"""A conditional expression of two dtypes."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    i = vk.tile("M")
+    out[i] = x[i, 0] if x[0, 0] > 0 else vk.zeros(i, vk.float64)

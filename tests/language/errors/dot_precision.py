@@ -1,0 +1,13 @@
+"""A precision that does not exist."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
+    i = vk.tile("M")
+    j = vk.tile("N")
+    k = vk.whole("N")
+    out[i, j] = vk.dot(x[i, k], x[k, j], precision="tf64")

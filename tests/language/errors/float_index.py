@@ -1,0 +1,11 @@
+"""An index tile of floats."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    i = vk.tile("M")
+    out[i] = x[i, x[i, 0]]

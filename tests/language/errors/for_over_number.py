@@ -1,0 +1,11 @@
+"""A loop over a number."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    for k in 3:
+        pass

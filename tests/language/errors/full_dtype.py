@@ -1,0 +1,11 @@
+"""Zeros of something that is no dtype."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    i = vk.tile("M")
+    out[i] = vk.zeros(i, "float32")

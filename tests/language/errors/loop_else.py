@@ -1,0 +1,13 @@
+"""A loop with `else`."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    for k in vk.range("N"):
+        pass
+    else:
+        pass

@@ -1,0 +1,13 @@
+"""A loop's variable, used after it."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    i = vk.tile("M")
+    for k in vk.range("N"):
+        pass
+    out[i] = x[i, k]

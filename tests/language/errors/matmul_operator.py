@@ -1,0 +1,12 @@
+"""The `@` operator."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    y = x[i, j] @ x[i, j]

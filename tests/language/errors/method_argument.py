@@ -1,0 +1,11 @@
+"""A method called with too many arguments."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    i = vk.tile("M")
+    out[i] = x[i, 0].to(vk.float32, vk.float64)

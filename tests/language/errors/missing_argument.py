@@ -1,0 +1,12 @@
+"""Fewer arguments than an operation needs."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    out[i] = vk.dot(x[i, j])

@@ -1,0 +1,13 @@
+"""A variable that one branch assigns, used after it."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    i = vk.tile("M")
+    if x[0, 0] > 0:
+        y = x[i, 0]
+    out[i] = y

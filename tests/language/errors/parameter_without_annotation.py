@@ -1,0 +1,10 @@
+"""A parameter without annotation."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M"], out):
+    pass

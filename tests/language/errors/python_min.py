@@ -1,0 +1,11 @@
+"""Python's own `min` on a tile."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    i = vk.tile("M")
+    out[i] = min(x[i, 0], 0)

@@ -1,0 +1,13 @@
+"""A reduction along an axis that the tile lacks."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    k = vk.whole("N")
+    out[i] = vk.sum(x[i, j], axis=k)

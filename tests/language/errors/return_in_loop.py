@@ -1,0 +1,11 @@
+"""A `return` in a loop."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    for k in vk.range("N"):
+        return

@@ -1,0 +1,10 @@
+"""A kernel that returns something."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    return x

@@ -1,0 +1,11 @@
+"""A scratchpad of something that is no dtype."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    i = vk.tile("M")
+    row = vk.scratch(i, float)

@@ -1,0 +1,11 @@
+"""A tensor that decides an `if`."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    if x:
+        pass

@@ -1,0 +1,11 @@
+"""A mask inverted with `not`."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    i = vk.tile("M")
+    y = not x[i, 0] > 0

@@ -1,0 +1,11 @@
+"""More arguments than an operation takes."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    i = vk.tile("M")
+    out[i] = vk.exp(x[i, 0], 3)

@@ -1,0 +1,13 @@
+"""A `try`."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    try:
+        pass
+    finally:
+        pass

@@ -1,0 +1,11 @@
+"""A size that no tensor has."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
+    i = vk.tile("M")
+    j = vk.whole("K")

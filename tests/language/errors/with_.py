@@ -1,0 +1,11 @@
+"""A `with`."""
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    with open("file") as f:
+        pass
