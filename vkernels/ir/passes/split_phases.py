@@ -139,7 +139,7 @@ def _wrap_segment(
     phases: dict[int, list[Operation]] = {}
     for op in inside:
         if isinstance(op, BoundaryOp):
-            op.detach()
+            op.detach()  # type: ignore[no-untyped-call]
         else:
             phases.setdefault(levels.of[op], []).append(op)
     for level in sorted(phases):
@@ -253,7 +253,7 @@ def _wrap(ops: Sequence[Operation], block: Block, end: Operation | None, name: s
             if _ancestor_in(block, use.operation) not in members:
                 use.operation.operands[use.index] = result
     for op in ops:
-        op.detach()
+        op.detach()  # type: ignore[no-untyped-call]
     phase.body.block.add_ops([*ops, YieldOp(crossing)])
     if end is None:
         block.add_op(phase)

@@ -33,7 +33,7 @@ def neutral_of(op: Operation, element: Attribute) -> float:
     if isinstance(element, AnyFloat):
         return float("-inf") if kind == "max" else float("inf")
     assert isinstance(element, IntegerType)
-    half = 1 << (element.width.data - 1)
+    half: int = 1 << (element.width.data - 1)
     return -half if kind == "max" else half - 1
 
 

@@ -54,7 +54,7 @@ def _check(reading: Reading, loop: RangeOp, base: SSAValue, label: str) -> None:
 def _covers(write: Access, loop: RangeOp) -> bool:
     """Whether a store writes every element, each at its own position."""
     op = write.op
-    shape = op.base.type.shape  # type: ignore[union-attr]
+    shape = op.memory.shape
     phase = op.parent_op()
     return (
         isinstance(phase, PhaseOp)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import cast
 
 from xdsl.dialects.builtin import (
+    AnyFloat,
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
@@ -24,7 +25,8 @@ from ...dialect import BelowOp, BroadcastOp, arith, axes_of, element_of, sizes_o
 UNKNOWN_LOCATION = UnknownLoc()
 
 
-class Span(NamedTuple):
+@dataclass(frozen=True)
+class Span:
     """The positions of an axis that a frame holds: from `base` on (None: 0), the first `count` of them (None: all)."""
 
     base: SSAValue | None
@@ -151,7 +153,7 @@ class Frame:
         return found
 
 
-_FOLD = {
+_FOLD: dict[type[Operation], Callable[[int, int], int]] = {
     arith.AddiOp: lambda a, b: a + b,
     arith.SubiOp: lambda a, b: a - b,
     arith.MuliOp: lambda a, b: a * b,
@@ -179,11 +181,11 @@ def filled(frame: Frame, type_: Attribute, value: float) -> SSAValue:
         element = element_of(type_)
         attribute: Attribute
         if isinstance(type_, TensorType):
-            attribute = DenseIntOrFPElementsAttr.from_list(type_, [value])  # type: ignore[arg-type]
+            attribute = DenseIntOrFPElementsAttr.from_list(type_, [value])
         elif isinstance(element, IntegerType):
             attribute = IntegerAttr(int(value), element)
         else:
-            attribute = FloatAttr(value, element)  # type: ignore[arg-type]
+            attribute = FloatAttr(value, cast(AnyFloat, element))
         found = frame.add(arith.ConstantOp.create(properties={"value": attribute}, result_types=[type_]))
         frame.cache[key] = found
     return found

@@ -152,7 +152,8 @@ def _accumulate(work: Work, frame: Frame, op: Operation, total: SSAValue) -> SSA
 def _reduced(frame: Frame, op: Operation, total: SSAValue) -> SSAValue:
     if isinstance(op, DotOp):
         return total
-    made = type(op)(total, op.axis.data)  # type: ignore[call-arg, attr-defined]
+    assert isinstance(op, ReductionOp)
+    made = type(op)(total, op.axis.data)
     made.location = op.location
     return frame.add(made)
 
@@ -237,7 +238,7 @@ def _loop(
     if first is not None and last is not None and first >= last:
         return list(initial)
     block = Block(arg_types=[i64, *(value.type for value in initial)])
-    position = block.args[0]
+    position: SSAValue = block.args[0]
     position.name_hint = f"{name}0"
     inner = Frame(block, frame, axis=name, pinned=False)
     if first is not None and last is not None and size is not None and first + size >= last:

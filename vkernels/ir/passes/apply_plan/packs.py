@@ -136,7 +136,7 @@ def _emit_launch(work: Work, pack: _Pack) -> None:
         variant.block.add_op(scf.YieldOp.create())
     if pack.tile.exact:
         for op in list(full.block.ops)[:-1]:
-            op.detach()
+            op.detach()  # type: ignore[no-untyped-call]
             block.add_op(op)
     else:
         is_full = frame.add(arith.CmpiOp(rows, frame.number(pack.tile.size), "sge"))

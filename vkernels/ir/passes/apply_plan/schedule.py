@@ -135,7 +135,7 @@ def carried_arguments(op: Operation, number: int) -> list[BlockArgument]:
     if isinstance(op, scf.WhileOp):
         condition = op.before_region.block.last_op
         assert isinstance(condition, scf.ConditionOp)
-        if condition.arguments[number] is not op.before_region.block.args[number]:
+        if condition.args[number] is not op.before_region.block.args[number]:
             raise PlanError("a while loop over phases must hand its carried values on as they are")
         return [op.before_region.block.args[number], op.after_region.block.args[number]]
     return []

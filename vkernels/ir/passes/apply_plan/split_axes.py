@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import DYNAMIC_INDEX, i64
@@ -49,11 +50,9 @@ def emit_split(work: Work, axis: Axis) -> None:
         if along:
             for nest in along:
                 _make_partials(work, axis, nest.reductions)
-            emit_launch(
-                work, label, (axis,), lambda frame, p=phase, b=before, a=along: _share(work, frame, axis, p, b, a)
-            )
+            emit_launch(work, label, (axis,), partial(_share, work, axis, phase, before, along))
         if any(nest.effects for nest in beside) or _has_plain_effects(work, phase):
-            emit_launch(work, label, (), lambda frame, p=phase, b=before: _rest(work, frame, axis, p, b))
+            emit_launch(work, label, (), partial(_rest, work, axis, phase, before))
 
 
 def _check(work: Work, axis: Axis) -> list[PhaseOp]:
@@ -87,7 +86,7 @@ def _has_plain_effects(work: Work, phase: PhaseOp) -> bool:
 
 
 def _share(
-    work: Work, frame: Frame, axis: Axis, phase: PhaseOp, before: Sequence[PhaseOp], nests: Sequence[Nest]
+    work: Work, axis: Axis, phase: PhaseOp, before: Sequence[PhaseOp], nests: Sequence[Nest], frame: Frame
 ) -> None:
     """What one program does of a phase: its part of the axis."""
     _restore(work, frame, axis, before)
@@ -98,7 +97,7 @@ def _share(
             _store_partial(work, frame, axis, op)
 
 
-def _rest(work: Work, frame: Frame, axis: Axis, phase: PhaseOp, before: Sequence[PhaseOp]) -> None:
+def _rest(work: Work, axis: Axis, phase: PhaseOp, before: Sequence[PhaseOp], frame: Frame) -> None:
     """What a phase does that has nothing to do with the axis."""
     _restore(work, frame, axis, before)
     nests = [nest for nest in work.schedule.nests[phase] if axis.name not in nest.axes]
@@ -166,8 +165,8 @@ def _combined(work: Work, frame: Frame, axis: Axis, op: Operation) -> SSAValue:
     )
     inner = Frame(Block(arg_types=[i64, type_]), frame)
     share, total = inner.block.args
-    partial = inner.add(LoadOp(work.partials[op.results[0]], _index(work, op, share), type_))
-    inner.block.add_op(scf.YieldOp.create(operands=[combine(inner, op, total, partial)]))
+    part = inner.add(LoadOp(work.partials[op.results[0]], _index(work, op, share), type_))
+    inner.block.add_op(scf.YieldOp.create(operands=[combine(inner, op, total, part)]))
     loop = scf.ForOp.create(
         operands=[frame.number(0), frame.number(axis.programs), frame.number(1), initial],
         result_types=[type_],

@@ -177,8 +177,8 @@ def _emit_while(work: Work, frame: Frame, op: scf.WhileOp, hazards: Hazards) -> 
         emit_block(work, before, op.before_region.block, hazards)
         condition = op.before_region.block.last_op
         assert isinstance(condition, scf.ConditionOp)
-        handed = [value_in(work, before, condition.arguments[n]) for n in kept]
-        before.block.add_op(scf.ConditionOp.create(operands=[value_in(work, before, condition.cond), *handed]))
+        handed = [value_in(work, before, condition.args[n]) for n in kept]
+        before.block.add_op(scf.ConditionOp.create(operands=[value_in(work, before, condition.condition), *handed]))
         emit_block(work, after, op.after_region.block, hazards)
     last = op.after_region.block.last_op
     assert last is not None
