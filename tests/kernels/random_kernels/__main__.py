@@ -1,0 +1,38 @@
+"""`python -m tests.kernels.random_kernels --count 10000 --seed 7`: stops at the first difference."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+import traceback
+
+from .compare import Counts, check
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.kernels.random_kernels", description=__doc__)
+    parser.add_argument("--count", type=int, default=200, help="kernels to run")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31), help="the first's seed")
+    parser.add_argument("--keep-going", action="store_true", help="do not stop at a kernel that fails")
+    options = parser.parse_args()
+    print(f"seed = {options.seed}", flush=True)
+    counts, failed, began = Counts(), 0, time.monotonic()
+    for number in range(options.count):
+        try:
+            check(options.seed + number, counts)
+        except Exception:
+            failed += 1
+            traceback.print_exc()
+            print(f"seed {options.seed + number} failed", flush=True)
+            if not options.keep_going:
+                return 1
+        if (number + 1) % 100 == 0:
+            print(f"{number + 1} kernels, {counts.mapped} plans, {failed} failed, {time.monotonic() - began:.0f} s", flush=True)
+    for message, times in counts.refused.most_common():
+        print(f"refused {times}: {message}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

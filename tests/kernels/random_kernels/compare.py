@@ -1,0 +1,142 @@
+"""Run a kernel in every way and compare what it writes."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from vkernels.ir.errors import PlanError
+from vkernels.ir.facts import Facts
+from vkernels.ir.interpret import interpret
+from vkernels.ir.passes.apply_plan import apply_plan
+from vkernels.ir.passes.split_phases import split_phases
+from vkernels.ir.passes.verify_mapped import verify_mapped
+from vkernels.ir.plan import Plan
+from vkernels.ir.text import parse_module, print_module
+
+from .generate import generate
+from .plans import random_facts, random_plan
+from .values import Kernel
+
+Arguments = dict[str, Any]
+Compiled = Callable[[ModuleOp, Mapping[str, Any]], None]
+"""Compiles a mapped module, and runs it on arguments."""
+
+PLANS = 3
+"""Plans tried for every kernel; the first is plain."""
+
+
+class Difference(AssertionError):
+    """Two ways of running a kernel differ; says the seed, the plan, and where."""
+
+
+@dataclass
+class Counts:
+    """How many kernels ran, and in which ways."""
+
+    kernels: int = 0
+    mapped: int = 0
+    compiled: int = 0
+    refused: Counter[str] = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        self.refused = Counter()
+
+
+def check(seed: int, counts: Counts, compiled: Compiled | None = None) -> None:
+    """Generate the seed's kernel, run it in every way, and raise `Difference` where a result differs."""
+    kernel = generate(seed)
+    module = kernel.module()
+    module = parse_module(print_module(module))
+    expected = _run(module, kernel)
+    split = module.clone()
+    split_phases(split)
+    split.verify()
+    _compare(kernel, expected, _run(split, kernel), f"seed {seed}: split phases")
+    choose = random.Random(f"plans of {seed}")
+    counts.kernels += 1
+    for number in range(PLANS):
+        plan, facts = random_plan(kernel, split, choose, plain=number == 0), random_facts(kernel, choose)
+        try:
+            mapped = apply_plan(module, plan, facts)
+        except PlanError as error:
+            counts.refused[str(error)] += 1
+            continue
+        counts.mapped += 1
+        verify_mapped(mapped)
+        what = f"seed {seed}: plan {number}: {plan} {facts}"
+        order = choose.choice([None, choose.getrandbits(20)])
+        actual = _run(mapped, kernel, order=order, check_races=True)
+        _compare(kernel, expected, actual, f"{what}: mapped")
+        if compiled is not None:
+            counts.compiled += 1
+            arguments = _copied(kernel.arguments)
+            compiled(mapped, arguments)
+            _compare(kernel, expected, arguments, f"{what}: compiled")
+
+
+def mapped_of(seed: int, number: int) -> tuple[Kernel, ModuleOp, Plan, Facts, ModuleOp]:
+    """A seed's kernel, module, and one of its plans with what it makes of it: to look into a difference."""
+    kernel = generate(seed)
+    module = parse_module(print_module(kernel.module()))
+    split = module.clone()
+    split_phases(split)
+    choose = random.Random(f"plans of {seed}")
+    for n in range(number + 1):
+        plan, facts = random_plan(kernel, split, choose, plain=n == 0), random_facts(kernel, choose)
+        try:
+            mapped = apply_plan(module, plan, facts)
+        except PlanError:
+            continue
+        choose.choice([None, choose.getrandbits(20)])
+    return kernel, module, plan, facts, mapped
+
+
+def _run(module: ModuleOp, kernel: Kernel, **options: Any) -> Arguments:
+    arguments = _copied(kernel.arguments)
+    interpret(module, arguments, **options)
+    return arguments
+
+
+def _copied(arguments: Arguments) -> Arguments:
+    """The same arguments in memory of their own, laid out alike."""
+    return {name: _copy(value) if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
+
+
+def _copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    base = array if array.base is None else array.base
+    if not isinstance(base, np.ndarray) or base.base is not None:
+        return array.copy("K")
+    start = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    return np.ndarray(array.shape, array.dtype, base.copy("K"), start, array.strides)
+
+
+def _compare(kernel: Kernel, expected: Arguments, actual: Arguments, what: str) -> None:
+    for name, argument in kernel.arguments.items():
+        if not isinstance(argument, np.ndarray):
+            continue
+        want, have = _numbers(kernel, name, expected[name]), _numbers(kernel, name, actual[name])
+        tolerance = kernel.tolerances.get(name, 0.0)
+        with np.errstate(invalid="ignore"):
+            close = (want == have) | (np.isnan(want) & np.isnan(have)) | (np.abs(want - have) <= tolerance)
+        if not close.all():
+            where = tuple(int(n) for n in np.argwhere(~close)[0])
+            raise Difference(
+                f"{what}\n{name}{list(where)} is {have[where]}, expected {want[where]} within {tolerance};"
+                f" {int((~close).sum())} of {close.size} differ"
+            )
+
+
+def _numbers(kernel: Kernel, name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Elements as floats that hold them exactly."""
+    if array.dtype == np.uint16:
+        return (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    if array.dtype.kind == "f":
+        return array.astype(np.float64)
+    return array.astype(np.longdouble)

@@ -1,0 +1,57 @@
+"""Random plans and facts for a kernel; not every plan applies to every kernel."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from vkernels.ir.dialect import PhaseOp, ScratchOp
+from vkernels.ir.facts import UNKNOWN, Facts
+from vkernels.ir.plan import Home, Plan
+
+from .values import Kernel
+
+
+def random_plan(kernel: Kernel, split: ModuleOp, choose: random.Random, plain: bool) -> Plan:
+    """A plan for a kernel, of which `split` is the module after its phases are split. A plain one is tiles and chunks."""
+    tiles = [axis.name for axis in kernel.axes.values() if axis.is_tile]
+    wholes = [axis.name for axis in kernel.axes.values() if not axis.is_tile]
+    plan: dict[str, Any] = {
+        "tiles": {a: choose.choice([1, 2, 3, 4, 8, 16]) for a in tiles},
+        "chunks": {a: choose.choice([1, 2, 3, 4, 8, 16, 64]) for a in wholes},
+        "lanes": choose.choice([*tiles, *wholes, None]),
+        "order": tuple(choose.sample(tiles, len(tiles))),
+    }
+    if plain:
+        return Plan(**plan)
+    if wholes and choose.random() < 0.3:
+        plan["splits"] = {choose.choice(wholes): choose.choice([2, 3])}
+    crossing = [result.name_hint for op in split.walk() if isinstance(op, PhaseOp) for result in op.results]
+    for label in crossing:
+        if choose.random() < 0.3:
+            plan.setdefault("homes", {})[label] = choose.choice([Home.SHARED, Home.MEMORY, Home.RECOMPUTE])
+    scratches = [op.label.data for op in split.walk() if isinstance(op, ScratchOp)]
+    if scratches and choose.random() < 0.3:
+        plan["copies"] = (choose.choice(scratches),)
+    if choose.random() < 0.2:
+        plan["packs"] = tuple(name for name in kernel.arguments if name[0] == "x" and choose.random() < 0.3)
+    return Plan(**plan)
+
+
+def random_facts(kernel: Kernel, choose: random.Random) -> Facts:
+    """Facts that are true of the kernel's arguments: all, some or none of its sizes; strides."""
+    share = choose.choice([0.0, 0.5, 1.0, 1.0])
+    sizes = {name: size for name, size in kernel.sizes.items() if choose.random() < share}
+    multiples = {
+        name: number
+        for name, size in kernel.sizes.items()
+        if size and name not in sizes and size % (number := choose.choice([1, 2, 4, 8])) == 0
+    }
+    strides = {
+        name: tuple(s // value.itemsize if choose.random() < 0.8 else UNKNOWN for s in value.strides)
+        for name, value in kernel.arguments.items()
+        if hasattr(value, "strides") and hasattr(value, "itemsize") and value.ndim and choose.random() < 0.7
+    }
+    return Facts(sizes, multiples, strides, distinct=choose.random() < 0.8)
