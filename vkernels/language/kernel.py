@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from vkernels.ir.limits import Limits
+    from vkernels.runtime.launch import Launcher
     from vkernels.runtime.protocols import Signature
 
     from .frontend.source import Source
@@ -98,10 +99,14 @@ class Kernel:
         """Run the kernel on tensors, scalars and constants, positional or by name; results go into its tensors."""
         if self.options.checked:
             self.interpret(*args, **kwargs)
-            return
-        from vkernels.runtime.launch import call
+        else:
+            self._launcher(*args, **kwargs)
 
-        call(self, args, kwargs)
+    @functools.cached_property
+    def _launcher(self) -> Launcher:
+        from vkernels.runtime.launch import launcher_of
+
+        return launcher_of(self)
 
     def interpret(self, *args: Any, **kwargs: Any) -> None:
         """Run the kernel's IR in NumPy, slowly and plainly: with bounds checks, `vk.print` and `vk.device_assert`."""
