@@ -28,7 +28,8 @@ def main() -> int:
             if not options.keep_going:
                 return 1
         if (number + 1) % 100 == 0:
-            print(f"{number + 1} kernels, {counts.mapped} plans, {failed} failed, {time.monotonic() - began:.0f} s", flush=True)
+            seconds = time.monotonic() - began
+            print(f"{number + 1} kernels, {counts.mapped} plans, {failed} failed, {seconds:.0f} s", flush=True)
     for message, times in counts.refused.most_common():
         print(f"refused {times}: {message}")
     return 1 if failed else 0

@@ -163,7 +163,8 @@ def as_integer(kernel: Kernel, value: Value) -> Value:
     element = kernel.random.choice(INTEGERS)
     if value.element == "i1":
         type_ = tile_type(ELEMENTS[element], value.axes)
-        return Value(kernel.add(kernel.random.choice([arith.ExtUIOp, arith.ExtSIOp])(value.ssa, type_)), value.axes, element)
+        op = kernel.random.choice([arith.ExtUIOp, arith.ExtSIOp])
+        return Value(kernel.add(op(value.ssa, type_)), value.axes, element)
     if not value.is_float:
         return widened(kernel, value)
     if not value.is_exact or value.special:

@@ -121,7 +121,8 @@ def _affine(kernel: Kernel, axis: str) -> tuple[Any, str | int, bool]:
     last = max(0, known.extent - 1)
     if choose.random() < 0.3:
         shift = choose.randint(-3, 3) + (last if coefficient < 0 else 0)
-        return ([(axis, coefficient)], constant_index(kernel, shift)), choose.choice([known.size, known.extent + 1]), True
+        dimension = choose.choice([known.size, known.extent + 1])
+        return ([(axis, coefficient)], constant_index(kernel, shift)), dimension, True
     offset += last if coefficient < 0 else 0
     size = kernel.size(offset + 1 if coefficient < 0 else coefficient * last + offset + 1)
     return ([(axis, coefficient)], constant_index(kernel, offset) if offset or coefficient < 0 else None), size, False
@@ -168,7 +169,7 @@ def gather(kernel: Kernel, *, index: Value | None = None, dimension: int = 0, el
 
 
 def store(kernel: Kernel, value: Value) -> None:
-    """Write a value to a new tensor whose elements are poisoned: plainly, at affine or unique indices, or atomically."""
+    """Write a value to a new, poisoned tensor: plainly, at affine or unique indices, or atomically."""
     choose = kernel.random
     held = choose.choice(_STORED.get(value.element, (value.element,)))
     held = "f32" if held == "f16" and value.bound > 6e4 else held

@@ -15,7 +15,7 @@ from .values import Kernel
 
 
 def random_plan(kernel: Kernel, split: ModuleOp, choose: random.Random, plain: bool) -> Plan:
-    """A plan for a kernel, of which `split` is the module after its phases are split. A plain one is tiles and chunks."""
+    """A plan for a kernel, of which `split` is the module split into phases. A plain one is tiles and chunks."""
     tiles = [axis.name for axis in kernel.axes.values() if axis.is_tile]
     wholes = [axis.name for axis in kernel.axes.values() if not axis.is_tile]
     plan: dict[str, Any] = {

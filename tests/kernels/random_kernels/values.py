@@ -49,7 +49,7 @@ MOST_ELEMENTS = 4000
 
 @dataclass(frozen=True)
 class Value:
-    """A tile or scalar. Of floats: `bound` of the finite ones' magnitude, `error` at most, whether NaN and inf occur."""
+    """A tile or scalar. Of floats: `bound` of finite ones' magnitude, `error` at most, whether NaN and inf occur."""
 
     ssa: SSAValue
     axes: tuple[str, ...]
@@ -209,10 +209,7 @@ class Kernel:
         """What is known of that many of a value's elements combined."""
         if not value.is_float or kind in ("max", "min"):
             return value
-        if kind == "product":
-            bound = max(1.0, value.bound) ** terms
-        else:
-            bound = value.bound * terms
+        bound = max(1.0, value.bound) ** terms if kind == "product" else value.bound * terms
         return self.made(value.ssa, [value], bound, value.error * terms * (1 if kind == "sum" else bound), False)
 
     def root(self, value: Value) -> Value:
