@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import platform
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -40,19 +41,20 @@ class CompiledCpu:
     workspace: int
     mlir: str = field(repr=False)
     llvm_ir: str = field(repr=False)
-    _module: Any = field(repr=False)
+    _bitcode: bytes = field(repr=False)
     _code: Any = field(repr=False)
 
     @property
     def optimised_llvm_ir(self) -> str:
         """LLVM IR after LLVM's passes."""
-        return str(self._module)
+        with _lock, _opened(self._bitcode) as module:
+            return str(module)
 
     @property
     def assembly(self) -> str:
         """The machine code as assembly text."""
-        with _lock:
-            return str(_machine().emit_assembly(self._module))
+        with _lock, _opened(self._bitcode) as module:
+            return str(_machine().emit_assembly(module))
 
 
 def compile_cpu(module: ModuleOp, name: str | None = None, *, register_bytes: int | None = None) -> CompiledCpu:
@@ -79,17 +81,32 @@ def _compile(lowered: Lowered) -> CompiledCpu:
     llvm_ir = mlir_to_llvm_ir(lowered.text)
     with _lock:
         machine = _machine()
-        module = llvm.parse_assembly(llvm_ir, llvm.create_context())
-        module.triple, module.data_layout = machine.triple, str(machine.target_data)
-        _optimise(module)
-        library = llvm.JITLibraryBuilder().add_object_img(machine.emit_object(module)).add_current_process()
+        with _opened(llvm_ir) as module:
+            module.triple, module.data_layout = machine.triple, str(machine.target_data)
+            _optimise(module)
+            library = llvm.JITLibraryBuilder().add_object_img(machine.emit_object(module)).add_current_process()
+            bitcode = module.as_bitcode()
         for function in (lowered.prepare, *lowered.launches):
             library.export_symbol(function)
         code = library.link(_jit(), f"{lowered.name}.{next(_numbers)}")
     return CompiledCpu(
         lowered.name, code[lowered.prepare], tuple(code[launch] for launch in lowered.launches), lowered.sizes,
-        lowered.slots, lowered.buffers, lowered.workspace, lowered.text, llvm_ir, module, code,
+        lowered.slots, lowered.buffers, lowered.workspace, lowered.text, llvm_ir, bitcode, code,
     )  # fmt: skip
+
+
+@contextmanager
+def _opened(code: str | bytes) -> Iterator[Any]:
+    """An LLVM module of IR text or bitcode, in a context of its own, for a while.
+
+    Nothing of it is kept: the garbage collector may dispose of a context before the module in it, which crashes.
+    """
+    import llvmlite.binding as llvm
+
+    with llvm.create_context() as context:
+        parse = llvm.parse_assembly if isinstance(code, str) else llvm.parse_bitcode
+        with parse(code, context) as module:
+            yield module
 
 
 def _optimise(module: Any) -> None:
