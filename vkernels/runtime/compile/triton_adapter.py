@@ -11,6 +11,8 @@ from typing import Any
 
 from vkernels.ir.errors import SetupError
 
+from .spelling import respelled
+
 KNOWN_VERSIONS = ("3.6", "3.9")
 
 
@@ -48,7 +50,7 @@ def mlir_to_llvm_ir(text: str) -> str:
     convert.add_arith_to_llvmir(manager)
     convert.add_cf_to_llvmir(manager)
     manager.run(module, "cpu")
-    return str(triton.llvm.to_module(module, triton.llvm.context()))
+    return respelled(str(triton.llvm.to_module(module, triton.llvm.context())))
 
 
 @contextmanager
