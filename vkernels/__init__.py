@@ -20,6 +20,7 @@ from vkernels.ir.errors import (
 )
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Home, Plan
+from vkernels.runtime import get_threads, set_threads
 
 from .language import *  # noqa: F403
 from .language import __all__ as _language
@@ -27,5 +28,5 @@ from .language import __all__ as _language
 __all__ = [
     *_language, "ArgumentError", "AxisError", "CheckError", "Error", "FileError", "Home", "IRError", "Limits",
     "OptionError", "Plan", "PlanError", "SetupError", "SourceError", "TypeMismatchError", "UnknownNameError",
-    "UnsupportedError",
+    "UnsupportedError", "get_threads", "set_threads",
 ]  # fmt: skip
