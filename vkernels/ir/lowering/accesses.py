@@ -20,9 +20,7 @@ def lower_load(state: State, operation: AccessOp) -> None:
     element = memory_element(element_of(operation.tile), operation)
     names = [load(access, place, element) for place in access.places()]
     if element_of(operation.tile) == i1:
-        names = [
-            _is_set(state.emit, name, width) for name, width in zip(names, access.layout.widths(), strict=True)
-        ]
+        names = [_is_set(state.emit, name, width) for name, width in zip(names, access.layout.widths(), strict=True)]
     state.define(operation.tile, names)
 
 

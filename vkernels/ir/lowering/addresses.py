@@ -32,7 +32,7 @@ class Place:
 
 @dataclass(frozen=True)
 class _Dimension:
-    """One dimension's index: axis → coefficient, a scalar offset, an index tile or None; stride and size in elements."""
+    """One dimension's index: axis → coefficient, a scalar offset, an index tile; stride and size in elements."""
 
     terms: Mapping[str, int]
     offset: Number

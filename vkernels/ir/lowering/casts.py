@@ -25,9 +25,7 @@ Converter = Callable[[Emitter, str, int], str]
 
 def _each(state: State, operation: Operation, convert: Converter) -> None:
     source = state.tile(operation.operands[0])
-    names = [
-        convert(state.emit, name, width) for name, width in zip(source.names, source.layout.widths(), strict=True)
-    ]
+    names = [convert(state.emit, name, width) for name, width in zip(source.names, source.layout.widths(), strict=True)]
     state.define(operation.results[0], names)
 
 
@@ -76,32 +74,33 @@ def truncate(emit: Emitter, value: str, source: str, result: Attribute, width: i
 
 
 def _bfloat(emit: Emitter, single: str, width: int) -> str:
-    type_ = vector("i32", width)
-    number = lambda n: filled(emit, str(n), "i32", width)  # noqa: E731
-    op = lambda name, a, b: emit.pure(f"arith.{name} {a}, {b} : {type_}")  # noqa: E731
     bits = cast(emit, "arith.bitcast", single, "f32", "i32", width)
-    high = op("shrui", bits, number(16))
-    even = op("andi", high, number(1))
-    rounded = op("shrui", op("addi", bits, op("addi", even, number(0x7FFF))), number(16))
+    high = _i32(emit, "shrui", bits, 16, width)
+    even = _i32(emit, "andi", high, 1, width)
+    up = _i32(emit, "addi", bits, _i32(emit, "addi", even, 0x7FFF, width), width)
+    rounded = _i32(emit, "shrui", up, 16, width)
     nan = emit.pure(f"arith.cmpf uno, {single}, {single} : {vector('f32', width)}")
-    quiet = op("ori", high, number(0x40))
+    quiet = _i32(emit, "ori", high, 0x40, width)
     return cast(emit, "arith.trunci", _select(emit, nan, quiet, rounded, "i32", width), "i32", "i16", width)
+
+
+def _i32(emit: Emitter, name: str, a: str, b: str | int, width: int) -> str:
+    """An operation on lanes of i32, the second operand a number or a register."""
+    other = filled(emit, str(b), "i32", width) if isinstance(b, int) else b
+    return emit.pure(f"arith.{name} {a}, {other} : {vector('i32', width)}")
 
 
 def _round_to_odd(emit: Emitter, value: str, width: int) -> str:
     """f64 as f32, cut toward 0, the last bit set where anything was cut off."""
-    type_ = vector("i32", width)
-    wide, mask = vector("f64", width), vector("i1", width)
-    one = filled(emit, "1", "i32", width)
+    wide = vector("f64", width)
     nearest = cast(emit, "arith.truncf", value, "f64", "f32", width)
     back = cast(emit, "arith.extf", nearest, "f32", "f64", width)
-    size = lambda v: emit.pure(f"llvm.intr.fabs({v}) : ({wide}) -> {wide}")  # noqa: E731
-    larger = emit.pure(f"arith.cmpf ogt, {size(back)}, {size(value)} : {wide}")
+    sizes = [emit.pure(f"llvm.intr.fabs({v}) : ({wide}) -> {wide}") for v in (back, value)]
+    larger = emit.pure(f"arith.cmpf ogt, {sizes[0]}, {sizes[1]} : {wide}")
     inexact = emit.pure(f"arith.cmpf one, {back}, {value} : {wide}")
     bits = cast(emit, "arith.bitcast", nearest, "f32", "i32", width)
-    step = emit.pure(f"arith.extui {larger} : {mask} to {type_}")
-    cut = emit.pure(f"arith.subi {bits}, {step} : {type_}")
-    odd = emit.pure(f"arith.ori {cut}, {one} : {type_}")
+    cut = _i32(emit, "subi", bits, cast(emit, "arith.extui", larger, "i1", "i32", width), width)
+    odd = _i32(emit, "ori", cut, 1, width)
     return cast(emit, "arith.bitcast", _select(emit, inexact, odd, bits, "i32", width), "i32", "f32", width)
 
 
@@ -159,7 +158,5 @@ CASTS: dict[str, Callable[[State, Operation], None]] = {
     "arith.fptoui": lower_to_integer,
     "arith.bitcast": lower_bitcast,
     "arith.index_cast": lower_index_cast,
-    **dict.fromkeys(
-        ("arith.sitofp", "arith.uitofp", "arith.extsi", "arith.extui", "arith.trunci"), lower_plain_cast
-    ),
+    **dict.fromkeys(("arith.sitofp", "arith.uitofp", "arith.extsi", "arith.extui", "arith.trunci"), lower_plain_cast),
 }

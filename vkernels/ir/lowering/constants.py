@@ -125,7 +125,7 @@ def below(emit: Emitter, count: Number, start: int, width: int) -> str:
 
 
 def lower_broadcast(state: State, operation: BroadcastOp) -> None:
-    """`vk.broadcast`: the same registers used again; a scalar spread over lanes where the source lacks the lane axis."""
+    """`vk.broadcast`: the same registers again; a scalar spread over lanes where the source has none."""
     source = state.tile(operation.source)
     layout = state.layout(operation.result.type)
     names = []

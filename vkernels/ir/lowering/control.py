@@ -79,8 +79,8 @@ def lower_while(state: State, operation: WhileOp, walk: Walk) -> None:
         walk(state, before)
         condition = _terminator(before)
         assert isinstance(condition, ConditionOp)
-        sources = condition.arguments
-        _yield(state, f"scf.condition({state.scalar(condition.cond)})", sources)
+        sources = condition.args
+        _yield(state, f"scf.condition({state.scalar(condition.condition)})", sources)
     emit.line("} do {")
     with state.region(_carries_memory(operation.results)):
         emit.line(f"^bb0({', '.join(f'{n}: {t}' for n, t in zip(passed, given, strict=True))}):")

@@ -8,8 +8,6 @@ from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPER
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
-from vkernels.ir.dialect import element_of
-
 from .constants import is_constant
 from .emit import Emitter, vector
 from .integers import INTEGER_DIVISIONS, SHIFTS, lower_division, lower_shift
@@ -151,5 +149,3 @@ ELEMENTWISE: dict[str, Handler] = {
     "arith.maximumf": lower_extremum,
     "arith.minimumf": lower_extremum,
 }
-
-

@@ -49,7 +49,7 @@ class Emitter:
 
     def constant(self, value: str, type_: str) -> str:
         """A constant of any type; `value` as MLIR writes it (`4`, `0x7F800000`, `dense<0>`)."""
-        text = f"arith.constant {value} : {type_}"
+        text = f"arith.constant {value}" if type_ == "i1" else f"arith.constant {value} : {type_}"
         if (name := self._constant_names.get(text)) is None:
             name = self._constant_names[text] = self.name()
             self._constants.append(f"{name} = {text}")

@@ -62,8 +62,7 @@ def lower_division(state: State, operation: Operation) -> None:
     left, right = (state.tile(operand) for operand in operation.operands)
     kind = operation.name.removeprefix("arith.")
     names = [
-        _division(lane, kind, a, b)
-        for lane, a, b in zip(_lanes(state, left), left.names, right.names, strict=True)
+        _division(lane, kind, a, b) for lane, a, b in zip(_lanes(state, left), left.names, right.names, strict=True)
     ]
     state.define(operation.results[0], names)
 

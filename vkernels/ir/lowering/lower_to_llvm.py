@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float64Type, IntegerType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation
 
 from vkernels.ir.dialect import BufferOp, LaunchOp, MappedOp, MemoryType, ScratchOp, SizeOp, TensorArgumentType
 from vkernels.ir.facts import UNKNOWN, Facts
@@ -74,7 +74,7 @@ class Slots:
         self.facts = Facts.from_attribute(mapped.facts)
         self.types: list[str] = []
         self.noalias: set[int] = set()
-        self.parameters: dict[SSAValue, int] = {}
+        self.parameters: dict[BlockArgument, int] = {}
         self.names = dict(zip(mapped.body.block.args, (p.data for p in mapped.parameters), strict=True))
         for argument in mapped.body.block.args:
             self.parameters[argument] = self._parameter(argument, mapped)
@@ -90,7 +90,7 @@ class Slots:
     def count(self) -> int:
         return len(self.types)
 
-    def _parameter(self, argument: SSAValue, mapped: MappedOp) -> int:
+    def _parameter(self, argument: BlockArgument, mapped: MappedOp) -> int:
         first = len(self.types)
         if isinstance(argument.type, TensorArgumentType):
             if self.facts.distinct:
@@ -115,17 +115,13 @@ class Slots:
             else:
                 state.define(argument, [slot_name(slot)])
 
-    def _tensor(self, state: State, argument: SSAValue, type_: TensorArgumentType, slot: int) -> Memory:
+    def _tensor(self, state: State, argument: BlockArgument, type_: TensorArgumentType, slot: int) -> Memory:
         known = self.facts.strides.get(self.names[argument], (UNKNOWN,) * len(type_.shape))
         strides: list[Number] = [
             stride if stride != UNKNOWN else slot_name(slot + 1 + d) for d, stride in enumerate(known)
         ]
         sizes = tuple(state.sizes.get(d) if isinstance(d, str) else d for d in type_.shape)
-        owner = argument.owner
-        assert isinstance(owner, Block)
-        parent = owner.parent_op()
-        assert parent is not None
-        return Memory(slot_name(slot), memory_element(type_.element, parent), tuple(strides), sizes)
+        return Memory(slot_name(slot), memory_element(type_.element, state.mapped), tuple(strides), sizes)
 
     def size_names(self) -> dict[str, Number]:
         """Size → its number where facts say so, else the name of its slot."""
@@ -139,7 +135,7 @@ def slot_name(slot: int) -> str:
 
 def _new_state(mapped: MappedOp, slots: Slots, lanes: Lanes) -> State:
     """A function's state after the top level's arithmetic on sizes, which every function repeats."""
-    state = State(lanes, slots.size_names())
+    state = State(mapped, lanes, slots.size_names())
     slots.bind(state)
     for operation in mapped.body.block.ops:
         if isinstance(operation, BufferOp):
@@ -241,7 +237,8 @@ def _used(body: str) -> list[int]:
 
 def _load_slot(slots: Slots, slot: int) -> str:
     place = f"%at{slot} = llvm.getelementptr %arguments[{slot}] : (!llvm.ptr) -> !llvm.ptr, i64"
-    return f"{place}\n{slot_name(slot)} = llvm.load %at{slot} {{alignment = 8 : i64}} : !llvm.ptr -> {slots.types[slot]}"
+    load = f"llvm.load %at{slot} {{alignment = 8 : i64}} : !llvm.ptr -> {slots.types[slot]}"
+    return f"{place}\n{slot_name(slot)} = {load}"
 
 
 # The walk

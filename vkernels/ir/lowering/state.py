@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import Float16Type, BFloat16Type
+from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from vkernels.ir.dialect import element_of
-from vkernels.ir.dialect.types import MemoryType
+from vkernels.ir.dialect import MappedOp, MemoryType, element_of
 
 from .emit import Emitter, Number, vector
 from .failures import unsupported
@@ -37,7 +36,7 @@ Value = Tile | Memory
 
 @dataclass
 class Workspace:
-    """Bytes of a program's workspace, handed out region by region: branches and loops that have ended give theirs back."""
+    """Bytes of a program's workspace, handed out region by region: what has ended gives its own back."""
 
     top: int = 0
     most: int = 0
@@ -54,6 +53,7 @@ class Workspace:
 class State:
     """Lowering of one function."""
 
+    mapped: MappedOp
     lanes: Lanes
     sizes: Mapping[str, Number]
     emit: Emitter = field(default_factory=Emitter)
