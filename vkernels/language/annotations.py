@@ -77,7 +77,7 @@ def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return inspect.get_annotations(function, locals=cells, eval_str=True)
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
-        raise UnsupportedError(f"{function.__name__}: an annotation cannot be evaluated: {error}") from None
+        raise _mistake(function, None, f"an annotation cannot be evaluated: {error}") from None
 
 
 def _parse(function: Callable[..., Any], name: str, annotation: Any, default: Any) -> Parameter:
@@ -115,14 +115,16 @@ def _dtypes(function: Callable[..., Any], name: str, names: Any) -> tuple[str, .
     return known
 
 
-def _mistake(function: Callable[..., Any], name: str, why: str) -> UnsupportedError:
+def _mistake(function: Callable[..., Any], name: str | None, why: str) -> UnsupportedError:
+    """An error at a parameter, or at the function where no parameter is named."""
     from .frontend.source import read_source
 
     help = (
         'Declare it as a tensor, `x: Float[vk.Tensor, "M N"]` (or Int, Bool, Shaped, Float32, …), as `vk.Scalar`, '
         "or as `vk.Constant`."
     )
-    message = f"the parameter `{name}` of `{function.__name__}` cannot be used: {why}"
+    what = f"`{function.__name__}`" if name is None else f"the parameter `{name}` of `{function.__name__}`"
+    message = f"{what} cannot be used: {why}"
     try:
         source = read_source(function)
     except UnsupportedError:

@@ -108,11 +108,16 @@ class Kernel:
 
         return launcher_of(self)
 
-    def interpret(self, *args: Any, **kwargs: Any) -> None:
-        """Run the kernel's IR in NumPy, slowly and plainly: with bounds checks, `vk.print` and `vk.device_assert`."""
+    def interpret(
+        self, *args: Any, on_print: Callable[[str], object] = print, trace: bool = False, **kwargs: Any
+    ) -> None:
+        """Run the kernel's IR in NumPy, slowly and plainly: with bounds checks, `vk.print` and `vk.device_assert`.
+
+        `on_print` takes each line that `vk.print` shows; `trace` lets Python's debugger stop at the author's lines.
+        """
         from vkernels.runtime.launch import interpret
 
-        interpret(self, args, kwargs)
+        interpret(self, args, kwargs, on_print=on_print, trace=trace)
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         """Compile for arguments like these without running."""

@@ -210,37 +210,41 @@ class Arithmetic(Emitter):
             dtype = float64 if weak else DEFAULT["float"]
         tiles = self.convert(left, dtype), self.convert(right, dtype)
         if name == "%" or (name == "//" and dtype.is_float):
-            quotient, remainder = self._divide(*tiles) if dtype.is_float else (None, self._int_remainder(*tiles, name))
-            result = remainder if name == "%" else quotient
-            assert result is not None
+            result = self._divide(name, *tiles) if dtype.is_float else self._int_remainder(*tiles)
             return Tile(result.ssa, dtype, result.axes, weak and not result.axes)
         table = _FLOAT if dtype.is_float else _INT if dtype.is_int else _BOOL
         if name not in table:
             raise Mistake(TypeMismatchError, f"`{name}` does not work on {dtype.name}", _operator_help(name, dtype))
         return self.elementwise(table[name], tiles, dtype, weak)
 
-    def _int_remainder(self, left: Tile, right: Tile, name: str) -> Tile:
+    def _int_remainder(self, left: Tile, right: Tile) -> Tile:
         """Python's: the sign is the divisor's."""
         if not left.dtype.is_int:
-            raise Mistake(TypeMismatchError, f"`{name}` does not work on {left.dtype.name}", "")
+            raise Mistake(TypeMismatchError, f"`%` does not work on {left.dtype.name}", "")
         rest = self.elementwise(arith.RemSIOp, (left, right), left.dtype)
         signs = self.elementwise(arith.XOrIOp, (rest, right), left.dtype)
         wrong = self.binary("&", self.compare("!=", rest, 0), self.compare("<", signs, 0))
         return self.where(wrong, self.binary("+", rest, right), rest)
 
-    def _divide(self, left: Tile, right: Tile) -> tuple[Tile, Tile]:
-        """Floor quotient and remainder of floats; the remainder has the divisor's sign. Exact where the quotient is
-        below 2²⁴ (f32) or 2⁵³ (f64)."""
+    def _divide(self, name: str, left: Tile, right: Tile) -> Tile:
+        """`//` or `%` of floats; the remainder has the divisor's sign. Exact where the quotient is below 2²⁴ (f32) or
+        2⁵³ (f64)."""
         dtype = left.dtype
         ratio = self.elementwise(arith.DivfOp, (left, right), dtype)
         floor = self.elementwise(math.FloorOp, [ratio], dtype)
         rest = self.elementwise(math.FmaOp, (self.unary("-", floor), right, left), dtype)
-        low = self.binary("&", self.compare("!=", rest, 0.0), self.compare("<", self.binary("*", rest, right), 0.0))
+        rest = self.where(self.compare("==", floor, 0.0), left, rest)  # whatever the divisor, infinity included
+        product = self.binary("*", rest, right)
+        low = self.binary("&", self.compare("!=", rest, 0.0), self.compare("<", product, 0.0))
         high = self.compare(">=", self._absolute(rest), self._absolute(right))
-        rest = self.where(low, self.binary("+", rest, right), self.where(high, self.binary("-", rest, right), rest))
+        if name == "%":
+            nearer = self.where(high, self.binary("-", rest, right), rest)
+            return self.where(low, self.binary("+", rest, right), nearer)
         one = self.convert(1.0, dtype)
-        floor = self.where(low, self.binary("-", floor, one), self.where(high, self.binary("+", floor, one), floor))
-        return floor, rest
+        nearer = self.where(high, self.binary("+", floor, one), floor)
+        quotient = self.where(low, self.binary("-", floor, one), nearer)
+        undefined = self.binary("&", self.compare("!=", rest, rest), self.compare("!=", right, 0.0))
+        return self.where(undefined, rest, quotient)
 
     def _absolute(self, value: Tile) -> Tile:
         return self.elementwise(math.AbsFOp, [value], value.dtype)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from .builder import Builder
 
 
+_LONGEST_CHAIN = 4
+"""Calls that an error names; of more, these and the outermost."""
+
+
 @dataclass(frozen=True)
 class Gone:
     """What a name stands for once the loop or branch that gave it its value has ended."""
@@ -68,6 +72,8 @@ class Frame:
     def error(self, node: ast.AST, kind: type[SourceError], message: str, help: str = "") -> SourceError:
         """An error at a node, with the chain of calls that led here."""
         chain = [f"called from {p.file}:{p.line}:{p.column + 1}" for p in reversed(self.callers)]
+        if len(chain) > _LONGEST_CHAIN:
+            chain = [*chain[:-1][:_LONGEST_CHAIN], "…", chain[-1]]
         return kind(message, self.place(node), "\n".join(filter(None, (help, *chain))))
 
     @contextmanager

@@ -67,8 +67,11 @@ def _set(frame: Frame, target: ast.expr, value: Any, source: ast.expr) -> None:
         with frame.at(target, [*index_arguments(target, _index(reference)), (source, value)]):
             frame.builder.store(reference, value)
     elif isinstance(target, ast.Tuple | ast.List):
+        if starred := [element for element in target.elts if isinstance(element, ast.Starred)]:
+            raise frame.error(starred[0], UnsupportedError, "`*` cannot be used in a kernel")
         if not isinstance(value, tuple) or len(value) != len(target.elts):
-            message = f"expected {len(target.elts)} values, found {describe(value)}"
+            found = f"{len(value)}" if isinstance(value, tuple) else describe(value)
+            message = f"expected {len(target.elts)} values, found {found}"
             raise frame.error(source, TypeMismatchError, message)
         for element, one in zip(target.elts, value, strict=True):
             _set(frame, element, one, source)
