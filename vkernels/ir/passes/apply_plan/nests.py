@@ -8,7 +8,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from ...dialect import DotOp, ReductionOp, ScanOp, arith, element_of
+from ...dialect import DotOp, ReductionOp, ScanOp, arith, axes_of, element_of, tile_type
 from ...errors import PlanError
 from .access import value_in
 from .combining import REDUCTION_OF, combine, kind_of, neutral_of
@@ -161,16 +161,18 @@ def _reduced(frame: Frame, op: Operation, total: SSAValue) -> SSAValue:
 # Scans.
 
 
-def _scans_along(axis: str, items: Sequence[Operation]) -> list[Operation]:
+def _scans_along(axis: str, items: Sequence[Operation]) -> list[ScanOp]:
     return [item for item in items if isinstance(item, ScanOp) and item.axis.data == axis]
 
 
-def _first_carries(work: Work, frame: Frame, scans: Sequence[Operation]) -> list[SSAValue]:
+def _first_carries(work: Work, frame: Frame, scans: Sequence[ScanOp]) -> list[SSAValue]:
     return [filled(frame, _carry_type(work, op), neutral_of(op, element_of(op.results[0]))) for op in scans]
 
 
-def _carry_type(work: Work, op: Operation) -> Attribute:
-    return REDUCTION_OF[kind_of(op)](op.results[0], op.axis.data).results[0].type  # type: ignore[attr-defined]
+def _carry_type(work: Work, op: ScanOp) -> Attribute:
+    """What a scan has reached: the tile, with the plan's sizes, without the axis."""
+    axes = [axis for axis in axes_of(op.result) if axis != op.axis.data]
+    return tile_type(element_of(op.result), axes, [work.axes[axis].size for axis in axes])
 
 
 def _emit_scan(work: Work, frame: Frame, op: ScanOp) -> None:
