@@ -6,6 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A busy machine is no failure; a failure tells how to see it again.
+settings.register_profile("vkernels", deadline=None, print_blob=True)
+settings.load_profile("vkernels")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

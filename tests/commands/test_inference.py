@@ -134,7 +134,7 @@ def test_the_kernel_finds_the_survivors_of_the_challenge():
 
 
 @given(network=NETWORKS, images=st.integers(1, 40), seed=st.integers(0, 2**32))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_the_kernel_takes_any_network(network, images, seed):
     inputs = random_inputs(network.neurons, images, seed)
     assert infer(network, inputs).survivors.tolist() == plain_live(network, inputs)[-1].tolist()
