@@ -33,6 +33,7 @@ from ..dialect import (
     axes_of,
 )
 from .accesses import Access, accesses_of, clash, elementwise, inputs_of
+from .separate_loops import separate_loops
 
 LOOPS = (RangeOp, scf.WhileOp, scf.ForOp)
 CONTROL = (*LOOPS, scf.IfOp)
@@ -73,6 +74,11 @@ def is_structural(op: Operation, whole: frozenset[str]) -> bool:
             return True
         axes.update(axis for value in (*inner.operands, *inner.results) for axis in axes_of(value))
     found = accesses_of(op)
+    # What is used of a loop that has effects must not be computed again.
+    if op.results and any(access.writes for access in found) and any(r.first_use is not None for r in op.results):
+        return True
+    if isinstance(op, scf.WhileOp) and any(whole.intersection(axes_of(r)) != axes & whole for r in op.results):
+        return True
     # A store that lacks an axis of the loop would run once for each of its chunks.
     if any(access.writes and access.axes & whole != axes & whole for access in found):
         return True
@@ -109,6 +115,8 @@ def _split_block(block: Block, names: _Names, whole: frozenset[str]) -> None:
             for region in op.regions:
                 for inner in region.blocks:
                     _split_block(inner, names, whole)
+        elif op.regions and not any(isinstance(inner, EFFECTS) for inner in op.walk()):
+            segment += separate_loops(op, whole)
         else:
             segment.append(op)
     _wrap_segment(segment, block, None, names, whole)

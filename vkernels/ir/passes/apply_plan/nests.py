@@ -67,7 +67,7 @@ def _open_loops(
 
 def _items(work: Work, frame: Frame, roots: Iterator[SSAValue], nest: Nest | None) -> list[Operation]:
     """What is to be made for a nest: back to values made already, or loaded from homes."""
-    stored = {value for value, _ in nest.stores} if nest is not None else set()
+    stored = {value for value, home in nest.stores if value is home} if nest is not None else set()
     schedule = work.schedule
 
     def at_hand(value: SSAValue) -> bool:

@@ -374,7 +374,7 @@ def _paths(schedule: Schedule, nest: Nest) -> Iterator[_Path]:
     reading = schedule.reading
     seen: set[Operation] = set()
     todo: list[tuple[SSAValue, SSAValue | None, Operation | None]] = [(v, None, None) for v in nest.roots()]
-    stored = {value for value, _ in nest.stores}
+    stored = {value for value, home in nest.stores if value is home}
     while todo:
         value, through, inner = todo.pop()
         source = reading.source(value)
