@@ -298,6 +298,19 @@ def test_a_loop_that_would_not_end_is_an_error():
         program(body, {"c": ("i64", 3)})
 
 
+def test_a_kernel_with_an_empty_tile_axis_does_nothing():
+    body = f"""
+      %zero = arith.constant 0 : i64
+      %p = vk.position i : {I64}
+      vk.store %n in %out[%zero] : !vk.tensor<[1], i64> <- i64
+    """
+    for n, expected in ((0, 7), (1, 1)):
+        parameters = {"x": ("!vk.tensor<[N], f32>", np.ones(n, np.float32)), "n": ("i64", n)}
+        out = np.array([7])
+        program(body, {**parameters, "out": ("!vk.tensor<[1], i64>", out)}, {"i": "N"})
+        assert out.tolist() == [expected]
+
+
 SIMPLE = "vk.kernel @k(%x: !vk.tensor<[M, N], f32>, %y: !vk.tensor<[N, 3], f32>, %s: f64, %b: i1) {\n}"
 GOOD = {"x": np.ones((2, 4), np.float32), "y": np.ones((4, 3), np.float32), "s": 1.5, "b": True}
 

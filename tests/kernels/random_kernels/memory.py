@@ -60,7 +60,7 @@ def stored(values: np.ndarray[Any, Any], element: str) -> np.ndarray[Any, Any]:
 def laid_out(kernel: Kernel, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The same elements in other strides."""
     match kernel.random.choice(["contiguous"] * 4 + ["transposed", "padded", "stepped"]):
-        case "transposed":
+        case "transposed" if array.ndim:
             return np.asfortranarray(array)
         case "padded" if array.ndim:
             wide = np.zeros((*array.shape[:-1], array.shape[-1] + 3), array.dtype)

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp, f64, i1
 from xdsl.interpreter import Interpreter, InterpreterFunctions, OpImplResult, PythonValues
 from xdsl.ir import Attribute, Operation
 
-from ..dialect import KernelOp, MappedOp, TensorArgumentType
+from ..dialect import KernelOp, MappedOp, SizeOp, TensorArgumentType, TileOp
 from ..errors import ArgumentError, IRError
 from ..facts import UNKNOWN, Facts
 from .access import AccessFunctions
@@ -66,6 +66,8 @@ def interpret(
     ):
         interpreter.register_implementations(functions)
     with np.errstate(all="ignore"):
+        if not _has_programs(interpreter, function, values):
+            return
         if trace:
             run_traced(interpreter, structure, function, values)
         else:
@@ -96,6 +98,24 @@ def _function_of(module: ModuleOp) -> Function:
     if len(functions) != 1:
         raise IRError(f"the module has {len(functions)} kernels, expected one")
     return functions[0]
+
+
+def _has_programs(interpreter: Interpreter, function: Function, values: PythonValues) -> bool:
+    """Whether every tile axis has positions; a kernel as written does nothing where one has none."""
+    interpreter.push_scope("extents")
+    interpreter.set_values(zip(function.body.block.args, values, strict=True))
+    known = set(function.body.block.args)
+    programs = True
+    for op in function.body.block.ops:
+        if known.issuperset(op.operands):
+            if isinstance(op, TileOp):
+                programs &= interpreter.get_values(op.operands)[0] > 0
+            elif isinstance(op, SizeOp) or op.dialect_name() == "arith":
+                results = interpreter.run_op(op, interpreter.get_values(op.operands))
+                interpreter.set_values(zip(op.results, results, strict=True))
+                known.update(op.results)
+    interpreter.pop_scope()
+    return bool(programs)
 
 
 def _check_names(types: Mapping[str, Attribute], arguments: Mapping[str, Argument]) -> None:
