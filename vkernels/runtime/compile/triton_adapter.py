@@ -13,7 +13,7 @@ from vkernels.ir.errors import SetupError
 
 from .spelling import respelled
 
-KNOWN_VERSIONS = ("3.6", "3.9")
+KNOWN_VERSIONS = ("3.6", "3.7", "3.9")
 
 
 @cache
@@ -25,7 +25,7 @@ def _libtriton() -> Any:
         raise SetupError("Triton is not installed; vkernels compiles with it: pip install triton") from error
     version = str(triton.__version__)
     if ".".join(version.split(".")[:2]) not in KNOWN_VERSIONS:
-        known = " and ".join(f"{v}.x" for v in KNOWN_VERSIONS)
+        known = ", ".join(f"{v}.x" for v in KNOWN_VERSIONS)
         raise SetupError(f"Triton {version} is not a version that vkernels knows; it knows {known}")
     from triton._C import libtriton
 
