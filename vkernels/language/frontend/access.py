@@ -109,8 +109,8 @@ class Accesses(Arithmetic):
             offset = self._offset(expression)
             terms = tuple((axis.name, coefficient) for axis, coefficient in expression.terms)
             indices.append((terms, None if offset is None else offset.ssa))
-            axes.update(dict.fromkeys(axis for axis, _ in expression.terms))
             axes.update(dict.fromkeys(() if offset is None else offset.axes))
+            axes.update(dict.fromkeys(axis for axis, _ in expression.terms))
             gathers = gathers or (offset is not None and bool(offset.axes))
             if not _stays_within(index, expression, extent):
                 guarded.append(dimension)
@@ -152,10 +152,23 @@ def _stays_within(index: Any, expression: Affine, extent: Extent) -> bool:
         if expression.constant == 0 and extent is not None and offset.covers == extent:
             return True
         return bool(offset.axes)
-    if len(expression.terms) > 1 or expression.constant or expression.offset is not None:
+    if expression.offset is not None or extent is None:
         return False
     axis, coefficient = expression.terms[0]
-    return coefficient == 1 and extent is not None and axis.extent == extent
+    if len(expression.terms) == 1 and coefficient == 1 and expression.constant == 0 and axis.extent == extent:
+        return True
+    return isinstance(extent, int) and _is_between(expression, extent)
+
+
+def _is_between(expression: Affine, extent: int) -> bool:
+    """Whether all values are from 0 up to an extent, every axis having a known number of positions."""
+    low = high = expression.constant
+    for axis, coefficient in expression.terms:
+        if not isinstance(axis.extent, int):
+            return False
+        last = coefficient * (axis.extent - 1)
+        low, high = low + min(0, last), high + max(0, last)
+    return low >= 0 and high < extent
 
 
 def _check_own_axis(scratch: Scratch, dimension: int, index: Any) -> None:

@@ -55,7 +55,7 @@ def _plus(builder: Arithmetic, first: Affine, second: Affine) -> Affine:
 
 
 def _times(builder: Arithmetic, index: Affine, factor: int) -> Affine:
-    terms = tuple((axis, coefficient * factor) for axis, coefficient in index.terms)
+    terms = tuple((axis, coefficient * factor) for axis, coefficient in index.terms if factor)
     offset = index.offset
     if offset is not None and factor != 1:
         offset = builder.binary("*", _wide(builder, offset), factor)

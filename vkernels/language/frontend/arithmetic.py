@@ -81,13 +81,11 @@ class Arithmetic(Emitter):
         """The values of an index expression at every position of its axes, int64."""
         if isinstance(index, Axis):
             return Tile(self.result(PositionOp(index.name)), int64, (index,))
-        total: Any = None
+        total: Any = index.offset
         for axis, coefficient in index.terms:
             term: Any = self.positions(axis)
             term = term if coefficient == 1 else self.binary("*", term, coefficient)
             total = term if total is None else self.binary("+", total, term)
-        if index.offset is not None:
-            total = index.offset if total is None else self.binary("+", total, index.offset)
         if total is None:
             return self.tile(index.constant)
         return self.binary("+", total, index.constant) if index.constant else total  # type: ignore[no-any-return]

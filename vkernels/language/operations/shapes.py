@@ -94,8 +94,8 @@ def reshape(x: Any, old: Any, new: Any) -> Tile:
     through = builder.unnamed_scratch(value.axes, value.dtype)
     through[value.axes] = value
     builder.boundary(None)
-    linear: Any = 0
-    for axis in after:
+    linear: Any = after[0]
+    for axis in after[1:]:
         linear = linear * _count(axis) + axis
     index: dict[Axis, Any] = {}
     for axis in reversed(before[1:]):

@@ -1,0 +1,198 @@
+"""Kernels as objects: what decorators accept, where text comes from, what a signature is, what importing costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from jaxtyping import Bool, Float, Float32, Int, Num, Shaped
+
+import vkernels as vk
+
+from .signatures import plain_signature
+
+
+@vk.kernel
+def double(x: Float[vk.Tensor, "M 3 _"], out: Float[vk.Tensor, "M 3 _"], factor: vk.Scalar = 2.0):
+    """Doubles."""
+    i = vk.tile("M")
+    j = vk.whole(3)
+    out[i, j, 0] = x[i, j, 0] * factor
+
+
+def test_parameters():
+    @vk.kernel
+    def kernel(
+        a: Float32[vk.Tensor, "M N"],
+        b: Int[vk.Tensor, "N 4"],
+        c: Bool[vk.Tensor, ""],
+        d: Shaped[vk.Tensor, "_"],
+        e: Num[vk.Tensor, "M"],
+        f: float,
+        g: int = 3,
+        h: bool = True,
+        k: vk.Scalar = 1,
+        mode: vk.Constant = "none",
+    ):
+        pass
+
+    by_name = {p.name: p for p in kernel.parameters}
+    assert by_name["a"].dtypes == ("float32",)
+    assert by_name["b"].dimensions == ("N", 4)
+    assert by_name["b"].dtypes == ("int8", "int16", "int32", "int64")
+    assert (by_name["c"].dimensions, by_name["c"].dtypes) == ((), ("bool",))
+    assert by_name["d"].dimensions == ("_",)
+    assert len(by_name["d"].dtypes) == 11
+    assert "bool" not in by_name["e"].dtypes
+    assert [by_name[n].dtypes for n in "fghk"] == [("f64",), ("i64",), ("i1",), ("f64", "i64", "i1")]
+    assert (by_name["mode"].kind, by_name["mode"].default) == ("constant", "none")
+    assert by_name["a"].default is vk.Parameter.MISSING
+    assert kernel.sizes == ("M", "N")
+
+
+def test_signature():
+    signature = double.signature(x=vk.float32, out="float64")
+    assert signature.tensors == (("x", "float32"), ("out", "float64"))
+    assert signature.scalars == (("factor", "f64"),)
+    assert double.signature(x=vk.float32, out="float64", factor=int) != signature
+    assert hash(double.signature(x=vk.float32, out="float64")) == hash(signature)
+    with pytest.raises(vk.ArgumentError, match="Did you mean `factor`"):
+        double.signature(factr=int)
+
+
+def test_signatures_that_do_not_fit():
+    with pytest.raises(vk.ArgumentError, match="says nothing of the tensor `out`"):
+        double.build(double.signature(x="float32"))
+    with pytest.raises(vk.ArgumentError, match="`x` is int32, expected one of"):
+        double.build(double.signature(x="int32", out="float32"))
+
+    @vk.kernel
+    def needs(mode: vk.Constant):
+        pass
+
+    with pytest.raises(vk.ArgumentError, match="no value to the constant `mode`"):
+        needs.build(needs.signature())
+
+
+def test_builds_are_new():
+    signature = plain_signature(double)
+    assert double.build(signature) is not double.build(signature)
+    assert str(double.build(signature)) == str(double.build(signature))
+
+
+def test_repr_and_docstring():
+    assert repr(double) == "<vk.kernel double(x, out, factor)>"
+    assert double.__doc__ == "Doubles."
+    assert repr(vk.float32) == "vk.float32"
+
+
+def test_plans():
+    plan = vk.Plan(tiles={"i": 4})
+
+    @vk.kernel(plan=plan, budget=vk.Budget(shared=1024), deterministic=True)
+    def pinned(x: Float[vk.Tensor, "M"]):
+        pass
+
+    limits = vk.Limits(32, 32, 1 << 20, 2, 1 << 22)
+    assert pinned.plan_for({}, {}, limits) is plan
+    assert pinned.options.budget.shared == 1024
+    assert double.plan_for({}, {}, limits) is None
+
+    @pinned.plan
+    def planner(sizes, dtypes, limits):
+        return vk.Plan(tiles={"i": sizes["M"]})
+
+    assert pinned.plan_for({"M": 7}, {}, limits).tiles == {"i": 7}
+    assert planner({"M": 3}, {}, limits).tiles == {"i": 3}
+
+
+def test_helpers_are_not_called_from_python():
+    @vk.function
+    def helper(x):
+        return x
+
+    with pytest.raises(vk.UnsupportedError, match="only a kernel calls it"):
+        helper(3)
+
+
+def test_checked_kernels_are_interpreted():
+    @vk.kernel(checked=True)
+    def gather(x: Float[vk.Tensor, "N"], index: Int[vk.Tensor, "M"], out: Float[vk.Tensor, "M"]):
+        i = vk.tile("M")
+        out[i] = x[index[i]]
+
+    x, out = np.arange(4.0), np.zeros(2)
+    gather(x, np.array([3, 1]), out)
+    assert out.tolist() == [3, 1]
+    with pytest.raises(vk.CheckError, match="4"):
+        gather(x, np.array([0, 4]), out)
+
+
+def test_closures_and_globals():
+    shift = 3.5
+
+    @vk.function
+    def moved(x):
+        return x + shift
+
+    @vk.kernel
+    def kernel(x: Float[vk.Tensor, "M"], out: Float[vk.Tensor, "M"]):
+        i = vk.tile("M")
+        out[i] = moved(x[i]) * shift
+
+    out = np.zeros(2)
+    kernel.interpret(np.array([0.5, 1.5]), out)
+    assert out.tolist() == [14.0, 17.5]
+
+
+def test_text_that_cannot_be_found():
+    names = {"vk": vk, "Float": Float}
+    exec('def kernel(x: Float[vk.Tensor, "M"]):\n    pass\n', names)
+    kernel = vk.kernel(names["kernel"])
+    with pytest.raises(vk.UnsupportedError, match="source text of `kernel` cannot be found"):
+        kernel.build(plain_signature(kernel))
+
+
+def test_lambdas_are_no_kernels():
+    kernel = vk.kernel(lambda: None)
+    with pytest.raises(vk.UnsupportedError, match="is not a plain function"):
+        kernel.build(kernel.signature())
+
+
+def run_python(text: str) -> str:
+    result = subprocess.run([sys.executable, "-c", textwrap.dedent(text)], capture_output=True, text=True, check=True)
+    return result.stdout
+
+
+def test_importing_is_light():
+    heavy = "torch", "xdsl", "triton", "llvmlite", "numpy", "scipy", "sympy", "sklearn"
+    assert run_python(f"import sys, vkernels; print([m for m in {heavy} if m in sys.modules])").strip() == "[]"
+
+
+def test_kernels_typed_at_a_prompt_say_where_to_write_them():
+    text = run_python(
+        """
+        import vkernels as vk
+        @vk.kernel
+        def kernel():
+            pass
+        try:
+            kernel.build(kernel.signature())
+            print("built")
+        except vk.UnsupportedError as error:
+            print(error)
+        """
+    )
+    assert "define it in a file" in text or "built" in text
+
+
+def test_every_operation_is_documented():
+    from vkernels.language import operations
+
+    for name in operations.__all__:
+        doc = getattr(operations, name).__doc__
+        assert doc, name
+        assert doc.strip().split("\n")[0].endswith((".", ":", '"', ")")), name
