@@ -68,7 +68,7 @@ def elementwise(op: str, inputs: Sequence[tuple[str, object]], result: str) -> n
 def program(
     body: str, parameters: Mapping[str, tuple[str, np.ndarray]], axes: Mapping[str, str] | None = None
 ) -> dict[str, np.ndarray]:
-    """Run a kernel of this body; returns its arguments. `parameters`: name → (type, argument); `axes`: whole axes' sizes."""
+    """Run a kernel of this body; returns its arguments. `parameters`: name → (type, argument); `axes` are whole."""
     declared = "\n".join(f"%n_{a} = vk.size {size}\nvk.whole {a} < %n_{a}" for a, size in (axes or {}).items())
     signature = ", ".join(f"%{name}: {type_}" for name, (type_, _) in parameters.items())
     arguments = {name: value for name, (_, value) in parameters.items()}

@@ -19,7 +19,7 @@ def from_bits(bits: npt.NDArray[np.uint8], element: Attribute) -> npt.NDArray[np
 
 
 def to_bits(numbers: npt.NDArray[Any], element: Attribute) -> npt.NDArray[np.uint8]:
-    """Bits of the nearest numbers, ties to even; past the greatest E4M3FN has the greatest, E5M2 infinity (as torch)."""
+    """Bits of the nearest numbers, ties to even; past the greatest E4M3FN has the greatest, E5M2 infinity, as torch."""
     magnitudes = np.abs(_values(type(element))[:128].astype(np.float64))
     last = int(np.flatnonzero(np.isfinite(magnitudes))[-1])
     finite = magnitudes[: last + 1]
