@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from ...dialect import (
     AccessOp,
     IndexAttr,
+    PositionOp,
     RangeOp,
     ScatterOp,
     ScratchType,
@@ -54,8 +55,7 @@ def active_mask(work: Work, frame: Frame, op: Operation, type_: Attribute) -> SS
         if isinstance(parent, RangeOp) and parent.is_ragged and set(axes_of(parent.start)) <= set(axes_of(type_)):
             mask = frame.find_made(("running", parent))
             assert mask is not None
-            wanted = tile_type(_I1, axes_of(type_), sizes_of(type_).values())
-            masks.append(broadcast(frame, mask, wanted))
+            masks.append(broadcast_mask(frame, mask, type_))
         parent = parent.parent_op()
     return both(frame, masks)
 
@@ -74,12 +74,14 @@ def emit_access(work: Work, frame: Frame, op: AccessOp) -> None:
             offsets.append(offset)
     bounds = _bounds(work, frame, op)
     tile = work.mapped_type(op.tile.type)
-    mask = _mask(work, frame, op, tile)
+    guarded, inside = _guards(work, frame, op, offsets, indices) if private else (op.guarded_dimensions, [])
+    mask = both(frame, [_mask(work, frame, op, tile), *(broadcast_mask(frame, one, tile) for one in inside)])
     value = [value_in(work, frame, op.value)] if isinstance(op, StoreOp | ScatterOp) else []
     properties: dict[str, Attribute] = {
         **op.properties,
         "index": ArrayAttr(indices),
         "within": ArrayAttr(StringAttr(axis) for axis in bounds),
+        "guarded": DenseArrayBase.from_list(i64, list(guarded)),
         "operandSegmentSizes": DenseArrayBase.from_list(
             IntegerType(32), [1] * len(value) + [1, len(offsets), len(bounds), int(mask is not None)]
         ),
@@ -97,6 +99,51 @@ def emit_access(work: Work, frame: Frame, op: AccessOp) -> None:
         frame.block.add_op(made)
         made.results[0].name_hint = op.results[0].name_hint
         frame.values[op.results[0]] = made.results[0]
+
+
+def _guards(
+    work: Work, frame: Frame, op: AccessOp, offsets: list[SSAValue], indices: list[IndexAttr]
+) -> tuple[list[int], list[SSAValue]]:
+    """The guarded dimensions of scratchpad, and masks for those that are longer than what the author declared."""
+    assert isinstance(op.base.type, ScratchType)
+    guarded: list[int] = []
+    masks: list[SSAValue] = []
+    for dimension in op.guarded_dimensions:
+        name = op.base.type.shape[dimension]
+        assert isinstance(name, str)
+        axis = work.axes[name]
+        if axis.is_tile:
+            continue  # indexed by the axis itself, so within
+        guarded.append(dimension)
+        if axis.known != axis.capacity(name):
+            index = _index_value(work, frame, indices[dimension], offsets)
+            extent = frame.number(axis.known or 0)
+            masks.append(frame.add(arith.CmpiOp(index, broadcast(frame, extent, index.type), "slt")))
+    return guarded, masks
+
+
+def _index_value(work: Work, frame: Frame, index: IndexAttr, offsets: list[SSAValue]) -> SSAValue:
+    """A dimension's index as a value: a scalar, or a tile with the axes that it names."""
+    offset = offsets[index.offset.data] if index.offset.data >= 0 else frame.number(0)
+    axes = dict.fromkeys([*axes_of(offset), *(axis for axis, _ in index.terms)])
+    type_ = tile_type(i64, axes, [work.axes[axis].size for axis in axes])
+    wide = tile_type(i64, axes_of(offset), sizes_of(offset).values())
+    if offset.type != wide:
+        offset = frame.add(arith.ExtSIOp(offset, wide))
+    total = broadcast(frame, offset, type_)
+    for axis, coefficient in index.terms:
+        position = frame.add(PositionOp(axis, work.axes[axis].size))
+        term = broadcast(frame, position, type_)
+        if coefficient != 1:
+            scale = broadcast(frame, frame.number(coefficient), type_)
+            term = frame.add(arith.MuliOp.create(operands=[term, scale], result_types=[type_]))
+        total = frame.add(arith.AddiOp.create(operands=[total, term], result_types=[type_]))
+    return total
+
+
+def broadcast_mask(frame: Frame, mask: SSAValue, tile: Attribute) -> SSAValue:
+    """A mask with the axes of a tile."""
+    return broadcast(frame, mask, tile_type(_I1, axes_of(tile), sizes_of(tile).values()))
 
 
 def _add_store(work: Work, frame: Frame, made: AccessOp, op: AccessOp) -> None:

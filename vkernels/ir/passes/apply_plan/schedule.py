@@ -298,8 +298,9 @@ def _first_wrong(schedule: Schedule, facts: Facts) -> SSAValue | None:
             return cut
         for path in _paths(schedule, nest):
             for load in (a for a in reading.accesses(path.item) if not a.writes):
-                if any(_spoils(schedule, write, load, path, nest, order[nest], around, facts) for write in writes):
-                    return path.cut(schedule)
+                for write in writes:
+                    if _spoils(schedule, write, load, path, nest, order[nest], around, facts):
+                        return _cut(schedule, path, load, write)
     return None
 
 
@@ -361,12 +362,16 @@ class _Path:
     through: SSAValue | None
     inner: Operation | None
 
-    def cut(self, schedule: Schedule) -> SSAValue:
-        """The value to give a home, so that the item is not computed again."""
-        for value in (self.through, *self.item.results):
-            if value is not None and value not in schedule.homes and schedule.reading.chunks_of_value(value):
-                return value
-        raise PlanError(f"{self.item.name} reads what this plan has overwritten before; larger chunks may help")
+
+def _cut(schedule: Schedule, path: _Path, load: Access, write: _Write) -> SSAValue:
+    """The value to give a home, so that a load is not repeated after a write."""
+    for value in (path.through, *path.item.results):
+        if value is not None and value not in schedule.homes and schedule.reading.chunks_of_value(value):
+            return value
+    read, written = _label(load.base), _label(write.access.base)
+    if read != written:
+        raise PlanError(f"{written} may be the same tensor as {read}, and is written before {read} is read everywhere")
+    raise PlanError(f"{read} is written before it is read everywhere under this plan; larger chunks may help")
 
 
 def _paths(schedule: Schedule, nest: Nest) -> Iterator[_Path]:
