@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,13 +20,11 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.text import parse_module, print_module
 
 from .generate import generate
+from .native import run_native
 from .plans import random_facts, random_plan
 from .values import Kernel
 
 Arguments = dict[str, Any]
-Compiled = Callable[[ModuleOp, Mapping[str, Any]], None]
-"""Compiles a mapped module, and runs it on arguments."""
-
 PLANS = 3
 """Plans tried for every kernel; the first is plain."""
 
@@ -49,8 +46,11 @@ class Counts:
         self.refused = Counter()
 
 
-def check(seed: int, counts: Counts, compiled: Compiled | None = None) -> None:
-    """Generate the seed's kernel, run it in every way, and raise `Difference` where a result differs."""
+def check(seed: int, counts: Counts, native: bool = True) -> None:
+    """Generate the seed's kernel, run it in every way, and raise `Difference` where a result differs.
+
+    `native`: also as native code, under the last plan that applies.
+    """
     kernel = generate(seed)
     module = kernel.module()
     module = parse_module(print_module(module))
@@ -61,6 +61,7 @@ def check(seed: int, counts: Counts, compiled: Compiled | None = None) -> None:
     _compare(kernel, expected, _run(split, kernel), f"seed {seed}: split phases")
     choose = random.Random(f"plans of {seed}")
     counts.kernels += 1
+    last: tuple[str, ModuleOp] | None = None
     for number in range(PLANS):
         plan, facts = random_plan(kernel, split, choose, plain=number == 0), random_facts(kernel, choose)
         try:
@@ -74,11 +75,13 @@ def check(seed: int, counts: Counts, compiled: Compiled | None = None) -> None:
         order = choose.choice([None, choose.getrandbits(20)])
         actual = _run(mapped, kernel, order=order, check_races=True)
         _compare(kernel, expected, actual, f"{what}: mapped")
-        if compiled is not None:
-            counts.compiled += 1
-            arguments = _copied(kernel.arguments)
-            compiled(mapped, arguments)
-            _compare(kernel, expected, arguments, f"{what}: compiled")
+        last = what, mapped
+    if native and last is not None:
+        what, mapped = last
+        counts.compiled += 1
+        arguments = _copied(kernel.arguments)
+        run_native(mapped, arguments, kernel.sizes)
+        _compare(kernel, expected, arguments, f"{what}: compiled")
 
 
 def mapped_of(seed: int, number: int) -> tuple[Kernel, ModuleOp, Plan, Facts, ModuleOp]:

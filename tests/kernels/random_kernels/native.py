@@ -1,0 +1,32 @@
+"""Run mapped IR as native code, in memory whose edges are watched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from tests.cpu.lowering.running import Call
+from vkernels.runtime.compile.cpu import compile_cpu
+
+
+def run_native(mapped: ModuleOp, arguments: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+    """Compile a module's kernel and run it on arguments, in place."""
+    before = {name: _around(value) for name, value in arguments.items()}
+    Call(compile_cpu(mapped), list(arguments.values()), dict(sizes)).run()
+    for name, value in arguments.items():
+        if _around(value) != before[name]:
+            raise AssertionError(f"{name}: memory beside the tensor has been written")
+
+
+def _around(value: Any) -> bytes:
+    """What lies between and beside a strided array's elements."""
+    base = value.base if isinstance(value, np.ndarray) else None
+    if not isinstance(base, np.ndarray):
+        return b""
+    watched = base.copy("K")
+    start = value.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    np.ndarray(value.shape, value.dtype, watched, start, value.strides)[...] = 0
+    return watched.tobytes()
