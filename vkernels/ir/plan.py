@@ -25,8 +25,9 @@ class Plan:
     recompute where nothing is said and it is possible, else memory. `copies`: labels of scratchpads kept
     in two copies, so that reading the old one and writing the new one is one phase. `splits`: whole axis →
     programs it is split over, with a combining step. `packs`: names of tensor parameters copied, panel by
-    panel, in the order they are read. `lanes`: the axis that lies along a vector register. `order`: the
-    tile axes from slowest to fastest program coordinate.
+    panel, in the order they are read. `streams`: names of tensor parameters whose stores pass the caches,
+    because what they write is not read again soon. `lanes`: the axis that lies along a vector register.
+    `order`: the tile axes from slowest to fastest program coordinate.
     """
 
     tiles: Mapping[str, int] = field(default_factory=dict)
@@ -35,6 +36,7 @@ class Plan:
     copies: tuple[str, ...] = ()
     splits: Mapping[str, int] = field(default_factory=dict)
     packs: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
     lanes: str | None = None
     order: tuple[str, ...] = ()
     warps: int = 4

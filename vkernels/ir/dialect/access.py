@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     StringAttr,
     TensorType,
+    UnitAttr,
     i1,
     i64,
 )
@@ -369,6 +370,8 @@ class GatherOp(_ReadOp):
 class _WriteOp(AccessOp):
     value = operand_def()
     atomic = opt_prop_def(StringAttr)
+    streaming = opt_prop_def(UnitAttr)
+    """The element will not be read again soon: write past the caches where the target can."""
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryWriteEffect())
@@ -404,11 +407,14 @@ class _WriteOp(AccessOp):
         super().verify_()
         if self.atomic is not None and self.atomic.data not in ("add", "max", "min"):
             raise VerifyException(f'atomic "{self.atomic.data}" is not one of add, max, min')
+        if self.atomic is not None and self.streaming is not None:
+            raise VerifyException("an atomic access reads what it writes, so it cannot be streaming")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.value)
-        printer.print_string(f" atomic {self.atomic.data} in" if self.atomic is not None else " in")
+        how = f" atomic {self.atomic.data}" if self.atomic is not None else ""
+        printer.print_string(f"{how}{' streaming' if self.streaming is not None else ''} in")
         self._print_access(printer)
         self._print_types(printer)
         printer.print_string(" <- ")
@@ -418,6 +424,7 @@ class _WriteOp(AccessOp):
     def parse(cls, parser: Parser) -> Self:
         unresolved = parser.parse_unresolved_operand()
         atomic = parser.parse_identifier() if parser.parse_optional_keyword("atomic") is not None else None
+        streaming = parser.parse_optional_keyword("streaming") is not None
         parser.parse_keyword("in")
         access = cls._parse_access(parser)
         attributes, base, offsets = cls._parse_types(parser, access)
@@ -428,6 +435,8 @@ class _WriteOp(AccessOp):
         properties = access.properties()
         if atomic is not None:
             properties["atomic"] = StringAttr(atomic)
+        if streaming:
+            properties["streaming"] = UnitAttr()
         value = parser.resolve_operand(unresolved, tile)
         return cls.build(operands=[value, *operands], properties=properties, attributes=attributes)
 

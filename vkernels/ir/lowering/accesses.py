@@ -76,17 +76,21 @@ def lower_store(state: State, operation: AccessOp) -> None:
         return
     access = Access(state, operation)
     element = memory_element(element_of(operation.tile), operation)
+    streaming = "streaming" in operation.properties
     for value, place in zip(state.tile(operation.tile).names, access.places(), strict=True):
         if element_of(operation.tile) == i1:
             types = f"{vector('i1', place.width)} to {vector('i8', place.width)}"
             value = state.emit.pure(f"arith.extui {value} : {types}")
-        store(access, place, value, element)
+        store(access, place, value, element, streaming)
 
 
-def store(access: Access, place: Place, value: str, element: str) -> None:
-    """Write the active elements of one place."""
+def store(access: Access, place: Place, value: str, element: str, streaming: bool = False) -> None:
+    """Write the active elements of one place; `streaming`, past the caches where it is one aligned vector."""
     emit, width = access.emit, place.width
     type_, align = vector(element, width), element_bytes(element)
+    if place.mask is None and streaming and place.step == 1 and width * align in (16, 32, 64):
+        _store_past_caches(emit, place, value, type_, width * align, align)
+        return
     if place.mask is None and (width == 1 or place.step == 1):
         emit.line(f"llvm.store {value}, {place.pointer} {{alignment = {align} : i64}} : {type_}, !llvm.ptr")
         return
@@ -102,3 +106,15 @@ def store(access: Access, place: Place, value: str, element: str) -> None:
     else:
         name, pointer, to = "masked.scatter", access.pointers(place), vector("!llvm.ptr", width)
     emit.line(f"llvm.intr.{name} {value}, {pointer}, {mask} {{alignment = {align} : i32}} : {types} {to}")
+
+
+def _store_past_caches(emit: Emitter, place: Place, value: str, type_: str, size: int, align: int) -> None:
+    """Such stores need an address that is a multiple of the vector's bytes, which only the call can show."""
+    address = emit.pure(f"llvm.ptrtoint {place.pointer} : !llvm.ptr to i64")
+    low = emit.pure(f"arith.andi {address}, {emit.number(size - 1)} : i64")
+    aligned = emit.pure(f"arith.cmpi eq, {low}, {emit.number(0)} : i64")
+    emit.line(f"scf.if {aligned} {{")
+    emit.line(f"llvm.store {value}, {place.pointer} {{alignment = {size} : i64, nontemporal}} : {type_}, !llvm.ptr")
+    emit.line("} else {")
+    emit.line(f"llvm.store {value}, {place.pointer} {{alignment = {align} : i64}} : {type_}, !llvm.ptr")
+    emit.line("}")

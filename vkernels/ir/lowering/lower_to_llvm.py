@@ -202,6 +202,8 @@ def _launch(mapped: MappedOp, slots: Slots, lanes: Lanes, launch: LaunchOp, name
         _coordinates(state, launch, program)
         _walk(state, launch.body.block)
     emit.line("}")
+    if any("streaming" in op.properties for op in launch.body.walk()):
+        emit.line("llvm.fence seq_cst")  # stores past the caches are not ordered by themselves
     emit.line("llvm.return")
     body = emit.text()
     used = _used(body)

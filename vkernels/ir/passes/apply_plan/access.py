@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerType, StringAttr, TensorType, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerType, StringAttr, TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ...dialect import (
@@ -86,6 +86,8 @@ def emit_access(work: Work, frame: Frame, op: AccessOp) -> None:
             IntegerType(32), [1] * len(value) + [1, len(offsets), len(bounds), int(mask is not None)]
         ),
     }
+    if isinstance(op, StoreOp) and op.atomic is None and work.is_streamed(op.base):
+        properties["streaming"] = UnitAttr()
     made = type(op).create(
         operands=[*value, base, *offsets, *bounds.values(), *([] if mask is None else [mask])],
         properties=properties,

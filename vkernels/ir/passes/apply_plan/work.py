@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
-from ...dialect import axes_of, element_of, tile_type
+from ...dialect import TensorArgumentType, axes_of, element_of, tile_type
 from ...facts import Facts
 from ...plan import Plan
 from .axes import Axis
@@ -64,6 +64,10 @@ class Work:
                 found = tile_type(element_of(type_), names, [self.axes[name].size for name in names])
             self.types[type_] = found
         return found
+
+    def is_streamed(self, base: SSAValue) -> bool:
+        """Whether stores to this memory pass the caches by the plan."""
+        return isinstance(base.type, TensorArgumentType) and base.name_hint in self.plan.streams
 
     def target(self, frame: Frame, chunks: frozenset[str]) -> Frame:
         """The outermost frame where work over these chunked axes can stand: out of every loop that it does not need."""
