@@ -67,7 +67,8 @@ def control(x: Float[vk.Tensor, "N"], n: vk.Scalar, out: Float[vk.Tensor, "N"], 
             n = n // 2
         else:
             n = 3 * n + 1
-            odd = 1
+            local = n // 2
+            n = n + 0 * local
         count += 1
     if count > 5:
         y = y * 2
@@ -197,7 +198,9 @@ def histogram(
 
 
 @vk.kernel
-def masked(x: Float[vk.Tensor, "N"], keep: Bool[vk.Tensor, "N"], out: Float[vk.Tensor, "N"], any_: Bool[vk.Tensor, "1"]):
+def masked(
+    x: Float[vk.Tensor, "N"], keep: Bool[vk.Tensor, "N"], out: Float[vk.Tensor, "N"], any_: Bool[vk.Tensor, "1"]
+):
     i = vk.tile("N")
     value = vk.load(x[i], where=keep[i])
     vk.store(out[i], value + 1, where=~keep[i] | (x[i] > 2))

@@ -8,7 +8,7 @@ _PREFERRED = ("float32", "int64", "bool", "f64")
 
 
 def plain_signature(kernel: vk.Kernel, **given):
-    """float32, int64 or bool for tensors, whichever the annotation allows; float for scalars; what is given as it is."""
+    """float32, int64 or bool for tensors, whichever the annotation allows; float for scalars; the rest as given."""
     plain = {
         p.name: next((d for d in _PREFERRED if d in p.dtypes), p.dtypes[0])
         for p in kernel.parameters

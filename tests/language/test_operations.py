@@ -227,7 +227,9 @@ REDUCTIONS = {
     vk.any: lambda x: (x != 0).any(-1), vk.all: lambda x: (x != 0).all(-1), vk.mean: lambda x: x.mean(-1),
 }  # fmt: skip
 
-ROWS = torch.tensor([[1.0, -2.0, 3.0, 3.0], [0.0, math.nan, 5.0, math.nan], [0.0, 0.0, 0.0, 0.0], [-1.0, 2.0, -1.0, 1.0]])
+ROWS = torch.tensor(
+    [[1.0, -2.0, 3.0, 3.0], [0.0, math.nan, 5.0, math.nan], [0.0, 0.0, 0.0, 0.0], [-1.0, 2.0, -1.0, 1.0]]
+)
 
 
 @pytest.mark.parametrize("operation", REDUCTIONS, ids=lambda f: f.__name__)
@@ -364,8 +366,10 @@ def constant_seed(uniform: Float[vk.Tensor, "N"]):
 def test_random_numbers_are_uniform():
     uniform = torch.full((20000,), math.nan)
     constant_seed.interpret(uniform)
-    assert 0 <= uniform.min() < 0.001 and 0.999 < uniform.max() < 1
-    assert abs(uniform.mean() - 0.5) < 0.01 and abs(uniform.var() - 1 / 12) < 0.005
+    assert 0 <= uniform.min() < 0.001
+    assert 0.999 < uniform.max() < 1
+    assert abs(uniform.mean() - 0.5) < 0.01
+    assert abs(uniform.var() - 1 / 12) < 0.005
 
 
 def test_outside_a_kernel():

@@ -31,52 +31,55 @@ builtin.module {
         %17 = arith.muli %16, %n_3 : i64
         %18 = arith.constant 1 : i64
         %n_6 = arith.addi %17, %18 : i64
-        scf.yield %n_6 : i64
+        %local = arith.floordivsi %n_6, %6 : i64
+        %19 = arith.muli %9, %local : i64
+        %n_7 = arith.addi %n_6, %19 : i64
+        scf.yield %n_7 : i64
       }
-      %19 = arith.constant 1 : i64
-      %count_3 = arith.addi %count_2, %19 : i64
+      %20 = arith.constant 1 : i64
+      %count_3 = arith.addi %count_2, %20 : i64
       scf.yield %n_4, %count_3 : i64, i64
     }
-    %20 = arith.constant 5 : i64
-    %21 = arith.cmpi sgt, %count, %20 : i64
-    %y_1, %label = scf.if %21 -> (tensor<?xf32, #vk.axes<i>>, f64) {
-      %22 = arith.constant 2.000000e+00 : f32
-      %23 = vk.broadcast %22 : f32 -> tensor<?xf32, #vk.axes<i>>
-      %y_2 = arith.mulf %y, %23 : tensor<?xf32, #vk.axes<i>>
-      %24 = arith.constant 1.000000e+00 : f64
-      scf.yield %y_2, %24 : tensor<?xf32, #vk.axes<i>>, f64
+    %21 = arith.constant 5 : i64
+    %22 = arith.cmpi sgt, %count, %21 : i64
+    %y_1, %label = scf.if %22 -> (tensor<?xf32, #vk.axes<i>>, f64) {
+      %23 = arith.constant 2.000000e+00 : f32
+      %24 = vk.broadcast %23 : f32 -> tensor<?xf32, #vk.axes<i>>
+      %y_2 = arith.mulf %y, %24 : tensor<?xf32, #vk.axes<i>>
+      %25 = arith.constant 1.000000e+00 : f64
+      scf.yield %y_2, %25 : tensor<?xf32, #vk.axes<i>>, f64
     } else {
-      %25 = arith.constant 2 : i64
-      %26 = arith.cmpi sgt, %count, %25 : i64
-      %27 = arith.constant true
-      %28 = arith.xori %26, %27 : i1
-      %label_1 = scf.if %28 -> (f64) {
-        %29 = arith.constant 2.000000e+00 : f64
-        scf.yield %29 : f64
-      } else {
-        %30 = arith.sitofp %count : i64 to f64
+      %26 = arith.constant 2 : i64
+      %27 = arith.cmpi sgt, %count, %26 : i64
+      %28 = arith.constant true
+      %29 = arith.xori %27, %28 : i1
+      %label_1 = scf.if %29 -> (f64) {
+        %30 = arith.constant 2.000000e+00 : f64
         scf.yield %30 : f64
+      } else {
+        %31 = arith.sitofp %count : i64 to f64
+        scf.yield %31 : f64
       }
       scf.yield %y, %label_1 : tensor<?xf32, #vk.axes<i>>, f64
     }
-    %31 = arith.truncf %label : f64 to f32
-    %32 = vk.broadcast %31 : f32 -> tensor<?xf32, #vk.axes<i>>
-    %33 = arith.addf %y_1, %32 : tensor<?xf32, #vk.axes<i>>
-    vk.store %33 in %out[i] : !vk.tensor<[N], f32> <- tensor<?xf32, #vk.axes<i>>
+    %32 = arith.truncf %label : f64 to f32
+    %33 = vk.broadcast %32 : f32 -> tensor<?xf32, #vk.axes<i>>
+    %34 = arith.addf %y_1, %33 : tensor<?xf32, #vk.axes<i>>
+    vk.store %34 in %out[i] : !vk.tensor<[N], f32> <- tensor<?xf32, #vk.axes<i>>
     vk.store %count in %steps[%0] : !vk.tensor<[2], i64> <- i64
-    %34 = arith.cmpi sgt, %count, %20 : i64
-    %35 = arith.constant 3 : i64
-    %36 = arith.cmpi sgt, %n_1, %35 : i64
-    %37 = arith.ori %34, %36 : i1
-    %38 = scf.if %37 -> (i64) {
-      %39 = arith.constant 7 : i64
-      scf.yield %39 : i64
+    %35 = arith.cmpi sgt, %count, %21 : i64
+    %36 = arith.constant 3 : i64
+    %37 = arith.cmpi sgt, %n_1, %36 : i64
+    %38 = arith.ori %35, %37 : i1
+    %39 = scf.if %38 -> (i64) {
+      %40 = arith.constant 7 : i64
+      scf.yield %40 : i64
     } else {
-      %40 = vk.load %x[%0] guarding [0] : !vk.tensor<[N], f32> -> f32
-      %41 = arith.fptosi %40 : f32 to i64
-      scf.yield %41 : i64
+      %41 = vk.load %x[%0] guarding [0] : !vk.tensor<[N], f32> -> f32
+      %42 = arith.fptosi %41 : f32 to i64
+      scf.yield %42 : i64
     }
-    %42 = arith.constant 1 : i64
-    vk.store %38 in %steps[%42] : !vk.tensor<[2], i64> <- i64
+    %43 = arith.constant 1 : i64
+    vk.store %39 in %steps[%43] : !vk.tensor<[2], i64> <- i64
   }
 }

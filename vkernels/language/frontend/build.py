@@ -67,7 +67,7 @@ def _type_of(kernel: Kernel, parameter: Parameter, tensors: dict[str, str], scal
         raise ArgumentError(f"{kernel.name}: `{parameter.name}` is {found}, expected one of {expected}")
     if parameter.kind == "scalar":
         return _SCALARS[found][0]
-    return TensorArgumentType(parameter.dimensions, memory_element(DTYPES[found]))  # type: ignore[arg-type]
+    return TensorArgumentType(parameter.dimensions, memory_element(DTYPES[found]))
 
 
 def _constant(kernel: Kernel, parameter: Parameter, constants: dict[str, Any]) -> Any:

@@ -94,7 +94,7 @@ class Builder(WholeAxes):
         if found is not None and found[0] == (axes, dtype) and isinstance(found[1], Scratch):
             return found[1]
         name = self._label("vk.scratch", "scratchpad", "buffer")
-        type_ = ScratchType([axis.name for axis in axes], memory_element(dtype))  # type: ignore[arg-type]
+        type_ = ScratchType([axis.name for axis in axes], memory_element(dtype))
         scratch = Scratch(name, self.insert_at_top(ScratchOp(name, type_)).results[0], dtype, axes)
         self._declared[self.path] = ((axes, dtype), scratch)
         return scratch

@@ -235,9 +235,9 @@ def _leave(frame: Frame, node: ast.For | ast.While, shapes: dict[str, Shape], re
 
 
 def _forget(frame: Frame, node: ast.For | ast.While, before: dict[str, Any]) -> None:
-    """Names that a body assigned first have no value after it: the loop may not have run."""
+    """Names that a body gives values and does not carry have none after it: the loop may not have run."""
     why = f"It is assigned only in the loop in line {node.lineno}, which may make no step. Give it a value before."
     inner, frame.names = frame.names, before
-    for name in inner:
-        if name not in before:
+    for name, value in inner.items():
+        if name not in before or not is_same(before[name], value):
             frame.names[name] = Gone(why)
