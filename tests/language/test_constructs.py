@@ -74,6 +74,7 @@ def test_stencil():
     torch.testing.assert_close(out, expected)
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
 def test_ragged():
     dense_ = torch.tensor([[0.0, 2.0, 0.0], [0.0, 0.0, 0.0], [1.0, 3.0, 4.0]])
     matrix = dense_.to_sparse_csr()

@@ -7,4 +7,5 @@ import vkernels as vk
 
 @vk.kernel
 def kernel(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
-    y = (3)(4)
+    three = 3
+    y = three(4)
