@@ -14,7 +14,7 @@ from .integers import INTEGER_DIVISIONS, SHIFTS, lower_division, lower_shift
 from .state import State, refuse_half
 
 CONTRACT = ("arith.addf", "arith.subf", "arith.mulf")
-"""Operations that may become parts of a fused multiply-add."""
+"""Operations that may become parts of a fused multiply-add, where they do not carry `vk.rounded`."""
 
 PLAIN = (
     *CONTRACT, "arith.divf", "arith.remf", "arith.negf", "arith.maxnumf", "arith.minnumf",
@@ -53,7 +53,8 @@ def lower_plain(state: State, operation: Operation) -> None:
     if operation.name in ("arith.addi", "arith.muli") and str(operation.results[0].type) in ("i64", "index"):
         _lower_folding(state, operation)
         return
-    flags = " fastmath<contract>" if operation.name in CONTRACT else ""
+    fusible = operation.name in CONTRACT and "vk.rounded" not in operation.attributes
+    flags = " fastmath<contract>" if fusible else ""
     text = f"{operation.name} {{}}{flags} : {{}}"
     for_each_register(state, operation, lambda o, t: state.emit.pure(text.format(", ".join(o), t)))
 
