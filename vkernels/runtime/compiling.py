@@ -30,6 +30,7 @@ def compile_kernel(module: ModuleOp, plan: Plan, facts: Facts, keep: bool = Fals
     Raises `PlanError` for a plan that the kernel cannot have, also where it needs to know more sizes.
     """
     from vkernels.ir.passes.apply_plan import apply_plan
+    from vkernels.ir.passes.expand_math import expand_math
     from vkernels.ir.passes.split_phases import split_phases
 
     from .compile.cpu import compile_cpu
@@ -39,7 +40,9 @@ def compile_kernel(module: ModuleOp, plan: Plan, facts: Facts, keep: bool = Fals
     mapped = apply_plan(phases, plan, facts)
     stages = {"as-written": module, "after-split-phases": phases, "after-apply-plan": mapped} if keep else {}
     texts = {name: print_module(stage) for name, stage in stages.items()}
+    expand_math(mapped)
     native = compile_cpu(mapped)
     if keep:
+        texts |= {"after-expand-math": print_module(mapped)}
         texts |= {"mlir": native.mlir, "llvm": native.llvm_ir, "assembly": native.assembly}
     return Compiled(native, plan, facts, texts)

@@ -11,6 +11,8 @@ from typing import cast
 from xdsl.passes import ModulePass
 
 PASSES: dict[str, str] = {
+    "apply-plan": "map_kernels:ApplyPlan",
+    "expand-math": "expand_math:ExpandMath",
     "split-phases": "split_phases:SplitPhases",
     "verify-mapped": "verify_mapped:VerifyMapped",
 }

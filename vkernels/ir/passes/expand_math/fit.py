@@ -1,8 +1,8 @@
 """Compute the polynomials of `coefficients.py`: `python -m vkernels.ir.passes.expand_math.fit` prints that file.
 
 Each is the polynomial of least greatest weighted error on an interval (Remez's exchange, on a dense grid of Chebyshev
-points, in 60 digits), its coefficients rounded to the target's precision one after another, lowest power first,
-the rest fitted again each time. Needs mpmath.
+points, in 60 digits), its coefficients rounded to the target's precision one after another, highest power first,
+the lower ones fitted again each time. Needs mpmath.
 """
 
 from __future__ import annotations
@@ -55,26 +55,24 @@ def extrema(error: Sequence[Real], count: int) -> list[int]:
 def fit(
     function: Callable[[Real], Real],
     interval: tuple[float, float],
-    powers: Sequence[int],
+    terms: int,
     weight: Callable[[Real], Real],
     bits: int,
-    fixed: int = 0,
 ) -> tuple[float, ...]:
-    """Coefficients of `powers` for `function`, each with `bits` bits; `weight` of the error is usually 1 / function."""
+    """Coefficients for `function`, lowest power first, each with `bits` bits; the error is multiplied by `weight`."""
     low, high = map(mp.mpf, interval)
-    count = 40 * len(powers)
+    count = 40 * terms
     grid = [(low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * (k + mp.mpf(1) / 2) / count) for k in range(count)]
     grid = [x for x in grid if x != 0]
     values, weights = [function(x) for x in grid], [weight(x) for x in grid]
     rounded: list[float] = []
-    while len(rounded) < len(powers):
-        rest = powers[len(rounded) :]
-        coefficients = remez(values, [[x**p for p in rest] for x in grid], weights)
-        value = round_to(coefficients[0], bits)
-        values = [v - value * x ** rest[0] for v, x in zip(values, grid, strict=True)]
-        rounded.append(value)
+    for left in range(terms, 0, -1):
+        coefficients = remez(values, [[x**p for p in range(left)] for x in grid], weights)
+        value = round_to(coefficients[-1], bits)
+        values = [v - value * x ** (left - 1) for v, x in zip(values, grid, strict=True)]
+        rounded.insert(0, value)
     error = max(abs(w * v) for v, w in zip(values, weights, strict=True))
-    print(f"# error 2^{float(mp.log(error, 2)):.1f}, powers {powers[0]} to {powers[-1]} on {interval}", flush=True)
+    print(f"    # error 2^{float(mp.log(error, 2)):.1f} on {interval[0]:.5g} to {interval[1]:.5g}")
     return tuple(rounded)
 
 
@@ -89,6 +87,94 @@ def log_tail(x: Real) -> Real:
     return (mp.log1p(x) - x) / x**2
 
 
-def relative(function: Callable[[Real], Real]) -> Callable[[Real], Real]:
-    """Weights that make errors relative."""
-    return lambda x: 1 / abs(function(x))
+def atanh_tail(z: Real) -> Real:
+    """(atanh(s) / s - 1) / z with z = s²."""
+    s = mp.sqrt(z)
+    return (mp.atanh(s) / s - 1) / z
+
+
+def even(function: Callable[[Real], Real]) -> Callable[[Real], Real]:
+    """A function of z = x², from an even function of x."""
+    return lambda z: function(mp.sqrt(z))
+
+
+class Table:
+    """One dtype's polynomials: `put` fits and prints one, choosing between the number of terms for f32 and for f64."""
+
+    def __init__(self, single: bool):
+        self.single = single
+        self.bits = 24 if single else 53
+
+    def put(
+        self,
+        name: str,
+        function: Callable[[Real], Real],
+        interval: tuple[float, float],
+        terms: tuple[int, int],
+        weight: Callable[[Real], Real],
+    ) -> None:
+        coefficients = fit(function, interval, terms[0 if self.single else 1], weight, self.bits)
+        body = ",\n        ".join(map(repr, coefficients))
+        print(f'    "{name}": (\n        {body},\n    ),', flush=True)
+
+    def put_even(
+        self,
+        name: str,
+        function: Callable[[Real], Real],
+        end: float,
+        terms: tuple[int, int],
+        weight: Callable[[Real], Real],
+    ) -> None:
+        """A polynomial in x², for 0 < x < `end`."""
+        self.put(name, even(function), (2**-60, end**2), terms, even(weight))
+
+
+def exponentials(table: Table) -> None:
+    """exp(r) = 1 + r + r² exp; expm1(r) = r + r² expm1, its error relative to expm1; 2**r = 1 + r exp2."""
+    half = 0.34658
+    tail = lambda r: (mp.expm1(r) - r) / r**2  # noqa: E731
+    table.put("exp", tail, (-half, half), (5, 10), lambda r: r**2 / mp.exp(r))
+    table.put("expm1", tail, (-half, half), (6, 11), lambda r: abs(r**2 / mp.expm1(r)))
+    table.put("exp2", lambda r: (mp.power(2, r) - 1) / r, (-0.5, 0.5), (7, 12), lambda r: abs(r) / mp.power(2, r))
+
+
+def logarithms(table: Table) -> None:
+    """log(1 + f) = f + f² log (f32); atanh(s) = s + s³ atanh and s + s³ / 3 + s⁵ pow, both of s² (f64)."""
+    if table.single:
+        table.put("log", log_tail, (-0.2929, 0.4143), (9, 0), lambda f: abs(f**2 / mp.log1p(f)))
+    else:
+        end = 0.02945
+        table.put("atanh", atanh_tail, (2**-60, end), (0, 8), lambda z: z)
+        table.put("pow", lambda z: (atanh_tail(z) - mp.mpf(1) / 3) / z, (2**-60, end), (0, 8), lambda z: z**2)
+
+
+def angles(table: Table) -> None:
+    """sin(r) = r + r³ sin, cos(r) = 1 - r² / 2 + r⁴ cos, atan(t) = t + t³ atan, asin(t) = t + t³ asin, of squares."""
+    eighth, tangent = 0.7854, 0.41425
+    table.put_even("sin", lambda r: (mp.sin(r) - r) / r**3, eighth, (3, 6), lambda r: r**3 / mp.sin(r))
+    table.put_even("cos", lambda r: (mp.cos(r) - 1 + r**2 / 2) / r**4, eighth, (3, 6), lambda r: r**4 / mp.cos(r))
+    table.put_even("atan", lambda t: (mp.atan(t) - t) / t**3, tangent, (5, 11), lambda t: t**3 / mp.atan(t))
+    table.put_even("asin", lambda t: (mp.asin(t) - t) / t**3, 0.5, (6, 13), lambda t: t**3 / mp.asin(t))
+
+
+def error_functions(table: Table) -> None:
+    """erf(x) = x + x erf(x²) to 1; erfc(x) = exp(erfc(x - c)) beyond."""
+    table.put_even("erf", lambda x: mp.erf(x) / x - 1, 1.0, (7, 13), lambda x: x / mp.erf(x))
+    centre, end = (2.5, 4.0) if table.single else (3.5, 6.0)
+    log_erfc = lambda t: mp.log(mp.erfc(t + centre))  # noqa: E731
+    table.put("erfc", log_erfc, (1 - centre, end - centre), (9, 22), lambda t: mp.erfc(t + centre))
+
+
+def main() -> None:
+    """Fit and print every polynomial."""
+    mp.mp.dps = 60
+    print('"""Polynomials, as `fit.py` prints them: coefficients by name, lowest power first, for f32 and for f64."""')
+    for name, table in (("SINGLE", Table(True)), ("DOUBLE", Table(False))):
+        print(f"\n{name}: dict[str, tuple[float, ...]] = {{")
+        for family in (exponentials, logarithms, angles, error_functions):
+            family(table)
+        print("}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Expand the functions of the math dialect into arithmetic: `expand-math`. `docs/maths.md` gives the error bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import math
+from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp
+from xdsl.ir import Block, Operation
+from xdsl.passes import ModulePass
+
+from . import arc, error_function, exponential, logarithm, power, root, trigonometric
+from .values import Constants, Emitter, Float, elements
+
+FORMULAS: dict[type[Operation], Callable[..., Float]] = {
+    math.AcosOp: arc.acos,
+    math.AcoshOp: logarithm.acosh,
+    math.AsinOp: arc.asin,
+    math.AsinhOp: logarithm.asinh,
+    math.AtanOp: arc.atan,
+    math.Atan2Op: arc.atan2,
+    math.AtanhOp: logarithm.atanh,
+    math.CbrtOp: root.cbrt,
+    math.CosOp: trigonometric.cos,
+    math.CoshOp: exponential.cosh,
+    math.ErfOp: error_function.erf,
+    math.ExpOp: exponential.exp,
+    math.Exp2Op: exponential.exp2,
+    math.ExpM1Op: exponential.expm1,
+    math.LogOp: logarithm.log,
+    math.Log10Op: logarithm.log10,
+    math.Log1pOp: logarithm.log1p,
+    math.Log2Op: logarithm.log2,
+    math.PowFOp: power.powf,
+    math.RoundOp: root.round_half_away,
+    math.RsqrtOp: root.rsqrt,
+    math.SinOp: trigonometric.sin,
+    math.SinhOp: exponential.sinh,
+    math.TanOp: trigonometric.tan,
+    math.TanhOp: exponential.tanh,
+}
+"""The formula of each operation that is expanded, from its operands to its result."""
+
+
+@dataclass(frozen=True)
+class ExpandMath(ModulePass):
+    """Replace each function of the math dialect, on f32 or f64, by operations that processors have as instructions:
+    arith, and math's absf, copysign, floor, fma, roundeven and sqrt.
+
+    Scalars, vectors and tiles of any shape; no branches but around the reduction of huge angles, no memory.
+    """
+
+    name = "expand-math"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        expand_math(op)
+
+
+def expand_math(module: Operation) -> None:
+    """What the pass does, to all that an operation contains; nothing is verified."""
+    constants: dict[Block, Constants] = {}
+    for function in list(module.walk()):
+        formula = FORMULAS.get(type(function))
+        if formula is not None and isinstance(elements(function.results[0].type), Float32Type | Float64Type):
+            _expand(function, formula, constants)
+
+
+def _expand(function: Operation, formula: Callable[..., Float], constants: dict[Block, Constants]) -> None:
+    block = function.parent
+    if block is None:
+        raise ValueError(f"{function.name} is in no block")
+    if block not in constants:
+        constants[block] = Constants(block)
+    emitter = Emitter(function, constants[block])
+    result = formula(*(Float(emitter, operand) for operand in function.operands)).ssa
+    block.insert_ops_before(emitter.operations, function)
+    result.name_hint = function.results[0].name_hint
+    function.results[0].replace_all_uses_with(result)
+    block.erase_op(function)

@@ -1,0 +1,81 @@
+"""Exponentials: exp, exp2, expm1 and the hyperbolic functions.
+
+x is reduced to n * log(2) + r, |r| ≤ log(2) / 2, with log(2) in two parts (Cody & Waite, Software Manual for the
+Elementary Functions, 1980), e**r is a polynomial, and n goes into the exponent bits.
+"""
+
+from __future__ import annotations
+
+from .formula import ROUNDER, polynomial, power_of_two, times_power
+from .values import Float, select
+
+LOG2_E = 1.4426950408889634
+LN2 = {
+    True: (0.693145751953125, 1.42860682030941723212e-6),
+    False: (6.93147180369123816490e-1, 1.90821492927058770002e-10),
+}
+"""log(2) in two parts, by `single`; the first has so many zero bits at its end that n times it is exact."""
+
+
+def reduced(x: Float) -> tuple[Float, Float]:
+    """n + ROUNDER and r, with x = n log(2) + r."""
+    rounder = ROUNDER[x.single]
+    shifter = x.fma(LOG2_E, rounder)
+    n = shifter - rounder
+    high, low = LN2[x.single]
+    return shifter, n.fma(-low, n.fma(-high, x))
+
+
+def exp(x: Float) -> Float:
+    """e**x, gradual underflow and overflow included."""
+    x = x.at_most(89.0).at_least(-104.5) if x.single else x.at_most(710.0).at_least(-746.0)
+    shifter, r = reduced(x)
+    p = polynomial(r, "exp").fma(r, 1.0).fma(r, 1.0)
+    return times_power(p, shifter, x < 0.0)
+
+
+def exp2(x: Float) -> Float:
+    """2**x, exact for whole x."""
+    x = x.at_most(129.0).at_least(-151.0) if x.single else x.at_most(1025.0).at_least(-1076.0)
+    rounder = ROUNDER[x.single]
+    shifter = x + rounder
+    r = x - (shifter - rounder)
+    return times_power(polynomial(r, "exp2").fma(r, 1.0), shifter, x < 0.0)
+
+
+def half_expm1(x: Float) -> Float:
+    """(e**x - 1) / 2 without an early overflow, for x neither below the range where it is -1/2 nor above where it is ∞.
+
+    With s = 2**(n - 2): 2 (s (e**r - 1) + (s - 1/4)).
+    """
+    shifter, r = reduced(x)
+    e = polynomial(r, "expm1").fma(r * r, r)
+    s = power_of_two(shifter, 2)
+    return 2.0 * s.fma(e, s - 0.25)
+
+
+def expm1(x: Float) -> Float:
+    """e**x - 1, accurate near 0."""
+    inner = x.at_most(89.5).at_least(-30.0) if x.single else x.at_most(710.5).at_least(-60.0)
+    return select(abs(x) < (2.0**-30 if x.single else 2.0**-60), x, 2.0 * half_expm1(inner))
+
+
+def tanh(x: Float) -> Float:
+    """With t = e**(2|x|) - 1: t / (t + 2)."""
+    half = half_expm1(2.0 * abs(x).at_most(10.0 if x.single else 22.0))
+    return (half / (half + 1.0)).sign_of(x)
+
+
+def sinh(x: Float) -> Float:
+    """With h = (e**|x| - 1) / 2: h + h / (2h + 1)."""
+    a = abs(x)
+    half = half_expm1(a.at_most(89.5 if x.single else 710.5))
+    finite = half.at_most(2.0**60)
+    result = half + finite / (2.0 * finite + 1.0)
+    return select(a < (2.0**-30 if x.single else 2.0**-60), x, result.sign_of(x))
+
+
+def cosh(x: Float) -> Float:
+    """With c = e**|x| / 2: c + 1 / (4c)."""
+    c = half_expm1(abs(x).at_most(89.5 if x.single else 710.5)) + 0.5
+    return c + 0.25 / c
