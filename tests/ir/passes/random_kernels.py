@@ -1,4 +1,4 @@
-"""Random kernels, plans and arguments. All values are small whole numbers, so every order of summing gives the same bits."""
+"""Random kernels, plans and arguments. Values are small whole numbers: every order of summing gives the same bits."""
 
 from __future__ import annotations
 
@@ -229,9 +229,7 @@ class RandomKernel:
         name = f"s{len(self.scratches)}"
         self.scratches[name] = value.axes
         self.store_scratch(name, value)
-        terms = [
-            f"%c1 + {a}" if a in self.wholes and self.random.random() < 0.4 else a for a in value.axes
-        ]
+        terms = [f"%c1 + {a}" if a in self.wholes and self.random.random() < 0.4 else a for a in value.axes]
         guarded = [str(n) for n, term in enumerate(terms) if "+" in term]
         guarding = f" guarding [{', '.join(guarded)}]" if guarded else ""
         type_ = f"!vk.scratch<[{', '.join(value.axes)}], f32>"
@@ -248,10 +246,12 @@ class RandomKernel:
 
     def gather(self) -> None:
         """Rows of a scratchpad by an index tile."""
-        names = [name for name in self.scratches if name in self.stored and set(self.scratches[name]) & set(self.wholes)]
+        names = [
+            name for name in self.scratches if name in self.stored and set(self.scratches[name]) & set(self.wholes)
+        ]
         if not names:
             return
-        name = self.random.choice(names)
+        name = self.random.choice(sorted(names))
         axes = self.scratches[name]
         along = self.random.choice([axis for axis in axes if axis in self.wholes])
         by = self.random.choice([axis for axis in self.axes if axis == along or axis not in axes])
@@ -301,7 +301,7 @@ class RandomKernel:
         )
         names = ", ".join(f"%{loop}_r{n}" for n in range(len(carried)))
         stored = set(self.stored)
-        self.emit(f"{names} = vk.range %{loop}_k as \"k\" = %c0 to %K carrying ({heads}) {{")
+        self.emit(f'{names} = vk.range %{loop}_k as "k" = %c0 to %K carrying ({heads}) {{')
 
         def body() -> None:
             self.values += arguments
@@ -322,9 +322,7 @@ class RandomKernel:
         axes = self.some_axes(1)[:2]
         name = self.parameter(("K", *(axis.upper() for axis in axes)), "f32")
         type_ = f"!vk.tensor<[{', '.join(('K', *(axis.upper() for axis in axes)))}], f32>"
-        self.keep(
-            self.emit(f"vk.load %{name}[{', '.join((position, *axes))}] : {type_} -> {self.type(axes)}", axes)
-        )
+        self.keep(self.emit(f"vk.load %{name}[{', '.join((position, *axes))}] : {type_} -> {self.type(axes)}", axes))
 
     def fitting(self, like: Value) -> Value:
         """A value with the axes of another."""

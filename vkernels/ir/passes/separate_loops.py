@@ -94,7 +94,7 @@ def _only_if(op: scf.IfOp, numbers: Sequence[int]) -> scf.IfOp:
         block = Block(inner.clone(mapper) for inner in _slice(region.block, values))
         block.add_op(scf.YieldOp(*(mapper.get(value, value) for value in values)))
         regions.append(Region(block))
-    made = scf.IfOp(op.cond, [op.results[number].type for number in numbers], *regions)
+    made = scf.IfOp(op.cond, [op.results[number].type for number in numbers], regions[0], regions[1])
     made.location = op.location
     _hand_on(op, made, numbers, numbers)
     return made

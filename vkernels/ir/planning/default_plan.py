@@ -74,4 +74,3 @@ def _element_bytes(kernel: KernelOp) -> int:
 
 def _up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
-

@@ -17,13 +17,13 @@ from ..split_phases import split_phases
 from .axes import known_value, resolve_axes
 from .barriers import Hazards
 from .check_programs import check_programs
+from .choose_homes import make_schedule
 from .copies import find_copies
 from .emit import emit_here
 from .frames import Frame
 from .launches import emit_launch
 from .packs import emit_packs
 from .reading import Reading
-from .schedule import make_schedule
 from .split_axes import emit_split
 from .structure import emit_block
 from .work import Work

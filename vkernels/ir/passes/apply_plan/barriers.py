@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation, SSAValue
 
 from ...dialect import BarrierOp
-from ..accesses import inputs_of
 from .frames import Frame
-from .schedule import Nest, slice_for
+from .schedule import Nest, all_items, homes_read
 from .work import Work
 
 Touched = dict[tuple[SSAValue, str], bool]
@@ -33,9 +32,9 @@ class Hazards:
     def before_nest(self, work: Work, frame: Frame, nest: Nest) -> None:
         """A barrier if the nest meets what has been accessed before, at other positions perhaps."""
         touched: Touched = {}
-        for item in [*_all_items(work, nest), *nest.effects]:
+        for item in [*all_items(work.schedule, nest), *nest.effects]:
             _touch(work, frame, item, touched)
-        for value in _homes_read(work, nest):
+        for value in homes_read(work.schedule, nest):
             touched.setdefault((value, "old"), False)
         for _, home in nest.stores:
             touched[home, "old"] = True
@@ -100,25 +99,6 @@ def _clashes(before: Touched, after: Touched) -> bool:
 def _merge(into: Touched, other: Touched) -> None:
     for key, wrote in other.items():
         into[key] = into.get(key, False) or wrote
-
-
-def _all_items(work: Work, nest: Nest) -> list[Operation]:
-    """Items of a nest, those of reductions in loops of their own included."""
-    found: dict[Operation, None] = {}
-    todo = slice_for(work.schedule, nest.roots())
-    while todo:
-        item = todo.pop()
-        if item not in found:
-            found[item] = None
-            if work.reading.is_chunk_reduction(item):
-                todo += slice_for(work.schedule, iter(item.operands))
-    return list(found)
-
-
-def _homes_read(work: Work, nest: Nest) -> set[SSAValue]:
-    values = [*nest.roots(), *(v for item in _all_items(work, nest) for v in inputs_of(item))]
-    homes = {work.schedule.home_of(work.reading.source(value)) for value in values}
-    return {home for home in homes if home is not None}
 
 
 def _touch(work: Work, frame: Frame, item: Operation, touched: Touched) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from ...dialect import DotOp, KernelOp, PhaseOp, ReductionOp, YieldOp, axes_of
 from ..accesses import Access, accesses_of, inputs_of
@@ -36,23 +36,22 @@ class Reading:
         self.chunked = frozenset(axis.name for axis in self.axes.values() if axis.is_chunked)
         for number, op in enumerate(self.kernel.walk()):
             self.position[op] = number
+        self._read_block(self.kernel.body.block, ())
+
+    def _read_block(self, block: Block, around: tuple[Operation, ...]) -> None:
+        for op in block.ops:
             if isinstance(op, PhaseOp):
-                self.structures[op] = self._around(op)
+                self.structures[op] = around
                 self.phase.update((item, op) for item in op.body.block.ops)
-            elif self.is_structural(op):
-                self.structures[op] = self._around(op)
+            elif isinstance(op, CONTROL) and _holds_tiles(op):
+                self.structures[op] = around
+                for region in op.regions:
+                    for inner in region.blocks:
+                        self._read_block(inner, (*around, op))
 
     def is_structural(self, op: Operation) -> bool:
-        """Whether phases lie inside a loop or conditional."""
-        return isinstance(op, CONTROL) and any(isinstance(inner, PhaseOp) for inner in op.walk())
-
-    def _around(self, op: Operation) -> tuple[Operation, ...]:
-        found: list[Operation] = []
-        parent = op.parent_op()
-        while parent is not None and parent is not self.kernel:
-            found.append(parent)
-            parent = parent.parent_op()
-        return tuple(reversed(found))
+        """Whether an operation is a loop or conditional around phases."""
+        return op in self.structures and not isinstance(op, PhaseOp)
 
     def source(self, value: SSAValue) -> SSAValue:
         """The value itself: for a phase's result, what the phase yields for it."""
@@ -123,3 +122,10 @@ class Reading:
                     inputs = list(inputs_of(item))
                 todo += [self.source(v) for v in inputs]
         return sorted(found, key=self.position.__getitem__)
+
+
+def _holds_tiles(op: Operation) -> bool:
+    """Whether a loop or conditional is more than scalar work."""
+    inner = [one for region in op.regions for one in region.walk()]
+    values = [*op.results, *(argument for region in op.regions for block in region.blocks for argument in block.args)]
+    return any(isinstance(one, PhaseOp) for one in inner) or any(isinstance(v.type, TensorType) for v in values)

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import scf
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
-from ...dialect import DotOp, PhaseOp, RangeOp, ReductionOp, ScanOp, TensorArgumentType, YieldOp
+from ...dialect import DotOp, PhaseOp, RangeOp, ReductionOp, ScanOp, YieldOp
 from ...errors import PlanError
-from ...facts import Facts
 from ...plan import Home, Plan
-from ..accesses import Access, clash, elementwise, inputs_of
+from ..accesses import clash, inputs_of
 from .reading import Reading
 
 
@@ -60,7 +59,7 @@ class Schedule:
     homes: dict[SSAValue, Home] = field(default_factory=dict)
     shares: dict[SSAValue, SSAValue] = field(default_factory=dict)
     nests: dict[PhaseOp, list[Nest]] = field(default_factory=dict)
-    edges: dict[Operation | Block, Nest | None] = field(default_factory=dict)
+    edges: dict[Operation | Block, list[Nest]] = field(default_factory=dict)
     copies: dict[SSAValue, Operation] = field(default_factory=dict)
     """Scratchpads kept in two copies, and the loop that swaps them."""
 
@@ -70,78 +69,12 @@ class Schedule:
         return owner if owner in self.homes else None
 
 
-def make_schedule(reading: Reading, plan: Plan, facts: Facts, copies: dict[SSAValue, Operation]) -> Schedule:
-    """Group each phase's work into nests; give homes where the plan says so or computing again would be wrong.
-
-    Raises `PlanError` where the plan asks for what would be wrong.
-    """
-    schedule = Schedule(reading, copies=copies)
-    _home_carried(schedule, plan)
-    _home_as_planned(schedule, plan)
-    while True:
-        _group(schedule, plan)
-        cut = _first_wrong(schedule, facts)
-        if cut is None:
-            return schedule
-        if plan.homes.get(_label(cut)) is Home.RECOMPUTE:
-            raise PlanError(f"{_label(cut)} cannot be computed again: what it is computed from is overwritten before")
-        schedule.homes[cut] = Home.MEMORY
-
-
-def _label(value: SSAValue) -> str:
+def label_of(value: SSAValue) -> str:
+    """What messages and homes call a value."""
     return value.name_hint or "value"
 
 
-def _home_as_planned(schedule: Schedule, plan: Plan) -> None:
-    reading = schedule.reading
-    labels = set(plan.homes)
-    for phase in dict.fromkeys(reading.phase.values()):
-        for result in phase.results_:
-            home = plan.homes.get(_label(result))
-            labels.discard(_label(result))
-            if home is None or not reading.chunks_of_value(result):
-                continue
-            if home is Home.REGISTERS:
-                raise PlanError(f"{_label(result)} is processed in chunks, so registers cannot hold it between phases")
-            if home is not Home.RECOMPUTE:
-                schedule.homes[reading.source(result)] = home
-    for value in schedule.homes:
-        labels.discard(_label(value))
-    if labels:
-        raise PlanError(f"the plan gives homes to {', '.join(sorted(labels))}, which cross no phase")
-
-
-def _home_carried(schedule: Schedule, plan: Plan) -> None:
-    """Tiles with chunked axes that structural loops and conditionals carry live in memory."""
-    reading = schedule.reading
-    for op in reading.structures:
-        if isinstance(op, PhaseOp):
-            continue
-        for number, result in enumerate(op.results):
-            if not reading.chunks_of_value(result):
-                continue
-            home = plan.homes.get(_label(result), Home.MEMORY)
-            if home not in (Home.MEMORY, Home.SHARED):
-                raise PlanError(f"{_label(result)} is carried in chunks: its home is shared or memory, not {home}")
-            schedule.homes[result] = home
-            for argument in carried_arguments(op, number):
-                schedule.shares[argument] = result
-
-
-def carried_arguments(op: Operation, number: int) -> list[BlockArgument]:
-    """The block arguments that hold a structural operation's carried value between its edges."""
-    if isinstance(op, RangeOp):
-        return [op.carried[number]]
-    if isinstance(op, scf.WhileOp):
-        condition = op.before_region.block.last_op
-        assert isinstance(condition, scf.ConditionOp)
-        if condition.args[number] is not op.before_region.block.args[number]:
-            raise PlanError("a while loop over phases must hand its carried values on as they are")
-        return [op.before_region.block.args[number], op.after_region.block.args[number]]
-    return []
-
-
-def _group(schedule: Schedule, plan: Plan) -> None:
+def group_nests(schedule: Schedule, plan: Plan) -> None:
     reading = schedule.reading
     members: dict[PhaseOp, list[Operation]] = {phase: [] for phase in reading.structures if isinstance(phase, PhaseOp)}
     for item, phase in reading.phase.items():
@@ -221,26 +154,13 @@ def _ordered(schedule: Schedule, nest: Nest, plan: Plan) -> tuple[str, ...]:
     def rank(axis: str) -> tuple[int, int, bool, int]:
         return scanned.get(axis, 0), reduced.get(axis, 0), axis == plan.lanes, declared.index(axis)
 
-    axes = tuple(sorted(nest.axes, key=rank))
-    _check_scans(schedule, nest, axes)
-    return axes
+    return tuple(sorted(nest.axes, key=rank))
 
 
-def _check_scans(schedule: Schedule, nest: Nest, axes: tuple[str, ...]) -> None:
-    reading = schedule.reading
-    for item in slice_for(schedule, nest.roots()):
-        if isinstance(item, ScanOp) and item.axis.data in reading.chunked:
-            inner = axes[axes.index(item.axis.data) + 1 :]
-            if reading.chunks_of_value(item.result).intersection(inner):
-                raise PlanError(
-                    f"scans along {item.axis.data} and {inner[-1]} cannot both run in chunks: hold one of them"
-                )
-
-
-def _edges_of(schedule: Schedule, op: Operation, plan: Plan) -> dict[Operation | Block, Nest | None]:
+def _edges_of(schedule: Schedule, op: Operation, plan: Plan) -> dict[Operation | Block, list[Nest]]:
     """Initial values are stored before a loop, new ones at the end of its body; a conditional's by each branch."""
     results = op.results
-    edges: dict[Operation | Block, Nest | None] = {}
+    edges: dict[Operation | Block, list[Nest]] = {}
     if isinstance(op, RangeOp | scf.WhileOp):
         initial = op.initial if isinstance(op, RangeOp) else op.arguments
         edges[op] = _edge(schedule, list(zip(initial, results, strict=True)), plan)
@@ -258,50 +178,51 @@ def _yielded(block: Block) -> Sequence[SSAValue]:
     return () if last is None else last.operands
 
 
-def _edge(schedule: Schedule, pairs: list[tuple[SSAValue, SSAValue]], plan: Plan) -> Nest | None:
-    """One nest that stores values into homes; what is in its home already is left there."""
+def _edge(schedule: Schedule, pairs: list[tuple[SSAValue, SSAValue]], plan: Plan) -> list[Nest]:
+    """Nests that store values into homes; what is in its home already is left there.
+
+    A nest that reads a home runs before the one that writes it.
+    """
     reading = schedule.reading
-    stores = [
-        (reading.source(value), home)
-        for value, home in pairs
-        if home in schedule.homes and schedule.home_of(reading.source(value)) is not home
-    ]
-    if not stores:
-        return None
-    axes = frozenset(axis for value, _ in stores for axis in reading.chunks_of_value(value))
-    if any(reading.chunks_of_value(value) != axes for value, _ in stores):
-        raise PlanError(f"{_label(stores[0][1])} and {_label(stores[-1][1])} are carried in chunks of different axes")
-    nest = Nest(tuple(axis for axis in reading.axes if axis in axes), stores=stores)
-    nest.axes = _ordered(schedule, nest, plan)
-    return nest
+    by_axes: dict[frozenset[str], Nest] = {}
+    for value, home in ((reading.source(value), home) for value, home in pairs if home in schedule.homes):
+        if schedule.home_of(value) is not home:
+            axes = reading.chunks_of_value(value)
+            nest = by_axes.setdefault(axes, Nest(tuple(axis for axis in reading.axes if axis in axes)))
+            nest.stores.append((value, home))
+    waiting, nests = list(by_axes.values()), []
+    for nest in waiting:
+        nest.axes = _ordered(schedule, nest, plan)
+    while waiting:
+        written = {nest: {home for _, home in nest.stores} for nest in waiting}
+        read = {nest: homes_read(schedule, nest) for nest in waiting}
+        free = [n for n in waiting if not any(written[n] & read[other] for other in waiting if other is not n)]
+        if not free:
+            names = ", ".join(label_of(home) for nest in waiting for _, home in nest.stores)
+            raise PlanError(f"{names} are carried in chunks of different axes and computed from one another")
+        nests.append(free[0])
+        waiting.remove(free[0])
+    return nests
 
 
-# Is it right to compute values again? Loads that a nest repeats must still find what they found as written.
+def homes_read(schedule: Schedule, nest: Nest) -> set[SSAValue]:
+    """The homes that a nest loads from, the loops of its reductions included."""
+    values = [*nest.roots(), *(value for item in all_items(schedule, nest) for value in inputs_of(item))]
+    homes = {schedule.home_of(schedule.reading.source(value)) for value in values}
+    return {home for home in homes if home is not None}
 
 
-@dataclass(frozen=True, eq=False)
-class _Write:
-    access: Access
-    nest: Nest | None
-    order: float
-    position: int
-    around: tuple[Operation, ...]
-
-
-def _first_wrong(schedule: Schedule, facts: Facts) -> SSAValue | None:
-    """A value that must have a home: computing it where it is used would read what has been overwritten."""
-    reading = schedule.reading
-    order = {nest: number for number, (_, nest, _) in enumerate(in_order(schedule))}
-    writes = _writes(schedule, order)
-    for _, nest, around in in_order(schedule):
-        if (cut := _first_inner_home(schedule, nest)) is not None:
-            return cut
-        for path in _paths(schedule, nest):
-            for load in (a for a in reading.accesses(path.item) if not a.writes):
-                for write in writes:
-                    if _spoils(schedule, write, load, path, nest, order[nest], around, facts):
-                        return _cut(schedule, path, load, write)
-    return None
+def all_items(schedule: Schedule, nest: Nest) -> list[Operation]:
+    """Items of a nest, those of reductions in loops of their own included."""
+    found: dict[Operation, None] = {}
+    todo = slice_for(schedule, nest.roots())
+    while todo:
+        item = todo.pop()
+        if item not in found:
+            found[item] = None
+            if schedule.reading.is_chunk_reduction(item):
+                todo += slice_for(schedule, iter(item.operands))
+    return list(found)
 
 
 def in_order(schedule: Schedule) -> Iterator[tuple[Operation | Block, Nest, tuple[Operation, ...]]]:
@@ -317,135 +238,10 @@ def _in_order(
             for nest in schedule.nests[op]:
                 yield op, nest, around
         elif op in schedule.reading.structures:
-            if (before := schedule.edges.get(op)) is not None:
-                yield op, before, around
+            for nest in schedule.edges.get(op, ()):
+                yield op, nest, around
             for region in op.regions:
                 for inner in region.blocks:
                     yield from _in_order(schedule, inner, (*around, op))
-    if (last := schedule.edges.get(block)) is not None:
-        yield block, last, around
-
-
-def _writes(schedule: Schedule, order: dict[Nest, int]) -> list[_Write]:
-    reading = schedule.reading
-    writes: list[_Write] = []
-    nest_of = {op: nest for _, nest, _ in in_order(schedule) for op in nest.effects}
-    for item, phase in reading.phase.items():
-        if not reading.has_effect(item):
-            continue
-        nest = nest_of.get(item)
-        at = order[nest] if nest is not None else _before(schedule, phase, order)
-        writes += [
-            _Write(access, nest, at, reading.position[item], reading.structures[phase])
-            for access in reading.accesses(item)
-            if access.writes
-        ]
-    return writes
-
-
-def _before(schedule: Schedule, phase: PhaseOp, order: dict[Nest, int]) -> float:
-    """An order for what a phase does before its first nest: after every nest of earlier phases."""
-    position = schedule.reading.position
-    earlier = [
-        order[nest]
-        for key, nest, _ in in_order(schedule)
-        if isinstance(key, PhaseOp) and position[key] < position[phase]
-    ]
-    return max(earlier, default=-1) + 0.5
-
-
-@dataclass(frozen=True, eq=False)
-class _Path:
-    """How a nest comes to compute an item: over which crossing value, and whether inside a reduction's own loop."""
-
-    item: Operation
-    through: SSAValue | None
-    inner: Operation | None
-
-
-def _cut(schedule: Schedule, path: _Path, load: Access, write: _Write) -> SSAValue:
-    """The value to give a home, so that a load is not repeated after a write."""
-    for value in (path.through, *path.item.results):
-        if value is not None and value not in schedule.homes and schedule.reading.chunks_of_value(value):
-            return value
-    read, written = _label(load.base), _label(write.access.base)
-    if read != written:
-        raise PlanError(f"{written} may be the same tensor as {read}, and is written before {read} is read everywhere")
-    raise PlanError(f"{read} is written before it is read everywhere under this plan; larger chunks may help")
-
-
-def _paths(schedule: Schedule, nest: Nest) -> Iterator[_Path]:
-    """Every item that a nest computes, inner reductions' loops included."""
-    reading = schedule.reading
-    seen: set[Operation] = set()
-    todo: list[tuple[SSAValue, SSAValue | None, Operation | None]] = [(v, None, None) for v in nest.roots()]
-    stored = {value for value, home in nest.stores if value is home}
-    while todo:
-        value, through, inner = todo.pop()
-        source = reading.source(value)
-        if source is not value:
-            through = source
-        value = source
-        at_hand = not reading.chunks_of_value(value) or (schedule.home_of(value) is not None and value not in stored)
-        if at_hand or not isinstance(value.owner, Operation):
-            continue
-        item = reading.item_of(value.owner)
-        if item in seen:
-            continue
-        seen.add(item)
-        yield _Path(item, through, inner)
-        within = item if reading.is_chunk_reduction(item) else inner
-        todo += [(v, through, within) for v in inputs_of(item)]
-    for op in nest.effects:
-        if any(not access.writes for access in reading.accesses(op)):
-            yield _Path(op, None, None)
-
-
-def _first_inner_home(schedule: Schedule, nest: Nest) -> SSAValue | None:
-    """A reduction that would read, in a loop of its own, a home that the same nest overwrites."""
-    written = {home for _, home in nest.stores}
-    for path in _paths(schedule, nest):
-        within = path.item if schedule.reading.is_chunk_reduction(path.item) else path.inner
-        if within is not None:
-            homes = {schedule.home_of(schedule.reading.source(v)) for v in inputs_of(path.item)}
-            if homes & written and within.results[0] not in schedule.homes:
-                return within.results[0]
-    return None
-
-
-def _spoils(
-    schedule: Schedule,
-    write: _Write,
-    load: Access,
-    path: _Path,
-    nest: Nest,
-    at: int,
-    around: tuple[Operation, ...],
-    facts: Facts,
-) -> bool:
-    """Whether a write may change what a load finds in a nest, as against what it found as written."""
-    reading = schedule.reading
-    if not _may_alias(write.access, load, facts):
-        return False
-    position = reading.position[path.item]
-    home = reading.structures[reading.phase[path.item]] if path.item in reading.phase else ()
-    swap = schedule.copies.get(load.base)
-    if swap is not None and swap in write.around and swap in home and swap in around:
-        return False  # reads find the old copy, writes go to the new one
-    if write.nest is nest:
-        return path.inner is not None or not elementwise(write.access, load)
-    if any(op in around and op not in home for op in write.around):
-        return True  # an earlier iteration of a loop that the load is not part of
-    return (position < write.position) == (write.order < at)
-
-
-def _may_alias(write: Access, load: Access, facts: Facts) -> bool:
-    if write.base is load.base:
-        return True
-    one, other = write.base.type, load.base.type
-    return (
-        not facts.distinct
-        and isinstance(one, TensorArgumentType)
-        and isinstance(other, TensorArgumentType)
-        and one == other
-    )
+    for nest in schedule.edges.get(block, ()):
+        yield block, nest, around

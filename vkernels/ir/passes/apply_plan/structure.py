@@ -32,10 +32,7 @@ def emit_block(work: Work, frame: Frame, block: Block, hazards: Hazards) -> None
             _emit_while(work, frame, op, hazards)
         else:
             emit_beside(work, frame, op)
-    edge = work.schedule.edges.get(block)
-    if edge is not None:
-        hazards.before_nest(work, frame, edge)
-        emit_nest(work, frame, edge)
+    _emit_edge(work, frame, block, hazards)
 
 
 def emit_beside(work: Work, frame: Frame, op: Operation) -> None:
@@ -67,15 +64,15 @@ def _kept(work: Work, values: Sequence[SSAValue]) -> list[int]:
     return [number for number, value in enumerate(values) if value not in work.schedule.homes]
 
 
-def _store_initial(work: Work, frame: Frame, op: Operation, hazards: Hazards) -> None:
-    edge = work.schedule.edges.get(op)
-    if edge is not None:
-        hazards.before_nest(work, frame, edge)
-        emit_nest(work, frame, edge)
+def _emit_edge(work: Work, frame: Frame, key: Operation | Block, hazards: Hazards) -> None:
+    """Put what a loop or conditional carries into its homes."""
+    for nest in work.schedule.edges.get(key, ()):
+        hazards.before_nest(work, frame, nest)
+        emit_nest(work, frame, nest)
 
 
 def _emit_range(work: Work, frame: Frame, op: RangeOp, hazards: Hazards) -> None:
-    _store_initial(work, frame, op, hazards)
+    _emit_edge(work, frame, op, hazards)
     kept = _kept(work, op.results)
     start, stop = value_in(work, frame, op.start), value_in(work, frame, op.stop)
     initial = [value_in(work, frame, op.initial[n]) for n in kept]
@@ -167,7 +164,7 @@ def _emit_if(work: Work, frame: Frame, op: scf.IfOp, hazards: Hazards) -> None:
 
 
 def _emit_while(work: Work, frame: Frame, op: scf.WhileOp, hazards: Hazards) -> None:
-    _store_initial(work, frame, op, hazards)
+    _emit_edge(work, frame, op, hazards)
     kept = _kept(work, op.results)
     if any(value not in work.schedule.shares and len(op.arguments) != len(op.results) for value in op.arguments):
         raise PlanError("a while loop over phases must hand on all that it carries")

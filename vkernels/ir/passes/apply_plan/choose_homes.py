@@ -1,0 +1,81 @@
+"""The homes that a plan asks for, that loops need, and that computing again would get wrong."""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from ...dialect import PhaseOp, RangeOp
+from ...errors import PlanError
+from ...facts import Facts
+from ...plan import Home, Plan
+from .check_repeats import first_wrong
+from .reading import Reading
+from .schedule import Schedule, group_nests, label_of
+
+
+def make_schedule(reading: Reading, plan: Plan, facts: Facts, copies: dict[SSAValue, Operation]) -> Schedule:
+    """Group each phase's work into nests; give homes where the plan says so or computing again would be wrong.
+
+    Raises `PlanError` where the plan asks for what would be wrong.
+    """
+    schedule = Schedule(reading, copies=copies)
+    _home_carried(schedule, plan)
+    _home_as_planned(schedule, plan)
+    while True:
+        group_nests(schedule, plan)
+        cut = first_wrong(schedule, facts)
+        if cut is None:
+            return schedule
+        if plan.homes.get(label_of(cut)) is Home.RECOMPUTE:
+            raise PlanError(f"{label_of(cut)} cannot be computed again: what it is computed from is overwritten before")
+        schedule.homes[cut] = Home.MEMORY
+
+
+def _home_as_planned(schedule: Schedule, plan: Plan) -> None:
+    reading = schedule.reading
+    labels = set(plan.homes)
+    for phase in dict.fromkeys(reading.phase.values()):
+        for result in phase.results_:
+            home = plan.homes.get(label_of(result))
+            labels.discard(label_of(result))
+            if home is None or not reading.chunks_of_value(result):
+                continue
+            if home is Home.REGISTERS:
+                raise PlanError(f"{label_of(result)} is processed in chunks: registers cannot hold it between phases")
+            if home is not Home.RECOMPUTE:
+                schedule.homes[reading.source(result)] = home
+    for value in schedule.homes:
+        labels.discard(label_of(value))
+    if labels:
+        raise PlanError(f"the plan gives homes to {', '.join(sorted(labels))}, which cross no phase")
+
+
+def _home_carried(schedule: Schedule, plan: Plan) -> None:
+    """Tiles with chunked axes that structural loops and conditionals carry live in memory."""
+    reading = schedule.reading
+    for op in reading.structures:
+        if isinstance(op, PhaseOp):
+            continue
+        for number, result in enumerate(op.results):
+            if not reading.chunks_of_value(result):
+                continue
+            home = plan.homes.get(label_of(result), Home.MEMORY)
+            if home not in (Home.MEMORY, Home.SHARED):
+                raise PlanError(f"{label_of(result)} is carried in chunks: its home is shared or memory, not {home}")
+            schedule.homes[result] = home
+            for argument in carried_arguments(op, number):
+                schedule.shares[argument] = result
+
+
+def carried_arguments(op: Operation, number: int) -> list[BlockArgument]:
+    """The block arguments that hold a structural operation's carried value between its edges."""
+    if isinstance(op, RangeOp):
+        return [op.carried[number]]
+    if isinstance(op, scf.WhileOp):
+        condition = op.before_region.block.last_op
+        assert isinstance(condition, scf.ConditionOp)
+        if condition.args[number] is not op.before_region.block.args[number]:
+            raise PlanError("a while loop over phases must hand its carried values on as they are")
+        return [op.before_region.block.args[number], op.after_region.block.args[number]]
+    return []
