@@ -87,11 +87,12 @@ def test_dead_images_are_dropped_between_groups():
 
 def test_groups_grow_where_nothing_dies_and_shrink_where_much_does():
     length = inference._length
-    assert length(None, [], 100) == 1
+    assert length(None, [], 100) == inference.FIRST_LAYERS
     assert length(None, [Group(1, 100)], 100) == 2
     assert length(None, [Group(8, 100)], 100) == 16
     assert length(None, [Group(64, 100)], 100) == inference.MOST_LAYERS
-    assert length(None, [Group(8, 100)], 1) == 1
+    assert length(None, [Group(8, 100)], 1) < 8
+    assert length(None, [Group(1, 100)], 1) == 1
     assert 1 <= length(None, [Group(8, 100)], 90) < 8
     assert [length([2, 5], [Group(1, 1)] * count, 1) for count in range(4)] == [2, 5, 5, 5]
 

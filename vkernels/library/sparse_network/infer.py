@@ -18,8 +18,11 @@ from .network import Floats, Indices, Network
 BATCH_BYTES = 1 << 30
 """Features that are worked on at once, unless the caller says how many images."""
 
-DROP_COST = 0.15
+DROP_COST = 0.7
 """What it costs to end a group (its launch, and storing and loading the features), in layers."""
+
+FIRST_LAYERS = 2
+"""Layers of the first group, before the rate at which images die is known."""
 
 MOST_LAYERS = 64
 """Layers of one group, at most."""
@@ -127,15 +130,15 @@ def _infer_batch(
 
 
 def _length(lengths: Sequence[int] | None, groups: Sequence[Group], live: int) -> int:
-    """Layers of the next group. The first ones are one layer long: most images die early."""
+    """Layers of the next group."""
     if lengths is not None:
         return lengths[min(len(groups), len(lengths) - 1)]
     if not groups:
-        return 1
+        return FIRST_LAYERS
     last = groups[-1]
     rate = (1 - live / last.images) / last.layers
     # A group of g layers wastes about rate · g² / 2 layers on the dead, and saves 1 / g ends of a group.
-    best = MOST_LAYERS if rate == 0 else int((2 * DROP_COST / rate) ** 0.5)
+    best = MOST_LAYERS if rate == 0 else round((2 * DROP_COST / rate) ** 0.5)
     return max(1, min(best, 2 * last.layers, MOST_LAYERS))
 
 
