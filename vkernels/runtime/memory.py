@@ -12,6 +12,9 @@ from vkernels.ir.errors import SetupError
 ALIGNMENT = 64
 """Bytes; what generated code may assume of every buffer and workspace."""
 
+_PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+"""A forked child has memory of its own."""
+
 MAPPED = 1 << 20
 """Blocks of at least this many bytes are mapped on their own, in huge pages where the system has them."""
 
@@ -29,7 +32,7 @@ class Block:
 
 def _mapped(size: int) -> np.ndarray[Any, Any]:
     try:
-        memory = mmap.mmap(-1, size)
+        memory = mmap.mmap(-1, size, **_PRIVATE)
     except (OSError, OverflowError) as error:
         raise SetupError(f"no memory for a kernel's buffers: {size} bytes") from error
     if hasattr(mmap, "MADV_HUGEPAGE"):

@@ -181,6 +181,23 @@ print("well")
     assert (done.returncode, done.stdout, done.stderr) == (0, "well\n", "")
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_has_memory_of_its_own():
+    done = run_script("""
+import ctypes
+from vkernels.runtime.memory import Block
+blocks = [Block(100), Block(4 << 20)]
+child = os.fork()
+if child == 0:
+    for block in blocks:
+        ctypes.memset(block.address, 99, block.size)
+    os._exit(0)
+os.waitpid(child, 0)
+print([ctypes.c_uint8.from_address(block.address + 50).value == 99 for block in blocks])
+""")
+    assert (done.stdout, done.stderr) == ("[False, False]\n", "")
+
+
 def test_blocks_are_aligned_and_writable():
     import ctypes
 
