@@ -1,6 +1,7 @@
 """Floating-point constants of LLVM IR text in the one spelling that every LLVM reads: hexadecimal.
 
-Newer LLVMs print `float 1.000000e-01` and `float -inf`, which older ones refuse; all read `float 0x3FB99999A0000000`.
+Newer LLVMs print `float 1.000000e-01`, `float -inf` and `float f0x3DCCCCCD`, which older ones refuse; all read
+`float 0x3FB99999A0000000`.
 A constant's type stands before it on its line, perhaps several operands earlier.
 """
 
@@ -12,16 +13,20 @@ import struct
 _TOKEN = re.compile(
     r"(?P<type>(?<![\w.%@])(?:float|double|half|bfloat)(?!\w))"
     r"|(?P<text>[\"%@][\w.$-]*\"?)"
+    r"|(?<![\w.])f0x(?P<bits>[0-9A-Fa-f]+)"
     r"|(?<![\w.])(?P<sign>[+-]?)(?:(?P<special>inf|qnan|s?nan\(0x(?P<payload>[0-9A-Fa-f]+)\))"
     r"|(?P<number>\d+\.\d*(?:[eE][+-]?\d+)?))(?![\w.])"
 )
+_MARKS = re.compile(r"[.n]|f0x")
+"""What a line with such a constant has at least one of."""
+
 _FRACTION = {"float": 23, "double": 52, "half": 10, "bfloat": 7}
 _WIDTH = {"float": 32, "double": 64, "half": 16, "bfloat": 16}
 
 
 def respelled(llvm_ir: str) -> str:
     """The same module with floating-point constants in hexadecimal."""
-    return "\n".join(_line(line) if "." in line or "n" in line else line for line in llvm_ir.split("\n"))
+    return "\n".join(_line(line) if _MARKS.search(line) else line for line in llvm_ir.split("\n"))
 
 
 def _line(line: str) -> str:
@@ -37,7 +42,12 @@ def _line(line: str) -> str:
 
 
 def _hexadecimal(kind: str, match: re.Match[str]) -> str:
-    bits = _bits_of_special(kind, match) if match["special"] else _bits_of_number(kind, match["sign"] + match["number"])
+    if match["bits"]:
+        bits = int(match["bits"], 16)
+    elif match["special"]:
+        bits = _bits_of_special(kind, match)
+    else:
+        bits = _bits_of_number(kind, match["sign"] + match["number"])
     if kind == "half":
         return f"0xH{bits:04X}"
     if kind == "bfloat":
