@@ -137,7 +137,8 @@ def test_gather_and_scatter_rows_and_elements(lanes: str, index: str) -> None:
     """Rows by an index tile over i, elements by one over j, both at once; out-of-range rows are guarded."""
     ti, tj, t = tile(index, i=4), tile(index, j=23), tile("f32", i=4, j=23)
     text = f"""
-vk.mapped @gather(%x: {X}, %r: !vk.tensor<[I], {index}>, %c: !vk.tensor<[J], {index}>, %out: {Y}) lanes {lanes} {STRIDED} {{
+vk.mapped @gather(%x: {X}, %r: !vk.tensor<[I], {index}>, %c: !vk.tensor<[J], {index}>, %out: {Y})
+    lanes {lanes} {STRIDED} {{
   %M = vk.size M
   %N = vk.size N
   %one = arith.constant 1 : i64

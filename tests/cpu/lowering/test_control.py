@@ -52,7 +52,8 @@ vk.mapped @loop(%x: {X}, %out: {X}, %n: i64, %scale: f64, %twice: i1) lanes j {f
 def test_while_on_scalars_carries_tiles() -> None:
     t = tile("f32", j=20)
     text = f"""
-vk.mapped @loop(%x: !vk.tensor<[N], f32>, %out: !vk.tensor<[N], f32>, %n: i64) lanes j {facts({"x": [1], "out": [1]})} {{
+vk.mapped @loop(%x: !vk.tensor<[N], f32>, %out: !vk.tensor<[N], f32>, %n: i64)
+    lanes j {facts({"x": [1], "out": [1]})} {{
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   vk.launch "loop" over (%p = %one) {{
@@ -81,7 +82,8 @@ def test_two_copies_of_a_scratchpad_swap_in_a_loop(lanes: str) -> None:
     """Every step, element i becomes its neighbour's value plus one."""
     t, s = tile("f32", i=24), "!vk.scratch<[24], f32>"
     text = f"""
-vk.mapped @swap(%x: !vk.tensor<[N], f32>, %out: !vk.tensor<[N], f32>, %n: i64) {lanes} {facts({"x": [1], "out": [1]})} {{
+vk.mapped @swap(%x: !vk.tensor<[N], f32>, %out: !vk.tensor<[N], f32>, %n: i64)
+    {lanes} {facts({"x": [1], "out": [1]})} {{
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %size = arith.constant 24 : i64
@@ -232,5 +234,5 @@ vk.mapped @boundary(%x: !vk.tensor<[N], f32>) lanes j {{
 """
     with pytest.raises(UnsupportedError, match=r"vk.phase: .*no native form"):
         compiled(text)
-    with pytest.raises(IRError, match="expected one vk.mapped, found 0"):
+    with pytest.raises(IRError, match=r"expected one vk\.mapped, found 0"):
         compile_cpu(parse_module("builtin.module {}"))
