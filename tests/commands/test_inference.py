@@ -93,7 +93,7 @@ def test_groups_grow_where_nothing_dies_and_shrink_where_much_does():
     assert length(None, [Group(64, 100)], 100) == inference.MOST_LAYERS
     assert length(None, [Group(8, 100)], 1) < 8
     assert length(None, [Group(1, 100)], 1) == 1
-    assert 1 <= length(None, [Group(8, 100)], 90) < 8
+    assert 1 <= length(None, [Group(8, 100)], 60) < 8
     assert [length([2, 5], [Group(1, 1)] * count, 1) for count in range(4)] == [2, 5, 5, 5]
 
 
