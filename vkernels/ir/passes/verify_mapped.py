@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith, math, scf
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp, TensorType, i64
-from xdsl.ir import Operation
+from xdsl.dialects import math, scf
+from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, ModuleOp, TensorType, i64
+from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
@@ -28,15 +28,21 @@ from ..dialect import (
     ScanOp,
     ScratchOp,
     SizeOp,
+    TensorArgumentType,
+    arith,
     axes_of,
+    element_of,
 )
 from ..errors import IRError
+from ..facts import Facts
 
 _IN_LAUNCH = (
     AccessOp, AssertOp, BarrierOp, BelowOp, BroadcastOp, BufferOp, DotOp, PositionOp, PrintOp, ReductionOp,
     ScanOp, ScratchOp, scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp,
 )  # fmt: skip
-_UPSTREAM = {arith.Arith.name, math.Math.name}
+_FORMATS = (arith.ExtFOp, arith.TruncFOp, arith.ConstantOp, arith.BitcastOp, arith.SelectOp)
+"""What may hold f16 and bf16: conversions, and what only passes values on."""
+_UPSTREAM = {arith.ARITH.name, math.Math.name}
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,7 @@ def verify_mapped(module: ModuleOp) -> None:
 
 
 def _complaints(kernel: MappedOp) -> Iterator[str]:
+    yield from _guards(kernel)
     for op in kernel.body.block.ops:
         yield from _top_level(op)
         if isinstance(op, LaunchOp):
@@ -73,7 +80,7 @@ def _complaints(kernel: MappedOp) -> Iterator[str]:
 def _top_level(op: Operation) -> Iterator[str]:
     if isinstance(op, SizeOp | BufferOp | LaunchOp):
         return
-    if op.dialect_name() != arith.Arith.name:
+    if op.dialect_name() != arith.ARITH.name:
         yield f"{op.name} at the top level, where only sizes, i64 arithmetic, buffers and launches may stand"
     elif any(result.type != i64 for result in op.results):
         yield f"{op.name} of {op.results[0].type} at the top level, where arithmetic is i64"
@@ -85,6 +92,28 @@ def _in_launch(launch: LaunchOp, op: Operation) -> Iterator[str]:
         yield f"{op.name} {where}, which a lowering does not know"
     if isinstance(op, ScratchOp | BufferOp):
         yield from _memory(op, launch, where)
+    elif isinstance(op, scf.ForOp) and op.lb.type != i64:
+        yield f"{op.name} {where} counts in {op.lb.type}, expected i64"
+    elif op.dialect_name() in _UPSTREAM and not isinstance(op, _FORMATS):
+        narrow = [element for value in op.results if _is_narrow(element := element_of(value))]
+        if narrow:
+            yield f"{op.name} {where} computes in {narrow[0]}, which is a memory format"
+
+
+def _is_narrow(element: Attribute) -> bool:
+    return isinstance(element, Float16Type | BFloat16Type)
+
+
+def _guards(kernel: MappedOp) -> Iterator[str]:
+    """Guards compare with sizes, which must be known."""
+    facts = Facts.from_attribute(kernel.facts)
+    known = {op.size.data for op in kernel.body.block.ops if isinstance(op, SizeOp)} | set(facts.sizes)
+    for op in kernel.walk():
+        if isinstance(op, AccessOp) and isinstance(op.base.type, TensorArgumentType):
+            for dimension in op.guarded_dimensions:
+                size = op.base.type.shape[dimension]
+                if isinstance(size, str) and size not in known:
+                    yield f"{op.name} guards a dimension of {size}, which no vk.size at the top level names"
 
 
 def _memory(op: ScratchOp | BufferOp, launch: LaunchOp, where: str) -> Iterator[str]:

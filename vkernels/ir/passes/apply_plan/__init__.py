@@ -10,7 +10,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ModuleOp, StringAttr, i64
 from xdsl.ir import Operation, SSAValue
 
-from ...dialect import KernelOp, MappedOp, PhaseOp, SizeOp
+from ...dialect import AccessOp, KernelOp, MappedOp, PhaseOp, SizeOp, TensorArgumentType
 from ...facts import Facts
 from ...plan import Plan
 from ..split_phases import split_phases
@@ -81,6 +81,19 @@ def _emit_sizes(work: Work, kernel: KernelOp) -> None:
         elif all(work.top.find(operand) is not None for operand in op.operands):
             work.top.location = op.location
             emit_here(work, work.top, op)
+    _emit_guarded_sizes(work, kernel)
+
+
+def _emit_guarded_sizes(work: Work, kernel: KernelOp) -> None:
+    """The sizes that guards compare with, where neither facts nor the kernel itself say them."""
+    named = {op.size.data for op in kernel.body.block.ops if isinstance(op, SizeOp)} | set(work.facts.sizes)
+    for op in kernel.walk():
+        if isinstance(op, AccessOp) and isinstance(op.base.type, TensorArgumentType):
+            for dimension in op.guarded_dimensions:
+                size = op.base.type.shape[dimension]
+                if isinstance(size, str) and size not in named:
+                    named.add(size)
+                    work.top.add(SizeOp(size)).name_hint = size
 
 
 def _is_integer_arithmetic(op: Operation) -> bool:
