@@ -23,6 +23,7 @@ from vkernels.ir.dialect import (
     ScratchOp,
     ScratchType,
     StoreOp,
+    TensorArgumentType,
     YieldOp,
     arith,
     tile_type,
@@ -57,10 +58,10 @@ def generate(seed: int) -> Kernel:
 
 
 def anchor(kernel: Kernel) -> None:
-    """Every axis's size must belong to a tensor; a tensor that nothing reads sees to it."""
-    names = list(kernel.sizes)
-    kernel.tensor("i8", names[:4], np.zeros([kernel.sizes[n] for n in names[:4]], np.int8), "anchor")
-    for name in names[4:]:
+    """Every size must be some tensor's; tensors that nothing reads have those that are not."""
+    types = (argument.type for argument in kernel.op.body.block.args)
+    found = {size for type_ in types if isinstance(type_, TensorArgumentType) for size in type_.shape}
+    for name in [name for name in kernel.sizes if name not in found]:
         kernel.tensor("i8", [name], np.zeros(kernel.sizes[name], np.int8), "anchor")
 
 

@@ -13,14 +13,17 @@ from vkernels.ir.plan import Home, Plan
 
 from .values import Kernel
 
+MOST_IN_REGISTERS = 256
+
 
 def random_plan(kernel: Kernel, split: ModuleOp, choose: random.Random, plain: bool) -> Plan:
     """A plan for a kernel, of which `split` is the module split into phases. A plain one is tiles and chunks."""
     tiles = [axis.name for axis in kernel.axes.values() if axis.is_tile]
     wholes = [axis.name for axis in kernel.axes.values() if not axis.is_tile]
+    sizes = _random_sizes([*tiles, *wholes], choose)
     plan: dict[str, Any] = {
-        "tiles": {a: choose.choice([1, 2, 3, 4, 8, 16]) for a in tiles},
-        "chunks": {a: choose.choice([1, 2, 3, 4, 8, 16, 64]) for a in wholes},
+        "tiles": {a: sizes[a] for a in tiles},
+        "chunks": {a: sizes[a] for a in wholes},
         "lanes": choose.choice([*tiles, *wholes, None]),
         "order": tuple(choose.sample(tiles, len(tiles))),
     }
@@ -38,6 +41,15 @@ def random_plan(kernel: Kernel, split: ModuleOp, choose: random.Random, plain: b
     if choose.random() < 0.2:
         plan["packs"] = tuple(name for name in kernel.arguments if name[0] == "x" and choose.random() < 0.3)
     return Plan(**plan)
+
+
+def _random_sizes(axes: list[str], choose: random.Random) -> dict[str, int]:
+    """Sizes of tiles and chunks, few elements together: they are all unrolled."""
+    room, sizes = MOST_IN_REGISTERS, {}
+    for axis in choose.sample(axes, len(axes)):
+        sizes[axis] = choose.choice([n for n in (1, 2, 3, 4, 8, 16, 64) if n <= room])
+        room //= sizes[axis]
+    return sizes
 
 
 def random_facts(kernel: Kernel, choose: random.Random) -> Facts:
