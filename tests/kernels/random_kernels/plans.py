@@ -13,7 +13,7 @@ from vkernels.ir.plan import Home, Plan
 
 from .values import Kernel
 
-MOST_IN_REGISTERS = 256
+MOST_IN_REGISTERS = 128
 
 
 def random_plan(kernel: Kernel, split: ModuleOp, choose: random.Random, plain: bool) -> Plan:

@@ -44,7 +44,7 @@ EPSILON = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
 EXACT = {"f64": 2.0**50, "f32": 2.0**22}
 """Integers up to here are exact, sums of a few of them included."""
 
-MOST_ELEMENTS = 4000
+MOST_ELEMENTS = 1500
 
 
 @dataclass(frozen=True)

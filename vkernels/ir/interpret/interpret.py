@@ -26,6 +26,8 @@ from .structure import StructureFunctions
 Argument = np.ndarray[Any, Any] | int | float | bool | np.generic
 Function = KernelOp | MappedOp
 
+_STATELESS = (functions_of("Elementwise", ELEMENTWISE), functions_of("Maths", MATHS), ArithFunctions())
+
 
 def interpret(
     module: ModuleOp,
@@ -57,9 +59,7 @@ def interpret(
     interpreter = TileInterpreter(module)
     structure = StructureFunctions(state)
     for functions in (
-        functions_of("Elementwise", ELEMENTWISE),
-        functions_of("Maths", MATHS),
-        ArithFunctions(),
+        *_STATELESS,
         AccessFunctions(state),
         ComputeFunctions(state),
         structure,

@@ -1,0 +1,26 @@
+"""Random small kernels give the same interpreted as written, split into phases, mapped, and compiled."""
+
+from __future__ import annotations
+
+import pytest
+
+from .random_kernels.compare import Counts, check
+from .reference import fresh_seed
+
+BATCHES, KERNELS = 6, 20
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_random_kernels_give_the_same_in_every_way(batch):
+    """`python -m tests.kernels.random_kernels --seed SEED --count 1` repeats a failure."""
+    counts, seed = Counts(), fresh_seed()
+    for number in range(KERNELS):
+        check(seed + number, counts)
+    assert counts.mapped >= KERNELS, "too few plans apply for this to test anything"
+
+
+@pytest.mark.thorough
+def test_many_random_kernels_give_the_same_in_every_way():
+    counts, seed = Counts(), fresh_seed()
+    for number in range(10_000):
+        check(seed + number, counts)
