@@ -126,8 +126,10 @@ def test_a_range_with_stores_whose_result_is_used_stores_once() -> None:
         "out": np.zeros(11, np.int64),
         "z": integers(7),
     }
-    parameters = "%x: !vk.tensor<[K, N], i64>, %running: !vk.tensor<[K, N], i64>, "
+    parameters = (
+        "%x: !vk.tensor<[K, N], i64>, %running: !vk.tensor<[K, N], i64>, "
         "%out: !vk.tensor<[N], i64>, %z: !vk.tensor<[I], i64>"
+    )
     check(parameters, body, arguments)
 
 
