@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import math
-from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp
+from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, ModuleOp
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
-from . import arc, error_function, exponential, logarithm, power, root, trigonometric
-from .values import Constants, Emitter, Float, elements
+from . import arc, error_function, exponential, integer_power, logarithm, power, root, trigonometric
+from .values import Constants, Emitter, Float, Integer, elements
 
-FORMULAS: dict[type[Operation], Callable[..., Float]] = {
+FORMULAS: dict[type[Operation], Callable[..., Float | Integer]] = {
     math.AcosOp: arc.acos,
     math.AcoshOp: logarithm.acosh,
     math.AsinOp: arc.asin,
@@ -29,6 +29,7 @@ FORMULAS: dict[type[Operation], Callable[..., Float]] = {
     math.ExpOp: exponential.exp,
     math.Exp2Op: exponential.exp2,
     math.ExpM1Op: exponential.expm1,
+    math.IPowIOp: integer_power.ipowi,
     math.LogOp: logarithm.log,
     math.Log10Op: logarithm.log10,
     math.Log1pOp: logarithm.log1p,
@@ -43,13 +44,16 @@ FORMULAS: dict[type[Operation], Callable[..., Float]] = {
 }
 """The formula of each operation that is expanded, from its operands to its result."""
 
+_ELEMENTS = (Float32Type, Float64Type, IntegerType)
+
 
 @dataclass(frozen=True)
 class ExpandMath(ModulePass):
-    """Replace each function of the math dialect, on f32 or f64, by operations that processors have as instructions:
+    """Replace each function of the math dialect, on f32, f64 or integers, by what processors have as instructions:
     arith, and math's absf, copysign, floor, fma, roundeven and sqrt.
 
-    Scalars, vectors and tiles of any shape; no branches but around the reduction of huge angles, no memory.
+    Scalars, vectors and tiles of any shape; no memory, and no control but a branch around the reduction of huge
+    angles and a loop in integer powers. Additions and products carry `vk.rounded`: they must not be fused.
     """
 
     name = "expand-math"
@@ -58,23 +62,29 @@ class ExpandMath(ModulePass):
         expand_math(op)
 
 
-def expand_math(module: Operation) -> None:
-    """What the pass does, to all that an operation contains; nothing is verified."""
+def expand_math(module: Operation, scales: bool = False) -> None:
+    """What the pass does, to all that an operation contains; nothing is verified.
+
+    `scales`: the processor has `vk.scale` as an instruction, so formulas may leave it in their expansion.
+    """
     constants: dict[Block, Constants] = {}
     for function in list(module.walk()):
         formula = FORMULAS.get(type(function))
-        if formula is not None and isinstance(elements(function.results[0].type), Float32Type | Float64Type):
-            _expand(function, formula, constants)
+        if formula is not None and isinstance(elements(function.results[0].type), _ELEMENTS):
+            _expand(function, formula, constants, scales)
 
 
-def _expand(function: Operation, formula: Callable[..., Float], constants: dict[Block, Constants]) -> None:
+def _expand(
+    function: Operation, formula: Callable[..., Float | Integer], constants: dict[Block, Constants], scales: bool
+) -> None:
     block = function.parent
     if block is None:
         raise ValueError(f"{function.name} is in no block")
     if block not in constants:
         constants[block] = Constants(block)
-    emitter = Emitter(function, constants[block])
-    result = formula(*(Float(emitter, operand) for operand in function.operands)).ssa
+    emitter = Emitter(function, constants[block], scales)
+    kind = Integer if isinstance(elements(emitter.type), IntegerType) else Float
+    result = formula(*(kind(emitter, operand) for operand in function.operands)).ssa
     block.insert_ops_before(emitter.operations, function)
     result.name_hint = function.results[0].name_hint
     function.results[0].replace_all_uses_with(result)

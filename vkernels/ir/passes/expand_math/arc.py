@@ -36,8 +36,9 @@ def atan2(y: Float, x: Float) -> Float:
     ay, ax = abs(y), abs(x)
     steep = ay > ax
     longer, shorter = select(steep, ay, ax), select(steep, ax, ay)
-    large = longer > (2.0**126 if x.single else 2.0**1022)
-    longer, shorter = select(large, 0.25 * longer, longer), select(large, 0.25 * shorter, shorter)
+    large, small = (2.0**126, 2.0**-100) if x.single else (2.0**1022, 2.0**-960)
+    scale = select(longer > large, 0.25, select(longer < small, 2.0**60, longer.const(1.0)))
+    longer, shorter = scale * longer, scale * shorter
     both = shorter.equals(INFINITY)
     longer, shorter = select(both | longer.equals(0.0), 1.0, longer), select(both, 1.0, shorter)
     middle = shorter > TAN_EIGHTH * longer

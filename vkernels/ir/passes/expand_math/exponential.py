@@ -31,7 +31,7 @@ def exp(x: Float) -> Float:
     x = x.at_most(89.0).at_least(-104.5) if x.single else x.at_most(710.0).at_least(-746.0)
     shifter, r = reduced(x)
     p = polynomial(r, "exp").fma(r, 1.0).fma(r, 1.0)
-    return times_power(p, shifter, x < 0.0)
+    return times_power(p, shifter, x)
 
 
 def exp2(x: Float) -> Float:
@@ -40,7 +40,7 @@ def exp2(x: Float) -> Float:
     rounder = ROUNDER[x.single]
     shifter = x + rounder
     r = x - (shifter - rounder)
-    return times_power(polynomial(r, "exp2").fma(r, 1.0), shifter, x < 0.0)
+    return times_power(polynomial(r, "exp2").fma(r, 1.0), shifter, x)
 
 
 def half_expm1(x: Float) -> Float:

@@ -158,11 +158,10 @@ def angles(table: Table) -> None:
 
 
 def error_functions(table: Table) -> None:
-    """erf(x) = x + x erf(x²) to 1; erfc(x) = exp(erfc(x - c)) beyond."""
+    """erf(x) = x + x erf(x²) to 1; erfc(x) = exp(erfc(x - 1)) beyond."""
     table.put_even("erf", lambda x: mp.erf(x) / x - 1, 1.0, (7, 13), lambda x: x / mp.erf(x))
-    centre, end = (2.5, 4.0) if table.single else (3.5, 6.0)
-    log_erfc = lambda t: mp.log(mp.erfc(t + centre))  # noqa: E731
-    table.put("erfc", log_erfc, (1 - centre, end - centre), (9, 22), lambda t: mp.erfc(t + centre))
+    end = 4.0 if table.single else 6.0
+    table.put("erfc", lambda t: mp.log(mp.erfc(1 + t)), (0.0, end - 1), (9, 22), lambda t: mp.erfc(1 + t))
 
 
 def main() -> None:

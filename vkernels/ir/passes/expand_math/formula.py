@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .coefficients import DOUBLE, SINGLE
-from .values import Boolean, Float, Integer, select
+from .values import Float, Integer, select
 
 INFINITY = float("inf")
 NAN = float("nan")
@@ -40,12 +40,16 @@ def exact_product(a: Float, b: Float) -> tuple[Float, Float]:
     return product, a.fma(b, -product)
 
 
-def times_power(x: Float, shifter: Float, negative: Boolean) -> Float:
+def times_power(x: Float, shifter: Float, argument: Float) -> Float:
     """x * 2**n for 1/2 < x < 2, rounded once where the result is subnormal, infinite where it is too large.
 
-    `shifter` is n + ROUNDER; `negative` says whether n ≤ 0. The power is built in its exponent bits, nearer to 1 by
-    half of their range than it should be, so that it is a normal number; a second factor makes up for that.
+    `shifter` is n + ROUNDER; n ≤ 0 where `argument` < 0. Processors that scale have one instruction for it. Elsewhere
+    the power is built in its exponent bits, nearer to 1 by half of their range than it should be, so that it is a
+    normal number; a second factor makes up for that.
     """
+    if x.emitter.scales:
+        return x.scaled(shifter - ROUNDER[x.single])
+    negative = argument < 0.0
     half, bias = (64, 127) if x.single else (512, 1023)
     shift = FRACTION[x.single]
     moved = shifter.bits() << shift

@@ -27,7 +27,7 @@ def unless_rare(
     largest = size
     for axis in reversed(axes_of(size.type)):
         largest = _maximum(largest, axis)
-    condition = largest > limit
+    condition = largest.not_at_most(limit)  # a NaN hides what is beside it
     outer, emitter.operations = emitter.operations, []
     chosen = _choose(size, limit, common, rare())
     emitter.operations.append(scf.YieldOp(*(value.ssa for value in chosen)))

@@ -50,7 +50,7 @@ def _double(a: Float, y: Float) -> Float:
     product = product.at_most(1100.0).at_least(-1100.0)
     shifter = product + ROUNDER[False]
     r = (product - (shifter - ROUNDER[False])) + rest
-    return times_power(polynomial(r, "exp2").fma(r, 1.0), shifter, product < 0.0)
+    return times_power(polynomial(r, "exp2").fma(r, 1.0), shifter, product)
 
 
 def _log2(a: Float) -> tuple[Float, Float]:

@@ -13,10 +13,11 @@ def rsqrt(x: Float) -> Float:
 
 def cbrt(x: Float) -> Float:
     """With z ≈ a**(-1/3), a = |x|: first from a's bits divided by -3, then twice refined, z (1 + e/3 + 2e²/9 + 14e³/81)
-    with e = 1 - a z³ (the binomial series); a z² is corrected by its residual."""
+    with e = 1 - a z³ (the binomial series); a z² is corrected by its residual. a is scaled by a power of 8, so that no
+    step overflows or is subnormal."""
     a = abs(x)
-    tiny = a < (2.0**-126 if x.single else 2.0**-1022)
-    scaled = select(tiny, a * (2.0**24 if x.single else 2.0**54), a)
+    tiny = a < (2.0**-100 if x.single else 2.0**-1000)
+    scaled = a * select(tiny, 2.0**24 if x.single else 2.0**54, a.const(0.125))
     bits = scaled.bits()
     third = (bits >> 2) + (bits >> 4)
     third = third + (third >> 4)
@@ -30,7 +31,7 @@ def cbrt(x: Float) -> Float:
     cube, cube_low = exact_product(square, root)
     residual = ((scaled - cube) - cube_low) - square_low * root
     root = root + residual * (z * z) * (1 / 3)
-    root = select(tiny, root * (2.0**-8 if x.single else 2.0**-18), root)
+    root = root * select(tiny, 2.0**-8 if x.single else 2.0**-18, a.const(2.0))
     return select((a > 0.0) & (a < INFINITY), root.sign_of(x), x)
 
 

@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from ...dialect import arith
+from ...dialect import ScaleOp, arith
 
 Kind = type[Operation]
 
@@ -81,10 +81,11 @@ def _attribute(type_: Attribute, number: float | int) -> Attribute:
 
 
 class Emitter:
-    """Collects the operations of one formula. `type` is the type of the replaced operation's result."""
+    """Collects the operations of one formula. `type` is the type of the replaced operation's result; `scales`: whether
+    the processor has `vk.scale` as an instruction."""
 
-    def __init__(self, replaced: Operation, constants: Constants):
-        self.replaced, self.constants = replaced, constants
+    def __init__(self, replaced: Operation, constants: Constants, scales: bool = False):
+        self.replaced, self.constants, self.scales = replaced, constants, scales
         self.type = replaced.results[0].type
         self.operations: list[Operation] = []
 
@@ -130,9 +131,7 @@ class Value:
     def _wrap(self, other: Self | float | int) -> SSAValue:
         return other.ssa if isinstance(other, Value) else self.const(other).ssa
 
-    def _same(
-        self, kind: Kind, *others: Self | float | int, properties: dict[str, Attribute] | None = None
-    ) -> Self:
+    def _same(self, kind: Kind, *others: Self | float | int, properties: dict[str, Attribute] | None = None) -> Self:
         """An operation whose operands and result are all of this value's type."""
         operands = [self.ssa, *(self._wrap(other) for other in others)]
         return type(self)(self.emitter, self.emitter.emit(kind, operands, self.type, properties))
@@ -156,7 +155,7 @@ class Boolean(Value):
 
 
 class Integer(Value):
-    """A value of i32 or i64; arithmetic wraps around."""
+    """A value of integers; arithmetic wraps around."""
 
     __slots__ = ()
 
@@ -165,6 +164,9 @@ class Integer(Value):
 
     def __sub__(self, other: Integer | int) -> Integer:
         return self._same(arith.SubiOp, other, properties=_WRAPS)
+
+    def __mul__(self, other: Integer | int) -> Integer:
+        return self._same(arith.MuliOp, other, properties=_WRAPS)
 
     def __and__(self, other: Integer | int) -> Integer:
         return self._same(arith.AndIOp, other)
@@ -243,6 +245,10 @@ class Float(Value):
         """self * factor + addend, rounded once."""
         return self._same(math.FmaOp, factor, addend, properties=_EXACT)
 
+    def scaled(self, power: Float) -> Float:
+        """self * 2**power for a whole `power`, rounded once."""
+        return self._same(ScaleOp, power)
+
     def sqrt(self) -> Float:
         return self._same(math.SqrtOp, properties=_EXACT)
 
@@ -257,26 +263,30 @@ class Float(Value):
         """This magnitude with the other's sign."""
         return self._same(math.CopySignOp, other, properties=_EXACT)
 
-    def _ordered(self, predicate: str, other: Float | float) -> Boolean:
+    def _compare_floats(self, predicate: str, other: Float | float) -> Boolean:
         number = arith.CmpfOp.PREDICATES.index(predicate)
         return self._compare(arith.CmpfOp, number, self._wrap(other), dict(_EXACT))
 
     def __lt__(self, other: Float | float) -> Boolean:
-        return self._ordered("olt", other)
+        return self._compare_floats("olt", other)
 
     def __gt__(self, other: Float | float) -> Boolean:
-        return self._ordered("ogt", other)
+        return self._compare_floats("ogt", other)
 
     def equals(self, other: Float | float) -> Boolean:
-        return self._ordered("oeq", other)
+        return self._compare_floats("oeq", other)
 
     def differs(self, other: Float | float) -> Boolean:
         """Not equal, or one of them NaN."""
-        return self._ordered("une", other)
+        return self._compare_floats("une", other)
+
+    def not_at_most(self, bound: float) -> Boolean:
+        """Greater than a bound, or NaN."""
+        return self._compare_floats("ugt", bound)
 
     def unordered(self, other: Float) -> Boolean:
         """Whether one of the two is NaN."""
-        return self._ordered("uno", other)
+        return self._compare_floats("uno", other)
 
     def at_most(self, bound: float) -> Float:
         """The lesser of this and a bound; NaN stays NaN. (This order of operands is one instruction on x86.)"""
@@ -295,9 +305,7 @@ class Float(Value):
 
     def widen(self) -> Float:
         """An f32 value as f64."""
-        return Float(
-            self.emitter, self.emitter.emit(arith.ExtFOp, [self.ssa], with_elements(self.type, f64), dict(_EXACT))
-        )
+        return Float(self.emitter, self.emitter.emit(arith.ExtFOp, [self.ssa], with_elements(self.type, f64)))
 
     def narrow(self) -> Float:
         """An f64 value rounded to f32."""
