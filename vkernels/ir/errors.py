@@ -1,4 +1,4 @@
-"""The exceptions of vkernels: one class a kind of mistake, all under `Error`. Tell them apart by class, never by text."""
+"""The exceptions of vkernels: one class a kind of mistake, all under `Error`. Tell them apart by class, not by text."""
 
 from __future__ import annotations
 
@@ -83,4 +83,5 @@ class AxisError(SourceError):
 
 
 class CheckError(SourceError):
-    """Found while running checked or interpreted: an index out of range, memory read before it was written, a failed assertion."""
+    """Found while running checked or interpreted: an index out of range, memory read before it was written, a failed
+    assertion."""

@@ -41,17 +41,28 @@ def layer_norm_rows(
 @softmax_rows.plan
 @layer_norm_rows.plan
 def plan_rows(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
-    """Short rows are held in registers, several a program; long ones pass by in chunks; a few very long ones are split."""
-    rows, length = sizes["M"], sizes["N"]
-    lanes = limits.register_bytes // (8 if "float64" in dtypes.values() else 4)
-    held = 8 * lanes
-    if length <= held:
-        width = max(1, length)
-        return Plan(tiles={"i": max(1, held // -(-width // lanes) // lanes)}, chunks={"j": width}, lanes="j")
-    splits = {}
-    if rows < limits.multiprocessors and length >= 1 << 16:
-        splits = {"j": limits.multiprocessors}
-    return Plan(tiles={"i": 1}, chunks={"j": held}, splits=splits, lanes="j")
+    """Short rows are held in registers, several a program; long ones pass by in chunks; a few very long ones are split.
+
+    Softmax keeps a long row's exponentials where its half of the cache has room for them, else it computes them again.
+    Results larger than the cache pass it by: they would not be there when they are read.
+    """
+    rows, length = sizes["M"], max(1, sizes["N"])
+    width = 8 if "float64" in dtypes.values() else 4
+    lanes = limits.register_bytes // width
+    in_row = -(-length // lanes)
+    streams = ("out",) if rows * length * width >= limits.cache and in_row >= 16 else ()
+    if in_row <= 16:
+        return Plan(tiles={"i": 16 // in_row}, chunks={"j": length}, lanes="j", streams=streams)
+    keep = Home.SHARED if length * width <= limits.shared // 2 else Home.RECOMPUTE
+    few = rows < limits.multiprocessors and length >= 1 << 16
+    return Plan(
+        tiles={"i": 1},
+        chunks={"j": 2 * lanes},
+        homes={} if few else {"e": keep},
+        splits={"j": limits.multiprocessors} if few else {},
+        lanes="j",
+        streams=streams,
+    )
 
 
 def softmax(x: Array, out: Array | None = None) -> Array:

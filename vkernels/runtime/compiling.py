@@ -33,14 +33,14 @@ def compile_kernel(module: ModuleOp, plan: Plan, facts: Facts, keep: bool = Fals
     from vkernels.ir.passes.expand_math import expand_math
     from vkernels.ir.passes.split_phases import split_phases
 
-    from .compile.cpu import compile_cpu
+    from .compile.cpu import compile_cpu, host_scales
 
     phases = module.clone()
     split_phases(phases)
     mapped = apply_plan(phases, plan, facts)
     stages = {"as-written": module, "after-split-phases": phases, "after-apply-plan": mapped} if keep else {}
     texts = {name: print_module(stage) for name, stage in stages.items()}
-    expand_math(mapped)
+    expand_math(mapped, scales=host_scales())
     native = compile_cpu(mapped)
     if keep:
         texts |= {"after-expand-math": print_module(mapped)}

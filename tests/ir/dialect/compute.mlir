@@ -43,6 +43,9 @@ vk.mapped @compute(%c: i64, %on: i1) {
     %d1 = vk.dot %a, %b, %batched along j precision ieee : tensor<4x8xf32, #vk.axes<i, j>>, tensor<8x2x4xf32, #vk.axes<j, k, i>>, tensor<2x4xf32, #vk.axes<k, i>>
     %d2 = vk.dot %max, %max, %one along i precision tf32 : tensor<4xf32, #vk.axes<i>>, tensor<4xf32, #vk.axes<i>>, f32
 
+    // CHECK-NEXT:  %scaled = vk.scale %max, %max : tensor<4xf32, #vk.axes<i>>
+    %scaled = vk.scale %max, %max : tensor<4xf32, #vk.axes<i>>
+
     // CHECK-NEXT:  vk.print "values:\09" %d2, %i : f32, tensor<4xi64, #vk.axes<i>>
     // CHECK-NEXT:  vk.print "here"
     // CHECK-NEXT:  vk.assert %below, "i is too large" : tensor<4xi1, #vk.axes<i>>

@@ -116,3 +116,9 @@ vk.mapped @dot(%n: i64) {
 vk.mapped @assert(%n: i64) {
   vk.assert %n, "n" : i64
 }
+
+// -----
+// CHECK: vk.scale is of floats, not i64
+vk.mapped @scale(%n: i64) {
+  %a = vk.scale %n, %n : i64
+}

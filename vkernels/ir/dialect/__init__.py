@@ -21,6 +21,7 @@ from .compute import (
     PrintOp,
     ProductOp,
     ReductionOp,
+    ScaleOp,
     ScanOp,
     SumOp,
 )
@@ -41,8 +42,8 @@ __all__ = [
     "REDUCTIONS", "VK", "AccessOp", "AssertOp", "AxesAttr", "AxisAttr", "BarrierOp", "BelowOp", "BoundaryOp",
     "BroadcastOp", "BufferOp", "BufferType", "DotOp", "GatherOp", "Index", "IndexAttr", "KernelOp", "LaunchOp",
     "LoadOp", "MappedOp", "MaxOp", "MemoryType", "MinOp", "PhaseOp", "PositionOp", "PrintOp", "ProductOp",
-    "RangeOp", "ReductionOp", "ScanOp", "ScatterOp", "ScratchOp", "ScratchType", "SizeOp", "StoreOp", "SumOp",
-    "TensorArgumentType", "TileOp", "WholeOp", "YieldOp", "axes_of", "context", "element_of", "sizes_of",
+    "RangeOp", "ReductionOp", "ScaleOp", "ScanOp", "ScatterOp", "ScratchOp", "ScratchType", "SizeOp", "StoreOp",
+    "SumOp", "TensorArgumentType", "TileOp", "WholeOp", "YieldOp", "axes_of", "context", "element_of", "sizes_of",
     "tile_type",
 ]  # fmt: skip
 
@@ -52,7 +53,7 @@ VK = Dialect(
         KernelOp, MappedOp, LaunchOp, SizeOp, TileOp, WholeOp, RangeOp, YieldOp, BoundaryOp, PhaseOp,
         ScratchOp, BufferOp, BarrierOp,
         LoadOp, GatherOp, StoreOp, ScatterOp,
-        BroadcastOp, PositionOp, BelowOp, SumOp, ProductOp, MaxOp, MinOp, ScanOp, DotOp, PrintOp, AssertOp,
+        BroadcastOp, PositionOp, BelowOp, SumOp, ProductOp, MaxOp, MinOp, ScanOp, DotOp, ScaleOp, PrintOp, AssertOp,
     ],
     [AxisAttr, AxesAttr, IndexAttr, TensorArgumentType, ScratchType, BufferType],
 )  # fmt: skip

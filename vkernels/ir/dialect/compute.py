@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import StringAttr, TensorType, i1, i64
+from xdsl.dialects.builtin import AnyFloat, StringAttr, TensorType, i1, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AnyAttr,
@@ -253,6 +253,30 @@ class DotOp(IRDLOperation):
         if sizes_of(self.sum) != sizes:
             expected = ", ".join(f"{axis} of {size_text(size)}" for axis, size in sizes.items()) or "none"
             raise VerifyException(f"the sum is {self.sum.type}, expected axes {expected}")
+
+
+@irdl_op_definition
+class ScaleOp(IRDLOperation):
+    """`value` times two to the `power`, a whole number of the same float type; rounded once. The result of expanding
+    math for processors that have it as an instruction."""
+
+    name = "vk.scale"
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    value = operand_def(T)
+    power = operand_def(T)
+    result = result_def(T)
+
+    traits = traits_def(Pure())
+
+    assembly_format = "$value `,` $power attr-dict `:` type($result)"
+
+    def __init__(self, value: SSAValue, power: SSAValue):
+        super().__init__(operands=[value, power], result_types=[value.type])
+
+    def verify_(self) -> None:
+        if not isinstance(element_of(self.result), AnyFloat):
+            raise VerifyException(f"vk.scale is of floats, not {self.result.type}")
 
 
 @irdl_op_definition

@@ -15,7 +15,7 @@ from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, im
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation
 
-from ..dialect import arith, element_of
+from ..dialect import ScaleOp, arith, element_of
 from ..errors import IRError
 from .numbers import (
     Array,
@@ -101,7 +101,14 @@ def _logical_right(a: Array, b: Array) -> Array:
     return np.asarray(np.right_shift(unsigned(a), unsigned(b))).view(a.dtype)
 
 
+def _scaled(value: Array, power: Array) -> Array:
+    """Of powers as far from 0 as these nothing is left, or nothing but infinity."""
+    steps = np.clip(np.nan_to_num(power), -5000, 5000).astype(np.int32)
+    return np.asarray(np.where(np.isnan(power), power, np.ldexp(value, steps)))
+
+
 ELEMENTWISE: dict[type[IRDLOperation], Function] = {
+    ScaleOp: _scaled,
     arith.AddfOp: np.add,
     arith.SubfOp: np.subtract,
     arith.MulfOp: np.multiply,

@@ -22,6 +22,7 @@ from .elementwise import ELEMENTWISE
 from .emit import Number
 from .failures import unsupported
 from .reductions import KINDS, lower_reduction, lower_scan
+from .scaling import lower_scale
 from .state import Memory, State
 from .tiles import Lanes, element_bytes, memory_element, natural_width, scratch_bytes
 
@@ -286,6 +287,7 @@ Handler = Callable[[State, Any], None]
 
 _HANDLERS: dict[str, Handler] = {
     **ELEMENTWISE,
+    "vk.scale": lower_scale,
     **CASTS,
     **dict.fromkeys(KINDS, lower_reduction),
     **dict.fromkeys(("vk.barrier", "vk.boundary", "vk.print", "vk.assert"), _ignore),

@@ -25,6 +25,7 @@ from ..dialect import (
     PositionOp,
     PrintOp,
     ReductionOp,
+    ScaleOp,
     ScanOp,
     ScratchOp,
     SizeOp,
@@ -38,7 +39,7 @@ from ..facts import Facts
 
 _IN_LAUNCH = (
     AccessOp, AssertOp, BarrierOp, BelowOp, BroadcastOp, BufferOp, DotOp, PositionOp, PrintOp, ReductionOp,
-    ScanOp, ScratchOp, scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp,
+    ScaleOp, ScanOp, ScratchOp, scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp,
 )  # fmt: skip
 _FORMATS = (arith.ExtFOp, arith.TruncFOp, arith.ConstantOp, arith.BitcastOp, arith.SelectOp)
 """What may hold f16 and bf16: conversions, and what only passes values on."""

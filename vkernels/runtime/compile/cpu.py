@@ -150,6 +150,15 @@ def _jit() -> Any:
 
 
 @cache
+def host_scales() -> bool:
+    """Whether this CPU has `vk.scale` as an instruction."""
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features()
+    return all(features.get(name, False) for name in ("avx512f", "avx512vl"))
+
+
+@cache
 def host_register_bytes() -> int:
     """Bytes of this CPU's vector registers: 64 with AVX-512, 32 with AVX, 16 elsewhere."""
     import llvmlite.binding as llvm
