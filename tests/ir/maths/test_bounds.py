@@ -24,9 +24,9 @@ SEED = 20261121
 
 def assert_within(name: str, dtype: str, operands: list[Array], got: Array, error: Array) -> None:
     worst = int(np.argmax(error))
-    where = ", ".join(f"{x[worst]!r} = {float(x[worst]).hex()}" for x in operands)
+    where = ", ".join(float(x[worst]).hex() for x in operands)
     bound = BOUNDS[name][dtype]
-    assert error[worst] <= bound, f"{name}({where}) gave {got[worst]!r}: {error[worst]} ulp, bound {bound} (seed {SEED})"
+    assert error[worst] <= bound, f"{name}({where}) gave {got[worst]}: {error[worst]} ulp, bound {bound} (seed {SEED})"
 
 
 def check(name: str, dtype: str, *operands: Array) -> None:
@@ -130,8 +130,8 @@ def test_angles_next_to_multiples_of_a_quarter_turn_keep_their_accuracy(name: st
     with mp.workdps(420):
         ks = [int(rng.integers(1, 1 << 20)) << int(shift) for shift in rng.integers(0, limits.maxexp - 22, 300)]
         x = np.array([float(k * mp.pi / 2) for k in ks]).astype(dtype)
-    # the double nearest to a multiple of π/2 of all: 6381956970095103 * 2**797
-    x = np.append(x, np.array([np.ldexp(6381956970095103.0, 797) if dtype == "float64" else 16367173.0 * 2.0**72], dtype))
+    # and the number that of all of its dtype is nearest to one
+    x = np.append(x, np.asarray(np.ldexp(6381956970095103.0, 797) if dtype == "float64" else 16367173 * 2.0**72, dtype))
     got = compiled(FUNCTIONS[name].kind, dtype, 1)(x)
     error = [exact_error(FUNCTIONS[name], float(g), (float(v),), dtype) for g, v in zip(got, x, strict=True)]
     assert_within(name, dtype, [x], got, np.array(error))
