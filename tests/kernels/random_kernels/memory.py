@@ -74,9 +74,7 @@ def laid_out(kernel: Kernel, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any
             return np.ascontiguousarray(array).reshape(array.shape)
 
 
-def load(
-    kernel: Kernel, *, element: str = "", axis: str = "", position: tuple[SSAValue, int] | None = None
-) -> Value:
+def load(kernel: Kernel, *, element: str = "", axis: str = "", position: tuple[SSAValue, int] | None = None) -> Value:
     """A load from a new tensor; `position`: a scalar below a number, which indexes a dimension of its own."""
     choose = kernel.random
     element = element or choose.choice(["f32", "f32", "f64", "i1", "i8", "i16", "i32", "i64"])
@@ -100,9 +98,7 @@ def load(
     return _computed(kernel, made, axes, element, held, special)
 
 
-def _computed(
-    kernel: Kernel, made: SSAValue, axes: tuple[str, ...], element: str, held: str, special: bool
-) -> Value:
+def _computed(kernel: Kernel, made: SSAValue, axes: tuple[str, ...], element: str, held: str, special: bool) -> Value:
     if held != element:
         made = kernel.add(arith.ExtFOp(made, tile_type(ELEMENTS[element], axes)))
     return Value(made, axes, element, SMALL if element[0] == "f" else 0, 0, special)

@@ -129,9 +129,7 @@ class StructureFunctions(InterpreterFunctions):
         return run(interpreter, self.turns(op, args))
 
     @impl_terminator(YieldOp)
-    def yield_(
-        self, interpreter: Interpreter, op: YieldOp, args: PythonValues
-    ) -> tuple[TerminatorValue, PythonValues]:
+    def yield_(self, interpreter: Interpreter, op: YieldOp, args: PythonValues) -> tuple[TerminatorValue, PythonValues]:
         return ReturnedValues(args), ()
 
     @impl_terminator(scf.YieldOp)
