@@ -56,11 +56,14 @@ def emit_packs(work: Work) -> None:
     """
     for name in work.plan.packs:
         pack = _read(work, name)
+        if pack is None:
+            continue
         work.packed[pack.load.result] = Panel(pack.buffer, pack.whole.name, pack.tile.name, pack.element)
         _emit_launch(work, pack)
 
 
-def _read(work: Work, name: str) -> _Pack:
+def _read(work: Work, name: str) -> _Pack | None:
+    """How a tensor is packed; None where its whole axis is known to be empty, so that there is nothing to pack."""
     kernel = work.reading.kernel
     if name not in [parameter.data for parameter in kernel.parameters]:
         raise PlanError(f"the plan packs {name}, which is no parameter of {kernel.sym_name.data}")
@@ -74,6 +77,8 @@ def _read(work: Work, name: str) -> _Pack:
     if len(load.index) != 2 or len(axes) != 2 or load.mask is not None or load.within.data or load.guarded_dimensions:
         raise PlanError(f"{name} is not loaded at one tile axis and one whole axis: it cannot be packed")
     (_, tile), (dimension, whole) = axes[True], axes[False]
+    if whole.known == 0:
+        return None
     strides = work.facts.strides.get(name, (-1, 1))
     element = _packed_element(load)
     buffer = _make_buffer(work, name, tile, whole, element)
