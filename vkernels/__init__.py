@@ -22,11 +22,21 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Home, Plan
 from vkernels.runtime import get_threads, set_threads
 
+from . import reporting as _reporting
 from .language import *  # noqa: F403
-from .language import __all__ as _language
 
 __all__ = [
-    *_language, "ArgumentError", "AxisError", "CheckError", "Error", "FileError", "Home", "IRError", "Limits",
-    "OptionError", "Plan", "PlanError", "SetupError", "SourceError", "TypeMismatchError", "UnknownNameError",
-    "UnsupportedError", "get_threads", "set_threads",
+    "ArgumentError", "Axis", "AxisError", "Budget", "CheckError", "Constant", "DType", "Error", "FileError", "Function",
+    "Home", "IRError", "Kernel", "Limits", "OptionError", "Parameter", "Plan", "PlanError", "Scalar", "Scratch",
+    "SetupError", "SourceError", "Tensor", "Tile", "TypeMismatchError", "UnknownNameError", "UnsupportedError", "abs",
+    "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bool", "bool_",
+    "broadcast", "cast", "ceil", "clamp", "cos", "cumulative_max", "cumulative_min", "cumulative_product",
+    "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1", "float8_e4m3fn", "float8_e5m2", "float16",
+    "float32", "float64", "floor", "fma", "full", "full_like", "function", "gelu", "get_threads", "int8", "int16",
+    "int32", "int64", "isinf", "isnan", "kernel", "load", "log", "log1p", "log2", "max", "maximum", "mean", "min",
+    "minimum", "phase", "pow", "print", "product", "promote", "random", "random_bits", "range", "relu", "reshape",
+    "round", "rsqrt", "scratch", "set_threads", "sigmoid", "silu", "sin", "size", "sqrt", "store", "sum", "tanh",
+    "tile", "transpose", "trunc", "where", "whole", "zeros", "zeros_like",
 ]  # fmt: skip
+
+reporting.install()
