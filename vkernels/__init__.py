@@ -23,7 +23,7 @@ from vkernels.ir.plan import Home, Plan
 from vkernels.runtime import get_threads, set_threads
 
 from . import reporting as _reporting
-from .language import *  # noqa: F403
+from .language import *
 
 __all__ = [
     "ArgumentError", "Axis", "AxisError", "Budget", "CheckError", "Constant", "DType", "Error", "FileError", "Function",

@@ -196,3 +196,12 @@ def test_every_operation_is_documented():
         doc = getattr(operations, name).__doc__
         assert doc, name
         assert doc.strip().split("\n")[0].endswith((".", ":", '"', ")")), name
+
+
+def test_the_package_gives_the_whole_language():
+    from vkernels import language
+    from vkernels.language import operations
+
+    assert set(operations.__all__) <= set(language.__all__) <= set(vk.__all__)
+    for name in language.__all__:
+        assert getattr(vk, name) is getattr(language, name)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, UnitAttr, i64
+from xdsl.ir import Attribute
 
 UNKNOWN = -1
 """A stride that is not known at compile time."""
@@ -33,11 +35,10 @@ class Facts:
 
     def to_attribute(self) -> DictionaryAttr:
         """As the `facts` of a `vk.kernel` or `vk.mapped`."""
-        number = lambda n: IntegerAttr(n, i64)  # noqa: E731
-        entries = {
-            "sizes": DictionaryAttr({k: number(v) for k, v in self.sizes.items()}),
-            "multiples": DictionaryAttr({k: number(v) for k, v in self.multiples.items()}),
-            "strides": DictionaryAttr({k: ArrayAttr(map(number, v)) for k, v in self.strides.items()}),
+        entries: dict[str, Attribute] = {
+            "sizes": _numbers(self.sizes),
+            "multiples": _numbers(self.multiples),
+            "strides": DictionaryAttr({k: ArrayAttr(IntegerAttr(n, i64) for n in v) for k, v in self.strides.items()}),
         }
         return DictionaryAttr({**entries, "distinct": UnitAttr()} if self.distinct else entries)
 
@@ -47,6 +48,21 @@ class Facts:
         if attribute is None:
             return Facts()
         data = attribute.data
-        numbers = lambda key: {k: v.value.data for k, v in data[key].data.items()}  # noqa: E731
-        strides = {k: tuple(n.value.data for n in v.data) for k, v in data["strides"].data.items()}
-        return Facts(numbers("sizes"), numbers("multiples"), strides, "distinct" in data)
+        strides = {k: tuple(map(_number, cast("ArrayAttr[Attribute]", v).data)) for k, v in _entries(data["strides"])}
+        return Facts(_read(data["sizes"]), _read(data["multiples"]), strides, "distinct" in data)
+
+
+def _numbers(values: Mapping[str, int]) -> DictionaryAttr:
+    return DictionaryAttr({name: IntegerAttr(value, i64) for name, value in values.items()})
+
+
+def _read(attribute: Attribute) -> dict[str, int]:
+    return {name: _number(value) for name, value in _entries(attribute)}
+
+
+def _entries(attribute: Attribute) -> Iterable[tuple[str, Attribute]]:
+    return cast(DictionaryAttr, attribute).data.items()
+
+
+def _number(attribute: Attribute) -> int:
+    return cast(IntegerAttr, attribute).value.data

@@ -18,14 +18,19 @@ from .dtypes import (
     promote,
 )
 from .kernel import Function, Kernel, function, kernel
-from .operations import *  # noqa: F403
-from .operations import __all__ as _operations
+from .operations import *
 from .values import Axis, Scratch, Tensor, Tile
 
 bool = bool_
 
 __all__ = [
-    *_operations, "Axis", "Budget", "Constant", "DType", "Function", "Kernel", "Parameter", "Scalar", "Scratch",
-    "Tensor", "Tile", "bfloat16", "bool", "bool_", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2",
-    "function", "int16", "int32", "int64", "int8", "kernel", "promote",
+    "Axis", "Budget", "Constant", "DType", "Function", "Kernel", "Parameter", "Scalar", "Scratch", "Tensor", "Tile",
+    "abs", "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bool", "bool_",
+    "broadcast", "cast", "ceil", "clamp", "cos", "cumulative_max", "cumulative_min", "cumulative_product",
+    "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1", "float8_e4m3fn", "float8_e5m2", "float16",
+    "float32", "float64", "floor", "fma", "full", "full_like", "function", "gelu", "int8", "int16", "int32", "int64",
+    "isinf", "isnan", "kernel", "load", "log", "log1p", "log2", "max", "maximum", "mean", "min", "minimum", "phase",
+    "pow", "print", "product", "promote", "random", "random_bits", "range", "relu", "reshape", "round", "rsqrt",
+    "scratch", "sigmoid", "silu", "sin", "size", "sqrt", "store", "sum", "tanh", "tile", "transpose", "trunc", "where",
+    "whole", "zeros", "zeros_like",
 ]  # fmt: skip

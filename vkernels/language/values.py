@@ -7,6 +7,7 @@ and `vk.Axis` tell type checkers what kernels work on.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -243,3 +244,7 @@ class Range:
     start: Any
     stop: Any
     covers: Extent = None
+
+    if TYPE_CHECKING:
+
+        def __iter__(self) -> Iterator[Tile]: ...
