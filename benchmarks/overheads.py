@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def milliseconds(work: Callable[[], object]) -> float:
 def compile_times(rounds: int) -> list[float]:
     """From the author's text to a finished first call of one small launch, so a little more than compiling."""
     arguments = spdnn_arguments()
-    return [milliseconds(lambda kernel=fresh_spdnn(n): kernel(*arguments)) for n in range(rounds)]
+    return [milliseconds(partial(fresh_spdnn(n), *arguments)) for n in range(rounds)]
 
 
 def call_times(elements: int, rounds: int = 200, inner: int = 50) -> list[float]:
@@ -93,7 +94,8 @@ def numpy_times(elements: int, rounds: int = 200, inner: int = 50) -> list[float
 
 
 def import_times(rounds: int = 5) -> list[float]:
-    code = "import time; t=time.perf_counter(); import vkernels, sys; d=time.perf_counter()-t; print(d, 'torch' in sys.modules)"
+    clock = "time.perf_counter()"
+    code = f"import sys, time; start = {clock}; import vkernels; print({clock} - start, 'torch' in sys.modules)"
     times = []
     for _ in range(rounds):
         out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -39,4 +39,4 @@ __all__ = [
     "tile", "transpose", "trunc", "where", "whole", "zeros", "zeros_like",
 ]  # fmt: skip
 
-reporting.install()
+_reporting.install()

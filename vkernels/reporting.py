@@ -54,7 +54,7 @@ def describe(error: Error, trace: TracebackType | None) -> str:
 
 
 def _author_line(trace: TracebackType | None) -> list[str]:
-    """`file:line: in caller: source` of the last call before this package's first: what is beyond it may be ours too."""
+    """`file:line: in caller: source` of the last call before this package's first: beyond it may be ours too."""
     found: list[str] = []
     for frame, line in traceback.walk_tb(trace):
         code = frame.f_code

@@ -10,7 +10,16 @@ from vkernels.library import matmul
 
 from .reference import DTYPES, assert_close, fresh_seed, normal, poisoned, strided
 
-SIZES = [(1, 1, 1), (2, 3, 4), (17, 31, 5), (65, 64, 130), (130, 300, 129), (1, 500, 200), (200, 700, 1), (256, 256, 256)]
+SIZES = [
+    (1, 1, 1),
+    (2, 3, 4),
+    (17, 31, 5),
+    (65, 64, 130),
+    (130, 300, 129),
+    (1, 500, 200),
+    (200, 700, 1),
+    (256, 256, 256),
+]
 ACTIVATIONS = {
     None: lambda x: x,
     "relu": torch.relu,

@@ -11,7 +11,19 @@ from vkernels.library import layer_norm, softmax
 
 from .reference import DTYPES, assert_close, fresh_seed, normal, poisoned, strided
 
-SHAPES = [(1, 1), (3, 5), (17, 33), (64, 16), (5, 127), (4, 128), (3, 129), (2, 1000), (7, 4097), (1, 70001), (2, 100_003)]
+SHAPES = [
+    (1, 1),
+    (3, 5),
+    (17, 33),
+    (64, 16),
+    (5, 127),
+    (4, 128),
+    (3, 129),
+    (2, 1000),
+    (7, 4097),
+    (1, 70001),
+    (2, 100_003),
+]
 
 
 def softmax_reference(x: torch.Tensor) -> torch.Tensor:
@@ -35,7 +47,8 @@ def test_softmax_is_right(shape, dtype):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_layer_norm_is_right(shape, dtype):
     seed = fresh_seed()
-    x, weight, bias = normal(shape, dtype, seed), normal(shape[-1:], dtype, seed + 1), normal(shape[-1:], dtype, seed + 2)
+    x = normal(shape, dtype, seed)
+    weight, bias = normal(shape[-1:], dtype, seed + 1), normal(shape[-1:], dtype, seed + 2)
     out = poisoned(shape, dtype)
     layer_norm(x, weight, bias, 1e-3, out)
     assert_close(out, layer_norm_reference(x, weight, bias, 1e-3), terms=shape[-1], scale=4.0)
@@ -88,7 +101,8 @@ def test_nan_and_infinity_behave_as_in_torch(columns):
 def test_numpy_in_numpy_out():
     x = np.random.default_rng(fresh_seed()).normal(size=(11, 77))
     out = softmax(x)
-    assert isinstance(out, np.ndarray) and out.dtype == np.float64
+    assert isinstance(out, np.ndarray)
+    assert out.dtype == np.float64
     assert_close(torch.from_numpy(out), softmax_reference(torch.from_numpy(x)), terms=77)
 
 

@@ -38,7 +38,7 @@ def spdnn(
 
 @spdnn.plan
 def plan_spdnn(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
-    """As many images a program as keep both copies of the features within a core's cache, at most four registers wide."""
+    """As many images a program as keep both copies of the features in a core's cache, at most four registers wide."""
     lanes = limits.register_bytes // 4
     fit = limits.shared * 3 // 4 // (2 * 4 * max(1, sizes["N"])) // lanes
     return Plan(tiles={"i": lanes * max(1, min(4, fit))}, chunks={"n": 1}, copies=("features",), lanes="i")

@@ -80,7 +80,7 @@ def edges(dtype: str) -> Array:
 
 
 def samples(dtype: str, count: int, rng: np.random.Generator) -> Array:
-    """`count` numbers: half of them of any bits, each exponent as likely, the rest of the sizes arguments usually have."""
+    """`count` numbers: half of any bits, each exponent as likely, the rest as large as arguments mostly are."""
     integers = {"float32": np.uint32, "float64": np.uint64}[dtype]
     bits = rng.integers(0, np.iinfo(integers).max, count // 2, dtype=integers, endpoint=True).view(dtype)
     usual = rng.normal(0, rng.choice([0.3, 1, 3, 30], count - count // 2)).astype(dtype)

@@ -13,9 +13,7 @@ from ...dialect.compute import MaxOp
 from .values import Emitter, Float, select
 
 
-def unless_rare(
-    size: Float, limit: float, common: Sequence[Float], rare: Callable[[], Sequence[Float]]
-) -> list[Float]:
+def unless_rare(size: Float, limit: float, common: Sequence[Float], rare: Callable[[], Sequence[Float]]) -> list[Float]:
     """`common`, but `rare()` for the elements where `size` exceeds the limit.
 
     What `rare` records runs only where a scalar or an element of the tile is that large, so it costs one reduction
