@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
 
-from vkernels.library.sparse_network.compare import interleave
 from vkernels.runtime.devices.cpu import cpu_limits
 
 
@@ -33,11 +33,21 @@ class Quartiles:
         return f"{self.median:.2f} [dim]{self.lower:.2f}–{self.upper:.2f}[/dim]"
 
 
+PAUSE = 0.01
+"""Seconds between turns: threads of the last one spin for a while, waiting for more work, and would be in the way."""
+
+
 def take_turns(runs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
     """Seconds of each run in each round, after one round that is not counted."""
-    for run in runs.values():
-        run()
-    return interleave(runs, rounds)
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for number in range(rounds + 1):
+        for name, run in runs.items():
+            sleep(PAUSE)
+            start = perf_counter()
+            run()
+            if number:
+                seconds[name].append(perf_counter() - start)
+    return seconds
 
 
 def times_faster(theirs: Sequence[float], ours: Sequence[float]) -> Quartiles:
