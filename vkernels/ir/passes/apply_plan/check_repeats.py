@@ -30,8 +30,9 @@ def first_wrong(schedule: Schedule, facts: Facts) -> SSAValue | None:
     order = {nest: number for number, (_, nest, _) in enumerate(in_order(schedule))}
     writes = _writes(schedule, order)
     for _, nest, around in in_order(schedule):
-        if (cut := _first_inner_home(schedule, nest) or _first_misplaced_scan(schedule, nest)) is not None:
-            return cut
+        for check in (_first_inner_home, _first_misplaced_scan, _first_misplaced_reduction):
+            if (cut := check(schedule, nest)) is not None:
+                return cut
         for path in _paths(schedule, nest):
             for load in (a for a in reading.accesses(path.item) if not a.writes):
                 for write in writes:
@@ -144,6 +145,16 @@ def _first_misplaced_scan(schedule: Schedule, nest: Nest) -> SSAValue | None:
                 if path.item.result in schedule.homes:
                     raise PlanError(f"{label_of(path.item.result)} cannot be scanned in chunks; hold axis {needed[-1]}")
                 return path.item.result
+    return None
+
+
+def _first_misplaced_reduction(schedule: Schedule, nest: Nest) -> SSAValue | None:
+    """A reduction that would be computed again inside a loop over its own axis, where only a chunk of it is at hand."""
+    for path in _paths(schedule, nest):
+        if schedule.reading.is_chunk_reduction(path.item):
+            *around, axis = _loops_of_reduction(schedule.reading, path.item, path.loops)
+            if axis in around:
+                return path.item.results[0]
     return None
 
 
