@@ -11,7 +11,7 @@ from vkernels.ir.dialect import arith
 from vkernels.ir.passes import load_pass
 from vkernels.ir.passes.expand_math import FORMULAS, expand_math
 from vkernels.ir.text import parse_module, print_module
-from vkernels.runtime.compile.cpu import compile_cpu
+from vkernels.runtime.compile.cpu import compile_cpu, host_scales
 
 from .native import compiled, expanded
 from .reference import FUNCTIONS, Array, edges, samples
@@ -50,10 +50,10 @@ def kernel(name: str, operands: int, element: str, size: int) -> str:
     )
 
 
-def through_vectors(name: str, element: str, size: int, *operands: Array) -> Array:
+def through_vectors(name: str, element: str, size: int, *operands: Array, scales: bool = False) -> Array:
     """The function of arrays, mapped, expanded and compiled for the CPU."""
     module = parse_module(kernel(name, len(operands), element, size))
-    expand_math(module)
+    expand_math(module, scales)
     module.verify()
     out = np.full_like(operands[0], 77)
     code = compile_cpu(module)
@@ -74,6 +74,20 @@ def test_vectors_give_the_bits_of_scalars(name: str, dtype: str) -> None:
     np.testing.assert_array_equal(got, want)
     zero = want == 0
     np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(want[zero]))
+
+
+@pytest.mark.skipif(not host_scales(), reason="this CPU has no instruction that scales")
+@pytest.mark.parametrize("size", [1, 8, 24])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["exp", "exp2", "powf"])
+def test_scaling_by_an_instruction_gives_the_same_bits(name: str, dtype: str, size: int) -> None:
+    function = FUNCTIONS[name]
+    rng = np.random.default_rng(SEED)
+    values = np.concatenate([edges(dtype), samples(dtype, 800, rng)])
+    operands = [rng.permutation(values) for _ in range(function.operands)]
+    want = compiled(function.kind, dtype, function.operands)(*operands)
+    got = through_vectors(name, {"float32": "f32", "float64": "f64"}[dtype], size, *operands, scales=True)
+    np.testing.assert_array_equal(got, want)
 
 
 def test_halves_are_rounded_away_from_zero() -> None:
