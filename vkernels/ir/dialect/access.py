@@ -10,7 +10,6 @@ of a guarded dimension is outside of it (`guarding`). An inactive element loads 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Self, cast
 
@@ -37,13 +36,14 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from .attributes import IndexAttr, axes_of, element_of, parse_optional_term, size_text, sizes_of, tile_type
-from .names import listed, parse_name, spelled
+from .access_syntax import parse_access, parse_types, print_access, print_types
+from .attributes import IndexAttr, axes_of, element_of, size_text, sizes_of, tile_type
+from .names import listed
 from .types import MemoryType
 
 _ANY = 0
@@ -148,125 +148,6 @@ class AccessOp(IRDLOperation):
             if not 0 <= dimension < rank:
                 raise VerifyException(f"dimension {dimension} is guarded, but there are {rank}")
 
-    # Assembly: `%x[%r + i, 2 * j] within (i < %m) where %mask guarding [0]`.
-
-    def _print_access(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.base)
-        with printer.in_square_brackets():
-            printer.print_list(range(len(self.index)), lambda d: self._print_index(printer, d))
-        if self.within.data:
-            printer.print_string(" within ")
-            with printer.in_parens():
-                printer.print_list(self.bounds.items(), lambda bound: _print_bound(printer, *bound))
-        if self.mask is not None:
-            printer.print_string(" where ")
-            printer.print_ssa_value(self.mask)
-        if self.guarded_dimensions:
-            printer.print_string(f" guarding [{', '.join(map(str, self.guarded_dimensions))}]")
-
-    def _print_index(self, printer: Printer, dimension: int) -> None:
-        index, offset = self.index.data[dimension], self.offset_of(dimension)
-        if offset is None:
-            printer.print_string(index.text(""))
-            return
-        printer.print_ssa_value(offset)
-        if index.terms:
-            printer.print_string(" + " + IndexAttr(index.terms).text(""))
-
-    def _print_types(self, printer: Printer) -> None:
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.base.type)
-        if self.GATHERS:
-            printer.print_string(", ")
-            with printer.in_parens():
-                printer.print_list(self.offsets, lambda offset: printer.print_attribute(offset.type))
-
-    @classmethod
-    def _parse_access(cls, parser: Parser) -> _Access:
-        base = parser.parse_unresolved_operand()
-        offsets: list[UnresolvedOperand] = []
-        index = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _parse_index(parser, offsets))
-        bounds: list[tuple[str, UnresolvedOperand]] = []
-        if parser.parse_optional_keyword("within") is not None:
-            bounds = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _parse_bound(parser))
-        mask = parser.parse_unresolved_operand() if parser.parse_optional_keyword("where") is not None else None
-        guarded: list[int] = []
-        if parser.parse_optional_keyword("guarding") is not None:
-            guarded = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-        return _Access(base, offsets, index, bounds, mask, guarded)
-
-    @classmethod
-    def _parse_types(
-        cls, parser: Parser, access: _Access
-    ) -> tuple[dict[str, Attribute], Attribute, Sequence[Attribute]]:
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        base = parser.parse_type()
-        if not cls.GATHERS:
-            return attributes, base, [i64] * len(access.offsets)
-        parser.parse_punctuation(",")
-        return attributes, base, parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-
-
-@dataclass(frozen=True)
-class _Access:
-    """An access as parsed: operands still without types."""
-
-    base: UnresolvedOperand
-    offsets: Sequence[UnresolvedOperand]
-    index: Sequence[IndexAttr]
-    bounds: Sequence[tuple[str, UnresolvedOperand]]
-    mask: UnresolvedOperand | None
-    guarded: Sequence[int]
-
-    def resolve(
-        self, parser: Parser, base: Attribute, offsets: Sequence[Attribute], tile: Attribute
-    ) -> tuple[SSAValue, list[SSAValue], list[SSAValue], list[SSAValue]]:
-        """Base, offsets, counts and mask (none or one) as values."""
-        if len(offsets) != len(self.offsets):
-            parser.raise_error(f"{len(self.offsets)} offsets, {len(offsets)} types for them")
-        mask = tile_type(i1, axes_of(tile), sizes_of(tile).values())
-        return (
-            parser.resolve_operand(self.base, base),
-            [parser.resolve_operand(o, t) for o, t in zip(self.offsets, offsets, strict=True)],
-            [parser.resolve_operand(count, i64) for _, count in self.bounds],
-            [] if self.mask is None else [parser.resolve_operand(self.mask, mask)],
-        )
-
-    def properties(self) -> dict[str, Attribute]:
-        return {
-            "index": ArrayAttr(self.index),
-            "within": ArrayAttr(StringAttr(axis) for axis, _ in self.bounds),
-            "guarded": DenseArrayBase.from_list(i64, self.guarded),
-        }
-
-
-def _print_bound(printer: Printer, axis: str, count: SSAValue) -> None:
-    printer.print_string(f"{spelled(axis)} < ")
-    printer.print_ssa_value(count)
-
-
-def _parse_bound(parser: Parser) -> tuple[str, UnresolvedOperand]:
-    axis = parse_name(parser, "axis name")
-    parser.parse_punctuation("<")
-    return axis, parser.parse_unresolved_operand()
-
-
-def _parse_index(parser: Parser, offsets: list[UnresolvedOperand]) -> IndexAttr:
-    number, terms = -1, []
-    while True:
-        if (operand := parser.parse_optional_unresolved_operand()) is not None:
-            if number >= 0:
-                parser.raise_error("an index has one offset at most")
-            number = len(offsets)
-            offsets.append(operand)
-        elif (term := parse_optional_term(parser)) is not None:
-            terms.append(term)
-        if parser.parse_optional_punctuation("+") is None:
-            return IndexAttr(terms, number)
-
 
 Index = tuple[Sequence[tuple[str, int]], SSAValue | None]
 """One dimension's index when building: (axis, coefficient) terms, and the offset."""
@@ -333,15 +214,15 @@ class _ReadOp(AccessOp):
         )
 
     def print(self, printer: Printer) -> None:
-        self._print_access(printer)
-        self._print_types(printer)
+        print_access(printer, self)
+        print_types(printer, self)
         printer.print_string(" -> ")
         printer.print_attribute(self.result.type)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        access = cls._parse_access(parser)
-        attributes, base, offsets = cls._parse_types(parser, access)
+        access = parse_access(parser)
+        attributes, base, offsets = parse_types(parser, access, cls.GATHERS)
         parser.parse_punctuation("->")
         result = parser.parse_type()
         operands = access.resolve(parser, base, offsets, result)
@@ -415,8 +296,8 @@ class _WriteOp(AccessOp):
         printer.print_ssa_value(self.value)
         how = f" atomic {self.atomic.data}" if self.atomic is not None else ""
         printer.print_string(f"{how}{' streaming' if self.streaming is not None else ''} in")
-        self._print_access(printer)
-        self._print_types(printer)
+        print_access(printer, self)
+        print_types(printer, self)
         printer.print_string(" <- ")
         printer.print_attribute(self.value.type)
 
@@ -426,8 +307,8 @@ class _WriteOp(AccessOp):
         atomic = parser.parse_identifier() if parser.parse_optional_keyword("atomic") is not None else None
         streaming = parser.parse_optional_keyword("streaming") is not None
         parser.parse_keyword("in")
-        access = cls._parse_access(parser)
-        attributes, base, offsets = cls._parse_types(parser, access)
+        access = parse_access(parser)
+        attributes, base, offsets = parse_types(parser, access, cls.GATHERS)
         parser.parse_punctuation("<")
         parser.parse_punctuation("-")
         tile = parser.parse_type()
