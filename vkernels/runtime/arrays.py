@@ -44,11 +44,6 @@ def is_torch(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def is_array(value: Any) -> bool:
-    """Whether a value is something that a tensor parameter takes."""
-    return isinstance(value, np.ndarray) or is_torch(value)
-
-
 def view_of(value: Any, what: str) -> ArrayView:
     """A tensor or array as memory. `what` names the argument in errors.
 
