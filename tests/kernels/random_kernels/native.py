@@ -9,12 +9,14 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from tests.cpu.lowering.running import Call
-from vkernels.runtime.compile.cpu import compile_cpu
+from vkernels.ir.passes.expand_math import expand_math
+from vkernels.runtime.compile.cpu import compile_cpu, host_scales
 
 
 def run_native(mapped: ModuleOp, arguments: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
-    """Compile a module's kernel and run it on arguments, in place."""
+    """Compile a module's kernel, whose maths is expanded in place, and run it on arguments, in place too."""
     before = {name: _around(value) for name, value in arguments.items()}
+    expand_math(mapped, scales=host_scales())
     Call(compile_cpu(mapped), list(arguments.values()), dict(sizes)).run()
     for name, value in arguments.items():
         if _around(value) != before[name]:
