@@ -52,8 +52,7 @@ def spdnn_arguments(neurons: int = 1024, images: int = 64, layers: int = 1) -> t
     y = rng.random((neurons, images), np.float32)
     column = rng.integers(0, neurons, (layers, neurons, 32), np.int32)
     weight = np.full((layers, neurons, 32), 1 / 16, np.float32)
-    live = np.arange(images, dtype=np.int32)
-    return y, live, column, weight, -0.3, np.empty_like(y), np.empty(images, np.float32)
+    return y, column, weight, -0.3, np.empty_like(y), np.empty(images, np.float32)
 
 
 def milliseconds(work: Callable[[], object]) -> float:

@@ -39,9 +39,9 @@ def random_inputs(neurons, images, seed):
     return (random.random((neurons, images)) < random.random(images) ** 2).astype(np.float32)
 
 
-def numpy_spdnn(y, live, column, weight, bias, out, peak):
+def numpy_spdnn(y, column, weight, bias, out, peak):
     """What the library's `spdnn` must do."""
-    values = y[:, live]
+    values = y
     for inputs, weights in zip(column, weight, strict=True):
         total = sum(weights[:, k, None] * values[inputs[:, k]] for k in range(inputs.shape[1]))
         values = np.clip(total + np.float32(bias), 0, 32)

@@ -24,7 +24,7 @@ def small_run(**options):
     return run_challenge(radix_network(1024, 8), digits(1024)[:, :200], **options)
 
 
-def deaf(y, live, column, weight, bias, out, peak):
+def deaf(y, column, weight, bias, out, peak):
     """A kernel that is wrong: nobody survives it."""
     out[:] = 0
     peak[:] = 0
@@ -53,7 +53,7 @@ def test_survivors_that_are_wrong_in_one_round_only_are_a_finding():
     calls = []
 
     def fickle(*arguments):
-        calls.append(len(arguments[1]) == 200)
+        calls.append(arguments[0].shape[1] == 200)
         (deaf if sum(calls) == 3 else numpy_spdnn)(*arguments)
 
     assert not small_run(kernel=fickle).matches

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from jaxtyping import Float
 
@@ -38,12 +39,14 @@ def layer_norm_rows(
     out[i, j] = centred * vk.rsqrt(variance + eps) * weight[j] + bias[j]
 
 
-@softmax_rows.plan
+SEGMENT = 1 << 17
+"""Elements of a split row that one program adds up: few enough for a sum in f32 to stay accurate."""
+
+
 @layer_norm_rows.plan
 def plan_rows(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
     """Short rows are held in registers, several a program; long ones pass by in chunks; a few very long ones are split.
 
-    Softmax keeps a long row's exponentials where its half of the cache has room for them, else it computes them again.
     Results larger than the cache pass it by: they would not be there when they are read.
     """
     rows, length = sizes["M"], max(1, sizes["N"])
@@ -53,16 +56,19 @@ def plan_rows(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limit
     streams = ("out",) if rows * length * width >= limits.cache and in_row >= 16 else ()
     if in_row <= 16:
         return Plan(tiles={"i": 16 // in_row}, chunks={"j": length}, lanes="j", streams=streams)
-    keep = Home.SHARED if length * width <= limits.shared // 2 else Home.RECOMPUTE
     few = rows < limits.multiprocessors and length >= 1 << 16
-    return Plan(
-        tiles={"i": 1},
-        chunks={"j": 2 * lanes},
-        homes={} if few else {"e": keep},
-        splits={"j": limits.multiprocessors} if few else {},
-        lanes="j",
-        streams=streams,
-    )
+    splits = {"j": limits.multiprocessors * -(-length // (limits.multiprocessors * SEGMENT))} if few else {}
+    return Plan(tiles={"i": 1}, chunks={"j": 2 * lanes}, splits=splits, lanes="j", streams=streams)
+
+
+@softmax_rows.plan
+def plan_softmax(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
+    """As other rows; the exponentials of a long one are kept where half of the cache has room, else computed again."""
+    plan = plan_rows(sizes, dtypes, limits)
+    width = 8 if "float64" in dtypes.values() else 4
+    crosses = sizes["N"] > plan.chunks["j"] and not plan.splits
+    keep = crosses and sizes["N"] * width <= limits.shared // 2
+    return replace(plan, homes={"e": Home.SHARED}) if keep else plan
 
 
 def softmax(x: Array, out: Array | None = None) -> Array:

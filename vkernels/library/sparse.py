@@ -1,4 +1,5 @@
-"""Sparse-DNN inference, general class: any weights, many layers a launch, features on chip between them."""
+"""Sparse-DNN inference, general class: any weights, many layers a launch, features on chip between them; and dropping
+columns."""
 
 from __future__ import annotations
 
@@ -13,8 +14,7 @@ from vkernels.ir.plan import Plan
 
 @vk.kernel
 def spdnn(
-    y: Float[vk.Tensor, "N P"],
-    live: Int[vk.Tensor, "I"],
+    y: Float[vk.Tensor, "N I"],
     column: Int[vk.Tensor, "L N K"],
     weight: Float[vk.Tensor, "L N K"],
     bias: vk.Scalar,
@@ -24,7 +24,7 @@ def spdnn(
     i = vk.tile("I")
     n = vk.whole("N")
     features = vk.scratch((n, i), vk.float32)  # virtual scratchpad: 64 KiB or 64 MiB
-    features[n, i] = y[n, live[i]]
+    features[n, i] = y[n, i]
     for l in vk.range("L"):
         total = vk.zeros((n, i), vk.float32)
         for k in vk.range("K"):
@@ -42,3 +42,16 @@ def plan_spdnn(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limi
     lanes = limits.register_bytes // 4
     fit = limits.shared * 3 // 4 // (2 * 4 * max(1, sizes["N"])) // lanes
     return Plan(tiles={"i": lanes * max(1, min(4, fit))}, chunks={"n": 1}, copies=("features",), lanes="i")
+
+
+@vk.kernel
+def take_columns(y: Float[vk.Tensor, "N P"], column: Int[vk.Tensor, "I"], out: Float[vk.Tensor, "N I"]):
+    n = vk.tile("N")
+    i = vk.whole("I")
+    out[n, i] = y[n, column[i]]
+
+
+@take_columns.plan
+def plan_take_columns(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
+    """A row at a time: it stays in the first cache while its elements are gathered."""
+    return Plan(tiles={"n": 1}, chunks={"i": limits.register_bytes // 2}, lanes="i")

@@ -161,12 +161,11 @@ def _layers_with(live: int) -> str:
 
 
 class _Meter:
-    """Adds up the layers that batches of images report."""
+    """Adds up the layers that batches of images report, each as a share of all images."""
 
     def __init__(self, layers: int, progress: Progress):
-        self.layers, self.progress, self.done = layers, progress, 0
+        self.layers, self.progress, self.done = layers, progress, 0.0
 
-    def advance(self, layers: int, live: int) -> None:
+    def advance(self, layers: float, live: int) -> None:
         self.done += layers
-        whole = -(-self.done // self.layers) * self.layers
-        self.progress("inference", self.done, whole, _layers_with(live))
+        self.progress("inference", round(self.done), self.layers, _layers_with(live))

@@ -41,12 +41,18 @@ class Network:
     """`layers` layers of `neurons` neurons: clamp(weights · features + bias, 0, 32) each.
 
     `read(first, last)` gives the layers from `first` up to `last`, counted from 0, `last` exclusive.
+    Raises `OptionError` for a positive bias: the challenge adds it only where a sum is not 0, and an image without
+    features stays without.
     """
 
     neurons: int
     layers: int
     bias: float
     read: Callable[[int, int], Layers]
+
+    def __post_init__(self) -> None:
+        if not self.bias <= 0:
+            raise OptionError(f"the bias is {self.bias}, expected one that is not positive")
 
     def in_memory(self) -> Network:
         """The same network with all its layers read, once."""
