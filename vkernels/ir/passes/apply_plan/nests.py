@@ -125,7 +125,7 @@ def _initial(work: Work, frame: Frame, op: Operation) -> SSAValue:
 
 def dot_start(work: Work, frame: Frame, op: DotOp) -> SSAValue:
     """What a dot's products are added to; nothing yet in a program that sees only its part of a split axis."""
-    if work.axes[op.axis.data].programs > 1:
+    if op.axis.data in work.coordinates:
         return filled(frame, work.mapped_type(op.result.type), 0)
     return value_in(work, frame, op.sum)
 
