@@ -42,8 +42,9 @@ def generate(seed: int) -> Kernel:
     choose = kernel.random
     kinds = [True] * choose.randint(1, 2) + [False] * choose.choice([0, 1, 1, 2])
     for is_tile in kinds:
-        size = choose.choice(list(kernel.sizes)) if kernel.sizes and choose.random() < 0.2 else None
         room = MOST_ELEMENTS // max(1, kernel.extent(list(kernel.axes)))
+        same = [name for name, size in kernel.sizes.items() if size <= room]
+        size = choose.choice(same) if same and choose.random() < 0.2 else None
         extents = [extent for extent in EXTENTS if extent <= max(1, room)]
         kernel.axis(is_tile, size or kernel.size(choose.choice(extents)))
     for _ in range(choose.randint(1, 3)):

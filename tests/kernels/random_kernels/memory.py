@@ -133,7 +133,7 @@ def _mask(kernel: Kernel, axes: tuple[str, ...]) -> SSAValue | None:
 
 def index_values(kernel: Kernel, axes: tuple[str, ...], below: int, unique: bool = False) -> Value:
     """Loaded indices from 0 up to a number; unique ones: a different one for every position."""
-    element = kernel.random.choice(["i32", "i64", "i16"])
+    element = kernel.random.choice(["i32", "i64", "i16"] if below < 2**15 else ["i32", "i64"])
     shape = [kernel.axes[a].extent for a in axes]
     count = int(np.prod(shape, dtype=np.int64))
     numbers = kernel.numbers.permutation(below)[:count] if unique else kernel.numbers.integers(0, max(1, below), count)
