@@ -148,6 +148,19 @@ def test_closures_and_globals():
     assert out.tolist() == [14.0, 17.5]
 
 
+@pytest.mark.parametrize("run", ["__call__", "interpret"])
+def test_sizes_without_a_name(run):
+    @vk.kernel
+    def rows(start: Int[vk.Tensor, "_"], x: Float[vk.Tensor, "_ _"], out: Float[vk.Tensor, "M"]):
+        i = vk.tile("M")
+        j = vk.whole(x.shape[1])
+        out[i] = vk.sum(x[start[i + 1], j], axis=j)
+
+    start, x, out = np.array([9, 0, 2, 1]), np.arange(12.0).reshape(3, 4), np.full(3, np.nan)
+    getattr(rows, run)(start, x, out)
+    assert out.tolist() == x.sum(1)[start[1:]].tolist()
+
+
 def test_text_that_cannot_be_found():
     names = {"vk": vk, "Float": Float}
     exec('def kernel(x: Float[vk.Tensor, "M"]):\n    pass\n', names)

@@ -199,10 +199,11 @@ class Tensor(Memory):
     ssa: SSAValue
     dtype: DType
     dimensions: tuple[str | int, ...]
+    """Numbers and names of sizes; those that the author left unnamed begin with `_`."""
 
     @property
     def extents(self) -> tuple[Extent, ...]:
-        return tuple(None if d == "_" else d for d in self.dimensions)
+        return self.dimensions
 
     @property
     def shape(self) -> tuple[Tile | int, ...]:

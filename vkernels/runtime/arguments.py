@@ -12,13 +12,9 @@ import numpy as np
 from vkernels.ir.errors import ArgumentError
 
 from .arrays import ArrayView, kind_of, view_of
-from .protocols import Constant, KernelLike, ParameterLike, Signature
+from .protocols import Constant, KernelLike, ParameterLike, Signature, size_name
 
 Scalar = bool | int | float
-
-ANY = "_"
-"""The name of a dimension that nothing is said of."""
-
 
 @dataclass(frozen=True)
 class Arguments:
@@ -122,12 +118,11 @@ def _sizes(kernel: KernelLike, tensors: Mapping[str, ArrayView]) -> dict[str, in
             continue
         shape = tensors[parameter.name].shape
         what = f"{kernel.name}: argument `{parameter.name}`"
-        for number, (declared, length) in enumerate(zip(parameter.dimensions, shape, strict=True)):
+        for number, (dimension, length) in enumerate(zip(parameter.dimensions, shape, strict=True)):
+            declared = size_name(parameter.name, number, dimension)
             if isinstance(declared, int):
                 if length != declared:
                     raise ArgumentError(f"{what}: expected dimension {number} to be {declared}, got {length}")
-            elif declared == ANY:
-                continue
             elif sizes.setdefault(declared, length) != length:
                 expected = f"{sizes[declared]}, as in `{origin[declared]}`"
                 raise ArgumentError(f"{what}: expected size {declared} to be {expected}, got {length}")

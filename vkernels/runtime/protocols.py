@@ -15,6 +15,11 @@ Constant = bool | int | float | str | None
 """What a constant parameter can be given."""
 
 
+def size_name(tensor: str, number: int, declared: str | int) -> str | int:
+    """A dimension's size in IR: as declared, or, of one that is declared `_`, a name that no author can give."""
+    return f"_{tensor}_{number}" if declared == "_" else declared
+
+
 class ParameterLike(Protocol):
     """One parameter of a kernel, as its author declared it.
 

@@ -9,6 +9,7 @@ from xdsl.ir import Attribute
 
 from vkernels.ir.dialect import KernelOp, TensorArgumentType
 from vkernels.ir.errors import ArgumentError
+from vkernels.runtime.protocols import size_name
 
 from ..current import building
 from ..dtypes import DTYPES, bool_, float64, int64
@@ -46,7 +47,7 @@ def build_kernel(kernel: Kernel, signature: Signature) -> ModuleOp:
     for parameter, argument in zip(passed, op.body.block.args, strict=True):
         if parameter.kind == "tensor":
             dtype = DTYPES[tensors[parameter.name]]
-            names[parameter.name] = Tensor(parameter.name, argument, dtype, parameter.dimensions)
+            names[parameter.name] = Tensor(parameter.name, argument, dtype, _dimensions(parameter))
         else:
             dtype = _SCALARS[scalars[parameter.name]][1]
             names[parameter.name] = Tile(argument, dtype, weak=True)
@@ -67,7 +68,11 @@ def _type_of(kernel: Kernel, parameter: Parameter, tensors: dict[str, str], scal
         raise ArgumentError(f"{kernel.name}: `{parameter.name}` is {found}, expected one of {expected}")
     if parameter.kind == "scalar":
         return _SCALARS[found][0]
-    return TensorArgumentType(parameter.dimensions, memory_element(DTYPES[found]))
+    return TensorArgumentType(_dimensions(parameter), memory_element(DTYPES[found]))
+
+
+def _dimensions(parameter: Parameter) -> tuple[str | int, ...]:
+    return tuple(size_name(parameter.name, number, d) for number, d in enumerate(parameter.dimensions))
 
 
 def _constant(kernel: Kernel, parameter: Parameter, constants: dict[str, Any]) -> Any:

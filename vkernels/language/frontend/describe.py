@@ -51,7 +51,7 @@ def _describe_python(value: Any) -> str:
 
 def declaration(memory: Memory) -> str:
     """How many dimensions a tensor or scratchpad has, and which."""
-    names = [str(d) for d in memory.dimensions] if isinstance(memory, Tensor) else []
+    names = ["_" if str(d).startswith("_") else str(d) for d in memory.dimensions] if isinstance(memory, Tensor) else []
     if isinstance(memory, Scratch):
         names = [axis.name for axis in memory.axes]
     count = "no dimension" if not names else "one dimension" if len(names) == 1 else f"{len(names)} dimensions"

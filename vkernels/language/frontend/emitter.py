@@ -95,9 +95,9 @@ class Emitter:
         return found[attribute]
 
     def size(self, name: str) -> Tile:
-        """A size of the call, by name."""
+        """A size of the call, by name. Sizes that the author left unnamed begin with `_`."""
         if name not in self._sizes:
-            if name not in self.known_sizes:
+            if name not in self.known_sizes and not name.startswith("_"):
                 raise Mistake(UnknownNameError, f'no tensor has a size named "{name}"', self._sizes_help(name), name)
             value = self.insert_at_top(SizeOp(name)).results[0]
             value.name_hint = name
