@@ -110,7 +110,7 @@ vk.mapped @dot(%a: {a}, %b: {b}, %c: {c}, %out: {c}) {lanes} {facts()} {{
 
 @pytest.mark.parametrize("lanes", ["lanes b", "lanes j", "lanes k"])
 def test_batched_dot_in_any_order_of_axes(lanes: str) -> None:
-    sizes = {"b": 19, "i": 2, "j": 18, "k": 3}
+    sizes = {"b": 5, "i": 2, "j": 6, "k": 3, lanes[-1]: 19}
     a, b, c = (tile("f32", **{axis: sizes[axis] for axis in axes}) for axes in ("kbi", "bkj", "jbi"))
     m = "!vk.tensor<[X, Y, Z], f32>"
     text = f"""
@@ -125,8 +125,8 @@ vk.mapped @dot(%a: {m}, %b: {m}, %out: {m}) {lanes} {facts()} {{
   }}
 }}
 """
-    x, y = numbers("f32", (3, 19, 2)), numbers("f32", (19, 3, 18))
-    out = poisoned((18, 19, 2), np.float32)
+    x, y = (numbers("f32", tuple(sizes[axis] for axis in axes)) for axes in ("kbi", "bkj"))
+    out = poisoned(tuple(sizes[axis] for axis in "jbi"), np.float32)
     run(text, [x, y, out], {})
     np.testing.assert_allclose(out, np.einsum("kbi,bkj->jbi", x, y), rtol=1e-6)
 
