@@ -108,9 +108,9 @@ def test_malformed_text_is_an_ir_error_or_a_module(text: str | bytes):
 
 
 def test_text_cut_off_anywhere_is_an_ir_error_or_a_module():
-    text = FILES[0].read_text()
-    for end in range(0, len(text), 23):
-        only_ir_errors(text[:end])
+    for text in kernels():
+        for end in range(0, len(text), 97):
+            only_ir_errors(text[:end])
 
 
 @pytest.mark.parametrize("seed", range(4))
