@@ -44,7 +44,7 @@ SEGMENT = 1 << 17
 
 
 @layer_norm_rows.plan
-def plan_rows(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
+def plan_layer_norm(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
     """Short rows are held in registers, several a program; long ones pass by in chunks; a few very long ones are split.
 
     Results larger than the cache pass it by: they would not be there when they are read.
@@ -53,9 +53,9 @@ def plan_rows(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limit
     width = 8 if "float64" in dtypes.values() else 4
     lanes = limits.register_bytes // width
     in_row = -(-length // lanes)
-    streams = ("out",) if rows * length * width >= limits.cache and in_row >= 16 else ()
+    streams = ("out",) if rows * length * width >= limits.cache and in_row > 1 else ()
     if in_row <= 16:
-        return Plan(tiles={"i": 16 // in_row}, chunks={"j": length}, lanes="j", streams=streams)
+        return Plan(tiles={"i": max(1, 8 // in_row)}, chunks={"j": length}, lanes="j", streams=streams)
     few = rows < limits.multiprocessors and length >= 1 << 16
     splits = {"j": limits.multiprocessors * -(-length // (limits.multiprocessors * SEGMENT))} if few else {}
     return Plan(tiles={"i": 1}, chunks={"j": 2 * lanes}, splits=splits, lanes="j", streams=streams)
@@ -63,12 +63,14 @@ def plan_rows(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limit
 
 @softmax_rows.plan
 def plan_softmax(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
-    """As other rows; the exponentials of a long one are kept where half of the cache has room, else computed again."""
-    plan = plan_rows(sizes, dtypes, limits)
+    """Like `plan_layer_norm`, but rows of a few registers take too long to be written past the cache, and the
+    exponentials of a long row are kept where half of a core's cache has room for them, else computed again."""
+    plan = plan_layer_norm(sizes, dtypes, limits)
     width = 8 if "float64" in dtypes.values() else 4
     crosses = sizes["N"] > plan.chunks["j"] and not plan.splits
     keep = crosses and sizes["N"] * width <= limits.shared // 2
-    return replace(plan, homes={"e": Home.SHARED}) if keep else plan
+    short = sizes["N"] * width < 8 * limits.register_bytes
+    return replace(plan, homes={"e": Home.SHARED} if keep else {}, streams=() if short else plan.streams)
 
 
 def softmax(x: Array, out: Array | None = None) -> Array:
