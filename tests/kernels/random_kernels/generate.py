@@ -79,6 +79,7 @@ def statement(kernel: Kernel, depth: int) -> None:
         (lambda k, _: dot(k), 2),
         (lambda k, _: position(k), 1),
         (scratchpad, 2 if depth == 0 else 0),
+        (layers, 1 if depth == 0 else 0),
         (loop, 2 if depth < 2 else 0),
         (ragged_loop, 1 if depth == 0 else 0),
         (branch, 1 if depth < 2 else 0),
@@ -389,6 +390,39 @@ def _read_scratch(kernel: Kernel, memory: Any, value: Value, moved: str) -> Valu
         case _:
             made = kernel.add(LoadOp(memory, plain, type_))
     return replace(value, ssa=made)
+
+
+def layers(kernel: Kernel, depth: int) -> Value | None:
+    """Scratchpad that a loop rewrites from what it gathers there: the layers of a network."""
+    choose = kernel.random
+    whole = [axis for axis in wholes(kernel) if axis.extent > 0]
+    if not whole:
+        return None
+    axis = choose.choice(whole).name
+    value = tamed(kernel, pick(kernel, axis=axis), 8)
+    if value.element == "i1" or not value.is_exact:
+        return None
+    memory = kernel.add(ScratchOp(f"scratch{kernel.count}", ScratchType(value.axes, ELEMENTS[value.element])))
+    memory.name_hint = memory.owner.label.data
+    plain: list[Any] = [([(a, 1)], None) for a in value.axes]
+    kernel.add(StoreOp(value.ssa, memory, plain))
+    steps = choose.choice([0, 1, 2, 3])
+    high = kernel.parameter(i64, steps, "steps") if choose.random() < 0.5 else constant_index(kernel, steps)
+    low = constant_index(kernel, 0)
+    body = Block(arg_types=[i64])
+    body.args[0].name_hint = f"k{kernel.count}"
+    with inside(kernel, body):
+        kernel.live.append(load(kernel, element=value.element, position=(body.args[0], steps)))
+        read = _read_scratch(kernel, memory, value, axis)
+        carried = replace(read, special=True)
+        combined = kernel.clamped(_combine(kernel, carried, 1), 8) if read.is_float else _combine(kernel, read, 1)
+        if choose.random() < 0.7:
+            kernel.add(BoundaryOp())
+        kernel.add(StoreOp(combined.ssa, memory, plain))
+        kernel.add(YieldOp())
+    kernel.add(RangeOp(f"k{kernel.count}", low, high, [], Region(body)))
+    made = kernel.add(LoadOp(memory, plain, tile_type(ELEMENTS[value.element], value.axes)))
+    return Value(made, value.axes, value.element, 8, 0, value.is_float)
 
 
 @contextmanager

@@ -29,6 +29,8 @@ def random_plan(kernel: Kernel, split: ModuleOp, choose: random.Random, plain: b
     }
     if plain:
         return Plan(**plan)
+    if choose.random() < 0.2:
+        plan["streams"] = tuple(name for name in kernel.arguments if name.startswith("out") and choose.random() < 0.5)
     if wholes and choose.random() < 0.3:
         plan["splits"] = {choose.choice(wholes): choose.choice([2, 3])}
     crossing = [result.name_hint for op in split.walk() if isinstance(op, PhaseOp) for result in op.results]

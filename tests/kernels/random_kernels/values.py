@@ -77,6 +77,17 @@ class Axis:
     extent: int
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """A tensor and where a value was loaded from it, so that another may be stored there."""
+
+    name: str
+    tensor: SSAValue
+    indices: list[Any]
+    axes: tuple[str, ...]
+    held: str
+
+
 @dataclass
 class Kernel:
     """A kernel in the making and the arguments for its call. `tolerances`: of each output, absolute."""
@@ -86,7 +97,7 @@ class Kernel:
     axes: dict[str, Axis] = field(default_factory=dict)
     arguments: dict[str, Any] = field(default_factory=dict)
     tolerances: dict[str, float] = field(default_factory=dict)
-    racy: bool = False
+    loaded: list[Loaded] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.op = KernelOp("random", [])
