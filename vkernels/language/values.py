@@ -107,6 +107,14 @@ class Operand:
     def __ge__(self, other: Any) -> Any:
         return current().compare(">=", self, other)
 
+    if TYPE_CHECKING:  # the front end reads `==` and `!=` in kernels; in Python they compare identities
+
+        def __eq__(self, other: Any) -> Any: ...
+
+        def __ne__(self, other: Any) -> Any: ...
+
+        def __hash__(self) -> int: ...
+
     def __neg__(self) -> Any:
         return current().unary("-", self)
 

@@ -33,7 +33,7 @@ MOST_LAYERS = 64
 
 
 class Kernel(Protocol):
-    """The library's `spdnn`, or its like: `out` is what the layers make of `y`, `peak` each column's largest feature."""
+    """The library's `spdnn` or its like: `out` is what the layers make of `y`, `peak` each column's largest feature."""
 
     def __call__(
         self, y: Floats, column: Indices, weight: Floats, bias: float, out: Floats, peak: Floats
@@ -140,7 +140,7 @@ class _Batch:
 
     def __init__(self, work: _Work, features: Floats, share: float, memory: list[NDArray[np.float32]]):
         self.work, self.features, self.share = work, features, share
-        self.images = features.shape[1]
+        self.images: int = features.shape[1]
         self.ids = np.arange(self.images, dtype=np.int64)
         self.groups: list[Group] = []
         self._spare, self._used = memory
