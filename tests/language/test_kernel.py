@@ -218,3 +218,32 @@ def test_the_package_gives_the_whole_language():
     assert set(operations.__all__) <= set(language.__all__) <= set(vk.__all__)
     for name in language.__all__:
         assert getattr(vk, name) is getattr(language, name)
+
+
+@vk.kernel
+def scaled(x: Float[vk.Tensor, "N"], factor: vk.Scalar, real: float, out: Float[vk.Tensor, "N"]):
+    i = vk.tile("N")
+    out[i] = x[i] * factor * real
+
+
+@pytest.mark.parametrize("first", [2, np.array(2), np.int8(2), True])
+def test_scalars_of_another_kind_are_not_taken_for_the_first(first):
+    x, out = np.ones(3), np.zeros(3)
+    for factor in first, np.array(2.5), np.float32(2.5), 2.5, np.array(3):
+        scaled(x, factor, 2, out)
+        assert out.tolist() == [2.0 * factor] * 3
+
+
+def test_scalars_of_the_wrong_kind():
+    x = np.ones(3)
+    with pytest.raises(vk.ArgumentError, match="argument `real`: expected float, got bool True"):
+        scaled(x, 2, True, x)
+
+
+def test_dtypes_that_are_not_compiled():
+    torch = pytest.importorskip("torch")
+    x, out = torch.ones(3).to(torch.float8_e5m2), torch.zeros(3)
+    scaled.interpret(x, 2, 2.0, out)
+    assert out.tolist() == [4, 4, 4]
+    with pytest.raises(vk.ArgumentError, match="argument `x`: float8_e5m2 is not compiled"):
+        scaled(x, 2, 2.0, out)

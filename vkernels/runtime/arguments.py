@@ -15,6 +15,8 @@ from .arrays import ArrayView, kind_of, view_of
 from .protocols import Constant, KernelLike, ParameterLike, Signature, size_name
 
 Scalar = bool | int | float
+_PYTHON_KINDS = {"f64": "float", "i64": "int", "i1": "bool"}
+
 
 @dataclass(frozen=True)
 class Arguments:
@@ -82,7 +84,7 @@ def bind(kernel: KernelLike, values: Sequence[Any]) -> Arguments:
         if parameter.kind == "tensor":
             tensors[parameter.name] = _tensor(parameter, value, what)
         elif parameter.kind == "scalar":
-            scalars[parameter.name] = as_scalar(value, what)
+            scalars[parameter.name] = _scalar(parameter, value, what)
         else:
             constants[parameter.name] = _constant(value, what)
     return Arguments(tensors, scalars, constants, _sizes(kernel, tensors))
@@ -99,6 +101,16 @@ def _tensor(parameter: ParameterLike, value: Any, what: str) -> ArrayView:
             f"got {_dimensions(len(view.shape))} {list(view.shape)}"
         )
     return view
+
+
+def _scalar(parameter: ParameterLike, value: Any, what: str) -> Scalar:
+    number = as_scalar(value, what)
+    if scalar_kind(number) == "i64" and "i64" not in parameter.dtypes and "f64" in parameter.dtypes:
+        number = float(number)  # a whole number for a `float`, as in Python
+    if scalar_kind(number) not in parameter.dtypes:
+        expected = _one_of([_PYTHON_KINDS[kind] for kind in parameter.dtypes])
+        raise ArgumentError(f"{what}: expected {expected}, got {kind_of(number)}")
+    return number
 
 
 def _dimensions(rank: int) -> str:
@@ -143,6 +155,16 @@ def as_scalar(value: Any, what: str) -> Scalar:
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         raise ArgumentError(f"{what}: expected an integer of 64 bits, got {value}")
     return value
+
+
+def check_native(kernel: KernelLike, arguments: Arguments) -> None:
+    """Raise `ArgumentError` for a dtype that kernels are not compiled for: the eight-bit floats."""
+    for name, dtype in arguments.dtypes.items():
+        if dtype.startswith("float8"):
+            raise ArgumentError(
+                f"{kernel.name}: argument `{name}`: {dtype} is not compiled for CPUs; "
+                f"`{kernel.name}.interpret(…)` takes it, or convert the tensor first"
+            )
 
 
 def _constant(value: Any, what: str) -> Constant:

@@ -21,12 +21,18 @@ def tensor_key(value: Any) -> object:
         return type(value)
 
 
+def scalar_key(value: Any) -> object:
+    """Type, and dtype where the type does not say it: tensors of rank 0."""
+    kind = type(value)
+    return kind if kind in (float, int, bool) else (kind, getattr(value, "dtype", None))
+
+
 def constant_key(value: Any) -> object:
     """Type and value, as 1, 1.0 and True are equal."""
     return (type(value), value) if isinstance(value, bool | int | float | str) else type(value)
 
 
-KEYS: Mapping[str, Callable[[Any], object]] = {"tensor": tensor_key, "scalar": type, "constant": constant_key}
+KEYS: Mapping[str, Callable[[Any], object]] = {"tensor": tensor_key, "scalar": scalar_key, "constant": constant_key}
 """The key of a value, by the kind of its parameter."""
 
 

@@ -16,7 +16,7 @@ from vkernels.ir.facts import Facts
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 
-from .arguments import Arguments, as_scalar, bind, in_order
+from .arguments import Arguments, as_scalar, bind, check_native, in_order
 from .arrays import address_reader, is_torch
 from .compiling import Compiled, compile_kernel
 from .devices.cpu import cpu_limits
@@ -196,6 +196,7 @@ class Launcher:
 
     def _compile(self, arguments: Arguments, built: _Built, plan: Plan, distinct: bool, keep: bool = False) -> Compiled:
         """The code for what is known of these arguments; nothing that is compiled already, if `keep`."""
+        check_native(self.kernel, arguments)
         needed = (kernel_in(built.module), plan, arguments.sizes, arguments.tensors, distinct)
         try:
             return self._compile_for(arguments, built, plan, facts_for(*needed), keep)

@@ -17,7 +17,7 @@ KERNEL = TextKernel(
     "scale",
     (
         Parameter("x", dimensions=("M", "N")),
-        Parameter("factor", "scalar"),
+        Parameter("factor", "scalar", dtypes=("f64", "i64", "i1")),
         Parameter("out", dimensions=("M", "N")),
         Parameter("mode", "constant", default="plain"),
     ),

@@ -214,6 +214,17 @@ _ATTRIBUTES: dict[type, tuple[str, ...]] = {
 }
 
 
+_FROM_TRITON: dict[str, str] = {
+    "program_id": 'Programs have no numbers: `i = vk.tile("M")` spreads the positions of M over them.',
+    "num_programs": 'How many programs there are is the plan\'s business; `vk.size("M")` is a size.',
+    "arange": 'An axis stands for its positions: `j = vk.whole("N")`, or `vk.tile("N")`.',
+    "cdiv": "Axes need no sizes that fit: whatever is outside of a tensor is left out.",
+    "constexpr": "A parameter that is known when building is annotated `vk.Constant`.",
+    "static_range": "A `for` over Python's own `range` is unrolled.",
+}
+"""What to write for names that Triton has."""
+
+
 def _attribute(frame: Frame, node: ast.Attribute) -> Any:
     base = evaluate(frame, node.value)
     name = node.attr
@@ -226,7 +237,7 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Any:
             return getattr(base, name)
     if isinstance(base, ModuleType):
         if not hasattr(base, name):
-            help = did_you_mean(name, dir(base), f"{ast.unparse(node.value)}.")
+            help = _FROM_TRITON.get(name) or did_you_mean(name, dir(base), f"{ast.unparse(node.value)}.")
             raise frame.error(node, UnknownNameError, f"`{base.__name__}` has no `{name}`", help)
         return getattr(base, name)
     if is_number(base) or not hasattr(base, name):
