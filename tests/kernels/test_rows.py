@@ -23,6 +23,8 @@ SHAPES = [
     (7, 4097),
     (1, 70001),
     (2, 100_003),
+    (1, 3 << 20),
+    (2, 1 << 21),
 ]
 
 
@@ -77,14 +79,25 @@ def test_any_rank():
     assert_close(softmax(x), softmax_reference(x), terms=50)
 
 
+@pytest.mark.parametrize("kernel", [softmax, layer_norm])
+def test_results_reach_an_out_that_has_no_view_as_rows(kernel):
+    x = normal((4, 6, 40), torch.float32, fresh_seed())
+    out = poisoned((6, 4, 40), torch.float32).transpose(0, 1)
+    assert kernel(x, out=out) is out
+    assert_close(out, kernel(x).double(), terms=40)
+    array = poisoned((6, 4, 40), torch.float32).numpy().transpose(1, 0, 2)
+    kernel(x.numpy(), out=array)
+    np.testing.assert_array_equal(array, out.numpy())
+
+
 def test_in_place():
-    for columns in (16, 1000):
+    for columns in (16, 1000, 1 << 21):
         x = normal((9, columns), torch.float32, fresh_seed())
         expected = softmax_reference(x)
         assert_close(softmax(x, out=x), expected, terms=columns)
 
 
-@pytest.mark.parametrize("columns", [5, 300, 70000])
+@pytest.mark.parametrize("columns", [5, 300, 70000, 1 << 21])
 def test_nan_and_infinity_behave_as_in_torch(columns):
     x = torch.zeros(5, columns)
     x[0, columns // 2] = float("nan")

@@ -10,10 +10,18 @@ Array = Any
 """A torch tensor or a NumPy array."""
 
 
-def empty_like(array: Array, shape: tuple[int, ...]) -> Array:
-    """An uninitialised array of the given shape, with the library, dtype and device of another."""
+def empty_like(array: Array, shape: tuple[int, ...], computed: bool = False) -> Array:
+    """An uninitialised array of the given shape, with the library, dtype and device of another.
+
+    `computed`: of the dtype that kernels compute in, which is float32 for 16-bit floats.
+    """
+    small = computed and array.dtype.itemsize < 4
     if isinstance(array, np.ndarray):
-        return np.empty(shape, array.dtype)
+        return np.empty(shape, np.float32 if small else array.dtype)
+    if small:
+        import torch
+
+        return array.new_empty(shape, dtype=torch.float32)
     return array.new_empty(shape)
 
 
@@ -27,6 +35,17 @@ def constant_like(array: Array, value: float, shape: tuple[int, ...]) -> Array:
 def as_rows(array: Array) -> Array:
     """An array of any rank as a matrix of its last dimension's rows; a view wherever strides allow one."""
     return array if array.ndim == 2 else array.reshape(_row_count(array.shape), array.shape[-1])
+
+
+def give_back(rows: Array, out: Array) -> None:
+    """Write `rows = as_rows(out)` into `out` where its strides had no view as rows."""
+    if _address(rows) != _address(out):
+        out[...] = rows.reshape(out.shape)
+
+
+def _address(array: Array) -> int:
+    address: int = array.ctypes.data if isinstance(array, np.ndarray) else array.data_ptr()
+    return address
 
 
 def _row_count(shape: tuple[int, ...]) -> int:

@@ -11,7 +11,8 @@ import vkernels as vk
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Home, Plan
 
-from .arrays import Array, as_rows, constant_like, empty_like
+from .arrays import Array, as_rows, constant_like, empty_like, give_back
+from .long_rows import layer_norm_long, segment_of, softmax_long
 
 
 @vk.kernel
@@ -81,7 +82,13 @@ def softmax(x: Array, out: Array | None = None) -> Array:
     Raises `ArgumentError` for other dtypes and for an `out` of another shape or dtype.
     """
     out = empty_like(x, tuple(x.shape)) if out is None else out
-    softmax_rows(as_rows(x), as_rows(out))
+    rows, results = as_rows(x), as_rows(out)
+    segment = segment_of(rows.shape[1]) if rows.shape == results.shape else None
+    if segment is None:
+        softmax_rows(rows, results)
+    else:
+        softmax_long(rows, results, segment)
+    give_back(results, out)
     return out
 
 
@@ -98,5 +105,12 @@ def layer_norm(
     out = empty_like(x, tuple(x.shape)) if out is None else out
     weight = constant_like(x, 1.0, columns) if weight is None else weight
     bias = constant_like(x, 0.0, columns) if bias is None else bias
-    layer_norm_rows(as_rows(x), weight, bias, eps, as_rows(out))
+    rows, results = as_rows(x), as_rows(out)
+    fits = rows.shape == results.shape and tuple(weight.shape) == tuple(bias.shape) == columns
+    segment = segment_of(rows.shape[1]) if fits else None
+    if segment is None:
+        layer_norm_rows(rows, weight, bias, eps, results)
+    else:
+        layer_norm_long(rows, weight, bias, eps, results, segment)
+    give_back(results, out)
     return out
