@@ -1,4 +1,4 @@
-"""A mistake in an author's own script ends it with the author's line, one message and exit code 2, never a traceback."""
+"""A mistake in an author's own script ends it with the line, one message and exit code 2, never a traceback."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ x, out = np.ones((4, 5), np.float32), np.ones((4, 5), np.float32)
 weight, three = np.ones(5, np.float32), np.ones(3, np.float32)
 """
 
-SCALE = '''
+SCALE = """
 @vk.kernel
 def scale(
-    x: Float[vk.Tensor, "M N"], weight: Float[vk.Tensor, "N"], three: Float[vk.Tensor, "3"], out: Float[vk.Tensor, "M N"]
+    x: Float[vk.Tensor, "M N"],
+    weight: Float[vk.Tensor, "N"],
+    three: Float[vk.Tensor, "3"],
+    out: Float[vk.Tensor, "M N"],
 ):
     i = vk.tile("M")
     j = vk.whole("N")
     out[i, j] = x[i, j] * weight[j] * three[0]
-'''
+"""
 
 CALLS = {
     "dtype": ("scale(x.astype(np.int32), weight, three, out)", "argument `x`: expected dtype one of", "got int32"),
