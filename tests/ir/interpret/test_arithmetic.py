@@ -1,21 +1,15 @@
-"""arith and math as the hardware does them, against mpmath, exact fractions, torch, and Python's integers."""
+"""arith as the hardware does it, against NumPy and Python's integers."""
 
 from __future__ import annotations
 
 import math
-import struct
-from fractions import Fraction
 
-import mpmath
 import numpy as np
 import pytest
-import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from vkernels.ir.errors import UnsupportedError
 
-from .kernels import DTYPES, FLOATS, INTEGERS, bfloat16, elementwise, from_bfloat16, run
+from .kernels import DTYPES, FLOATS, INTEGERS, elementwise, run
 
 NAN, INF = math.nan, math.inf
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 0.5, 3.25, -2.75, INF, -INF, NAN, 65504.0, 1e-7])
@@ -24,10 +18,6 @@ SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 0.5, 3.25, -2.75, INF, -INF, NAN, 6550
 def pairs(values):
     a, b = np.meshgrid(values, values)
     return a.ravel(), b.ravel()
-
-
-def bits(array: np.ndarray) -> np.ndarray:
-    return array.view(f"u{array.dtype.itemsize}")
 
 
 @pytest.mark.parametrize("element", FLOATS)
@@ -193,204 +183,9 @@ def test_extended_addition_and_multiplication():
             assert over[n] == (wrap(x, 64, False) + wrap(y, 64, False) >= 2**64)
 
 
-def test_floats_to_integers_truncate_and_saturate():
-    x = [1.9, -1.9, 127.5, 128.0, -129.0, NAN, INF, -INF]
-    assert elementwise("arith.fptosi %0 : {0} to {result}", [("f32", x)], "i8").tolist() == [
-        1, -1, 127, 127, -128, 0, 127, -128,
-    ]  # fmt: skip
-    unsigned = elementwise("arith.fptoui %0 : {0} to {result}", [("f32", [1.9, 200.0, 300.0, -1.0])], "i8")
-    assert unsigned.view(np.uint8).tolist() == [1, 200, 255, 0]
-    wide = elementwise("arith.fptosi %0 : {0} to {result}", [("f64", [2.0**63, -(2.0**63), 2.0**62, -1e300])], "i64")
-    assert wide.tolist() == [2**63 - 1, -(2**63), 2**62, -(2**63)]
-
-
-def test_integers_to_floats_round_once():
-    x = [2**53 + 1, 2**63 - 1, -(2**63), 2**24 + 1, 2**24 + 3]
-    f32 = elementwise("arith.sitofp %0 : {0} to {result}", [("i64", x)], "f32")
-    assert f32.tolist() == torch.tensor(x).float().tolist()
-    assert elementwise("arith.uitofp %0 : {0} to {result}", [("i8", [-1, 1])], "f32").tolist() == [255.0, 1.0]
-    assert elementwise("arith.sitofp %0 : {0} to {result}", [("i1", [True])], "f32").tolist() == [-1.0]
-    assert elementwise("arith.uitofp %0 : {0} to {result}", [("i1", [True])], "f32").tolist() == [1.0]
-    half = elementwise("arith.sitofp %0 : {0} to {result}", [("i32", [2049, 2051, 65519, 65520])], "f16")
-    assert half.tolist() == [2048.0, 2052.0, 65504.0, INF]
-
-
-def test_integer_widths_change():
-    assert elementwise("arith.extsi %0 : {0} to {result}", [("i8", [-1, 5])], "i32").tolist() == [-1, 5]
-    assert elementwise("arith.extui %0 : {0} to {result}", [("i8", [-1, 5])], "i32").tolist() == [255, 5]
-    assert elementwise("arith.extsi %0 : {0} to {result}", [("i1", [True])], "i64").tolist() == [-1]
-    assert elementwise("arith.extui %0 : {0} to {result}", [("i1", [True])], "i64").tolist() == [1]
-    assert elementwise("arith.trunci %0 : {0} to {result}", [("i32", [257, -129])], "i8").tolist() == [1, 127]
-    assert elementwise("arith.trunci %0 : {0} to {result}", [("i32", [2, 3])], "i1").tolist() == [False, True]
-
-
-def test_bits_are_kept_by_bitcasts():
-    x = np.array([1.5, -0.0, NAN], np.float32)
-    out = elementwise("arith.bitcast %0 : {0} to {result}", [("f32", x)], "i32")
-    np.testing.assert_array_equal(out, x.view(np.int32))
-    back = elementwise("arith.bitcast %0 : {0} to {result}", [("i32", out)], "f32")
-    np.testing.assert_array_equal(bits(back), bits(x))
-    payload = np.array([0x7FC1, 0xFF81, 0x3F80], np.uint16)
-    as_integers = elementwise("arith.bitcast %0 : {0} to {result}", [("bf16", payload)], "i16")
-    np.testing.assert_array_equal(as_integers.view(np.uint16), payload)
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=64))
-def test_f32_rounds_to_bf16_as_torch_does(patterns):
-    x = np.array(patterns, np.uint32).view(np.float32)
-    out = elementwise("arith.truncf %0 : {0} to {result}", [("f32", x)], "bf16")
-    expected = torch.tensor(x).to(torch.bfloat16).view(torch.int16).numpy().view(np.uint16)
-    nan = np.isnan(x)
-    np.testing.assert_array_equal(out[~nan], expected[~nan])
-    assert np.isnan(from_bfloat16(out[nan])).all()
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.floats(width=64), min_size=1, max_size=32))
-def test_f64_rounds_to_bf16_once(values):
-    """By way of f32 it would round twice: 1 + 2⁻⁸ + 2⁻⁴⁰ is nearer to 1 + 2⁻⁷."""
-    values = [*values, 1 + 2.0**-8 + 2.0**-40, 1 + 2.0**-8, -(1 + 3 * 2.0**-8 - 2.0**-50)]
-    out = from_bfloat16(elementwise("arith.truncf %0 : {0} to {result}", [("f64", values)], "bf16"))
-    for value, actual in zip(values, out, strict=True):
-        if not math.isfinite(value) or abs(value) > 3.39e38:
-            assert math.isnan(value) if np.isnan(actual) else abs(actual) > 3.38e38
-            continue
-        step = Fraction(2) ** (max(math.frexp(value)[1] - 8, -133))
-        exact = Fraction(value) / step
-        assert Fraction(float(actual)) / step == round(exact)
-
-
-@pytest.mark.parametrize("element", ["f8E4M3FN", "f8E5M2"])
-def test_f8_rounds_and_widens_as_torch_does(element):
-    dtype = {"f8E4M3FN": torch.float8_e4m3fn, "f8E5M2": torch.float8_e5m2}[element]
-    patterns = np.arange(256, dtype=np.uint8)
-    values = elementwise("arith.extf %0 : {0} to {result}", [(element, patterns)], "f32")
-    np.testing.assert_array_equal(values, torch.tensor(patterns).view(dtype).float().numpy())
-    finite = np.sort(values[np.isfinite(values)])
-    ties = (finite[1:] + finite[:-1]) / 2
-    x = np.concatenate([finite, ties, np.nextafter(ties, INF), np.nextafter(ties, -INF), [INF, -INF, 1e30, 465, 61440]])
-    bits = elementwise("arith.truncf %0 : {0} to {result}", [("f32", x)], element)
-    expected = torch.tensor(x, dtype=torch.float32).to(dtype).view(torch.uint8).numpy()
-    np.testing.assert_array_equal(bits, expected)
-
-
-def test_half_and_bf16_widen_exactly():
-    x = bfloat16([1.0, -0.0, 3.0e38 // 1 * 0 + 2.0**120, INF])
-    out = elementwise("arith.extf %0 : {0} to {result}", [("bf16", x)], "f32")
-    np.testing.assert_array_equal(out, from_bfloat16(x))
-    half = np.array([65504, 6e-8, -0.0], np.float16)
-    np.testing.assert_array_equal(elementwise("arith.extf %0 : {0} to {result}", [("f16", half)], "f64"), half)
-
-
 def test_select_takes_each_element_from_one_side():
     out = elementwise("arith.select %0, %1, %2 : {0}, {1}", [("i1", [1, 0]), ("f32", [1, 2]), ("f32", [NAN, 4])], "f32")
     np.testing.assert_array_equal(out, [1, 4])
-
-
-UNARY = ["exp", "exp2", "expm1", "sin", "cos", "tan", "tanh", "sinh", "cosh", "asinh", "atan", "erf", "cbrt"]
-POSITIVE = ["log", "log2", "log10", "log1p", "sqrt", "rsqrt"]
-BELOW_ONE = ["asin", "acos", "atanh"]
-
-
-def exact(function: str, x: float) -> float:
-    special = {
-        "exp2": lambda x: mpmath.mpf(2) ** x,
-        "log2": lambda x: mpmath.log(x, 2),
-        "rsqrt": lambda x: 1 / mpmath.sqrt(x),
-        "cbrt": lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)),
-    }
-    with mpmath.workdps(60):
-        return special.get(function, getattr(mpmath, function, None))(mpmath.mpf(x))
-
-
-@pytest.mark.parametrize("element", FLOATS)
-@pytest.mark.parametrize("function", [*UNARY, *POSITIVE, *BELOW_ONE, "acosh"])
-def test_maths_functions_err_by_half_a_unit_or_so(element, function):
-    random = np.random.default_rng(3)
-    x = random.normal(size=40) * 3
-    if function in POSITIVE:
-        x = np.abs(x) + 1e-3
-    elif function in BELOW_ONE:
-        x = np.tanh(x) * 0.99
-    elif function == "acosh":
-        x = 1.1 + np.abs(x)
-    x = x.astype(DTYPES[element])
-    out = elementwise(f"math.{function} %0 : {{0}}", [(element, x)], element)
-    for value, actual in zip(x, out, strict=True):
-        error = abs(mpmath.mpf(float(actual)) - exact(function, float(value))) / float(np.spacing(np.abs(actual)))
-        assert error <= (2 if element == "f64" else 0.51)
-
-
-def test_maths_functions_at_the_edges():
-    cases = {
-        "exp": ([INF, -INF, NAN, 0.0, 1000.0], [INF, 0.0, NAN, 1.0, INF]),
-        "log": ([0.0, -1.0, INF, 1.0], [-INF, NAN, INF, 0.0]),
-        "sqrt": ([-0.0, -1.0, INF], [-0.0, NAN, INF]),
-        "rsqrt": ([0.0, INF, 4.0], [INF, 0.0, 0.5]),
-        "tanh": ([INF, -INF, NAN], [1.0, -1.0, NAN]),
-        "erf": ([INF, -INF, NAN, 0.0], [1.0, -1.0, NAN, 0.0]),
-        "absf": ([-1.5, NAN, -0.0], [1.5, NAN, 0.0]),
-        "ceil": ([1.2, -1.2, 2.0], [2.0, -1.0, 2.0]),
-        "floor": ([1.2, -1.2, 2.0], [1.0, -2.0, 2.0]),
-        "trunc": ([1.9, -1.9], [1.0, -1.0]),
-        "round": ([0.5, 1.5, -2.5, 0.49999997, 8388609.0, -0.2], [1.0, 2.0, -3.0, 0.0, 8388609.0, -0.0]),
-        "roundeven": ([0.5, 1.5, -2.5], [0.0, 2.0, -2.0]),
-    }
-    for function, (x, expected) in cases.items():
-        out = elementwise(f"math.{function} %0 : {{0}}", [("f32", x)], "f32")
-        np.testing.assert_array_equal(out, np.array(expected, np.float32), err_msg=function)
-
-
-def test_maths_of_two_arguments():
-    out = elementwise("math.powf %0, %1 : {0}", [("f32", [2, -2, 0, 2]), ("f32", [10, 3, 0, -1])], "f32")
-    assert out.tolist() == [1024, -8, 1, 0.5]
-    out = elementwise("math.atan2 %0, %1 : {0}", [("f64", [1, -1, 0]), ("f64", [1, -1, -1])], "f64")
-    np.testing.assert_allclose(out, [math.pi / 4, -3 * math.pi / 4, math.pi])
-    out = elementwise("math.copysign %0, %1 : {0}", [("f32", [1, 2, NAN]), ("f32", [-0.0, 5, -1])], "f32")
-    np.testing.assert_array_equal(np.signbit(out), [True, False, True])
-    out = elementwise("math.fpowi %0, %1 : {0}, {1}", [("f32", [1.5, 2]), ("i32", [2, -2])], "f32")
-    assert out.tolist() == [2.25, 0.25]
-    base, exponent = [3, -1, -1, 2, 0, 2], [4, -3, -4, -1, 0, 31]
-    out = elementwise("math.ipowi %0, %1 : {0}", [("i32", base), ("i32", exponent)], "i32")
-    assert out.tolist() == [81, -1, 1, 0, 1, -(2**31)]
-
-
-def test_integer_maths():
-    x = [0, 1, -1, 5, 96]
-    assert elementwise("math.ctlz %0 : {0}", [("i8", x)], "i8").tolist() == [8, 7, 0, 5, 1]
-    assert elementwise("math.cttz %0 : {0}", [("i8", x)], "i8").tolist() == [8, 0, 0, 0, 5]
-    assert elementwise("math.ctpop %0 : {0}", [("i8", x)], "i8").tolist() == [0, 1, 8, 2, 2]
-    assert elementwise("math.absi %0 : {0}", [("i8", [-128, -3])], "i8").tolist() == [-128, 3]
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(*[st.floats(width=32, allow_nan=False)] * 3), min_size=1, max_size=16))
-def test_f32_multiply_add_rounds_once(triples):
-    triples = [*triples, (1 + 2**-12, 1 + 2**-12, -(2.0**-90)), (1 + 2**-23, 1 + 2**-23, 2.0**-60)]
-    a, b, c = (list(column) for column in zip(*triples, strict=True))
-    out = elementwise("math.fma %0, %1, %2 : {0}", [("f32", a), ("f32", b), ("f32", c)], "f32")
-    for x, y, z, actual in zip(a, b, c, out, strict=True):
-        if all(map(math.isfinite, (x, y, z))):
-            assert float(actual) == _nearest_f32(Fraction(x) * Fraction(y) + Fraction(z))
-
-
-def _nearest_f32(exact: Fraction) -> float:
-    if exact == 0:
-        return 0.0
-    exponent = max(math.frexp(float(exact))[1] - 24, -149) if abs(exact) < Fraction(2) ** 1000 else 200
-    step = Fraction(2) ** exponent
-    rounded = round(exact / step) * step
-    if abs(rounded) >= Fraction(2) ** 128:
-        return math.copysign(INF, exact)
-    return struct.unpack("f", struct.pack("f", float(rounded)))[0]
-
-
-def test_f64_multiply_add_keeps_what_rounding_leaves_off():
-    a = 1 + 2.0**-30
-    factors, added = [("f64", [a, INF, 1e300]), ("f64", [a, 1, 1e300])], ("f64", [-(a * a), 1, -INF])
-    out = elementwise("math.fma %0, %1, %2 : {0}", [*factors, added], "f64")
-    assert out.tolist() == [2.0**-60, INF, -INF]
 
 
 def test_constants_of_every_type():
