@@ -20,7 +20,7 @@ from .arrays import Array, empty_like
 LONG = 1 << 21
 """Elements of a row that is worth cutting: shorter ones stay in a last-level cache from one reading to the next."""
 
-LONGEST_SEGMENT = 1 << 15
+LONGEST_SEGMENT = 1 << 16
 SHORTEST_SEGMENT = 1 << 12
 
 
