@@ -31,8 +31,9 @@ SHAPES = [
 def softmax_reference(x: torch.Tensor) -> torch.Tensor:
     """In long double: torch's own sums in float64 are less accurate than what is tested."""
     rows = x.double().numpy().astype(np.longdouble)
-    e = np.exp(rows - rows.max(-1, keepdims=True, initial=-np.inf))
-    return torch.from_numpy((e / e.sum(-1, keepdims=True)).astype(np.float64))
+    with np.errstate(invalid="ignore"):
+        e = np.exp(rows - rows.max(-1, keepdims=True, initial=-np.inf))
+        return torch.from_numpy((e / e.sum(-1, keepdims=True)).astype(np.float64))
 
 
 def layer_norm_reference(x, weight, bias, eps) -> torch.Tensor:
@@ -110,8 +111,8 @@ def test_nan_and_infinity_behave_as_in_torch(columns):
     x[4, 1], x[4, 3] = 3e38, -3e38
     out = softmax(x)
     np.testing.assert_array_equal(out.isnan().numpy(), torch.softmax(x, -1).isnan().numpy())
-    assert_close(out[2], softmax_reference(x)[2], terms=columns)
-    assert_close(out[4], softmax_reference(x)[4], terms=columns)
+    assert_close(out[2], softmax_reference(x[2]), terms=columns)
+    assert_close(out[4], softmax_reference(x[4]), terms=columns)
 
 
 def test_numpy_in_numpy_out():
