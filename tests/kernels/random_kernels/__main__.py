@@ -1,9 +1,12 @@
-"""`python -m tests.kernels.random_kernels --count 10000 --seed 7`: stops at the first difference."""
+"""Run random kernels: `python -m tests.kernels.random_kernels --count 10000 --seed 7`: stops at the first difference.
+
+The seed being run is always shown, so that a crash of native code can be repeated."""
 
 from __future__ import annotations
 
 import argparse
 import random
+import sys
 import time
 import traceback
 
@@ -19,6 +22,7 @@ def main() -> int:
     print(f"seed = {options.seed}", flush=True)
     counts, failed, began = Counts(), 0, time.monotonic()
     for number in range(options.count):
+        print(f"seed {options.seed + number}", end="\r", file=sys.stderr, flush=True)
         try:
             check(options.seed + number, counts)
         except Exception:
