@@ -60,6 +60,7 @@ class Pool:
             for thread in self._helpers:
                 self._code.join(thread, None)
             self._helpers.clear()
+            (ctypes.c_int64 * POOL_WORDS).from_address(self._address)[36] = 0  # their ids mean nothing now
 
     def _start(self) -> ctypes.c_void_p:
         """A new helper, with every signal blocked: they are for Python's own threads."""
@@ -91,7 +92,8 @@ class _Code:
         # What helpers run must outlive them all, and they outlive Python's own clearing up: never collected.
         self.jit = llvm.create_lljit_compiler(target)
         library = llvm.JITLibraryBuilder().add_ir(module)
-        library.import_symbol("syscall", ctypes.cast(process.syscall, ctypes.c_void_p).value)
+        for name in ("syscall", "sched_getcpu"):
+            library.import_symbol(name, ctypes.cast(getattr(process, name), ctypes.c_void_p).value)
         for name in ("vk_run", "vk_helper", "vk_stop"):
             library.export_symbol(name)
         self.library = library.link(self.jit, "vk_pool")

@@ -12,7 +12,8 @@ The *pool* is what threads share between calls:
 
     0 generation: counts calls   |   8 helpers asleep   |   16 active: helpers that may be reading the call
     17 the caller sleeps until `active` is 0   |   24 busy: a call is running   |   32 the call, 0 outside one
-    33 stop   34 spins: turns of a waiting loop before it sleeps
+    33 stop   34 spins: turns of a waiting loop before it sleeps   35 the caller's core, plus 1, when helpers last
+    were kept off it   36 helpers that have begun   40 their thread ids, of the first 64   104 a set of 1024 cores
 
 A helper that comes late finds everything taken and does no harm; nobody waits for it. Helpers count themselves
 in `active` before they look at the call, so once the caller has taken the call away and `active` is 0, nobody
@@ -22,7 +23,7 @@ the kernel the value that it saw, so no wake-up is lost.
 
 from __future__ import annotations
 
-POOL_WORDS = 40
+POOL_WORDS = 120
 CALL_WORDS = 16
 LAUNCH_WORDS = 24
 
@@ -31,6 +32,9 @@ FUTEX = {"x86_64": 202, "aarch64": 98}
 
 YIELD = {"x86_64": 24, "aarch64": 124}
 """The number of the sched_yield system call, by machine."""
+
+AFFINITY = {"x86_64": (204, 203, 186), "aarch64": (123, 122, 178)}
+"""The numbers of the system calls sched_getaffinity, sched_setaffinity and gettid, by machine."""
 
 PAUSE = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
@@ -43,11 +47,15 @@ def pool_ir(machine: str) -> str:
     """The LLVM IR of the pool for a machine that `FUTEX` names; exports `vk_run`, `vk_helper` and `vk_stop`."""
     declaration, call = PAUSE[machine]
     text = _TEMPLATE.replace("PAUSE_DECLARATION", declaration).replace("PAUSE", call)
-    return text.replace("FUTEX", str(FUTEX[machine])).replace("YIELD", str(YIELD[machine]))
+    numbers = zip(("GETAFFINITY", "SETAFFINITY", "GETTID"), AFFINITY[machine], strict=True)
+    for name, number in (("FUTEX", FUTEX[machine]), ("YIELD", YIELD[machine]), *numbers):
+        text = text.replace(name, str(number))
+    return text
 
 
 _TEMPLATE = r"""
 declare i64 @syscall(i64, ...)
+declare i32 @sched_getcpu()
 PAUSE_DECLARATION
 
 ; Sleep until somebody wakes this word, unless its low half no longer is %seen. 128: FUTEX_WAIT_PRIVATE.
@@ -228,6 +236,59 @@ end:
   ret void
 }
 
+; Let helpers run on every core that the caller may use but its own. A woken thread is often put on the core of the one
+; that wakes it, and would wait there for milliseconds while other cores are idle. Only when the caller has moved.
+define internal void @keep_off(ptr %pool) {
+entry:
+  %core32 = call i32 @sched_getcpu()
+  %core = sext i32 %core32 to i64
+  %number = add i64 %core, 1
+  %last_at = getelementptr i64, ptr %pool, i64 35
+  %last = load atomic i64, ptr %last_at seq_cst, align 8
+  %moved = icmp ne i64 %number, %last
+  %sensible = icmp ult i64 %core, 1024
+  %act = and i1 %moved, %sensible
+  br i1 %act, label %ask, label %end
+ask:
+  store atomic i64 %number, ptr %last_at seq_cst, align 8
+  %set = getelementptr i64, ptr %pool, i64 104
+  %status = call i64 (i64, ...) @syscall(i64 GETAFFINITY, i64 0, i64 128, ptr %set)
+  %known = icmp sgt i64 %status, 0
+  br i1 %known, label %exclude, label %end
+exclude:
+  %word = lshr i64 %core, 6
+  %bit = and i64 %core, 63
+  %one = shl i64 1, %bit
+  %others = xor i64 %one, -1
+  %word_at = getelementptr i64, ptr %set, i64 %word
+  %allowed = load i64, ptr %word_at
+  %left = and i64 %allowed, %others
+  store i64 %left, ptr %word_at
+  %begun_at = getelementptr i64, ptr %pool, i64 36
+  %begun = load atomic i64, ptr %begun_at seq_cst, align 8
+  %few = icmp slt i64 %begun, 64
+  %helpers = select i1 %few, i64 %begun, i64 64
+  br label %loop
+loop:
+  %h = phi i64 [ 0, %exclude ], [ %h_next, %on ]
+  %more = icmp slt i64 %h, %helpers
+  br i1 %more, label %find, label %end
+find:
+  %slot = add i64 %h, 40
+  %id_at = getelementptr i64, ptr %pool, i64 %slot
+  %id = load atomic i64, ptr %id_at seq_cst, align 8
+  %there = icmp ne i64 %id, 0
+  br i1 %there, label %move, label %on
+move:
+  %_ = call i64 (i64, ...) @syscall(i64 SETAFFINITY, i64 %id, i64 128, ptr %set)
+  br label %on
+on:
+  %h_next = add i64 %h, 1
+  br label %loop
+end:
+  ret void
+}
+
 ; Run a call and return when it is complete: with helpers if it wants them and no other call has them.
 define void @vk_run(ptr %pool, ptr %call) {
 entry:
@@ -245,6 +306,7 @@ by_itself:
   ret void
 
 reset:
+  call void @keep_off(ptr %pool)
   %joined = getelementptr i64, ptr %call, i64 8
   store i64 0, ptr %joined
   %count = load i64, ptr %call
@@ -294,6 +356,19 @@ share:
 ; The life of a helper: wait for a call, take part in it, wait again.
 define ptr @vk_helper(ptr %pool) {
 entry:
+  %begun_at = getelementptr i64, ptr %pool, i64 36
+  %id = call i64 (i64, ...) @syscall(i64 GETTID)
+  %mine = atomicrmw add ptr %begun_at, i64 1 seq_cst, align 8
+  %room = icmp slt i64 %mine, 64
+  br i1 %room, label %enlist, label %begin
+enlist:
+  %slot = add i64 %mine, 40
+  %id_at = getelementptr i64, ptr %pool, i64 %slot
+  store atomic i64 %id, ptr %id_at seq_cst, align 8
+  br label %begin
+begin:
+  %last_at = getelementptr i64, ptr %pool, i64 35
+  store atomic i64 0, ptr %last_at seq_cst, align 8
   %asleep = getelementptr i64, ptr %pool, i64 8
   %active = getelementptr i64, ptr %pool, i64 16
   %closing = getelementptr i64, ptr %pool, i64 17
@@ -301,7 +376,7 @@ entry:
   %stop_at = getelementptr i64, ptr %pool, i64 33
   br label %wait
 wait:
-  %seen = phi i64 [ 0, %entry ], [ %generation, %leave ], [ %generation, %farewell ], [ %generation, %rouse ]
+  %seen = phi i64 [ 0, %begin ], [ %generation, %leave ], [ %generation, %farewell ], [ %generation, %rouse ]
   %generation = call i64 @await(ptr %pool, ptr %pool, i64 %seen, i1 false, ptr %asleep)
   %stop = load atomic i64, ptr %stop_at seq_cst, align 8
   %ends = icmp ne i64 %stop, 0

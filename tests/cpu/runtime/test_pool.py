@@ -1,5 +1,6 @@
 """Every program runs exactly once, in order of launches, whatever the threads do."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -206,3 +207,33 @@ def test_blocks_are_aligned_and_writable():
         assert block.address % 64 == 0
         ctypes.memset(block.address, 7, size)
         assert (np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(block.address)) == 7).all()
+
+
+def test_helpers_keep_off_the_callers_core():
+    """A helper that shares the caller's core would leave the others idle."""
+    cores = os.sched_getaffinity(0)
+    if len(cores) < 2:
+        pytest.skip("one core only")
+    script = """
+import os, numpy as np
+import vkernels.runtime
+from vkernels.library import softmax
+before = set(os.listdir("/proc/self/task"))
+vkernels.runtime.set_threads(2)
+x = np.ones((512, 512), np.float32)
+first = min(os.sched_getaffinity(0))
+everywhere = os.sched_getaffinity(0)
+softmax(x)
+helpers = set(os.listdir("/proc/self/task")) - before
+os.sched_setaffinity(0, {first})  # the caller stays on one core
+softmax(x)
+os.sched_setaffinity(0, everywhere)
+for core in sorted(everywhere):
+    os.sched_setaffinity(0, {core})
+    os.sched_setaffinity(0, everywhere)
+    softmax(x)
+print([sorted(os.sched_getaffinity(int(h))) for h in helpers])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    masks = ast.literal_eval(done.stdout)
+    assert any(len(mask) == len(cores) - 1 for mask in masks), masks
