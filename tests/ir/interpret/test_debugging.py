@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bdb
+import sys
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
@@ -46,6 +48,14 @@ TEXT = f"""vk.kernel @total(%x: !vk.tensor<[M], f32>, %n: i64, %flag: i1, %out: 
   }}
   vk.store %acc in %out[i] : !vk.tensor<[M], f32> <- {ROW} // 12
 }}"""
+
+
+@pytest.fixture(autouse=True)
+def tracing() -> Iterator[None]:
+    """A debugger ends all tracing; whoever traced before, such as a coverage measurement, goes on."""
+    before = sys.gettrace()
+    yield
+    sys.settrace(before)
 
 
 @pytest.fixture
