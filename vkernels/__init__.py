@@ -26,7 +26,7 @@ from . import reporting as _reporting
 from .language import *
 
 __all__ = [
-    "ArgumentError", "Axis", "AxisError", "Budget", "CheckError", "Constant", "DType", "Error", "FileError", "Function",
+    "ArgumentError", "Axis", "AxisError", "CheckError", "Constant", "DType", "Error", "FileError", "Function",
     "Home", "IRError", "Kernel", "Limits", "OptionError", "Parameter", "Plan", "PlanError", "Scalar", "Scratch",
     "SetupError", "SourceError", "Tensor", "Tile", "TypeMismatchError", "UnknownNameError", "UnsupportedError", "abs",
     "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bool", "bool_",

@@ -92,13 +92,12 @@ def test_repr_and_docstring():
 def test_plans():
     plan = vk.Plan(tiles={"i": 4})
 
-    @vk.kernel(plan=plan, budget=vk.Budget(shared=1024), deterministic=True)
+    @vk.kernel(plan=plan)
     def pinned(x: Float[vk.Tensor, "M"]):
         pass
 
     limits = vk.Limits(32, 32, 1 << 20, 2, 1 << 22)
     assert pinned.plan_for({}, {}, limits) is plan
-    assert pinned.options.budget.shared == 1024
     assert double.plan_for({}, {}, limits) is None
 
     @pinned.plan

@@ -15,7 +15,7 @@ class ArgumentError(Error):
 
 
 class PlanError(Error):
-    """A plan that cannot be applied to this kernel, or that a budget forbids."""
+    """A plan that cannot be applied to this kernel."""
 
 
 class IRError(Error):

@@ -1,7 +1,6 @@
 """The language of kernels: decorators, annotations, dtypes, operations. `docs/language.md` is its reference."""
 
 from .annotations import Constant, Parameter, Scalar
-from .budget import Budget
 from .dtypes import (
     DType,
     bfloat16,
@@ -24,7 +23,7 @@ from .values import Axis, Scratch, Tensor, Tile
 bool = bool_
 
 __all__ = [
-    "Axis", "Budget", "Constant", "DType", "Function", "Kernel", "Parameter", "Scalar", "Scratch", "Tensor", "Tile",
+    "Axis", "Constant", "DType", "Function", "Kernel", "Parameter", "Scalar", "Scratch", "Tensor", "Tile",
     "abs", "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bool", "bool_",
     "broadcast", "cast", "ceil", "clamp", "cos", "cumulative_max", "cumulative_min", "cumulative_product",
     "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1", "float8_e4m3fn", "float8_e5m2", "float16",

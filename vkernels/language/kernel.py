@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from vkernels.ir.errors import OptionError
 from vkernels.ir.plan import Plan
 
 from .annotations import Parameter, parse_parameters
-from .budget import Budget
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -32,15 +31,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Options:
     """What `@vk.kernel` can be given.
 
-    `plan`: a plan, or a function that makes one. `budget`: an upper bound on needs. `checked`: calls are
-    interpreted, slowly, and report indices that are out of range with line and value. `deterministic`: one order
-    of reduction, whatever the plan.
+    `plan`: a plan, or a function that makes one. `checked`: calls are interpreted, slowly, and report indices that
+    are out of range with line and value.
     """
 
     plan: Plan | Planner | None = None
-    budget: Budget = field(default_factory=Budget)
     checked: bool = False
-    deterministic: bool = False
 
 
 class Kernel:
@@ -154,12 +150,10 @@ def kernel(function: Callable[..., Any], /) -> Kernel: ...
 def kernel(
     *,
     plan: Plan | Planner | None = None,
-    budget: Budget | None = None,
     checked: bool = False,
-    deterministic: bool = False,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Make a function a kernel: `@vk.kernel`, or `@vk.kernel(plan=…, budget=…, checked=True, deterministic=True)`.
+    """Make a function a kernel: `@vk.kernel`, or `@vk.kernel(plan=…, checked=True)`.
 
     `Options` says what each option means. Raises `OptionError` for others, and `UnsupportedError` for parameters
     that kernels cannot have.

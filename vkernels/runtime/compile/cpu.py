@@ -45,12 +45,6 @@ class CompiledCpu:
     _code: Any = field(repr=False)
 
     @property
-    def optimised_llvm_ir(self) -> str:
-        """LLVM IR after LLVM's passes."""
-        with _lock, _opened(self._bitcode) as module:
-            return str(module)
-
-    @property
     def assembly(self) -> str:
         """The machine code as assembly text."""
         with _lock, _opened(self._bitcode) as module:
