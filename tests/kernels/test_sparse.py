@@ -1,0 +1,83 @@
+"""spdnn equals torch in float64, for every dtype, size and stride; take_columns takes exactly the columns it is told."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from vkernels.library.sparse import spdnn, take_columns
+
+from .reference import DTYPES, assert_close, fresh_seed, normal, poisoned, strided
+
+SIZES = [  # neurons, inputs of each, layers, images
+    (1, 1, 1, 1),
+    (7, 3, 2, 5),
+    (64, 8, 3, 64),
+    (33, 5, 4, 129),
+    (100, 32, 1, 16),
+    (1024, 32, 5, 70),
+    (5, 0, 2, 9),
+    (6, 2, 0, 10),
+    (6, 2, 3, 0),
+]
+
+
+def network(neurons: int, inputs: int, layers: int, dtype: torch.dtype, seed: int):
+    generator = torch.Generator().manual_seed(seed)
+    column = torch.randint(0, neurons, (layers, neurons, inputs), generator=generator, dtype=torch.int32)
+    return column, normal((layers, neurons, inputs), dtype, seed + 1) / max(1, inputs) ** 0.5
+
+
+def reference(y: torch.Tensor, column: torch.Tensor, weight: torch.Tensor, bias: float) -> torch.Tensor:
+    values = y.double()
+    for layer in range(column.shape[0]):
+        total = torch.einsum("nki,nk->ni", values[column[layer].long()], weight[layer].double())
+        values = (total + bias).clamp(0, 32)
+    return values
+
+
+def check(y, column, weight, bias, out):
+    peak = torch.full((y.shape[1],), float("nan"))
+    spdnn(y, column, weight, bias, out, peak)
+    expected = reference(y, column, weight, bias)
+    depth = max(1, column.shape[2] * column.shape[0])
+    assert_close(out, expected, terms=depth, scale=4.0 * max(1, column.shape[0]))
+    if y.shape[1]:
+        assert_close(peak, expected.max(0).values, terms=depth, scale=4.0 * max(1, column.shape[0]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("size", SIZES)
+def test_spdnn_is_right(size, dtype):
+    neurons, inputs, layers, images = size
+    seed = fresh_seed()
+    column, weight = network(neurons, inputs, layers, dtype, seed)
+    check(normal((neurons, images), dtype, seed).abs() * 4, column, weight, 0.05, poisoned((neurons, images), dtype))
+
+
+def test_any_strides():
+    seed = fresh_seed()
+    column, weight = network(48, 6, 3, torch.float32, seed)
+    column = column.permute(2, 0, 1).contiguous().permute(1, 2, 0)
+    weight = weight.permute(2, 1, 0).contiguous().permute(2, 1, 0)
+    for y in strided((48, 75), torch.float32, seed):
+        out = torch.full((75, 48), float("nan")).t()
+        check(y, column, weight, -0.1, out)
+
+
+@pytest.mark.parametrize("integer", [torch.int16, torch.int32, torch.int64])
+def test_indices_of_any_width(integer):
+    seed = fresh_seed()
+    column, weight = network(30, 4, 2, torch.float32, seed)
+    check(normal((30, 20), torch.float32, seed), column.to(integer), weight, 0.0, poisoned((30, 20), torch.float32))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_take_columns(dtype):
+    seed = fresh_seed()
+    y = normal((9, 200), dtype, seed)
+    for count in (0, 1, 31, 200):
+        column = torch.randperm(200, generator=torch.Generator().manual_seed(seed))[:count].to(torch.int32)
+        out = poisoned((9, count), dtype)
+        take_columns(y, column, out)
+        assert torch.equal(out, y[:, column.long()])
