@@ -1,0 +1,1 @@
+"""Plans: which one a kernel gets."""
