@@ -10,13 +10,14 @@ import sys
 import time
 import traceback
 
-from .compare import Counts, check
+from .compare import PLANS, Counts, check
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.kernels.random_kernels", description=__doc__)
     parser.add_argument("--count", type=int, default=200, help="kernels to run")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31), help="the first's seed")
+    parser.add_argument("--plans", type=int, default=PLANS, help="plans for each kernel")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a kernel that fails")
     options = parser.parse_args()
     print(f"seed = {options.seed}", flush=True)
@@ -24,7 +25,7 @@ def main() -> int:
     for number in range(options.count):
         print(f"seed {options.seed + number}", end="\r", file=sys.stderr, flush=True)
         try:
-            check(options.seed + number, counts)
+            check(options.seed + number, counts, plans=options.plans)
         except Exception:
             failed += 1
             traceback.print_exc()

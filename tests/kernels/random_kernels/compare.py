@@ -26,7 +26,7 @@ from .values import Kernel
 
 Arguments = dict[str, Any]
 PLANS = 3
-"""Plans tried for every kernel; the first is plain."""
+"""Plans tried for every kernel; the first of several is plain."""
 
 
 class Difference(AssertionError):
@@ -46,7 +46,7 @@ class Counts:
         self.refused = Counter()
 
 
-def check(seed: int, counts: Counts, native: bool = True) -> None:
+def check(seed: int, counts: Counts, native: bool = True, plans: int = PLANS) -> None:
     """Generate the seed's kernel, run it in every way, and raise `Difference` where a result differs.
 
     `native`: also as native code, under the last plan that applies.
@@ -62,8 +62,9 @@ def check(seed: int, counts: Counts, native: bool = True) -> None:
     choose = random.Random(f"plans of {seed}")
     counts.kernels += 1
     last: tuple[str, ModuleOp] | None = None
-    for number in range(PLANS):
-        plan, facts = random_plan(kernel, split, choose, plain=number == 0), random_facts(kernel, choose)
+    for number in range(plans):
+        plain = number == 0 and plans > 1
+        plan, facts = random_plan(kernel, split, choose, plain=plain), random_facts(kernel, choose)
         try:
             mapped = apply_plan(module, plan, facts)
         except PlanError as error:
