@@ -94,6 +94,8 @@ def _fill(work: Work, frame: Frame, items: Sequence[Operation], nest: Nest) -> N
 def _emit_reductions(work: Work, frame: Frame, ops: Sequence[Operation], nest: Nest | None = None) -> None:
     """Reductions along one chunked axis, in one loop: elementwise in the loop, along the axis once after it."""
     axis: str = ops[0].axis.data  # type: ignore[attr-defined]
+    if nest is None and axis in work.coordinates:
+        raise PlanError(f"axis {axis} cannot be split over programs: a reduction along it is computed again in each")
     roots = [value for op in ops for value in operands_along(op)] if nest is None else nest.roots()
     items = _items(work, frame, iter(roots), nest)
     scans = _scans_along(axis, items)
