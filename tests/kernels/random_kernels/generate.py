@@ -422,7 +422,7 @@ def layers(kernel: Kernel, depth: int) -> Value | None:
         kernel.add(YieldOp())
     kernel.add(RangeOp(f"k{kernel.count}", low, high, [], Region(body)))
     made = kernel.add(LoadOp(memory, plain, tile_type(ELEMENTS[value.element], value.axes)))
-    return Value(made, value.axes, value.element, 8, 0, value.is_float)
+    return Value(made, value.axes, value.element, 8, max(1, steps) * combined.error, value.is_float)
 
 
 @contextmanager
