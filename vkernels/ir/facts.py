@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, UnitAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute
 
 UNKNOWN = -1
@@ -19,13 +19,16 @@ class Facts:
 
     `sizes`: exact sizes, by name. `multiples`: numbers that divide a size, by name. `strides`: of each
     tensor parameter, elements a dimension, `UNKNOWN` where not known; a tensor without an entry has none
-    known. `distinct`: no tensor that is written overlaps another.
+    known. `distinct`: no tensor that is written overlaps another. `aligned`: tensors whose address is a multiple of
+    16 bytes and whose strides other than 0 and 1 are multiples of 16 elements. `large`: tensors in which some element lies 2³¹ or more elements from the first.
     """
 
     sizes: Mapping[str, int] = field(default_factory=dict)
     multiples: Mapping[str, int] = field(default_factory=dict)
     strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     distinct: bool = False
+    aligned: tuple[str, ...] = ()
+    large: tuple[str, ...] = ()
 
     def divides(self, number: int, size: str) -> bool:
         """Whether `number` is known to divide the size."""
@@ -40,7 +43,12 @@ class Facts:
             "multiples": _numbers(self.multiples),
             "strides": DictionaryAttr({k: ArrayAttr(IntegerAttr(n, i64) for n in v) for k, v in self.strides.items()}),
         }
-        return DictionaryAttr({**entries, "distinct": UnitAttr()} if self.distinct else entries)
+        if self.distinct:
+            entries["distinct"] = UnitAttr()
+        for key in ("aligned", "large"):
+            if names := getattr(self, key):
+                entries[key] = ArrayAttr(StringAttr(name) for name in names)
+        return DictionaryAttr(entries)
 
     @staticmethod
     def from_attribute(attribute: DictionaryAttr | None) -> Facts:
@@ -49,7 +57,8 @@ class Facts:
             return Facts()
         data = attribute.data
         strides = {k: tuple(map(_number, cast("ArrayAttr[Attribute]", v).data)) for k, v in _entries(data["strides"])}
-        return Facts(_read(data["sizes"]), _read(data["multiples"]), strides, "distinct" in data)
+        aligned, large = (_names(data.get(key)) for key in ("aligned", "large"))
+        return Facts(_read(data["sizes"]), _read(data["multiples"]), strides, "distinct" in data, aligned, large)
 
 
 def _numbers(values: Mapping[str, int]) -> DictionaryAttr:
@@ -58,6 +67,10 @@ def _numbers(values: Mapping[str, int]) -> DictionaryAttr:
 
 def _read(attribute: Attribute) -> dict[str, int]:
     return {name: _number(value) for name, value in _entries(attribute)}
+
+
+def _names(attribute: Attribute | None) -> tuple[str, ...]:
+    return () if attribute is None else tuple(name.data for name in cast("ArrayAttr[StringAttr]", attribute))
 
 
 def _entries(attribute: Attribute) -> Iterable[tuple[str, Attribute]]:

@@ -156,6 +156,10 @@ def _verify_facts(facts: DictionaryAttr, parameters: dict[str, Attribute]) -> No
                 _verify_strides(name, value, parameters)
             elif not isinstance(value, IntegerAttr):
                 raise VerifyException(f"the facts' {key} give {name} as {value}, expected a number")
+    for key in ("aligned", "large"):
+        names = facts.data.get(key, ArrayAttr([]))
+        if not isinstance(names, ArrayAttr) or not all(isinstance(name, StringAttr) for name in names):
+            raise VerifyException(f"the facts' {key} are {names}, expected an array of names")
 
 
 def _verify_strides(name: str, strides: Attribute, parameters: dict[str, Attribute]) -> None:
