@@ -19,8 +19,9 @@ class Facts:
 
     `sizes`: exact sizes, by name. `multiples`: numbers that divide a size, by name. `strides`: of each
     tensor parameter, elements a dimension, `UNKNOWN` where not known; a tensor without an entry has none
-    known. `distinct`: no tensor that is written overlaps another. `aligned`: tensors whose address is a multiple of
-    16 bytes and whose strides other than 0 and 1 are multiples of 16 elements. `large`: tensors in which some element lies 2³¹ or more elements from the first.
+    known. `distinct`: no tensor that is written overlaps another. `aligned`: tensors whose address is a
+    multiple of 16 bytes and whose strides other than 0 and 1 are multiples of 16 elements. `large`: tensors in
+    which some element lies 2³¹ or more elements from the first.
     """
 
     sizes: Mapping[str, int] = field(default_factory=dict)
