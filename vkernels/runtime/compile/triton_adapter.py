@@ -2,18 +2,59 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import re
 import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from vkernels.ir.errors import SetupError
 
+from .architectures import known, refuse_unless_compiles, warp_size
+from .scratchpad import place_scratchpad, scratchpad_start
 from .spelling import respelled
 
-KNOWN_VERSIONS = ("3.6", "3.7", "3.9")
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class GpuOptions:
+    """How a kernel is compiled. `warps`: of a program, a power of two. `stages`: of pipelined loops, 1 for none.
+
+    `scratch_bytes`: scratchpad of a program, which `vk.load` and `vk.store` address.
+    """
+
+    warps: int
+    stages: int
+    scratch_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A kernel compiled for a GPU; it may need more than a device of that architecture has.
+
+    `name`: the kernel's symbol in `code`, a cubin or hsaco. `assembly`: PTX or AMD's, as text. `shared`: bytes of
+    shared memory that a launch asks for, the scratchpad included. `warps`, `threads`: of a program.
+    `tensor_memory`: columns. `global_scratch`: bytes a program that Triton itself wants of the launcher.
+    `ttgir`: Triton's own IR once it has chosen layouts. `triton`: its version.
+    """
+
+    architecture: str
+    name: str
+    code: bytes = field(repr=False)
+    assembly: str = field(repr=False)
+    shared: int
+    warps: int
+    threads: int
+    tensor_memory: int
+    global_scratch: int
+    ttgir: str = field(repr=False)
+    triton: str
 
 
 @cache
@@ -23,10 +64,7 @@ def _libtriton() -> Any:
         import triton
     except ImportError as error:
         raise SetupError("Triton is not installed; vkernels compiles with it: pip install triton") from error
-    version = str(triton.__version__)
-    if ".".join(version.split(".")[:2]) not in KNOWN_VERSIONS:
-        known = ", ".join(f"{v}.x" for v in KNOWN_VERSIONS)
-        raise SetupError(f"Triton {version} is not a version that vkernels knows; it knows {known}")
+    known(str(triton.__version__))
     from triton._C import libtriton
 
     libtriton.llvm.init_targets()
@@ -51,6 +89,104 @@ def mlir_to_llvm_ir(text: str) -> str:
     convert.add_cf_to_llvmir(manager)
     manager.run(module, "cpu")
     return respelled(str(triton.llvm.to_module(module, triton.llvm.context())))
+
+
+def compile_ttir(text: str, architecture: str, options: GpuOptions) -> Binary:
+    """Compile a TTIR module of one public `tt.func` for an architecture (sm_90, gfx942), with no such device present.
+
+    Triton's own stages run, but nothing of its cache is read or written, and multiplications and additions stay
+    apart unless the text fuses them. One compile at a time in a process; a compiler may abort or hang, so run this
+    in a child process that may be killed. Raises `SetupError` for what this Triton does not compile for and
+    `RuntimeError`, with the compiler's reasons, for text that it refuses, since that was generated.
+    """
+    _libtriton()
+    import triton
+    from triton.runtime.errors import PTXASError
+
+    refuse_unless_compiles(architecture, triton.__version__)
+    with _lock:
+        try:
+            return _compiled(text, architecture, options)
+        except (RuntimeError, PTXASError) as error:
+            with _kept_stderr() as printed, suppress(RuntimeError, PTXASError):
+                _compiled(text, architecture, options)  # once more: it prints its reasons, and may abort at other times
+            reasons = _reasons("".join(printed))
+            raise RuntimeError(f"Triton refuses a kernel for {architecture}: {error}\n{reasons}".rstrip()) from error
+
+
+def _compiled(text: str, architecture: str, options: GpuOptions) -> Binary:
+    import triton
+    from triton.backends.compiler import Language
+
+    triton_ir = _libtriton().ir
+    backend, settings = _backend(architecture, options)
+    context = triton_ir.context()
+    triton_ir.load_dialects(context)
+    backend.load_dialects(context)
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, settings, Language.TRITON)
+    metadata: dict[str, Any] = {"target": backend.target, **vars(settings)}
+    with _file_holding(text) as path:
+        module = triton_ir.parse_mlir_module(path, context)
+        module.context = context
+        module = stages.pop("ttgir")(stages.pop("ttir")(module, metadata), metadata)
+        ttgir = module.str_nodebug()
+        llvm_ir = stages.pop("llir")(module, metadata).replace(f'"{os.path.basename(path)}"', '"kernel.ttir"')
+    shared = metadata["shared"] or 0
+    if options.scratch_bytes:
+        start = scratchpad_start(shared)
+        llvm_ir, shared = place_scratchpad(llvm_ir, start), start + options.scratch_bytes
+    translate, assemble = stages.values()
+    assembly = translate(llvm_ir, metadata)
+    code = assemble(assembly, metadata)
+    warps = metadata["num_warps"]
+    return Binary(
+        architecture, metadata["name"], code, assembly, shared, warps, warps * warp_size(architecture),
+        metadata.get("tmem_size") or 0, metadata.get("global_scratch_size") or 0, ttgir, triton.__version__,
+    )  # fmt: skip
+
+
+def _backend(architecture: str, options: GpuOptions) -> tuple[Any, Any]:
+    """Triton's back end for an architecture and its settings, whatever its environment variables say."""
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler.compiler import make_backend
+
+    size = warp_size(architecture)
+    if architecture.startswith("sm_"):
+        number = int(architecture.removeprefix("sm_"))
+        target, name = GPUTarget("cuda", number, size), f"sm{number}"
+    else:
+        target, name = GPUTarget("hip", architecture, size), architecture
+    backend = make_backend(target)
+    given = {"num_warps": options.warps, "num_stages": options.stages, "enable_fp_fusion": False, "arch": name}
+    return backend, dataclasses.replace(backend.parse_options(dict(given)), **given)
+
+
+_REASON = re.compile(r"error: .*|note: .*|fatal .*")
+
+
+def _reasons(printed: str) -> str:
+    """What a compiler printed, without the IR that it prints beside."""
+    found = [match[0] for line in printed.split("\n") if (match := _REASON.search(line))]
+    return "\n".join(dict.fromkeys(found))
+
+
+@contextmanager
+def _kept_stderr() -> Iterator[list[str]]:
+    """Whatever the process prints to its standard error for a while, in a list when that is over."""
+    printed: list[str] = []
+    standard = os.dup(2)
+    try:
+        with tempfile.TemporaryFile() as file:
+            os.dup2(file.fileno(), 2)
+            try:
+                yield printed
+            finally:
+                os.dup2(standard, 2)
+                file.seek(0)
+                printed.append(file.read().decode(errors="replace"))
+    finally:
+        os.close(standard)
 
 
 @contextmanager
