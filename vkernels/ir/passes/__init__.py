@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 PASSES: dict[str, str] = {
     "apply-plan": "map_kernels:ApplyPlan",
     "expand-math": "expand_math:ExpandMath",
+    "insert-barriers": "insert_barriers:InsertBarriers",
     "split-phases": "split_phases:SplitPhases",
     "verify-mapped": "verify_mapped:VerifyMapped",
 }
