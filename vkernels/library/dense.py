@@ -11,6 +11,7 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 
 from .arrays import Array, constant_like, empty_like
+from .gpu_plans import matmul_on_gpu
 
 
 @vk.function
@@ -44,6 +45,8 @@ def matmul_bias(
 @matmul_bias.plan
 def plan_matmul(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
     """Accumulators fill three quarters of the registers; operands that are read many times are packed."""
+    if limits.warp > 1:
+        return matmul_on_gpu(sizes, limits, dtypes["a"])
     lanes = limits.register_bytes // (8 if "float64" in dtypes.values() else 4)
     across = 2 if sizes["N"] > lanes else 1
     down = 3 * limits.registers // 4 // across

@@ -16,6 +16,7 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 
 from .arrays import Array, empty_like
+from .gpu_plans import segments_on_gpu
 
 LONG = 1 << 21
 """Elements of a row that is worth cutting: shorter ones stay in a last-level cache from one reading to the next."""
@@ -93,6 +94,8 @@ def plan_segments(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: L
 
     Results larger than the cache pass it by.
     """
+    if limits.warp > 1:
+        return segments_on_gpu(sizes, dtypes, limits)
     width = 8 if "float64" in dtypes.values() else 4
     lanes = limits.register_bytes // width
     large = sizes["M"] * sizes["S"] * sizes["L"] * width >= limits.cache

@@ -12,6 +12,7 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Home, Plan
 
 from .arrays import Array, as_rows, constant_like, empty_like, give_back
+from .gpu_plans import rows_on_gpu
 from .long_rows import layer_norm_long, segment_of, softmax_long
 
 
@@ -51,6 +52,8 @@ def plan_layer_norm(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits:
     Results larger than the cache pass it by: they would not be there when they are read.
     """
     rows, length = sizes["M"], max(1, sizes["N"])
+    if limits.warp > 1:
+        return rows_on_gpu(sizes, limits, 8 if "float64" in dtypes.values() else 4)
     width = 8 if "float64" in dtypes.values() else 4
     lanes = limits.register_bytes // width
     in_row = -(-length // lanes)
@@ -66,8 +69,10 @@ def plan_layer_norm(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits:
 def plan_softmax(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
     """Like `plan_layer_norm`, but rows of a few registers take too long to be written past the cache, and the
     exponentials of a long row are kept where half of a core's cache has room for them, else computed again."""
-    plan = plan_layer_norm(sizes, dtypes, limits)
     width = 8 if "float64" in dtypes.values() else 4
+    if limits.warp > 1:
+        return rows_on_gpu(sizes, limits, width, keeps="e")
+    plan = plan_layer_norm(sizes, dtypes, limits)
     crosses = sizes["N"] > plan.chunks["j"] and not plan.splits
     keep = crosses and sizes["N"] * width <= limits.shared // 2
     short = sizes["N"] * width < 8 * limits.register_bytes

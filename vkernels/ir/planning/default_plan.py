@@ -11,9 +11,12 @@ from xdsl.ir import Operation
 from ..dialect import AccessOp, DotOp, KernelOp, RangeOp, SizeOp, TensorArgumentType, TileOp, WholeOp, axes_of
 from ..limits import Limits
 from ..plan import Plan
+from .powers import power_above, warps_for
 
 _WIDEST = 8
 """Vector registers that one tile of all axes may fill."""
+_TILE = 2048
+"""Elements of such a tile on a GPU."""
 
 
 def default_plan(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits) -> Plan:
@@ -25,6 +28,8 @@ def default_plan(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits) -> 
     extents = {op.axis.data: _extent(op, sizes) for op in operations if isinstance(op, TileOp | WholeOp)}
     tiles = [op.axis.data for op in operations if isinstance(op, TileOp)]
     lanes = _lane_axis(operations, tiles, extents)
+    if limits.warp > 1:
+        return _on_gpu(extents, tiles, lanes, _ragged_axes(operations), limits)
     width = limits.register_bytes // _element_bytes(kernel)
     room = _WIDEST * width
     chosen = dict.fromkeys(extents, 1)
@@ -38,6 +43,23 @@ def default_plan(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits) -> 
         tiles={axis: chosen[axis] for axis in tiles},
         chunks={axis: chosen[axis] for axis in extents if axis not in tiles},
         lanes=lanes,
+    )
+
+
+def _on_gpu(extents: Mapping[str, int], tiles: list[str], lanes: str | None, ragged: set[str], limits: Limits) -> Plan:
+    """The same in powers of two: most of a tile's elements along the lanes, the rest shared out to the tile axes."""
+    chosen = dict.fromkeys(extents, 1)
+    if lanes is not None:
+        chosen[lanes] = min(_TILE // 2, power_above(extents[lanes]))
+    for axis in tiles:
+        if axis != lanes and axis not in ragged:
+            used = math.prod(chosen[a] for a in chosen if a == lanes or a in tiles)
+            chosen[axis] = max(1, min(_TILE // used, power_above(extents[axis])))
+    return Plan(
+        tiles={axis: chosen[axis] for axis in tiles},
+        chunks={axis: chosen[axis] for axis in extents if axis not in tiles},
+        lanes=lanes,
+        warps=warps_for(math.prod(chosen.values()), limits),
     )
 
 
