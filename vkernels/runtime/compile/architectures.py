@@ -20,9 +20,9 @@ _AMD = (
 
 _NO_PTXAS = "its ptxas does not know this architecture"
 _NO_AMD = "its AMD back end does not know this architecture"
-_MISSING = {
+_MISSING: Mapping[str, Mapping[str, str]] = {
     "3.6": {**dict.fromkeys(("sm_88", "sm_110"), _NO_PTXAS), **dict.fromkeys(("gfx900", "gfx906", "gfx940"), _NO_AMD)},
-    "3.7": {},
+    "3.7": {**dict.fromkeys(("sm_88", "sm_101"), _NO_PTXAS), **dict.fromkeys(("gfx900", "gfx906", "gfx940"), _NO_AMD)},
     "3.9": {
         "sm_88": "its LLVM wants a later PTX than it writes, and aborts",
         "sm_101": f"{_NO_PTXAS}, which was renamed sm_110; on some kernels the compiler aborts",

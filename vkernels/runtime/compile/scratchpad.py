@@ -40,9 +40,9 @@ def place_scratchpad(llvm_ir: str, start: int) -> str:
     """
     if '"vk.' not in llvm_ir:
         return llvm_ir
-    lines = [_access(line, number, start) if '"vk.' in line else line for number, line in enumerate(llvm_ir.split("\n"))]
-    text = "\n".join(lines)
-    if f"\n{_SYMBOL} = " not in text:
+    lines = enumerate(llvm_ir.split("\n"))
+    text = "\n".join(_access(line, number, start) if '"vk.' in line else line for number, line in lines)
+    if f"\n{_SYMBOL} = " not in f"\n{text}":
         text = _DEFINITION.sub(f"{_DECLARATION}\n\ndefine", text, count=1)
     return text
 

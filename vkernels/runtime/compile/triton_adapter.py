@@ -162,6 +162,17 @@ def _backend(architecture: str, options: GpuOptions) -> tuple[Any, Any]:
     return backend, dataclasses.replace(backend.parse_options(dict(given)), **given)
 
 
+def nvidia_disassembler() -> str:
+    """The path of NVIDIA's disassembler, which Triton brings. Raises `SetupError` where it is missing."""
+    import triton
+
+    _libtriton()
+    path = os.path.join(os.path.dirname(triton.__file__), "backends", "nvidia", "bin", "nvdisasm")
+    if not os.access(path, os.X_OK):
+        raise SetupError(f"this Triton came without NVIDIA's disassembler: {path}")
+    return path
+
+
 _REASON = re.compile(r"error: .*|note: .*|fatal .*")
 
 
