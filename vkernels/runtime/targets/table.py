@@ -26,6 +26,12 @@ def known_targets() -> Mapping[str, Target]:
     return MappingProxyType(read_table(TABLE))
 
 
+@cache
+def known_sources() -> Mapping[str, str]:
+    """Where the figures of the project's table come from, by the names that `Target.sources` gives."""
+    return MappingProxyType({name: source["where"] for name, source in _parsed(TABLE)["sources"].items()})
+
+
 def target_named(key: str, targets: Mapping[str, Target] | None = None) -> Target:
     """A device by its key, of the project's table unless others are given; `OptionError` lists them."""
     targets = known_targets() if targets is None else targets

@@ -1,0 +1,100 @@
+"""`vk targets`: the devices that are known, those of one's own, and those of this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .results import STANDARD_OUTPUT, check_writable, write_json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from vkernels.runtime.targets import Target
+
+SCHEMA = 1
+
+Own = Annotated[Path | None, typer.Option("--table", metavar="FILE.toml", help="Devices of one's own, shown too.")]
+Json = Annotated[Path | None, typer.Option(metavar="FILE", help="Write them there as JSON too; - is standard output.")]
+
+
+def targets(table: Own = None, json: Json = None) -> None:
+    """Show the devices that kernels can be compiled for, those on this machine, and the slices of each."""
+    check_writable(json)
+
+    from vkernels.runtime.targets import known_targets, load_targets, present_targets
+    from vkernels.runtime.targets.table import known_sources
+
+    own = load_targets(table) if table is not None else {}
+    groups = {"present": present_targets(), "own": (*own.values(),), "known": (*known_targets().values(),)}
+    _show(groups, to_errors=json == STANDARD_OUTPUT)
+    if json is not None:
+        lists = {group: [as_json(target) for target in members] for group, members in groups.items()}
+        write_json(json, {"schema_version": SCHEMA, "command": "targets", **lists, "sources": dict(known_sources())})
+
+
+def as_json(target: Target) -> dict[str, Any]:
+    """A target's fields, and the limits that planning goes by."""
+    from vkernels.runtime.targets import limits_of
+
+    fields = dataclasses.asdict(target, dict_factory=_plain)
+    return {**fields, "limits": dataclasses.asdict(limits_of(target))}
+
+
+def _plain(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: str(value) if isinstance(value, Fraction) else value for name, value in pairs}
+
+
+TITLES = {"present": "On this machine", "own": "Your own", "known": "Known"}
+
+
+def _show(groups: dict[str, tuple[Target, ...]], to_errors: bool) -> None:
+    from rich.console import Console
+
+    console = Console(stderr=to_errors, highlight=False, markup=False)
+    for group, members in groups.items():
+        if members:
+            console.print(_table(TITLES[group], members))
+            console.print()
+    console.print(
+        "shared: KiB that one program can have; registers: 32-bit ones of a multiprocessor (CPU: vector registers).\n"
+        "On RDNA a multiprocessor is a work-group processor. * marks a field to be checked before anything rests on it."
+    )
+
+
+def _table(title: str, members: Iterable[Target]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("target", "device", "architecture", box=None, title=title, title_justify="left", pad_edge=False)
+    for column in ("multiprocessors", "shared", "registers", "memory GiB"):
+        table.add_column(column, justify="right")
+    table.add_column("slices")
+    for target in members:
+        shown = (
+            (target.key, ""),
+            (target.name, ""),
+            (target.architecture, "architecture"),
+            (f"{target.multiprocessors}", "multiprocessors"),
+            (f"{target.sizes.block_shared / 1024:.4g}", "block_shared"),
+            (f"{_registers(target)}", "registers"),
+            (f"{target.memory / 2**30:.4g}", "memory"),
+            (" ".join(slice.name for slice in target.slices), "slices"),
+        )
+        table.add_row(*(Text(text + "*" * (field in target.unverified)) for text, field in shown))
+    return table
+
+
+def _registers(target: Target) -> int:
+    """Registers of a multiprocessor."""
+    from vkernels.ir.planning.occupancy import AmdSizes, NvidiaSizes
+
+    sizes = target.sizes
+    if isinstance(sizes, AmdSizes):
+        return sizes.registers * sizes.warp * sizes.partitions
+    return sizes.registers if isinstance(sizes, NvidiaSizes) else sizes.thread_registers
