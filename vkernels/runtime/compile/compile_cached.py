@@ -1,0 +1,115 @@
+"""Compile many jobs at once: each only once, and not at all where the cache knows what comes of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass
+from functools import cache as once
+from pathlib import Path
+from queue import SimpleQueue
+
+from vkernels.ir.errors import SetupError
+
+from .cache import DiskCache
+from .jobs import Compiled, CompileFailure, CompileJob, Outcome
+from .records import from_bytes, to_bytes
+from .worker import TOOLS
+from .workers import CompilePool
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What came of the job at `index` of those given; `cached` if it was found on disk."""
+
+    index: int
+    outcome: Outcome
+    cached: bool
+
+
+def compile_cached(jobs: Iterable[CompileJob], pool: CompilePool, cache: DiskCache | None = None) -> Iterator[Finished]:
+    """The outcome of each job as it becomes known, in any order; identical jobs are compiled once.
+
+    Jobs are taken one after another, as fast as they come, while earlier ones compile. The cache keeps binaries, and
+    failures that would come again. Jobs that are not begun are cancelled when the iterator is closed. Raises
+    `SetupError` where nothing can be compiled: no Triton, one of an unknown version, no processes.
+    """
+    compiler = "" if cache is None else compiler_identity()
+    known: dict[str, Outcome] = {}  # and not on disk
+    waiting: dict[str, list[int]] = {}
+    futures: dict[str, Future[Outcome]] = {}
+    done: SimpleQueue[str] = SimpleQueue()
+
+    def taken(key: str) -> Iterator[Finished]:
+        outcome = futures.pop(key).result()
+        if not _keep(cache, key, outcome):
+            known[key] = outcome
+        for index in waiting.pop(key):
+            yield Finished(index, outcome, False)
+
+    try:
+        for index, job in enumerate(jobs):
+            key = cache_key(job, compiler)
+            if key in waiting:
+                waiting[key].append(index)
+            elif key in known:
+                yield Finished(index, known[key], False)
+            elif (kept := _kept(cache, key)) is not None:
+                yield Finished(index, kept, True)
+            else:
+                waiting[key] = [index]
+                futures[key] = pool.submit(job)
+                futures[key].add_done_callback(lambda _, key=key: done.put(key))  # type: ignore[misc]
+            while not done.empty():
+                yield from taken(done.get())
+        while futures:
+            yield from taken(done.get())
+    finally:
+        for future in futures.values():
+            future.cancel()
+
+
+def cache_key(job: CompileJob, compiler: str) -> str:
+    """A SHA-256, in hexadecimal, of all that decides what comes of a job."""
+    parts = [compiler, job.architecture, asdict(job.options), job.text]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+@once
+def compiler_identity() -> str:
+    """Triton's version, where its tools are if not in its own folder, and our own code around it.
+
+    Raises `SetupError` where Triton is not installed.
+    """
+    try:
+        import triton
+    except ImportError as error:
+        raise SetupError(
+            f"Triton cannot be imported ({error}); vkernels compiles with it: pip install triton"
+        ) from error
+    ours = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        ours.update(path.read_bytes())
+    tools = [(name, os.environ.get(name)) for name in TOOLS]
+    return json.dumps([triton.__version__, sys.platform, tools, ours.hexdigest()])
+
+
+def _kept(cache: DiskCache | None, key: str) -> Outcome | None:
+    data = cache.get(key) if cache is not None else None
+    if data is None:
+        return None
+    try:
+        outcome: Outcome = from_bytes(data, Compiled, CompileFailure)
+    except ValueError:
+        return None
+    return outcome
+
+
+def _keep(cache: DiskCache | None, key: str, outcome: Outcome) -> bool:
+    """Put an outcome on disk if it would come again; whether it is there."""
+    lasting = isinstance(outcome, Compiled) or outcome.lasting
+    return cache is not None and lasting and cache.put(key, to_bytes(outcome))
