@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import re
 import tempfile
@@ -26,12 +27,14 @@ _lock = threading.Lock()
 class GpuOptions:
     """How a kernel is compiled. `warps`: of a program, a power of two. `stages`: of pipelined loops, 1 for none.
 
-    `scratch_bytes`: scratchpad of a program, which `vk.load` and `vk.store` address.
+    `scratch_bytes`: scratchpad of a program, which `vk.load` and `vk.store` address. `settings`: of Triton's back end,
+    as a JSON object by Triton's names; those that it does not have raise `TypeError`.
     """
 
     warps: int
     stages: int
     scratch_bytes: int = 0
+    settings: str = "{}"
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,10 @@ def _compiled(text: str, architecture: str, options: GpuOptions) -> Binary:
         ttgir = module.str_nodebug()
         llvm_ir = stages.pop("llir")(module, metadata).replace(f'"{os.path.basename(path)}"', '"kernel.ttir"')
     shared = metadata["shared"] or 0
-    if options.scratch_bytes:
+    if not options.scratch_bytes:
+        if '"vk.' in llvm_ir:
+            raise RuntimeError("the text uses scratchpad, but the options give it none")
+    else:
         start = scratchpad_start(shared)
         llvm_ir, shared = place_scratchpad(llvm_ir, start), start + options.scratch_bytes
     translate, assemble = stages.values()
@@ -146,19 +152,27 @@ def _compiled(text: str, architecture: str, options: GpuOptions) -> Binary:
     )  # fmt: skip
 
 
-def _backend(architecture: str, options: GpuOptions) -> tuple[Any, Any]:
-    """Triton's back end for an architecture and its settings, whatever its environment variables say."""
+def backend_for(architecture: str) -> Any:
+    """Triton's back end for an architecture. Raises `SetupError` for what this Triton does not compile for."""
+    _libtriton()
+    import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler.compiler import make_backend
 
+    refuse_unless_compiles(architecture, triton.__version__)
     size = warp_size(architecture)
     if architecture.startswith("sm_"):
-        number = int(architecture.removeprefix("sm_"))
-        target, name = GPUTarget("cuda", number, size), f"sm{number}"
-    else:
-        target, name = GPUTarget("hip", architecture, size), architecture
-    backend = make_backend(target)
-    given = {"num_warps": options.warps, "num_stages": options.stages, "enable_fp_fusion": False, "arch": name}
+        return make_backend(GPUTarget("cuda", int(architecture.removeprefix("sm_")), size))
+    return make_backend(GPUTarget("hip", architecture, size))
+
+
+def _backend(architecture: str, options: GpuOptions) -> tuple[Any, Any]:
+    """Triton's back end for an architecture and its settings, whatever its environment variables say."""
+    backend = backend_for(architecture)
+    given = {
+        "num_warps": options.warps, "num_stages": options.stages, "enable_fp_fusion": False,
+        "arch": architecture.replace("sm_", "sm"), **json.loads(options.settings),
+    }  # fmt: skip
     return backend, dataclasses.replace(backend.parse_options(dict(given)), **given)
 
 
@@ -173,12 +187,12 @@ def nvidia_disassembler() -> str:
     return path
 
 
-_REASON = re.compile(r"error: .*|note: .*|fatal .*")
+_REASON = re.compile(r"(?:(:\d+:\d+)\)?: )?((?:error|note|[\w-]*ptxas[\w-]* \w+ *): .*|LLVM ERROR: .*)")
 
 
 def _reasons(printed: str) -> str:
-    """What a compiler printed, without the IR that it prints beside."""
-    found = [match[0] for line in printed.split("\n") if (match := _REASON.search(line))]
+    """What a compiler printed, with lines and columns of the text, without the IR that it prints beside."""
+    found = [f"kernel.ttir{at}: {reason}" if at else reason for at, reason in _REASON.findall(printed)]
     return "\n".join(dict.fromkeys(found))
 
 

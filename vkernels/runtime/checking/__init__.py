@@ -1,0 +1,1 @@
+"""Checking kernels against devices that are not here: cells of kernel × target, from what compilers really give."""
