@@ -1,0 +1,88 @@
+"""Loads and stores of global memory and of the scratchpad."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import AnyFloat, IntegerType, i1, i16, i32, i64
+from xdsl.ir import Attribute, SSAValue
+
+from vkernels.ir.dialect import AccessOp, arith, element_of, tt
+
+from .addresses import Access
+from .atomics import lower_atomic
+from .builder import Builder
+from .state import State
+from .tiles import element_bytes
+
+
+def lower_load(state: State, operation: AccessOp) -> None:
+    """`vk.load` and `vk.gather`."""
+    access = Access(state, operation)
+    mask = access.mask()
+    if access.memory.is_scratchpad:
+        value = _load_scratchpad(state, access, mask)
+    else:
+        value = _load_memory(state, access, mask)
+    if element_of(operation.tile) == i1:
+        value = state.build.compare("ne", value, 0)
+    state.define(operation.tile, value)
+
+
+def _load_memory(state: State, access: Access, mask: SSAValue | None) -> SSAValue:
+    build = state.build
+    other = None if mask is None else build.filled(0, tt.tensor(access.memory.element, access.sizes))
+    return build.result(tt.LoadOp(access.pointers(), mask, other))
+
+
+def _load_scratchpad(state: State, access: Access, mask: SSAValue | None) -> SSAValue:
+    """Inactive elements read the scratchpad's first, which is always there, and become 0."""
+    build, element = state.build, access.memory.element
+    offsets = access.byte_offsets()
+    if mask is not None:
+        offsets = build.select(mask, offsets, build.splat(access.memory.base, access.sizes))
+    bits = 8 * element_bytes(element)
+    loaded = build.result(tt.ScratchpadOp.load(offsets, bits, tt.tensor(_carrier(bits), access.sizes)))
+    value = _from_bits(build, loaded, element)
+    return value if mask is None else build.select(mask, value, build.filled(0, value.type))
+
+
+def lower_store(state: State, operation: AccessOp) -> None:
+    """`vk.store` and `vk.scatter`."""
+    if "atomic" in operation.properties:
+        lower_atomic(state, operation)
+        return
+    access = Access(state, operation)
+    build, value, mask = state.build, state.value(operation.tile), access.mask()
+    if element_of(operation.tile) == i1:
+        value = build.unary(arith.ExtUIOp, value, access.memory.element)
+    if not access.memory.is_scratchpad:
+        build.add(tt.StoreOp(access.pointers(), value, mask))
+        return
+    offsets = access.byte_offsets()
+    if mask is not None:
+        offsets = build.select(mask, offsets, build.splat(state.slot.result, access.sizes))
+    bits = 8 * element_bytes(access.memory.element)
+    build.add(tt.ScratchpadOp.store(offsets, _to_bits(build, value), bits))
+
+
+def _carrier(bits: int) -> Attribute:
+    """The integer type that scratchpad accesses of so many bits carry."""
+    return i64 if bits == 64 else i32
+
+
+def _to_bits(build: Builder, value: SSAValue) -> SSAValue:
+    """Elements as the integers that a scratchpad access carries."""
+    element = tt.element(value.type)
+    if isinstance(element, AnyFloat):
+        value = build.bitcast(value, IntegerType(element.bitwidth))
+    if tt.element(value.type) in (i32, i64):
+        return value
+    return build.unary(arith.ExtUIOp, value, i32)
+
+
+def _from_bits(build: Builder, value: SSAValue, element: Attribute) -> SSAValue:
+    """What `_to_bits` gave as elements again."""
+    if not isinstance(element, AnyFloat):
+        return build.cast(value, element)
+    if element.bitwidth == 16:
+        value = build.cast(value, i16)
+    return build.bitcast(value, element)

@@ -1,0 +1,205 @@
+"""Where the elements of an access lie, and which of them are active."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import TensorType, i32, i64
+from xdsl.ir import Attribute, SSAValue
+
+from vkernels.ir.dialect import AccessOp, arith, axes_of, tt
+
+from ..failures import unsupported
+from .builder import Number
+from .positions import below
+from .state import FAR, State
+from .tiles import along, axes_and_sizes, element_bytes, lowered_type
+
+
+@dataclass(frozen=True)
+class _Dimension:
+    """One dimension's index: axis → coefficient, a scalar offset, an index tile and its axes; stride and size."""
+
+    terms: Mapping[str, int]
+    offset: Number
+    tile: SSAValue | None
+    axes: tuple[str, ...]
+    stride: Number
+    size: Number | None
+    is_guarded: bool
+
+    @property
+    def varies_along(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.terms, *self.axes)))
+
+
+class Access:
+    """The places of a load or store, and the mask of its active elements.
+
+    Starts of programs and chunks are added to the base as one scalar; what is left are small numbers for each axis,
+    so that Triton can see which elements lie side by side.
+    """
+
+    def __init__(self, state: State, operation: AccessOp):
+        self.state, self.build, self.operation = state, state.build, operation
+        self.memory = state.memory(operation.base)
+        lowered_type(operation.tile.type, operation)
+        self.axes, self.sizes = axes_and_sizes(operation.tile.type)
+        self.dimensions = [self._dimension(number) for number in range(len(operation.index))]
+
+    def _dimension(self, number: int) -> _Dimension:
+        terms: dict[str, int] = {}
+        for axis, coefficient in self.operation.index.data[number].terms:
+            terms[axis] = terms.get(axis, 0) + coefficient
+        offset = self.operation.offset_of(number)
+        tile, scalar, axes = None, 0, ()
+        if offset is not None and isinstance(offset.type, TensorType):
+            tile, axes = self.state.value(offset), axes_of(offset)
+        elif offset is not None:
+            scalar = self.state.number(offset)
+        memory, is_guarded = self.memory, number in self.operation.guarded_dimensions
+        return _Dimension(terms, scalar, tile, axes, memory.strides[number], memory.sizes[number], is_guarded)
+
+    # Where
+
+    def pointers(self) -> SSAValue:
+        """Pointers into global memory, one an element."""
+        build, start = self.build, self._start()
+        base = self.memory.base
+        if start != 0:
+            base = build.pure(tt.AddPtrOp(base, build.number(start)))
+        pointers = build.splat(base, self.sizes)
+        for element in (i64, i32):
+            offsets = self._offsets(element)
+            if offsets is not None:
+                pointers = build.pure(tt.AddPtrOp(pointers, offsets))
+        return pointers
+
+    def byte_offsets(self) -> SSAValue:
+        """Byte offsets into the scratchpad, i32, one an element."""
+        build, size = self.build, element_bytes(self.memory.element)
+        start = build.product(self._start(i32), size, i32)
+        start = build.sum(start, self.memory.base, i32)
+        first = build.splat(build.number(start, i32), self.sizes)
+        offsets = self._offsets(i32, size)
+        return first if offsets is None else build.binary(arith.AddiOp, first, offsets)
+
+    def _start(self, type_: Attribute = i64) -> Number:
+        build = self.build
+        start: Number = 0
+        for dimension in self.dimensions:
+            if dimension.offset != 0:
+                offset, stride = (self._as(type_, number) for number in (dimension.offset, dimension.stride))
+                start = build.sum(start, build.product(offset, stride, type_), type_)
+        return start
+
+    def _as(self, type_: Attribute, number: Number) -> Number:
+        number = self.build.known(number)
+        return number if isinstance(number, int) else self.build.number(number, type_)
+
+    def _offsets(self, element: Attribute, scale: int = 1) -> SSAValue | None:
+        """The sum of the offsets that are counted in i32, or in i64, times `scale`; None for none."""
+        parts = [self._along_axis(axis, size, element, scale) for axis, size in zip(self.axes, self.sizes, strict=True)]
+        parts += [self._from_tile(dimension, element, scale) for dimension in self.dimensions]
+        total = None
+        for part in parts:
+            if part is not None:
+                total = part if total is None else self.build.binary(arith.AddiOp, total, part)
+        return total
+
+    def _along_axis(self, axis: str, size: int, element: Attribute, scale: int) -> SSAValue | None:
+        step = self._step(axis)
+        if step == 0 or size == 1:
+            return None
+        reach = abs(step) * (size - 1) if isinstance(step, int) else FAR
+        is_far = self.memory.is_far and reach >= FAR
+        if is_far != (element == i64):
+            return None
+        build = self.build
+        positions = build.cast(build.range(size), element)
+        moved = self._times(positions, build.product(step, scale, element))
+        return along(build, moved, (axis,), self.axes, self.sizes)
+
+    def _step(self, axis: str) -> Number:
+        """Elements that one position along an axis moves, index tiles aside; i64 where the memory is far."""
+        build, type_ = self.build, i64 if self.memory.is_far else i32
+        step: Number = 0
+        for dimension in self.dimensions:
+            if axis in dimension.terms:
+                stride = self._as(type_, dimension.stride)
+                step = build.sum(step, build.product(dimension.terms[axis], stride, type_), type_)
+        return step
+
+    def _from_tile(self, dimension: _Dimension, element: Attribute, scale: int) -> SSAValue | None:
+        if dimension.tile is None or dimension.stride == 0 or self.memory.is_far != (element == i64):
+            return None
+        stride = self.build.product(self._as(element, dimension.stride), scale, element)
+        moved = self._times(self.build.cast(dimension.tile, element), stride)
+        return along(self.build, moved, dimension.axes, self.axes, self.sizes)
+
+    def _times(self, tile: SSAValue, factor: Number) -> SSAValue:
+        if factor == 1:
+            return tile
+        if isinstance(factor, int):
+            return self.build.binary(arith.MuliOp, tile, factor)
+        return self.build.binary(arith.MuliOp, tile, self.build.splat(factor, tt.shape(tile.type)))
+
+    # Which
+
+    def mask(self) -> SSAValue | None:
+        """Which elements are active: i1, one an element; None for all."""
+        conditions: dict[tuple[str, ...], SSAValue] = {}
+        for axes, condition in self._conditions():
+            before = conditions.get(axes)
+            conditions[axes] = condition if before is None else self.build.binary(arith.AndIOp, before, condition)
+        result = None
+        for axes, condition in sorted(conditions.items(), key=lambda item: len(item[0])):
+            whole = along(self.build, condition, axes, self.axes, self.sizes)
+            result = whole if result is None else self.build.binary(arith.AndIOp, result, whole)
+        return result
+
+    def _conditions(self) -> list[tuple[tuple[str, ...], SSAValue]]:
+        found: list[tuple[tuple[str, ...], SSAValue]] = []
+        sizes = dict(zip(self.axes, self.sizes, strict=True))
+        for axis, count in self.operation.bounds.items():
+            known = self.state.number(count)
+            if not isinstance(known, int) or known < sizes[axis]:
+                found.append(((axis,), below(self.build, known, sizes[axis])))
+        if self.operation.mask is not None:
+            found.append((self.axes, self.state.value(self.operation.mask)))
+        for dimension in self.dimensions:
+            if dimension.is_guarded:
+                found += self._guard(dimension, sizes)
+        return found
+
+    def _guard(self, dimension: _Dimension, sizes: Mapping[str, int]) -> list[tuple[tuple[str, ...], SSAValue]]:
+        build, size = self.build, dimension.size
+        if size is None:
+            raise unsupported(self.operation, "a guarded dimension's size is not declared with vk.size")
+        if dimension.tile is None and list(dimension.terms.values()) == [1]:
+            (axis,) = dimension.terms
+            first = build.integer(arith.SubiOp, 0, dimension.offset)
+            end = build.sum(size, first)
+            starts = below(build, first, sizes[axis])
+            return [
+                ((axis,), build.binary(arith.XOrIOp, starts, 1)),
+                ((axis,), below(build, end, sizes[axis])),
+            ]
+        axes = tuple(axis for axis in self.axes if axis in dimension.varies_along)
+        index = self._index(dimension, axes, tuple(sizes[axis] for axis in axes))
+        limit = build.splat(build.number(size), tt.shape(index.type))
+        return [(axes, build.compare("ult", index, limit))]
+
+    def _index(self, dimension: _Dimension, axes: tuple[str, ...], sizes: tuple[int, ...]) -> SSAValue:
+        """A dimension's index as i64, with the axes along which it varies."""
+        build = self.build
+        index = build.splat(build.number(dimension.offset), sizes)
+        for axis, coefficient in dimension.terms.items():
+            positions = build.cast(build.range(sizes[axes.index(axis)]), i64)
+            moved = along(build, self._times(positions, coefficient), (axis,), axes, sizes)
+            index = build.binary(arith.AddiOp, index, moved)
+        if dimension.tile is not None:
+            tile = along(build, build.cast(dimension.tile, i64), dimension.axes, axes, sizes)
+            index = build.binary(arith.AddiOp, index, tile)
+        return index

@@ -1,0 +1,89 @@
+"""Conversions between element types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects import math
+from xdsl.dialects.builtin import BFloat16Type, IntegerType, f32, f64, i32
+from xdsl.ir import Operation, SSAValue
+
+from vkernels.ir.dialect import arith, element_of, tt
+
+from .builder import Builder
+from .state import State
+from .tiles import refuse_half, register_element
+
+
+def lower_plain_cast(state: State, operation: Operation) -> None:
+    """A conversion that Triton has under the same name."""
+    result = register_element(element_of(operation.results[0]), operation)
+    value = state.value(operation.operands[0])
+    state.define(operation.results[0], state.build.unary(type(operation), value, result))
+
+
+def lower_integer_cast(state: State, operation: Operation) -> None:
+    """A conversion of integers that is no `vk` matter: as it is."""
+    refuse_half(operation)
+    lower_plain_cast(state, operation)
+
+
+def lower_index_cast(state: State, operation: Operation) -> None:
+    """Indices are i64, so this narrows or widens with the sign."""
+    result = register_element(element_of(operation.results[0]), operation)
+    state.define(operation.results[0], state.build.cast(state.value(operation.operands[0]), result))
+
+
+def lower_bitcast(state: State, operation: Operation) -> None:
+    """`arith.bitcast`."""
+    result = register_element(element_of(operation.results[0]), operation)
+    state.define(operation.results[0], state.build.bitcast(state.value(operation.operands[0]), result))
+
+
+def lower_truncate(state: State, operation: Operation) -> None:
+    """`arith.truncf`: to nearest, ties to even; f64 goes to bf16 through an f32 that keeps what decides."""
+    value, result = state.value(operation.operands[0]), element_of(operation.results[0])
+    if tt.element(value.type) == f64 and isinstance(result, BFloat16Type):
+        value = _rounded_to_odd(state.build, value)
+    state.define(operation.results[0], state.build.unary(arith.TruncFOp, value, result))
+
+
+def _rounded_to_odd(build: Builder, value: SSAValue) -> SSAValue:
+    """f64 as f32, cut toward 0, the last bit set where anything was cut off."""
+    nearest = build.unary(arith.TruncFOp, value, f32)
+    back = build.unary(arith.ExtFOp, nearest, f64)
+    larger = build.compare("ogt", build.unary(math.AbsFOp, back), build.unary(math.AbsFOp, value))
+    bits = build.bitcast(nearest, i32)
+    cut = build.binary(arith.SubiOp, bits, build.unary(arith.ExtUIOp, larger, i32))
+    odd = build.select(build.compare("one", back, value), build.binary(arith.OrIOp, cut, 1), bits)
+    return build.bitcast(odd, f32)
+
+
+def lower_to_integer(state: State, operation: Operation) -> None:
+    """`arith.fptosi`, `arith.fptoui`: toward 0; what does not fit becomes the nearest integer that does, NaN 0."""
+    refuse_half(operation)
+    build, value = state.build, state.value(operation.operands[0])
+    element = element_of(operation.results[0])
+    assert isinstance(element, IntegerType), "verified"
+    width = element.width.data
+    signed = operation.name == "arith.fptosi"
+    least, above = (-(1 << width - 1), 1 << width - 1) if signed else (0, 1 << width)
+    low, high = build.compare("olt", value, float(least)), build.compare("oge", value, float(above))
+    fits = build.binary(
+        arith.AndIOp, build.compare("oge", value, float(least)), build.compare("olt", value, float(above))
+    )
+    inside = build.select(fits, value, build.filled(0.0, value.type))
+    number = build.unary(type(operation), inside, element)
+    number = build.select(low, least, number)
+    state.define(operation.results[0], build.select(high, above - 1, number))
+
+
+CASTS: dict[str, Callable[[State, Operation], None]] = {
+    "arith.truncf": lower_truncate,
+    "arith.fptosi": lower_to_integer,
+    "arith.fptoui": lower_to_integer,
+    "arith.index_cast": lower_index_cast,
+    "arith.bitcast": lower_bitcast,
+    "arith.extf": lower_plain_cast,
+    **dict.fromkeys(("arith.sitofp", "arith.uitofp", "arith.extsi", "arith.extui", "arith.trunci"), lower_integer_cast),
+}

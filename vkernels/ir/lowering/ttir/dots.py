@@ -1,0 +1,164 @@
+"""`vk.dot`: Triton's dot where it is large enough, else products that are added up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects.builtin import AnyFloat, f32, i8, i32, i64
+from xdsl.dialects.scf import ForOp, YieldOp
+from xdsl.ir import Attribute, Block, SSAValue
+
+from vkernels.ir.dialect import DotOp, arith, axes_of, sizes_of, tt
+
+from .builder import Builder
+from .reductions import reduced
+from .state import State
+from .tiles import along, is_half, refuse_half, transposed
+
+LEAST = 16
+"""Elements that each side of Triton's dot has at least; of i8 the contracted one has twice as many."""
+
+MOST_PRODUCTS = 1 << 13
+"""Products that a program holds at once where they are added up one by one: they lie in registers."""
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """The axes of a dot: of both operands (a batch), of the left alone, of the right alone, and contracted."""
+
+    batch: tuple[str, ...]
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    axis: str
+    sizes: dict[str, int]
+
+    def count(self, axes: Sequence[str]) -> int:
+        return prod(self.sizes[axis] for axis in axes)
+
+
+def lower_dot(state: State, operation: DotOp) -> None:
+    """`vk.dot`."""
+    refuse_half(operation)
+    for operand in operation.operands:
+        state.type_of(operand, operation)
+    shape = _shape(operation)
+    left, right, total = (state.value(operand) for operand in operation.operands)
+    narrow = [_narrowed(value) for value in (left, right)]
+    if narrow[0].type != left.type and tt.element(narrow[0].type) == tt.element(narrow[1].type):
+        if _fits(shape, tt.element(narrow[0].type), tt.element(total.type)):
+            left, right = narrow
+    if _fits(shape, tt.element(left.type), tt.element(total.type)):
+        result = _dot(state.build, operation, shape, left, right, total)
+    else:
+        result = _added_up(state, operation, shape, left, right, total)
+    state.define(operation.result, result)
+
+
+def _shape(operation: DotOp) -> _Shape:
+    left, right, axis = axes_of(operation.left), axes_of(operation.right), operation.axis.data
+    return _Shape(
+        tuple(a for a in left if a in right and a != axis),
+        tuple(a for a in left if a not in right),
+        tuple(a for a in right if a not in left),
+        axis,
+        {**sizes_of(operation.left), **sizes_of(operation.right)},
+    )
+
+
+def _narrowed(value: SSAValue) -> SSAValue:
+    """The f16, bf16 or i8 tile that was extended to give a value; the value itself where none was."""
+    owner = value.owner
+    if isinstance(owner, arith.ExtFOp) and is_half(tt.element(owner.input.type)):
+        return owner.input
+    if isinstance(owner, arith.ExtSIOp) and tt.element(owner.input.type) == i8:
+        return owner.input
+    return value
+
+
+def _fits(shape: _Shape, element: Attribute, total: Attribute) -> bool:
+    """Whether Triton has such a dot."""
+    if total == f32:
+        known, least = element == f32 or is_half(element), LEAST
+    else:
+        known, least = element == i8 and total == i32, 2 * LEAST
+    sides = (shape.count(shape.rows), shape.count(shape.columns))
+    return known and min(sides) >= LEAST and shape.sizes[shape.axis] >= least
+
+
+def _dot(build: Builder, operation: DotOp, shape: _Shape, left: SSAValue, right: SSAValue, total: SSAValue) -> SSAValue:
+    """Axes of a kind are brought together and seen as one."""
+    batch, rows, columns, axis = shape.batch, shape.rows, shape.columns, (shape.axis,)
+    axes = axes_of(operation.sum)
+    order = (*batch, *rows, *columns)
+    a = _grouped(build, left, axes_of(operation.left), (batch, rows, axis), shape)
+    b = _grouped(build, right, axes_of(operation.right), (batch, axis, columns), shape)
+    c = _grouped(build, total, axes, (batch, rows, columns), shape)
+    result = build.result(tt.DotOp(a, b, c, operation.precision.data))
+    sizes = [shape.sizes[name] for name in order]
+    if tt.shape(result.type) != tuple(sizes):
+        result = build.pure(tt.ReshapeOp(result, sizes))
+    return transposed(build, result, order, axes)
+
+
+def _grouped(
+    build: Builder, value: SSAValue, axes: Sequence[str], groups: Sequence[tuple[str, ...]], shape: _Shape
+) -> SSAValue:
+    """A tile of one dimension a group of axes; a batch of none is left out."""
+    value = transposed(build, value, axes, [axis for group in groups for axis in group])
+    sizes = [shape.count(group) for number, group in enumerate(groups) if group or number]
+    return value if tt.shape(value.type) == tuple(sizes) else build.pure(tt.ReshapeOp(value, sizes))
+
+
+def _added_up(
+    state: State, operation: DotOp, shape: _Shape, left: SSAValue, right: SSAValue, total: SSAValue
+) -> SSAValue:
+    """Products, one slice of the contracted axis after another where all are too many at once."""
+    build, axes, count = state.build, axes_of(operation.sum), shape.sizes[shape.axis]
+    left = transposed(build, left, axes_of(operation.left), (*shape.batch, *shape.rows, shape.axis))
+    right = transposed(build, right, axes_of(operation.right), (*shape.batch, *shape.columns, shape.axis))
+    at_once = max(1, min(count, MOST_PRODUCTS // max(1, prod(tt.shape(total.type)))))
+    if at_once == count:
+        return _plus_products(state, shape, left, right, total, axes, count)
+    slices = count // at_once
+    left, right = (_cut(build, value, slices) for value in (left, right))
+    bounds = [build.number(number) for number in (0, slices, 1)]
+    body = Block(arg_types=[i64, total.type])
+    with build.region(body):
+        a, b = (_slice(state, value, body.args[0]) for value in (left, right))
+        build.add(YieldOp(_plus_products(state, shape, a, b, body.args[1], axes, at_once)))
+    loop = ForOp(bounds[0], bounds[1], bounds[2], [total], body)
+    build.add(loop)
+    return loop.results[0]
+
+
+def _plus_products(
+    state: State, shape: _Shape, left: SSAValue, right: SSAValue, total: SSAValue, axes: tuple[str, ...], count: int
+) -> SSAValue:
+    build = state.build
+    every = (*axes, shape.axis)
+    sizes = [*(shape.sizes[axis] for axis in axes), count]
+    a = along(build, left, (*shape.batch, *shape.rows, shape.axis), every, sizes)
+    b = along(build, right, (*shape.batch, *shape.columns, shape.axis), every, sizes)
+    is_float = isinstance(tt.element(total.type), AnyFloat)
+    products = build.binary(arith.MulfOp if is_float else arith.MuliOp, a, b)
+    summed = reduced(state, products, len(axes), "sum")
+    return build.binary(arith.AddfOp if is_float else arith.AddiOp, total, summed)
+
+
+def _cut(build: Builder, value: SSAValue, slices: int) -> SSAValue:
+    """The last dimension as two: slices, and elements of each."""
+    *rest, last = tt.shape(value.type)
+    return build.pure(tt.ReshapeOp(value, [*rest, slices, last // slices]))
+
+
+def _slice(state: State, value: SSAValue, number: SSAValue) -> SSAValue:
+    """One slice: all others are replaced by 0 and the slices added, since Triton takes no part of a tensor."""
+    build, sizes = state.build, tt.shape(value.type)
+    dimension = len(sizes) - 2
+    axes = [str(d) for d in range(len(sizes))]
+    wanted = build.splat(build.number(number, i32), [sizes[dimension]])
+    chosen = build.compare("eq", build.range(sizes[dimension]), wanted)
+    mask = along(build, chosen, [str(dimension)], axes, sizes)
+    return reduced(state, build.select(mask, value, build.filled(0, value.type)), dimension, "sum")

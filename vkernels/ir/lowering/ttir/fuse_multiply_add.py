@@ -1,0 +1,63 @@
+"""Products and sums of floats fused, since Triton, which would fuse any of them, is told to fuse none."""
+
+from __future__ import annotations
+
+from xdsl.dialects import math
+from xdsl.ir import Operation, SSAValue
+
+from vkernels.ir.dialect import arith
+
+ROUNDED = "vk.rounded"
+"""Marks products and sums that must stay apart, until this pass has run."""
+
+
+def fuse_multiply_add(function: Operation) -> None:
+    """a * b with one use, in a sum or difference, becomes part of it: one rounding, and one instruction."""
+    for op in list(function.walk()):
+        if isinstance(op, arith.AddfOp | arith.SubfOp) and ROUNDED not in op.attributes:
+            _fuse(op)
+    for op in function.walk():
+        op.attributes.pop(ROUNDED, None)
+
+
+def _fuse(op: arith.AddfOp | arith.SubfOp) -> None:
+    for number in (0, 1):
+        product = op.operands[number].owner
+        if isinstance(product, arith.MulfOp) and _may_go(product, op):
+            a, b = product.operands
+            other = op.operands[1 - number]
+            if isinstance(op, arith.SubfOp):
+                if number:
+                    a = _negated(a, op)
+                else:
+                    other = _negated(other, op)
+            _replace(op, product, a, b, other)
+            return
+
+
+def _may_go(product: arith.MulfOp, op: Operation) -> bool:
+    used_once = product.result.uses.get_length() == 1
+    return used_once and product.parent is op.parent and ROUNDED not in product.attributes
+
+
+def _negated(value: SSAValue, before: Operation) -> SSAValue:
+    op = arith.NegfOp(value)
+    _insert(op, before)
+    return op.result
+
+
+def _replace(op: Operation, product: Operation, a: SSAValue, b: SSAValue, c: SSAValue) -> None:
+    fused = math.FmaOp(a, b, c)
+    _insert(fused, op)
+    fused.results[0].name_hint = op.results[0].name_hint
+    op.results[0].replace_all_uses_with(fused.results[0])
+    op.detach()
+    op.erase()
+    product.detach()
+    product.erase()
+
+
+def _insert(op: Operation, before: Operation) -> None:
+    op.location = before.location
+    assert before.parent is not None, "part of a function"
+    before.parent.insert_op_before(op, before)

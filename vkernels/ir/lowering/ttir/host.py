@@ -1,0 +1,130 @@
+"""What the host computes before it launches: a mapped kernel's arithmetic on sizes, in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr
+from xdsl.ir import Operation, SSAValue
+
+from vkernels.ir.dialect import BufferOp, LaunchOp, MappedOp, SizeOp, arith
+from vkernels.ir.errors import ArgumentError
+from vkernels.ir.facts import Facts
+
+from ..failures import unsupported
+
+
+def _toward_zero(a: int, b: int) -> int:
+    if b == 0:
+        return 0
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "arith.addi": lambda a, b: a + b,
+    "arith.subi": lambda a, b: a - b,
+    "arith.muli": lambda a, b: a * b,
+    "arith.divsi": _toward_zero,
+    "arith.remsi": lambda a, b: a - b * _toward_zero(a, b) if b else 0,
+    "arith.floordivsi": lambda a, b: a // b if b else 0,
+    "arith.ceildivsi": lambda a, b: -(-a // b) if b else 0,
+    "arith.maxsi": max,
+    "arith.minsi": min,
+}
+"""The i64 operations on sizes; x / 0 is 0, as everywhere. Sizes are far from where i64 would wrap."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What one call needs: bytes of each top-level buffer, and programs of each launch."""
+
+    buffer_bytes: tuple[int, ...]
+    programs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One value: a number, a size by its name, or an operation of arith on two earlier values."""
+
+    number: int = 0
+    size: str = ""
+    name: str = ""
+    operands: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class HostArithmetic:
+    """Steps one after another, and which of their values multiply to each buffer's elements and launch's programs.
+
+    `element_bytes`: of each buffer.
+    """
+
+    steps: tuple[Step, ...]
+    buffers: tuple[tuple[int, ...], ...]
+    element_bytes: tuple[int, ...]
+    launches: tuple[tuple[int, ...], ...]
+    known: Mapping[str, int] = field(default_factory=dict)
+
+    def prepare(self, sizes: Mapping[str, int]) -> Prepared:
+        """Run the steps. Raises `ArgumentError` for a size that is missing."""
+        values: list[int] = []
+        for step in self.steps:
+            if step.name:
+                a, b = step.operands
+                values.append(ARITHMETIC[step.name](values[a], values[b]))
+            else:
+                values.append(self._size(step.size, sizes) if step.size else step.number)
+        elements = [_product(values, factors) for factors in self.buffers]
+        return Prepared(
+            tuple(n * size for n, size in zip(elements, self.element_bytes, strict=True)),
+            tuple(_product(values, factors) for factors in self.launches),
+        )
+
+    def _size(self, name: str, sizes: Mapping[str, int]) -> int:
+        found = self.known.get(name, sizes.get(name))
+        if found is None:
+            raise ArgumentError(f"the size {name} is not given")
+        return found
+
+
+def _product(values: list[int], factors: tuple[int, ...]) -> int:
+    result = 1
+    for factor in factors:
+        result *= max(0, values[factor])
+    return result
+
+
+def host_arithmetic(mapped: MappedOp, element_bytes: Callable[[BufferOp], int]) -> HostArithmetic:
+    """The top level of a mapped kernel as steps. Raises `UnsupportedError` for an operation that sizes do not need."""
+    steps: list[Step] = []
+    numbers: dict[SSAValue, int] = {}
+    buffers, launches, widths = [], [], []
+
+    def number(step: Step) -> int:
+        steps.append(step)
+        return len(steps) - 1
+
+    for op in mapped.body.block.ops:
+        if isinstance(op, BufferOp):
+            given = iter(op.sizes)
+            shape = [d for d in op.result.type.shape if isinstance(d, int)]
+            buffers.append(tuple(numbers[next(given)] if d == DYNAMIC_INDEX else number(Step(number=d)) for d in shape))
+            widths.append(element_bytes(op))
+        elif isinstance(op, LaunchOp):
+            launches.append(tuple(numbers[size] for size in op.grid))
+        else:
+            numbers[op.results[0]] = number(_step(op, numbers))
+    known = Facts.from_attribute(mapped.facts).sizes
+    return HostArithmetic(tuple(steps), tuple(buffers), tuple(widths), tuple(launches), dict(known))
+
+
+def _step(op: Operation, numbers: Mapping[SSAValue, int]) -> Step:
+    if isinstance(op, SizeOp):
+        return Step(size=op.size.data)
+    if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
+        return Step(number=op.value.value.data)
+    if op.name not in ARITHMETIC:
+        raise unsupported(op, "the host does not compute this")
+    return Step(name=op.name, operands=tuple(numbers[operand] for operand in op.operands))

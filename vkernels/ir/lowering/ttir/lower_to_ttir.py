@@ -1,0 +1,237 @@
+"""From mapped IR to TTIR, Triton's IR of tensors: one module a launch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32, i64
+from xdsl.dialects.scf import ForOp, YieldOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.traits import Pure
+
+from vkernels.ir.dialect import BufferOp, LaunchOp, MappedOp, ScratchOp, SizeOp, arith, tt
+
+from ..failures import unsupported
+from .accesses import lower_load, lower_store
+from .builder import Builder, Number
+from .casts import CASTS
+from .control import lower_for, lower_if, lower_while
+from .dots import lower_dot
+from .elementwise import ELEMENTWISE
+from .fuse_multiply_add import fuse_multiply_add
+from .host import host_arithmetic
+from .lowered import LoweredTtir, TtirLaunch
+from .parameters import Signature, contiguous
+from .positions import lower_below, lower_broadcast, lower_constant, lower_position
+from .reductions import KINDS, lower_reduction, lower_scan
+from .state import SLOT_BYTES, State
+from .tiles import element_bytes, memory_bytes, memory_element
+
+
+def lower_to_ttir(mapped: MappedOp, resident_programs: int = 0) -> LoweredTtir:
+    """A mapped kernel's launches as functions for a GPU.
+
+    `resident_programs`: above 0, every launch is persistent. Raises `PlanError` for tiles that no tensor of Triton's
+    can be, and `UnsupportedError` for an operation or element type that has no form there.
+    """
+    name = mapped.sym_name.data
+    launches = [op for op in mapped.body.block.ops if isinstance(op, LaunchOp)]
+    host = host_arithmetic(mapped, lambda op: element_bytes(memory_element(op.result.type.element, op)))
+    sizes = dict.fromkeys(op.size.data for op in mapped.body.block.ops if isinstance(op, SizeOp))
+    return LoweredTtir(
+        name,
+        tuple(
+            _Launch(mapped, launch, f"{_symbol(name)}_launch_{number}", resident_programs > 0).lower()
+            for number, launch in enumerate(launches)
+        ),
+        tuple(sizes),
+        sum(isinstance(op, BufferOp) for op in mapped.body.block.ops),
+        host,
+    )
+
+
+def _symbol(name: str) -> str:
+    """A name that is an identifier in C."""
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return plain if plain[:1].isalpha() else f"k{plain}"
+
+
+class _Launch:
+    """One launch while it is lowered."""
+
+    def __init__(self, mapped: MappedOp, launch: LaunchOp, name: str, is_persistent: bool):
+        self.mapped, self.launch, self.name = mapped, launch, name
+        self.has_swap = any(isinstance(op, BufferOp) for op in launch.body.walk())
+        self.is_persistent = is_persistent or self.has_swap
+        self.entry = Block()
+        self.state = State(mapped, Builder(self.entry))
+        self.build = self.state.build
+        self.signature = Signature(mapped, self.entry)
+
+    def lower(self) -> TtirLaunch:
+        self.build.location = self.mapped.location
+        self.signature.declare(self.state)
+        self._top_level()
+        self.build.location = self.launch.location
+        program: SSAValue = self.build.pure(tt.ProgramIdOp())
+        swap_size = self._swap(program) if self.has_swap else None
+        if self.is_persistent:
+            self._loop(program)
+        else:
+            self._program(program)
+        self.build.add(tt.ReturnOp())
+        return self._finish(swap_size)
+
+    def _finish(self, swap_size: arith.ConstantOp | None) -> TtirLaunch:
+        state = self.state
+        scratch_bytes = state.scratch_bytes
+        if state.slot.result.uses.get_length():
+            state.slot.properties["value"] = IntegerAttr(scratch_bytes - SLOT_BYTES, i32)
+            self.build.constants.append(state.slot)
+        if swap_size is not None:
+            swap_size.properties["value"] = IntegerAttr(state.swap.top, i64)
+        self.build.finish(self.entry)
+        _remove_unused(self.entry)
+        parameters, attributes = self.signature.used()
+        function = tt.FuncOp(self.name, Region(self.entry), attributes)
+        function.location = self.launch.location
+        fuse_multiply_add(function)
+        module = ModuleOp([function])
+        module.verify()
+        return TtirLaunch(self.name, module, parameters, scratch_bytes, state.swap.top, self.is_persistent)
+
+    def _top_level(self) -> None:
+        """The arithmetic on sizes, which every launch repeats, and the buffers."""
+        number = 0
+        for op in self.mapped.body.block.ops:
+            self.build.location = op.location
+            if isinstance(op, SizeOp):
+                self.state.define(op.result, self.build.number(self.signature.sizes[op.size.data]))
+            elif isinstance(op, BufferOp):
+                self.signature.buffer(self.state, op, number)
+                number += 1
+            elif not isinstance(op, LaunchOp):
+                lower(self.state, op)
+
+    def _swap(self, program: SSAValue) -> arith.ConstantOp:
+        """Where this resident program's swap space begins: its size is known when the launch has been lowered."""
+        size = arith.ConstantOp(IntegerAttr(0, i64))
+        self.build.add(size)
+        offset = self.build.binary(arith.MuliOp, self.build.number(program), size.result)
+        self.state.swap_base = self.build.pure(tt.AddPtrOp(self.signature.swap(), offset))
+        return size
+
+    def _loop(self, program: SSAValue) -> None:
+        """Program after program until all are done."""
+        step = self.build.pure(tt.NumProgramsOp())
+        body = Block(arg_types=[i32])
+        with self.build.region(body):
+            self._program(body.args[0])
+            if self.state.scratchpad.top or self.state.swap.top:
+                self.build.add(tt.BarrierOp())
+            self.build.add(YieldOp())
+        self.build.add(ForOp(program, self.signature.programs(), step, [], body))
+
+    def _program(self, program: SSAValue) -> None:
+        self._coordinates(program)
+        walk(self.state, self.launch.body.block)
+
+    def _coordinates(self, program: SSAValue) -> None:
+        """A program's coordinates from its number; the last varies fastest."""
+        build, rest = self.build, program
+        pairs = list(zip(self.launch.body.block.args, self.launch.grid, strict=True))
+        for number, (argument, count) in reversed(list(enumerate(pairs))):
+            part: Number = rest
+            if number:
+                size = build.number(self.state.number(count), i32)
+                part, rest = build.binary(arith.RemUIOp, rest, size), build.binary(arith.DivUIOp, rest, size)
+            self.state.define(argument, build.number(part))
+
+
+def _remove_unused(block: Block) -> None:
+    """Erase pure operations without uses."""
+    for op in reversed([op for outer in block.ops for op in outer.walk()]):
+        if op.has_trait(Pure) and op.results and not any(result.uses.get_length() for result in op.results):
+            op.detach()
+            op.erase()
+
+
+# The walk
+
+
+def walk(state: State, block: Block) -> None:
+    """Lower every operation of a block but its terminator."""
+    for op in block.ops:
+        if op.name not in _TERMINATORS:
+            state.build.location = op.location
+            lower(state, op)
+    if block.last_op is not None:
+        state.build.location = block.last_op.location
+
+
+def lower(state: State, op: Operation) -> None:
+    """Build what stands for one operation."""
+    handler = _HANDLERS.get(op.name)
+    if handler is None:
+        raise unsupported(op, "this operation has no form on a GPU")
+    handler(state, op)
+
+
+def _lower_scratch(state: State, op: ScratchOp) -> None:
+    """Scratchpad: the next bytes of the program's."""
+    base = state.build.filled(state.scratchpad.take(memory_bytes(op.result.type, op)), i32)
+    state.values[op.result] = contiguous(state, op.result.type, op, base, _sizes(op))
+
+
+def _lower_swap(state: State, op: BufferOp) -> None:
+    """Swap space: the next bytes of the resident program's."""
+    assert state.swap_base is not None, "a launch with swap space has a base"
+    element = memory_element(op.result.type.element, op)
+    offset = state.swap.take(memory_bytes(op.result.type, op))
+    base = state.swap_base
+    if offset:
+        base = state.build.pure(tt.AddPtrOp(base, state.build.number(offset)))
+    typed = state.build.pure(tt.BitcastOp(base, tt.PointerType(element)))
+    state.values[op.result] = contiguous(state, op.result.type, op, typed, _sizes(op))
+
+
+def _sizes(op: ScratchOp | BufferOp) -> list[Number]:
+    return [d for d in op.result.type.shape if isinstance(d, int)]
+
+
+def _lower_barrier(state: State, op: Operation) -> None:
+    state.build.add(tt.BarrierOp())
+
+
+def _ignore(state: State, op: Operation) -> None:
+    """Prints and assertions are for checked kernels."""
+
+
+_TERMINATORS = ("scf.yield", "scf.condition", "vk.yield")
+
+Handler = Callable[[State, Any], None]
+
+_HANDLERS: dict[str, Handler] = {
+    **ELEMENTWISE,
+    **CASTS,
+    **dict.fromkeys(KINDS, lower_reduction),
+    **dict.fromkeys(("vk.boundary", "vk.print", "vk.assert"), _ignore),
+    "arith.constant": lower_constant,
+    "vk.scratch": _lower_scratch,
+    "vk.buffer": _lower_swap,
+    "vk.barrier": _lower_barrier,
+    "vk.load": lower_load,
+    "vk.gather": lower_load,
+    "vk.store": lower_store,
+    "vk.scatter": lower_store,
+    "vk.broadcast": lower_broadcast,
+    "vk.position": lower_position,
+    "vk.below": lower_below,
+    "vk.scan": lower_scan,
+    "vk.dot": lower_dot,
+    "scf.for": lambda state, op: lower_for(state, op, walk),
+    "scf.if": lambda state, op: lower_if(state, op, walk),
+    "scf.while": lambda state, op: lower_while(state, op, walk),
+}

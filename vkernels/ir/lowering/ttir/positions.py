@@ -1,0 +1,53 @@
+"""Constants, positions along axes and tail masks: tiles that come from nothing but numbers."""
+
+from __future__ import annotations
+
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, i32, i64
+from xdsl.ir import SSAValue
+
+from vkernels.ir.dialect import BelowOp, BroadcastOp, PositionOp, sizes_of
+
+from ..failures import unsupported
+from .builder import Builder, Number
+from .state import State
+from .tiles import along, axes_and_sizes
+
+
+def below(build: Builder, count: Number, size: int) -> SSAValue:
+    """Which of the positions 0, 1, … along an axis are below a count, i64: i1."""
+    limit = build.splat(build.number(build.clamped(count, 0, size), i32), [size])
+    return build.compare("slt", build.range(size), limit)
+
+
+def lower_constant(state: State, operation: ConstantOp) -> None:
+    """`arith.constant`: a scalar, or the same number in every element."""
+    value, type_ = operation.value, state.type_of(operation.result, operation)
+    if isinstance(value, IntegerAttr | FloatAttr):
+        state.define(operation.result, state.build.filled(value.value.data, type_))
+    elif isinstance(value, DenseIntOrFPElementsAttr) and value.is_splat():
+        state.define(operation.result, state.build.filled(value.get_values()[0], type_))
+    else:
+        raise unsupported(operation, "a GPU's tile of constants holds one number throughout")
+
+
+def lower_position(state: State, operation: PositionOp) -> None:
+    """`vk.position`."""
+    state.type_of(operation.result, operation)
+    (size,) = sizes_of(operation.result).values()
+    state.define(operation.result, state.build.cast(state.build.range(size), i64))
+
+
+def lower_below(state: State, operation: BelowOp) -> None:
+    """`vk.below`."""
+    state.type_of(operation.result, operation)
+    (size,) = sizes_of(operation.result).values()
+    state.define(operation.result, below(state.build, state.number(operation.count), size))
+
+
+def lower_broadcast(state: State, operation: BroadcastOp) -> None:
+    """`vk.broadcast`."""
+    state.type_of(operation.result, operation)
+    axes, sizes = axes_and_sizes(operation.result.type)
+    source = state.value(operation.source)
+    state.define(operation.result, along(state.build, source, axes_and_sizes(operation.source.type)[0], axes, sizes))

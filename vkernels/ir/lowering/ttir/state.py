@@ -1,0 +1,117 @@
+"""What one function knows while its body is lowered: values, memory, scratchpad and swap space handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from vkernels.ir.dialect import MappedOp, MemoryType, arith
+from vkernels.ir.errors import PlanError
+
+from .builder import Builder, Number
+from .tiles import lowered_type
+
+FAR = 1 << 31
+"""Elements, or bytes, that an i32 does not count."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Something addressable.
+
+    `base`: a pointer to its first element, or the byte offset, i32, of a scratchpad. `element`: as held in memory.
+    `strides`: in elements. `sizes`: of each dimension; None where it is not known, which only matters if it is
+    guarded. `is_far`: an element may lie 2³¹ elements or more from the first.
+    """
+
+    base: SSAValue
+    element: Attribute
+    strides: tuple[Number, ...]
+    sizes: tuple[Number | None, ...]
+    is_scratchpad: bool = False
+    is_far: bool = False
+
+
+@dataclass
+class Space:
+    """Bytes that belong to a program, handed out one after another."""
+
+    alignment: int
+    top: int = 0
+
+    def take(self, size: int) -> int:
+        """The offset of `size` new bytes."""
+        offset = self.top
+        self.top += -(-size // self.alignment) * self.alignment
+        return offset
+
+
+SLOT_BYTES = 16
+"""Room behind the scratchpad for the stores of inactive elements."""
+
+
+@dataclass
+class State:
+    """Lowering of one function."""
+
+    mapped: MappedOp
+    build: Builder
+    values: dict[SSAValue, SSAValue | Memory] = field(default_factory=dict)
+    scratchpad: Space = field(default_factory=lambda: Space(16))
+    swap: Space = field(default_factory=lambda: Space(64))
+    swap_base: SSAValue | None = None
+    slot: arith.ConstantOp = field(default_factory=lambda: arith.ConstantOp(IntegerAttr(0, i32)))
+    """Where the stores of inactive elements go: known when all of the scratchpad has been handed out."""
+
+    def value(self, value: SSAValue) -> SSAValue:
+        """A tile or scalar."""
+        result = self.values[value]
+        assert isinstance(result, SSAValue), "memory is no value"
+        return result
+
+    def number(self, value: SSAValue) -> Number:
+        """A scalar integer, or the number that it is known to be."""
+        return self.build.known(self.value(value))
+
+    def memory(self, value: SSAValue) -> Memory:
+        result = self.values[value]
+        assert isinstance(result, Memory), "a value is no memory"
+        return result
+
+    def define(self, value: SSAValue, lowered: SSAValue) -> None:
+        """Say what a tile or scalar has become."""
+        self.values[value] = lowered
+        if value.name_hint is not None and lowered.name_hint is None:
+            lowered.name_hint = value.name_hint
+
+    def type_of(self, value: SSAValue, operation: Operation) -> Attribute:
+        """The type that a tile or scalar has once lowered."""
+        return lowered_type(value.type, operation)
+
+    # Control flow carries memory as its base
+
+    def carried(self, values: Sequence[SSAValue]) -> list[SSAValue]:
+        """What control flow carries for values."""
+        lowered = [self.values[value] for value in values]
+        return [value.base if isinstance(value, Memory) else value for value in lowered]
+
+    def bind(self, values: Sequence[SSAValue], names: Sequence[SSAValue], like: Sequence[SSAValue]) -> None:
+        """Give carried values their names; memory is laid out as in the value that it comes from."""
+        for value, name, source in zip(values, names, like, strict=True):
+            if isinstance(value.type, MemoryType):
+                self.values[value] = replace(self.memory(source), base=name)
+            else:
+                self.define(value, name)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratchpad that a program needs, the slot included. Raises `PlanError` where i32 cannot count them."""
+        if not self.scratchpad.top:
+            return 0
+        total = self.scratchpad.top + SLOT_BYTES
+        if total >= FAR:
+            raise PlanError(f"a program needs {total} bytes of scratchpad, more than any GPU has")
+        return total
