@@ -51,6 +51,11 @@ def _plain(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 TITLES = {"present": "On this machine", "own": "Your own", "known": "Known"}
+LEGEND = (
+    "Shared memory is the most that one program can have; registers are a multiprocessor's 32-bit ones (CPU: its "
+    "vector registers). On RDNA a multiprocessor is a work-group processor. Before anything rests on a figure with *, "
+    "check it."
+)
 
 
 def _show(groups: dict[str, tuple[Target, ...]], to_errors: bool) -> None:
@@ -59,34 +64,46 @@ def _show(groups: dict[str, tuple[Target, ...]], to_errors: bool) -> None:
     console = Console(stderr=to_errors, highlight=False, markup=False)
     for group, members in groups.items():
         if members:
-            console.print(_table(TITLES[group], members))
-            console.print()
-    console.print(
-        "shared: KiB that one program can have; registers: 32-bit ones of a multiprocessor (CPU: vector registers).\n"
-        "On RDNA a multiprocessor is a work-group processor. * marks a field to be checked before anything rests on it."
-    )
+            console.print(_devices(TITLES[group], members), "")
+    cut = [target for members in groups.values() for target in members if target.slices]
+    if cut:
+        console.print(_slices(cut), "")
+    console.print(LEGEND)
 
 
-def _table(title: str, members: Iterable[Target]) -> Table:
+def _devices(title: str, members: Iterable[Target]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("target", "device", "architecture", box=None, title=title, title_justify="left", pad_edge=False)
-    for column in ("multiprocessors", "shared", "registers", "memory GiB"):
-        table.add_column(column, justify="right")
-    table.add_column("slices")
+    table = Table(box=None, title=title, title_justify="left", title_style="bold", pad_edge=False)
+    table.add_column("target", no_wrap=True)
+    table.add_column("device")
+    table.add_column("archi-\ntecture", no_wrap=True)
+    for column in ("multi-\nprocessors", "shared\nKiB", "registers", "memory\nGiB"):
+        table.add_column(column, justify="right", no_wrap=True)
     for target in members:
-        shown = (
-            (target.key, ""),
-            (target.name, ""),
-            (target.architecture, "architecture"),
-            (f"{target.multiprocessors}", "multiprocessors"),
-            (f"{target.sizes.block_shared / 1024:.4g}", "block_shared"),
-            (f"{_registers(target)}", "registers"),
-            (f"{target.memory / 2**30:.4g}", "memory"),
-            (" ".join(slice.name for slice in target.slices), "slices"),
-        )
-        table.add_row(*(Text(text + "*" * (field in target.unverified)) for text, field in shown))
+        shown = {
+            "key": target.key,
+            "name": target.name,
+            "architecture": target.architecture,
+            "multiprocessors": f"{target.multiprocessors}",
+            "block_shared": f"{target.sizes.block_shared / 1024:.4g}",
+            "registers": f"{_registers(target)}",
+            "memory": f"{target.memory / 2**30:.4g}",
+        }
+        table.add_row(*(Text(text + "*" * (field in target.unverified)) for field, text in shown.items()))
+    return table
+
+
+def _slices(members: Iterable[Target]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, title="Slices", title_justify="left", title_style="bold", pad_edge=False)
+    table.add_column("target", no_wrap=True)
+    table.add_column("can be cut into")
+    for target in members:
+        table.add_row(Text(target.key), Text("  ".join(f"{slice.most} × {slice.name}" for slice in target.slices)))
     return table
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from typing import Any, Literal
 from vkernels.ir.planning.occupancy import AmdSizes, NvidiaSizes
 
 from ..devices.cpu import cpu_limits
+from .entries import KINDS
 from .records import MAY_BE_ZERO
 from .table import known_targets
 from .target import CpuSizes, Rates, Target
@@ -95,6 +97,8 @@ def gpu_target(vendor: Vendor, key: str, said: Mapping[str, Any]) -> Target:
     Raises `KeyError`, `TypeError`, `ValueError` or `ZeroDivisionError` where that makes no sense.
     """
     architecture = f"sm_{said['major']}{said['minor']}" if vendor == "nvidia" else said["architecture"].split(":")[0]
+    if not re.fullmatch(KINDS[vendor][1], architecture):
+        raise ValueError(f"the architecture is {architecture!r}")
     known = _nearest(vendor, architecture, said)
     same = _is_same(known, architecture, said)
     target = replace(

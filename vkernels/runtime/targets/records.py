@@ -123,9 +123,11 @@ def read_names(value: object, place: Place) -> Mapping[str, tuple[str, ...]]:
     """A table of lists of texts."""
     if not isinstance(value, dict):
         place.refuse(f"expected a table, got {_shown(value)}")
-    return {
-        name: tuple(map(str, _read_tuple((str, ...), items, place.of(name), name))) for name, items in value.items()
-    }
+    texts: dict[str, tuple[str, ...]] = {}
+    for name, items in value.items():
+        here = place.of(name if name.isprintable() else repr(name))
+        texts[name] = tuple(map(str, _read_tuple((str, ...), items, here, name)))
+    return texts
 
 
 def _shown(value: object) -> str:

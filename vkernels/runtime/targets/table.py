@@ -103,5 +103,3 @@ def read_small(path: Path) -> str:
         raise FileError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise FileError(f"{path}: is no text in UTF-8") from error
-    except ValueError as error:
-        raise FileError(f"{str(path)!r}: {error}") from error
