@@ -1,9 +1,22 @@
 """Devices of one's own, from TOML."""
 
+import re
+from dataclasses import fields
+from pathlib import Path
+
 import pytest
 
 from vkernels.ir.errors import FileError
-from vkernels.runtime.targets import known_targets, limits_of, load_targets
+from vkernels.ir.planning.occupancy import AmdSizes, NvidiaSizes
+from vkernels.runtime.targets import (
+    GreenContexts,
+    Rates,
+    Slice,
+    Target,
+    known_targets,
+    limits_of,
+    load_targets,
+)
 
 WHOLE = """
 [toy]
@@ -138,3 +151,17 @@ def test_a_file_that_is_none_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "absent.toml"):
         with pytest.raises(FileError, match="is no file"):
             load_targets(path)
+
+
+def test_the_documented_file_is_one(load):
+    page = (Path(__file__).parents[2] / "docs" / "targets.md").read_text()
+    (mine,) = load(page.split("```toml\n")[1].split("```")[0]).values()
+    assert (mine.key, mine.like, mine.multiprocessors) == ("our-a100", "a100-sxm4-80", 98)
+
+
+def test_the_documentation_names_every_field():
+    page = (Path(__file__).parents[2] / "docs" / "targets.md").read_text()
+    text = re.sub("```.*?```", "", page, flags=re.DOTALL)
+    documented = {word for words in re.findall(r"`([^`]+)`", text) for word in re.findall(r"\w+", words)}
+    for kind in (Target, NvidiaSizes, AmdSizes, Rates, Slice, GreenContexts):
+        assert {field.name for field in fields(kind)} <= documented | {"key"}, kind
