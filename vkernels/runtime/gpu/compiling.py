@@ -1,0 +1,129 @@
+"""From a kernel's IR, a plan and facts to GPU code; no device is needed, and every stage can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp
+
+from vkernels.ir.dialect import MappedOp
+from vkernels.ir.facts import Facts
+from vkernels.ir.lowering.ttir import LoweredTtir, TtirLaunch, lower_to_ttir, print_ttir
+from vkernels.ir.plan import Plan
+from vkernels.ir.text import print_module
+
+from ..compile.jobs import CompileJob
+from ..compile.triton_adapter import Binary, GpuOptions, compile_ttir
+
+Compiler = Callable[[str, str, GpuOptions], Binary]
+"""What makes a binary of TTIR text, an architecture and options."""
+
+
+@dataclass(frozen=True)
+class CompiledGpu:
+    """Code for an architecture, and what it was made from.
+
+    `lowered`: its launches, and what the host computes before them; `binaries`: of each launch. `stages`: the text of
+    each stage if kept; where there are several launches, one after another.
+    """
+
+    architecture: str
+    lowered: LoweredTtir
+    binaries: tuple[Binary, ...]
+    plan: Plan
+    facts: Facts
+    stages: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def launches(self) -> tuple[tuple[TtirLaunch, Binary], ...]:
+        """Each launch with its binary, in order."""
+        return tuple(zip(self.lowered.launches, self.binaries, strict=True))
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """A kernel's launches as TTIR, with the plan and facts that they were made for, and stages as in `CompiledGpu`."""
+
+    lowered: LoweredTtir
+    plan: Plan
+    facts: Facts
+    stages: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def jobs(self, architecture: str) -> tuple[CompileJob, ...]:
+        """What is to be compiled for an architecture: one job a launch."""
+        return tuple(
+            CompileJob(
+                print_ttir(launch.module),
+                architecture,
+                GpuOptions(self.plan.warps, self.plan.stages, launch.scratch_bytes),
+            )
+            for launch in self.lowered.launches
+        )
+
+
+def lower_for(module: ModuleOp, plan: Plan, facts: Facts, keep: bool = False) -> Lowering:
+    """Lower the one kernel of a module, which is not changed, for any GPU. `keep` keeps the text of every stage.
+
+    Raises `PlanError` for a plan that the kernel cannot have, also where it needs to know more sizes, and
+    `UnsupportedError` for what has no form on a GPU.
+    """
+    from vkernels.ir.passes.apply_plan import apply_plan
+    from vkernels.ir.passes.expand_math import expand_math
+    from vkernels.ir.passes.insert_barriers import insert_barriers
+    from vkernels.ir.passes.split_phases import split_phases
+
+    texts: dict[str, str] = {}
+    phases = module.clone()
+    split_phases(phases)
+    mapped = apply_plan(phases, plan, facts)
+    if keep:
+        stages = {"as-written": module, "after-split-phases": phases, "after-apply-plan": mapped}
+        texts |= {name: print_module(stage) for name, stage in stages.items()}
+    insert_barriers(mapped)
+    if keep:
+        texts["after-insert-barriers"] = print_module(mapped)
+    expand_math(mapped)
+    if keep:
+        texts["after-expand-math"] = print_module(mapped)
+    (kernel,) = (op for op in mapped.ops if isinstance(op, MappedOp))
+    lowered = lower_to_ttir(kernel, plan.resident_programs)
+    if keep:
+        texts["ttir"] = _joined(lowered, [print_ttir(launch.module) for launch in lowered.launches])
+    return Lowering(lowered, plan, facts, texts)
+
+
+def compile_for(
+    module: ModuleOp,
+    plan: Plan,
+    facts: Facts,
+    architecture: str,
+    keep: bool = False,
+    compiler: Compiler = compile_ttir,
+) -> CompiledGpu:
+    """Compile the one kernel of a module, which is not changed, for an architecture: `sm_90`, `gfx942`.
+
+    `keep` keeps the text of every stage. Raises what `lower_for` and the compiler raise.
+    """
+    lowering = lower_for(module, plan, facts, keep)
+    jobs = lowering.jobs(architecture)
+    binaries = tuple(compiler(job.text, job.architecture, job.options) for job in jobs)
+    return with_binaries(lowering, architecture, binaries, keep)
+
+
+def with_binaries(lowering: Lowering, architecture: str, binaries: Sequence[Binary], keep: bool = False) -> CompiledGpu:
+    """What `compile_for` gives, of the binaries of `lowering.jobs(architecture)`, however they were made."""
+    texts = dict(lowering.stages)
+    if keep:
+        assembly = "ptx" if architecture.startswith("sm_") else "amdgcn"
+        texts["ttgir"] = _joined(lowering.lowered, [binary.ttgir for binary in binaries])
+        texts[assembly] = _joined(lowering.lowered, [binary.assembly for binary in binaries])
+    return CompiledGpu(architecture, lowering.lowered, tuple(binaries), lowering.plan, lowering.facts, texts)
+
+
+def _joined(lowered: LoweredTtir, texts: Sequence[str]) -> str:
+    """Texts of launches one after another, named where there are several."""
+    if len(texts) == 1:
+        return texts[0]
+    names = (launch.name for launch in lowered.launches)
+    return "\n".join(f"// {name}\n{text}" for name, text in zip(names, texts, strict=True))
