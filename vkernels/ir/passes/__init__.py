@@ -14,6 +14,7 @@ PASSES: dict[str, str] = {
     "apply-plan": "map_kernels:ApplyPlan",
     "expand-math": "expand_math:ExpandMath",
     "insert-barriers": "insert_barriers:InsertBarriers",
+    "lower-to-ttir": "lower_to_ttir:LowerToTtir",
     "split-phases": "split_phases:SplitPhases",
     "verify-mapped": "verify_mapped:VerifyMapped",
 }

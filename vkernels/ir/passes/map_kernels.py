@@ -34,6 +34,8 @@ class ApplyPlan(ModulePass):
     sizes: tuple[str, ...] = ()
     multiples: tuple[str, ...] = ()
     distinct: bool = False
+    aligned: tuple[str, ...] = ()
+    large: tuple[str, ...] = ()
 
     def apply(self, context: Context, module: ModuleOp) -> None:
         from .apply_plan import apply_plan
@@ -48,7 +50,13 @@ class ApplyPlan(ModulePass):
             lanes=self.lanes,
             order=self.order,
         )
-        facts = Facts(_numbers(self.sizes), _numbers(self.multiples), distinct=self.distinct)
+        facts = Facts(
+            _numbers(self.sizes),
+            _numbers(self.multiples),
+            distinct=self.distinct,
+            aligned=self.aligned,
+            large=self.large,
+        )
         mapped = apply_plan(module, plan, facts)
         block = module.body.block
         for op in [*block.ops]:

@@ -18,10 +18,8 @@ def lower_load(state: State, operation: AccessOp) -> None:
     """`vk.load` and `vk.gather`."""
     access = Access(state, operation)
     mask = access.mask()
-    if access.memory.is_scratchpad:
-        value = _load_scratchpad(state, access, mask)
-    else:
-        value = _load_memory(state, access, mask)
+    load = _load_scratchpad if access.memory.is_scratchpad else _load_memory
+    value = load(state, access, mask)
     if element_of(operation.tile) == i1:
         value = state.build.compare("ne", value, 0)
     state.define(operation.tile, value)

@@ -53,13 +53,11 @@ class Access:
         for axis, coefficient in self.operation.index.data[number].terms:
             terms[axis] = terms.get(axis, 0) + coefficient
         offset = self.operation.offset_of(number)
-        tile, scalar, axes = None, 0, ()
-        if offset is not None and isinstance(offset.type, TensorType):
-            tile, axes = self.state.value(offset), axes_of(offset)
-        elif offset is not None:
-            scalar = self.state.number(offset)
         memory, is_guarded = self.memory, number in self.operation.guarded_dimensions
-        return _Dimension(terms, scalar, tile, axes, memory.strides[number], memory.sizes[number], is_guarded)
+        place = (memory.strides[number], memory.sizes[number], is_guarded)
+        if offset is not None and isinstance(offset.type, TensorType):
+            return _Dimension(terms, 0, self.state.value(offset), axes_of(offset), *place)
+        return _Dimension(terms, 0 if offset is None else self.state.number(offset), None, (), *place)
 
     # Where
 

@@ -101,7 +101,7 @@ class Builder:
             assert isinstance(element, IntegerType), "elements are floats or integers"
             attribute = IntegerAttr(_wrapped(int(value), element.width.data), element)
         scalar = self.constant(arith.ConstantOp.create(result_types=[element], properties={"value": attribute}))
-        if element == i64 or element == i32:
+        if element in (i32, i64):
             self._known[scalar] = int(value)
         return self.constant(tt.SplatOp(scalar, tt.shape(type_))) if isinstance(type_, TensorType) else scalar
 
@@ -138,7 +138,9 @@ class Builder:
         if op is arith.MuliOp and 1 in (a, b):
             return b if a == 1 else a
         operands = [self.number(a, type_), self.number(b, type_)]
-        return self.pure(op.create(operands=operands, result_types=[type_], properties=dict(_WRAPS.get(op, {}))))
+        return self.pure(
+            op.create(operands=operands, result_types=[type_], properties=dict(_PLAIN_PROPERTIES.get(op, {})))
+        )
 
     def sum(self, a: Number, b: Number, type_: Attribute = i64) -> Number:
         return self.integer(arith.AddiOp, a, b, type_)
@@ -155,7 +157,7 @@ class Builder:
     def binary(self, op: type[Operation], a: SSAValue, b: SSAValue | float) -> SSAValue:
         """An operation of arith on two values of one type; a number is one in every element."""
         other = b if isinstance(b, SSAValue) else self.filled(b, a.type)
-        properties: dict[str, Attribute] = dict(_WRAPS.get(op, {}))
+        properties: dict[str, Attribute] = dict(_PLAIN_PROPERTIES.get(op, {}))
         return self.pure(op.create(operands=[a, other], result_types=[a.type], properties=properties))
 
     def unary(self, op: type[Operation], value: SSAValue, result: Attribute | None = None) -> SSAValue:
@@ -196,13 +198,13 @@ class Builder:
         return self.unary(arith.ExtUIOp if source == i1 else arith.ExtSIOp, value, element)
 
 
-_WRAPS: dict[type[Operation], dict[str, Attribute]] = {
-    op: {"overflowFlags": arith.IntegerOverflowAttr("none")}
-    for op in (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp)
-} | {
-    op: {"fastmath": arith.FastMathFlagsAttr("none")}
-    for op in (arith.AddfOp, arith.SubfOp, arith.MulfOp, arith.DivfOp, arith.MaximumfOp, arith.MinimumfOp)
-}  # fmt: skip
+_INTEGER: dict[str, Attribute] = {"overflowFlags": arith.IntegerOverflowAttr("none")}
+_FLOAT: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
+_PLAIN_PROPERTIES: dict[type[Operation], dict[str, Attribute]] = {
+    **dict.fromkeys((arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp), _INTEGER),
+    **dict.fromkeys((arith.AddfOp, arith.SubfOp, arith.MulfOp, arith.DivfOp), _FLOAT),
+    **dict.fromkeys((arith.MaximumfOp, arith.MinimumfOp), _FLOAT),
+}
 
 
 def _key(op: Operation) -> _Key:

@@ -44,7 +44,8 @@ def lower_if(state: State, operation: IfOp, walk: Walk) -> None:
             yielded = state.carried(sources)
             state.build.add(YieldOp(*yielded))
         regions.append(Region(body))
-    op = IfOp(state.value(operation.cond), [value.type for value in yielded], regions[0], *regions[1:])
+    otherwise = regions[1] if len(regions) > 1 else None
+    op = IfOp(state.value(operation.cond), [value.type for value in yielded], regions[0], otherwise)
     state.build.add(op)
     state.bind(operation.results, op.results, sources)
 

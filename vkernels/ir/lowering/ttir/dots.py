@@ -45,15 +45,12 @@ def lower_dot(state: State, operation: DotOp) -> None:
         state.type_of(operand, operation)
     shape = _shape(operation)
     left, right, total = (state.value(operand) for operand in operation.operands)
-    narrow = [_narrowed(value) for value in (left, right)]
-    if narrow[0].type != left.type and tt.element(narrow[0].type) == tt.element(narrow[1].type):
-        if _fits(shape, tt.element(narrow[0].type), tt.element(total.type)):
-            left, right = narrow
-    if _fits(shape, tt.element(left.type), tt.element(total.type)):
-        result = _dot(state.build, operation, shape, left, right, total)
-    else:
-        result = _added_up(state, operation, shape, left, right, total)
-    state.define(operation.result, result)
+    narrow = (_narrowed(left), _narrowed(right))
+    for a, b in (narrow, (left, right)):
+        if _fits(shape, tt.element(a.type), tt.element(b.type), tt.element(total.type)):
+            state.define(operation.result, _dot(state.build, operation, shape, a, b, total))
+            return
+    state.define(operation.result, _added_up(state, operation, shape, left, right, total))
 
 
 def _shape(operation: DotOp) -> _Shape:
@@ -77,14 +74,12 @@ def _narrowed(value: SSAValue) -> SSAValue:
     return value
 
 
-def _fits(shape: _Shape, element: Attribute, total: Attribute) -> bool:
-    """Whether Triton has such a dot."""
-    if total == f32:
-        known, least = element == f32 or is_half(element), LEAST
-    else:
-        known, least = element == i8 and total == i32, 2 * LEAST
+def _fits(shape: _Shape, left: Attribute, right: Attribute, total: Attribute) -> bool:
+    """Whether Triton has such a dot, of operands of these elements."""
+    if left != right or not ((total == f32 and (left == f32 or is_half(left))) or (left == i8 and total == i32)):
+        return False
     sides = (shape.count(shape.rows), shape.count(shape.columns))
-    return known and min(sides) >= LEAST and shape.sizes[shape.axis] >= least
+    return min(sides) >= LEAST and shape.sizes[shape.axis] >= (2 * LEAST if left == i8 else LEAST)
 
 
 def _dot(build: Builder, operation: DotOp, shape: _Shape, left: SSAValue, right: SSAValue, total: SSAValue) -> SSAValue:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from xdsl.dialects import math
 from xdsl.dialects.builtin import AnyFloat, IntegerType, f32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from vkernels.ir.dialect import arith, tt
 
@@ -38,7 +38,7 @@ def lower_plain(state: State, operation: Operation) -> None:
     state.define(operation.results[0], state.build.pure(op))
 
 
-def _kept(operation: Operation) -> dict[str, object]:
+def _kept(operation: Operation) -> dict[str, Attribute]:
     return {name: value for name, value in operation.attributes.items() if name == "vk.rounded"}
 
 
@@ -106,14 +106,9 @@ def lower_round_even(state: State, operation: Operation) -> None:
     build, value = state.build, state.value(operation.operands[0])
     large = float(1 << 23 if _float(value) == f32 else 1 << 52)
     size = build.unary(math.AbsFOp, value)
-    added = _rounded(build, arith.AddfOp, size, large)
-    whole = _rounded(build, arith.SubfOp, added, large)
+    whole = build.binary(arith.SubfOp, build.binary(arith.AddfOp, size, large), large)
     near = build.select(build.compare("olt", size, large), whole, size)
     state.define(operation.results[0], _with_sign(build, near, value))
-
-
-def _rounded(build: Builder, op: type[Operation], a: SSAValue, b: float) -> SSAValue:
-    return build.binary(op, a, b)
 
 
 def _float(value: SSAValue) -> AnyFloat:

@@ -51,10 +51,9 @@ def _replace(op: Operation, product: Operation, a: SSAValue, b: SSAValue, c: SSA
     _insert(fused, op)
     fused.results[0].name_hint = op.results[0].name_hint
     op.results[0].replace_all_uses_with(fused.results[0])
-    op.detach()
-    op.erase()
-    product.detach()
-    product.erase()
+    for old in (op, product):
+        assert old.parent is not None, "part of a function"
+        old.parent.erase_op(old)
 
 
 def _insert(op: Operation, before: Operation) -> None:

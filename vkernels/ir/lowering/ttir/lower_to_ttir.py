@@ -154,8 +154,8 @@ def _remove_unused(block: Block) -> None:
     """Erase pure operations without uses."""
     for op in reversed([op for outer in block.ops for op in outer.walk()]):
         if op.has_trait(Pure) and op.results and not any(result.uses.get_length() for result in op.results):
-            op.detach()
-            op.erase()
+            assert op.parent is not None, "part of a function"
+            op.parent.erase_op(op)
 
 
 # The walk

@@ -108,7 +108,7 @@ class State:
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes of scratchpad that a program needs, the slot included. Raises `PlanError` where i32 cannot count them."""
+        """Bytes of scratchpad that a program needs, the slot included. Raises `PlanError` for 2 GiB or more."""
         if not self.scratchpad.top:
             return 0
         total = self.scratchpad.top + SLOT_BYTES

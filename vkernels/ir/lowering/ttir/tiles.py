@@ -38,7 +38,8 @@ def element_bytes(element: Attribute) -> int:
     if isinstance(element, IntegerType):
         return max(1, element.width.data // 8)
     assert isinstance(element, AnyFloat), "elements are floats or integers"
-    return element.bitwidth // 8
+    bits: int = element.bitwidth
+    return bits // 8
 
 
 def memory_bytes(type_: MemoryType, operation: Operation) -> int:
