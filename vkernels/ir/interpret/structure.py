@@ -42,6 +42,7 @@ from ..dialect import (
 )
 from ..errors import IRError
 from .memory import Memory, Trace
+from .numbers import dtype_of
 from .state import Predicate, Program, State, align
 
 
@@ -192,8 +193,9 @@ class StructureFunctions(InterpreterFunctions):
         start, stop, step, *carried = args
         if step <= 0:
             raise self.state.fault(op, f"a loop has step {int(step)}, expected 1 or more")
+        integer = dtype_of(op.body.block.args[0].type).type
         for position in range(int(start), int(stop), int(step)):
-            carried = list((yield Turn(op.body, (np.int64(position), *carried))))
+            carried = list((yield Turn(op.body, (integer(position), *carried))))
         return tuple(carried)
 
     def _if(self, op: scf.IfOp, args: PythonValues) -> Turns:

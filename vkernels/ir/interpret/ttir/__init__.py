@@ -1,0 +1,6 @@
+"""The interpreter of TTIR: what the GPU lowering emits, executed in NumPy and checked access by access."""
+
+from .regions import Space, Tensor
+from .run import Value, run_ttir
+
+__all__ = ["Space", "Tensor", "Value", "run_ttir"]

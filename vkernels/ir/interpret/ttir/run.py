@@ -1,0 +1,119 @@
+"""Run one launch's TTIR in NumPy, program by program, and find what would go wrong on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp
+from xdsl.ir import Attribute
+
+from ...dialect import tt
+from ...errors import ArgumentError, IRError
+from ..elementwise import ELEMENTWISE, ArithFunctions, functions_of
+from ..interpret import TileInterpreter
+from ..maths import MATHS
+from ..numbers import Array, dtype_of
+from ..state import Program, State
+from ..structure import StructureFunctions
+from .access import AccessFunctions, Machine
+from .compute import ComputeFunctions
+from .regions import AddressSpace, Region, Space, Tensor
+
+Value = Array | np.generic | int | float | bool | Tensor | Space
+"""An argument: an array, with or without a name, or runtime's memory for a pointer; a number for a scalar."""
+
+_STATELESS = (functions_of("Elementwise", ELEMENTWISE), functions_of("Maths", MATHS), ArithFunctions())
+
+
+def run_ttir(
+    module: ModuleOp,
+    grid: int,
+    arguments: Sequence[Value],
+    scratch_bytes: int = 0,
+    order: int | None = None,
+    *,
+    slot_bytes: int = 0,
+    between_programs: bool = True,
+) -> None:
+    """Run the module's one `tt.func` for programs 0 up to `grid`, one after another; arrays are written in place.
+
+    `arguments`: in the parameters' order. A pointer's array may be any view (bf16 as the bits, uint16): the pointer
+    is to its first element, and whatever is not an element of it is out of bounds. `scratch_bytes`: scratchpad of a
+    program; its last `slot_bytes` have no meaning, so accesses there are not checked and loads give poison. `order`
+    seeds a shuffle of the programs. `between_programs`: whether to look for races between programs.
+
+    Raises `CheckError`, with the operation's source location, program and element, for an access out of bounds or
+    misaligned; memory read before it is written; two accesses to a byte without a barrier between them, one of them
+    a write, by different operations of one program; two values stored at once at one address; accesses to a byte by
+    two programs, one of them a write, unless both are atomic. A masked load without a value for inactive elements
+    gives poison there. An i32 offset that has wrapped lies out of bounds, unless an argument has 2³² elements.
+    Raises `ArgumentError` for arguments that do not fit, `IRError` for an operation that is not known.
+    """
+    function = _function_of(module)
+    types = tuple(function.body.block.arg_types)
+    if len(types) != len(arguments):
+        raise ArgumentError(f"{function.sym_name.data} takes {len(types)} arguments, not {len(arguments)}")
+    state = State({}, print, order, False)
+    memories = [_memory(n, type_, value) for n, (type_, value) in enumerate(zip(types, arguments, strict=True))]
+    pointed = [memory for memory in memories if memory is not None]
+    space = AddressSpace(pointed)
+    pointers = iter(range(len(pointed)))
+    values = tuple(
+        _scalar(n, type_, value) if memory is None else space.pointer(next(pointers))
+        for n, (type_, value, memory) in enumerate(zip(types, arguments, memories, strict=True))
+    )
+    _check_divisibility(function, values)
+    machine = Machine(state, space, between_programs=between_programs)
+    interpreter = TileInterpreter(module)
+    for functions in (*_STATELESS, StructureFunctions(state), AccessFunctions(machine), ComputeFunctions(state, grid)):
+        interpreter.register_implementations(functions, override=True)
+    programs = np.arange(grid)
+    if order is not None:
+        np.random.default_rng(order).shuffle(programs)
+    with np.errstate(all="ignore"):
+        for number in programs.tolist():
+            state.program = Program(function.sym_name.data, number, (number,))
+            machine.clock.next_program()
+            machine.scratchpad = Region.scratchpad(scratch_bytes, slot_bytes) if scratch_bytes else None
+            interpreter.run_ssacfg_region(function.body, values, function.sym_name.data)
+
+
+def _function_of(module: ModuleOp) -> tt.FuncOp:
+    functions = [op for op in module.body.block.ops if isinstance(op, tt.FuncOp)]
+    if len(functions) != 1:
+        raise IRError(f"the module has {len(functions)} functions, expected one")
+    return functions[0]
+
+
+def _memory(number: int, type_: Attribute, value: Value) -> Tensor | Space | None:
+    """What a pointer points to; None for a scalar."""
+    if not isinstance(type_, tt.PointerType):
+        return None
+    if isinstance(value, Tensor | Space):
+        return value
+    if isinstance(value, np.ndarray):
+        return Tensor(value, f"argument {number}")
+    raise ArgumentError(f"argument {number} is a {type(value).__name__}, expected an array or memory for {type_}")
+
+
+def _scalar(number: int, type_: Attribute, value: Value) -> Any:
+    if isinstance(value, Tensor | Space) or np.ndim(value):
+        raise ArgumentError(f"argument {number} is memory, expected a number for {type_}")
+    dtype = dtype_of(type_)
+    if dtype.kind == "i" and not np.iinfo(dtype).min <= int(value) <= np.iinfo(dtype).max:
+        raise ArgumentError(f"argument {number} is {value}, which {type_} cannot hold")
+    return dtype.type(value)
+
+
+def _check_divisibility(function: tt.FuncOp, values: Sequence[Any]) -> None:
+    """What the code was made to rely on holds; raises `ArgumentError` if not."""
+    if not isinstance(function.arg_attrs, ArrayAttr):
+        return
+    for number, (attributes, value) in enumerate(zip(function.arg_attrs.data, values, strict=True)):
+        if isinstance(attributes, DictionaryAttr) and "tt.divisibility" in attributes.data:
+            divisor = attributes.data["tt.divisibility"]
+            if isinstance(divisor, IntegerAttr) and int(value) % divisor.value.data:
+                what = "address" if isinstance(function.body.block.arg_types[number], tt.PointerType) else "value"
+                raise ArgumentError(f"the {what} of argument {number} is no multiple of {divisor.value.data}")
