@@ -1,0 +1,141 @@
+"""One kernel on one device: whether it fits there, and what its binaries take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vkernels.ir.planning.occupancy import AmdSizes, NvidiaSizes, Occupancy, Use, occupancy
+
+from ..compile.resources import Resources
+from ..targets import Target
+
+
+@dataclass(frozen=True)
+class LaunchUse:
+    """What a binary takes, whatever device of its architecture it runs on.
+
+    `threads`: of a program. `seconds`: how long it took to compile, when that was done.
+    """
+
+    threads: int
+    resources: Resources
+    seconds: float
+
+
+@dataclass(frozen=True)
+class LaunchFailure:
+    """Why there is no binary, and how long it took to find out."""
+
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch on one device. `use` and `occupancy` are None where there is no binary."""
+
+    name: str
+    fits: bool
+    reason: str
+    seconds: float
+    use: LaunchUse | None = None
+    occupancy: Occupancy | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One kernel on one device.
+
+    `kernel`: its name, FILE.py:NAME if it is a user's. `dtype`, `shape`, `configuration`: what it was compiled for; a
+    configuration is a plain Triton kernel's constants and options. The worst launch decides. `unknown`: why nobody can
+    tell whether it fits, as where Triton has no compiler for the device; empty if it was compiled.
+    """
+
+    kernel: str
+    target: str
+    architecture: str
+    dtype: str
+    shape: Mapping[str, int]
+    configuration: Mapping[str, Any]
+    launches: tuple[Launch, ...] = ()
+    unknown: str = ""
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether all launches do; None where nobody can tell."""
+        return None if self.unknown else all(launch.fits for launch in self.launches)
+
+    @property
+    def reason(self) -> str:
+        """Why it does not fit, or why that cannot be told; empty if it fits."""
+        return self.unknown or next((launch.reason for launch in self.launches if not launch.fits), "")
+
+    @property
+    def registers_per_thread(self) -> int | None:
+        return max((use.resources.registers for use in self._uses()), default=None)
+
+    @property
+    def shared_bytes(self) -> int | None:
+        return max((use.resources.shared for use in self._uses()), default=None)
+
+    @property
+    def spill_bytes(self) -> int | None:
+        return max((use.resources.spill_bytes for use in self._uses()), default=None)
+
+    @property
+    def blocks_per_multiprocessor(self) -> int | None:
+        return min((occupancy.blocks for occupancy in self._occupancies()), default=None)
+
+    @property
+    def limited_by(self) -> tuple[str, ...]:
+        """What keeps more programs from running on a multiprocessor at once, in the launch that has the fewest."""
+        fewest = min(self._occupancies(), key=lambda o: o.blocks, default=None)
+        return () if fewest is None else fewest.limited_by
+
+    @property
+    def compile_seconds(self) -> float:
+        """Of all launches together, when each was compiled; cells that share a binary share the time too."""
+        return sum(launch.seconds for launch in self.launches)
+
+    def _uses(self) -> Iterator[LaunchUse]:
+        return (launch.use for launch in self.launches if launch.use is not None)
+
+    def _occupancies(self) -> Iterator[Occupancy]:
+        return (launch.occupancy for launch in self.launches if launch.occupancy is not None)
+
+
+def judge(name: str, found: LaunchUse | LaunchFailure, target: Target) -> Launch:
+    """How a launch does on a device, from what its binary takes and what the device has."""
+    if isinstance(found, LaunchFailure):
+        return Launch(name, False, found.reason, found.seconds)
+    sizes = target.sizes
+    assert isinstance(sizes, NvidiaSizes | AmdSizes)
+    resources = found.resources
+    held = occupancy(
+        sizes,
+        Use(
+            threads=found.threads,
+            registers=resources.registers,
+            shared=resources.shared,
+            scalars=resources.scalar_registers,
+        ),
+    )
+    reason = _misfit(found, target, sizes, held)
+    return Launch(name, not reason, reason, found.seconds, found, held)
+
+
+def _misfit(use: LaunchUse, target: Target, sizes: NvidiaSizes | AmdSizes, held: Occupancy) -> str:
+    """Why a launch does not fit; empty if it does."""
+    resources = use.resources
+    if resources.shared > sizes.block_shared:
+        return f"needs {resources.shared} B of shared memory, has {sizes.block_shared}"
+    if use.threads > sizes.block_threads:
+        return f"needs {use.threads} threads a program, has {sizes.block_threads}"
+    if resources.tensor_memory > target.tensor_memory:
+        return f"needs {resources.tensor_memory} columns of tensor memory, has {target.tensor_memory}"
+    if held.blocks == 0:
+        what = " and ".join(held.limited_by)
+        return f"not one program fits: {use.threads} threads of {resources.registers} registers exceed {what}"
+    return ""
