@@ -36,6 +36,12 @@ class GpuOptions:
     scratch_bytes: int = 0
     settings: str = "{}"
 
+    def __post_init__(self) -> None:
+        if self.warps < 1 or self.warps & (self.warps - 1):
+            raise ValueError(f"warps must be a power of two, not {self.warps}")
+        if self.stages < 0 or self.scratch_bytes < 0:
+            raise ValueError(f"no such stages or scratchpad: {self.stages}, {self.scratch_bytes} bytes")
+
 
 @dataclass(frozen=True)
 class Binary:
@@ -113,8 +119,8 @@ def compile_ttir(text: str, architecture: str, options: GpuOptions) -> Binary:
         except (RuntimeError, PTXASError) as error:
             with _kept_stderr() as printed, suppress(RuntimeError, PTXASError):
                 _compiled(text, architecture, options)  # once more: it prints its reasons, and may abort at other times
-            reasons = _reasons("".join(printed))
-            raise RuntimeError(f"Triton refuses a kernel for {architecture}: {error}\n{reasons}".rstrip()) from error
+            reasons = "\n".join((str(error).split("\nRepro command", 1)[0], _reasons("".join(printed))))
+            raise RuntimeError(f"Triton refuses a kernel for {architecture}: {reasons.rstrip()}") from error
 
 
 def _compiled(text: str, architecture: str, options: GpuOptions) -> Binary:

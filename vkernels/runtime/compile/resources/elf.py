@@ -40,8 +40,10 @@ def read_elf(data: bytes) -> Elf:
 
 def _read(data: bytes) -> Elf:
     (machine,) = struct.unpack_from("<H", data, 18)
-    (table,) = struct.unpack_from("<Q", data, 40)
-    size, count, strings = struct.unpack_from("<HHH", data, 58)
+    segments, table = struct.unpack_from("<QQ", data, 32)
+    segment_size, segment_count, size, count, strings = struct.unpack_from("<HHHHH", data, 54)
+    if max(segments + segment_size * segment_count, table + size * count) > len(data):
+        raise IndexError
     headers = [struct.unpack_from("<IIQQQQ", data, table + i * size) for i in range(count)]
     names = _content(data, headers[strings])
     sections: dict[str, Section] = {}
