@@ -34,6 +34,10 @@ class SetupError(Error):
     """The environment's fault: a missing or unknown version of a library, no such device, no memory."""
 
 
+class OutOfMemoryError(SetupError):
+    """A device has less memory left than is asked for."""
+
+
 @dataclass(frozen=True)
 class Place:
     """A place in an author's source: 1-based line, 0-based columns, `end` exclusive."""
