@@ -1,0 +1,76 @@
+"""Run all launches of a kernel that has been lowered to TTIR, as a GPU's runtime would."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from ...errors import ArgumentError
+from ...lowering.ttir.lowered import LoweredTtir, Parameter, ParameterKind, TtirLaunch
+from ...lowering.ttir.state import SLOT_BYTES
+from .regions import Space, Tensor
+from .run import Value, run_ttir
+
+Argument = np.ndarray[Any, Any] | np.generic | int | float | bool
+
+
+def interpret_ttir(
+    lowered: LoweredTtir,
+    arguments: Mapping[str, Argument],
+    sizes: Mapping[str, int],
+    *,
+    resident: int = 3,
+    order: int | None = None,
+    write_only: Collection[str] = (),
+) -> None:
+    """Run a lowered kernel; it writes into the arrays in place.
+
+    `arguments`: by the parameters' names, arrays of any strides (of bf16: the bits, as uint16) and numbers. `sizes`: of
+    the call, by name. `resident`: the most programs of a persistent launch, whose swap space is shared out among them.
+    `order` seeds a shuffle of every launch's programs. `write_only`: names of tensors that may not be read before they
+    are written. Raises as `run_ttir` does, and `ArgumentError` for an argument or a size that is missing.
+    """
+    prepared = lowered.prepare(sizes)
+    buffers = [Space(f"buffer {number}", size) for number, size in enumerate(prepared.buffer_bytes)]
+    for launch, programs in zip(lowered.launches, prepared.programs, strict=True):
+        grid = min(programs, resident) if launch.is_persistent else programs
+        swap = Space("swap space", launch.swap_bytes * grid)
+
+        def value(parameter: Parameter, programs: int = programs, swap: Space = swap) -> Value:
+            match parameter.kind:
+                case ParameterKind.BUFFER:
+                    return buffers[parameter.number]
+                case ParameterKind.SWAP:
+                    return swap
+                case ParameterKind.PROGRAMS:
+                    return programs
+                case ParameterKind.SIZE:
+                    return sizes[parameter.name]
+                case _:
+                    return _of_argument(parameter, _named(arguments, parameter.name), write_only)
+
+        _run(launch, grid, [value(parameter) for parameter in launch.parameters], order)
+
+
+def _run(launch: TtirLaunch, grid: int, values: list[Value], order: int | None) -> None:
+    slot_bytes = SLOT_BYTES if launch.scratch_bytes else 0
+    run_ttir(launch.module, grid, values, launch.scratch_bytes, order, slot_bytes=slot_bytes)
+
+
+def _named(arguments: Mapping[str, Argument], name: str) -> Argument:
+    if name not in arguments:
+        raise ArgumentError(f"no argument for parameter {name}")
+    return arguments[name]
+
+
+def _of_argument(parameter: Parameter, argument: Argument, write_only: Collection[str]) -> Value:
+    """A tensor's memory or one of its strides, or a scalar."""
+    if parameter.kind == ParameterKind.SCALAR:
+        return argument
+    if not isinstance(argument, np.ndarray):
+        raise ArgumentError(f"argument `{parameter.name}` is a {type(argument).__name__}, expected an array")
+    if parameter.kind == ParameterKind.STRIDE:
+        return argument.strides[parameter.number] // argument.itemsize
+    return Tensor(argument, parameter.name, parameter.name in write_only)
