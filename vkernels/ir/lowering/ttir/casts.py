@@ -12,7 +12,7 @@ from vkernels.ir.dialect import arith, element_of, tt
 
 from .builder import Builder
 from .state import State
-from .tiles import refuse_half, register_element
+from .tiles import is_half, refuse_half, register_element
 
 
 def lower_plain_cast(state: State, operation: Operation) -> None:
@@ -38,6 +38,14 @@ def lower_bitcast(state: State, operation: Operation) -> None:
     """`arith.bitcast`."""
     result = register_element(element_of(operation.results[0]), operation)
     state.define(operation.results[0], state.build.bitcast(state.value(operation.operands[0]), result))
+
+
+def lower_extend(state: State, operation: Operation) -> None:
+    """`arith.extf`; f16 and bf16 go to f64 through f32, since Triton has no direct way for AMD."""
+    value, result = state.value(operation.operands[0]), element_of(operation.results[0])
+    if is_half(tt.element(value.type)) and result == f64:
+        value = state.build.unary(arith.ExtFOp, value, f32)
+    state.define(operation.results[0], state.build.unary(arith.ExtFOp, value, result))
 
 
 def lower_truncate(state: State, operation: Operation) -> None:
@@ -84,6 +92,6 @@ CASTS: dict[str, Callable[[State, Operation], None]] = {
     "arith.fptoui": lower_to_integer,
     "arith.index_cast": lower_index_cast,
     "arith.bitcast": lower_bitcast,
-    "arith.extf": lower_plain_cast,
+    "arith.extf": lower_extend,
     **dict.fromkeys(("arith.sitofp", "arith.uitofp", "arith.extsi", "arith.extui", "arith.trunci"), lower_integer_cast),
 }

@@ -16,7 +16,7 @@ from .state import State
 from .tiles import refuse_half
 
 PLAIN = (
-    "arith.addf", "arith.subf", "arith.mulf", "arith.remf", "arith.negf", "arith.maxnumf", "arith.minnumf",
+    "arith.addf", "arith.subf", "arith.mulf", "arith.negf", "arith.maxnumf", "arith.minnumf",
     "arith.maximumf", "arith.minimumf", "arith.cmpf", "arith.cmpi",
     "arith.andi", "arith.ori", "arith.xori", "arith.maxui", "arith.minui",
     "math.fma", "math.absf", "math.floor", "math.ceil",
