@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import run_spdnn, targets
+from . import check, run_spdnn, targets
 
 app = typer.Typer(
     name="vk",
@@ -19,6 +19,7 @@ app = typer.Typer(
 run = typer.Typer(help="Run a whole job on this machine and check its result.", no_args_is_help=True)
 app.add_typer(run, name="run")
 run.command("spdnn")(run_spdnn.run_spdnn)
+app.command("check")(check.check)
 app.command("targets")(targets.targets)
 
 

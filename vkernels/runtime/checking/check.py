@@ -13,7 +13,7 @@ from typing import Any
 
 from vkernels.ir.errors import Error, SetupError
 
-from ..compile.architectures import refuse_unless_compiles
+from ..compile.architectures import known, refuse_unless_compiles
 from ..compile.cache import DiskCache
 from ..compile.compile_cached import Finished, compile_cached
 from ..compile.jobs import Compiled, CompileFailure, CompileJob, Reason
@@ -30,9 +30,13 @@ Progress = Callable[[str, int, int], None]
 """Told what is done now, how many steps of it are done and how many there are."""
 
 
+READERS = 2
+"""Binaries that are disassembled at once."""
+
+
 @dataclass(frozen=True)
 class Tools:
-    """What checking works with: pools for preparing and for compiling, a cache if there is one, workers beside them.
+    """What checking works with: pools for preparing and for compiling, a cache if there is one.
 
     `triton`: the version of Triton that compiles.
     """
@@ -40,8 +44,18 @@ class Tools:
     preparing: CompilePool
     compiling: CompilePool
     cache: DiskCache | None
-    workers: int
     triton: str
+
+
+def triton_version() -> str:
+    """The version of Triton here. Raises `SetupError` where there is none that vkernels knows."""
+    try:
+        import triton
+    except ImportError as error:
+        raise SetupError(f"Triton is not installed ({error}); vkernels compiles with it: pip install triton") from error
+    version = str(triton.__version__)
+    known(version)
+    return version
 
 
 @dataclass(frozen=True)
@@ -126,7 +140,7 @@ def _measured(jobs: Sequence[CompileJob], tools: Tools) -> Iterator[tuple[Compil
     Binaries are disassembled beside the compiles of others.
     """
     reading: list[tuple[CompileJob, Future[LaunchUse | LaunchFailure], bool]] = []
-    with ThreadPoolExecutor(tools.workers) as readers:
+    with ThreadPoolExecutor(READERS) as readers:
         try:
             for finished in compile_cached(jobs, tools.compiling, tools.cache):
                 read = readers.submit(_use, finished, tools)

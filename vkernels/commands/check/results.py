@@ -1,0 +1,58 @@
+"""Cells as JSON: docs/json.md says what each field means."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from vkernels.runtime.checking.cells import Cell, Launch
+from vkernels.runtime.checking.check import Checked
+
+SCHEMA = 1
+
+
+def as_json(checked: Checked, triton: str, seconds: float) -> dict[str, Any]:
+    """All that was found."""
+    return {
+        "schema_version": SCHEMA, "command": "check", "triton": triton, "seconds": round(seconds, 3),
+        "binaries": checked.binaries, "from_cache": checked.cached, "counts": counts(checked.cells),
+        "cells": [cell_as_json(cell) for cell in checked.cells],
+    }  # fmt: skip
+
+
+def counts(cells: tuple[Cell, ...]) -> dict[str, int]:
+    """How many cells there are, fit, do not, spill, and are unknown."""
+    verdicts = Counter(cell.fits for cell in cells)
+    spilling = sum(bool(cell.spill_bytes) for cell in cells)
+    return {
+        "cells": len(cells), "fit": verdicts[True], "misfit": verdicts[False], "unknown": verdicts[None],
+        "spill": spilling,
+    }  # fmt: skip
+
+
+def cell_as_json(cell: Cell) -> dict[str, Any]:
+    """One cell, its launches in it."""
+    return {
+        "kernel": cell.kernel, "target": cell.target, "architecture": cell.architecture, "dtype": cell.dtype,
+        "shape": dict(cell.shape), "configuration": dict(cell.configuration), "fits": cell.fits,
+        "reason": cell.reason, "registers_per_thread": cell.registers_per_thread, "shared_bytes": cell.shared_bytes,
+        "spill_bytes": cell.spill_bytes, "blocks_per_multiprocessor": cell.blocks_per_multiprocessor,
+        "limited_by": list(cell.limited_by), "compile_seconds": round(cell.compile_seconds, 3),
+        "launches": [_launch_as_json(launch) for launch in cell.launches],
+    }  # fmt: skip
+
+
+def _launch_as_json(launch: Launch) -> dict[str, Any]:
+    found = {
+        "name": launch.name, "fits": launch.fits, "reason": launch.reason,
+        "compile_seconds": round(launch.seconds, 3),
+    }  # fmt: skip
+    if launch.use is None or launch.occupancy is None:
+        return found
+    resources = launch.use.resources
+    return {
+        **found, "threads": launch.use.threads, "registers_per_thread": resources.registers,
+        "shared_bytes": resources.shared, "spill_bytes": resources.spill_bytes, "stack_bytes": resources.stack,
+        "tensor_memory_columns": resources.tensor_memory, "blocks_per_multiprocessor": launch.occupancy.blocks,
+        "limited_by": list(launch.occupancy.limited_by), "instructions": dict(vars(resources.mix)),
+    }  # fmt: skip

@@ -1,0 +1,75 @@
+"""Cells in words: a table for each kernel, a line for each target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import groupby
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from vkernels.runtime.checking.cells import Cell
+from vkernels.runtime.checking.check import Checked
+from vkernels.runtime.checking.check import Progress as Report
+
+from .results import counts
+
+_VERDICTS = {True: "yes", False: "no", None: "?"}
+_STYLES = {True: "green", False: "red", None: "yellow"}
+
+
+@contextmanager
+def progress_bar() -> Iterator[Report]:
+    """A bar on standard error, where that is a terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("preparing", total=None)
+
+        def report(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+
+        yield report
+
+
+def show(checked: Checked, triton: str, seconds: float, to_errors: bool) -> None:
+    """The results on standard output, unless that is taken."""
+    console = Console(stderr=to_errors, highlight=False, markup=False)
+    for title, cells in groupby(checked.cells, key=_title):
+        console.print(_table(title, list(cells)), "")
+    n = counts(checked.cells)
+    console.print(
+        f"{n['cells']} cells: {n['fit']} fit, {n['misfit']} do not, {n['unknown']} unknown, {n['spill']} spill. "
+        f"{checked.binaries} binaries, {checked.cached} from the cache, by Triton {triton}, in {seconds:.1f} s."
+    )
+
+
+def _title(cell: Cell) -> str:
+    """A kernel and what it was compiled for."""
+    sizes = [f"{name}={value}" for name, value in {**cell.shape, **cell.configuration}.items()]
+    return " ".join([cell.kernel, cell.dtype, *sizes])
+
+
+def _table(title: str, cells: list[Cell]) -> Table:
+    table = Table(box=None, title=Text(title), title_justify="left", title_style="bold", pad_edge=False)
+    table.add_column("target", no_wrap=True)
+    table.add_column("fits", no_wrap=True)
+    for column in ("registers\na thread", "shared\nbytes", "spilt\nbytes", "blocks a\nmulti-\nprocessor"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("limited by", no_wrap=True)
+    table.add_column("compile\nseconds", justify="right", no_wrap=True)
+    if any(cell.reason for cell in cells):
+        table.add_column("why not")
+    for cell in cells:
+        figures = (cell.registers_per_thread, cell.shared_bytes, cell.spill_bytes, cell.blocks_per_multiprocessor)
+        table.add_row(
+            Text(cell.target),
+            Text(_VERDICTS[cell.fits], _STYLES[cell.fits]),
+            *("" if figure is None else str(figure) for figure in figures),
+            "/".join(cell.limited_by),
+            f"{cell.compile_seconds:.2f}" if cell.launches else "",
+            *([Text(cell.reason)] if cell.reason else []),
+        )
+    return table
