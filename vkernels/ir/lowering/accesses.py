@@ -100,12 +100,43 @@ def store(access: Access, place: Place, value: str, element: str, streaming: boo
         emit.line("}")
         return
     mask = place.mask or filled(emit, "true", "i1", width)
+    if place.step == 1 and element in ("i8", "i16", "i32"):
+        if int(element[1:]) * width % 32:
+            _store_lanes(emit, place, value, mask, element)
+            return
+        value = _apart_from_narrowing(emit, value, element, width)
     types = f"{type_}, {vector('i1', width)} into"
     if place.step == 1:
         name, pointer, to = "masked.store", place.pointer, "!llvm.ptr"
     else:
         name, pointer, to = "masked.scatter", access.pointers(place), vector("!llvm.ptr", width)
     emit.line(f"llvm.intr.{name} {value}, {pointer}, {mask} {{alignment = {align} : i32}} : {types} {to}")
+
+
+def _store_lanes(emit: Emitter, place: Place, values: str, mask: str, element: str) -> None:
+    """Write the active lanes one by one: of vectors too small to be kept apart from their narrowing."""
+    for lane in range(place.width):
+        at = emit.number(lane)
+        active = emit.operation(f"llvm.extractelement {mask}[{at} : i64] : {vector('i1', place.width)}")
+        value = emit.operation(f"llvm.extractelement {values}[{at} : i64] : {vector(element, place.width)}")
+        pointer = emit.offset(place.pointer, lane, element)
+        emit.line(f"scf.if {active} {{")
+        align = element_bytes(element)
+        emit.line(f"llvm.store {value}, {pointer} {{alignment = {align} : i64}} : {element}, !llvm.ptr")
+        emit.line("}")
+
+
+def _apart_from_narrowing(emit: Emitter, value: str, element: str, width: int) -> str:
+    """The same integers, so that LLVM does not make one operation of narrowing and storing them.
+
+    LLVM 22 with AVX-512 then stores a lone active lane as wide as before, over its neighbour.
+    """
+    floats = int(element[1:]) * width // 32
+    narrow, fenced = vector(element, width), vector("f32", floats)
+    held = emit.operation(f"llvm.bitcast {value} : {narrow} to {fenced}")
+    suffix = "f32" if floats == 1 else f"v{floats}f32"
+    held = emit.operation(f'llvm.call_intrinsic "llvm.arithmetic.fence.{suffix}"({held}) : ({fenced}) -> {fenced}')
+    return emit.operation(f"llvm.bitcast {held} : {fenced} to {narrow}")
 
 
 def _store_past_caches(emit: Emitter, place: Place, value: str, type_: str, size: int, align: int) -> None:
