@@ -179,3 +179,26 @@ def _around_barrier(assembly: str) -> tuple[list[str], list[str]]:
     lines = [line.strip() for line in assembly.split("\n") if re.match(r"\t[a-z]", line)]
     first = next(i for i, line in enumerate(lines) if re.match(r"s_barrier(_signal)?\b", line))
     return lines[:first], lines[first + 1 :]
+
+
+@pytest.mark.parametrize("architecture", NVIDIA + AMD)
+def test_no_pass_moves_an_access_of_a_loop_over_a_barrier(architecture: str) -> None:
+    """The loads' places are the same in every step: a pass that thought them plain would take them out of the loop."""
+    binary = compiled(texts.exchange_in_a_loop(), architecture, stages=3, scratch=4 * N)
+    pattern = r"^\s*(?:@\S+ )?(st\.shared|ld\.shared|bar\.sync|ds_\w+|s_barrier\b|s_barrier_wait|bra\b|s_cbranch)"
+    found = [_short(name) for name in re.findall(pattern, binary.assembly, re.MULTILINE)]
+    loop = found[: found.index("branch")]
+    assert {"store", "load", "barrier"} <= set(loop)
+    circle = "".join({"store": "s", "load": "l", "barrier": "|"}[name] for name in loop + loop[:1])
+    assert not re.search("sl|ls", circle)
+
+
+def _short(name: str) -> str:
+    for word, starts in (
+        ("store", ("st.", "ds_write", "ds_store")),
+        ("load", ("ld.", "ds_read", "ds_load")),
+        ("branch", ("bra", "s_cbranch")),
+    ):
+        if name.startswith(starts):
+            return word
+    return "barrier"

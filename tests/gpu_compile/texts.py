@@ -147,3 +147,27 @@ def compiled(
 @cache
 def _compiled(text: str, architecture: str, options: GpuOptions) -> Binary:
     return compile_ttir(text, architecture, options)
+
+
+def exchange_in_a_loop() -> str:
+    """In each step a program's threads hand each other what they loaded, always at the same places of scratchpad."""
+    return kernel(f"""
+    %zero = arith.constant dense<0.0> : {F32}
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %steps = arith.constant 64 : i32
+    %step = arith.constant dense<{N}> : {I32}
+    %end:2 = scf.for %k = %c0 to %steps step %c1 iter_args(%total = %zero, %p = %x) -> ({F32}, {POINTERS}) : i32 {{
+      %v = tt.load %p : {POINTERS}
+      %bits = tt.bitcast %v : {F32} -> {I32}
+      %s = tt.elementwise_inline_asm "vk.store.i32" {{constraints = "=r,r,r", packed_element = 1 : i32, pure = false}} %offset, %bits : {I32}, {I32} -> {I32}
+      gpu.barrier
+      %l = tt.elementwise_inline_asm "vk.load.i32" {{constraints = "=r,r", packed_element = 1 : i32, pure = false}} %other : {I32} -> {I32}
+      gpu.barrier
+      %r = tt.bitcast %l : {I32} -> {F32}
+      %sum = arith.addf %total, %r : {F32}
+      %next = tt.addptr %p, %step : {POINTERS}, {I32}
+      scf.yield %sum, %next : {F32}, {POINTERS}
+    }}
+    tt.store %out, %end#0 : {POINTERS}
+""")  # noqa: E501
