@@ -44,7 +44,7 @@ CALLS = {
     "read-only": ("scale(x, weight, three, np.broadcast_to(weight, (4, 5)))", "expected memory that may be written"),
     "meta tensor": (
         "import torch; scale(torch.ones(4, 5, device='meta'), weight, three, out)",
-        "expected a tensor on device cpu, got meta",
+        "expected a tensor on device cpu or cuda, got meta",
     ),
     "f8 on the CPU": (
         "import torch; scale(x, weight, three, torch.ones(4, 5).to(torch.float8_e5m2))",

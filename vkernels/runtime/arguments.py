@@ -11,7 +11,7 @@ import numpy as np
 
 from vkernels.ir.errors import ArgumentError
 
-from .arrays import ArrayView, kind_of, view_of
+from .arrays import CPU, ArrayView, kind_of, view_of
 from .protocols import Constant, KernelLike, ParameterLike, Signature, size_name
 
 Scalar = bool | int | float
@@ -26,6 +26,11 @@ class Arguments:
     scalars: Mapping[str, Scalar]
     constants: Mapping[str, Constant]
     sizes: Mapping[str, int]
+
+    @property
+    def device(self) -> str:
+        """Where all tensors are; `cpu` where there are none."""
+        return next((view.device for view in self.tensors.values()), CPU)
 
     @property
     def dtypes(self) -> dict[str, str]:
@@ -87,6 +92,7 @@ def bind(kernel: KernelLike, values: Sequence[Any]) -> Arguments:
             scalars[parameter.name] = _scalar(parameter, value, what)
         else:
             constants[parameter.name] = _constant(value, what)
+    _check_devices(kernel, tensors)
     return Arguments(tensors, scalars, constants, _sizes(kernel, tensors))
 
 
@@ -101,6 +107,17 @@ def _tensor(parameter: ParameterLike, value: Any, what: str) -> ArrayView:
             f"got {_dimensions(len(view.shape))} {list(view.shape)}"
         )
     return view
+
+
+def _check_devices(kernel: KernelLike, tensors: Mapping[str, ArrayView]) -> None:
+    """Raise `ArgumentError` where tensors are on different devices."""
+    for name, view in tensors.items():
+        first, expected = next((other, each.device) for other, each in tensors.items())
+        if view.device != expected:
+            raise ArgumentError(
+                f"{kernel.name}: argument `{name}`: expected a tensor on device {expected}, as `{first}`, "
+                f"got {view.device}"
+            )
 
 
 def _scalar(parameter: ParameterLike, value: Any, what: str) -> Scalar:
@@ -159,10 +176,11 @@ def as_scalar(value: Any, what: str) -> Scalar:
 
 def check_native(kernel: KernelLike, arguments: Arguments) -> None:
     """Raise `ArgumentError` for a dtype that kernels are not compiled for: the eight-bit floats."""
+    machines = "CPUs" if arguments.device == CPU else "GPUs"
     for name, dtype in arguments.dtypes.items():
         if dtype.startswith("float8"):
             raise ArgumentError(
-                f"{kernel.name}: argument `{name}`: {dtype} is not compiled for CPUs; "
+                f"{kernel.name}: argument `{name}`: {dtype} is not compiled for {machines}; "
                 f"`{kernel.name}.interpret(…)` takes it, or convert the tensor first"
             )
 

@@ -12,10 +12,16 @@ import numpy as np
 
 from vkernels.ir.errors import ArgumentError
 
+CPU = "cpu"
+"""The device of NumPy arrays and of most tensors."""
+
 
 @dataclass(frozen=True)
 class ArrayView:
-    """A tensor argument as memory. `strides` are in elements, 1 in a last dimension of at most one element."""
+    """A tensor argument as memory. `strides` are in elements, 1 in a last dimension of at most one element.
+
+    `device`: `cpu`, or as torch names it: `cuda:0`, also for AMD's.
+    """
 
     dtype: str
     itemsize: int
@@ -23,6 +29,7 @@ class ArrayView:
     strides: tuple[int, ...]
     address: int
     writable: bool
+    device: str = CPU
 
     @property
     def size(self) -> int:
@@ -68,8 +75,8 @@ def _torch_view(tensor: Any, what: str) -> ArrayView:
 
     if tensor.layout != torch.strided:
         raise ArgumentError(f"{what}: expected a dense tensor, got layout {tensor.layout}")
-    if tensor.device.type != "cpu":
-        raise ArgumentError(f"{what}: expected a tensor on device cpu, got {tensor.device}")
+    if tensor.device.type not in (CPU, "cuda"):
+        raise ArgumentError(f"{what}: expected a tensor on device cpu or cuda, got {tensor.device}")
     if tensor.is_neg() or tensor.is_conj():
         raise ArgumentError(
             f"{what}: expected plain memory, got a lazily negated or conjugated view; .resolve_neg() it"
@@ -78,7 +85,8 @@ def _torch_view(tensor: Any, what: str) -> ArrayView:
     strides = _normal(shape, tuple(tensor.stride()))
     name = str(tensor.dtype).removeprefix("torch.")
     writable = not (tensor.requires_grad and torch.is_grad_enabled())
-    return ArrayView(name, tensor.element_size(), shape, strides, tensor.data_ptr(), writable)
+    device = CPU if tensor.device.type == CPU else str(tensor.device)
+    return ArrayView(name, tensor.element_size(), shape, strides, tensor.data_ptr(), writable, device)
 
 
 def _numpy_view(array: np.ndarray[Any, Any], what: str) -> ArrayView:

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from vkernels.ir.errors import ArgumentError
+
 from .arguments import bind, in_order
-from .arrays import is_torch
+from .arrays import CPU, is_torch
 from .overlap import check_written, is_distinct
 from .protocols import KernelLike
 from .specialise import kernel_in, written_tensors
@@ -32,6 +34,8 @@ def interpret(
 
     values = in_order(kernel, args, kwargs)
     arguments = bind(kernel, values)
+    if arguments.device != CPU:
+        raise ArgumentError(f"{kernel.name}: only the CPU interprets kernels; got tensors on {arguments.device}")
     module = kernel.build(arguments.signature)
     written = written_tensors(kernel_in(module))
     check_written(kernel.name, written, arguments.tensors)

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from xdsl.dialects.builtin import ModuleOp
@@ -17,7 +17,7 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 
 from .arguments import Arguments, as_scalar, bind, check_native, in_order
-from .arrays import address_reader, is_torch
+from .arrays import CPU, address_reader, is_torch
 from .compiling import Compiled, compile_kernel
 from .devices.cpu import cpu_limits
 from .interpreting import interpret
@@ -27,6 +27,10 @@ from .prepared import Prepared
 from .protocols import KernelLike, Signature
 from .specialise import facts_for, kernel_in, written_tensors
 from .threads import get_threads, when_threads_change
+
+if TYPE_CHECKING:
+    from .gpu.calls import GpuCalls
+    from .gpu.compiling import CompiledGpu
 
 __all__ = ["Launcher", "call", "compile", "interpret", "launcher_of", "limits"]
 
@@ -45,7 +49,9 @@ def call(kernel: KernelLike, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     launcher_of(kernel)(*args, **kwargs)
 
 
-def compile(kernel: KernelLike, args: Sequence[Any], kwargs: Mapping[str, Any], plan: Plan | None = None) -> Compiled:
+def compile(
+    kernel: KernelLike, args: Sequence[Any], kwargs: Mapping[str, Any], plan: Plan | None = None
+) -> Compiled | CompiledGpu:
     """Compile a kernel as this call would, keeping the text of every stage; `plan` replaces its own."""
     return launcher_of(kernel).compile(args, kwargs, plan)
 
@@ -57,9 +63,19 @@ def launcher_of(kernel: KernelLike) -> Launcher:
     return kept.setdefault("_launcher", Launcher(kernel)) if launcher is None else launcher
 
 
-def limits() -> Limits:
-    """The limits that plans are made for: this machine's, with the threads that calls may use."""
+def limits(device: str = CPU) -> Limits:
+    """The limits that plans are made for: a GPU's, or this machine's with the threads that calls may use."""
+    if device != CPU:
+        from .gpu.device import gpu_device
+
+        return gpu_device(device).limits
     return replace(cpu_limits(), multiprocessors=get_threads())
+
+
+class Runnable(Protocol):
+    """Code that is ready but for addresses and scalars, both in the order of the parameters."""
+
+    def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None: ...
 
 
 @dataclass
@@ -71,8 +87,8 @@ class _Entry:
     scalars: tuple[tuple[int, str], ...]
     pairs: tuple[tuple[int, int, int, int], ...]
     tracked: tuple[int, ...]
-    distinct: Prepared | None = None
-    shared: Prepared | None = None
+    distinct: Runnable | None = None
+    shared: Runnable | None = None
     verdicts: dict[tuple[int, ...], bool] = field(default_factory=dict)
 
 
@@ -93,7 +109,7 @@ class Launcher:
         self._lock = threading.RLock()
         self._calls: dict[Hashable, _Entry] = {}
         self._built: dict[Signature, _Built] = {}
-        self._code: dict[Hashable, Compiled] = {}
+        self._code: dict[Hashable, Compiled | CompiledGpu] = {}
         _all.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
@@ -125,7 +141,9 @@ class Launcher:
         """After a fork: who held the lock may not exist any more."""
         self._lock = threading.RLock()
 
-    def compile(self, args: Sequence[Any], kwargs: Mapping[str, Any], plan: Plan | None = None) -> Compiled:
+    def compile(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], plan: Plan | None = None
+    ) -> Compiled | CompiledGpu:
         """What this call would run, with the text of every stage; `plan` replaces the kernel's own."""
         arguments = bind(self.kernel, in_order(self.kernel, args, kwargs))
         built = self._build(arguments.signature)
@@ -150,7 +168,7 @@ class Launcher:
                 del self._calls[next(iter(self._calls))]
             return self._calls.setdefault(key, entry)
 
-    def _overlapping(self, entry: _Entry, values: Sequence[Any], addresses: Sequence[int]) -> Prepared:
+    def _overlapping(self, entry: _Entry, values: Sequence[Any], addresses: Sequence[int]) -> Runnable:
         """The code for tensors whose memory may overlap. Raises `ArgumentError` where it does in part."""
         distances = tuple(addresses[other] - addresses[one] for one, other, _, _ in entry.pairs)
         distinct = entry.verdicts.get(distances)
@@ -170,14 +188,31 @@ class Launcher:
                 entry.shared = prepared
         return prepared
 
-    def _prepare(self, values: Sequence[Any], distinct: bool) -> Prepared:
+    def _prepare(self, values: Sequence[Any], distinct: bool) -> Runnable:
         arguments = bind(self.kernel, values)
         built = self._build(arguments.signature)
         plan = self._plan(arguments, built)
-        native = self._compile(arguments, built, plan, distinct).native
+        if arguments.device != CPU:
+            return self._prepare_gpu(arguments, built, plan, distinct)
+        compiled = self._compile(arguments, built, plan, distinct)
+        assert isinstance(compiled, Compiled), "code for the CPU"
+        native = compiled.native
         template, tensors, scalars = _layout(self.kernel, arguments, native.sizes)
         touched = sum(view.size * view.itemsize for view in arguments.tensors.values())
         return Prepared(native, template + [0] * native.buffers, tensors, scalars, touched)
+
+    def _prepare_gpu(self, arguments: Arguments, built: _Built, plan: Plan, distinct: bool) -> GpuCalls:
+        """Compiled when it is known which addresses are aligned, at the first call of each kind."""
+        from .gpu.calls import GpuCalls
+        from .gpu.compiling import CompiledGpu
+        from .gpu.device import gpu_device
+
+        def compile(placed: Arguments) -> CompiledGpu:
+            compiled = self._compile(placed, built, plan, distinct)
+            assert isinstance(compiled, CompiledGpu), "code for a GPU"
+            return compiled
+
+        return GpuCalls(gpu_device(arguments.device), arguments, compile)
 
     def _build(self, signature: Signature) -> _Built:
         with self._lock:
@@ -187,32 +222,58 @@ class Launcher:
             return self._built[signature]
 
     def _plan(self, arguments: Arguments, built: _Built) -> Plan:
-        plan = self.kernel.plan_for(arguments.sizes, arguments.dtypes, limits())
+        found = limits(arguments.device)
+        plan = self.kernel.plan_for(arguments.sizes, arguments.dtypes, found)
         if plan is not None:
             return plan
         from vkernels.ir.planning.default_plan import default_plan
 
-        return default_plan(kernel_in(built.module), arguments.sizes, limits())
+        return default_plan(kernel_in(built.module), arguments.sizes, found)
 
-    def _compile(self, arguments: Arguments, built: _Built, plan: Plan, distinct: bool, keep: bool = False) -> Compiled:
+    def _compile(
+        self, arguments: Arguments, built: _Built, plan: Plan, distinct: bool, keep: bool = False
+    ) -> Compiled | CompiledGpu:
         """The code for what is known of these arguments; nothing that is compiled already, if `keep`."""
         check_native(self.kernel, arguments)
         needed = (kernel_in(built.module), plan, arguments.sizes, arguments.tensors, distinct)
+        on_gpu = arguments.device != CPU
         try:
-            return self._compile_for(arguments, built, plan, facts_for(*needed), keep)
+            return self._compile_for(arguments, built, plan, facts_for(*needed, for_gpu=on_gpu), keep)
         except PlanError:  # of a value that needs memory along a whole axis, and so its exact length
-            return self._compile_for(arguments, built, plan, facts_for(*needed, exact_whole=True), keep)
+            facts = facts_for(*needed, exact_whole=True, for_gpu=on_gpu)
+            return self._compile_for(arguments, built, plan, facts, keep)
 
-    def _compile_for(self, arguments: Arguments, built: _Built, plan: Plan, facts: Facts, keep: bool) -> Compiled:
+    def _compile_for(
+        self, arguments: Arguments, built: _Built, plan: Plan, facts: Facts, keep: bool
+    ) -> Compiled | CompiledGpu:
+        architecture = _architecture(arguments.device)
         if keep:
-            return compile_kernel(built.module, plan, facts, keep)
-        key = (arguments.signature, frozen(plan), frozen(facts))
+            return _compile(built.module, plan, facts, architecture, keep)
+        key = (arguments.signature, frozen(plan), frozen(facts), architecture)
         with self._lock:
             if key not in self._code:
                 while len(self._code) >= REMEMBERED_CODE:
                     del self._code[next(iter(self._code))]
-                self._code[key] = compile_kernel(built.module, plan, facts)
+                self._code[key] = _compile(built.module, plan, facts, architecture, keep)
             return self._code[key]
+
+
+def _architecture(device: str) -> str:
+    if device == CPU:
+        return CPU
+    from .gpu.device import gpu_device
+
+    return gpu_device(device).architecture
+
+
+def _compile(module: ModuleOp, plan: Plan, facts: Facts, architecture: str, keep: bool) -> Compiled | CompiledGpu:
+    if architecture == CPU:
+        return compile_kernel(module, plan, facts, keep)
+    from .gpu.compile_jobs import compile_jobs
+    from .gpu.compiling import lower_for, with_binaries
+
+    lowering = lower_for(module, plan, facts, keep)
+    return with_binaries(lowering, architecture, compile_jobs(lowering.jobs(architecture)), keep)
 
 
 def _pairs(written: Sequence[str], arguments: Arguments) -> tuple[tuple[int, int, int, int], ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import lcm
 
 from xdsl.dialects.builtin import ModuleOp
@@ -14,6 +15,12 @@ from vkernels.ir.passes.apply_plan.axes import known_value
 from vkernels.ir.plan import Plan
 
 from .arrays import ArrayView
+
+WIDE = 16
+"""Bytes of the widest load that a GPU has, and elements that make any loads so wide."""
+
+FAR = 1 << 31
+"""Elements that a 32-bit offset does not count."""
 
 
 def kernel_in(module: ModuleOp) -> KernelOp:
@@ -36,11 +43,13 @@ def facts_for(
     tensors: Mapping[str, ArrayView],
     distinct: bool,
     exact_whole: bool = False,
+    for_gpu: bool = False,
 ) -> Facts:
     """The facts of a call that its plan can use.
 
     Strides of 0 and 1; that a tile or chunk divides an extent, so that no tail is needed; the exact sizes behind a
-    whole axis that is held at once or has scratchpad, or behind every whole axis if `exact_whole`.
+    whole axis that is held at once or has scratchpad, or behind every whole axis if `exact_whole`. `for_gpu`: also
+    that 16 divides an extent, and which tensors are aligned and which are large, for wide loads and narrow offsets.
     """
     exact: dict[str, int] = {}
     multiples: dict[str, int] = {}
@@ -56,11 +65,15 @@ def facts_for(
             exact |= {size: sizes[size] for size in behind}
         elif isinstance(axis.extent.owner, SizeOp):
             (size,) = behind
-            step = _step(axis, plan, sizes[size])
-            if step > 1 and sizes[size] % step == 0:
-                multiples[size] = lcm(multiples.get(size, 1), step)
+            for step in (_step(axis, plan, sizes[size]), *([WIDE] if for_gpu else [])):
+                if step > 1 and sizes[size] % step == 0:
+                    multiples[size] = lcm(multiples.get(size, 1), step)
     multiples = {size: number for size, number in multiples.items() if size not in exact}
-    return Facts(exact, multiples, {name: known_strides(view) for name, view in tensors.items()}, distinct)
+    facts = Facts(exact, multiples, {name: known_strides(view) for name, view in tensors.items()}, distinct)
+    if not for_gpu:
+        return facts
+    aligned = tuple(name for name, view in tensors.items() if is_aligned(view))
+    return replace(facts, aligned=aligned, large=tuple(name for name, view in tensors.items() if is_large(view)))
 
 
 def _sizes_behind(extent: SSAValue) -> set[str]:
@@ -98,3 +111,21 @@ def known_strides(view: ArrayView) -> tuple[int, ...]:
         stride if known(number, length) else UNKNOWN
         for number, (length, stride) in enumerate(zip(view.shape, view.strides, strict=True))
     )
+
+
+def seen_strides(view: ArrayView) -> tuple[int, ...]:
+    """Strides with 0 for those that nobody sees: of dimensions of one element, and of empty tensors."""
+    return tuple(
+        stride if length > 1 and view.size else 0 for length, stride in zip(view.shape, view.strides, strict=True)
+    )
+
+
+def is_aligned(view: ArrayView) -> bool:
+    """Whether its address is a multiple of 16 bytes and so are, in elements, the strides that matter but are not 1."""
+    return view.address % WIDE == 0 and all(stride == 1 or stride % WIDE == 0 for stride in seen_strides(view))
+
+
+def is_large(view: ArrayView) -> bool:
+    """Whether some element lies 2³¹ elements or more from the first."""
+    low, high = view.reach
+    return max(-low, high - view.itemsize) // view.itemsize >= FAR

@@ -84,7 +84,7 @@ F32 = torch.zeros(3, 5)
         ((F32, 1j, F32), "argument `factor`: expected a number, got complex 1j"),
         ((F32, 1 << 63, F32), f"argument `factor`: expected an integer of 64 bits, got {1 << 63}"),
         ((F32, 1, F32, [2]), "argument `mode`: expected a constant (a number, text or None), got list [2]"),
-        ((torch.zeros(3, 5, device="meta"), 1, F32), "argument `x`: expected a tensor on device cpu, got meta"),
+        ((torch.zeros(3, 5, device="meta"), 1, F32), "argument `x`: expected a tensor on device cpu or cuda, got meta"),
         ((F32.to_sparse(), 1, F32), "argument `x`: expected a dense tensor, got layout torch.sparse_coo"),
         ((np.zeros((3, 5), ">f4"), 1, F32), "argument `x`: expected native byte order, got dtype('>f4')"),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -16,6 +17,9 @@ from vkernels.ir.text import print_module
 from ..compile.jobs import CompileJob
 from ..compile.triton_adapter import Binary, GpuOptions, compile_ttir
 
+if TYPE_CHECKING:
+    from .loading import LoadedLaunch
+
 Compiler = Callable[[str, str, GpuOptions], Binary]
 """What makes a binary of TTIR text, an architecture and options."""
 
@@ -25,7 +29,7 @@ class CompiledGpu:
     """Code for an architecture, and what it was made from.
 
     `lowered`: its launches, and what the host computes before them; `binaries`: of each launch. `stages`: the text of
-    each stage if kept; where there are several launches, one after another.
+    each stage if kept; where there are several launches, one after another. `loaded`: by device, for launching.
     """
 
     architecture: str
@@ -34,6 +38,7 @@ class CompiledGpu:
     plan: Plan
     facts: Facts
     stages: Mapping[str, str] = field(default_factory=dict, repr=False)
+    loaded: dict[int, tuple[LoadedLaunch, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def launches(self) -> tuple[tuple[TtirLaunch, Binary], ...]:

@@ -1,0 +1,133 @@
+"""What a call passes to its launches, in slots of eight bytes; addresses and scalars are filled in at each call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vkernels.ir.errors import ArgumentError, PlanError
+from vkernels.ir.lowering.ttir import Parameter, ParameterKind, Prepared
+
+from ..arguments import Arguments
+from ..memory import aligned
+from ..specialise import seen_strides
+from .loading import LoadedLaunch
+
+MOST_PROGRAMS = (1 << 31) - 1
+"""Programs that a GPU starts along one dimension of a grid."""
+
+_BITS: Mapping[str, int] = {"i1": 1, "i32": 32, "i64": 64}
+
+
+@dataclass(frozen=True)
+class Start:
+    """One launch of a call: a function, how many programs of how many threads, where its slots begin and end."""
+
+    function: int
+    grid: int
+    threads: int
+    shared: int
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A call of one shape.
+
+    `template`: every slot, 0 where a call writes. `pointers`: slots that take the address of a tensor, and which;
+    `scalars`: slots that take a scalar, which, and whether it is an f64; `own`: slots that take an address within the
+    call's own memory of `own_bytes` bytes, and how far from its start. Launches without programs are left out.
+    """
+
+    starts: tuple[Start, ...]
+    template: tuple[int, ...]
+    pointers: tuple[tuple[int, int], ...]
+    scalars: tuple[tuple[int, int, bool], ...]
+    own: tuple[tuple[int, int], ...]
+    own_bytes: int
+
+
+def pack(launches: Sequence[LoadedLaunch], prepared: Prepared, arguments: Arguments) -> Packed:
+    """Lay out a call's slots. The launches' swap spaces and Triton's own scratch share memory: they run in turn.
+
+    Raises `PlanError` for more programs than a GPU starts, `ArgumentError` for a number too large for its parameter.
+    """
+    packing = _Packing(arguments, prepared)
+    for number, launch in enumerate(launches):
+        if prepared.programs[number] > 0:
+            packing.add(launch, prepared.programs[number])
+    return packing.packed()
+
+
+class _Packing:
+    def __init__(self, arguments: Arguments, prepared: Prepared):
+        self.arguments = arguments
+        self.tensors = {name: number for number, name in enumerate(arguments.tensors)}
+        self.scalars = {name: number for number, name in enumerate(arguments.scalars)}
+        self.buffers: list[int] = []
+        self.shared_start = 0
+        for size in prepared.buffer_bytes:
+            self.buffers.append(self.shared_start)
+            self.shared_start += aligned(size)
+        self.own_bytes = self.shared_start
+        self.starts: list[Start] = []
+        self.slots: list[int] = []
+        self.pointer_slots: list[tuple[int, int]] = []
+        self.scalar_slots: list[tuple[int, int, bool]] = []
+        self.own_slots: list[tuple[int, int]] = []
+
+    def add(self, loaded: LoadedLaunch, programs: int) -> None:
+        """The slots of one launch."""
+        launch, binary, first = loaded.launch, loaded.binary, len(self.slots)
+        grid = min(programs, loaded.resident) if launch.is_persistent else programs
+        if programs > MOST_PROGRAMS:
+            raise PlanError(
+                f"{launch.name} has {programs} programs, more than the {MOST_PROGRAMS} that a GPU starts: "
+                f"its tiles are too small for these sizes"
+            )
+        swap, scratch = aligned(launch.swap_bytes * grid), binary.global_scratch * grid
+        self.own_bytes = max(self.own_bytes, self.shared_start + swap + scratch)
+        for parameter in launch.parameters:
+            self._slot(parameter, programs)
+        for number in range(loaded.hidden):
+            if number == 0 and scratch:
+                self.own_slots.append((len(self.slots), self.shared_start + swap))
+            self.slots.append(0)
+        count = len(self.slots) - first
+        self.starts.append(Start(loaded.function, grid, binary.threads, binary.shared, first, count))
+
+    def _slot(self, parameter: Parameter, programs: int) -> None:
+        slot, arguments, name = len(self.slots), self.arguments, parameter.name
+        value = 0
+        match parameter.kind:
+            case ParameterKind.POINTER:
+                self.pointer_slots.append((slot, self.tensors[name]))
+            case ParameterKind.SCALAR:
+                self.scalar_slots.append((slot, self.scalars[name], parameter.type == "f64"))
+            case ParameterKind.BUFFER:
+                self.own_slots.append((slot, self.buffers[parameter.number]))
+            case ParameterKind.SWAP:
+                self.own_slots.append((slot, self.shared_start))
+            case ParameterKind.STRIDE:
+                value = seen_strides(arguments.tensors[name])[parameter.number]
+                _check(value, parameter, f"a stride of `{name}`")
+            case ParameterKind.SIZE:
+                value = arguments.sizes[name]
+                _check(value, parameter, f"the size {name}")
+            case ParameterKind.PROGRAMS:
+                value = programs
+                _check(value, parameter, "the number of programs")
+        self.slots.append(value)
+
+    def packed(self) -> Packed:
+        return Packed(
+            tuple(self.starts), tuple(self.slots), tuple(self.pointer_slots), tuple(self.scalar_slots),
+            tuple(self.own_slots), self.own_bytes,
+        )  # fmt: skip
+
+
+def _check(value: int, parameter: Parameter, what: str) -> None:
+    most = 1 << (_BITS[parameter.type] - 1)
+    if not -most <= value < most:
+        raise ArgumentError(f"{what} is {value}, which does not fit in {parameter.type}")
