@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .random_kernels.compare import Counts, check
+from .random_kernels.compare import Counts, check, check_ttir
 from .reference import fresh_seed
 
 BATCHES, KERNELS = 6, 20
@@ -24,3 +24,19 @@ def test_many_random_kernels_give_the_same_in_every_way():
     counts, seed = Counts(), fresh_seed()
     for number in range(10_000):
         check(seed + number, counts)
+
+
+@pytest.mark.parametrize("batch", range(2))
+def test_random_kernels_give_the_same_as_ttir(batch):
+    """`python -m tests.kernels.random_kernels --ttir --seed SEED --count 1` repeats a failure."""
+    counts, seed = Counts(), fresh_seed()
+    for number in range(2 * KERNELS):
+        check_ttir(seed + number, counts)
+    assert counts.lowered >= KERNELS, "too few plans apply for this to test anything"
+
+
+@pytest.mark.thorough
+def test_many_random_kernels_give_the_same_as_ttir():
+    counts, seed = Counts(), fresh_seed()
+    for number in range(1000):
+        check_ttir(seed + number, counts)

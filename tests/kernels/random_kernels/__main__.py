@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 
-from .compare import PLANS, Counts, check
+from .compare import PLANS, Counts, check, check_ttir
 
 
 def main() -> int:
@@ -18,6 +18,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200, help="kernels to run")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31), help="the first's seed")
     parser.add_argument("--plans", type=int, default=PLANS, help="plans for each kernel")
+    parser.add_argument("--ttir", action="store_true", help="lower to TTIR and run that, in place of the CPU's ways")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a kernel that fails")
     options = parser.parse_args()
     print(f"seed = {options.seed}", flush=True)
@@ -25,7 +26,10 @@ def main() -> int:
     for number in range(options.count):
         print(f"seed {options.seed + number}", end="\r", file=sys.stderr, flush=True)
         try:
-            check(options.seed + number, counts, plans=options.plans)
+            if options.ttir:
+                check_ttir(options.seed + number, counts)
+            else:
+                check(options.seed + number, counts, plans=options.plans)
         except Exception:
             failed += 1
             traceback.print_exc()
@@ -34,7 +38,8 @@ def main() -> int:
                 return 1
         if (number + 1) % 100 == 0:
             seconds = time.monotonic() - began
-            print(f"{number + 1} kernels, {counts.mapped} plans, {failed} failed, {seconds:.0f} s", flush=True)
+            plans = counts.mapped + counts.lowered
+            print(f"{number + 1} kernels, {plans} plans, {failed} failed, {seconds:.0f} s", flush=True)
     for message, times in counts.refused.most_common():
         print(f"refused {times}: {message}")
     return 1 if failed else 0

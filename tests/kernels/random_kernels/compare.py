@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from vkernels.ir.errors import PlanError
+from vkernels.ir.dialect import MappedOp
+from vkernels.ir.errors import PlanError, UnsupportedError
 from vkernels.ir.facts import Facts
 from vkernels.ir.interpret import interpret
+from vkernels.ir.interpret.ttir import interpret_ttir
+from vkernels.ir.lowering.ttir import LoweredTtir, lower_to_ttir
 from vkernels.ir.passes.apply_plan import apply_plan
+from vkernels.ir.passes.expand_math import expand_math
+from vkernels.ir.passes.insert_barriers import insert_barriers
 from vkernels.ir.passes.split_phases import split_phases
 from vkernels.ir.passes.verify_mapped import verify_mapped
 from vkernels.ir.plan import Plan
@@ -21,7 +26,7 @@ from vkernels.ir.text import parse_module, print_module
 
 from .generate import generate
 from .native import run_native
-from .plans import random_facts, random_plan
+from .plans import POWERS, random_facts, random_plan
 from .values import Kernel
 
 Arguments = dict[str, Any]
@@ -40,6 +45,7 @@ class Counts:
     kernels: int = 0
     mapped: int = 0
     compiled: int = 0
+    lowered: int = 0
     refused: Counter[str] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
@@ -83,6 +89,45 @@ def check(seed: int, counts: Counts, native: bool = True, plans: int = PLANS) ->
         arguments = _copied(kernel.arguments)
         run_native(mapped, arguments, kernel.sizes)
         _compare(kernel, expected, arguments, f"{what}: compiled")
+
+
+def check_ttir(seed: int, counts: Counts) -> None:
+    """Generate the seed's kernel, lower it to TTIR under a random plan of powers of two, and run that in NumPy.
+
+    Raises `Difference` where a result differs from the kernel's as written, `CheckError` for what would go wrong on
+    a GPU.
+    """
+    kernel = generate(seed)
+    module = parse_module(print_module(kernel.module()))
+    expected = _run(module, kernel)
+    split = module.clone()
+    split_phases(split)
+    choose = random.Random(f"plans of {seed} for GPUs")
+    counts.kernels += 1
+    plan = random_plan(kernel, split, choose, plain=choose.random() < 0.2, among=POWERS)
+    facts = random_facts(kernel, choose)
+    tensors = [name for name, value in kernel.arguments.items() if isinstance(value, np.ndarray)]
+    facts = replace(facts, large=tuple(name for name in tensors if choose.random() < 0.2))
+    resident = choose.choice([0, 0, 2])
+    try:
+        mapped = apply_plan(module, plan, facts)
+        lowered = lowered_to_ttir(mapped, resident)
+    except (PlanError, UnsupportedError) as error:
+        counts.refused[str(error)] += 1
+        return
+    counts.lowered += 1
+    arguments = _copied(kernel.arguments)
+    order = choose.choice([None, choose.getrandbits(20)])
+    interpret_ttir(lowered, arguments, kernel.sizes, order=order)
+    _compare(kernel, expected, arguments, f"seed {seed}: {plan} {facts}: TTIR")
+
+
+def lowered_to_ttir(mapped: ModuleOp, resident: int = 0) -> LoweredTtir:
+    """The TTIR of a module's mapped kernel, which is changed on the way."""
+    expand_math(mapped)
+    insert_barriers(mapped)
+    (op,) = (op for op in mapped.ops if isinstance(op, MappedOp))
+    return lower_to_ttir(op, resident)
 
 
 def mapped_of(seed: int, number: int) -> tuple[Kernel, ModuleOp, Plan, Facts, ModuleOp]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -16,11 +17,21 @@ from .values import Kernel
 MOST_IN_REGISTERS = 128
 
 
-def random_plan(kernel: Kernel, split: ModuleOp, choose: random.Random, plain: bool) -> Plan:
-    """A plan for a kernel, of which `split` is the module split into phases. A plain one is tiles and chunks."""
+SIZES = (1, 2, 3, 4, 8, 16, 64)
+POWERS = (1, 2, 4, 8, 16, 32, 64, 128)
+"""Sizes of tiles for GPUs."""
+
+
+def random_plan(
+    kernel: Kernel, split: ModuleOp, choose: random.Random, plain: bool, among: Sequence[int] = SIZES
+) -> Plan:
+    """A plan for a kernel, of which `split` is the module split into phases. A plain one is tiles and chunks.
+
+    `among`: the sizes that tiles and chunks may have.
+    """
     tiles = [axis.name for axis in kernel.axes.values() if axis.is_tile]
     wholes = [axis.name for axis in kernel.axes.values() if not axis.is_tile]
-    sizes = _random_sizes([*tiles, *wholes], choose)
+    sizes = _random_sizes([*tiles, *wholes], choose, among)
     plan: dict[str, Any] = {
         "tiles": {a: sizes[a] for a in tiles},
         "chunks": {a: sizes[a] for a in wholes},
@@ -45,11 +56,11 @@ def random_plan(kernel: Kernel, split: ModuleOp, choose: random.Random, plain: b
     return Plan(**plan)
 
 
-def _random_sizes(axes: list[str], choose: random.Random) -> dict[str, int]:
+def _random_sizes(axes: list[str], choose: random.Random, among: Sequence[int]) -> dict[str, int]:
     """Sizes of tiles and chunks, few elements together: they are all unrolled."""
     room, sizes = MOST_IN_REGISTERS, {}
     for axis in choose.sample(axes, len(axes)):
-        sizes[axis] = choose.choice([n for n in (1, 2, 3, 4, 8, 16, 64) if n <= room])
+        sizes[axis] = choose.choice([n for n in among if n <= room])
         room //= sizes[axis]
     return sizes
 
