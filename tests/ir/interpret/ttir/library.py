@@ -96,15 +96,16 @@ def rounded(values: np.ndarray, dtype: type) -> np.ndarray:
 TOLERANCES = {np.float64: 1e-12, np.float32: 1e-5, np.float16: 2e-3, np.uint16: 1.6e-2}
 
 
-def matrix(rows: int, columns: int, dtype: type, seed: int, padding: int = 0) -> np.ndarray:
+def matrix(rows: int, columns: int, dtype: type, seed: int, padding: int = 0, mean: int = 0) -> np.ndarray:
     """Random numbers; `padding`: elements between rows."""
-    values = np.random.default_rng(seed).normal(size=(rows, columns + padding))
+    values = np.random.default_rng(seed).normal(mean, size=(rows, columns + padding))
     memory = rounded(values, dtype)
     return memory[:, :columns] if padding else memory
 
 
-def softmax(rows: int, columns: int, dtype: type = np.float32, seed: int = 0, padding: int = 0) -> Call:
-    x = matrix(rows, columns, dtype, seed, padding)
+def softmax(rows: int, columns: int, dtype: type = np.float32, seed: int = 0, padding: int = 0, shift: int = 0) -> Call:
+    """`shift`: added to all. Where it is far below 0, a maximum that takes in a 0 leaves nothing of the rest."""
+    x = matrix(rows, columns, dtype, seed, padding, shift)
     e = np.exp(numbers(x) - numbers(x).max(axis=1, keepdims=True))
     arguments = {"x": x, "out": matrix(rows, columns, dtype, seed, padding)}
     expected = {"out": e / e.sum(axis=1, keepdims=True)}
@@ -121,9 +122,12 @@ def layer_norm(rows: int, columns: int, dtype: type = np.float32, seed: int = 0,
     return Call(layer_norm_rows, arguments, {"M": rows, "N": columns}, expected, 4 * TOLERANCES[dtype])
 
 
-def matmul(m: int, k: int, n: int, dtype: type = np.float32, seed: int = 0, activation: str = "none") -> Call:
-    a, b, out = matrix(m, k, dtype, seed), matrix(k, n, dtype, seed + 1), matrix(m, n, dtype, seed)
-    bias = matrix(1, n, dtype, seed + 2)[0].copy()
+def matmul(
+    m: int, k: int, n: int, dtype: type = np.float32, seed: int = 0, activation: str = "none", padding: int = 0
+) -> Call:
+    shapes = (m, k), (k, n), (m, n)
+    a, b, out = (matrix(*shape, dtype, seed + number, padding) for number, shape in enumerate(shapes))
+    bias = matrix(1, n, dtype, seed + 3)[0].copy()
     product = numbers(a) @ numbers(b) + numbers(bias)
     expected = {"out": np.maximum(product, 0) if activation == "relu" else product}
     arguments = {"a": a, "b": b, "bias": bias, "out": out}
@@ -153,3 +157,4 @@ MEMORY = Plan(tiles={"i": 2}, chunks={"j": 16}, homes={"e": Home.MEMORY}, lanes=
 SPLIT = Plan(tiles={"i": 1}, chunks={"j": 16}, splits={"j": 3}, lanes="j")
 COPIES = Plan(tiles={"i": 4}, chunks={"n": 8}, copies=("features",), lanes="i")
 ONE_COPY = Plan(tiles={"i": 4}, chunks={"n": 8}, lanes="i")
+PRODUCT = Plan(tiles={"i": 16, "j": 16}, chunks={"k": 16}, lanes="j", order=("i", "j"))
