@@ -199,11 +199,11 @@ class Builder:
 
 
 _INTEGER: dict[str, Attribute] = {"overflowFlags": arith.IntegerOverflowAttr("none")}
-_FLOAT: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
+EXACT: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
 _PLAIN_PROPERTIES: dict[type[Operation], dict[str, Attribute]] = {
     **dict.fromkeys((arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp), _INTEGER),
-    **dict.fromkeys((arith.AddfOp, arith.SubfOp, arith.MulfOp, arith.DivfOp), _FLOAT),
-    **dict.fromkeys((arith.MaximumfOp, arith.MinimumfOp), _FLOAT),
+    **dict.fromkeys((arith.AddfOp, arith.SubfOp, arith.MulfOp, arith.DivfOp), EXACT),
+    **dict.fromkeys((arith.MaximumfOp, arith.MinimumfOp), EXACT),
 }
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xdsl.dialects import math
-from xdsl.dialects.builtin import AnyFloat, IntegerType, f32
+from xdsl.dialects.builtin import AnyFloat, IntegerType, UnitAttr, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from vkernels.ir.dialect import arith, tt
 
-from .builder import Builder
+from .builder import EXACT, Builder
 from .integers import BIT_COUNTS, INTEGER_DIVISIONS, SHIFTS, lower_bit_count, lower_division, lower_shift
 from .state import State
 from .tiles import refuse_half
 
 PLAIN = (
-    "arith.addf", "arith.subf", "arith.mulf", "arith.negf", "arith.maxnumf", "arith.minnumf",
+    "arith.addf", "arith.subf", "arith.mulf", "arith.maxnumf", "arith.minnumf",
     "arith.maximumf", "arith.minimumf", "arith.cmpf", "arith.cmpi",
     "arith.andi", "arith.ori", "arith.xori", "arith.maxui", "arith.minui",
     "math.fma", "math.absf", "math.floor", "math.ceil",
@@ -66,6 +66,18 @@ def lower_divide(state: State, operation: Operation) -> None:
         state.define(operation.results[0], state.build.pure(tt.PreciseDivOp(a, b)))
     else:
         state.define(operation.results[0], state.build.binary(arith.DivfOp, a, b))
+
+
+def lower_negate(state: State, operation: Operation) -> None:
+    """`arith.negf` as -0 - x, which is the same to the bit: on tensors Triton 3.6 does not take it."""
+    refuse_half(operation)
+    value = state.value(operation.operands[0])
+    zero = state.build.filled(-0.0, value.type)
+    apart = {"vk.rounded": UnitAttr()}
+    op = arith.SubfOp.create(
+        operands=[zero, value], result_types=[value.type], properties=dict(EXACT), attributes=apart
+    )
+    state.define(operation.results[0], state.build.pure(op))
 
 
 def lower_sqrt(state: State, operation: Operation) -> None:
@@ -132,6 +144,7 @@ ELEMENTWISE: dict[str, Callable[[State, Operation], None]] = {
     **dict.fromkeys(BIT_COUNTS, lower_bit_count),
     "arith.select": lower_select,
     "arith.divf": lower_divide,
+    "arith.negf": lower_negate,
     "math.sqrt": lower_sqrt,
     "math.copysign": lower_copysign,
     "math.trunc": lower_trunc,

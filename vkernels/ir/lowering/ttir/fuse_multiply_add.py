@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from xdsl.dialects import math
+from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import Operation, SSAValue
 
-from vkernels.ir.dialect import arith
+from vkernels.ir.dialect import arith, tt
 
 ROUNDED = "vk.rounded"
 """Marks products and sums that must stay apart, until this pass has run."""
@@ -41,7 +42,13 @@ def _may_go(product: arith.MulfOp, op: Operation) -> bool:
 
 
 def _negated(value: SSAValue, before: Operation) -> SSAValue:
-    op = arith.NegfOp(value)
+    """-0 - value: `arith.negf` on tensors does not go through Triton 3.6."""
+    zero: Operation = arith.ConstantOp(FloatAttr(-0.0, tt.element(value.type)))
+    _insert(zero, before)
+    if tt.shape(value.type):
+        zero = tt.SplatOp(zero.results[0], tt.shape(value.type))
+        _insert(zero, before)
+    op = arith.SubfOp(zero.results[0], value)
     _insert(op, before)
     return op.result
 
