@@ -17,6 +17,11 @@ from vkernels.runtime.checking.check import Progress as Report
 
 from .results import counts
 
+LEGEND = (
+    "Registers a thread; shared memory and what is spilt in bytes, a program and a thread; blocks: programs that one "
+    "multiprocessor holds at once (on RDNA a work-group processor), and what keeps it from holding more; seconds: of "
+    "the compile, which devices of one architecture and plan share."
+)
 _VERDICTS = {True: "yes", False: "no", None: "?"}
 _STYLES = {True: "green", False: "red", None: "yellow"}
 
@@ -25,7 +30,8 @@ _STYLES = {True: "green", False: "red", None: "yellow"}
 def progress_bar() -> Iterator[Report]:
     """A bar on standard error, where that is a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("preparing", total=None)
 
         def report(what: str, done: int, total: int) -> None:
@@ -37,8 +43,13 @@ def progress_bar() -> Iterator[Report]:
 def show(checked: Checked, triton: str, seconds: float, to_errors: bool) -> None:
     """The results on standard output, unless that is taken."""
     console = Console(stderr=to_errors, highlight=False, markup=False)
-    for title, cells in groupby(checked.cells, key=_title):
-        console.print(_table(title, list(cells)), "")
+    for title, group in groupby(checked.cells, key=_title):
+        cells = list(group)
+        console.print(_table(title, cells))
+        for reason, names in _reasons(cells).items():
+            console.print(f"{', '.join(names)}: {reason}", soft_wrap=True)
+        console.print()
+    console.print(LEGEND)
     n = counts(checked.cells)
     console.print(
         f"{n['cells']} cells: {n['fit']} fit, {n['misfit']} do not, {n['unknown']} unknown, {n['spill']} spill. "
@@ -52,24 +63,30 @@ def _title(cell: Cell) -> str:
     return " ".join([cell.kernel, cell.dtype, *sizes])
 
 
+def _reasons(cells: list[Cell]) -> dict[str, list[str]]:
+    """Why cells do not fit or nobody can tell, each with the targets that it is true of."""
+    reasons: dict[str, list[str]] = {}
+    for cell in cells:
+        if cell.reason:
+            reasons.setdefault(cell.reason, []).append(cell.target)
+    return reasons
+
+
 def _table(title: str, cells: list[Cell]) -> Table:
     table = Table(box=None, title=Text(title), title_justify="left", title_style="bold", pad_edge=False)
     table.add_column("target", no_wrap=True)
     table.add_column("fits", no_wrap=True)
-    for column in ("registers\na thread", "shared\nbytes", "spilt\nbytes", "blocks a\nmulti-\nprocessor"):
+    for column in ("registers", "shared", "spilt", "blocks"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("limited by", no_wrap=True)
-    table.add_column("compile\nseconds", justify="right", no_wrap=True)
-    if any(cell.reason for cell in cells):
-        table.add_column("why not")
+    table.add_column("limited by")
+    table.add_column("seconds", justify="right", no_wrap=True)
     for cell in cells:
         figures = (cell.registers_per_thread, cell.shared_bytes, cell.spill_bytes, cell.blocks_per_multiprocessor)
         table.add_row(
             Text(cell.target),
             Text(_VERDICTS[cell.fits], _STYLES[cell.fits]),
             *("" if figure is None else str(figure) for figure in figures),
-            "/".join(cell.limited_by),
+            ", ".join(cell.limited_by),
             f"{cell.compile_seconds:.2f}" if cell.launches else "",
-            *([Text(cell.reason)] if cell.reason else []),
         )
     return table

@@ -126,7 +126,7 @@ def _refusal(target: Target, triton: str) -> str:
 
 def _of_launches(case: Case, target: Target, prepared: Any, launches: Sequence[Any]) -> _Planned:
     if not isinstance(prepared, int):
-        return _Planned(case, target, misfit=str(mistake(prepared)))
+        return _Planned(case, target, misfit=f"does not compile: {mistake(prepared)}")
     jobs = [
         (launch["name"], CompileJob(launch["text"], target.architecture, GpuOptions(**launch["options"])))
         for launch in launches[prepared]

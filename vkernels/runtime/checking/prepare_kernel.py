@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from math import prod
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.ir.errors import ArgumentError, Error, PlanError
-from vkernels.ir.facts import Facts
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 
@@ -22,8 +21,6 @@ from ..protocols import Constant, KernelLike, Signature, size_name
 from ..specialise import facts_for, kernel_in
 
 _ADDRESS = 1 << 20
-_WIDE = 16
-_FAR = 1 << 31
 
 Launches = list[dict[str, Any]]
 """Of each launch: `name`, `text` of its TTIR, and `options`, the fields of `GpuOptions`."""
@@ -75,26 +72,14 @@ class KernelPreparer:
         return len(self.launches) - 1
 
     def _lowered_for(self, plan: Plan, exact_whole: bool) -> Launches:
-        facts = facts_for(kernel_in(self.module), plan, self.sizes, self.tensors, True, exact_whole)
-        lowering = lower_for(self.module, plan, with_alignment(facts, self.tensors))
+        facts = facts_for(
+            kernel_in(self.module), plan, self.sizes, self.tensors, distinct=True, exact_whole=exact_whole, for_gpu=True
+        )
+        lowering = lower_for(self.module, plan, facts)
         return [
             {"name": launch.name, "text": job.text, "options": asdict(job.options)}
             for launch, job in zip(lowering.lowered.launches, lowering.jobs(""), strict=True)
         ]
-
-
-def with_alignment(facts: Facts, tensors: Mapping[str, ArrayView]) -> Facts:
-    """The facts, with which tensors allow wide accesses and which need 64-bit offsets."""
-
-    def is_aligned(view: ArrayView) -> bool:
-        strides = (stride for stride in view.strides if stride not in (0, 1))
-        return view.address % _WIDE == 0 and all(stride % _WIDE == 0 for stride in strides)
-
-    def is_large(view: ArrayView) -> bool:
-        return max(abs(end) for end in view.reach) // view.itemsize >= _FAR
-
-    aligned = tuple(name for name, view in tensors.items() if is_aligned(view))
-    return replace(facts, aligned=aligned, large=tuple(name for name, view in tensors.items() if is_large(view)))
 
 
 def dense_tensors(kernel: KernelLike, sizes: Mapping[str, int], dtypes: Mapping[str, str]) -> dict[str, ArrayView]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from vkernels.ir.errors import Error
+from vkernels.ir.errors import ArgumentError, Error
 from vkernels.ir.limits import Limits
 
 from ..compile.jobs import CompileJob
@@ -127,11 +127,13 @@ def _prepared_jit(request: Mapping[str, Any]) -> Answer:
 
 
 def _each(targets: Sequence[Mapping[str, Any]], prepare: Callable[[Mapping[str, Any]], int]) -> list[Any]:
-    """For each target the number of its launches, or the mistake that keeps it from any."""
+    """For each target the number of its launches, or why it has none. What the caller left out is no answer."""
     answers: list[Any] = []
     for target in targets:
         try:
             answers.append(prepare(target))
+        except ArgumentError:
+            raise
         except Error as error:
             answers.append(_mistake(error))
     return answers

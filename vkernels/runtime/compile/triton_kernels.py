@@ -99,9 +99,12 @@ def jit_ttir(
 
 def _layers(kernel: Any) -> Iterator[Any]:
     """The decorated function and what the decorators wrapped it in, outermost first."""
-    while kernel is not None:
+    from triton.runtime.autotuner import Autotuner, Heuristics
+
+    yield kernel
+    while isinstance(kernel, Autotuner | Heuristics):
+        kernel = kernel.fn
         yield kernel
-        kernel = kernel.fn if type(kernel).__name__ in ("Autotuner", "Heuristics") else None
 
 
 def _innermost(kernel: Any) -> Any:
@@ -129,7 +132,7 @@ def _constants(kernel: Any, types: Mapping[str, str], given: Mapping[str, Value]
         elif parameter.name not in types and default is not inspect.Parameter.empty:
             values[parameter.name] = default
     for layer in _layers(kernel):
-        for name, compute in getattr(layer, "values", {}).items() if hasattr(layer, "arg_names") else ():
+        for name, compute in getattr(layer, "values", {}).items():
             if name not in given:
                 values[name] = _computed(name, compute, values)
     missing = [p.name for p in function.params if p.name not in values and p.name not in types]
