@@ -26,11 +26,18 @@ def misbehaving():
 
 
 def missing():
+    _log_start()
     raise SetupError("no compiler is installed")
 
 
 def absent():
+    _log_start()
     sys.exit("gone before it began")
+
+
+def _log_start() -> None:
+    if file := os.environ.get("LOG_OF_STARTS"):
+        _log(file, "started\n")
 
 
 def act(text: str, architecture: str, options: GpuOptions) -> Binary:
@@ -127,9 +134,9 @@ def _leave_file(_: str) -> str:
     return path
 
 
-def _log(file: str) -> None:
+def _log(file: str, line: str = "compiled\n") -> None:
     with open(file, "a") as log:
-        log.write("compiled\n")
+        log.write(line)
 
 
 _ACTS = {

@@ -297,6 +297,24 @@ def outcomes(jobs, cache, compiler=MISBEHAVING, **limits):
     return finished
 
 
+def test_a_job_that_comes_again_once_its_outcome_is_known_is_not_compiled_again(tmp_path):
+    log, taken = tmp_path / "log", []
+
+    def jobs():
+        yield job(f"log {log}")
+        while not taken:
+            time.sleep(0.01)
+            yield job("compile meanwhile")
+        yield job(f"log {log}")
+
+    with CompilePool(1, compiler=MISBEHAVING) as pool:
+        for one in compile_cached(jobs(), pool):
+            taken.append(one)
+    assert log.read_text() == "compiled\n"
+    first, last = min(taken, key=lambda one: one.index), max(taken, key=lambda one: one.index)
+    assert last.outcome == first.outcome
+
+
 @pytest.mark.parametrize("cached", [True, False])
 def test_identical_jobs_are_compiled_once(cache, tmp_path, cached):
     log = tmp_path / "log"

@@ -174,12 +174,21 @@ def test_temporary_files_of_compilers_go_with_the_pool():
     assert not left.parent.parent.exists()
 
 
+def test_temporary_files_of_a_compiler_that_aborts_go_with_it(pool):
+    left = Path(told(outcome_in(pool, "leave-file")))
+    assert left.exists()
+    outcome_in(pool, "abort")
+    assert not left.exists()
+
+
 @pytest.mark.parametrize(("compiler", "message"), [(MISSING, "no compiler is installed"), (ABSENT, "gone before")])
-def test_a_compiler_that_cannot_start_is_the_setups_fault(compiler, message):
+def test_a_compiler_that_cannot_start_is_the_setups_fault_and_is_tried_once(tmp_path, monkeypatch, compiler, message):
+    monkeypatch.setenv("LOG_OF_STARTS", str(tmp_path / "log"))
     with CompilePool(1, compiler=compiler) as pool:
         for future in [pool.submit(job("compile")) for _ in range(3)]:
             with pytest.raises(SetupError, match=message):
                 future.result(PATIENCE)
+    assert (tmp_path / "log").read_text() == "started\n"
 
 
 @pytest.mark.parametrize("nonsense", [{"workers": 0}, {"seconds": 0}, {"seconds": float("nan")}, {"memory_bytes": 0}])
