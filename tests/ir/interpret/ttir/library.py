@@ -15,7 +15,6 @@ from vkernels.library.dense import matmul_bias
 from vkernels.library.rows import layer_norm_rows, softmax_rows
 from vkernels.library.sparse import spdnn
 from vkernels.runtime.arrays import ArrayView
-from vkernels.runtime.checking.prepare_kernel import with_alignment
 from vkernels.runtime.gpu.compiling import lower_for
 from vkernels.runtime.protocols import Signature
 from vkernels.runtime.specialise import facts_for, kernel_in
@@ -25,7 +24,10 @@ NAMES = {np.float64: "float64", np.float32: "float32", np.float16: "float16", np
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a kernel: arguments by name, sizes, and what `out` must be, with how far it may be off."""
+    """A call of a kernel: arguments by name, sizes, and what outputs must be, with how far they may be off.
+
+    `in_place`: the argument that `out` takes the place of.
+    """
 
     kernel: Any
     arguments: Mapping[str, Any]
@@ -33,16 +35,17 @@ class Call:
     expected: Mapping[str, np.ndarray]
     tolerance: float
     constants: Mapping[str, Any] = field(default_factory=dict)
+    in_place: str = ""
 
-    def lowered(self, plan: Plan, exact: bool = False, distinct: bool = True) -> LoweredTtir:
+    def lowered(self, plan: Plan, exact: bool = False) -> LoweredTtir:
         """The kernel's launches; `exact`: compiled for these sizes."""
         arrays = {name: a for name, a in self.arguments.items() if isinstance(a, np.ndarray)}
         views = {name: _view(array) for name, array in arrays.items()}
         scalars = tuple((name, "f64") for name in self.arguments if name not in arrays)
         dtypes = tuple((name, view.dtype) for name, view in views.items())
         module = self.kernel.build(Signature(dtypes, scalars, tuple(self.constants.items())))
-        facts = facts_for(kernel_in(module), plan, self.sizes, views, distinct, exact)
-        return lower_for(module, plan, with_alignment(facts, views)).lowered
+        facts = facts_for(kernel_in(module), plan, self.sizes, views, not self.in_place, exact, for_gpu=True)
+        return lower_for(module, plan, facts).lowered
 
     def run(self, lowered: LoweredTtir, **options: Any) -> dict[str, np.ndarray]:
         """What the outputs become, which are poisoned before."""
@@ -50,7 +53,11 @@ class Call:
         outputs = {}
         for name in self.expected:
             arguments[name] = outputs[name] = _poisoned(arguments[name])
-        interpret_ttir(lowered, arguments, self.sizes, write_only=tuple(self.expected), **options)
+        if self.in_place:
+            outputs["out"][...] = arguments[self.in_place]
+            arguments[self.in_place] = outputs["out"]
+        write_only = () if self.in_place else tuple(self.expected)
+        interpret_ttir(lowered, arguments, self.sizes, write_only=write_only, **options)
         return outputs
 
     def difference(self, outputs: Mapping[str, np.ndarray]) -> str:

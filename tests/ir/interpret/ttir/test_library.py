@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from .library import (
 
 GPU = Limits(registers=255, register_bytes=4, shared=100 << 10, multiprocessors=8, cache=4 << 20, threads=1024, warp=32)
 SIZES = [(1, 1), (2, 64), (5, 50), (3, 16), (7, 129)]
+PLANS = {"held": HELD, "recomputed": RECOMPUTED, "shared": SHARED, "memory": MEMORY, "split": SPLIT}
 FLOATS = [np.float64, np.float32, np.float16, np.uint16]
 
 
@@ -44,9 +46,7 @@ def check(call: Call, plan: Plan, exact: bool = False, **options) -> None:
     assert not call.difference(call.run(lowered, **options))
 
 
-@pytest.mark.parametrize(
-    "plan", [HELD, RECOMPUTED, SHARED, MEMORY, SPLIT], ids=["held", "recomputed", "shared", "memory", "split"]
-)
+@pytest.mark.parametrize("plan", PLANS.values(), ids=["held", "recomputed", "shared", "memory", "split"])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_softmax(plan, dtype):
     seed = seeded()
@@ -107,3 +107,18 @@ def test_a_difference_is_seen():
     assert "out[1, 3]" in call.difference(outputs)
     outputs["out"][1, 3] = np.nan
     assert "1 are wrong" in call.difference(outputs)
+
+
+def test_nothing_is_done_where_there_is_nothing():
+    for plan in (HELD, RECOMPUTED, SPLIT):
+        check(softmax(0, 5), plan)
+        check(layer_norm(0, 5), plan)
+    check(matmul(0, 3, 5), PRODUCT)
+
+
+@pytest.mark.parametrize("plan", [HELD, RECOMPUTED, SHARED, MEMORY], ids=["held", "recomputed", "shared", "memory"])
+def test_an_output_in_the_place_of_an_input(plan):
+    seed = seeded()
+    for rows, columns in SIZES:
+        call = softmax(rows, columns, seed=seed, padding=rows)
+        check(replace(call, in_place="x"), plan, plan in (SHARED, MEMORY), order=seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -34,7 +34,7 @@ class Case:
     """A kernel under a plan. `kinds`: of mutations that it must have.
 
     `redundant`: barriers, at most, without which nothing can go wrong: `insert-barriers` does not see that the chunk
-    left over after a loop lies past the loop's, nor that a barrier before a loop is followed by one at its start.
+    left over after a loop lies past the loop's, nor that a barrier before a loop is followed by one within it.
     """
 
     call: Callable[[], Call]
@@ -49,6 +49,10 @@ def rows(length: int) -> Callable[[], Call]:
     return lambda: softmax(3, length, padding=14, shift=-300)
 
 
+def in_place(length: int) -> Call:
+    return replace(rows(length)(), in_place="x")
+
+
 CASES = {
     "softmax in registers": Case(rows(50), HELD, "bound full mask"),
     "softmax computed again": Case(rows(40), RECOMPUTED, "barrier bound full mask", redundant=1),
@@ -56,6 +60,8 @@ CASES = {
     "softmax in shared memory, whole chunks": Case(rows(32), SHARED, "barrier bound full mask", True),
     "softmax in swap space": Case(rows(40), MEMORY, "barrier bound full mask", True, redundant=3),
     "softmax in swap space, whole chunks": Case(rows(32), MEMORY, "barrier bound full mask", True),
+    "softmax in place": Case(lambda: in_place(40), RECOMPUTED, "barrier bound full mask", redundant=3),
+    "softmax in registers, in place": Case(lambda: in_place(50), HELD, "barrier bound full mask"),
     "softmax of split rows": Case(
         lambda: softmax(2, 40, padding=12, shift=-300), SPLIT, "barrier bound mask", redundant=1
     ),

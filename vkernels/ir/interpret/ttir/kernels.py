@@ -72,5 +72,11 @@ def _of_argument(parameter: Parameter, argument: Argument, write_only: Collectio
     if not isinstance(argument, np.ndarray):
         raise ArgumentError(f"argument `{parameter.name}` is a {type(argument).__name__}, expected an array")
     if parameter.kind == ParameterKind.STRIDE:
-        return argument.strides[parameter.number] // argument.itemsize
+        return _stride(argument, parameter.number)
     return Tensor(argument, parameter.name, parameter.name in write_only)
+
+
+def _stride(array: np.ndarray[Any, Any], dimension: int) -> int:
+    """In elements; 0 where nobody sees it: along a dimension of one element, and in an empty array."""
+    seen = array.size and array.shape[dimension] > 1
+    return array.strides[dimension] // array.itemsize if seen else 0
