@@ -11,7 +11,8 @@ class Entry:
     """A kernel and its typical arguments.
 
     `family`: the function that launches it. `name`: the kernel's, in `module`. `shape`: sizes by name. `dtype`: of its
-    tensors that may have it; `computed`: tensors of the dtype that kernels compute in, float32 where that has 16 bits.
+    tensors that may have it, usually; `dtypes`: what that can be. `computed`: tensors of the dtype that kernels compute
+    in, float32 where that has 16 bits.
     """
 
     family: str
@@ -20,11 +21,14 @@ class Entry:
     shape: Mapping[str, int]
     dtype: str
     computed: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ("float64", "float32", "float16", "bfloat16")
 
 
 _ROWS, _LONG, _SPARSE = (f"vkernels.library.{module}" for module in ("rows", "long_rows", "sparse"))
 _SHORT_ROWS, _LONG_ROWS = {"M": 4096, "N": 1024}, {"M": 512, "N": 32768}
 _SEGMENTS = {"M": 16, "S": 64, "L": 65536}
+
+_UP_TO_FLOAT32 = ("float32", "float16", "bfloat16")
 
 CATALOGUE = (
     Entry("softmax", "softmax_rows", _ROWS, _SHORT_ROWS, "float16"),
@@ -36,7 +40,7 @@ CATALOGUE = (
     Entry("layer_norm", "summarise_moments", _LONG, _SEGMENTS, "float16", computed=("mean", "squares")),
     Entry("layer_norm", "normalise_moments", _LONG, _SEGMENTS, "float16", computed=("mean", "squares")),
     Entry("matmul", "matmul_bias", "vkernels.library.dense", {"M": 4096, "N": 4096, "K": 4096}, "float16"),
-    Entry("spdnn", "spdnn", _SPARSE, {"L": 120, "N": 1024, "K": 32, "I": 60000}, "float32"),
+    Entry("spdnn", "spdnn", _SPARSE, {"L": 120, "N": 1024, "K": 32, "I": 60000}, "float32", dtypes=_UP_TO_FLOAT32),
     Entry("spdnn", "take_columns", _SPARSE, {"N": 1024, "P": 60000, "I": 30000}, "float32"),
 )
 """Every kernel of the library."""

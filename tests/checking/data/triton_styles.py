@@ -62,7 +62,7 @@ def fill(out, value, HALF: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def wrong(x, BLOCK: tl.constexpr):
-    tl.store(x + tl.arange(0, BLOCK), nothing)  # noqa: F821
+    tl.store(x + tl.arange(0, BLOCK), nothing)
 
 
 CONSTANT = 3

@@ -40,7 +40,7 @@ def cases_for(kernels: Sequence[str], wanted: Wanted, jit: JitOptions, pool: Com
     Raises `OptionError` for what does not exist or go together, and `FileError` for a file that does not run.
     """
     files = [name for name in kernels if is_in_file(name)]
-    entries = _library([name for name in kernels if not is_in_file(name)])
+    entries = _library([name for name in kernels if not is_in_file(name)], wanted.dtype)
     if jit.are_given and entries:
         raise OptionError("--signature, --warps and --stages are for plain Triton kernels, given as FILE.py:KERNEL")
     declared = [_declared(entry) for entry in entries]
@@ -59,14 +59,19 @@ def is_in_file(name: str) -> bool:
     return ".py:" in name or name.endswith(".py")
 
 
-def _library(kernels: Sequence[str]) -> list[Entry]:
+def _library(kernels: Sequence[str], dtype: str | None) -> list[Entry]:
+    """The entries of some names. `all` are those that can have the dtype."""
     found: list[Entry] = []
     for name in kernels:
         entries = CATALOGUE if name == ALL else entries_named(name)
         if not entries:
             help_ = f"{meant(name, [ALL, *names()])} One's own are FILE.py:KERNEL."
             raise OptionError(f"there is no kernel {name!r}; {help_}")
-        found += [entry for entry in entries if entry not in found]
+        able = [entry for entry in entries if dtype is None or dtype in entry.dtypes]
+        if not able or (len(able) < len(entries) and name != ALL):
+            unable = next(entry for entry in entries if entry not in able)
+            raise OptionError(f"--dtype: {unable.name} cannot be {dtype}; it takes {', '.join(unable.dtypes)}")
+        found += [entry for entry in able if entry not in found]
     return found
 
 

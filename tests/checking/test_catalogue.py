@@ -1,0 +1,48 @@
+"""The catalogue has every kernel of the library, and each can be prepared for every device."""
+
+from __future__ import annotations
+
+import pkgutil
+from dataclasses import asdict
+from importlib import import_module
+
+import pytest
+
+import vkernels.library
+from vkernels.commands.check.cases import JitOptions, cases_for
+from vkernels.commands.check.specialising import Wanted
+from vkernels.language.kernel import Kernel
+from vkernels.library.catalogue import CATALOGUE, names
+from vkernels.runtime.checking.preparing import answer_to
+from vkernels.runtime.targets import known_targets, limits_of
+
+
+def test_every_kernel_of_the_library_is_in_it():
+    modules = [import_module(m.name) for m in pkgutil.walk_packages(vkernels.library.__path__, "vkernels.library.")]
+    there = {value.name for module in modules for value in vars(module).values() if isinstance(value, Kernel)}
+    assert there == {entry.name for entry in CATALOGUE}
+
+
+def test_names_are_told_apart():
+    assert "all" not in names()
+    families = {entry.family for entry in CATALOGUE}
+    assert not [e for e in CATALOGUE if e.name in families and e.family != e.name]
+
+
+@pytest.mark.parametrize("dtype", [None, "float32", "bfloat16", "float64"])
+def test_each_is_lowered_for_every_device(dtype):
+    cases = cases_for(["all"], Wanted(dtype), JitOptions(), None)
+    assert len(cases) == sum(dtype is None or dtype in entry.dtypes for entry in CATALOGUE)
+    targets = [{"architecture": t.architecture, "limits": asdict(limits_of(t))} for t in known_targets().values()]
+    for case in cases:
+        answer = answer_to({**case.as_request(), "targets": targets})
+        assert "error" not in answer, (case, answer)
+        assert all(isinstance(number, int) for number in answer["targets"]), (case, answer["targets"])
+        assert all(launches for launches in answer["launches"])
+
+
+def test_devices_of_one_plan_share_their_launches():
+    (case,) = cases_for(["take_columns"], Wanted(), JitOptions(), None)
+    targets = [{"architecture": t.architecture, "limits": asdict(limits_of(t))} for t in known_targets().values()]
+    answer = answer_to({**case.as_request(), "targets": targets})
+    assert len(answer["launches"]) < len(targets) / 4
