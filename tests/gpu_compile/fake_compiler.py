@@ -128,6 +128,10 @@ def _raise(name: str) -> None:
     )
 
 
+def _refuse(message: str) -> None:
+    raise RuntimeError(message)
+
+
 def _leave_file(_: str) -> str:
     number, path = tempfile.mkstemp()
     os.close(number)
@@ -160,5 +164,6 @@ _ACTS = {
     "answer-nonsense": _answer_nonsense,
     "close-everything": _close_everything,
     "raise": _raise,
+    "refuse": _refuse,
     "leave-file": _leave_file,
 }

@@ -95,6 +95,8 @@ def test_a_worker_stays_for_the_next_job(pool):
         ("close-everything", Reason.CRASH, "closed its connection"),
         ("raise MemoryError", Reason.OUT_OF_MEMORY, "out of memory"),
         ("raise RuntimeError", Reason.ERROR, "so"),
+        ("refuse `ptxas` failed with error code -9", Reason.CRASH, "code -9"),
+        ("refuse `ptxas` failed with error code 1", Reason.ERROR, "code 1"),
         ("raise KeyError", Reason.ERROR, "KeyError: 'so'"),
     ],
 )  # fmt: skip

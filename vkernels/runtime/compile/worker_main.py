@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import importlib
 import os
+import re
 import resource
 import select
 import signal
@@ -29,6 +30,9 @@ from .records import from_bytes, to_bytes
 from .triton_adapter import Binary, GpuOptions
 
 Compile = Callable[[str, str, GpuOptions], Binary]
+
+_TOOL_DIED = re.compile(r"`ptxas\S*` (?:failed with error code -\d|raised SIG)")
+"""How Triton tells that a signal ended the assembler, as the system's does that runs out of memory."""
 
 
 def triton_compiler() -> Compile:
@@ -73,6 +77,8 @@ def _outcome(compile_: Compile, job: CompileJob) -> Outcome:
 def _failure(error: Exception, seconds: float) -> CompileFailure:
     if isinstance(error, MemoryError):
         return CompileFailure(Reason.OUT_OF_MEMORY, "the compiler ran out of memory", seconds)
+    if _TOOL_DIED.search(str(error)):
+        return CompileFailure(Reason.CRASH, str(error), seconds)
     plain = type(error) is RuntimeError or isinstance(error, Error)
     message = str(error) if plain else f"{type(error).__name__}: {error}"
     lasting = not isinstance(error, SetupError | OSError | ImportError)
