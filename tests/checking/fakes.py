@@ -76,3 +76,11 @@ def read_resources(binary: Binary) -> Resources:
 def resources(**given) -> Resources:
     plain = {field.name: 0 for field in fields(Resources) if field.name != "mix"}
     return Resources(**{**plain, "registers": 32, **given}, mix=NONE)
+
+
+PLAIN_COMPILER = f"{__name__}:plain_compiler"
+
+
+def plain_compiler():
+    """Takes any text."""
+    return lambda text, architecture, options: binary("{}", 32 * options.warps)

@@ -1,0 +1,248 @@
+"""`vk check`: what it takes, what it prints, how it ends."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.checking import fakes
+from vkernels.commands import main
+from vkernels.commands.check import Finding, is_found
+from vkernels.runtime.checking import check as checking
+from vkernels.runtime.checking.cells import Cell, LaunchFailure, LaunchUse, judge
+from vkernels.runtime.compile import workers
+from vkernels.runtime.targets import known_targets, target_named
+
+STYLES = Path(__file__).parents[1] / "checking" / "data" / "triton_styles.py"
+SIGNATURE = "*fp32:16,*fp32:16,*fp32:16,i32"
+OWN = """
+import vkernels as vk
+from jaxtyping import Float, Int
+
+@vk.kernel
+def scale(x: Float[vk.Tensor, "M N"], by: vk.Scalar, out: Float[vk.Tensor, "M N"], mode: vk.Constant):
+    i = vk.tile("M")
+    j = vk.tile("N")
+    out[i, j] = x[i, j] * by
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def vk(capsys):
+    """Runs `vk check` in this process; gives exit code, output and errors."""
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as exit:
+            main(["check", *map(str, arguments)])
+        return (exit.value.code or 0, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def fake_compiler(monkeypatch):
+    """Every binary takes what `takes` holds by then: these tests are about the command."""
+    takes = {}
+    monkeypatch.setattr(workers, "CompilePool", functools.partial(workers.CompilePool, compiler=fakes.PLAIN_COMPILER))
+    monkeypatch.setattr(checking, "read_resources", lambda binary: fakes.resources(**takes))
+    return takes
+
+
+@pytest.fixture
+def own(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    return path
+
+
+MISTAKES = {
+    "no kernel": ([], "KERNEL"),
+    "no such kernel": (["sofmax"], "did you mean softmax?"),
+    "no such target": (["softmax", "--targets", "t44"], "did you mean t4?"),
+    "no target": (["softmax", "--targets", ""], "there is no target ''"),
+    "no such table": (["softmax", "--table", "absent.toml"], "absent.toml"),
+    "no such dtype": (["softmax", "--dtype", "float17"], "did you mean float16?"),
+    "a dtype that it cannot have": (["softmax", "--dtype", "int32"], "softmax_rows cannot be int32"),
+    "a dtype of no tensor": (["softmax", "--dtype", "z=f32"], "has no 'z'"),
+    "no such size": (["softmax", "--shape", "Q=3"], "has no 'Q'"),
+    "no size": (["softmax", "--shape", "M"], "expected NAME=VALUE"),
+    "a size below 1": (["softmax", "--shape", "M=0"], "expected a number above 0"),
+    "a size in words": (["softmax", "--shape", "M=many"], "expected a number above 0"),
+    "no such constant": (["matmul", "--constants", "activatio=relu"], "did you mean activation?"),
+    "a signature of ours": (["softmax", "--signature", "*fp16"], "for plain Triton kernels"),
+    "no workers": (["softmax", "--workers", "0"], "workers"),
+    "no such finding": (["softmax", "--fail-on", "fire"], "fire"),
+    "no such option": (["softmax", "--fast"], "--fast"),
+    "results into a folder": (["softmax", "--json", "."], "is a folder"),
+    "no such file": (["absent.py:scale"], "absent.py: is no file"),
+    "no kernel in it": (["own.py"], "named as FILE.py:KERNEL"),
+    "no such kernel in it": (["own.py:scal"], "did you mean scale?"),
+    "no sizes": (["own.py:scale", "--constants", "mode=a"], "--shape must give M, N"),
+    "no constant": (["own.py:scale", "--shape", "M=4,N=4"], "give it with --constants mode="),
+    "a signature of a vk.kernel": (["own.py:scale", "--signature", "*fp16"], "is a vk.kernel"),
+    "no signature": ([f"{STYLES}:add"], "--signature must give the types of x, y, out, count"),
+    "a short signature": ([f"{STYLES}:add", "--signature", "*fp16"], "has 1 entries"),
+    "a shape of a plain kernel": ([f"{STYLES}:add", "--signature", SIGNATURE, "--shape", "M=1"], "not --shape"),
+    "no constant of a plain one": ([f"{STYLES}:add", "--signature", SIGNATURE], "no value for BLOCK"),
+    "nothing of a name": ([f"{STYLES}:CONSTANT", "--signature", "i32"], "CONSTANT is no kernel"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_one_message_and_code_2(vk, own, monkeypatch, name):
+    monkeypatch.chdir(own.parent)
+    arguments, words = MISTAKES[name]
+    code, output, said = vk(*arguments)
+    assert (code, output) == (2, "")
+    assert words in said
+    assert len([line for line in said.splitlines() if line.lower().startswith("error: ")]) == 1
+    assert "Traceback" not in said
+
+
+@pytest.mark.usefixtures("fake_compiler")
+def test_all_covers_every_target_and_kernel(vk, tmp_path):
+    code, output, _ = vk("all", "--json", tmp_path / "results.json")
+    assert code == 0
+    data = json.loads((tmp_path / "results.json").read_text())
+    assert (data["schema_version"], data["command"]) == (1, "check")
+    kernels = {cell["kernel"] for cell in data["cells"]}
+    assert {"softmax_rows", "layer_norm_rows", "matmul_bias", "spdnn", "take_columns"} < kernels
+    for kernel in kernels:
+        assert {cell["target"] for cell in data["cells"] if cell["kernel"] == kernel} == set(known_targets())
+    assert data["counts"]["cells"] == len(data["cells"])
+    assert data["counts"]["fit"] + data["counts"]["misfit"] + data["counts"]["unknown"] == len(data["cells"])
+    assert data["binaries"] < len(data["cells"])
+    for name in ("softmax_rows", "h100-sxm5-80", "cells:"):
+        assert name in output
+
+
+FIELDS = {
+    "kernel", "target", "dtype", "shape", "fits", "reason", "registers_per_thread", "shared_bytes", "spill_bytes",
+    "blocks_per_multiprocessor", "compile_seconds",
+}  # fmt: skip
+
+
+def test_a_misfit_is_a_cell_and_code_1_where_that_is_asked_for(vk, fake_compiler):
+    fake_compiler |= {"dynamic_shared": 131072}
+    arguments = ["take_columns", "--targets", "rtx4090,h100-sxm5-80", "--json", "-"]
+    code, output, said = vk(*arguments)
+    misfit, fit = json.loads(output)["cells"]
+    assert code == 0
+    assert (misfit["fits"], misfit["reason"]) == (False, "needs 131072 B of shared memory, has 101376")
+    assert (fit["fits"], fit["reason"]) == (True, "")
+    assert misfit.keys() >= FIELDS
+    assert "rtx4090: needs 131072 B of shared memory, has 101376" in said
+    assert vk(*arguments, "--fail-on", "misfit")[0] == 1
+    assert vk(*arguments, "--fail-on", "spill")[0] == 0
+    fake_compiler |= {"dynamic_shared": 0, "spill_load_bytes": 8}
+    assert vk(*arguments, "--no-cache", "--fail-on", "misfit")[0] == 0
+    assert vk(*arguments, "--no-cache", "--fail-on", "spill", "--fail-on", "misfit")[0] == 1
+
+
+def test_what_nobody_can_tell_is_no_finding():
+    unknown = Cell("k", "t4", "sm_75", "float32", {}, {}, unknown="no compiler")
+    spilt = judge("k", LaunchUse(128, fakes.resources(spill_store_bytes=4), 1.0), target_named("t4"))
+    misfit = judge("k", LaunchFailure("it aborts", 1.0), target_named("t4"))
+    cells = [Cell("k", "t4", "sm_75", "float32", {}, {}, (launch,)) for launch in (spilt, misfit)]
+    assert not is_found([unknown], list(Finding))
+    assert [is_found(cells[:1], [finding]) for finding in Finding] == [False, True]
+    assert [is_found(cells[1:], [finding]) for finding in Finding] == [True, False]
+    assert not is_found(cells, [])
+
+
+@pytest.mark.usefixtures("fake_compiler")
+def test_dtypes_and_sizes_are_as_given(vk):
+    _, output, _ = vk("softmax_rows", "--targets", "t4", "--dtype", "bf16", "--shape", "M=7,N=77", "--json", "-")
+    (cell,) = json.loads(output)["cells"]
+    assert (cell["dtype"], cell["shape"]) == ("bfloat16", {"M": 7, "N": 77})
+
+
+@pytest.mark.usefixtures("fake_compiler")
+def test_targets_of_ones_own_are_checked_too(vk, tmp_path):
+    (tmp_path / "own.toml").write_text('[mine]\nlike = "t4"\nname = "my own"\n')
+    _, output, _ = vk("take_columns", "--targets", "mine,t4", "--table", tmp_path / "own.toml", "--json", "-")
+    assert [cell["target"] for cell in json.loads(output)["cells"]] == ["mine", "t4"]
+
+
+def test_the_cache_is_used_unless_forbidden(vk, own):
+    arguments = ["take_columns", "--targets", "t4,mi300x", "--json", "-"]
+    found = [json.loads(vk(*arguments, *more)[1])["from_cache"] for more in ([], [], ["--no-cache"])]
+    assert found == [0, 2, 0]
+
+
+def test_kernels_of_ones_own_become_binaries(vk, own):
+    code, output, _ = vk(
+        f"{own}:scale", "--shape", "M=64,N=1000", "--constants", "mode=1", "--targets", "h100-sxm5-80,rx7900xtx",
+        "--json", "-", "--fail-on", "misfit",
+    )  # fmt: skip
+    assert code == 0
+    for cell in json.loads(output)["cells"]:
+        assert (cell["kernel"], cell["fits"], cell["dtype"]) == (f"{own}:scale", True, "float32")
+        assert cell["registers_per_thread"] > 0
+        assert cell["blocks_per_multiprocessor"] > 0
+        assert cell["compile_seconds"] > 0
+
+
+def test_plain_triton_kernels_are_checked_in_each_configuration(vk):
+    code, output, _ = vk(
+        f"{STYLES}:multiply_tuned", "--signature", "*fp16:16,*fp16:16,*fp16:16,i32:16,i32:16,i32:16",
+        "--targets", "rtx4090,mi300x", "--json", "-", "--fail-on", "misfit",
+    )  # fmt: skip
+    cells = json.loads(output)["cells"]
+    assert [(c["configuration"]["ROWS"], c["target"], c["fits"]) for c in cells] == [
+        (64, "rtx4090", True), (64, "mi300x", True), (128, "rtx4090", True), (128, "mi300x", False),
+    ]  # fmt: skip
+    assert "B of shared memory, has 65536" in cells[3]["reason"]
+    assert code == 1
+
+
+def test_an_interrupted_check_is_code_130_and_leaves_no_children():
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from vkernels.commands import main; main()", "check", "all", "--no-cache"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+    children = _await_workers(process.pid)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    until = time.monotonic() + 20
+    while any(_runs(child) for child in children):
+        assert time.monotonic() < until, "a worker outlives the command"
+        time.sleep(0.05)
+
+
+def _await_workers(process):
+    """The worker processes of a process, as soon as it compiles in two."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        children = []
+        with suppress(FileNotFoundError):  # threads come and go
+            for task in Path(f"/proc/{process}/task").iterdir():
+                children += [int(number) for number in (task / "children").read_text().split()]
+        if len(children) >= 3:
+            return children
+        time.sleep(0.05)
+    raise AssertionError("no workers were started")
+
+
+def _runs(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
