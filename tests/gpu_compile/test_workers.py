@@ -236,7 +236,7 @@ with CompilePool(2, compiler=MISBEHAVING) as pool:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_process_outlives_the_parent(tmp_path, how):
     files = [tmp_path / "one", tmp_path / "two"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-c", PARENT, *map(str, files)]
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, start_new_session=True) as parent:
         numbers = [number for file in files for number in processes_in(file)]
