@@ -1,6 +1,6 @@
 // RUN: vk-opt --lower-to-ttir %s | filecheck %s
-// Scratchpad is addressed by byte offsets. Elements narrower than 32 bits travel as i32. Inactive elements load the
-// first byte, and become 0, or are stored to a slot behind the scratchpad. A loop carries copies as their offsets.
+// Scratchpad is addressed by byte offsets. Elements narrower than 32 bits travel as i32. Inactive elements load from
+// a slot behind the scratchpad, and become 0, or are stored there. A loop carries copies as their offsets.
 
 vk.mapped @scratch(%x: !vk.tensor<[M, N], f16>, %flags: !vk.tensor<[N], i1>, %out: !vk.tensor<[M, N], f16>) facts {sizes = {}, multiples = {}, strides = {}} {
   %M = vk.size M
@@ -45,10 +45,10 @@ vk.mapped @scratch(%x: !vk.tensor<[M, N], f16>, %flags: !vk.tensor<[N], i1>, %ou
 // CHECK-NEXT: scf.for %k = %{{.*}} iter_args([[OLD:%[0-9]+]] = [[A]], [[NEW:%[0-9]+]] = [[B]]) -> (i32, i32) : i64 {
 // CHECK-NEXT:   [[FIRST:%[0-9]+]] = "tt.splat"([[OLD]])
 // CHECK-NEXT:   [[PLACE:%[0-9]+]] = arith.addi [[FIRST]]
-// CHECK-NEXT:   [[SAFE:%[0-9]+]] = arith.select [[MASK:%[0-9]+]], [[PLACE]], [[FIRST]]
+// CHECK-NEXT:   [[NOWHERE:%[0-9]+]] = "tt.splat"([[SLOT]])
+// CHECK-NEXT:   [[SAFE:%[0-9]+]] = arith.select [[MASK:%[0-9]+]], [[PLACE]], [[NOWHERE]]
 // CHECK-NEXT:   [[RAW:%[0-9]+]] = "tt.elementwise_inline_asm"([[SAFE]]) <{asm_string = "vk.load.i16", constraints = "=r,r", pure = false
 // CHECK:        %w = arith.select [[MASK]],
-// CHECK:        [[NOWHERE:%[0-9]+]] = "tt.splat"([[SLOT]])
-// CHECK-NEXT:   arith.select [[MASK]], %{{[0-9]+}}, [[NOWHERE]]
+// CHECK:        arith.select [[MASK]], %{{[0-9]+}}, [[NOWHERE]]
 // CHECK:        "gpu.barrier"
 // CHECK-NEXT:   scf.yield [[NEW]], [[OLD]] : i32, i32

@@ -32,11 +32,11 @@ def _load_memory(state: State, access: Access, mask: SSAValue | None) -> SSAValu
 
 
 def _load_scratchpad(state: State, access: Access, mask: SSAValue | None) -> SSAValue:
-    """Inactive elements read the scratchpad's first, which is always there, and become 0."""
+    """Inactive elements read the slot that nothing else reads, and become 0."""
     build, element = state.build, access.memory.element
     offsets = access.byte_offsets()
     if mask is not None:
-        offsets = build.select(mask, offsets, build.splat(access.memory.base, access.sizes))
+        offsets = build.select(mask, offsets, build.splat(state.slot.result, access.sizes))
     bits = 8 * element_bytes(element)
     loaded = build.result(tt.ScratchpadOp.load(offsets, bits, tt.tensor(_carrier(bits), access.sizes)))
     value = _from_bits(build, loaded, element)
