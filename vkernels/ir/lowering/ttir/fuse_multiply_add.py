@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects import math
-from xdsl.dialects.builtin import FloatAttr
+from xdsl.dialects.builtin import AnyFloat, FloatAttr
 from xdsl.ir import Operation, SSAValue
 
 from vkernels.ir.dialect import arith, tt
@@ -43,7 +43,9 @@ def _may_go(product: arith.MulfOp, op: Operation) -> bool:
 
 def _negated(value: SSAValue, before: Operation) -> SSAValue:
     """-0 - value: `arith.negf` on tensors does not go through Triton 3.6."""
-    zero: Operation = arith.ConstantOp(FloatAttr(-0.0, tt.element(value.type)))
+    element = tt.element(value.type)
+    assert isinstance(element, AnyFloat), "part of a float's product or sum"
+    zero: Operation = arith.ConstantOp(FloatAttr(-0.0, element))
     _insert(zero, before)
     if tt.shape(value.type):
         zero = tt.SplatOp(zero.results[0], tt.shape(value.type))

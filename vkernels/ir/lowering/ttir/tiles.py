@@ -35,11 +35,9 @@ def memory_element(element: Attribute, operation: Operation) -> Attribute:
 
 def element_bytes(element: Attribute) -> int:
     """Bytes of an element in memory."""
-    if isinstance(element, IntegerType):
-        return max(1, element.width.data // 8)
-    assert isinstance(element, AnyFloat), "elements are floats or integers"
+    assert isinstance(element, IntegerType | AnyFloat), "elements are floats or integers"
     bits: int = element.bitwidth
-    return bits // 8
+    return max(1, bits // 8)
 
 
 def memory_bytes(type_: MemoryType, operation: Operation) -> int:
