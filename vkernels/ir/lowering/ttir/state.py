@@ -50,7 +50,7 @@ class Space:
 
 
 SLOT_BYTES = 16
-"""Room behind the scratchpad for the stores of inactive elements."""
+"""Room behind the scratchpad where inactive elements load and store."""
 
 
 @dataclass
@@ -64,7 +64,7 @@ class State:
     swap: Space = field(default_factory=lambda: Space(64))
     swap_base: SSAValue | None = None
     slot: arith.ConstantOp = field(default_factory=lambda: arith.ConstantOp(IntegerAttr(0, i32)))
-    """Where the stores of inactive elements go: known when all of the scratchpad has been handed out."""
+    """Where inactive elements load and store: known when all of the scratchpad has been handed out."""
 
     def value(self, value: SSAValue) -> SSAValue:
         """A tile or scalar."""
