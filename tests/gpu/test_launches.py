@@ -28,6 +28,7 @@ def add_one(x: Float[vk.Tensor, "N"], out: Float[vk.Tensor, "N"]):
 
 def test_work_goes_to_the_current_stream() -> None:
     stream, x = torch.cuda.Stream(), torch.zeros(1 << 20, device=ON)
+    add_one(x, x)  # compiled before the stream sleeps
     torch.cuda.synchronize()
     with torch.cuda.stream(stream):
         torch.cuda._sleep(100_000_000)
@@ -35,7 +36,7 @@ def test_work_goes_to_the_current_stream() -> None:
             add_one(x, x)
     assert not stream.query()  # still asleep: nothing has waited
     stream.synchronize()
-    assert torch.equal(x, torch.full_like(x, 10))
+    assert torch.equal(x, torch.full_like(x, 11))
 
 
 def with_plan(plan: Plan) -> Launcher:

@@ -1,0 +1,405 @@
+"""The library's kernels on a GPU against torch there: first whether they are right, then what a launch costs the host,
+then how fast they are.
+
+    python benchmarks/gpu.py [--only matmul] [--rounds 21] [--check-only] [--json FILE]
+
+Each kernel runs on sizes of one, odd and large, in f32, f16 and bf16, and is compared with torch in float64 on the
+device. Timings are by the device's own events, vkernels and torch in turns, with the L2 cache flushed before each; the
+table gives medians and quartiles. Where there is no GPU it says so and exits with 3; 1 where any result is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+import typer
+from common import Quartiles, times_faster
+from rich.console import Console
+from rich.table import Table
+
+from vkernels.library import layer_norm, matmul, softmax
+from vkernels.library.rows import softmax_rows
+from vkernels.library.sparse import spdnn
+
+NO_GPU = 3
+ON = "cuda"
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
+console = Console(highlight=False)
+
+Run = Callable[[], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kernel on one shape. `work`: bytes that must be moved, or operations (`computes`); `terms`: longest sum.
+
+    `ours` writes the tensor that it returns; `theirs` is torch's way, None where a case is only checked.
+    """
+
+    kernel: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    ours: Run
+    exact: Run
+    theirs: Run | None = None
+    work: int = 0
+    computes: bool = False
+    terms: int = 1
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class Check:
+    """How far from exact a result is, as a part of what rounding allows; None, and the `problem`, where that is no
+    number."""
+
+    kernel: str
+    shape: tuple[int, ...]
+    dtype: str
+    of_allowed: float | None
+    problem: str = ""
+
+    @property
+    def right(self) -> bool:
+        return self.of_allowed is not None and self.of_allowed <= 1
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Microseconds on the device, how many times faster than torch, and GB/s or TFLOP/s by our median."""
+
+    kernel: str
+    shape: tuple[int, ...]
+    dtype: str
+    ours: Quartiles
+    torch: Quartiles
+    ratio: Quartiles
+    rate: float
+    unit: str
+
+
+# Cases
+
+
+def normal(*shape: int, dtype: torch.dtype) -> torch.Tensor:
+    return torch.randn(shape, device=ON).to(dtype)
+
+
+def empty(*shape: int, dtype: torch.dtype) -> torch.Tensor:
+    return torch.full(shape, float("nan"), device=ON, dtype=dtype)
+
+
+def softmax_case(rows: int, columns: int, dtype: torch.dtype) -> Case:
+    x, out, other = normal(rows, columns, dtype=dtype), *(empty(rows, columns, dtype=dtype) for _ in range(2))
+    return Case(
+        "softmax", (rows, columns), dtype,
+        lambda: softmax(x, out=out),
+        lambda: torch.softmax(x.double(), -1),
+        lambda: torch.softmax(x, -1, out=other),
+        2 * x.nbytes, terms=columns,
+    )  # fmt: skip
+
+
+def layer_norm_case(rows: int, columns: int, dtype: torch.dtype) -> Case:
+    x, out = normal(rows, columns, dtype=dtype), empty(rows, columns, dtype=dtype)
+    weight, bias = normal(columns, dtype=dtype), normal(columns, dtype=dtype)
+    norm = torch.nn.functional.layer_norm
+    return Case(
+        "layer_norm", (rows, columns), dtype,
+        lambda: layer_norm(x, weight, bias, out=out),
+        lambda: norm(x.double(), (columns,), weight.double(), bias.double()),
+        lambda: norm(x, (columns,), weight, bias),
+        2 * x.nbytes + 2 * weight.nbytes, terms=columns, scale=8,
+    )  # fmt: skip
+
+
+def matmul_case(m: int, n: int, k: int, dtype: torch.dtype) -> Case:
+    a, b = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype)
+    out, other = (empty(m, n, dtype=dtype) for _ in range(2))
+    return Case(
+        "matmul", (m, n, k), dtype,
+        lambda: matmul(a, b, out=out),
+        lambda: a.double() @ b.double(),
+        lambda: torch.mm(a, b, out=other),
+        2 * m * n * k, True, terms=k, scale=8,
+    )  # fmt: skip
+
+
+INPUTS = 32
+"""Connections of a neuron, as in the sparse DNN challenge."""
+
+
+def spdnn_case(neurons: int, layers: int, images: int, dtype: torch.dtype) -> Case:
+    y = normal(neurons, images, dtype=dtype).abs()
+    column = torch.randint(0, neurons, (layers, neurons, INPUTS), device=ON, dtype=torch.int32)
+    weight = (torch.rand(layers, neurons, INPUTS, device=ON) * (2 / INPUTS)).to(dtype)
+    out, peak = empty(neurons, images, dtype=dtype), empty(images, dtype=torch.float32)
+    matrices = [_sparse(c, w.float(), neurons) for c, w in zip(column, weight, strict=True)]
+
+    def ours() -> torch.Tensor:
+        spdnn(y, column, weight, -0.05, out, peak)
+        return out
+
+    def exact() -> torch.Tensor:
+        values = y.double()
+        for c, w in zip(column.long(), weight.double(), strict=True):
+            total = sum(w[:, k, None] * values[c[:, k]] for k in range(INPUTS))
+            values = (total - 0.05).clamp(0, 32)
+        return values
+
+    def theirs() -> torch.Tensor:
+        values = y.float()
+        for matrix in matrices:
+            values = torch.sparse.mm(matrix, values).sub_(0.05).clamp_(0, 32)
+        return values
+
+    return Case(
+        "spdnn", (neurons, layers, images), dtype, ours, exact, theirs,
+        2 * layers * neurons * INPUTS * images, True, terms=INPUTS * layers, scale=4 * layers,
+    )  # fmt: skip
+
+
+def _sparse(column: torch.Tensor, weight: torch.Tensor, neurons: int) -> torch.Tensor:
+    starts = torch.arange(0, neurons * INPUTS + 1, INPUTS, device=ON)
+    return torch.sparse_csr_tensor(starts, column.flatten().long(), weight.flatten(), (neurons, neurons))
+
+
+CHECKED: Mapping[str, tuple[Callable[..., Case], tuple[tuple[int, ...], ...]]] = {
+    "softmax": (softmax_case, ((1, 1), (3, 37), (257, 1001), (4096, 4096), (65, 9001), (33, 100_000), (4, 1 << 21))),
+    "layer_norm": (layer_norm_case, ((1, 1), (3, 37), (257, 1001), (4096, 4096), (65, 9001), (4, 1 << 21))),
+    "matmul": (matmul_case, ((1, 1, 1), (17, 31, 65), (128, 128, 128), (1000, 1001, 999), (2048, 2048, 4096))),
+    "spdnn": (spdnn_case, ((1, 1, 1), (33, 4, 129), (1024, 12, 1000))),
+}
+
+TIMED: Mapping[str, tuple[tuple[int, ...], ...]] = {
+    "softmax": ((1 << 16, 256), (1 << 14, 1024), (1 << 12, 4096), (1 << 12, 1 << 14), (1 << 9, 1 << 17), (8, 1 << 20)),
+    "layer_norm": ((1 << 16, 256), (1 << 14, 1024), (1 << 12, 4096), (1 << 12, 1 << 14), (1 << 9, 1 << 17)),
+    "matmul": ((512, 512, 512), (1024, 1024, 1024), (4096, 4096, 4096), (8192, 8192, 8192), (64, 8192, 8192)),
+    "spdnn": ((1024, 12, 4096), (1024, 120, 4096)),
+}
+
+
+# Right?
+
+
+def check(case: Case) -> Check:
+    """Run once and compare; whatever goes wrong is the result."""
+    name, dtype = case.kernel, str(case.dtype).removeprefix("torch.")
+    try:
+        error = of_allowed(case)
+    except Exception as problem:
+        return Check(name, case.shape, dtype, None, f"{type(problem).__name__}: {problem}")
+    if not math.isfinite(error):
+        return Check(name, case.shape, dtype, None, "elements that are not written, or not finite")
+    return Check(name, case.shape, dtype, error)
+
+
+def of_allowed(case: Case) -> float:
+    """The greatest error over what rounding to the dtype and `terms` additions in f32 may give."""
+    exact, result = case.exact(), case.ours().double()
+    if exact.numel() == 0:
+        return 0.0
+    relative = torch.finfo(case.dtype).eps
+    relative += (16 + 4 * math.log2(max(2, case.terms))) * torch.finfo(torch.float32).eps * case.scale
+    allowed = relative * (exact.abs() + exact.abs().max()) + torch.finfo(case.dtype).tiny
+    return float(((result - exact).abs() / allowed).nan_to_num(nan=math.inf).max())
+
+
+def checks(names: list[str]) -> Iterator[Check]:
+    """Every kernel on every checked shape in every dtype. Ends early where the device is lost."""
+    for name in names:
+        make, shapes = CHECKED[name]
+        for dtype in DTYPES:
+            for shape in shapes:
+                found = check(make(*shape, dtype))
+                yield found
+                if found.problem and device_is_lost():
+                    return
+
+
+def device_is_lost() -> bool:
+    """Whether an earlier kernel has broken the context: nothing runs any more then."""
+    try:
+        torch.cuda.synchronize()
+    except Exception:
+        return True
+    return False
+
+
+# How fast?
+
+FLUSHED = 2
+"""Times the L2 cache's size that is written between two runs."""
+
+
+class Clock:
+    """Times on the device, each run after a flush of the L2 cache."""
+
+    def __init__(self) -> None:
+        size = torch.cuda.get_device_properties(0).L2_cache_size
+        self._cache = torch.empty(FLUSHED * max(size, 1 << 25), dtype=torch.uint8, device=ON)
+
+    def microseconds(self, run: Run) -> float:
+        """One run. The flush keeps the device busy while the host launches it."""
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self._cache.zero_()
+        self._cache.zero_()
+        start.record()
+        run()
+        stop.record()
+        stop.synchronize()
+        return 1e3 * start.elapsed_time(stop)
+
+
+def time_case(case: Case, clock: Clock, rounds: int) -> Timing:
+    """Ours and torch's in turns, after two rounds that are not counted."""
+    assert case.theirs is not None
+    runs = {"ours": case.ours, "torch": case.theirs}
+    taken: dict[str, list[float]] = {name: [] for name in runs}
+    for number in range(rounds + 2):
+        for name, run in runs.items():
+            microseconds = clock.microseconds(run)
+            if number >= 2:
+                taken[name].append(microseconds)
+    ours = Quartiles.of(taken["ours"])
+    rate = case.work / (ours.median * 1e-6)
+    dtype = str(case.dtype).removeprefix("torch.")
+    return Timing(
+        case.kernel, case.shape, dtype, ours, Quartiles.of(taken["torch"]), times_faster(taken["torch"], taken["ours"]),
+        rate / (1e12 if case.computes else 1e9), "TFLOP/s" if case.computes else "GB/s",
+    )  # fmt: skip
+
+
+CALLS = 200
+"""Launches that the host starts before it waits: few enough for the device's queue."""
+
+
+def launch_overheads(rounds: int) -> dict[str, Quartiles]:
+    """Microseconds of the host's time for a cached call of a small softmax, and for torch's."""
+    x, out, other = normal(32, 64, dtype=torch.float32), *(empty(32, 64, dtype=torch.float32) for _ in range(2))
+    runs: dict[str, Callable[[], object]] = {
+        "vkernels": lambda: softmax_rows(x, out),
+        "torch": lambda: torch.softmax(x, -1, out=other),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in runs}
+    for number in range(rounds + 1):
+        for name, run in runs.items():
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                run()
+            seconds = time.perf_counter() - start
+            if number:
+                taken[name].append(1e6 * seconds / CALLS)
+    torch.cuda.synchronize()
+    return {name: Quartiles.of(values) for name, values in taken.items()}
+
+
+# What is said
+
+
+def machine() -> dict[str, Any]:
+    """The device and the versions of everything between it and a kernel."""
+    import triton
+
+    from vkernels.runtime.gpu.device import gpu_device
+
+    device, properties = gpu_device("cuda:0"), torch.cuda.get_device_properties(0)
+    return {
+        "device": properties.name, "architecture": device.architecture, "memory": properties.total_memory,
+        "multiprocessors": properties.multi_processor_count, "like": device.target.like,
+        "limits": asdict(device.limits), "driver": torch.version.cuda or torch.version.hip,
+        "python": platform.python_version(), "torch": torch.__version__, "triton": triton.__version__,
+        "numpy": np.__version__,
+    }  # fmt: skip
+
+
+def table_of(timings: list[Timing]) -> Table:
+    table = Table(box=None)
+    for title in ("kernel", "shape", "dtype", "µs", "torch µs", "times faster", "rate"):
+        table.add_column(title, justify="left" if title == "kernel" else "right", no_wrap=True)
+    for t in timings:
+        shape = "×".join(map(str, t.shape))
+        rate = f"{t.rate:.1f} {t.unit}"
+        table.add_row(t.kernel, shape, t.dtype, str(t.ours), f"{t.torch.median:.1f}", str(t.ratio), rate)
+    return table
+
+
+def main(
+    only: Annotated[
+        list[str] | None, typer.Option(help="softmax, layer_norm, matmul, spdnn; all unless given.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Times that each takes its turn.")] = 21,
+    check_only: Annotated[bool, typer.Option("--check-only", help="Time nothing.")] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE")] = None,
+) -> None:
+    """Check, then measure; exits with 1 where any result is wrong, with 3 where there is no GPU."""
+    unknown = set(only or ()) - set(CHECKED)
+    if unknown:
+        raise typer.BadParameter(f"no kernel {', '.join(sorted(unknown))}; there are {', '.join(CHECKED)}")
+    if not torch.cuda.is_available():
+        console.print(f"no GPU: torch {torch.__version__} finds none here, so there is nothing to measure")
+        raise typer.Exit(NO_GPU)
+    names = only or list(CHECKED)
+    torch.manual_seed(0)
+    about = machine()
+    console.print(f"{about['device']} ({about['architecture']}), torch {about['torch']}, Triton {about['triton']}")
+    report: dict[str, Any] = {"schema_version": 1, "machine": about, "checks": [], "timings": [], "problems": []}
+    try:
+        ok = _check_all(names, report)
+        if not check_only and not device_is_lost():
+            ok &= _time_all(names, rounds, report)
+    finally:
+        if json_file is not None:
+            json_file.write_text(json.dumps(report, indent=1) + "\n")
+    raise typer.Exit(0 if ok else 1)
+
+
+def _check_all(names: list[str], report: dict[str, Any]) -> bool:
+    begin, all_right = time.perf_counter(), True
+    for found in checks(names):
+        report["checks"].append(asdict(found))
+        all_right &= found.right
+        shape = "×".join(map(str, found.shape))
+        verdict = found.problem or f"{found.of_allowed:.2f} of the error allowed"
+        console.print(
+            f"{'right' if found.right else '[red]WRONG[/red]'} {found.kernel} {shape} {found.dtype}: {verdict}"
+        )
+    console.print(f"checked in {time.perf_counter() - begin:.0f} s, compiling included")
+    return all_right
+
+
+def _time_all(names: list[str], rounds: int, report: dict[str, Any]) -> bool:
+    overheads = launch_overheads(rounds)
+    report["launch_microseconds"] = {name: asdict(spread) for name, spread in overheads.items()}
+    console.print(f"host time of a cached launch: {overheads['vkernels']} µs; torch's {overheads['torch']} µs")
+    clock, timings, all_right = Clock(), [], True
+    for name in names:
+        for dtype in DTYPES:
+            for shape in TIMED[name]:
+                try:
+                    timings.append(time_case(CHECKED[name][0](*shape, dtype), clock, rounds))
+                except Exception as error:
+                    report["problems"].append([name, shape, str(dtype), f"{type(error).__name__}: {error}"])
+                    console.print(f"[red]{name} {shape} {dtype}[/red]: {type(error).__name__}: {error}")
+                    all_right = False
+                    if device_is_lost():
+                        return False
+                else:
+                    report["timings"].append(asdict(timings[-1]))
+    console.print(table_of(timings))
+    return all_right
+
+
+if __name__ == "__main__":
+    typer.run(main)
