@@ -84,6 +84,7 @@ MISTAKES = {
     "a size in words": (["softmax", "--shape", "M=many"], "expected a number above 0"),
     "no such constant": (["matmul", "--constants", "activatio=relu"], "did you mean activation?"),
     "a signature of ours": (["softmax", "--signature", "*fp16"], "for plain Triton kernels"),
+    "warps of no power of two": ([f"{STYLES}:add", "--signature", SIGNATURE, "--warps", "3"], "a power of two, got 3"),
     "no workers": (["softmax", "--workers", "0"], "workers"),
     "no such finding": (["softmax", "--fail-on", "fire"], "fire"),
     "no such option": (["softmax", "--fast"], "--fast"),

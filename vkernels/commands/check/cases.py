@@ -39,6 +39,8 @@ def cases_for(kernels: Sequence[str], wanted: Wanted, jit: JitOptions, pool: Com
 
     Raises `OptionError` for what does not exist or go together, and `FileError` for a file that does not run.
     """
+    if jit.warps is not None and jit.warps & (jit.warps - 1):
+        raise OptionError(f"--warps: expected a power of two, got {jit.warps}")
     files = [name for name in kernels if is_in_file(name)]
     entries = _library([name for name in kernels if not is_in_file(name)], wanted.dtype)
     if jit.are_given and entries:
