@@ -18,6 +18,7 @@ from xdsl.parser import Parser
 
 from vkernels.ir.dialect import context, tt
 from vkernels.ir.interpret.ttir import Space, Tensor, run_ttir
+from vkernels.ir.lowering.ttir.state import SLOT_BYTES
 from vkernels.runtime.compile.jobs import CompileJob
 from vkernels.runtime.compile.triton_adapter import Binary
 from vkernels.runtime.gpu.device import GpuDevice
@@ -139,7 +140,7 @@ class RunningDriver(FakeDriver):
         module = parsed(self.loaded[function - 1][0])
         types = function_in(module).body.block.arg_types
         values = [self._value(type_, slot) for type_, slot in zip(types, self.launches[-1].slots, strict=False)]
-        run_ttir(module, grid, values, shared)
+        run_ttir(module, grid, values, shared, slot_bytes=SLOT_BYTES if shared else 0)
 
     def _value(self, type_: Any, slot: bytes) -> Any:
         if isinstance(type_, tt.PointerType):
