@@ -78,8 +78,8 @@ def _ceil_divide(a: Array, b: Array) -> Array:
 
 
 def _remainder(a: Array, b: Array) -> Array:
-    """What division towards zero leaves, with the dividend's sign; by zero it gives the dividend."""
-    return np.asarray(a - _divide(a, b) * b)
+    """What division towards zero leaves, with the dividend's sign; by zero it gives 0, as processors are made to."""
+    return np.asarray(np.where(b == 0, 0, a - _divide(a, b) * b)).astype(a.dtype)
 
 
 def _on_unsigned(function: Function) -> Function:
