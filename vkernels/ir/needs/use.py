@@ -1,0 +1,63 @@
+"""What a kernel takes under one plan: needs evaluated, as plain numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PhaseUse:
+    """One phase. Bytes moved and operations are those of all programs together.
+
+    `register_bytes`: of tiles alive at once in one program, at the worst point. `registers_a_thread`: predicted, before
+    any bound of the device (CPU: vector registers). `shared_bytes`: what the phase takes of on-chip memory for a time:
+    conversions of layout, reductions across warps, operands of dots. `tensor_memory_columns`: accumulators.
+    `global_read_bytes`, `global_write_bytes`: asked for, whatever caches make of it. `shared_bytes_moved`: to and from
+    on-chip memory; `swap_bytes_moved`: to and from swap space. `operations`: elementwise and reductions, a plain sum
+    or product as 1, others by weight; `tensor_operations`: of dots, two a multiply-add.
+    """
+
+    name: str
+    register_bytes: float
+    registers_a_thread: float
+    shared_bytes: float
+    tensor_memory_columns: float
+    global_read_bytes: float
+    global_write_bytes: float
+    shared_bytes_moved: float
+    swap_bytes_moved: float
+    operations: float
+    tensor_operations: float
+
+
+@dataclass(frozen=True)
+class Use:
+    """All phases, and the kernel: the worst phase for what is held, sums for what is moved or done.
+
+    `threads`: of a program. `shared_bytes`: of a program, `scratch_bytes` of them scratchpads and shared homes, for
+    all of the program's life. `swap_bytes`: of a program that is resident. `distinct_read_bytes`: each element once;
+    `global_read_bytes` may exceed it many times over, and caches make up for that. `programs`: of each launch.
+    `spills`: whether registers are predicted not to be enough on the device.
+    """
+
+    phases: tuple[PhaseUse, ...]
+    threads: int
+    register_bytes: float
+    registers_a_thread: float
+    spills: bool
+    shared_bytes: float
+    scratch_bytes: float
+    swap_bytes: float
+    tensor_memory_columns: float
+    global_read_bytes: float
+    distinct_read_bytes: float
+    global_write_bytes: float
+    shared_bytes_moved: float
+    swap_bytes_moved: float
+    operations: float
+    tensor_operations: float
+    programs: tuple[int, ...]
+
+    @property
+    def launches(self) -> int:
+        return len(self.programs)
