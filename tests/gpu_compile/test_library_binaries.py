@@ -1,0 +1,49 @@
+"""The library's kernels as binaries of every architecture in the table, read from their disassembly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vkernels.library.dense import matmul_bias
+from vkernels.library.rows import softmax_rows
+from vkernels.runtime.checking.prepare_kernel import KernelPreparer
+from vkernels.runtime.compile.resources import Resources, read_resources
+from vkernels.runtime.compile.triton_adapter import GpuOptions
+from vkernels.runtime.targets import known_targets, limits_of
+
+from .test_resources import WITHOUT_MATRIX_CORES, WITHOUT_TRITONS_USE
+from .texts import compiled
+
+TARGETS = {target.architecture: target for target in known_targets().values()}
+"""One device of each architecture."""
+
+
+def resources_of(kernel: Any, sizes: dict[str, int], dtype: str, architecture: str) -> Resources:
+    """Of the one launch of a kernel, planned for a device of the architecture."""
+    dtypes = {p.name: dtype for p in kernel.parameters if p.kind == "tensor"}
+    constants = {p.name: p.default for p in kernel.parameters if p.kind == "constant"}
+    preparer = KernelPreparer(kernel, sizes, dtypes, {}, constants)
+    preparer.prepare(limits_of(TARGETS[architecture]))
+    ((launch,),) = preparer.launches
+    options = GpuOptions(**launch["options"])
+    return read_resources(
+        compiled(
+            launch["text"], architecture, warps=options.warps, stages=options.stages, scratch=options.scratch_bytes
+        )
+    )
+
+
+@pytest.mark.parametrize("architecture", TARGETS)
+def test_matmul_uses_tensor_cores_wherever_triton_does(architecture: str) -> None:
+    found = resources_of(matmul_bias, {"M": 4096, "N": 4096, "K": 4096}, "float16", architecture)
+    assert (found.mix.tensor_core > 0) == (architecture not in WITHOUT_MATRIX_CORES + WITHOUT_TRITONS_USE)
+    assert found.mix.wide_loads > 0
+
+
+@pytest.mark.parametrize("architecture", TARGETS)
+def test_softmax_moves_16_bytes_at_a_time(architecture: str) -> None:
+    mix = resources_of(softmax_rows, {"M": 4096, "N": 1024}, "float32", architecture).mix
+    assert mix.wide_loads == mix.global_loads > 0
+    assert mix.wide_stores == mix.global_stores > 0
