@@ -49,6 +49,9 @@ def random_plan(
         if choose.random() < 0.3:
             plan.setdefault("homes", {})[label] = choose.choice([Home.SHARED, Home.MEMORY, Home.RECOMPUTE])
     scratches = [op.label.data for op in split.walk() if isinstance(op, ScratchOp)]
+    for label in scratches:
+        if choose.random() < 0.3:
+            plan.setdefault("homes", {})[label] = choose.choice([Home.SHARED, Home.MEMORY, Home.MEMORY])
     if scratches and choose.random() < 0.3:
         plan["copies"] = (choose.choice(scratches),)
     if choose.random() < 0.2:

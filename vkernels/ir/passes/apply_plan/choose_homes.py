@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects import scf
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from ...dialect import PhaseOp, RangeOp
+from ...dialect import PhaseOp, RangeOp, ScratchOp
 from ...errors import PlanError
 from ...facts import Facts
 from ...plan import Home, Plan
@@ -34,7 +34,7 @@ def make_schedule(reading: Reading, plan: Plan, facts: Facts, copies: dict[SSAVa
 
 def _home_as_planned(schedule: Schedule, plan: Plan) -> None:
     reading = schedule.reading
-    labels = set(plan.homes)
+    labels = set(plan.homes) - _scratchpads(reading, plan)
     for phase in dict.fromkeys(reading.phase.values()):
         for result in phase.results_:
             home = plan.homes.get(label_of(result))
@@ -49,6 +49,15 @@ def _home_as_planned(schedule: Schedule, plan: Plan) -> None:
         labels.discard(label_of(value))
     if labels:
         raise PlanError(f"the plan gives homes to {', '.join(sorted(labels))}, which cross no phase")
+
+
+def _scratchpads(reading: Reading, plan: Plan) -> set[str]:
+    """The labels of the kernel's scratchpads; raises `PlanError` where the plan's home for one cannot be."""
+    labels = {op.label.data for op in reading.kernel.body.block.ops if isinstance(op, ScratchOp)}
+    for label in sorted(labels & set(plan.homes)):
+        if plan.homes[label] not in (Home.SHARED, Home.MEMORY):
+            raise PlanError(f"{label} is a scratchpad: its home is shared or memory, not {plan.homes[label]}")
+    return labels
 
 
 def _home_carried(schedule: Schedule, plan: Plan) -> None:

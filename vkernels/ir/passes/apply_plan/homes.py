@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerType, StringAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
@@ -18,13 +20,21 @@ def memory_of(work: Work, home: SSAValue) -> SSAValue:
         assert work.launch is not None
         label = home.name_hint or "value"
         shape = [work.axes[axis].capacity(label) for axis in axes_of(home)]
-        if work.schedule.homes[home] is Home.SHARED:
-            found = work.launch.add(ScratchOp(label, ScratchType(shape, element_of(home))))
-        else:
-            found = work.launch.add(BufferOp(label, [], BufferType(shape, element_of(home))))
-        found.name_hint = label
+        found = make_memory(work.launch, label, shape, element_of(home), work.schedule.homes[home])
         work.homes[home] = found
     return found
+
+
+def make_memory(launch: Frame, label: str, shape: Sequence[int], element: Attribute, home: Home) -> SSAValue:
+    """Memory of one program at the top of a launch: on chip for `shared`, else swap space."""
+    op = (
+        ScratchOp(label, ScratchType(shape, element))
+        if home is Home.SHARED
+        else BufferOp(label, [], BufferType(shape, element))
+    )
+    made = launch.add(op)
+    made.name_hint = label
+    return made
 
 
 def load_home(work: Work, frame: Frame, home: SSAValue, value: SSAValue) -> SSAValue:

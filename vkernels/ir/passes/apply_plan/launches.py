@@ -9,9 +9,11 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import Block, Region, SSAValue
 
 from ...dialect import LaunchOp, ScratchOp, ScratchType, arith
+from ...plan import Home
 from .access import value_in
 from .axes import Axis
 from .frames import Frame, Span
+from .homes import make_memory
 from .work import Work
 
 
@@ -73,12 +75,10 @@ def _make_scratch(work: Work, frame: Frame) -> None:
         assert isinstance(written, ScratchType)
         label = op.label.data
         shape = [d if isinstance(d, int) else work.axes[d].capacity(label) for d in written.shape]
-        made = frame.values[op.result] = frame.add(ScratchOp(label, ScratchType(shape, written.element)))
-        made.name_hint = label
+        home = work.plan.homes.get(label, Home.SHARED)
+        frame.values[op.result] = make_memory(frame, label, shape, written.element, home)
         if op.result in work.schedule.copies:
-            second = frame.add(ScratchOp(f"{label}_2", ScratchType(shape, written.element)))
-            second.name_hint = f"{label}_2"
-            work.second[op.result] = second
+            work.second[op.result] = make_memory(frame, f"{label}_2", shape, written.element, home)
 
 
 def _emit_variants(work: Work, frame: Frame, tiles: Sequence[Axis], body: Callable[[Frame], None]) -> None:
