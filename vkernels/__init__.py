@@ -11,6 +11,7 @@ from vkernels.ir.errors import (
     FileError,
     IRError,
     OptionError,
+    OutOfMemoryError,
     PlanError,
     SetupError,
     SourceError,
@@ -27,7 +28,7 @@ from .language import *
 
 __all__ = [
     "ArgumentError", "Axis", "AxisError", "CheckError", "Constant", "DType", "Error", "FileError", "Function",
-    "Home", "IRError", "Kernel", "Limits", "OptionError", "Parameter", "Plan", "PlanError", "Scalar", "Scratch",
+    "Home", "IRError", "Kernel", "Limits", "OptionError", "OutOfMemoryError", "Parameter", "Plan", "PlanError", "Scalar", "Scratch",
     "SetupError", "SourceError", "Tensor", "Tile", "TypeMismatchError", "UnknownNameError", "UnsupportedError", "abs",
     "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bool", "bool_",
     "broadcast", "cast", "ceil", "clamp", "cos", "cumulative_max", "cumulative_min", "cumulative_product",

@@ -167,7 +167,7 @@ def test_a_grid_beyond_what_gpus_start_is_refused(monkeypatch: pytest.MonkeyPatc
     ghost = torch.Tensor._make_wrapper_subclass(OnGpu, (rows, 8), strides=(8, 1), dtype=x.dtype, device="cuda:0")
     ghost.memory = SimpleNamespace(data_ptr=lambda: 1 << 40)
     use(monkeypatch, driver)
-    with pytest.raises(PlanError, match=r"2147483648 programs, more than the 2147483647 that a GPU starts"):
+    with pytest.raises(PlanError, match=r"2147483648 programs, more than the 2147483647 that a GPU counts"):
         Launcher(scaled)(OnGpu(x), 1.0, ghost)
     assert not driver.launches
 

@@ -9,12 +9,14 @@ from vkernels.ir.errors import ArgumentError, PlanError
 from vkernels.ir.lowering.ttir import Parameter, ParameterKind, Prepared
 
 from ..arguments import Arguments
-from ..memory import aligned
 from ..specialise import seen_strides
 from .loading import LoadedLaunch
 
 MOST_PROGRAMS = (1 << 31) - 1
 """Programs that a GPU starts along one dimension of a grid."""
+
+SCRATCH_ALIGNMENT = 128
+"""Bytes: what Triton's scratch memory is aligned to at most; buffers and swap space need less."""
 
 _BITS: Mapping[str, int] = {"i1": 1, "i32": 32, "i64": 64}
 
@@ -69,7 +71,7 @@ class _Packing:
         self.shared_start = 0
         for size in prepared.buffer_bytes:
             self.buffers.append(self.shared_start)
-            self.shared_start += aligned(size)
+            self.shared_start += _up(size)
         self.own_bytes = self.shared_start
         self.starts: list[Start] = []
         self.slots: list[int] = []
@@ -81,12 +83,13 @@ class _Packing:
         """The slots of one launch."""
         launch, binary, first = loaded.launch, loaded.binary, len(self.slots)
         grid = min(programs, loaded.resident) if launch.is_persistent else programs
-        if programs > MOST_PROGRAMS:
+        most = MOST_PROGRAMS - (grid if launch.is_persistent else 0)  # a persistent one counts on by `grid`, in 32 bits
+        if programs > most:
             raise PlanError(
-                f"{launch.name} has {programs} programs, more than the {MOST_PROGRAMS} that a GPU starts: "
+                f"{launch.name} has {programs} programs, more than the {most} that a GPU counts: "
                 f"its tiles are too small for these sizes"
             )
-        swap, scratch = aligned(launch.swap_bytes * grid), binary.global_scratch * grid
+        swap, scratch = _up(launch.swap_bytes * grid), binary.global_scratch * grid
         self.own_bytes = max(self.own_bytes, self.shared_start + swap + scratch)
         for parameter in launch.parameters:
             self._slot(parameter, programs)
@@ -131,3 +134,7 @@ def _check(value: int, parameter: Parameter, what: str) -> None:
     most = 1 << (_BITS[parameter.type] - 1)
     if not -most <= value < most:
         raise ArgumentError(f"{what} is {value}, which does not fit in {parameter.type}")
+
+
+def _up(size: int) -> int:
+    return -(-size // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
