@@ -28,8 +28,8 @@ from .language import *
 
 __all__ = [
     "ArgumentError", "Axis", "AxisError", "CheckError", "Constant", "DType", "Error", "FileError", "Function",
-    "Home", "IRError", "Kernel", "Limits", "OptionError", "OutOfMemoryError", "Parameter", "Plan", "PlanError", "Scalar", "Scratch",
-    "SetupError", "SourceError", "Tensor", "Tile", "TypeMismatchError", "UnknownNameError", "UnsupportedError", "abs",
+    "Home", "IRError", "Kernel", "Limits", "OptionError", "OutOfMemoryError", "Parameter", "Plan", "PlanError", "Scalar",
+    "Scratch", "SetupError", "SourceError", "Tensor", "Tile", "TypeMismatchError", "UnknownNameError", "UnsupportedError", "abs",
     "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bool", "bool_",
     "broadcast", "cast", "ceil", "clamp", "cos", "cumulative_max", "cumulative_min", "cumulative_product",
     "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1", "float8_e4m3fn", "float8_e5m2", "float16",
