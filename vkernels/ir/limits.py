@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from .planning.occupancy import AmdSizes, NvidiaSizes
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes of one target or slice, in the words that every kind of device shares.
+    """Sizes and rates of one target or slice, in the words that every kind of device shares.
 
     `registers`: the most registers a thread can have (CPU: vector registers); `register_bytes`: bytes of
     one; `shared`: the most bytes of on-chip memory one program can have, asked for where a device gives
     less unasked (CPU: a core's share of L2); `multiprocessors`: cores on a CPU; `cache`: bytes of the last
     cache all share; `threads`: the most threads a program can have; `warp`: threads that run in step. A
-    CPU's programs are one thread each: `warp > 1` tells a GPU.
+    CPU's programs are one thread each: `warp > 1` tells a GPU. `memory`: bytes of device memory, of which swap
+    space may take what nobody else does; `tensor_memory`: columns of a multiprocessor; `sizes`: what says how many
+    programs a multiprocessor holds, None on a CPU. `copies_ahead`: pipelined loads go to shared memory past the
+    registers; `dots_from_shared`: tensor cores read their operands there.
+
+    Rates are those of all multiprocessors together, but for `clock`, in Hz. Bytes a second: `memory_bandwidth`,
+    `cache_bandwidth` of the last cache, `shared_bandwidth` of what `shared` is. Multiply-adds a second by dtype
+    (`float32`, `tf32`, `float8`, …): `multiply_adds`, and `tensor_multiply_adds` of tensor cores, accumulating in
+    float32 (int8: int32); a dtype that is not there has none. `launch_seconds`: what one launch costs before and after
+    its work. The defaults are of no device: they only let a model of time work with sizes alone.
     """
 
     registers: int
@@ -23,3 +36,27 @@ class Limits:
     cache: int
     threads: int = 1
     warp: int = 1
+    memory: int = 1 << 34
+    tensor_memory: int = 0
+    sizes: NvidiaSizes | AmdSizes | None = None
+    copies_ahead: bool = False
+    dots_from_shared: bool = False
+    clock: float = 1e9
+    memory_bandwidth: float = 1e10
+    cache_bandwidth: float = 5e10
+    shared_bandwidth: float = 1e11
+    multiply_adds: Mapping[str, float] = field(
+        default_factory=lambda: {"float32": 1e10, "float64": 5e9, "int32": 1e10, "int64": 2.5e9}, hash=False
+    )
+    tensor_multiply_adds: Mapping[str, float] = field(default_factory=dict, hash=False)
+    launch_seconds: float = 1e-5
+
+
+def limits_from(plain: Mapping[str, Any]) -> Limits:
+    """The limits that `dataclasses.asdict` took apart, as JSON brings them back."""
+    values = dict(plain)
+    sizes = values.get("sizes")
+    if isinstance(sizes, Mapping):
+        is_nvidia = sizes.keys() == {each.name for each in fields(NvidiaSizes)}
+        values["sizes"] = NvidiaSizes(**sizes) if is_nvidia else AmdSizes(**sizes)
+    return Limits(**values)

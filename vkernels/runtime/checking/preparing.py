@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from vkernels.ir.errors import ArgumentError, Error
-from vkernels.ir.limits import Limits
+from vkernels.ir.limits import limits_from
 
 from ..compile.jobs import CompileJob
 from ..compile.triton_adapter import Binary, GpuOptions
@@ -94,7 +94,7 @@ def _prepared_kernel(request: Mapping[str, Any]) -> Answer:
     preparer = KernelPreparer(kernel, request["shape"], request["dtypes"], request["scalars"], request["constants"])
 
     def prepare(target: Mapping[str, Any]) -> int:
-        return preparer.prepare(Limits(**target["limits"]))
+        return preparer.prepare(limits_from(target["limits"]))
 
     return {"targets": _each(request["targets"], prepare), "launches": preparer.launches}
 

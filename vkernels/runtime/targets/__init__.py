@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from .limits import limits_of
 from .own import load_targets
 from .present import present_targets
 from .table import known_targets, target_named
-from .target import CpuSizes, GreenContexts, Rates, Slice, Target, limits_of
+from .target import CpuSizes, GreenContexts, Rates, Slice, Target
 
 __all__ = [
     "CpuSizes",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
 import subprocess
@@ -188,14 +187,14 @@ def _positive(said: Mapping[str, Any], name: str) -> int:
 
 def _cpu() -> Target:
     limits = cpu_limits()
-    name, memory = _cpu_name(), _cpu_memory()
+    name = _cpu_name()
     return Target(
         key="cpu",
         name=name,
         vendor="cpu",
         architecture=platform.machine() or "unknown",
         multiprocessors=limits.multiprocessors,
-        memory=memory,
+        memory=limits.memory,
         level_2=limits.shared * limits.multiprocessors,
         cache=limits.cache,
         sizes=CpuSizes(limits.shared, limits.registers, limits.register_bytes),
@@ -209,10 +208,3 @@ def _cpu_name() -> str:
             if line.startswith("model name") and (name := line.partition(":")[2].strip()):
                 return name
     return platform.processor() or platform.machine() or "CPU"
-
-
-def _cpu_memory() -> int:
-    """All memory of the machine in bytes; 0 where the system does not say."""
-    with suppress(AttributeError, ValueError, OSError):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return 0

@@ -7,10 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
-from vkernels.ir.limits import Limits
 from vkernels.ir.planning.occupancy import AmdSizes, NvidiaSizes
-
-GPU_REGISTER_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -29,6 +26,8 @@ class Rates:
     """Peaks: MHz, GB/s (1e9 bytes, links one way), dense TFLOP/s; `None` where unknown.
 
     `float16_tflops`: of tensor cores accumulating in float32; `float16_in_float16_tflops`: accumulating in float16.
+    `cache_gb_s`: of the last cache; `shared_gb_s`: of what a program's shared memory is (CPU: of a core's L2), of all
+    multiprocessors together; `multiprocessor_gb_s`: the most that one of them draws from memory.
     """
 
     clock_mhz: float
@@ -39,6 +38,9 @@ class Rates:
     tensor_clock_mhz: float | None = None
     host_gb_s: float | None = None
     peer_gb_s: float | None = None
+    cache_gb_s: float | None = None
+    shared_gb_s: float | None = None
+    multiprocessor_gb_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ class Target:
     `sm_90`, `gfx942`. `multiprocessors`: of RDNA, work-group processors. `level_2`: all of it, where each of the
     `chiplets` has its own part; `cache`: the last one before memory. `tensor_memory`: columns a multiprocessor.
     `sources`: where each field comes from, as names of the table's sources; `unverified`: fields to be checked before
-    anything rests on them. `like`: the known device that it was made from. `rates` are `None` for the CPU alone.
+    anything rests on them. `like`: the known device that it was made from. `rates` are `None` for a CPU that was
+    not measured, and for no other.
     """
 
     key: str
@@ -104,17 +107,3 @@ class Target:
     @property
     def warp(self) -> int:
         return self.sizes.warp
-
-
-def limits_of(target: Target) -> Limits:
-    """What planning knows of a device. `registers` leaves out AMD's accumulators."""
-    sizes = target.sizes
-    return Limits(
-        registers=sizes.thread_registers,
-        register_bytes=sizes.register_bytes if isinstance(sizes, CpuSizes) else GPU_REGISTER_BYTES,
-        shared=sizes.block_shared,
-        multiprocessors=target.multiprocessors,
-        cache=target.cache,
-        threads=sizes.block_threads,
-        warp=sizes.warp,
-    )
