@@ -27,17 +27,17 @@ from . import reporting as _reporting
 from .language import *
 
 __all__ = [
-    "ArgumentError", "Axis", "AxisError", "CheckError", "Constant", "DType", "Error", "FileError", "Function",
-    "Home", "IRError", "Kernel", "Limits", "OptionError", "OutOfMemoryError", "Parameter", "Plan", "PlanError", "Scalar",
-    "Scratch", "SetupError", "SourceError", "Tensor", "Tile", "TypeMismatchError", "UnknownNameError", "UnsupportedError", "abs",
-    "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bool", "bool_",
-    "broadcast", "cast", "ceil", "clamp", "cos", "cumulative_max", "cumulative_min", "cumulative_product",
-    "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1", "float8_e4m3fn", "float8_e5m2", "float16",
-    "float32", "float64", "floor", "fma", "full", "full_like", "function", "gelu", "get_threads", "int8", "int16",
-    "int32", "int64", "isinf", "isnan", "kernel", "load", "log", "log1p", "log2", "max", "maximum", "mean", "min",
-    "minimum", "phase", "pow", "print", "product", "promote", "random", "random_bits", "range", "relu", "reshape",
-    "round", "rsqrt", "scratch", "set_threads", "sigmoid", "silu", "sin", "size", "sqrt", "store", "sum", "tanh",
-    "tile", "transpose", "trunc", "where", "whole", "zeros", "zeros_like",
+    "ArgumentError", "Axis", "AxisError", "CheckError", "Constant", "DType", "Error", "FileError", "Function", "Home",
+    "IRError", "Kernel", "Limits", "OptionError", "OutOfMemoryError", "Parameter", "Plan", "PlanError", "Scalar",
+    "Scratch", "SetupError", "SourceError", "Tensor", "Tile", "TypeMismatchError", "UnknownNameError",
+    "UnsupportedError", "abs", "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16",
+    "bool", "bool_", "broadcast", "cast", "ceil", "clamp", "cos", "cumulative_max", "cumulative_min",
+    "cumulative_product", "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1", "float8_e4m3fn",
+    "float8_e5m2", "float16", "float32", "float64", "floor", "fma", "full", "full_like", "function", "gelu",
+    "get_threads", "int8", "int16", "int32", "int64", "isinf", "isnan", "kernel", "load", "log", "log1p", "log2", "max",
+    "maximum", "mean", "min", "minimum", "phase", "pow", "print", "product", "promote", "random", "random_bits",
+    "range", "relu", "reshape", "round", "rsqrt", "scratch", "set_threads", "sigmoid", "silu", "sin", "size", "sqrt",
+    "store", "sum", "tanh", "tile", "transpose", "trunc", "where", "whole", "zeros", "zeros_like",
 ]  # fmt: skip
 
 _reporting.install()
