@@ -28,7 +28,8 @@ def rows_on_gpu(sizes: Mapping[str, int], limits: Limits, width: int, keeps: str
     splits = {}
     if rows < limits.multiprocessors and length >= 1 << 16:
         splits = {"j": power_below(min(2 * limits.multiprocessors // max(1, rows), length // CHUNK))}
-    keep = keeps is not None and not splits and -(-length // CHUNK) * CHUNK * width <= limits.shared
+    chunks = -(-length // CHUNK) + 1  # of the row, and as much for Triton to move elements between threads
+    keep = keeps is not None and not splits and chunks * CHUNK * width + 1024 <= limits.shared
     homes = {keeps: Home.SHARED} if keep and keeps is not None else {}
     warps = warps_for(CHUNK, limits)
     return Plan(tiles={"i": 1}, chunks={"j": CHUNK}, homes=homes, splits=splits, lanes="j", warps=warps)
