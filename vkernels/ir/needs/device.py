@@ -15,6 +15,7 @@ class Device:
     `copies_ahead`: pipelined loads pass registers by on their way to shared memory. `dots_from_shared`: tensor cores
     read operands there, not in registers. `tensor_cores`: whether there are any, for f16 and bf16.
     `accumulators`: a thread has as many registers again in which tensor cores accumulate.
+    `is_amd`: its code comes of another compiler than NVIDIA's, whose registers were fitted apart.
     """
 
     warp: int
@@ -26,7 +27,13 @@ class Device:
     dots_from_shared: bool = False
     tensor_cores: bool = True
     accumulators: bool = False
+    is_amd: bool = False
 
     @property
     def is_cpu(self) -> bool:
         return self.warp == 1
+
+    def registers_of(self, threads: int) -> int:
+        """The most registers a thread of a program of so many can have."""
+        most = 2 * self.registers if self.accumulators else self.registers
+        return most if not self.block_registers else min(most, self.block_registers // max(1, threads))

@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 from ..dialect import KernelOp
-from ..plan import Plan
+from ..errors import PlanError
+from ..plan import Home, Plan
+from .constants import constants_for
 from .device import Device
 from .kinds import AxisNeed, Crossing, Dot, PhaseNeeds, Reduction, Scratchpad
-from .use import Use
+from .use import PhaseUse, Use
 
 if TYPE_CHECKING:
     import sympy
 
+_FIELDS = tuple(field.name for field in fields(PhaseUse))[1:]
+_PACK_ROWS = 512
+"""Positions along a packed operand's whole axis that one program of its launch copies (`apply_plan/packs.py`)."""
+_SUMMED = (
+    "global_read_bytes", "global_write_bytes", "shared_bytes_moved", "swap_bytes_moved", "operations",
+    "tensor_operations",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Needs:
-    """What a kernel needs, phase by phase, as expressions.
+    """What a kernel needs, phase by phase, as expressions. Made by `annotate_needs`.
 
-    Symbols: an axis's name is its elements a program or a chunk; a size's name the call's size; `held_j` is 1 where a
-    plan holds whole axis j at once; `e_shared`, `e_memory` are 1 where that is e's home; `copies_s` 1 for two copies of
-    scratchpad s; `packed_a` 1 where tensor a is packed; `split_j` programs that share axis j; `warps`, `stages`.
+    Symbols: a size's name is the call's size; `tile.i`, `chunk.j` elements of a program or a chunk; `held.j` 1 where a
+    plan holds whole axis j at once; `split.j` programs that share it; `shared.e`, `memory.e` 1 where that is e's home,
+    a scratchpad's too; `copies.s` 1 for a second copy of a scratchpad; `packed.a` 1 where tensor a is packed;
+    `plan.warps`, `plan.stages`, `device.warp`; `trips.k` of a loop whose bounds are no sizes. `most`, `least`: the
+    largest, the smallest; `pieces(a, b)`: a / b, rounded up; `fits(a, b)`: 1 where a is at least b.
+    `split_phases`: of each splittable axis, the launches of a kernel that is split along it: whether they share it.
     """
 
     kernel: str
@@ -32,21 +47,189 @@ class Needs:
     scratchpads: tuple[Scratchpad, ...]
     dots: tuple[Dot, ...]
     reductions: tuple[Reduction, ...]
-    packable: tuple[str, ...]
-    splittable: tuple[str, ...]
+    packable: Mapping[str, tuple[str, str]]
+    splittable: Mapping[str, tuple[bool, ...]]
     scratch_bytes: sympy.Expr
     swap_bytes: sympy.Expr
     distinct_read_bytes: sympy.Expr
 
     def evaluate(self, plan: Plan, sizes: Mapping[str, int], device: Device) -> Use:
-        """What the kernel takes under a plan, for a call's sizes on a device. Raises `PlanError` for an axis without size."""
-        raise NotImplementedError
+        """What the kernel takes under a plan, for a call's sizes by name.
+
+        Raises `PlanError` where plan or call leave an axis or a size out.
+        """
+        extents = self.extents(sizes)
+        values = self._evaluate(*self._bound(plan, sizes, extents, device))
+        return self._use(plan, extents, device, values)
 
     def evaluate_many(self, plans: Sequence[Plan], sizes: Mapping[str, int], device: Device) -> list[Use]:
-        """`evaluate` for many plans."""
-        return [self.evaluate(plan, sizes, device) for plan in plans]
+        """`evaluate` of many plans, their expressions as NumPy arrays: worth while from about a hundred on."""
+        import numpy as np
+
+        if not plans:
+            return []
+        extents = self.extents(sizes)
+        rows = np.array([self._bound(plan, sizes, extents, device) for plan in plans], dtype=np.float64).T
+        columns = [np.broadcast_to(np.asarray(value, dtype=np.float64), len(plans)) for value in self._arrays(*rows)]
+        table = np.stack(columns, axis=1).tolist()
+        return [self._use(plan, extents, device, row) for plan, row in zip(plans, table, strict=True)]
+
+    def extents(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """The positions of each axis."""
+        try:
+            values = self._extents(*(sizes[name] for name in self._size_names))
+        except KeyError as error:
+            raise PlanError(f"{self.kernel}: the size {error.args[0]} is not given") from None
+        return {axis.name: max(0, int(value)) for axis, value in zip(self.axes, values, strict=True)}
+
+    # Lambdified once
+
+    @cached_property
+    def _outputs(self) -> list[Any]:
+        each = [getattr(phase, name) for phase in self.phases for name in _FIELDS]
+        return [*each, self.scratch_bytes, self.swap_bytes, self.distinct_read_bytes]
+
+    @cached_property
+    def _symbols(self) -> list[Any]:
+        return sorted({symbol for output in self._outputs for symbol in output.free_symbols}, key=str)
+
+    @cached_property
+    def _size_names(self) -> list[str]:
+        return sorted({str(symbol) for axis in self.axes for symbol in axis.extent.free_symbols})
+
+    @cached_property
+    def _extents(self) -> Any:
+        from .algebra import compiled, symbol
+
+        return compiled([symbol(name) for name in self._size_names], [axis.extent for axis in self.axes])
+
+    @cached_property
+    def _evaluate(self) -> Any:
+        from .algebra import compiled
+
+        return compiled(self._symbols, self._outputs)
+
+    @cached_property
+    def _arrays(self) -> Any:
+        from .algebra import compiled
+
+        return compiled(self._symbols, self._outputs, arrays=True)
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return [str(symbol) for symbol in self._symbols]
+
+    # Symbols' values
+
+    def _bound(self, plan: Plan, sizes: Mapping[str, int], extents: Mapping[str, int], device: Device) -> list[float]:
+        known: dict[str, float] = {
+            **sizes, **constants_for(device), "plan.warps": 1 if device.is_cpu else plan.warps,
+            "plan.stages": plan.stages, "device.warp": device.warp,
+            "device.tensor_memory": int(device.tensor_memory > 0),
+        }  # fmt: skip
+        for axis in self.axes:
+            size = (plan.tiles if axis.is_tile else plan.chunks).get(axis.name)
+            if size is None or size < 1:
+                raise PlanError(f"the plan gives axis {axis.name} of {self.kernel} {size or 'no'} elements")
+            known[f"{'tile' if axis.is_tile else 'chunk'}.{axis.name}"] = size
+            if not axis.is_tile:
+                split = plan.splits.get(axis.name, 1)
+                known[f"split.{axis.name}"] = split
+                known[f"held.{axis.name}"] = int(extents[axis.name] <= size and split == 1)
+        for value in self.crossing:
+            home = plan.homes.get(value.label, value.homes[0] if value.homes else Home.MEMORY)
+            known[f"shared.{value.label}"] = int(home is Home.SHARED)
+            known[f"memory.{value.label}"] = int(home is Home.MEMORY)
+        for scratchpad in self.scratchpads:
+            in_memory = plan.homes.get(scratchpad.label) is Home.MEMORY
+            known[f"memory.{scratchpad.label}"] = int(in_memory)
+            known[f"copies.{scratchpad.label}"] = int(scratchpad.label in plan.copies)
+        for tensor in plan.packs:
+            known[f"packed.{tensor}"] = 1
+        return [self._value(name, known) for name in self._names]
+
+    def _value(self, name: str, known: Mapping[str, float]) -> float:
+        value = known.get(name)
+        if value is not None:
+            return value
+        if name.startswith("packed."):
+            return 0
+        if name.startswith("trips."):
+            from .flow import UNKNOWN_TRIPS
+
+            return UNKNOWN_TRIPS
+        raise PlanError(f"{self.kernel}: the size {name} is not given")
+
+    # Results
+
+    def _use(self, plan: Plan, extents: Mapping[str, int], device: Device, values: Sequence[float]) -> Use:
+        count = len(_FIELDS)
+        phases = tuple(
+            PhaseUse(phase.name, *values[n * count : (n + 1) * count]) for n, phase in enumerate(self.phases)
+        )
+        scratch, swap, distinct = values[-3:]
+        threads = device.warp * plan.warps
+        registers = max((phase.registers_a_thread for phase in phases), default=0)
+        own = max((phase.shared_bytes for phase in phases), default=0)
+        return Use(
+            phases, threads,
+            register_bytes=max((phase.register_bytes for phase in phases), default=0),
+            registers_a_thread=registers,
+            spills=registers > device.registers_of(threads),
+            shared_bytes=_shared(scratch, own, device),
+            scratch_bytes=scratch,
+            swap_bytes=swap,
+            tensor_memory_columns=max((phase.tensor_memory_columns for phase in phases), default=0),
+            distinct_read_bytes=distinct,
+            programs=self._programs(plan, extents),
+            **{name: sum(getattr(phase, name) for phase in phases) for name in _SUMMED},
+        )  # fmt: skip
+
+    def _programs(self, plan: Plan, extents: Mapping[str, int]) -> tuple[int, ...]:
+        """Of each launch: packs first, then one, or those of a split axis."""
+        along = {axis.name: -(-extents[axis.name] // plan.tiles[axis.name]) for axis in self.axes if axis.is_tile}
+        packs = [self.packable[name] for name in plan.packs if name in self.packable]
+        grids = [along[tile] * -(-extents[whole] // _PACK_ROWS) for tile, whole in packs]
+        grid = prod(along.values())
+        split = next((axis for axis, programs in plan.splits.items() if programs > 1), None)
+        if split is None:
+            return (*grids, grid)
+        return (
+            *grids,
+            *(grid * plan.splits[split] if shares else grid for shares in self.splittable.get(split, (True,))),
+        )
+
+
+def _shared(scratch: float, own: float, device: Device) -> float:
+    """Triton's own first, the scratchpad at the next multiple of 128 bytes (`runtime/compile/scratchpad.py`)."""
+    if device.is_cpu:
+        return scratch
+    return own if not scratch else -(-own // 128) * 128 + scratch + 16
+
+
+_made: dict[str, Needs] = {}
+_MOST_MADE = 256
 
 
 def annotate_needs(kernel: KernelOp) -> Needs:
-    """The needs of a kernel; one that is not split into phases is split on a clone."""
-    raise NotImplementedError
+    """The needs of a kernel, which is not changed; one without phases is split on a clone. Kept by the kernel's text.
+
+    Raises `UnsupportedError` where it cannot be read.
+    """
+    from .annotate import needs_of
+
+    text = _text(kernel)
+    found = _made.get(text)
+    if found is None:
+        if len(_made) >= _MOST_MADE:
+            _made.clear()
+        found = _made[text] = needs_of(kernel)
+    return found
+
+
+def _text(kernel: KernelOp) -> str:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from ..text import print_module
+
+    return print_module(ModuleOp([kernel.clone()]))

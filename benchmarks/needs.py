@@ -1,0 +1,280 @@
+"""Needs against binaries: random plans of the library's kernels, compiled for many GPUs that need not be here.
+
+    python benchmarks/needs.py collect RECORDS.jsonl [--plans 20] [--only softmax] [--workers 2]
+    python benchmarks/needs.py judge RECORDS.jsonl [--json FILE]
+
+`collect` appends what each binary takes to a file of one JSON object a line and may be stopped and begun again: what
+is there, or in the compile cache, is not compiled anew. `judge` compares with what `annotate_needs` predicts: whether
+the plan fits the device, and in which order plans use registers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from xdsl.dialects.builtin import TensorType
+
+from vkernels.commands.check.specialising import Declared, Wanted, kernel_case
+from vkernels.ir.dialect import DotOp, PhaseOp, ScratchOp, SizeOp, TileOp, WholeOp, axes_of
+from vkernels.ir.errors import Error, PlanError
+from vkernels.ir.passes.split_phases import split_phases
+from vkernels.ir.plan import Home, Plan
+from vkernels.ir.planning.powers import power_above
+from vkernels.library.catalogue import CATALOGUE, Entry
+from vkernels.runtime.checking.cases import Source
+from vkernels.runtime.checking.prepare_kernel import KernelPreparer, dense_tensors
+from vkernels.runtime.compile.cache import DiskCache
+from vkernels.runtime.compile.compile_cached import compile_cached
+from vkernels.runtime.compile.jobs import Compiled, CompileJob
+from vkernels.runtime.compile.resources import amd, nvidia
+from vkernels.runtime.compile.triton_adapter import Binary, GpuOptions
+from vkernels.runtime.compile.workers import CompilePool
+from vkernels.runtime.gpu.compiling import lower_for
+from vkernels.runtime.specialise import facts_for, kernel_in
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120", "gfx90a", "gfx942", "gfx1100")
+SEED = 20261121
+MOST_ELEMENTS = 256
+"""Elements a thread (of 32 a warp) that a plan's largest tile may have: larger ones take minutes to compile."""
+
+console = Console(highlight=False)
+app = typer.Typer(add_completion=False)
+
+
+# Random plans
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kernel for its usual arguments. `crossing`: labels of what may have a home; `copyable`: scratchpads.
+    `spaces`: axes that a tile has together."""
+
+    entry: Entry
+    preparer: KernelPreparer
+    tiles: dict[str, int]
+    wholes: dict[str, int]
+    crossing: tuple[str, ...]
+    copyable: tuple[str, ...]
+    stored: frozenset[str]
+    spaces: tuple[frozenset[str], ...]
+    has_dot: bool
+    splittable: bool
+
+    @property
+    def name(self) -> str:
+        shape = ",".join(f"{name}={size}" for name, size in self.entry.shape.items())
+        return f"{self.entry.name}({shape})"
+
+
+def subject_of(entry: Entry) -> Subject:
+    kernel = getattr(import_module(entry.module), entry.name)
+    declared = [
+        Declared(p.name, p.kind, tuple(p.dimensions), tuple(p.dtypes), _is_given(p.default), p.default)
+        for p in kernel.parameters
+    ]
+    case = kernel_case(Source(entry.name, entry.module), declared, Wanted(), entry.shape, entry.dtype, entry.computed)
+    preparer = KernelPreparer(kernel, case.shape, case.dtypes, case.scalars, case.constants)
+    phases = preparer.module.clone()
+    split_phases(phases)
+    ops = list(kernel_in(phases).walk())
+    wholes = {op.axis.data: _extent(op, case.shape) for op in ops if isinstance(op, WholeOp)}
+    results = [r for op in ops if isinstance(op, PhaseOp) for r in op.results_ if set(axes_of(r)) & set(wholes)]
+    scratch = [op for op in ops if isinstance(op, ScratchOp)]
+    spaces = {frozenset(axes_of(v)) for op in ops for v in op.results if isinstance(v.type, TensorType)}
+    return Subject(
+        entry, preparer, {op.axis.data: _extent(op, case.shape) for op in ops if isinstance(op, TileOp)}, wholes,
+        tuple(dict.fromkeys(r.name_hint for r in results if r.name_hint)), tuple(op.label.data for op in scratch),
+        frozenset(str(d) for op in scratch for d in op.result.type.shape), tuple(spaces),
+        any(isinstance(op, DotOp) for op in ops), not scratch,
+    )  # fmt: skip
+
+
+def _is_given(default: Any) -> bool:
+    import inspect
+
+    return default is not inspect.Parameter.empty
+
+
+def _extent(op: TileOp | WholeOp, sizes: Mapping[str, int]) -> int:
+    return sizes[op.extent.owner.size.data] if isinstance(op.extent.owner, SizeOp) else 64
+
+
+def random_plan(subject: Subject, rng: random.Random) -> Plan:
+    """Any plan in powers of two whose largest tile is not beyond `MOST_ELEMENTS` a thread."""
+    warps = rng.choice((1, 2, 4, 4, 8, 8, 16))
+    sizes = {}
+    while not sizes or not 1 <= _largest(subject, sizes) / (32 * warps) <= MOST_ELEMENTS:
+        least = 4 if subject.has_dot else 0
+        sizes = {
+            axis: 1 << rng.randint(min(least, _log(extent)), min(13, _log(extent)))
+            for axis, extent in (subject.tiles | subject.wholes).items()
+        }
+        if subject.has_dot:
+            sizes = {axis: min(size, 256 if axis in subject.tiles else 128) for axis, size in sizes.items()}
+        for axis, extent in subject.wholes.items():
+            if extent <= 1 << 13 and not subject.has_dot and axis not in subject.stored and rng.random() < 0.3:
+                sizes[axis] = power_above(extent)
+    tiles = {axis: sizes[axis] for axis in subject.tiles}
+    chunks = {axis: sizes[axis] for axis in subject.wholes}
+    chunked = [axis for axis, extent in subject.wholes.items() if chunks[axis] < extent]
+    homes = {label: rng.choice(list(Home)[1:]) for label in subject.crossing if chunked and rng.random() < 0.6}
+    copies = tuple(label for label in subject.copyable if rng.random() < 0.5)
+    splits = {}
+    if subject.splittable and len(chunked) == 1 and not subject.has_dot and rng.random() < 0.15:
+        homes, splits = {}, {chunked[0]: 4}
+    lanes = rng.choice([*tiles, *chunks]) if rng.random() < 0.2 else _lanes(subject)
+    stages = rng.choice((1, 2, 3, 4)) if subject.has_dot else rng.choice((1, 1, 1, 3))
+    return Plan(tiles, chunks, homes, copies, splits, lanes=lanes, warps=warps, stages=stages)
+
+
+def _largest(subject: Subject, sizes: Mapping[str, int]) -> int:
+    """Elements of the largest tile."""
+    return max(math.prod(sizes[axis] for axis in space if axis in sizes) for space in subject.spaces)
+
+
+def _log(number: int) -> int:
+    return power_above(number).bit_length() - 1
+
+
+def _lanes(subject: Subject) -> str:
+    return [*subject.tiles, *subject.wholes][-1] if not subject.has_dot else [*subject.tiles][-1]
+
+
+def plans_of(subject: Subject, count: int) -> Iterator[tuple[Plan, list[tuple[str, str, GpuOptions]]]]:
+    """The first `count` random plans that the kernel can have, each with name, text and options of its launches."""
+    rng = random.Random(f"{SEED} {subject.name}")
+    found = 0
+    for _ in range(40 * count):
+        plan = random_plan(subject, rng)
+        try:
+            launches = lowered(subject, plan)
+        except PlanError:
+            continue
+        except Error as error:
+            console.print(f"[yellow]{subject.name}: {error}")
+            continue
+        yield plan, launches
+        found += 1
+        if found == count:
+            return
+
+
+def lowered(subject: Subject, plan: Plan) -> list[tuple[str, str, GpuOptions]]:
+    """Name, text and options of each launch. Raises `PlanError` where the kernel cannot have the plan."""
+    preparer = subject.preparer
+    crossing = any(home in (Home.SHARED, Home.MEMORY) for home in plan.homes.values())
+    for exact in (crossing, True):
+        facts = facts_for(
+            kernel_in(preparer.module), plan, preparer.sizes,
+            dense_tensors(preparer.kernel, preparer.sizes, preparer.dtypes), True, exact, True,
+        )  # fmt: skip
+        try:
+            lowering = lower_for(preparer.module, plan, facts)
+        except PlanError:
+            if exact:
+                raise
+            continue
+        names = [launch.name for launch in lowering.lowered.launches]
+        return [(n, job.text, job.options) for n, job in zip(names, lowering.jobs(""), strict=True)]
+    raise AssertionError("one of two returned or raised")
+
+
+# What binaries take
+
+
+def taken(binary: Binary) -> dict[str, int]:
+    """Registers and stack bytes a thread, shared bytes a program, as the binary's own tables say."""
+    if binary.architecture.startswith("sm_"):
+        facts = nvidia.facts_of(binary.code, binary.name, binary.architecture)
+        registers, stack, static = facts.registers, facts.stack, facts.static_shared
+    else:
+        table = amd.table_of(binary.assembly, binary.name)
+        registers, stack, static = table.vector_registers, table.stack, table.static_shared
+    return {
+        "registers": registers, "stack": stack, "shared": static + binary.shared, "threads": binary.threads,
+        "tensor_memory": binary.tensor_memory,
+    }  # fmt: skip
+
+
+def plan_as_json(plan: Plan) -> dict[str, Any]:
+    return json.loads(json.dumps(asdict(plan)))  # type: ignore[no-any-return]
+
+
+def plan_from_json(value: Mapping[str, Any]) -> Plan:
+    lists = {key: tuple(value[key]) for key in ("copies", "packs", "streams", "order")}
+    homes = {label: Home(home) for label, home in value["homes"].items()}
+    known = set(Plan.__dataclass_fields__)
+    return Plan(**{k: v for k, v in {**value, **lists, "homes": homes}.items() if k in known})
+
+
+@app.command()
+def collect(
+    records: Path,
+    plans: int = 20,
+    only: str = "",
+    workers: int = 2,
+    architectures: Annotated[str, typer.Option(help="comma-separated")] = ",".join(ARCHITECTURES),
+) -> None:
+    """Compile and append to RECORDS; a plan after another of every kernel, so that it can be stopped at any time."""
+    have = set()
+    if records.exists():
+        have = {_key(json.loads(line)) for line in records.read_text().splitlines()}
+    subjects = [subject_of(entry) for entry in CATALOGUE if not only or only in (entry.name, entry.family)]
+    streams = {subject.name: plans_of(subject, plans) for subject in subjects}
+    with CompilePool(workers, seconds=90) as pool, records.open("a") as file:
+        for number in range(plans):
+            for name, stream in streams.items():
+                pair = next(stream, None)
+                if pair is None:
+                    continue
+                plan, launches = pair
+                wanted = [a for a in architectures.split(",") if (name, number, a) not in have]
+                for record in _compiled(name, number, plan, launches, wanted, pool):
+                    file.write(json.dumps(record) + "\n")
+                file.flush()
+            console.print(f"plan {number + 1} of {plans}")
+
+
+@app.command()
+def judge(records: Path) -> None:
+    """Compare RECORDS with predictions."""
+
+
+def _key(record: Mapping[str, Any]) -> tuple[str, int, str]:
+    return record["kernel"], record["number"], record["architecture"]
+
+
+def _compiled(
+    name: str,
+    number: int,
+    plan: Plan,
+    launches: list[tuple[str, str, GpuOptions]],
+    wanted: list[str],
+    pool: CompilePool,
+) -> Iterator[dict[str, Any]]:
+    jobs = [CompileJob(text, a, options) for a in wanted for _, text, options in launches]
+    found: dict[int, dict[str, Any]] = {}
+    for finished in compile_cached(jobs, pool, DiskCache()):
+        outcome = finished.outcome
+        at = {"name": launches[finished.index % len(launches)][0], "seconds": outcome.seconds}
+        at["scratch"] = jobs[finished.index].options.scratch_bytes
+        kept = taken(outcome.binary) if isinstance(outcome, Compiled) else {"failure": outcome.message[:200]}
+        found[finished.index] = at | kept
+    for place, architecture in enumerate(wanted):
+        mine = [found[place * len(launches) + n] for n in range(len(launches))]
+        yield {
+            "kernel": name, "number": number, "architecture": architecture, "plan": plan_as_json(plan), "launches": mine,
+        }  # fmt: skip
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,94 @@
+"""Expressions that stay as they were written, so that people can read them and building them costs little.
+
+`most` and `least` of several, `pieces(a, b)` of b that a takes, `fits(a, b)`: 1 where a is at least b, else 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import Any
+
+import sympy
+
+Expr = Any
+"""A sympy expression."""
+
+_MOST, _LEAST, _PIECES, _FITS = (sympy.Function(name) for name in ("most", "least", "pieces", "fits"))
+
+ZERO, ONE = sympy.Integer(0), sympy.Integer(1)
+
+
+def symbol(name: str) -> Expr:
+    return sympy.Symbol(name, integer=True, nonnegative=True)
+
+
+def number(value: int | float) -> Expr:
+    return sympy.Integer(value) if value == int(value) else sympy.Float(value)
+
+
+def most(values: Iterable[Expr]) -> Expr:
+    """The largest of some values, none of them below 0."""
+    return _folded(_MOST, values, max)
+
+
+def least(values: Iterable[Expr]) -> Expr:
+    return _folded(_LEAST, values, min)
+
+
+def either(values: Iterable[Expr]) -> Expr:
+    """1 where any of some values, all 0 or 1, is 1."""
+    listed = list(values)
+    return ONE if ONE in listed else most(listed)
+
+
+def pieces(whole: Expr, part: Expr) -> Expr:
+    return ONE if whole == part else _PIECES(whole, part)
+
+
+def fits(value: Expr, bound: Expr) -> Expr:
+    return _FITS(value, bound)
+
+
+def product(values: Iterable[Expr]) -> Expr:
+    return sympy.Mul(*values)
+
+
+def total(values: Iterable[Expr]) -> Expr:
+    return sympy.Add(*values)
+
+
+def _folded(function: Any, values: Iterable[Expr], fold: Any) -> Expr:
+    distinct = list(dict.fromkeys(values))
+    numbers = [value for value in distinct if value.is_number]
+    others = [value for value in distinct if not value.is_number]
+    if numbers and not (function is _MOST and fold(numbers) == 0 and others):
+        others.insert(0, fold(numbers))
+    if not others:
+        return ZERO
+    return others[0] if len(others) == 1 else function(*others)
+
+
+def _pieces(whole: float, part: float) -> float:
+    return math.ceil(whole / part)
+
+
+def _array_functions() -> Mapping[str, Any]:
+    import numpy as np
+
+    return {
+        "most": lambda *values: reduce(np.maximum, values),
+        "least": lambda *values: reduce(np.minimum, values),
+        "pieces": lambda whole, part: np.ceil(whole / part),
+        "fits": lambda value, bound: np.where(value >= bound, 1, 0),
+    }
+
+
+_FUNCTIONS = {"most": max, "least": min, "pieces": _pieces, "fits": lambda value, bound: int(value >= bound)}
+
+
+def compiled(symbols: Iterable[Expr], expressions: Iterable[Expr], arrays: bool = False) -> Any:
+    """A function of numbers, or of NumPy arrays, that returns the values of expressions."""
+    modules = [_array_functions(), "numpy"] if arrays else [_FUNCTIONS, "math"]
+    return sympy.lambdify(list(symbols), list(expressions), modules=modules, cse=True)

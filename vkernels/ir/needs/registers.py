@@ -1,0 +1,203 @@
+"""Registers: tiles that are alive at once at the worst point of a phase, a thread.
+
+What is elementwise is computed element by element, whatever the tile: only what must wait counts. A value waits from
+where it is made to its last use; loads are issued together, as early as they can be; a reduction's partial results, a
+dot's accumulators and what loops carry wait for as long as their loop runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntegerType, TensorType
+from xdsl.ir import Operation, SSAValue
+
+from ..dialect import (
+    AccessOp,
+    BelowOp,
+    BroadcastOp,
+    DotOp,
+    PhaseOp,
+    PositionOp,
+    RangeOp,
+    ReductionOp,
+    TensorArgumentType,
+    arith,
+    axes_of,
+    element_of,
+)
+from .algebra import ONE, ZERO, Expr, most, number, total
+from .flow import Flow
+from .spaces import THREADS, Spaces, largest_spaces, space_for, width
+
+_NOTHING = (BroadcastOp, PositionOp, BelowOp, arith.ConstantOp)
+"""What is made again where it is used, or shares its operand's registers."""
+
+
+@dataclass(frozen=True)
+class Alive:
+    """Bytes a thread that are alive from one item (its number) up to another."""
+
+    bytes: Expr
+    first: int
+    last: int
+
+
+@dataclass
+class _Phase:
+    flow: Flow
+    spaces: Spaces
+    phase: PhaseOp
+
+    def __post_init__(self) -> None:
+        self.members = self.flow.members[self.phase]
+        self.number = {op: n for n, op in enumerate(self.members)}
+        self.largest = largest(self.members)
+
+    def held(self, value: SSAValue, axes: Iterable[str] | None = None) -> Expr:
+        """Bytes a thread of a value, or of a tile of its elements with other axes."""
+        if not isinstance(value.type, TensorType) or _is_mask(value):
+            return ZERO
+        mine = tuple(axes_of(value)) if axes is None else tuple(axes)
+        space = space_for(frozenset(mine), self.largest)
+        return number(max(width(value.type), 2)) * self.spaces.a_thread(mine, space)
+
+
+def largest(items: Iterable[Operation]) -> list[frozenset[str]]:
+    """The axis sets of tiles in some items that are part of no other."""
+    return largest_spaces(inner for op in items for inner in (op, *(x for r in op.regions for x in r.walk())))
+
+
+def _is_mask(value: SSAValue) -> bool:
+    element = element_of(value)
+    return isinstance(element, IntegerType) and element.width.data == 1
+
+
+def live_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
+    """Bytes a thread at the worst point of a phase."""
+    state = _Phase(flow, spaces, phase)
+    spans = [*_values(state), *_carried(state), *_around(state)]
+    points = {span.first for span in spans}
+    sums = {total(span.bytes for span in spans if span.first <= point <= span.last) for point in points}
+    return most(sorted(sums, key=str))
+
+
+def _values(state: _Phase) -> Iterable[Alive]:
+    """What members make. Loads of tensors begin with the first of them."""
+    loads = [n for op, n in state.number.items() if _is_load(op)]
+    for op, n in state.number.items():
+        if isinstance(op, _NOTHING):
+            continue
+        weight = state.members[op]
+        for result in op.results:
+            last = max((state.number[user] for user in _users(state, result)), default=n)
+            first = loads[0] if _is_load(op) else n
+            # An operand that dies where a result is made leaves its register to it.
+            if last > n or not _users(state, result):
+                yield Alive(weight * state.held(result), first, max(first, last - 1))
+            else:
+                yield Alive(weight * state.held(result), first, n)
+    for op, n in state.number.items():
+        inner = [x for r in op.regions for x in r.walk()]
+        if inner:
+            weight = state.members[op]
+            loaded = [state.held(x.results[0]) for x in inner if isinstance(x, AccessOp) and x.results]
+            carried = [state.held(a) for x in (op, *inner) if isinstance(x, RangeOp) for a in x.carried]
+            carried += [state.held(v) for x in (op, *inner) if isinstance(x, scf.WhileOp) for v in x.results]
+            yield Alive(weight * total([*loaded, *carried]), n, n)
+
+
+def _is_load(op: Operation) -> bool:
+    return isinstance(op, AccessOp) and bool(op.results) and isinstance(op.base.type, TensorArgumentType)
+
+
+def _users(state: _Phase, value: SSAValue) -> list[Operation]:
+    """Members that use a value, seen through what shares its registers."""
+    found: list[Operation] = []
+    for user, _ in state.flow.users(value):
+        if user not in state.members:
+            continue
+        if isinstance(user, _NOTHING) and user.results:
+            found += _users(state, user.results[0])
+        else:
+            found.append(user)
+    return found
+
+
+def _carried(state: _Phase) -> Iterable[Alive]:
+    """Partial results of reductions in chunk loops, and accumulators of dots: as long as the phase."""
+    last = len(state.number)
+    for op in state.members:
+        weight = state.members[op]
+        if isinstance(op, ReductionOp) and not state.flow.reading.axes[op.axis.data].is_tile:
+            yield Alive(weight * state.flow.chunked(op.tile) * state.held(op.tile), 0, last)
+        elif isinstance(op, DotOp):
+            yield Alive(weight * dot_bytes(state.flow, op), 0, last)
+
+
+def dot_bytes(flow: Flow, op: DotOp) -> Expr:
+    """Bytes a thread of a dot's accumulators, wherever they are."""
+    elements = most((ONE, _size(flow, axes_of(op.result)) / THREADS))
+    return number(width(op.result.type)) * elements
+
+
+def _size(flow: Flow, axes: Iterable[str]) -> Expr:
+    size = ONE
+    for axis in axes:
+        size = size * flow.sizes[axis]
+    return size
+
+
+def _around(state: _Phase) -> Iterable[Alive]:
+    """Values of other phases that lie in registers meanwhile, being held or without a whole axis."""
+    flow, position = state.flow, state.flow.reading.position
+    here = position[state.phase]
+    end = max((position[op] for op in state.phase.body.block.ops), default=here)
+    for op in flow.items:
+        if isinstance(op, _NOTHING):
+            continue
+        for result in op.results:
+            users = [user for user, crosses in flow.users(result) if crosses]
+            spans = [position[user] for user in users]
+            if not spans or not isinstance(result.type, TensorType):
+                continue
+            last = len(state.number)
+            if flow.reading.phase[op] is state.phase:
+                yield Alive((1 - flow.chunked(result)) * state.held(result), state.number[op], last)
+            elif (position[op] < here <= max(spans)) or _shares_loop(state, op, users):
+                mine = [state.number[user] for user in users if user in state.number]
+                if max(spans) <= end and mine and not _shares_loop(state, op, users):
+                    last = max(mine) - 1
+                yield Alive((1 - flow.chunked(result)) * state.held(result), 0, last)
+
+
+def _shares_loop(state: _Phase, op: Operation, users: list[Operation]) -> bool:
+    """Whether a value made before a loop around this phase is used again in its next iteration."""
+    around = state.flow.reading.structures[state.phase]
+    made = state.flow.reading.structures[state.flow.reading.phase[op]]
+    return any(
+        loop not in made and loop in state.flow.reading.structures[state.flow.reading.phase[user]]
+        for loop in around
+        for user in users
+        if user in state.flow.reading.phase
+    )
+
+
+def address_registers(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
+    """Registers a thread for the addresses of a phase's accesses: two a row of elements side by side, or an element
+    where an index tile decides."""
+    state = _Phase(flow, spaces, phase)
+    counts = []
+    for op, weight in state.members.items():
+        for inner in (op, *(x for r in op.regions for x in r.walk())):
+            if isinstance(inner, AccessOp) and isinstance(inner.tile.type, TensorType):
+                axes = tuple(axes_of(inner.tile))
+                tiles = [offset for offset in inner.offsets if isinstance(offset.type, TensorType)]
+                scattered = {axis for offset in tiles for axis in axes_of(offset)}
+                rows = [axis for axis in axes if axis != spaces.fast or axis in scattered]
+                space = space_for(frozenset(axes), state.largest)
+                each = 2 if isinstance(inner.base.type, TensorArgumentType) else 1
+                counts.append(weight * each * spaces.a_thread(rows, space))
+    return total(counts)
