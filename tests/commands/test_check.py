@@ -73,6 +73,7 @@ MISTAKES = {
     "no kernel": ([], "KERNEL"),
     "no such kernel": (["sofmax"], "did you mean softmax?"),
     "no such target": (["softmax", "--targets", "t44"], "did you mean t4?"),
+    "no such slice": (["softmax", "--targets", "h100-sxm5-80:1g.11gb"], "did you mean 1g.10gb?"),
     "no target": (["softmax", "--targets", ""], "there is no target ''"),
     "no such table": (["softmax", "--table", "absent.toml"], "absent.toml"),
     "no such dtype": (["softmax", "--dtype", "float17"], "did you mean float16?"),
@@ -173,6 +174,11 @@ def test_dtypes_and_sizes_are_as_given(vk):
 
 
 @pytest.mark.usefixtures("fake_compiler")
+def test_slices_are_checked_as_targets_are(vk):
+    _, output, _ = vk("take_columns", "--targets", "h100-sxm5-80:1g.10gb,mps=50,t4", "--json", "-")
+    assert [cell["target"] for cell in json.loads(output)["cells"]] == ["h100-sxm5-80:1g.10gb,mps=50", "t4"]
+
+
 def test_targets_of_ones_own_are_checked_too(vk, tmp_path):
     (tmp_path / "own.toml").write_text('[mine]\nlike = "t4"\nname = "my own"\n')
     _, output, _ = vk("take_columns", "--targets", "mine,t4", "--table", tmp_path / "own.toml", "--json", "-")

@@ -34,7 +34,10 @@ Kernels = Annotated[
         help="all, kernels of the library, or FILE.py:KERNEL, a vk.kernel or plain Triton: the file is executed.",
     ),
 ]
-Targets = Annotated[str, typer.Option(metavar="all|NAME,…", help="Targets, as `vk targets` lists them.")]
+Targets = Annotated[
+    str,
+    typer.Option(metavar="all|NAME,…", help="Targets, as `vk targets` lists them, or slices: h100-sxm5-80:1g.10gb."),
+]
 Own = Annotated[Path | None, typer.Option("--table", metavar="FILE.toml", help="Targets of one's own, checked too.")]
 DType = Annotated[
     str | None, typer.Option(metavar="NAME|TENSOR=NAME,…", help="Dtype of the tensors that may have it, or of some.")
@@ -111,17 +114,16 @@ def is_found(cells: Sequence[Cell], findings: Sequence[Finding]) -> bool:
 
 
 def _targets(named: str, table: Path | None) -> list[Target]:
-    """Targets by name, `all` of the project's table, and those of one's own table."""
+    """Targets and slices by name, `all` of the project's table, and those of one's own table."""
+    from vkernels.runtime.slices import split_names, target_or_slice
     from vkernels.runtime.targets import known_targets, load_targets
-
-    from .specialising import meant
 
     own = load_targets(table) if table is not None else {}
     known = {**known_targets(), **own}
     if named == "all":
         return list(known.values())
-    names = [name.strip() for name in named.split(",")]
-    for name in names:
-        if name not in known:
-            raise OptionError(f"--targets: there is no target {name!r}; {meant(name, ['all', *known])}")
-    return [known[name] for name in dict.fromkeys([*names, *own])]
+    try:
+        found = [target_or_slice(name, known) for name in split_names(named)]
+    except OptionError as error:
+        raise OptionError(f"--targets: {error}") from error
+    return list({target.key: target for target in [*found, *own.values()]}.values())

@@ -10,13 +10,14 @@ from importlib import import_module
 from typing import Any
 
 from vkernels.ir.errors import OptionError
+from vkernels.ir.nearest import meant
 from vkernels.library.catalogue import CATALOGUE, Entry, entries_named, names
 from vkernels.runtime.checking.asking import describe
 from vkernels.runtime.checking.cases import Case, JitCase, Source
 from vkernels.runtime.checking.signatures import Parameter, parse_signature
 from vkernels.runtime.compile.workers import CompilePool
 
-from .specialising import Declared, Wanted, kernel_case, meant, refuse_unknown
+from .specialising import Declared, Wanted, kernel_case, refuse_unknown
 
 ALL = "all"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from vkernels.ir.errors import OptionError
+from vkernels.ir.nearest import meant
 from vkernels.runtime.checking.cases import KernelCase, Source
 from vkernels.runtime.checking.signatures import parse_assignments, parse_value
 from vkernels.runtime.protocols import size_name
@@ -64,12 +64,6 @@ def dtype_named(name: str) -> str:
     if found not in DTYPES:
         raise OptionError(f"--dtype: there is no dtype {name!r}; {meant(name, [*DTYPES, *SHORT])}")
     return found
-
-
-def meant(name: str, names: Sequence[str]) -> str:
-    """The nearest of some names, or all of them."""
-    close = get_close_matches(name, names, 1)
-    return f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
 
 
 def _size(name: str, text: str) -> int:

@@ -10,6 +10,7 @@ from vkernels.ir.limits import Limits
 
 from ..compile.architectures import refuse_unless_compiles
 from ..devices.driver import Driver
+from ..slices import present_slice
 from ..targets import limits_of
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def gpu_device(name: str) -> GpuDevice:
     import triton
 
     number, driver = int(name.partition(":")[2] or 0), gpu_driver()
-    target = driver.target(number)
+    target = present_slice(driver.target(number))
     refuse_unless_compiles(target.architecture, triton.__version__)
     return GpuDevice(number, driver, target, limits_of(target))
 

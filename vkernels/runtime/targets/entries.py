@@ -11,12 +11,14 @@ from typing import Any
 from vkernels.ir.planning.occupancy import AmdSizes, NvidiaSizes
 
 from .records import Place, read_names, read_record
-from .target import Rates, Slice, Target
+from .target import CpuSizes, Rates, Slice, Target
 
 KEY = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-KINDS: dict[str, tuple[type[NvidiaSizes] | type[AmdSizes], str]] = {
+Sizes = NvidiaSizes | AmdSizes | CpuSizes
+KINDS: dict[str, tuple[type[NvidiaSizes] | type[AmdSizes] | type[CpuSizes], str]] = {
     "nvidia": (NvidiaSizes, r"sm_[0-9]{2,3}"),
     "amd": (AmdSizes, r"gfx[0-9]{1,3}[0-9a-f]{2}"),
+    "cpu": (CpuSizes, r"[A-Za-z][A-Za-z0-9_]{1,30}"),
 }
 WARPS = (32, 64)
 ROUNDING = 0.01  # of slices' memory, which drivers print in GiB with two digits
@@ -26,12 +28,14 @@ def read_target(entry: dict[str, Any], place: Place) -> Target:
     """A `Target` from its fields; `FileError` names the field that is wrong, unknown, missing or contradictory."""
     vendor = entry.get("vendor")
     if vendor not in tuple(KINDS):
-        place.of("vendor").refuse("expected nvidia or amd" if vendor is not None else "the field is missing")
+        place.of("vendor").refuse("expected nvidia, amd or cpu" if vendor is not None else "the field is missing")
     kind, architecture = KINDS[vendor]
     if "sizes" not in entry:
         place.refuse("the field `sizes` is missing")
     sizes = read_record(kind, entry["sizes"], place.of("sizes"))
     ready: dict[str, object] = {"sizes": sizes}
+    if vendor == "cpu" and "rates" not in entry:
+        ready["rates"] = None
     if "rates" in entry:
         ready["rates"] = read_record(Rates, entry["rates"], place.of("rates"))
     if "sources" in entry:
@@ -44,7 +48,7 @@ def read_target(entry: dict[str, Any], place: Place) -> Target:
     return target
 
 
-def _contradictions(target: Target, sizes: NvidiaSizes | AmdSizes) -> Iterator[tuple[str, str]]:
+def _contradictions(target: Target, sizes: Sizes) -> Iterator[tuple[str, str]]:
     """Fields that cannot be right, and why."""
     if not KEY.fullmatch(target.key):
         yield "key", "expected lower-case letters, digits, `.`, `_` and `-`"
@@ -65,7 +69,12 @@ def _contradictions(target: Target, sizes: NvidiaSizes | AmdSizes) -> Iterator[t
             yield "sources" if name in target.sources else "unverified", f"there is no field {name!r}"
 
 
-def _wrong_sizes(sizes: NvidiaSizes | AmdSizes) -> Iterator[tuple[str, str]]:
+def _wrong_sizes(sizes: Sizes) -> Iterator[tuple[str, str]]:
+    if isinstance(sizes, CpuSizes):
+        for field in ("warp", "block_threads"):
+            if getattr(sizes, field) != 1:
+                yield field, f"expected 1 on a CPU, got {getattr(sizes, field)}"
+        return
     if sizes.warp not in WARPS:
         yield "warp", f"expected {' or '.join(map(str, WARPS))}, got {sizes.warp}"
     warps = sizes.warps * (sizes.partitions if isinstance(sizes, AmdSizes) else 1)

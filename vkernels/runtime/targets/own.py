@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vkernels.ir.errors import FileError
+from vkernels.ir.errors import FileError, OptionError
 
 from .entries import read_target
 from .records import Place
@@ -21,8 +21,9 @@ NOT_INHERITED = {"key", "slices", "note", "sources", "unverified", "like"}
 def load_targets(path: Path | str) -> dict[str, Target]:
     """The devices of a TOML file by key: a table each, named by its key, with the fields of `Target`.
 
-    With `like = "KEY"` of a known device a table needs only the fields that differ; slices, note, sources and
-    unverified fields are not taken over. `FileError` names the file, the table and the field that is wrong.
+    With `like = "KEY"` of a known device, or `like = "KEY:SLICE"` of a slice of one or of this machine's CPU, a table
+    needs only the fields that differ; slices, note, sources and unverified fields are not taken over. `FileError` names
+    the file, the table and the field that is wrong.
     """
     path = Path(path)
     tables = _parsed(path)
@@ -44,10 +45,23 @@ def _own(key: str, fields: object, place: Place) -> Target:
     like = fields.get("like")
     if like is None:
         return read_target({**fields, "key": key}, place)
-    if not isinstance(like, str) or like not in known_targets():
-        place.of("like").refuse(f"expected the key of a known device: {', '.join(known_targets())}")
-    base = _as_fields(known_targets()[like])
+    base = _as_fields(_known(like, place.of("like")))
     return read_target({**_changed(base, fields), "key": key}, place)
+
+
+def _known(like: object, place: Place) -> Target:
+    """What a device is said to be like: a known one, or a slice of one, or of this machine's CPU."""
+    if isinstance(like, str) and ":" in like:
+        from ..slices import target_or_slice
+        from .present import present_cpu
+
+        try:
+            return target_or_slice(like, {**known_targets(), "cpu": present_cpu()})
+        except OptionError as error:
+            place.refuse(str(error))
+    if not isinstance(like, str) or like not in known_targets():
+        place.refuse(f"expected the key of a known device: {', '.join(known_targets())}")
+    return known_targets()[like]
 
 
 def _as_fields(target: Target) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def present_targets(patience: float = PATIENCE) -> tuple[Target, ...]:
     """
     found = _answers(patience)
     gpus = [_gpu(vendor, number, said) for vendor in VENDORS for number, said in enumerate(found[vendor])]
-    return (*(gpu for gpu in gpus if gpu is not None), _cpu())
+    return (*(gpu for gpu in gpus if gpu is not None), present_cpu())
 
 
 def _answers(patience: float) -> dict[Vendor, list[dict[str, Any]]]:
@@ -185,7 +185,8 @@ def _positive(said: Mapping[str, Any], name: str) -> int:
     return value
 
 
-def _cpu() -> Target:
+def present_cpu() -> Target:
+    """The CPU, with the cores that this process may use, and its rates if they were measured."""
     limits = cpu_limits()
     name = _cpu_name()
     return Target(

@@ -1,0 +1,14 @@
+"""What somebody who wrote a name may have meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+MOST = 3
+
+
+def meant(name: str, names: Sequence[str]) -> str:
+    """The nearest of some names, those that begin with it, or all of them."""
+    close = get_close_matches(name, names, 1) or [each for each in names if name and each.startswith(name)][:MOST]
+    return f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(names)}"
