@@ -129,3 +129,25 @@ vk.kernel @separated(%x: !vk.tensor<[K, N], f32>, %y: !vk.tensor<[K, M], f32>, %
 // CHECK-NEXT:      vk.yield
 // CHECK:         %sm = vk.range
 // CHECK-NEXT:      vk.load %y
+
+// What is computed before the author's boundary stays before it, though only the product after it uses the result.
+vk.kernel @bounded(%x: !vk.tensor<[M, N], f32>, %out: !vk.tensor<[M, N], f32>) {
+  %M = vk.size M
+  vk.tile i < %M
+  %N = vk.size N
+  vk.whole j < %N
+  %row = vk.load %x[i, j] : !vk.tensor<[M, N], f32> -> tensor<?x?xf32, #vk.axes<i, j>>
+  %max = vk.max %row along j : tensor<?x?xf32, #vk.axes<i, j>> -> tensor<?xf32, #vk.axes<i>>
+  %largest = vk.broadcast %max : tensor<?xf32, #vk.axes<i>> -> tensor<?x?xf32, #vk.axes<i, j>>
+  %difference = arith.subf %row, %largest : tensor<?x?xf32, #vk.axes<i, j>>
+  %e = math.exp %difference : tensor<?x?xf32, #vk.axes<i, j>>
+  vk.boundary
+  %twice = arith.addf %e, %e : tensor<?x?xf32, #vk.axes<i, j>>
+  vk.store %twice in %out[i, j] : !vk.tensor<[M, N], f32> <- tensor<?x?xf32, #vk.axes<i, j>>
+}
+// CHECK-LABEL: vk.kernel @bounded
+// CHECK:         vk.phase "max"
+// CHECK:         %e = vk.phase "e"
+// CHECK:           math.exp
+// CHECK:         vk.phase "out" {
+// CHECK-NEXT:      arith.addf %e, %e

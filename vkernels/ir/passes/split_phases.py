@@ -158,7 +158,8 @@ def _wrap_segment(
 class _Levels:
     """The number of the phase that each operation of a segment belongs to.
 
-    Operations go to the first phase they can be in; what has no effect then sinks to its first user.
+    Operations go to the first phase they can be in; what has no effect then sinks to its first user, but what is
+    computed from memory or reductions before a boundary of the author's stays before it.
     """
 
     whole: frozenset[str]
@@ -170,6 +171,8 @@ class _Levels:
     latest: dict[Operation, int] = field(default_factory=dict)
     """How far down an operation that reads may sink."""
     boundaries: list[int] = field(default_factory=list)
+    passed: dict[Operation, int] = field(default_factory=dict)
+    """How many boundaries stand before an operation that is computed from memory or reductions."""
 
     def place(self, op: Operation) -> None:
         if isinstance(op, BoundaryOp):
@@ -186,6 +189,8 @@ class _Levels:
                 if at is not op and clash(access, earlier):
                     level = max(level, self.of[at] + (not elementwise(access, earlier)))
             self.found.append((access, op))
+        if accesses or ends_phase(op, self.whole) or any(value.owner in self.passed for value in inputs_of(op)):
+            self.passed[op] = len(self.boundaries)
         self.of[op] = level
         self.top = max(self.top, level)
 
@@ -218,8 +223,8 @@ class _Levels:
         return op
 
     def _limits(self) -> dict[Operation, int]:
-        """For each operation that reads, the last phase it may be in."""
-        limits: dict[Operation, int] = {}
+        """The last phase that operations may be in: of those that read, and of those computed before a boundary."""
+        limits = {op: self.boundaries[n] for op, n in self.passed.items() if n < len(self.boundaries)}
         for number, (access, op) in enumerate(self.found):
             if access.writes:
                 continue
