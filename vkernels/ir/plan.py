@@ -22,8 +22,8 @@ class Plan:
 
     `tiles`: tile axis → elements a program. `chunks`: whole axis → elements a chunk; a chunk that is not
     smaller than the axis holds it at once. `homes`: label of a value that crosses phases → its home;
-    recompute where nothing is said and it is possible, else memory; or label of a scratchpad → shared, where nothing
-    is said, or memory. `copies`: labels of scratchpads kept
+    recompute where nothing is said and it is possible, else memory; or label of a scratchpad → shared or memory; where
+    nothing is said, shared if facts give its size. `copies`: labels of scratchpads kept
     in two copies, so that reading the old one and writing the new one is one phase. `splits`: whole axis →
     programs it is split over, with a combining step. `packs`: names of tensor parameters copied, panel by
     panel, in the order they are read. `streams`: names of tensor parameters whose stores pass the caches,

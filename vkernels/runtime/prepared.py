@@ -44,8 +44,9 @@ class Prepared:
     ):
         self.compiled, self.template = compiled, list(template)
         self.tensors, self.scalars = tuple(tensors), tuple(scalars)
-        self.buffer_bytes, self.programs = self._prepare()
-        self.memory = aligned(compiled.workspace) + sum(map(aligned, self.buffer_bytes))
+        self.buffer_bytes, self.programs, swap = self._prepare()
+        self.workspace = aligned(compiled.workspace) + aligned(swap)
+        self.memory = self.workspace + sum(map(aligned, self.buffer_bytes))
         self.wanted = max(1, min(get_threads(), max(self.programs, default=0)))
         small = touched < INLINE_BYTES
         self.threads = 1 if small else self.wanted
@@ -54,13 +55,13 @@ class Prepared:
         self.idle = not any(programs > 0 for programs in self.programs)
         self._frames: list[_Frame] = []
 
-    def _prepare(self) -> tuple[list[int], list[int]]:
-        """Bytes of each buffer and programs of each launch, as the kernel works them out."""
+    def _prepare(self) -> tuple[list[int], list[int], int]:
+        """Bytes of each buffer, programs of each launch and bytes of swap space, as the kernel works them out."""
         buffers, launches = self.compiled.buffers, len(self.compiled.launches)
         slots = (ctypes.c_int64 * len(self.template))(*self.template)
-        outcome = (ctypes.c_int64 * (buffers + launches))()
+        outcome = (ctypes.c_int64 * (buffers + launches + 1))()
         _Prepare(self.compiled.prepare)(ctypes.addressof(slots), ctypes.addressof(outcome))
-        return outcome[:buffers], outcome[buffers:]
+        return outcome[:buffers], outcome[buffers:-1], outcome[-1]
 
     def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
         """Run the kernel on tensors at these addresses, with these scalars, in the order of the slots."""
@@ -112,12 +113,12 @@ class _Frame:
         self.floats = (ctypes.c_double * count).from_address(self._slots.address)
         self.words[:] = list[ctypes.c_int64 | int](prepared.template)
         self._first_buffer = count - compiled.buffers
-        self._buffer_bytes, self._workspace = prepared.buffer_bytes, aligned(compiled.workspace)
+        self._buffer_bytes, self._workspace = prepared.buffer_bytes, prepared.workspace
         launches = [
             Launch(function, programs, max(1, programs // (PIECES * prepared.wanted)))
             for function, programs in zip(compiled.launches, prepared.programs, strict=True)
         ]
-        helpers = helper_workspaces(prepared.wanted - 1, compiled.workspace)
+        helpers = helper_workspaces(prepared.wanted - 1, prepared.workspace)
         self.threads = 1
         self.call = Call(launches, self._slots.address, self.threads, self._workspace, helpers)
         self._memory = 0

@@ -37,17 +37,18 @@ class Call:
         words += [sizes[name] for name in code.sizes]
         assert len(words) + code.buffers == code.slots
         self.slots = np.array(words + [0] * code.buffers, np.int64)
-        out = np.zeros(code.buffers + len(code.launches), np.int64)
+        out = np.zeros(code.buffers + len(code.launches) + 1, np.int64)
         PREPARE(code.prepare)(self.slots.ctypes.data, out.ctypes.data)
         self.buffers = [aligned(int(size)) for size in out[: code.buffers]]
         for number, buffer in enumerate(self.buffers):
             self.slots[len(words) + number] = buffer.ctypes.data
-        self.programs = [int(n) for n in out[code.buffers :]]
-        self.workspace = aligned(code.workspace + 64)
+        self.programs = [int(n) for n in out[code.buffers : -1]]
+        self.workspace_bytes = code.workspace + int(out[-1])
+        self.workspace = aligned(self.workspace_bytes + 64)
         self.functions = [LAUNCH(address) for address in code.launches]
 
     def run(self) -> None:
-        guard = self.workspace[self.code.workspace :]
+        guard = self.workspace[self.workspace_bytes :]
         guard[:] = 0xAB
         for function, programs in zip(self.functions, self.programs, strict=True):
             middle = programs // 2

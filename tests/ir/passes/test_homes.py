@@ -12,6 +12,7 @@ from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import Facts
 from vkernels.ir.passes.apply_plan import apply_plan
 from vkernels.ir.plan import Home, Plan
+from vkernels.ir.text import parse_module
 
 from .three_ways import run_three_ways
 
@@ -52,6 +53,59 @@ def test_a_network_of_any_width_needs_no_shared_memory() -> None:
     assert launch.scratch_bytes == 0
     assert launch.swap_bytes == 2 * neurons * 32 * 4
     assert launch.is_persistent
+
+
+@pytest.mark.parametrize("copies", [(), ("features",)])
+@pytest.mark.parametrize(("facts", "chunk"), [
+    (Facts(), 16), (Facts(multiples={"N": 8}), 8), (Facts(multiples={"N": 8}), 16), (Facts({"N": NEURONS}), 16),
+])  # fmt: skip
+def test_swap_space_is_as_large_as_the_call_needs(copies: tuple[str, ...], facts: Facts, chunk: int) -> None:
+    plan = Plan({"i": 8}, {"n": chunk}, {"features": Home.MEMORY}, copies, lanes="i")
+    run_three_ways(kernel("spdnn"), network(), NETWORK, plan, facts)
+    ttir = lowered(kernel("spdnn"), plan, facts)
+    (launch,) = ttir.launches
+    kept = -(-NEURONS // chunk) * chunk * 8 * 4  # features twice, or features and total
+    assert launch.swap_bytes == (2 * kept if facts.sizes else 0)
+    assert launch.swap_bytes + ttir.prepare(NETWORK).more_swap(0) == 2 * kept
+
+
+@pytest.mark.parametrize("facts", [Facts({"K": 20}), Facts({"N": 150}), Facts()])
+def test_swap_space_of_several_values_lies_side_by_side(facts: Facts) -> None:
+    numbers = np.random.default_rng(0)
+    arguments = {
+        "x": numbers.standard_normal((21, 150)).astype(np.float32),
+        "y": numbers.standard_normal((21, 20)).astype(np.float32),
+        "out": np.full((21, 150), np.nan, np.float32),
+        "other": np.full((21, 20), np.nan, np.float32),
+    }
+    plan = Plan({"i": 4}, {"j": 16, "k": 8}, {"a": Home.MEMORY, "b": Home.MEMORY})
+    text = run_three_ways(parse_module(TWO_LENGTHS), arguments, {"M": 21, "N": 150, "K": 20}, plan, facts)
+    assert text.count('vk.buffer "') == 2
+
+
+TWO_LENGTHS = """
+vk.kernel @k(%x: !vk.tensor<[M, N], f32>, %y: !vk.tensor<[M, K], f32>,
+               %out: !vk.tensor<[M, N], f32>, %other: !vk.tensor<[M, K], f32>) {
+  %M = vk.size M
+  vk.tile i < %M
+  %N = vk.size N
+  vk.whole j < %N
+  %K = vk.size K
+  vk.whole k < %K
+  %v = vk.load %x[i, j] : !vk.tensor<[M, N], f32> -> tensor<?x?xf32, #vk.axes<i, j>>
+  %w = vk.load %y[i, k] : !vk.tensor<[M, K], f32> -> tensor<?x?xf32, #vk.axes<i, k>>
+  %a = math.exp %v : tensor<?x?xf32, #vk.axes<i, j>>
+  %b = math.exp %w : tensor<?x?xf32, #vk.axes<i, k>>
+  %s = vk.sum %a along j : tensor<?x?xf32, #vk.axes<i, j>> -> tensor<?xf32, #vk.axes<i>>
+  %t = vk.sum %b along k : tensor<?x?xf32, #vk.axes<i, k>> -> tensor<?xf32, #vk.axes<i>>
+  %tb = vk.broadcast %t : tensor<?xf32, #vk.axes<i>> -> tensor<?x?xf32, #vk.axes<i, j>>
+  %sb = vk.broadcast %s : tensor<?xf32, #vk.axes<i>> -> tensor<?x?xf32, #vk.axes<i, k>>
+  %one = arith.divf %a, %tb : tensor<?x?xf32, #vk.axes<i, j>>
+  %two = arith.divf %b, %sb : tensor<?x?xf32, #vk.axes<i, k>>
+  vk.store %one in %out[i, j] : !vk.tensor<[M, N], f32> <- tensor<?x?xf32, #vk.axes<i, j>>
+  vk.store %two in %other[i, k] : !vk.tensor<[M, K], f32> <- tensor<?x?xf32, #vk.axes<i, k>>
+}
+"""
 
 
 @pytest.mark.parametrize("home", [Home.RECOMPUTE, Home.REGISTERS])

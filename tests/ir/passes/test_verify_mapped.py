@@ -98,5 +98,8 @@ def test_memory_inside_a_loop_is_refused():
 
 def test_memory_of_unknown_size_is_refused():
     text = mapped(f'    %s = vk.scratch "s" : !vk.scratch<[N], f32>\n{COPY}')
-    with pytest.raises(IRError, match="a program's memory has constant dimensions"):
+    with pytest.raises(IRError, match="scratchpad has constant dimensions"):
+        verify_mapped(parse_module(text))
+    text = mapped(f'    %n = arith.addi %one, %one : i64\n    %s = vk.buffer "s" [%n] : !vk.buffer<[?], f32>\n{COPY}')
+    with pytest.raises(IRError, match="'s' .* is as large as a value that is not computed at the top level"):
         verify_mapped(parse_module(text))

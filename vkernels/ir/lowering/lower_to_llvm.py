@@ -23,7 +23,7 @@ from .emit import Number
 from .failures import unsupported
 from .reductions import KINDS, lower_reduction, lower_scan
 from .scaling import lower_scale
-from .state import Memory, State
+from .state import WORKSPACE_ALIGNMENT, Memory, State
 from .tiles import Lanes, element_bytes, memory_element, natural_width, scratch_bytes
 
 
@@ -32,7 +32,7 @@ class Lowered:
     """MLIR text, and what its functions need; see "What the CPU lowering gives the runtime" in docs/mapped-ir.md.
 
     `sizes`: names of the size slots, in order. `buffers`: how many top-level buffers follow them.
-    `launches`: names of the functions, in order. `workspace`: bytes.
+    `launches`: names of the functions, in order. `workspace`: bytes, those that `prepare` computes aside.
     """
 
     name: str
@@ -181,6 +181,7 @@ def _prepare(mapped: MappedOp, slots: Slots, lanes: Lanes, launches: list[Launch
         for count in launch.grid:
             programs = emit.multiply(programs, emit.integer("maxsi", state.scalar(count), 0))
         results.append(programs)
+    results.append(_swap_bytes(state, launches))
     for number, result in enumerate(results):
         pointer = emit.offset("%out", number, "i64")
         emit.line(f"llvm.store {emit.number(result)}, {pointer} {{alignment = 8 : i64}} : i64, !llvm.ptr")
@@ -188,6 +189,29 @@ def _prepare(mapped: MappedOp, slots: Slots, lanes: Lanes, launches: list[Launch
     body = emit.text()
     loads = "\n".join(_load_slot(slots, slot) for slot in _used(body))
     return f"llvm.func @{name}(%arguments: !llvm.ptr, %out: !llvm.ptr) {{\n{loads}\n{body}\n}}"
+
+
+def _swap_bytes(state: State, launches: list[LaunchOp]) -> Number:
+    """The most bytes that a program of any launch needs of swap space whose size the call decides."""
+    most: Number = 0
+    for launch in launches:
+        needed: Number = 0
+        for operation in launch.body.block.ops:
+            if isinstance(operation, BufferOp) and operation.sizes:
+                memory = _buffer(state, operation, "%workspace")
+                needed = state.emit.add(needed, _memory_bytes(state, memory))
+        most = state.emit.integer("maxsi", most, needed) if needed else most
+    return most
+
+
+def _memory_bytes(state: State, memory: Memory) -> Number:
+    """Bytes of memory in whole lines; none where a size is negative."""
+    emit = state.emit
+    size: Number = element_bytes(memory.element)
+    for count in memory.sizes:
+        assert count is not None
+        size = emit.multiply(size, count if isinstance(count, int) else emit.integer("maxsi", count, 0))
+    return emit.integer("andi", emit.add(size, WORKSPACE_ALIGNMENT - 1), -WORKSPACE_ALIGNMENT)
 
 
 def _launch(mapped: MappedOp, slots: Slots, lanes: Lanes, launch: LaunchOp, name: str) -> tuple[str, int]:
@@ -206,7 +230,9 @@ def _launch(mapped: MappedOp, slots: Slots, lanes: Lanes, launch: LaunchOp, name
     if any("streaming" in op.properties for op in launch.body.walk()):
         emit.line("llvm.fence seq_cst")  # stores past the caches are not ordered by themselves
     emit.line("llvm.return")
-    body = emit.text()
+    # Where the rest of the workspace ends is known only now.
+    swap = f"%swap = llvm.getelementptr %workspace[{state.workspace.most}] : (!llvm.ptr) -> !llvm.ptr, i8\n"
+    body = (swap if state.swap_top else "") + emit.text()
     used = _used(body)
     parameters = [
         f"{slot_name(slot)}: {slots.types[slot]}" + (" {llvm.noalias}" if slot in slots.noalias else "")
@@ -271,6 +297,11 @@ def _lower_size(state: State, operation: SizeOp) -> None:
 def _lower_scratch(state: State, operation: ScratchOp | BufferOp) -> None:
     """Scratchpad and swap space of a program: a piece of its workspace."""
     type_ = operation.result.type
+    if isinstance(operation, BufferOp) and operation.sizes:
+        pointer = state.emit.offset("%swap", state.swap_top, "i8")
+        memory = state.values[operation.result] = _buffer(state, operation, pointer)
+        state.swap_top = state.emit.add(state.swap_top, _memory_bytes(state, memory))
+        return
     offset = state.workspace.take(scratch_bytes(type_, operation))
     pointer = state.emit.offset("%workspace", offset, "i8")
     sizes: list[Number] = [d for d in type_.shape if isinstance(d, int)]

@@ -59,6 +59,8 @@ class State:
     emit: Emitter = field(default_factory=Emitter)
     values: dict[SSAValue, Value] = field(default_factory=dict)
     workspace: Workspace = field(default_factory=Workspace)
+    swap_top: Number = 0
+    """Bytes handed out of the swap space whose size the call decides, which lies behind the rest of the workspace."""
 
     def tile(self, value: SSAValue) -> Tile:
         """A tile's or scalar's registers."""

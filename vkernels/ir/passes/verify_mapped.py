@@ -119,8 +119,10 @@ def _guards(kernel: MappedOp) -> Iterator[str]:
 
 def _memory(op: ScratchOp | BufferOp, launch: LaunchOp, where: str) -> Iterator[str]:
     shape = op.result.type.shape
-    if not all(isinstance(d, int) and d != DYNAMIC_INDEX for d in shape):
-        yield f"{op.name} {op.label.data!r} {where} is {op.result.type}: a program's memory has constant dimensions"
+    if isinstance(op, ScratchOp) and not all(isinstance(d, int) for d in shape):
+        yield f"{op.name} {op.label.data!r} {where} is {op.result.type}: scratchpad has constant dimensions"
+    elif not all(isinstance(size.owner, Operation) and size.owner.parent is launch.parent for size in op.operands):
+        yield f"{op.name} {op.label.data!r} {where} is as large as a value that is not computed at the top level"
     if op.parent_op() is not launch:
         yield f"{op.name} {op.label.data!r} stands inside a loop or branch {where}; it belongs at the launch's top"
 

@@ -58,7 +58,7 @@ def pack(launches: Sequence[LoadedLaunch], prepared: Prepared, arguments: Argume
     packing = _Packing(arguments, prepared)
     for number, launch in enumerate(launches):
         if prepared.programs[number] > 0:
-            packing.add(launch, prepared.programs[number])
+            packing.add(launch, prepared.programs[number], launch.launch.swap_bytes + prepared.more_swap(number))
     return packing.packed()
 
 
@@ -79,8 +79,8 @@ class _Packing:
         self.scalar_slots: list[tuple[int, int, bool]] = []
         self.own_slots: list[tuple[int, int]] = []
 
-    def add(self, loaded: LoadedLaunch, programs: int) -> None:
-        """The slots of one launch."""
+    def add(self, loaded: LoadedLaunch, programs: int, swap_bytes: int) -> None:
+        """The slots of one launch, each resident program of which takes so many bytes of swap space."""
         launch, binary, first = loaded.launch, loaded.binary, len(self.slots)
         grid = min(programs, loaded.resident) if launch.is_persistent else programs
         most = MOST_PROGRAMS - (grid if launch.is_persistent else 0)  # a persistent one counts on by `grid`, in 32 bits
@@ -89,7 +89,7 @@ class _Packing:
                 f"{launch.name} has {programs} programs, more than the {most} that a GPU counts: "
                 f"its tiles are too small for these sizes"
             )
-        swap, scratch = _up(launch.swap_bytes * grid), binary.global_scratch * grid
+        swap, scratch = _up(swap_bytes * grid), binary.global_scratch * grid
         self.own_bytes = max(self.own_bytes, self.shared_start + swap + scratch)
         for parameter in launch.parameters:
             self._slot(parameter, programs)

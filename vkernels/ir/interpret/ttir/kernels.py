@@ -34,9 +34,9 @@ def interpret_ttir(
     """
     prepared = lowered.prepare(sizes)
     buffers = [Space(f"buffer {number}", size) for number, size in enumerate(prepared.buffer_bytes)]
-    for launch, programs in zip(lowered.launches, prepared.programs, strict=True):
+    for number, (launch, programs) in enumerate(zip(lowered.launches, prepared.programs, strict=True)):
         grid = min(programs, resident) if launch.is_persistent else programs
-        swap = Space("swap space", launch.swap_bytes * grid)
+        swap = Space("swap space", (launch.swap_bytes + prepared.more_swap(number)) * grid)
 
         def value(parameter: Parameter, programs: int = programs, swap: Space = swap) -> Value:
             match parameter.kind:

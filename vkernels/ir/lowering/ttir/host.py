@@ -14,6 +14,9 @@ from vkernels.ir.facts import Facts
 
 from ..failures import unsupported
 
+SWAP_ALIGNMENT = 64
+"""Bytes, of everything in swap space."""
+
 
 def _toward_zero(a: int, b: int) -> int:
     if b == 0:
@@ -38,10 +41,19 @@ ARITHMETIC: dict[str, Callable[[int, int], int]] = {
 
 @dataclass(frozen=True)
 class Prepared:
-    """What one call needs: bytes of each top-level buffer, and programs of each launch."""
+    """What one call needs: bytes of each top-level buffer, and programs of each launch.
+
+    `more_swap_bytes`: of each launch, what every resident program takes of swap space beside the launch's own
+    `swap_bytes`, because the call's sizes decide it; empty where no launch has such.
+    """
 
     buffer_bytes: tuple[int, ...]
     programs: tuple[int, ...]
+    more_swap_bytes: tuple[int, ...] = ()
+
+    def more_swap(self, launch: int) -> int:
+        """Of one launch, by its number."""
+        return self.more_swap_bytes[launch] if self.more_swap_bytes else 0
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,8 @@ class Step:
 class HostArithmetic:
     """Steps one after another, and which of their values multiply to each buffer's elements and launch's programs.
 
-    `element_bytes`: of each buffer.
+    `element_bytes`: of each buffer. `swaps`: of each launch, the same of its swap space whose size the call decides:
+    factors and bytes an element.
     """
 
     steps: tuple[Step, ...]
@@ -66,6 +79,7 @@ class HostArithmetic:
     element_bytes: tuple[int, ...]
     launches: tuple[tuple[int, ...], ...]
     known: Mapping[str, int] = field(default_factory=dict)
+    swaps: tuple[tuple[tuple[tuple[int, ...], int], ...], ...] = ()
 
     def prepare(self, sizes: Mapping[str, int]) -> Prepared:
         """Run the steps. Raises `ArgumentError` for a size that is missing."""
@@ -80,6 +94,7 @@ class HostArithmetic:
         return Prepared(
             tuple(n * size for n, size in zip(elements, self.element_bytes, strict=True)),
             tuple(_product(values, factors) for factors in self.launches),
+            tuple(sum(_up(_product(values, factors) * size) for factors, size in swap) for swap in self.swaps),
         )
 
     def _size(self, name: str, sizes: Mapping[str, int]) -> int:
@@ -87,6 +102,10 @@ class HostArithmetic:
         if found is None:
             raise ArgumentError(f"the size {name} is not given")
         return found
+
+
+def _up(size: int) -> int:
+    return -(-size // SWAP_ALIGNMENT) * SWAP_ALIGNMENT
 
 
 def _product(values: list[int], factors: tuple[int, ...]) -> int:
@@ -100,24 +119,33 @@ def host_arithmetic(mapped: MappedOp, element_bytes: Callable[[BufferOp], int]) 
     """The top level of a mapped kernel as steps. Raises `UnsupportedError` for an operation that sizes do not need."""
     steps: list[Step] = []
     numbers: dict[SSAValue, int] = {}
-    buffers, launches, widths = [], [], []
+    buffers, launches, widths, swaps = [], [], [], []
 
     def number(step: Step) -> int:
         steps.append(step)
         return len(steps) - 1
 
+    def factors(op: BufferOp) -> tuple[int, ...]:
+        given = iter(op.sizes)
+        shape = [d for d in op.result.type.shape if isinstance(d, int)]
+        return tuple(numbers[next(given)] if d == DYNAMIC_INDEX else number(Step(number=d)) for d in shape)
+
     for op in mapped.body.block.ops:
         if isinstance(op, BufferOp):
-            given = iter(op.sizes)
-            shape = [d for d in op.result.type.shape if isinstance(d, int)]
-            buffers.append(tuple(numbers[next(given)] if d == DYNAMIC_INDEX else number(Step(number=d)) for d in shape))
+            buffers.append(factors(op))
             widths.append(element_bytes(op))
         elif isinstance(op, LaunchOp):
             launches.append(tuple(numbers[size] for size in op.grid))
+            swaps.append(tuple((factors(one), element_bytes(one)) for one in swap_of_a_call(op)))
         else:
             numbers[op.results[0]] = number(_step(op, numbers))
     known = Facts.from_attribute(mapped.facts).sizes
-    return HostArithmetic(tuple(steps), tuple(buffers), tuple(widths), tuple(launches), dict(known))
+    return HostArithmetic(tuple(steps), tuple(buffers), tuple(widths), tuple(launches), dict(known), tuple(swaps))
+
+
+def swap_of_a_call(launch: LaunchOp) -> list[BufferOp]:
+    """A launch's swap space whose size the call decides."""
+    return [op for op in launch.body.block.ops if isinstance(op, BufferOp) and op.sizes]
 
 
 def _step(op: Operation, numbers: Mapping[SSAValue, int]) -> Step:

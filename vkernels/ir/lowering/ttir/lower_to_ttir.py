@@ -21,9 +21,9 @@ from .control import lower_for, lower_if, lower_while
 from .dots import lower_dot
 from .elementwise import ELEMENTWISE
 from .fuse_multiply_add import fuse_multiply_add
-from .host import host_arithmetic
+from .host import SWAP_ALIGNMENT, host_arithmetic, swap_of_a_call
 from .lowered import LoweredTtir, TtirLaunch
-from .parameters import Signature, contiguous
+from .parameters import Signature, buffer_sizes, contiguous
 from .positions import lower_below, lower_broadcast, lower_constant, lower_position
 from .reductions import KINDS, lower_reduction, lower_scan
 from .state import SLOT_BYTES, State
@@ -119,9 +119,22 @@ class _Launch:
         """Where this resident program's swap space begins: its size is known when the launch has been lowered."""
         size = arith.ConstantOp(IntegerAttr(0, i64))
         self.build.add(size)
-        offset = self.build.binary(arith.MuliOp, self.build.number(program), size.result)
+        top: SSAValue = size.result
+        for op in swap_of_a_call(self.launch):
+            self.state.swap_offsets[op.result] = top
+            top = self.build.binary(arith.AddiOp, top, self._bytes_of(op))
+        offset = self.build.binary(arith.MuliOp, self.build.number(program), top)
         self.state.swap_base = self.build.pure(tt.AddPtrOp(self.signature.swap(), offset))
         return size
+
+    def _bytes_of(self, op: BufferOp) -> SSAValue:
+        """Bytes of memory whose size the call decides, in whole lines; none where a size is negative."""
+        build, total = self.build, element_bytes(memory_element(op.result.type.element, op))
+        size: Number = total
+        for count in buffer_sizes(self.state, op):
+            size = build.product(size, build.integer(arith.MaxSIOp, count, 0))
+        lines = build.number(build.sum(size, SWAP_ALIGNMENT - 1))
+        return build.binary(arith.AndIOp, lines, -SWAP_ALIGNMENT)
 
     def _loop(self, program: SSAValue) -> None:
         """Program after program until all are done."""
@@ -129,7 +142,7 @@ class _Launch:
         body = Block(arg_types=[i32])
         with self.build.region(body):
             self._program(body.args[0])
-            if self.state.scratchpad.top or self.state.swap.top:
+            if self.state.scratchpad.top or self.has_swap:
                 self.build.add(tt.BarrierOp())
             self.build.add(YieldOp())
         self.build.add(ForOp(program, self.signature.programs(), step, [], body))
@@ -182,23 +195,21 @@ def lower(state: State, op: Operation) -> None:
 def _lower_scratch(state: State, op: ScratchOp) -> None:
     """Scratchpad: the next bytes of the program's."""
     base = state.build.filled(state.scratchpad.take(memory_bytes(op.result.type, op)), i32)
-    state.values[op.result] = contiguous(state, op.result.type, op, base, _sizes(op))
+    state.values[op.result] = contiguous(
+        state, op.result.type, op, base, [d for d in op.result.type.shape if isinstance(d, int)]
+    )
 
 
 def _lower_swap(state: State, op: BufferOp) -> None:
     """Swap space: the next bytes of the resident program's."""
     assert state.swap_base is not None, "a launch with swap space has a base"
     element = memory_element(op.result.type.element, op)
-    offset = state.swap.take(memory_bytes(op.result.type, op))
-    base = state.swap_base
-    if offset:
+    base, given = state.swap_base, state.swap_offsets.get(op.result)
+    offset = state.swap.take(memory_bytes(op.result.type, op)) if given is None else given
+    if offset != 0:
         base = state.build.pure(tt.AddPtrOp(base, state.build.number(offset)))
     typed = state.build.pure(tt.BitcastOp(base, tt.PointerType(element)))
-    state.values[op.result] = contiguous(state, op.result.type, op, typed, _sizes(op))
-
-
-def _sizes(op: ScratchOp | BufferOp) -> list[Number]:
-    return [d for d in op.result.type.shape if isinstance(d, int)]
+    state.values[op.result] = contiguous(state, op.result.type, op, typed, buffer_sizes(state, op))
 
 
 def _lower_barrier(state: State, op: Operation) -> None:

@@ -43,7 +43,8 @@ class Parameter:
 class TtirLaunch:
     """One launch: a module of one `tt.func` called `name`, and what it takes.
 
-    `scratch_bytes`: scratchpad a program. `swap_bytes`: of the swap space, what each resident program takes.
+    `scratch_bytes`: scratchpad a program. `swap_bytes`: of the swap space, what each resident program takes,
+    `Prepared.more_swap` aside.
     `is_persistent`: each program goes on to others until all are done, so any number of them may be started.
     """
 

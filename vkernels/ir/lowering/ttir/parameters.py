@@ -104,12 +104,7 @@ class Signature:
         element = memory_element(op.result.type.element, op)
         hint = op.label.data
         base = self._add(Parameter(ParameterKind.BUFFER, number=number), tt.PointerType(element), ALIGNMENT, hint)
-        given = iter(op.sizes)
-        sizes: list[Number] = []
-        for dimension in op.result.type.shape:
-            assert isinstance(dimension, int), "a buffer's dimensions are numbers"
-            sizes.append(state.number(next(given)) if dimension == DYNAMIC_INDEX else dimension)
-        state.values[op.result] = contiguous(state, op.result.type, op, base, sizes)
+        state.values[op.result] = contiguous(state, op.result.type, op, base, buffer_sizes(state, op))
 
     def swap(self) -> SSAValue:
         """Where the swap space of all resident programs begins."""
@@ -126,6 +121,16 @@ class Signature:
             if declared not in kept:
                 self.entry.erase_arg(declared.argument)
         return tuple(declared.parameter for declared in kept), [_attributes(declared.divisor) for declared in kept]
+
+
+def buffer_sizes(state: State, op: BufferOp) -> list[Number]:
+    """A buffer's dimensions, in elements."""
+    given = iter(op.sizes)
+    sizes: list[Number] = []
+    for dimension in op.result.type.shape:
+        assert isinstance(dimension, int), "a buffer's dimensions are numbers"
+        sizes.append(state.number(next(given)) if dimension == DYNAMIC_INDEX else dimension)
+    return sizes
 
 
 def contiguous(state: State, type_: MemoryType, op: Operation, base: SSAValue, sizes: list[Number]) -> Memory:

@@ -12,6 +12,7 @@ from vkernels.ir.dialect import MappedOp, MemoryType, arith
 from vkernels.ir.errors import PlanError
 
 from .builder import Builder, Number
+from .host import SWAP_ALIGNMENT
 from .tiles import lowered_type
 
 FAR = 1 << 31
@@ -61,7 +62,9 @@ class State:
     build: Builder
     values: dict[SSAValue, SSAValue | Memory] = field(default_factory=dict)
     scratchpad: Space = field(default_factory=lambda: Space(16))
-    swap: Space = field(default_factory=lambda: Space(64))
+    swap: Space = field(default_factory=lambda: Space(SWAP_ALIGNMENT))
+    swap_offsets: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    """Where swap space whose size the call decides begins, in bytes from `swap_base`."""
     swap_base: SSAValue | None = None
     slot: arith.ConstantOp = field(default_factory=lambda: arith.ConstantOp(IntegerAttr(0, i32)))
     """Where inactive elements load and store: known when all of the scratchpad has been handed out."""

@@ -117,9 +117,9 @@ def _guards(
         if axis.is_tile:
             continue  # indexed by the axis itself, so within
         guarded.append(dimension)
-        if axis.known != axis.capacity(name):
+        if (axis.known is None and not axis.exact) or axis.known != axis.capacity:
             index = _index_value(work, frame, indices[dimension], offsets)
-            extent = frame.number(axis.known or 0)
+            extent = value_in(work, frame, axis.extent) if axis.known is None else frame.number(axis.known)
             masks.append(frame.add(arith.CmpiOp(index, broadcast(frame, extent, index.type), "slt")))
     return guarded, masks
 

@@ -49,15 +49,12 @@ class Axis:
     def has_one_program(self) -> bool:
         return self.known is not None and self.known <= self.size
 
-    def capacity(self, what: str) -> int:
-        """Elements of memory for the axis, the last chunk in full. Raises `PlanError` if its extent is not known."""
+    @property
+    def capacity(self) -> int | None:
+        """Elements of memory for the axis, the last chunk in full; None if its extent is not known."""
         if self.is_tile or self.is_held:
             return self.size
-        if self.known is None:
-            raise PlanError(
-                f"{what} needs memory for all of axis {self.name}: its extent must be among the facts' sizes"
-            )
-        return -(-self.known // self.size) * self.size
+        return None if self.known is None else -(-self.known // self.size) * self.size
 
 
 def resolve_axes(kernel: KernelOp, plan: Plan, facts: Facts) -> dict[str, Axis]:

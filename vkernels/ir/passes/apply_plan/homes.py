@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerType, StringAttr, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, DenseArrayBase, IntegerType, StringAttr, i64
+from xdsl.ir import Attribute, Operation, SSAValue
 
-from ...dialect import BufferOp, BufferType, IndexAttr, LoadOp, ScratchOp, ScratchType, StoreOp, axes_of, element_of
+from ...dialect import (
+    BufferOp,
+    BufferType,
+    IndexAttr,
+    LoadOp,
+    ScratchOp,
+    ScratchType,
+    StoreOp,
+    arith,
+    axes_of,
+    element_of,
+)
+from ...errors import PlanError
 from ...plan import Home
 from .frames import Frame
 from .work import Work
@@ -19,22 +31,44 @@ def memory_of(work: Work, home: SSAValue) -> SSAValue:
     if found is None:
         assert work.launch is not None
         label = home.name_hint or "value"
-        shape = [work.axes[axis].capacity(label) for axis in axes_of(home)]
-        found = make_memory(work.launch, label, shape, element_of(home), work.schedule.homes[home])
+        found = make_memory(work, label, axes_of(home), element_of(home), work.schedule.homes[home])
         work.homes[home] = found
     return found
 
 
-def make_memory(launch: Frame, label: str, shape: Sequence[int], element: Attribute, home: Home) -> SSAValue:
-    """Memory of one program at the top of a launch: on chip for `shared`, else swap space."""
-    op = (
-        ScratchOp(label, ScratchType(shape, element))
-        if home is Home.SHARED
-        else BufferOp(label, [], BufferType(shape, element))
-    )
-    made = launch.add(op)
+def make_memory(work: Work, label: str, shape: Sequence[int | str], element: Attribute, home: Home) -> SSAValue:
+    """Memory of one program at the top of the launch, its dimensions numbers and axes: on chip if `shared`, else swap.
+
+    Raises `PlanError` for memory on chip along an axis whose extent facts do not give.
+    """
+    assert work.launch is not None
+    sizes = [d if isinstance(d, int) else work.axes[d].capacity for d in shape]
+    unknown = [d for d, size in zip(shape, sizes, strict=True) if size is None]
+    op: Operation
+    if home is not Home.SHARED:
+        lengths = [_length(work, str(axis)) for axis in unknown]
+        op = BufferOp(label, lengths, BufferType([DYNAMIC_INDEX if n is None else n for n in sizes], element))
+    elif unknown:
+        raise PlanError(
+            f"{label} needs shared memory for all of axis {unknown[0]}: its extent must be among the facts' sizes,"
+            f" or {label} kept in memory"
+        )
+    else:
+        op = ScratchOp(label, ScratchType([n for n in sizes if n is not None], element))
+    made = work.launch.add(op)
     made.name_hint = label
     return made
+
+
+def _length(work: Work, name: str) -> SSAValue:
+    """The elements of memory that an axis takes, computed at the top level: its extent in whole chunks."""
+    axis, top = work.axes[name], work.top
+    extent = top.find(axis.extent)
+    assert extent is not None, "extents are computed at the top level"
+    if axis.exact:
+        return extent
+    size = top.number(axis.size)
+    return top.combined(arith.MuliOp, top.combined(arith.CeilDivSIOp, extent, size), size)
 
 
 def load_home(work: Work, frame: Frame, home: SSAValue, value: SSAValue) -> SSAValue:

@@ -74,11 +74,11 @@ def _make_scratch(work: Work, frame: Frame) -> None:
         written = op.result.type
         assert isinstance(written, ScratchType)
         label = op.label.data
-        shape = [d if isinstance(d, int) else work.axes[d].capacity(label) for d in written.shape]
-        home = work.plan.homes.get(label, Home.SHARED)
-        frame.values[op.result] = make_memory(frame, label, shape, written.element, home)
+        is_known = all(isinstance(d, int) or work.axes[d].capacity is not None for d in written.shape)
+        home = work.plan.homes.get(label, Home.SHARED if is_known else Home.MEMORY)
+        frame.values[op.result] = make_memory(work, label, written.shape, written.element, home)
         if op.result in work.schedule.copies:
-            work.second[op.result] = make_memory(frame, f"{label}_2", shape, written.element, home)
+            work.second[op.result] = make_memory(work, f"{label}_2", written.shape, written.element, home)
 
 
 def _emit_variants(work: Work, frame: Frame, tiles: Sequence[Axis], body: Callable[[Frame], None]) -> None:
