@@ -23,9 +23,18 @@ Own = Annotated[Path | None, typer.Option("--table", metavar="FILE.toml", help="
 Json = Annotated[Path | None, typer.Option(metavar="FILE", help="Write them there as JSON too; - is standard output.")]
 
 
-def targets(table: Own = None, json: Json = None) -> None:
+Calibrate = Annotated[
+    bool, typer.Option("--calibrate", help="Measure this machine's CPU first, for a second, and keep its rates.")
+]
+
+
+def targets(table: Own = None, json: Json = None, calibrate: Calibrate = False) -> None:
     """Show the devices that kernels can be compiled for, those on this machine, and the slices of each."""
     check_writable(json)
+    if calibrate:
+        from vkernels.runtime.devices.measure_cpu import calibrate_cpu
+
+        calibrate_cpu(again=True)
 
     from vkernels.runtime.targets import known_targets, load_targets, present_targets
     from vkernels.runtime.targets.table import known_sources

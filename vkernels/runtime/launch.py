@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
@@ -19,12 +19,12 @@ from vkernels.ir.plan import Plan
 from .arguments import Arguments, as_scalar, bind, check_native, in_order
 from .arrays import CPU, address_reader, is_torch
 from .compiling import Compiled, compile_kernel
-from .devices.cpu import cpu_limits
 from .interpreting import interpret
 from .keys import KEYS, frozen
 from .overlap import check_written, is_distinct
 from .prepared import Prepared
 from .protocols import KernelLike, Signature
+from .slices import cpu_slice_limits
 from .specialise import facts_for, kernel_in, written_tensors
 from .threads import get_threads, when_threads_change
 
@@ -69,7 +69,7 @@ def limits(device: str = CPU) -> Limits:
         from .gpu.device import gpu_device
 
         return gpu_device(device).limits
-    return replace(cpu_limits(), multiprocessors=get_threads())
+    return cpu_slice_limits(get_threads())
 
 
 class Runnable(Protocol):

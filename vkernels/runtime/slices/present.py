@@ -9,8 +9,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 from vkernels.ir.errors import OptionError
+from vkernels.ir.limits import Limits
 
-from ..targets.present import ALIKE, PATIENCE, present_targets
+from ..targets.limits import limits_of
+from ..targets.present import ALIKE, PATIENCE, present_cpu, present_targets
 from ..targets.table import known_targets
 from ..targets.target import Target
 from .slice_of import slice_of
@@ -39,6 +41,16 @@ def present_slice(target: Target) -> Target:
         if same and found.rates is not None and abs(found.memory - target.memory) < ALIKE * found.memory:
             return replace(target, rates=found.rates, unverified=found.unverified, like=found.key)
     return target
+
+
+def cpu_slice_limits(threads: int) -> Limits:
+    """The limits of this machine's CPU for calls on so many threads: rates of that many cores, and all of the L3, as
+    one process has it."""
+    cpu = present_cpu()
+    limits = limits_of(cpu)
+    if threads < cpu.multiprocessors:
+        limits = replace(limits_of(slice_of(cpu, f"cores={threads}")), cache=limits.cache)
+    return replace(limits, multiprocessors=threads)
 
 
 def _candidates(target: Target) -> Iterator[Target]:

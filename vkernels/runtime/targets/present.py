@@ -10,12 +10,14 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from vkernels.ir.planning.occupancy import AmdSizes, NvidiaSizes
 
 from ..devices.cpu import cpu_limits
+from ..devices.measure_cpu import known_cpu_rates
 from .entries import KINDS
 from .records import MAY_BE_ZERO
 from .table import known_targets
@@ -199,10 +201,25 @@ def present_cpu() -> Target:
         level_2=limits.shared * limits.multiprocessors,
         cache=limits.cache,
         sizes=CpuSizes(limits.shared, limits.registers, limits.register_bytes),
-        rates=None,
+        rates=_cpu_rates(),
     )
 
 
+def _cpu_rates() -> Rates | None:
+    found = known_cpu_rates()
+    if found is None:
+        return None
+    return Rates(
+        clock_mhz=found.clock / 1e6,
+        memory_gb_s=found.memory / 1e9,
+        float32_tflops=2 * found.multiply_adds / 1e12,
+        cache_gb_s=found.cache / 1e9,
+        shared_gb_s=found.shared / 1e9,
+        multiprocessor_gb_s=found.core_memory / 1e9,
+    )
+
+
+@cache
 def _cpu_name() -> str:
     with suppress(OSError, UnicodeDecodeError):
         for line in CPU_NAMES.read_text().splitlines():

@@ -1,0 +1,124 @@
+"""Loops of machine code that measure a CPU, written in LLVM's language so that no compiler takes them apart."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+MULTIPLY_ADDS = 10
+"""Independent multiply-adds of vectors in a step: more than two units with a latency of four cycles can hold."""
+
+LOADED_VECTORS = 8
+"""Vectors that one block has, each loaded into an accumulator of its own."""
+
+CHAIN_CYCLES = 16
+"""Cycles of a step of `chain`: additions and exclusive ors by turns, each waiting for the one before."""
+
+
+@dataclass(frozen=True)
+class Loops:
+    """`multiply(memory, steps)`, `read(memory, blocks, steps)`, `chain(steps)`: none holds Python's lock."""
+
+    multiply: Callable[..., None]
+    read: Callable[..., None]
+    chain: Callable[..., None]
+
+
+@contextmanager
+def loops(register_bytes: int) -> Iterator[Loops]:
+    """The loops, for vector registers of so many bytes; they are there until the context ends."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    features = llvm.get_host_cpu_features().flatten()
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=f"{features},-prefer-256-bit", opt=2, jit=True, codemodel="jitdefault"
+    )
+    module = llvm.parse_assembly(_text(register_bytes))
+    with llvm.create_mcjit_compiler(module, machine) as engine:
+        engine.finalize_object()
+        word = ctypes.c_int64
+
+        def function(name: str, words: int) -> Callable[..., None]:
+            return ctypes.CFUNCTYPE(None, *[word] * words)(engine.get_function_address(name))
+
+        yield Loops(function("multiply", 2), function("read", 3), function("chain", 1))
+
+
+def _text(register_bytes: int) -> str:
+    floats, words = f"<{register_bytes // 4} x float>", f"<{register_bytes // 8} x i64>"
+    sums, loads, links = range(MULTIPLY_ADDS), range(LOADED_VECTORS), range(CHAIN_CYCLES)
+    multiply = [f"%s{n} = phi {floats} [zeroinitializer, %entry], [%t{n}, %loop]" for n in sums]
+    multiply += [f"%t{n} = call {floats} @llvm.fmuladd({floats} %s{n}, {floats} %a, {floats} %a)" for n in sums]
+    read = [f"%s{n} = phi {words} [%r{n}, %pass], [%t{n}, %loop]" for n in loads]
+    for n in loads:
+        read += [f"%p{n} = getelementptr {words}, ptr %here, i64 {n}", f"%v{n} = load {words}, ptr %p{n}, align 8"]
+        read += [f"%t{n} = xor {words} %s{n}, %v{n}"]
+    chain = ["%c0 = phi i64 [%steps, %entry], [%c16, %loop]"]
+    chain += [f"%c{n + 1} = {'xor' if n % 2 else 'add'} i64 %c{n}, %steps" for n in links]
+    return f"""
+declare {floats} @llvm.fmuladd({floats}, {floats}, {floats})
+
+define void @multiply(i64 %memory, i64 %steps) {{
+entry:
+  %at = inttoptr i64 %memory to ptr
+  %a = load {floats}, ptr %at, align 8
+  br label %loop
+loop:
+  %n = phi i64 [0, %entry], [%next, %loop]
+  {_lines(multiply)}
+  %next = add i64 %n, 1
+  %more = icmp slt i64 %next, %steps
+  br i1 %more, label %loop, label %done
+done:
+  {_lines(f"store volatile {floats} %t{n}, ptr %at, align 8" for n in sums)}
+  ret void
+}}
+
+define void @read(i64 %memory, i64 %blocks, i64 %steps) {{
+entry:
+  %at = inttoptr i64 %memory to ptr
+  br label %pass
+pass:
+  %p = phi i64 [0, %entry], [%done_passes, %after]
+  {_lines(f"%r{n} = phi {words} [zeroinitializer, %entry], [%t{n}, %after]" for n in loads)}
+  br label %loop
+loop:
+  %n = phi i64 [0, %pass], [%next, %loop]
+  %here = phi ptr [%at, %pass], [%there, %loop]
+  {_lines(read)}
+  %there = getelementptr {words}, ptr %here, i64 {LOADED_VECTORS}
+  %next = add i64 %n, 1
+  %more = icmp slt i64 %next, %blocks
+  br i1 %more, label %loop, label %after
+after:
+  %done_passes = add i64 %p, 1
+  %again = icmp slt i64 %done_passes, %steps
+  br i1 %again, label %pass, label %done
+done:
+  {_lines(f"store volatile {words} %t{n}, ptr %at, align 8" for n in loads)}
+  ret void
+}}
+
+define void @chain(i64 %steps) {{
+entry:
+  %out = alloca i64
+  br label %loop
+loop:
+  %n = phi i64 [0, %entry], [%next, %loop]
+  {_lines(chain)}
+  %next = add i64 %n, 1
+  %more = icmp slt i64 %next, %steps
+  br i1 %more, label %loop, label %done
+done:
+  store volatile i64 %c{CHAIN_CYCLES}, ptr %out
+  ret void
+}}
+"""
+
+
+def _lines(lines: Iterator[str] | list[str]) -> str:
+    return "\n  ".join(lines)

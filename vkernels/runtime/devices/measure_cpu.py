@@ -1,0 +1,172 @@
+"""Rates of this machine's CPU, measured once and kept on disk; docs/slices.md says how."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+import platform
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from ..compile.cache import DiskCache
+from ..compile.records import from_bytes, to_bytes
+from .cpu import cpu_limits
+from .cpu_loops import CHAIN_CYCLES, LOADED_VECTORS, MULTIPLY_ADDS, loops
+
+VERSION = 1
+"""Grows when the method changes: what older ones measured is then measured again."""
+
+SECONDS = 6e-3
+"""How long one timed run takes, about."""
+
+ROUNDS = 5
+"""Timed runs, the fastest of which counts: whatever disturbs one only makes it slower."""
+
+MOST_BYTES = 1 << 29
+"""Memory that all threads together read, at most."""
+
+LARGEST = 1e18
+
+
+@dataclass(frozen=True)
+class CpuRates:
+    """What was measured. `clock`: Hz. Bytes a second read: `memory` by all cores together and `core_memory` by one,
+    `cache` and `shared` (the L2) by all. `multiply_adds`: of float32, a second, by all cores."""
+
+    clock: float
+    memory: float
+    core_memory: float
+    cache: float
+    shared: float
+    multiply_adds: float
+
+
+_lock = threading.Lock()
+_known: dict[str, CpuRates | None] = {}
+
+
+def known_cpu_rates(cache: DiskCache | None = None) -> CpuRates | None:
+    """What `calibrate_cpu` found on this machine, with the cores that this process may use; None if it never ran.
+
+    Measures nothing. What is on disk and damaged is as if it were not there.
+    """
+    key = _key()
+    if cache is not None:
+        return _read(cache, key)
+    if key not in _known:
+        with _lock:
+            _known.setdefault(key, _read(DiskCache(), key))
+    return _known[key]
+
+
+def calibrate_cpu(cache: DiskCache | None = None, again: bool = False) -> CpuRates:
+    """The rates of this machine's CPU: those on disk, or measured now, in about a second, and kept there.
+
+    `cache`: where to keep them, this user's cache unless given. `again`: measure whatever is there. Other work on the
+    machine makes rates too low; whoever wants to be sure measures again when it is idle.
+    """
+    found = None if again else known_cpu_rates(cache)
+    if found is None:
+        found = measure_cpu()
+        (cache or DiskCache()).put(_key(), to_bytes(found))
+        if cache is None:
+            with _lock:
+                _known[_key()] = found
+    return found
+
+
+def measure_cpu() -> CpuRates:
+    """Measure now: time loops of our own machine code, on one core and on all that this process may use at once."""
+    limits = cpu_limits()
+    cores, width = limits.multiprocessors, limits.register_bytes
+    with ThreadPoolExecutor(cores) as threads, loops(width) as code:
+        measure = _Measure(threads, cores)
+        clock = CHAIN_CYCLES / measure.seconds_a_step(1, [(code.chain, ())])
+        alone = [(code.multiply, (buffer(width),)) for _ in range(cores)]
+        multiply = MULTIPLY_ADDS * width // 4 * cores / measure.seconds_a_step(cores, alone)
+
+        def read(total: int, cores: int) -> float:
+            """Bytes a second that cores read from their parts of so many bytes, over and over."""
+            block = LOADED_VECTORS * width
+            blocks = max(1, total // cores // block)
+            work = [(code.read, (buffer(blocks * block), blocks)) for _ in range(cores)]
+            return blocks * block * cores / measure.seconds_a_step(cores, work)
+
+        far = min(4 * limits.cache, MOST_BYTES, max(limits.memory // 8, 1 << 24))
+        return CpuRates(
+            clock=clock,
+            memory=read(min(far * cores, MOST_BYTES), cores),
+            core_memory=read(far, 1),
+            cache=read(max(limits.cache // 2, 2 * limits.shared * cores), cores),
+            shared=read(limits.shared // 2 * cores, cores),
+            multiply_adds=multiply,
+        )
+
+
+def buffer(size: int) -> Any:
+    """Bytes of memory, aligned to 64, that are there, not only promised: every page was written."""
+    import numpy as np
+
+    words = np.ones(-(-size // 8) + 8, dtype=np.int64)
+    return words[-words.ctypes.data % 64 // 8 :]
+
+
+Work = tuple[Callable[..., None], Sequence[Any]]
+"""A loop, and what it is given before the number of its steps: arrays and numbers."""
+
+
+class _Measure:
+    """Times loops that run on several threads at once."""
+
+    def __init__(self, threads: ThreadPoolExecutor, cores: int):
+        self._threads, self._cores = threads, cores
+
+    def seconds_a_step(self, cores: int, work: Sequence[Work]) -> float:
+        """Seconds that one step takes, of the fastest round, once enough steps run to be timed."""
+        steps = 1
+        while (taken := self._run(work, steps)) < SECONDS / 4 and steps < 1 << 40:
+            steps *= 4
+        steps = max(1, round(steps * SECONDS / taken))
+        return min(self._run(work, steps) for _ in range(ROUNDS)) / steps
+
+    def _run(self, work: Sequence[Work], steps: int) -> float:
+        """Seconds from the first start to the last end."""
+        together = threading.Barrier(len(work))
+
+        def run(function: Callable[..., None], values: Sequence[Any]) -> tuple[float, float]:
+            addresses = [value if isinstance(value, int) else value.ctypes.data for value in values]
+            together.wait()
+            start = time.perf_counter()
+            function(*addresses, steps)
+            return start, time.perf_counter()
+
+        times = list(self._threads.map(lambda one: run(*one), work))
+        return max(end for _, end in times) - min(start for start, _ in times)
+
+
+@functools.cache
+def _key() -> str:
+    """What the rates depend on: the CPU, and what of it this process may use."""
+    import llvmlite.binding as llvm
+
+    limits = cpu_limits()
+    sizes = (limits.multiprocessors, limits.registers, limits.register_bytes, limits.shared, limits.cache)
+    parts = ["cpu rates", VERSION, platform.node(), platform.machine(), llvm.get_host_cpu_name(), *sizes]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _read(cache: DiskCache, key: str) -> CpuRates | None:
+    data = cache.get(key)
+    if data is None:
+        return None
+    try:
+        rates: CpuRates = from_bytes(data, CpuRates)
+    except ValueError:
+        return None
+    return rates if all(math.isfinite(r) and 0 < r < LARGEST for r in astuple(rates)) else None
