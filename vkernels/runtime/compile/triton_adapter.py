@@ -97,7 +97,17 @@ def mlir_to_llvm_ir(text: str) -> str:
     convert.add_arith_to_llvmir(manager)
     convert.add_cf_to_llvmir(manager)
     manager.run(module, "cpu")
-    return respelled(str(triton.llvm.to_module(module, triton.llvm.context())))
+    text = respelled(str(triton.llvm.to_module(module, triton.llvm.context())))
+    _free(module)
+    return text
+
+
+def _free(module: Any) -> None:
+    """Free a module's functions, which Triton's bindings never do: a kernel's are a quarter of a megabyte."""
+    functions: list[Any] = []
+    module.walk(lambda operation: functions.append(operation) if operation.get_name() == "llvm.func" else None)
+    if functions:
+        functions[0].get_block().erase()
 
 
 def compile_ttir(text: str, architecture: str, options: GpuOptions) -> Binary:
