@@ -34,11 +34,21 @@ def constant_like(array: Array, value: float, shape: tuple[int, ...]) -> Array:
 
 def as_rows(array: Array) -> Array:
     """An array of any rank as a matrix of its last dimension's rows; a view wherever strides allow one."""
-    return array if array.ndim == 2 else array.reshape(_row_count(array.shape), array.shape[-1])
+    return array if array.ndim == 2 else array.reshape(_count(array.shape[:-1]), array.shape[-1])
+
+
+def as_images(array: Array) -> Array:
+    """An array of any rank from two as its last two dimensions' images; a view wherever strides allow one."""
+    return array if array.ndim == 3 else array.reshape(_count(array.shape[:-2]), *array.shape[-2:])
+
+
+def as_segments(array: Array, segment: int) -> Array:
+    """The last dimension as segments of one length, which divides it; a view, whatever the strides."""
+    return array.reshape(*array.shape[:-1], array.shape[-1] // segment, segment)
 
 
 def give_back(rows: Array, out: Array) -> None:
-    """Write `rows = as_rows(out)` into `out` where its strides had no view as rows."""
+    """Write `rows = as_rows(out)`, or `as_images(out)`, into `out` where its strides had no such view."""
     if _address(rows) != _address(out):
         out[...] = rows.reshape(out.shape)
 
@@ -48,8 +58,8 @@ def _address(array: Array) -> int:
     return address
 
 
-def _row_count(shape: tuple[int, ...]) -> int:
+def _count(shape: tuple[int, ...]) -> int:
     count = 1
-    for size in shape[:-1]:
+    for size in shape:
         count *= size
     return count

@@ -24,9 +24,13 @@ class Entry:
     dtypes: tuple[str, ...] = ("float64", "float32", "float16", "bfloat16")
 
 
-_ROWS, _LONG, _SPARSE = (f"vkernels.library.{module}" for module in ("rows", "long_rows", "sparse"))
+_ROWS, _LONG, _SPARSE, _ATTENTION, _SEGMENT_SUMS, _SCANS, _STENCILS = (
+    f"vkernels.library.{module}"
+    for module in ("rows", "long_rows", "sparse", "attention", "segments", "scans", "stencils")
+)
 _SHORT_ROWS, _LONG_ROWS = {"M": 4096, "N": 1024}, {"M": 512, "N": 32768}
 _SEGMENTS = {"M": 16, "S": 64, "L": 65536}
+_IMAGES = {"B": 16, "M": 1024, "N": 1024}
 
 _UP_TO_FLOAT32 = ("float32", "float16", "bfloat16")
 
@@ -40,6 +44,36 @@ CATALOGUE = (
     Entry("layer_norm", "summarise_moments", _LONG, _SEGMENTS, "float16", computed=("mean", "squares")),
     Entry("layer_norm", "normalise_moments", _LONG, _SEGMENTS, "float16", computed=("mean", "squares")),
     Entry("matmul", "matmul_bias", "vkernels.library.dense", {"M": 4096, "N": 4096, "K": 4096}, "float16"),
+    Entry("mlp", "mlp_rows", "vkernels.library.mlp", {"M": 4096, "K": 1024, "H": 4096, "N": 1024}, "float16"),
+    Entry(
+        "attention",
+        "attention_rows",
+        _ATTENTION,
+        {"B": 4, "G": 8, "R": 4, "M": 2048, "N": 2048, "D": 64, "E": 64},
+        "float16",
+    ),
+    Entry(
+        "attention",
+        "attention_rows",
+        _ATTENTION,
+        {"B": 1, "G": 8, "R": 1, "M": 1024, "N": 1024, "D": 512, "E": 512},
+        "float16",
+    ),
+    Entry("segment_sum", "sum_segments", _SEGMENT_SUMS, {"S": 65537, "R": 65536, "E": 1 << 22}, "float32"),
+    Entry("segment_sum", "sum_segment_rows", _SEGMENT_SUMS, {"S": 65537, "R": 65536, "E": 1 << 20, "C": 64}, "float32"),
+    Entry(
+        "csr_matmul",
+        "csr_times_dense",
+        _SEGMENT_SUMS,
+        {"S": 65537, "R": 65536, "E": 1 << 20, "K": 65536, "C": 64},
+        "float32",
+    ),
+    Entry("cumulative_sum", "cumulative_sum_rows", _SCANS, _SHORT_ROWS, "float32"),
+    Entry("cumulative_sum", "cumulative_sum_rows", _SCANS, _LONG_ROWS, "float32"),
+    Entry("cumulative_sum", "sum_of_each_segment", _SCANS, _SEGMENTS, "float32", computed=("total",)),
+    Entry("cumulative_sum", "cumulative_sum_segments", _SCANS, _SEGMENTS, "float32", computed=("total",)),
+    Entry("stencil", "stencil_cross", _STENCILS, _IMAGES, "float32"),
+    Entry("stencil", "stencil_square", _STENCILS, _IMAGES, "float32"),
     Entry("spdnn", "spdnn", _SPARSE, {"L": 120, "N": 1024, "K": 32, "I": 60000}, "float32", dtypes=_UP_TO_FLOAT32),
     Entry("spdnn", "take_columns", _SPARSE, {"N": 1024, "P": 60000, "I": 30000}, "float32"),
 )

@@ -79,3 +79,56 @@ def take_columns_on_gpu(sizes: Mapping[str, int], limits: Limits) -> Plan:
     """A stretch of a row a program."""
     chunk = min(CHUNK // 4, power_above(sizes["I"]))
     return Plan(tiles={"n": 1}, chunks={"i": chunk}, lanes="i", warps=warps_for(chunk, limits))
+
+
+def stencil_on_gpu(sizes: Mapping[str, int], limits: Limits) -> Plan:
+    """A few rows of a stretch of columns a program."""
+    across = min(TILE // 4, power_above(sizes["N"]))
+    down = min(TILE // across, power_above(sizes["M"]))
+    return Plan(
+        tiles={"b": 1, "i": down, "j": across}, lanes="j", order=("b", "i", "j"),
+        warps=warps_for(down * across, limits),
+    )  # fmt: skip
+
+
+def segment_sums_on_gpu(sizes: Mapping[str, int], limits: Limits) -> Plan:
+    """A few segments a program, each thirty-two values at a time."""
+    tile = min(16, power_above(sizes["R"]))
+    return Plan(tiles={"r": tile}, chunks={"a": 32}, lanes="a", warps=warps_for(32 * tile, limits))
+
+
+def segment_columns_on_gpu(sizes: Mapping[str, int], limits: Limits) -> Plan:
+    """A stretch of columns of as many segments as make two warps busy."""
+    across = min(256, power_above(sizes["C"]))
+    down = min(256 // across, power_above(sizes["R"]))
+    return Plan(tiles={"r": down, "c": across}, lanes="c", order=("r", "c"), warps=warps_for(4 * down * across, limits))
+
+
+def mlp_on_gpu(sizes: Mapping[str, int], limits: Limits, dtype: str) -> Plan:
+    """Results of a few rows in registers while `hidden` passes by in chunks; where they are too many, `hidden` is kept:
+    in shared memory if it fits, else in memory."""
+    halves, doubles = dtype in ("float16", "bfloat16"), dtype == "float64"
+    rows = min(64 if halves else 32 if not doubles else 16, max(16, power_above(sizes["M"])))
+    deep = max(16, min(32 if halves else 16, power_above(sizes["K"])))
+    hidden = max(16, min(64 if halves else 32, power_above(sizes["H"])))
+    across, most = max(16, power_above(sizes["N"])), 8192 if halves else 4096 if not doubles else 1024
+    homes = {}
+    if rows * across > most:
+        across = most // rows
+        bytes_ = rows * -(-sizes["H"] // hidden) * hidden * (8 if doubles else 4)
+        homes = {"hidden": Home.SHARED if bytes_ <= limits.shared // 2 else Home.MEMORY}
+    homes = homes if sizes["H"] > hidden else {}
+    return Plan(tiles={"i": rows}, chunks={"k": deep, "h": hidden, "n": across}, homes=homes, lanes="i", warps=4)
+
+
+def attention_on_gpu(sizes: Mapping[str, int], limits: Limits, dtype: str) -> Plan:
+    """Queries and their results in registers, keys and values passing by."""
+    halves, doubles = dtype in ("float16", "bfloat16"), dtype == "float64"
+    deep, across = (max(16, power_above(sizes[name])) for name in ("D", "E"))
+    most = 8192 if halves else 2048 if not doubles else 1024
+    rows = max(16, min(64, power_above(sizes["M"]), most // across))
+    keys = max(16, min(64 if halves else 16, power_above(sizes["N"]), most // max(deep, across)))
+    return Plan(
+        tiles={"b": 1, "g": 1, "r": 1, "i": rows}, chunks={"j": keys, "d": deep, "e": across},
+        lanes="i", order=("b", "g", "r", "i"), warps=4 if rows * across <= 8192 else 8,
+    )  # fmt: skip

@@ -15,7 +15,7 @@ import vkernels as vk
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 
-from .arrays import Array, empty_like
+from .arrays import Array, as_segments, empty_like
 from .gpu_plans import segments_on_gpu
 
 LONG = 1 << 21
@@ -116,7 +116,7 @@ def segment_of(length: int) -> int | None:
 
 def softmax_long(x: Array, out: Array, segment: int) -> None:
     """Softmax of the rows of x, which `segment` divides."""
-    x, out = _cut(x, segment), _cut(out, segment)
+    x, out = as_segments(x, segment), as_segments(out, segment)
     peak, total = _summaries(x), _summaries(x)
     summarise_exponentials(x, peak, total)
     normalise_exponentials(x, peak, total, out)
@@ -124,15 +124,10 @@ def softmax_long(x: Array, out: Array, segment: int) -> None:
 
 def layer_norm_long(x: Array, weight: Array, bias: Array, eps: float, out: Array, segment: int) -> None:
     """Layer normalisation of the rows of x, which `segment` divides."""
-    x, out = _cut(x, segment), _cut(out, segment)
+    x, out = as_segments(x, segment), as_segments(out, segment)
     mean, squares = _summaries(x), _summaries(x)
     summarise_moments(x, mean, squares)
-    normalise_moments(x, mean, squares, _cut(weight, segment), _cut(bias, segment), eps, out)
-
-
-def _cut(array: Array, segment: int) -> Array:
-    """The last dimension as segments; a view, whatever the strides."""
-    return array.reshape(*array.shape[:-1], array.shape[-1] // segment, segment)
+    normalise_moments(x, mean, squares, as_segments(weight, segment), as_segments(bias, segment), eps, out)
 
 
 def _summaries(x: Array) -> Array:

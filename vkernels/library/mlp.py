@@ -1,0 +1,82 @@
+"""Two layers of a network in one launch: what is between them stays on chip."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jaxtyping import Float
+
+import vkernels as vk
+from vkernels.ir.limits import Limits
+from vkernels.ir.plan import Home, Plan
+
+from .arrays import Array, constant_like, empty_like
+from .dense import ACTIVATIONS, activate
+from .gpu_plans import mlp_on_gpu
+
+
+@vk.kernel
+def mlp_rows(
+    x: Float[vk.Tensor, "M K"],
+    w1: Float[vk.Tensor, "K H"],
+    b1: Float[vk.Tensor, "H"],
+    w2: Float[vk.Tensor, "H N"],
+    b2: Float[vk.Tensor, "N"],
+    out: Float[vk.Tensor, "M N"],
+    activation: vk.Constant = "relu",
+):
+    i = vk.tile("M")
+    k = vk.whole("K")
+    h = vk.whole("H")
+    n = vk.whole("N")
+    product = vk.dot(w1[k, h], x[i, k])
+    hidden = activate(product + b1[h], activation).to(x.dtype)
+    vk.phase()  # so that `hidden` can be kept, instead of its product alone
+    out[i, n] = vk.dot(w2[h, n], hidden) + b2[n]
+
+
+@mlp_rows.plan
+def plan_mlp(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
+    """Rows lie along the registers, weights come one at a time: three quarters of the registers add up, and `hidden` is
+    in a core's cache where it fits."""
+    width = 8 if "float64" in dtypes.values() else 4
+    if limits.warp > 1:
+        return mlp_on_gpu(sizes, limits, dtypes["x"])
+    lanes = limits.register_bytes // width
+    fit = limits.shared * 3 // 4 // (limits.register_bytes * max(1, sizes["H"]))
+    wide = 3 if limits.registers >= 32 else 2
+    rows = max(1, min(wide, fit, -(-sizes["M"] // lanes)))
+    columns = max(1, 3 * limits.registers // 4 // rows)
+    home = Home.SHARED if fit >= 1 else Home.MEMORY
+    return Plan(
+        tiles={"i": rows * lanes},
+        chunks={"k": 1, "h": columns, "n": columns},
+        homes={"hidden": home} if sizes["H"] > columns else {},
+        packs=("x",) if sizes["H"] >= 128 else (),
+        lanes="i",
+    )
+
+
+def mlp(
+    x: Array,
+    w1: Array,
+    b1: Array | None,
+    w2: Array,
+    b2: Array | None = None,
+    activation: str = "relu",
+    out: Array | None = None,
+) -> Array:
+    """activation(x @ w1 + b1) @ w2 + b2, both sums kept in f32 (f64 for f64 operands).
+
+    `x`: M × K, `w1`: K × H, `w2`: H × N, of any strides (those of a transposed H × K and N × H are the fastest on a CPU)
+    and of one dtype: f64, f32, f16 or bf16. `b1`: H elements, `b2`: N, or none. `activation`: none, relu, gelu (exact,
+    with erf), sigmoid or tanh; its results are rounded to x's dtype. Returns `out`, or a new M × N array of x's dtype.
+    Raises `ArgumentError` for shapes or dtypes that do not go together, or an unknown activation.
+    """
+    if activation not in ACTIVATIONS:
+        raise vk.ArgumentError(f"mlp: activation is {activation!r}, expected one of {', '.join(ACTIVATIONS)}")
+    out = empty_like(x, (x.shape[0], w2.shape[-1])) if out is None else out
+    b1 = constant_like(x, 0.0, (w1.shape[-1],)) if b1 is None else b1
+    b2 = constant_like(x, 0.0, (w2.shape[-1],)) if b2 is None else b2
+    mlp_rows(x, w1, b1, w2, b2, out, activation)
+    return out

@@ -1,0 +1,131 @@
+"""Sums over segments of any lengths, which stand one after another: the rows of a CSR matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jaxtyping import Float, Int
+
+import vkernels as vk
+from vkernels.ir.limits import Limits
+from vkernels.ir.plan import Plan
+
+from .arrays import Array, empty_like
+from .gpu_plans import segment_columns_on_gpu, segment_sums_on_gpu
+
+
+@vk.kernel
+def sum_segments(start: Int[vk.Tensor, "S"], value: Float[vk.Tensor, "E"], out: Float[vk.Tensor, "R"]):
+    r = vk.tile("R")
+    a = vk.whole(32)
+    first = start[r]
+    length = start[r + 1] - first
+    total = vk.zeros((r, a), value.dtype)
+    for step in vk.range(0, (length + 31) // 32):
+        total += vk.load(value[first + 32 * step + a], where=32 * step + a < length)
+    out[r] = vk.sum(total, axis=a)
+
+
+@vk.kernel
+def sum_segment_rows(start: Int[vk.Tensor, "S"], value: Float[vk.Tensor, "E C"], out: Float[vk.Tensor, "R C"]):
+    r = vk.tile("R")
+    c = vk.tile("C")
+    total = vk.zeros((r, c), value.dtype)
+    for e in vk.range(start[r], start[r + 1]):
+        total += value[e, c]
+    out[r, c] = total
+
+
+@vk.kernel
+def csr_times_dense(
+    start: Int[vk.Tensor, "S"],
+    column: Int[vk.Tensor, "E"],
+    value: Float[vk.Tensor, "E"],
+    dense: Float[vk.Tensor, "K C"],
+    out: Float[vk.Tensor, "R C"],
+):
+    r = vk.tile("R")
+    c = vk.tile("C")
+    total = vk.zeros((r, c), value.dtype)
+    for e in vk.range(start[r], start[r + 1]):
+        total += value[e] * dense[column[e], c]
+    out[r, c] = total
+
+
+@sum_segments.plan
+def plan_sums(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
+    """A segment a program: segments of different lengths never wait for one another."""
+    if limits.warp > 1:
+        return segment_sums_on_gpu(sizes, limits)
+    return Plan(tiles={"r": 1}, chunks={"a": 32}, lanes="a")
+
+
+@sum_segment_rows.plan
+@csr_times_dense.plan
+def plan_columns(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
+    """A segment and at most eight registers of columns a program."""
+    if limits.warp > 1:
+        return segment_columns_on_gpu(sizes, limits)
+    lanes = limits.register_bytes // (8 if "float64" in dtypes.values() else 4)
+    columns = lanes * min(8, max(1, -(-sizes["C"] // lanes)))
+    return Plan(tiles={"r": 1, "c": columns}, lanes="c", order=("r", "c"))
+
+
+def segment_sum(value: Array, start: Array, out: Array | None = None, checked: bool = True) -> Array:
+    """`out[r] = sum of value[start[r] : start[r + 1]]`; 0 for an empty segment.
+
+    `value`: E values, or E × C, of any strides; f64, f32, f16 or bf16, the latter two added in f32. `start`: R + 1
+    integers that do not fall, from 0 up to E, as of the rows of a CSR matrix. Returns `out`, or a new array of R
+    results, or R × C, of value's dtype. `checked`: read `start` first; without, what it says must be right.
+    Raises `ArgumentError` for other dtypes or shapes that do not go together, and for starts that are out of order.
+    """
+    if value.ndim not in (1, 2):
+        raise vk.ArgumentError(f"segment_sum: value has shape {tuple(value.shape)}, expected one or two dimensions")
+    _check_starts("segment_sum", start, value.shape[0], checked)
+    out = empty_like(value, (start.shape[0] - 1, *value.shape[1:])) if out is None else out
+    _check_rows("segment_sum", start, out)
+    kernel = sum_segments if value.ndim == 1 else sum_segment_rows
+    kernel(start, value, out)
+    return out
+
+
+def csr_matmul(
+    start: Array, column: Array, value: Array, dense: Array, out: Array | None = None, checked: bool = True
+) -> Array:
+    """A sparse matrix in CSR form times a dense one: `out[r] = sum of value[e] * dense[column[e]]` over the row's e.
+
+    `start`: R + 1 integers that do not fall, from 0 up to E; `column`: E integers; `value`: E values; `dense`: K × C, of
+    any strides and value's dtype: f64, f32, f16 or bf16, the latter two added in f32. Returns `out`, or a new R × C array.
+    `checked`: read `start` and `column` first; without, what they say must be right.
+    Raises `ArgumentError` for other dtypes or shapes that do not go together, and for indices out of range or order.
+    """
+    _check_starts("csr_matmul", start, value.shape[0], checked)
+    if checked and column.shape[0] and bool(((column < 0) | (column >= dense.shape[0])).any()):
+        raise vk.ArgumentError(f"csr_matmul: column holds {_range_of(column)}, expected 0 to {dense.shape[0] - 1}")
+    out = empty_like(dense, (start.shape[0] - 1, dense.shape[1])) if out is None else out
+    _check_rows("csr_matmul", start, out)
+    csr_times_dense(start, column, value, dense, out)
+    return out
+
+
+def _check_starts(function: str, start: Array, values: int, checked: bool) -> None:
+    """Raises `ArgumentError` for what no segments of so many values start and end at."""
+    if start.ndim != 1 or start.shape[0] == 0:
+        raise vk.ArgumentError(f"{function}: start has shape {tuple(start.shape)}, expected one more than segments")
+    if not checked:
+        return
+    if bool((start[1:] < start[:-1]).any()):
+        raise vk.ArgumentError(f"{function}: start falls, expected each segment to end at or after its start")
+    if int(start[0]) < 0 or int(start[-1]) > values:
+        raise vk.ArgumentError(f"{function}: start holds {_range_of(start)}, expected 0 to {values}")
+
+
+def _check_rows(function: str, start: Array, out: Array) -> None:
+    if out.shape[0] != start.shape[0] - 1:
+        raise vk.ArgumentError(
+            f"{function}: out has {out.shape[0]} rows, expected {start.shape[0] - 1}: start has one more"
+        )
+
+
+def _range_of(index: Array) -> str:
+    return f"{int(index.min())} to {int(index.max())}"
