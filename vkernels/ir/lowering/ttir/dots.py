@@ -100,9 +100,9 @@ def _dot(build: Builder, operation: DotOp, shape: _Shape, left: SSAValue, right:
 def _grouped(
     build: Builder, value: SSAValue, axes: Sequence[str], groups: Sequence[tuple[str, ...]], shape: _Shape
 ) -> SSAValue:
-    """A tile of one dimension a group of axes; a batch of none is left out."""
+    """A tile of one dimension a group of axes; a batch of one is left out."""
     value = transposed(build, value, axes, [axis for group in groups for axis in group])
-    sizes = [shape.count(group) for number, group in enumerate(groups) if group or number]
+    sizes = [shape.count(group) for number, group in enumerate(groups) if number or shape.count(group) > 1]
     return value if tt.shape(value.type) == tuple(sizes) else build.pure(tt.ReshapeOp(value, sizes))
 
 
