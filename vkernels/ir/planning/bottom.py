@@ -1,0 +1,25 @@
+"""The bottom rung: a plan that fits any limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..plan import Home, Plan
+from .setting import Setting
+from .space import Move, Space
+
+
+def bottom_plan(space: Space) -> tuple[Plan, Setting]:
+    """One warp, the smallest tiles and chunks, everything that crosses phases and all scratchpads in memory."""
+    lanes = space.lanes[0] if space.lanes else None
+    labels = [value.label for value in space.needs.crossing if Home.MEMORY in value.homes]
+    homes = dict.fromkeys((*labels, *(scratchpad.label for scratchpad in space.needs.scratchpads)), Home.MEMORY)
+    move = Move(order=space.tiles, lanes=lanes, homes=tuple(sorted(homes.items())))
+    setting = replace(
+        space.setting(move), sizes={axis: np.array([1.0]) for axis in (*space.tiles, *space.wholes)},
+        warps=np.array([1.0]), stages=np.array([1.0]), shares=np.array([1.0]),
+    )  # fmt: skip
+    (plan,) = setting.plans()
+    return replace(plan, resident_programs=1 if space.limits.warp > 1 else 0), setting

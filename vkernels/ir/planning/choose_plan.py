@@ -1,0 +1,199 @@
+"""The plan of the least modelled time that fits within limits; one that always fits where none does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..dialect import KernelOp
+from ..errors import PlanError
+from ..limits import Limits
+from ..needs import Device, Needs, Use
+from ..plan import Home, Plan
+from .accepts import accepts
+from .bottom import bottom_plan
+from .fits import why_not
+from .model_cpu import cpu_registers
+from .model_gpu import gpu_registers, gpu_shared
+from .model_time import Times, model_time
+from .moves import first_moves, next_moves
+from .setting import Numbers, Setting
+from .space import Move, Space, read_space
+
+KEPT = 8
+"""Sizes of each kind of plan that are looked at closely."""
+CLOSELY = 64
+"""Plans that are looked at closely: their needs evaluated, and modelled again with those."""
+TRIED = 16
+"""Rejected plans that are told of."""
+ROUNDS = 4
+"""Times that all moves are tried from the best kind of plan so far."""
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A plan that was not taken, its modelled seconds, and why."""
+
+    plan: Plan
+    seconds: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A plan, what it takes, and its modelled times. `rung`: the last of the ladder that it needs: registers, shared,
+    recompute, memory, launches, or bottom, which fits anything. `tried`: what was rejected before it, the best first."""
+
+    plan: Plan
+    use: Use
+    times: Times
+    rung: str
+    tried: tuple[Rejected, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """Modelled."""
+        return float(self.times.seconds)
+
+
+def choose_plan(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits, needs: Needs | None = None) -> Chosen:
+    """The plan of a kernel, as written or in phases, for a call's sizes by name, within limits.
+
+    Deterministic: the same kernel, sizes and limits give the same plan. `needs`: the kernel's, where they are at hand.
+    """
+    space = read_space(kernel, sizes, limits, needs)
+    device = Device.of(limits)
+    tried: list[Rejected] = []
+    for near in _closely(space, device, _kinds(space)):
+        reason = near.reason or accepts(space, near.plan)
+        if reason is None:
+            return Chosen(near.plan, near.use, near.times, rung_of(near.plan, space), tuple(tried[:TRIED]))
+        tried.append(Rejected(near.plan, near.seconds, reason))
+    plan, setting = bottom_plan(space)
+    use = space.needs.evaluate(plan, sizes, device)
+    times = model_time(setting, limits, use.registers_a_thread, use.shared_bytes).at(0)
+    return Chosen(plan, use, times, "bottom", tuple(tried[:TRIED]))
+
+
+def rung_of(plan: Plan, space: Space) -> str:
+    """The last rung of the ladder that a plan stands on."""
+    homes = set(plan.homes.values())
+    if plan.splits:
+        return "launches"
+    if Home.MEMORY in homes:
+        return "memory"
+    held = {axis for axis in space.wholes if plan.chunks[axis] >= space.extents[axis]}
+    crossing = [value for value in space.needs.crossing if set(value.whole) - held]
+    if any(value.label not in plan.homes for value in crossing):
+        return "recompute"
+    return "shared" if crossing else "registers"
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A setting, the seconds of its plans, and the best of them in order."""
+
+    move: Move
+    setting: Setting
+    seconds: Numbers
+    best: Sequence[int]
+
+    @property
+    def least(self) -> float:
+        return float(self.seconds[self.best[0]])
+
+
+@dataclass(frozen=True)
+class _Near:
+    """A plan looked at closely. `reason`: why it does not fit, None if it does."""
+
+    plan: Plan
+    use: Use
+    times: Times
+    reason: str | None = field(compare=False)
+
+    @property
+    def seconds(self) -> float:
+        return float(self.times.seconds)
+
+
+def _kinds(space: Space) -> list[_Kind]:
+    """Kinds of plans: what holds what first, then every move from the best of them, while that is better."""
+    seen: dict[Move, _Kind | None] = {}
+
+    def look(move: Move) -> _Kind | None:
+        if move not in seen:
+            seen[move] = _kind(space, move)
+        return seen[move]
+
+    starts = [kind for move in first_moves(space) if (kind := look(move)) is not None]
+    for start in sorted(starts, key=lambda kind: kind.least)[:2]:
+        best = start
+        for _ in range(ROUNDS):
+            others = [kind for move in next_moves(space, best.move) if (kind := look(move)) is not None]
+            better = min(others, key=lambda kind: kind.least, default=best)
+            if better.least >= best.least:
+                break
+            best = better
+    return [kind for kind in seen.values() if kind is not None]
+
+
+def _kind(space: Space, move: Move) -> _Kind | None:
+    """A kind's plans by modelled time; None where the kernel cannot have it, or nothing fits at first sight."""
+    try:
+        setting = space.setting(move)
+    except PlanError:
+        return None
+    limits = space.limits
+    if limits.warp > 1:
+        registers, shared = gpu_registers(setting, limits), gpu_shared(setting)
+        fits = (registers <= limits.registers) & (shared <= limits.shared)
+    else:
+        registers, shared = cpu_registers(setting, limits), 0
+        fits = registers <= limits.registers
+    if move.split is not None:
+        fits = fits & (setting.shares * setting.size(move.split) < setting.extents[move.split])
+    setting, (registers, shared) = _only(setting, np.asarray(fits), (registers, shared))
+    if not np.size(setting.warps):
+        return None
+    seconds = np.broadcast_to(model_time(setting, limits, registers, shared).seconds, np.shape(setting.warps))
+    order = np.argsort(seconds, kind="stable")
+    return _Kind(move, setting, seconds, [int(number) for number in order[: 8 * KEPT]])
+
+
+def _only(setting: Setting, fits: Numbers, others: Sequence[Numbers]) -> tuple[Setting, list[Numbers]]:
+    """The plans of a setting that fit."""
+    shape = np.shape(setting.warps)
+    mask = np.broadcast_to(fits, shape)
+
+    def kept(value: Numbers) -> Numbers:
+        return np.broadcast_to(value, shape)[mask]
+
+    sizes = {axis: kept(size) for axis, size in setting.sizes.items()}
+    narrow = replace(
+        setting, sizes=sizes, shares=kept(setting.shares), warps=kept(setting.warps), stages=kept(setting.stages)
+    )
+    return narrow, [kept(value) for value in others]
+
+
+def _closely(space: Space, device: Device, kinds: Sequence[_Kind]) -> Iterator[_Near]:
+    """The best plans of all kinds, by their time as modelled with their needs, those that do not fit among them."""
+    rows = sorted(
+        ((float(kind.seconds[row]), number, row) for number, kind in enumerate(kinds) for row in kind.best),
+        key=lambda each: each[:2],
+    )
+    for start in range(0, len(rows), CLOSELY):
+        near = [_near(space, device, kinds[number], row) for _, number, row in rows[start : start + CLOSELY]]
+        yield from sorted(near, key=lambda each: each.seconds)
+
+
+def _near(space: Space, device: Device, kind: _Kind, row: int) -> _Near:
+    one, _ = _only(kind.setting, np.arange(np.size(kind.setting.warps)) == row, ())
+    (plan,) = one.plans()
+    use = space.needs.evaluate(plan, space.sizes, device)
+    limits = space.limits
+    registers = use.registers_a_thread if limits.warp > 1 else cpu_registers(one, limits)
+    times = model_time(one, limits, registers, use.shared_bytes).at(0)
+    return _Near(plan, use, times, why_not(use, plan, limits, float(np.max(registers))))

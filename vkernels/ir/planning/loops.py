@@ -1,0 +1,316 @@
+"""What a kernel does in which loop, once it is decided which axes are held at once and where crossing values live.
+
+Read off the very schedule that `apply_plan` follows, so that the model of time counts what will be emitted: values
+computed again, homes stored and loaded, reductions in loops of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, IntegerType, TensorType
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+
+from ..dialect import (
+    AccessOp,
+    DotOp,
+    PhaseOp,
+    RangeOp,
+    ReductionOp,
+    ScanOp,
+    ScratchOp,
+    YieldOp,
+    axes_of,
+    element_of,
+)
+from ..passes.accesses import inputs_of
+from ..passes.apply_plan.reading import Reading
+from ..passes.apply_plan.schedule import Nest, Schedule, in_order, operands_along, slice_for
+from ..plan import Home, Plan
+from .weights import weight_of
+
+Axes = tuple[str, ...]
+
+WHILE = "while"
+"""What loops that are no ranges are called."""
+
+
+@dataclass(frozen=True)
+class Touch:
+    """A load or a store. `place`: the tensor's or scratchpad's name, or the label of a home.
+
+    `axes`: those that decide which elements, ranges too. `run`: the axis along which elements lie side by side in
+    memory, None where that is none of the axes or they are found by an index tile (`scattered`). `home`: None for a
+    tensor, else where the memory is.
+    """
+
+    place: str
+    writes: bool
+    element_bytes: int
+    axes: Axes
+    run: str | None
+    scattered: bool = False
+    home: Home | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something done in a loop to tiles of `axes`: `operations` for each element, `touch` if it goes to memory.
+
+    `ranges`: the sequential loops around it within its phase. `reduced`: the axis that it reduces or scans along.
+    """
+
+    axes: Axes
+    operations: float
+    ranges: Axes = ()
+    touch: Touch | None = None
+    is_dot: bool = False
+    reduced: str | None = None
+
+
+@dataclass(frozen=True)
+class Alive:
+    """A tile alive at some point: `element_bytes` of its elements; whether a dot takes it, a part at a time."""
+
+    axes: Axes
+    element_bytes: int
+    into_dot: bool
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop over chunks of `axes`, outermost first, none for straight code; `ranges` around it run it again.
+
+    `reduced`: the tiles of partial results that it carries: axes, the axis reduced, bytes of an element. `live`: the
+    tiles alive at its worst point, those included. `operand_bytes`: of what a dot in it takes; `element_bytes`: of
+    most of what it computes.
+    """
+
+    phase: str
+    axes: Axes
+    ranges: Axes
+    steps: tuple[Step, ...]
+    reduced: tuple[tuple[Axes, str, int], ...] = ()
+    live: tuple[Alive, ...] = ()
+    operand_bytes: int = 4
+    element_bytes: int = 4
+
+
+def read_loops(schedule: Schedule, plan: Plan) -> tuple[Loop, ...]:
+    """The loops of a scheduled kernel, in the order they run."""
+    return tuple(_Reader(schedule, plan).loops())
+
+
+def bytes_of(type_: Attribute) -> int:
+    """Bytes of an element."""
+    element = element_of(type_) if isinstance(type_, TensorType) else type_
+    return max(1, element.bitwidth // 8) if isinstance(element, AnyFloat | IntegerType) else 8
+
+
+class _Reader:
+    def __init__(self, schedule: Schedule, plan: Plan):
+        self.scratchpads = plan.homes
+        self.schedule = schedule
+        self.reading: Reading = schedule.reading
+        kernel = self.reading.kernel
+        self.names = dict(zip(kernel.body.block.args, (p.data for p in kernel.parameters), strict=True))
+
+    def loops(self) -> Iterator[Loop]:
+        nests: dict[Operation | Block, list[tuple[Nest, tuple[Operation, ...]]]] = {}
+        for owner, nest, around in in_order(self.schedule):
+            nests.setdefault(owner, []).append((nest, around))
+        for phase in self.reading.structures:
+            if isinstance(phase, PhaseOp):
+                straight = [op for op in phase.body.block.ops if self._is_plain(op)]
+                around = _ranges(self.reading.structures[phase])
+                yield from self._loop(phase.phase.data, (), around, straight, [], [])
+                yield from self._nests(phase.phase.data, nests.pop(phase, []))
+        for rest in nests.values():
+            yield from self._nests("loop", rest)
+
+    def _nests(self, phase: str, nests: Sequence[tuple[Nest, tuple[Operation, ...]]]) -> Iterator[Loop]:
+        for nest, around in nests:
+            made = {value for value, home in nest.stores if value is home}
+            items = [*self.reading.sliced(nest.roots(), partial(self._at_hand, made)), *nest.effects]
+            yield from self._loop(phase, nest.axes, _ranges(around), items, nest.reductions, nest.stores)
+
+    def _at_hand(self, made: set[SSAValue], value: SSAValue) -> bool:
+        in_registers = not self.reading.chunks_of_value(value)
+        return in_registers or (value not in made and self.schedule.home_of(value) is not None)
+
+    def _is_plain(self, op: Operation) -> bool:
+        return not isinstance(op, YieldOp) and not self.reading.chunks(op)
+
+    def _loop(
+        self,
+        phase: str,
+        axes: Axes,
+        ranges: Axes,
+        items: Sequence[Operation],
+        reductions: Sequence[Operation],
+        stores: Sequence[tuple[SSAValue, SSAValue]],
+    ) -> Iterator[Loop]:
+        reading = self.reading
+        ordered = sorted({*items, *reductions}, key=reading.position.__getitem__)
+        inner = [op for op in ordered if reading.is_chunk_reduction(op) and op not in reductions]
+        for op in inner:  # computed again, in a loop of its own
+            axis = op.axis.data  # type: ignore[attr-defined]
+            again = slice_for(self.schedule, iter(operands_along(op)))
+            yield from self._loop(phase, (*axes, axis) if axis not in axes else axes, ranges, again, [op], [])
+        own = [op for op in ordered if op not in inner]
+        steps = self._home_loads(own)
+        steps += [step for op in own for step in self._steps(op, ())]
+        steps += [_home_step(value, self._home(home), writes=True) for value, home in stores]
+        if steps:
+            reduced = tuple(_reduced(op) for op in reductions)
+            widths = [bytes_of(r.type) for op in own for r in op.results if isinstance(r.type, TensorType)]
+            yield Loop(
+                phase, axes, ranges, tuple(steps), reduced, self._live(own, reductions), _operand_bytes(own),
+                8 if widths.count(8) * 2 > len(widths) else 4,
+            )  # fmt: skip
+
+    def _home(self, value: SSAValue) -> tuple[str, Home]:
+        return value.name_hint or "value", self.schedule.homes[value]
+
+    def _home_loads(self, items: Sequence[Operation]) -> list[Step]:
+        made = {result for op in items for result in op.results}
+        used: dict[SSAValue, SSAValue] = {}
+        for op in items:
+            for value in inputs_of(op):
+                source = self.reading.source(value)
+                home = self.schedule.home_of(source)
+                if home is not None and source not in made:
+                    used[source] = home
+        return [_home_step(value, self._home(home), writes=False) for value, home in used.items()]
+
+    def _steps(self, op: Operation, ranges: Axes) -> Iterator[Step]:
+        if isinstance(op, AccessOp):
+            touch = self._touch(op)
+            yield Step(axes_of(op.tile), 0, ranges, touch)
+        elif isinstance(op, DotOp):
+            axes = tuple(dict.fromkeys((*axes_of(op.left), *axes_of(op.right))))
+            yield Step(axes, 1, ranges, is_dot=True)
+        elif op.regions:
+            here = (*ranges, op.axis.data) if isinstance(op, RangeOp) else ranges
+            for region in op.regions:
+                for inner in region.ops if len(region.blocks) == 1 else ():
+                    yield from self._steps(inner, here)
+        else:
+            operations = weight_of(op)
+            axes = _work_axes(op)
+            if operations and axes is not None:
+                reduced = op.axis.data if isinstance(op, ReductionOp | ScanOp) else None
+                yield Step(axes, operations, ranges, reduced=reduced)
+
+    def _touch(self, op: AccessOp) -> Touch:
+        offsets = [op.offset_of(dimension) for dimension in range(len(op.index))]
+        axes: list[str] = []
+        for index, offset in zip(op.index, offsets, strict=True):
+            axes += [axis for axis, _ in index.terms]
+            if offset is not None:
+                axes += axes_of(offset) if isinstance(offset.type, TensorType) else _range_axes(offset)
+        scattered = any(offset is not None and isinstance(offset.type, TensorType) for offset in offsets)
+        label, home = self._memory(op.base)
+        run = _run(op, offsets[-1]) if offsets else None
+        width = bytes_of(op.memory.element)
+        return Touch(label, not op.results, width, tuple(dict.fromkeys(axes)), run, scattered, home)
+
+    def _memory(self, base: SSAValue) -> tuple[str, Home | None]:
+        if isinstance(base, BlockArgument) and base in self.names:
+            return self.names[base], None
+        op = base.owner
+        label = op.label.data if isinstance(op, ScratchOp) else base.name_hint or "memory"
+        return label, self.scratchpads.get(label, Home.SHARED)
+
+    def _live(self, items: Sequence[Operation], reductions: Sequence[Operation]) -> tuple[Alive, ...]:
+        """The tiles alive at the worst point, as if every axis had as many elements as any other."""
+        last: dict[SSAValue, int] = {}
+        flat = [one for op in items for one in _walk(op)]
+        for number, op in enumerate(flat):
+            for value in inputs_of(op):
+                last[self.reading.source(value)] = number
+        worst: list[Alive] = []
+        alive: list[SSAValue] = []
+        for number, op in enumerate(flat):
+            if op not in reductions and not _is_free(op):
+                alive += [result for result in op.results if isinstance(result.type, TensorType)]
+            now = [_alive(value) for value in alive]
+            if sum(len(each.axes) for each in now) >= sum(len(each.axes) for each in worst):
+                worst = now
+            alive = [value for value in alive if last.get(value, -1) > number]
+        return tuple([Alive(axes, width, False) for axes, _, width in map(_reduced, reductions)] + worst)
+
+
+def _alive(value: SSAValue) -> Alive:
+    into_dot = any(isinstance(use.operation, DotOp) and use.index < 2 for use in value.uses)
+    return Alive(axes_of(value), bytes_of(value.type), into_dot)
+
+
+def _run(op: AccessOp, offset: SSAValue | None) -> str | None:
+    """The axis, or range, along which an access moves one element at a time through the last dimension."""
+    if offset is not None and isinstance(offset.type, TensorType):
+        return None
+    units = [axis for axis, coefficient in op.index.data[-1].terms if coefficient == 1]
+    ranged = _range_axes(offset) if offset is not None else ()
+    return next(iter((*units, *ranged)), None)
+
+
+def _walk(op: Operation) -> Iterator[Operation]:
+    yield op
+    for region in op.regions:
+        yield from region.walk()
+
+
+def _is_free(op: Operation) -> bool:
+    return op.name in ("vk.broadcast", "arith.constant")
+
+
+def _work_axes(op: Operation) -> Axes | None:
+    """The axes of what an operation works on: a reduction's operand, else its result."""
+    if isinstance(op, ReductionOp | ScanOp):
+        return axes_of(op.operands[0])
+    tiles = [value for value in op.results if isinstance(value.type, TensorType)]
+    return axes_of(tiles[0]) if tiles else None
+
+
+def _reduced(op: Operation) -> tuple[Axes, str, int]:
+    if isinstance(op, DotOp):
+        return axes_of(op.results[0]), op.axis.data, bytes_of(op.results[0].type)
+    return axes_of(op.operands[0]), op.axis.data, bytes_of(op.operands[0].type)  # type: ignore[attr-defined]
+
+
+def _operand_bytes(items: Sequence[Operation]) -> int:
+    dots = [op for op in items if isinstance(op, DotOp)]
+    return min((bytes_of(_narrowed(value).type) for op in dots for value in (op.left, op.right)), default=4)
+
+
+def _narrowed(value: SSAValue) -> SSAValue:
+    """A dot's operand as tensor cores take it, before it was extended from f16 or bf16."""
+    owner = value.owner
+    if isinstance(owner, Operation) and owner.name == "arith.extf":
+        source = owner.operands[0]
+        return source if isinstance(element_of(source.type), Float16Type | BFloat16Type) else value
+    return value
+
+
+def _home_step(value: SSAValue, home: tuple[str, Home], writes: bool) -> Step:
+    axes, (label, kind) = axes_of(value), home
+    touch = Touch(label, writes, bytes_of(value.type), axes, axes[-1] if axes else None, home=kind)
+    return Step(axes, 0, touch=touch)
+
+
+def _ranges(around: Sequence[Operation]) -> Axes:
+    """The loops among structural operations; what is no range counts as one of a name of its own."""
+    return tuple(op.axis.data if isinstance(op, RangeOp) else WHILE for op in around if not isinstance(op, scf.IfOp))
+
+
+def _range_axes(offset: SSAValue) -> Axes:
+    """The sequential loops whose position an offset is computed from."""
+    if isinstance(offset, BlockArgument):
+        loop = offset.block.parent_op()
+        return (loop.axis.data,) if isinstance(loop, RangeOp) and loop.position is offset else ()
+    operands = offset.owner.operands if isinstance(offset.owner, Operation) else ()
+    return tuple(dict.fromkeys(axis for operand in operands for axis in _range_axes(operand)))

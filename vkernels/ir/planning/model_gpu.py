@@ -1,0 +1,180 @@
+"""The time of a kernel on a GPU: units and memories at their rates, and latencies that too few warps leave in sight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..limits import Limits
+from .loops import Loop
+from .model_time import Times
+from .occupancy import AmdSizes, NvidiaSizes
+from .setting import Numbers, Setting
+from .traffic import Traffic, executed
+
+SECTOR = 32
+"""Bytes that memory hands out at least."""
+LEVEL_1 = 32 << 10
+"""Bytes a multiprocessor that keep what a program reads again: what is left of 128 to 256 KiB beside shared memory."""
+MEMORY_LATENCY = 7e-7
+"""Seconds from a load to its use: 500 to 800 cycles, as published microbenchmarks of both vendors find."""
+ON_CHIP_LATENCY = 5e-8
+"""Seconds of an access of shared memory and the barrier before it."""
+REDUCTION_LATENCY = 1e-7
+"""Seconds of a reduction across a program's threads: shuffles, shared memory, a barrier."""
+PROGRAM = 1e-6
+"""Seconds to begin and to end a program: scheduling, arguments, first addresses."""
+SCHEDULERS = 4
+"""Warps of which an instruction begins each cycle."""
+OWN_REGISTERS = 24
+"""Registers of a thread for addresses, counters and masks."""
+TENSOR_SIDE = 16
+"""Least elements a side of what tensor cores multiply."""
+DRAWN = 0.5
+"""Part of the multiprocessors that can draw all of the memory's bandwidth."""
+SPILLING = 4.0
+"""How many times slower a program is said to be whose registers do not fit: so slow that others are preferred."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """What programs share of one multiprocessor: threads, registers, bytes of shared memory, programs."""
+
+    threads: int
+    registers: int
+    shared: int
+    programs: int
+
+
+def room_of(limits: Limits) -> Room:
+    """The room of one multiprocessor; that of NVIDIA's since 8.0 where limits do not say."""
+    sizes = limits.sizes
+    if isinstance(sizes, NvidiaSizes):
+        return Room(sizes.warps * sizes.warp, sizes.registers, sizes.shared, sizes.blocks)
+    if isinstance(sizes, AmdSizes):
+        registers = sizes.registers * sizes.partitions * sizes.warp
+        return Room(sizes.warps * sizes.partitions * sizes.warp, registers, sizes.shared, sizes.blocks)
+    return Room(2048, 65536, limits.shared, 32)
+
+
+def gpu_registers(at: Setting, limits: Limits) -> Numbers:
+    """Registers a thread, as a first guess: tiles alive at the worst point of a loop, dealt out to all threads."""
+    threads = at.warps * limits.warp
+    worst: Numbers = 0
+    for loop in at.loops:
+        taken: Numbers = 0
+        for alive in loop.live:
+            part = 0.5 if alive.into_dot else 1
+            taken = taken + part * np.ceil(at.tile(alive.axes) / threads) * max(4, alive.element_bytes) / 4
+        worst = np.maximum(worst, taken)
+    return worst + OWN_REGISTERS
+
+
+def gpu_shared(at: Setting) -> Numbers:
+    """Shared bytes a program, as a first guess: homes and scratchpads, and the operands of dots in all stages."""
+    homes: dict[str, Numbers] = {}
+    staged: Numbers = 0
+    for loop in at.loops:
+        here: Numbers = 0
+        for step in loop.steps:
+            if step.touch is not None and at.is_on_chip(step.touch):
+                elements: Numbers = step.touch.element_bytes * (2 if step.touch.place in at.copies else 1)
+                for axis in step.touch.axes:
+                    elements = elements * (at.swept(axis) if axis not in at.order else at.size(axis))
+                homes[step.touch.place] = np.maximum(homes.get(step.touch.place, 0), elements)
+            if step.is_dot:
+                here = here + _operands(loop, at) * np.maximum(1, at.stages - 1)
+        staged = np.maximum(staged, here)
+    return sum(homes.values(), start=staged)
+
+
+def gpu_times(at: Setting, limits: Limits, registers: Numbers, shared: Numbers) -> Times:
+    """The times of plans that take so many registers a thread and bytes of shared memory a program."""
+    room, cores = room_of(limits), limits.multiprocessors
+    threads = at.warps * limits.warp
+    resident = np.minimum(room.threads // threads, room.registers // np.maximum(1, threads * registers))
+    resident = np.minimum(np.minimum(resident, room.shared // np.maximum(1, shared)), room.programs)
+    resident = np.maximum(1, resident)
+    programs = at.threads_of_work
+    waves = np.ceil(programs / (cores * resident))
+    uneven = np.ceil(programs / cores) * cores / programs
+    share = np.maximum(1, DRAWN * cores / programs)
+    at_once = np.minimum(programs, cores * resident)
+    traffic = Traffic(at, on_chip_counts=False, resident=at_once)
+    read, written = traffic.missed(LEVEL_1 / resident, SECTOR)
+    missed, put = traffic.missed(limits.cache * 0.75, SECTOR, users=at_once)
+    plain, tensor, on_chip, chain = 0.0, 0.0, 0.0, PROGRAM
+    for loop in at.loops:
+        work = _work(loop, at, limits, threads)
+        plain, tensor, on_chip, chain = (a + b for a, b in zip((plain, tensor, on_chip, chain), work, strict=True))
+    slow = np.where(registers > limits.registers, SPILLING, 1)
+    return Times(
+        {
+            "operations": plain * uneven * slow,
+            "tensor cores": tensor * uneven * slow,
+            "shared memory": on_chip / limits.shared_bandwidth * uneven,
+            "cache": (read + written) / limits.cache_bandwidth * uneven,
+            "memory": (missed + put) / limits.memory_bandwidth * share,
+            "latency": waves * chain * slow / np.minimum(at.shares, 1),
+        },
+        limits.launch_seconds * at.launches,
+    )
+
+
+def _work(loop: Loop, at: Setting, limits: Limits, threads: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Seconds of plain units and of tensor cores, bytes of shared memory, of all programs; seconds of one by itself."""
+    ranged = at.all_trips(loop.ranges)
+    runs = at.programs * ranged
+    rate = limits.multiply_adds.get("float64" if loop.element_bytes == 8 else "float32", 1e10)
+    operations: Numbers = 0.0
+    tensor: Numbers = 0.0
+    on_chip: Numbers = 0.0
+    waits: Numbers = 0.0
+    for step in loop.steps:
+        often = at.all_trips(executed(loop, step)) * at.all_trips(step.ranges)
+        elements = np.maximum(at.tile(step.axes), threads)
+        if step.is_dot:
+            here, taken, moved = _dot(loop, step.axes, at, limits)
+            tensor, operations, on_chip = tensor + often * here, operations + often * taken, on_chip + often * moved
+        elif step.touch is not None:
+            operations = operations + often * elements
+            if at.is_on_chip(step.touch):
+                on_chip = on_chip + often * at.tile(step.axes) * step.touch.element_bytes
+                waits = waits + often * ON_CHIP_LATENCY
+        else:
+            operations = operations + often * elements * step.operations
+        if step.reduced is not None and (step.reduced in at.held or not loop.axes):
+            waits = waits + often * REDUCTION_LATENCY
+    loads = any(step.touch is not None and not at.is_on_chip(step.touch) for step in loop.steps)
+    inner = [at.all_trips(s.ranges) for s in loop.steps if s.touch is not None and not at.is_on_chip(s.touch)]
+    deepest: Numbers = 1
+    for trips in inner:
+        deepest = np.maximum(deepest, trips)
+    staged = np.maximum(1, at.stages) if any(step.is_dot for step in loop.steps) else 1
+    split = at.shares if at.split in loop.axes else 1
+    iterations = at.all_trips(loop.axes) / split
+    waits = waits / split + (iterations * deepest * MEMORY_LATENCY / staged if loads else 0)
+    if loop.axes and loop.reduced:
+        waits = waits + REDUCTION_LATENCY
+    issued = operations / split / (limits.warp * SCHEDULERS) / limits.clock
+    return runs * operations / rate, runs * tensor, runs * on_chip, ranged * (waits + issued)
+
+
+def _dot(loop: Loop, axes: tuple[str, ...], at: Setting, limits: Limits) -> tuple[Numbers, Numbers, Numbers]:
+    """Of one trip of one program: seconds of tensor cores, operations of plain units, bytes of shared memory."""
+    products = at.tile(axes)
+    kind = {1: "int8", 2: "float16"}.get(loop.operand_bytes, "")
+    rate = limits.tensor_multiply_adds.get(kind, 0)
+    deep = np.minimum.reduce(np.broadcast_arrays(*(at.size(axis) for axis in axes)))
+    fits = (deep >= TENSOR_SIDE) & (rate > 0)
+    moved = _operands(loop, at) * (1 + np.sqrt(at.warps))  # stored once, read by the warps of a row and of a column
+    tensor = np.where(fits, products / max(rate, 1.0), 0)
+    plain = np.where(fits, 0, products * np.where(deep >= TENSOR_SIDE, 1.3, 3))
+    return tensor, plain, moved
+
+
+def _operands(loop: Loop, at: Setting) -> Numbers:
+    """Bytes of the tiles that a loop's dots take."""
+    tiles = [alive.axes for alive in loop.live if alive.into_dot]
+    return sum((at.tile(axes) * loop.operand_bytes for axes in dict.fromkeys(tiles)), start=0)

@@ -1,0 +1,72 @@
+"""The moves between kinds of plans: what is held, where values live, what is packed, streamed, split or turned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import permutations
+
+from ..plan import Home
+from .space import Move, Space
+
+
+def first_moves(space: Space) -> Iterator[Move]:
+    """A start for each set of whole axes that may be held at once; everything else as plain as can be."""
+    lanes = space.lanes[0] if space.lanes else None
+    for held in space.holdable():
+        yield Move(held=held, order=space.tiles, lanes=lanes)
+
+
+def next_moves(space: Space, move: Move) -> Iterator[Move]:
+    """What is one decision away."""
+    yield from _homes(space, move)
+    yield from _copies(space, move)
+    if len(space.tiles) <= 3:
+        yield from (replace(move, order=order) for order in permutations(space.tiles) if order != move.order)
+    yield from (replace(move, lanes=lanes) for lanes in space.lanes[:3] if lanes != move.lanes)
+    if not move.homes:
+        for axis in space.needs.splittable:
+            if axis not in move.held and move.split is None:
+                yield replace(move, split=axis)
+    if space.limits.warp == 1:
+        yield from _on_cpu(space, move)
+
+
+def _homes(space: Space, move: Move) -> Iterator[Move]:
+    homes = dict(move.homes)
+    if move.split is not None:
+        return
+    for value in space.needs.crossing:
+        if set(value.whole) <= move.held:
+            continue
+        for home in value.homes:
+            default = value.homes[0]
+            if home is not homes.get(value.label, default):
+                changed = {**homes, value.label: home}
+                kept = {label: where for label, where in changed.items() if (label, where) != (value.label, default)}
+                yield replace(move, homes=tuple(sorted(kept.items())))
+    for scratchpad in space.needs.scratchpads:
+        changed = dict(homes)
+        if changed.pop(scratchpad.label, None) is None:
+            changed[scratchpad.label] = Home.MEMORY
+        yield replace(move, homes=tuple(sorted(changed.items())))
+
+
+def _copies(space: Space, move: Move) -> Iterator[Move]:
+    for scratchpad in space.needs.scratchpads:
+        label = scratchpad.label
+        if scratchpad.can_copy:
+            others = tuple(each for each in move.copies if each != label)
+            yield replace(move, copies=others if label in move.copies else (*others, label))
+
+
+def _on_cpu(space: Space, move: Move) -> Iterator[Move]:
+    """What GPUs have no use for: packed operands, and stores past the caches."""
+    for tensor in space.needs.packable:
+        others = tuple(name for name in move.packs if name != tensor)
+        yield replace(move, packs=others if tensor in move.packs else tuple(sorted((*others, tensor))))
+    if len(space.needs.packable) > 1 and not move.packs:
+        yield replace(move, packs=tuple(sorted(space.needs.packable)))
+    stored = tuple(sorted(space.stored))
+    if stored:
+        yield replace(move, streams=() if move.streams else stored)

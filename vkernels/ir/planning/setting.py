@@ -1,0 +1,110 @@
+"""Many plans of one kind at once: the same loops, homes and order, with different sizes, warps and stages.
+
+Numbers that differ are NumPy arrays of one length, so that thousands of plans are modelled in a millisecond or two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..plan import Home, Plan
+from .loops import Loop, Touch
+
+Numbers = Any
+"""A number, or an array with one for each plan."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """`sizes`: elements a program or a chunk, of every axis; `extents`: positions of every axis, trips of every range.
+
+    `order`: tile axes from the slowest to the fastest. `split`: the axis that `shares` programs share. `loops`: what
+    runs under `homes`, `copies`, and with the axes `held` held at once.
+    """
+
+    loops: tuple[Loop, ...]
+    sizes: Mapping[str, Numbers]
+    extents: Mapping[str, int]
+    order: tuple[str, ...]
+    held: frozenset[str] = frozenset()
+    lanes: str | None = None
+    homes: Mapping[str, Home] = field(default_factory=dict)
+    copies: tuple[str, ...] = ()
+    packs: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
+    split: str | None = None
+    split_launches: tuple[bool, ...] = ()
+    shares: Numbers = 1
+    warps: Numbers = 1
+    stages: Numbers = 1
+
+    def size(self, axis: str) -> Numbers:
+        """Elements at once: 1 of a range."""
+        return self.sizes.get(axis, 1)
+
+    def trips(self, axis: str) -> Numbers:
+        """Programs along a tile axis, chunks of a whole one, iterations of a range."""
+        return np.ceil(max(1, self.extents.get(axis, 1)) / self.size(axis))
+
+    def swept(self, axis: str) -> Numbers:
+        """Elements that all trips take, those in excess included."""
+        return self.trips(axis) * self.size(axis)
+
+    def tile(self, axes: Iterable[str]) -> Numbers:
+        """Elements of a tile of some axes."""
+        return _product(self.size(axis) for axis in axes)
+
+    def all_trips(self, axes: Iterable[str]) -> Numbers:
+        return _product(self.trips(axis) for axis in axes)
+
+    @property
+    def programs(self) -> Numbers:
+        """Of all tile axes."""
+        return self.all_trips(self.order)
+
+    @property
+    def threads_of_work(self) -> Numbers:
+        """Programs of the launch with the most of them."""
+        return self.programs * self.shares
+
+    @property
+    def launches(self) -> int:
+        return len(self.packs) + max(1, len(self.split_launches) if self.split else 1)
+
+    def is_on_chip(self, touch: Touch) -> bool:
+        return touch.home is Home.SHARED
+
+    def plans(self, resident: int = 0) -> list[Plan]:
+        """One plan for each number."""
+        columns = np.broadcast_arrays(*self.sizes.values(), self.shares, self.warps, self.stages)
+        rows = zip(*(column.reshape(-1).tolist() for column in columns), strict=True)
+        return [self._plan(row, resident) for row in rows]
+
+    def _plan(self, row: tuple[float, ...], resident: int) -> Plan:
+        *each, shares, warps, stages = (int(value) for value in row)
+        sizes = dict(zip(self.sizes, each, strict=True))
+        return Plan(
+            tiles={axis: sizes[axis] for axis in sizes if axis in self.order},
+            chunks={axis: sizes[axis] for axis in sizes if axis not in self.order},
+            homes=dict(self.homes),
+            copies=self.copies,
+            splits={self.split: shares} if self.split is not None and shares > 1 else {},
+            packs=self.packs,
+            streams=self.streams,
+            lanes=self.lanes,
+            order=self.order,
+            warps=warps,
+            stages=stages,
+            resident_programs=resident,
+        )
+
+
+def _product(values: Iterable[Numbers]) -> Numbers:
+    result: Numbers = 1
+    for value in values:
+        result = result * value
+    return result

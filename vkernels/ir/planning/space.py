@@ -1,0 +1,252 @@
+"""What a plan for a kernel decides about, and the sizes that are worth a thought."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from ..dialect import (
+    AccessOp,
+    DotOp,
+    KernelOp,
+    PhaseOp,
+    RangeOp,
+    StoreOp,
+    TensorArgumentType,
+    TileOp,
+    WholeOp,
+    axes_of,
+)
+from ..errors import PlanError
+from ..facts import Facts
+from ..limits import Limits
+from ..needs import Needs, annotate_needs
+from ..passes.apply_plan.axes import known_value, resolve_axes
+from ..passes.apply_plan.choose_homes import make_schedule
+from ..passes.apply_plan.copies import find_copies
+from ..passes.apply_plan.reading import Reading
+from ..passes.split_phases import split_phases
+from ..plan import Home, Plan
+from .loops import WHILE, Loop, read_loops
+from .powers import power_above
+from .setting import Setting
+
+UNKNOWN_TRIPS = 16
+"""Trips that a loop is taken to make where its bounds are no arithmetic on sizes."""
+DOWN = (1, 2, 3, 4, 6, 8, 12, 16, 24)
+"""Elements of an axis that does not lie along a CPU's lanes: each is unrolled."""
+ACROSS = (1, 2, 3, 4, 6, 8)
+"""Registers along a CPU's lanes."""
+LONGEST = 1 << 13
+"""Elements of one axis that a GPU's program takes at once."""
+MOST = 4096
+"""Combinations of sizes, warps and stages that are modelled together."""
+WARPS = (1, 2, 4, 8, 16)
+STAGES = (1, 2, 3, 4)
+UNROLLED = 96
+"""Registers' worth of one tile that CPU code is unrolled for, at most: more takes long to compile and is not faster."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """The decisions that are no sizes. Homes are those that are not the default."""
+
+    held: frozenset[str] = frozenset()
+    homes: tuple[tuple[str, Home], ...] = ()
+    copies: tuple[str, ...] = ()
+    packs: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    lanes: str | None = None
+    split: str | None = None
+
+
+@dataclass
+class Space:
+    """A kernel in phases, the call's sizes, and what there is to decide within some limits."""
+
+    kernel: KernelOp
+    needs: Needs
+    sizes: Mapping[str, int]
+    limits: Limits
+    _loops: dict[tuple[Any, ...], tuple[Loop, ...] | PlanError] = field(default_factory=dict)
+
+    @cached_property
+    def extents(self) -> dict[str, int]:
+        """Positions of axes, trips of ranges."""
+        facts = Facts(self.sizes)
+        found = {WHILE: UNKNOWN_TRIPS}
+        for op in self.kernel.walk():
+            if isinstance(op, TileOp | WholeOp):
+                known = known_value(op.extent, facts)
+                found[op.axis.data] = UNKNOWN_TRIPS if known is None else max(0, known)
+            elif isinstance(op, RangeOp):
+                start, stop = known_value(op.start, facts), known_value(op.stop, facts)
+                found[op.axis.data] = UNKNOWN_TRIPS if start is None or stop is None else max(0, stop - start)
+        return found
+
+    @cached_property
+    def tiles(self) -> tuple[str, ...]:
+        return tuple(axis.name for axis in self.needs.axes if axis.is_tile)
+
+    @cached_property
+    def wholes(self) -> tuple[str, ...]:
+        return tuple(axis.name for axis in self.needs.axes if not axis.is_tile)
+
+    @cached_property
+    def ragged(self) -> frozenset[str]:
+        """Axes whose positions make different numbers of steps."""
+        return frozenset(a for op in self.kernel.walk() if isinstance(op, RangeOp) for a in axes_of(op.start))
+
+    @cached_property
+    def contracted(self) -> frozenset[str]:
+        return frozenset(dot.axis for dot in self.needs.dots)
+
+    @cached_property
+    def lanes(self) -> tuple[str, ...]:
+        """Axes that may lie along lanes, those first along which most accesses find elements side by side."""
+        votes: Counter[str] = Counter()
+        for op in self.kernel.walk():
+            if isinstance(op, AccessOp) and isinstance(op.base.type, TensorArgumentType) and len(op.index):
+                votes.update(axis for axis, coefficient in op.index.data[-1].terms if coefficient == 1)
+            if isinstance(op, DotOp):
+                votes[op.axis.data] -= 2
+        names = [*self.tiles, *self.wholes]
+        ranked = sorted(names, key=lambda axis: (-votes[axis], self.extents[axis] <= 1, axis in self.tiles))
+        return tuple(axis for axis in ranked if votes[axis] > 0 and axis not in self.ragged) or tuple(ranked[:1])
+
+    @cached_property
+    def stored(self) -> frozenset[str]:
+        """Tensors that the kernel writes with plain stores."""
+        names = dict(zip(self.kernel.body.block.args, (p.data for p in self.kernel.parameters), strict=True))
+        ops = [op for op in self.kernel.walk() if isinstance(op, StoreOp) and op.atomic is None]
+        return frozenset(names[op.base] for op in ops if op.base in names)  # type: ignore[index]
+
+    @cached_property
+    def element_bytes(self) -> int:
+        """Bytes of what most lanes compute in."""
+        tensors = [a.type for a in self.kernel.body.block.args if isinstance(a.type, TensorArgumentType)]
+        return 8 if any(str(type_.element) == "f64" for type_ in tensors) else 4
+
+    @property
+    def width(self) -> int:
+        """Elements of a vector register."""
+        return max(1, self.limits.register_bytes // self.element_bytes)
+
+    def holdable(self) -> Iterator[frozenset[str]]:
+        """The sets of whole axes that may be held at once, none first."""
+        most = self.width * UNROLLED if self.limits.warp == 1 else LONGEST
+        able = [axis for axis in self.wholes if 1 < self.extents[axis] <= most]
+        always = frozenset(axis for axis in self.wholes if self.extents[axis] == 1)
+        for number in range(1 << min(len(able), 4)):
+            yield always | frozenset(axis for bit, axis in enumerate(able) if number >> bit & 1)
+
+    # Settings
+
+    def setting(self, move: Move) -> Setting:
+        """All sizes for some decisions. Raises `PlanError` where the kernel cannot have them."""
+        names = [*self.tiles, *self.wholes]
+        choices = [self._sizes_of(axis, move) for axis in names]
+        on_gpu = self.limits.warp > 1
+        warps = [n for n in WARPS if n * self.limits.warp <= self.limits.threads] or [1]
+        choices.append(warps if on_gpu else [1])
+        choices.append(list(STAGES) if on_gpu and self.needs.dots else [1])
+        choices.append(self._shares(move))
+        columns = _combinations(choices)
+        sizes = dict(zip(names, columns, strict=False))
+        warps_, stages, shares = columns[len(names) :]
+        return Setting(
+            self.loops(move), sizes, self.extents, move.order, move.held, move.lanes, dict(move.homes), move.copies,
+            move.packs, move.streams, move.split, self.needs.splittable.get(move.split, ()) if move.split else (),
+            shares, warps_, stages,
+        )  # fmt: skip
+
+    def loops(self, move: Move) -> tuple[Loop, ...]:
+        key = (move.held, move.homes, move.copies, move.lanes)
+        found = self._loops.get(key)
+        if found is None:
+            try:
+                found = self._read(move)
+            except PlanError as error:
+                found = error
+            self._loops[key] = found
+        if isinstance(found, PlanError):
+            raise found
+        return found
+
+    def _read(self, move: Move) -> tuple[Loop, ...]:
+        facts = Facts(dict(self.sizes), distinct=True)
+        chunks = {axis: max(1, self.extents[axis]) if axis in move.held else 1 for axis in self.wholes}
+        plan = Plan(dict.fromkeys(self.tiles, 1), chunks, dict(move.homes), move.copies, lanes=move.lanes)
+        reading = Reading(self.kernel, resolve_axes(self.kernel, plan, facts))
+        return read_loops(make_schedule(reading, plan, facts, find_copies(reading, plan)), plan)
+
+    def _sizes_of(self, axis: str, move: Move) -> list[int]:
+        extent = max(1, self.extents[axis])
+        if self.limits.warp > 1:
+            return self._on_gpu(axis, extent, move)
+        if axis in move.held:
+            return [extent]
+        if axis in self.ragged:
+            return [1]
+        if axis == move.lanes:
+            sizes = [n * self.width for n in ACROSS]
+            return sorted(
+                {min(size, extent) for size in sizes} if axis in self.tiles else {s for s in sizes if s < extent} or {1}
+            )
+        chunked = axis in self.wholes
+        return sorted({min(n, extent) for n in DOWN if not (chunked and n >= extent)} or {1})
+
+    def _on_gpu(self, axis: str, extent: int, move: Move) -> list[int]:
+        above = power_above(extent)
+        if axis in move.held:
+            return [above]
+        if axis in self.ragged and axis != move.lanes:
+            return [1]
+        most = min(above, LONGEST if axis not in self._in_dots else 256)
+        sizes = [1 << n for n in range(most.bit_length())]
+        if axis in self.wholes:
+            sizes = [n for n in sizes if n < extent] or [1]
+        least = min(16, most) if axis in self._in_dots else 1
+        return [n for n in sizes if n >= least] or sizes[-1:]
+
+    @cached_property
+    def _in_dots(self) -> frozenset[str]:
+        return frozenset(a for dot in self.needs.dots for a in (*dot.rows, *dot.columns, dot.axis))
+
+    def _shares(self, move: Move) -> list[int]:
+        if move.split is None:
+            return [1]
+        cores = self.limits.multiprocessors
+        if self.limits.warp > 1:
+            return [1 << n for n in range(1, power_above(4 * cores).bit_length())]
+        return sorted({max(2, cores * n) for n in (1, 2, 4, 16, 64)})
+
+
+def read_space(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits, needs: Needs | None) -> Space:
+    """The space of a kernel, which is split into phases on a clone if it is not yet."""
+    needs = annotate_needs(kernel) if needs is None else needs
+    if not any(isinstance(op, PhaseOp) for op in kernel.walk()):
+        module = ModuleOp([kernel.clone()])
+        split_phases(module)
+        kernel = next(op for op in module.ops if isinstance(op, KernelOp))
+    return Space(kernel, needs, sizes, limits)
+
+
+def _combinations(choices: list[list[int]]) -> list[Any]:
+    """Every combination, as a column for each choice; the longest choices are thinned out where there are too many."""
+    lists = [list(each) for each in choices]
+    while math.prod(map(len, lists)) > MOST:
+        longest = max(range(len(lists)), key=lambda number: len(lists[number]))
+        lists[longest] = (
+            sorted({*lists[longest][::2], lists[longest][-1]}) if len(lists[longest]) > 2 else lists[longest][-1:]
+        )
+    grids = np.meshgrid(*(np.array(each, dtype=np.float64) for each in lists), indexing="ij")
+    return [grid.reshape(-1) for grid in grids]
