@@ -68,8 +68,8 @@ def mlp(
 ) -> Array:
     """activation(x @ w1 + b1) @ w2 + b2, both sums kept in f32 (f64 for f64 operands).
 
-    `x`: M × K, `w1`: K × H, `w2`: H × N, of any strides (those of a transposed H × K and N × H are the fastest on a CPU)
-    and of one dtype: f64, f32, f16 or bf16. `b1`: H elements, `b2`: N, or none. `activation`: none, relu, gelu (exact,
+    `x`: M × K, `w1`: K × H, `w2`: H × N, of any strides (transposes of an H × K and an N × H are fastest on a CPU) and
+    of one dtype: f64, f32, f16 or bf16. `b1`: H elements, `b2`: N, or none. `activation`: none, relu, gelu (exact,
     with erf), sigmoid or tanh; its results are rounded to x's dtype. Returns `out`, or a new M × N array of x's dtype.
     Raises `ArgumentError` for shapes or dtypes that do not go together, or an unknown activation.
     """

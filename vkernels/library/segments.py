@@ -94,8 +94,8 @@ def csr_matmul(
 ) -> Array:
     """A sparse matrix in CSR form times a dense one: `out[r] = sum of value[e] * dense[column[e]]` over the row's e.
 
-    `start`: R + 1 integers that do not fall, from 0 up to E; `column`: E integers; `value`: E values; `dense`: K × C, of
-    any strides and value's dtype: f64, f32, f16 or bf16, the latter two added in f32. Returns `out`, or a new R × C array.
+    `start`: R + 1 integers that do not fall, from 0 up to E. `column`: E integers. `value`: E values; `dense`: K × C;
+    of any strides; f64, f32, f16 or bf16, the latter two added in f32. Returns `out`, or a new R × C array like dense.
     `checked`: read `start` and `column` first; without, what they say must be right.
     Raises `ArgumentError` for other dtypes or shapes that do not go together, and for indices out of range or order.
     """

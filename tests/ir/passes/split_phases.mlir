@@ -151,3 +151,19 @@ vk.kernel @bounded(%x: !vk.tensor<[M, N], f32>, %out: !vk.tensor<[M, N], f32>) {
 // CHECK:           math.exp
 // CHECK:         vk.phase "out" {
 // CHECK-NEXT:      arith.addf %e, %e
+
+// What crosses the author's boundary does so in 16 bits where it was rounded to them, under the name that it has.
+vk.kernel @rounded(%x: !vk.tensor<[M, N], f16>, %out: !vk.tensor<[M, N], f32>) {
+  %M = vk.size M
+  vk.tile i < %M
+  %N = vk.size N
+  vk.whole j < %N
+  %0 = vk.load %x[i, j] : !vk.tensor<[M, N], f16> -> tensor<?x?xf16, #vk.axes<i, j>>
+  %row = arith.extf %0 : tensor<?x?xf16, #vk.axes<i, j>> to tensor<?x?xf32, #vk.axes<i, j>>
+  vk.boundary
+  vk.store %row in %out[i, j] : !vk.tensor<[M, N], f32> <- tensor<?x?xf32, #vk.axes<i, j>>
+}
+// CHECK-LABEL: vk.kernel @rounded
+// CHECK:         %row = vk.phase "row" -> (tensor<?x?xf16
+// CHECK:         vk.phase "out" {
+// CHECK-NEXT:      arith.extf %row

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType, bf16, f16
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
@@ -30,7 +30,9 @@ from ..dialect import (
     TileOp,
     WholeOp,
     YieldOp,
+    arith,
     axes_of,
+    element_of,
 )
 from .accesses import Access, accesses_of, clash, elementwise, inputs_of
 from .separate_loops import separate_loops
@@ -224,7 +226,8 @@ class _Levels:
 
     def _limits(self) -> dict[Operation, int]:
         """The last phase that operations may be in: of those that read, and of those computed before a boundary."""
-        limits = {op: self.boundaries[n] for op, n in self.passed.items() if n < len(self.boundaries)}
+        before = (op for op, number in self.passed.items() if number < len(self.boundaries))
+        limits = {op: self.boundaries[self.passed[op]] for op in before if not _widens(op)}
         for number, (access, op) in enumerate(self.found):
             if access.writes:
                 continue
@@ -235,6 +238,17 @@ class _Levels:
             if ends:
                 limits[op] = min(min(ends), limits.get(op, self.top))
         return limits
+
+
+def _widens(op: Operation) -> bool:
+    """Whether f16 or bf16 is extended: better after a boundary than before, since what crosses takes half the room.
+
+    What is extended then takes the name of the result.
+    """
+    if not isinstance(op, arith.ExtFOp) or element_of(op.operands[0]) not in (f16, bf16):
+        return False
+    op.operands[0].name_hint = op.operands[0].name_hint or op.results[0].name_hint
+    return True
 
 
 def _name_of(ops: Sequence[Operation], whole: frozenset[str]) -> str:
