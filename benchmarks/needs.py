@@ -45,6 +45,8 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120", "gfx90a", "gfx94
 SEED = 20261121
 MOST_ELEMENTS = 256
 """Elements a thread (of 32 a warp) that a plan's largest tile may have: larger ones take minutes to compile."""
+MOST_SCRATCH = 320 << 10
+"""Bytes of scratchpad: above what any device has, and not by so much that nobody would try."""
 
 console = Console(highlight=False)
 app = typer.Typer(add_completion=False)
@@ -161,6 +163,8 @@ def plans_of(subject: Subject, count: int) -> Iterator[tuple[Plan, list[tuple[st
             continue
         except Error as error:
             console.print(f"[yellow]{subject.name}: {error}")
+            continue
+        if any(options.scratch_bytes > MOST_SCRATCH for _, _, options in launches):
             continue
         yield plan, launches
         found += 1

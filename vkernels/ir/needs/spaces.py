@@ -90,7 +90,7 @@ def spaces_of(kernel: KernelOp, sizes: Mapping[str, Expr]) -> Spaces:
                 if coefficient == 1:
                     votes[axis] += size
             widths[width(op.base.type.element)] += size
-    fast = votes.most_common(1)[0][0] if votes else next(reversed(sizes), None)
+    fast = votes.most_common(1)[0][0] if votes else list(sizes)[-1] if sizes else None
     return Spaces(sizes, fast, WIDEST // min((w for w, _ in widths.most_common(1)), default=4))
 
 
