@@ -3,6 +3,7 @@
 `import vkernels as vk` gives what kernels are written with; `vkernels.library` has kernels ready to call.
 """
 
+from vkernels.ir.budget import Budget
 from vkernels.ir.errors import (
     ArgumentError,
     AxisError,
@@ -20,6 +21,7 @@ from vkernels.ir.errors import (
     UnsupportedError,
 )
 from vkernels.ir.limits import Limits
+from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Home, Plan
 from vkernels.runtime import get_threads, set_threads
 
@@ -27,9 +29,9 @@ from . import reporting as _reporting
 from .language import *
 
 __all__ = [
-    "ArgumentError", "Axis", "AxisError", "CheckError", "Constant", "DType", "Error", "FileError", "Function", "Home",
-    "IRError", "Kernel", "Limits", "OptionError", "OutOfMemoryError", "Parameter", "Plan", "PlanError", "Scalar",
-    "Scratch", "SetupError", "SourceError", "Tensor", "Tile", "TypeMismatchError", "UnknownNameError",
+    "ArgumentError", "Axis", "AxisError", "Budget", "CheckError", "Constant", "DType", "Error", "FileError", "Function",
+    "Home", "IRError", "Kernel", "Limits", "OptionError", "OutOfMemoryError", "Parameter", "Pin", "Plan", "PlanError",
+    "Scalar", "Scratch", "SetupError", "SourceError", "Tensor", "Tile", "TypeMismatchError", "UnknownNameError",
     "UnsupportedError", "abs", "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16",
     "bool", "bool_", "broadcast", "cast", "ceil", "clamp", "cos", "cumulative_max", "cumulative_min",
     "cumulative_product", "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1", "float8_e4m3fn",

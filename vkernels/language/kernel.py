@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from vkernels.ir.budget import Budget
 from vkernels.ir.errors import OptionError
 from vkernels.ir.plan import Plan
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from vkernels.ir.limits import Limits
+    from vkernels.ir.pin import Pin
     from vkernels.runtime.launch import Launcher
     from vkernels.runtime.protocols import Signature
 
@@ -31,18 +33,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Options:
     """What `@vk.kernel` can be given.
 
-    `plan`: a plan, or a function that makes one. `checked`: calls are interpreted, slowly, and report indices that
+    `plan`: a plan, a function that makes one, or a `Pin`: parts of one, which hold whatever else is chosen. `budget`:
+    what no plan may exceed. `checked`: calls are interpreted, slowly, and report indices that
     are out of range with line and value.
     """
 
-    plan: Plan | Planner | None = None
+    plan: Plan | Planner | Pin | None = None
+    budget: Budget | None = None
     checked: bool = False
 
 
 class Kernel:
     """A kernel as its author wrote it: call it with tensors (torch's or NumPy's), scalars and constants.
 
-    `name`, `function`, `parameters`, `options`: as declared. `source`: its text, read when first needed.
+    `name`, `function`, `parameters`, `options`, `pin`, `budget`: as declared. `source`: its text, read
+    when first needed.
     """
 
     def __init__(self, function: Callable[..., Any], options: Options = Options()):
@@ -51,7 +56,8 @@ class Kernel:
         self.function = function
         self.options = options
         self.parameters: tuple[Parameter, ...] = parse_parameters(function)
-        self._planner = options.plan
+        self.pin, self._planner = _pin_and_planner(options.plan)
+        self.budget = options.budget
 
     def __repr__(self) -> str:
         return f"<vk.kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
@@ -122,6 +128,17 @@ class Kernel:
         return compile_(self, args, kwargs)
 
 
+def _pin_and_planner(plan: object) -> tuple[Pin | None, Plan | Planner | None]:
+    """What `plan=` gives. Raises `OptionError` for what is none."""
+    from vkernels.ir.pin import Pin
+
+    if isinstance(plan, Pin):
+        return plan, None
+    if plan is None or isinstance(plan, Plan) or callable(plan):
+        return None, plan
+    raise OptionError(f"vk.kernel: plan: expected a vk.Plan, a vk.Pin or a function that makes a plan, got {plan!r}")
+
+
 class Function:
     """A helper function: built in place wherever a kernel calls it, with tiles, axes, tensors or constants."""
 
@@ -149,7 +166,8 @@ def kernel(function: Callable[..., Any], /) -> Kernel: ...
 @overload
 def kernel(
     *,
-    plan: Plan | Planner | None = None,
+    plan: Plan | Planner | Pin | None = None,
+    budget: Budget | None = None,
     checked: bool = False,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:

@@ -22,6 +22,7 @@ from .compiling import Compiled, compile_kernel
 from .interpreting import interpret
 from .keys import KEYS, frozen
 from .overlap import check_written, is_distinct
+from .plans import plan_of
 from .prepared import Prepared
 from .protocols import KernelLike, Signature
 from .slices import cpu_slice_limits
@@ -222,13 +223,8 @@ class Launcher:
             return self._built[signature]
 
     def _plan(self, arguments: Arguments, built: _Built) -> Plan:
-        found = limits(arguments.device)
-        plan = self.kernel.plan_for(arguments.sizes, arguments.dtypes, found)
-        if plan is not None:
-            return plan
-        from vkernels.ir.planning.default_plan import default_plan
-
-        return default_plan(kernel_in(built.module), arguments.sizes, found)
+        built_kernel, found = kernel_in(built.module), limits(arguments.device)
+        return plan_of(self.kernel, built_kernel, arguments.sizes, arguments.dtypes, found)
 
     def _compile(
         self, arguments: Arguments, built: _Built, plan: Plan, distinct: bool, keep: bool = False

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
+
+if TYPE_CHECKING:
+    from vkernels.ir.budget import Budget
+    from vkernels.ir.pin import Pin
 
 Constant = bool | int | float | str | None
 """What a constant parameter can be given."""
@@ -57,6 +61,16 @@ class KernelLike(Protocol):
     def name(self) -> str: ...
     @property
     def parameters(self) -> Sequence[ParameterLike]: ...
+
+    @property
+    def pin(self) -> Pin | None:
+        """What the author has pinned of any plan."""
+        ...
+
+    @property
+    def budget(self) -> Budget | None:
+        """What no plan may exceed."""
+        ...
 
     def build(self, signature: Signature) -> ModuleOp:
         """A module with one `vk.kernel`, new at each call."""

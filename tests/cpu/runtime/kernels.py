@@ -7,7 +7,9 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from vkernels.ir.budget import Budget
 from vkernels.ir.limits import Limits
+from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Plan
 from vkernels.ir.text import parse_module
 from vkernels.runtime.protocols import Signature
@@ -32,6 +34,8 @@ class TextKernel:
     name: str
     parameters: tuple[Parameter, ...]
     text: str = ""
+    pin: Pin | None = None
+    budget: Budget | None = None
     plan: Callable[[Mapping[str, int]], Plan | None] = lambda sizes: None
     builds: list[Signature] = field(default_factory=list)
 

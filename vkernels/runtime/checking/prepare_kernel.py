@@ -17,6 +17,7 @@ from vkernels.ir.plan import Plan
 from ..arrays import ArrayView
 from ..gpu.compiling import lower_for
 from ..keys import frozen
+from ..plans import plan_of
 from ..protocols import Constant, KernelLike, Signature, size_name
 from ..specialise import facts_for, kernel_in
 
@@ -47,11 +48,7 @@ class KernelPreparer:
 
     def prepare(self, limits: Limits) -> int:
         """The number, in `launches`, of what runs within these limits. Raises what the kernel's plan cannot do."""
-        plan = self.kernel.plan_for(self.sizes, self.dtypes, limits)
-        if plan is None:
-            from vkernels.ir.planning.default_plan import default_plan
-
-            plan = default_plan(kernel_in(self.module), self.sizes, limits)
+        plan = plan_of(self.kernel, kernel_in(self.module), self.sizes, self.dtypes, limits)
         key = frozen(plan)
         if key not in self._prepared:
             self._prepared[key] = self._lowered(plan)
