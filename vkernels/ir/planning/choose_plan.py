@@ -15,7 +15,7 @@ from ..plan import Home, Plan
 from .accepts import accepts
 from .bottom import bottom_plan
 from .fits import why_not
-from .model_cpu import cpu_registers
+from .model_cpu import cpu_registers, cpu_unrolled
 from .model_gpu import gpu_registers, gpu_shared
 from .model_time import Times, model_time
 from .moves import first_moves, next_moves
@@ -28,6 +28,8 @@ CLOSELY = 64
 """Plans that are looked at closely: their needs evaluated, and modelled again with those."""
 TRIED = 16
 """Rejected plans that are told of."""
+UNROLLED = 256
+"""Instructions that CPU code unrolls a step into, at most: more take long to compile, and are no faster."""
 ROUNDS = 4
 """Times that all moves are tried from the best kind of plan so far."""
 
@@ -43,8 +45,11 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A plan, what it takes, and its modelled times. `rung`: the last of the ladder that it needs: registers, shared,
-    recompute, memory, launches, or bottom, which fits anything. `tried`: what was rejected before it, the best first."""
+    """A plan, what it takes, and its modelled times.
+
+    `rung`: the last of the ladder's that it needs: registers, shared, recompute, memory, launches, or bottom, which
+    fits anything. `tried`: what was rejected before it, the best first.
+    """
 
     plan: Plan
     use: Use
@@ -58,12 +63,19 @@ class Chosen:
         return float(self.times.seconds)
 
 
-def choose_plan(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits, needs: Needs | None = None) -> Chosen:
+def choose_plan(
+    kernel: KernelOp,
+    sizes: Mapping[str, int],
+    limits: Limits,
+    needs: Needs | None = None,
+    strides: Mapping[str, Sequence[int]] | None = None,
+) -> Chosen:
     """The plan of a kernel, as written or in phases, for a call's sizes by name, within limits.
 
     Deterministic: the same kernel, sizes and limits give the same plan. `needs`: the kernel's, where they are at hand.
+    `strides`: in elements, of tensors; where they are not known, elements of the last dimension lie side by side.
     """
-    space = read_space(kernel, sizes, limits, needs)
+    space = read_space(kernel, sizes, limits, needs, strides)
     device = Device.of(limits)
     tried: list[Rejected] = []
     for near in _closely(space, device, _kinds(space)):
@@ -152,7 +164,7 @@ def _kind(space: Space, move: Move) -> _Kind | None:
         fits = (registers <= limits.registers) & (shared <= limits.shared)
     else:
         registers, shared = cpu_registers(setting, limits), 0
-        fits = registers <= limits.registers
+        fits = (registers <= limits.registers) & (cpu_unrolled(setting, limits) <= UNROLLED)
     if move.split is not None:
         fits = fits & (setting.shares * setting.size(move.split) < setting.extents[move.split])
     setting, (registers, shared) = _only(setting, np.asarray(fits), (registers, shared))
@@ -185,15 +197,28 @@ def _closely(space: Space, device: Device, kinds: Sequence[_Kind]) -> Iterator[_
         key=lambda each: each[:2],
     )
     for start in range(0, len(rows), CLOSELY):
-        near = [_near(space, device, kinds[number], row) for _, number, row in rows[start : start + CLOSELY]]
+        of_kinds: dict[int, list[int]] = {}
+        for _, number, row in rows[start : start + CLOSELY]:
+            of_kinds.setdefault(number, []).append(row)
+        near = [each for number, some in of_kinds.items() for each in _near(space, device, kinds[number], some)]
         yield from sorted(near, key=lambda each: each.seconds)
 
 
-def _near(space: Space, device: Device, kind: _Kind, row: int) -> _Near:
-    one, _ = _only(kind.setting, np.arange(np.size(kind.setting.warps)) == row, ())
-    (plan,) = one.plans()
-    use = space.needs.evaluate(plan, space.sizes, device)
+def _near(space: Space, device: Device, kind: _Kind, rows: Sequence[int]) -> list[_Near]:
+    """Some plans of a kind: what they take, their times with that, and whether they fit."""
     limits = space.limits
-    registers = use.registers_a_thread if limits.warp > 1 else cpu_registers(one, limits)
-    times = model_time(one, limits, registers, use.shared_bytes).at(0)
-    return _Near(plan, use, times, why_not(use, plan, limits, float(np.max(registers))))
+    mask = np.zeros(np.size(kind.setting.warps), dtype=bool)
+    mask[list(rows)] = True
+    some, _ = _only(kind.setting, mask, ())
+    plans = some.plans()
+    uses = [space.needs.evaluate(plan, space.sizes, device) for plan in plans]
+    registers, shared = cpu_registers(some, limits), 0
+    if limits.warp > 1:
+        registers = np.array([use.registers_a_thread for use in uses])
+        shared = np.array([use.shared_bytes for use in uses])
+    times = model_time(some, limits, registers, shared)
+    taken = np.broadcast_to(registers, len(plans))
+    return [
+        _Near(plan, use, times.at(number), why_not(use, limits, float(taken[number])))
+        for number, (plan, use) in enumerate(zip(plans, uses, strict=True))
+    ]

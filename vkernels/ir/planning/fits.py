@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from ..limits import Limits
 from ..needs import Use
-from ..plan import Plan
 
 SWAP = 0.5
 """Part of a device's memory that swap space may take: the rest holds tensors."""
 
 
-def why_not(use: Use, plan: Plan, limits: Limits, registers: float) -> str | None:
+def why_not(use: Use, limits: Limits, registers: float) -> str | None:
     """Why what a plan takes does not fit; None if it does. `registers`: those of a thread."""
     if registers > limits.registers:
         return f"needs {registers:.0f} registers a thread of {limits.registers}"

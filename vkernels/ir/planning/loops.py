@@ -6,7 +6,7 @@ computed again, homes stored and loaded, reductions in loops of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -99,9 +99,10 @@ class Loop:
     element_bytes: int = 4
 
 
-def read_loops(schedule: Schedule, plan: Plan) -> tuple[Loop, ...]:
-    """The loops of a scheduled kernel, in the order they run."""
-    return tuple(_Reader(schedule, plan).loops())
+def read_loops(schedule: Schedule, plan: Plan, strides: Mapping[str, Sequence[int]] | None = None) -> tuple[Loop, ...]:
+    """The loops of a scheduled kernel, in the order they run. `strides`: in elements, of tensors where they are known;
+    elsewhere those of the last dimension lie side by side."""
+    return tuple(_Reader(schedule, plan, strides or {}).loops())
 
 
 def bytes_of(type_: Attribute) -> int:
@@ -111,7 +112,8 @@ def bytes_of(type_: Attribute) -> int:
 
 
 class _Reader:
-    def __init__(self, schedule: Schedule, plan: Plan):
+    def __init__(self, schedule: Schedule, plan: Plan, strides: Mapping[str, Sequence[int]]):
+        self.strides = strides
         self.scratchpads = plan.homes
         self.schedule = schedule
         self.reading: Reading = schedule.reading
@@ -125,8 +127,8 @@ class _Reader:
         for phase in self.reading.structures:
             if isinstance(phase, PhaseOp):
                 straight = [op for op in phase.body.block.ops if self._is_plain(op)]
-                around = _ranges(self.reading.structures[phase])
-                yield from self._loop(phase.phase.data, (), around, straight, [], [])
+                ranges = _ranges(self.reading.structures[phase])
+                yield from self._loop(phase.phase.data, (), ranges, straight, [], [])
                 yield from self._nests(phase.phase.data, nests.pop(phase, []))
         for rest in nests.values():
             yield from self._nests("loop", rest)
@@ -200,10 +202,10 @@ class _Reader:
                     yield from self._steps(inner, here)
         else:
             operations = weight_of(op)
-            axes = _work_axes(op)
-            if operations and axes is not None:
+            worked = _work_axes(op)
+            if operations and worked is not None:
                 reduced = op.axis.data if isinstance(op, ReductionOp | ScanOp) else None
-                yield Step(axes, operations, ranges, reduced=reduced)
+                yield Step(worked, operations, ranges, reduced=reduced)
 
     def _touch(self, op: AccessOp) -> Touch:
         offsets = [op.offset_of(dimension) for dimension in range(len(op.index))]
@@ -214,7 +216,9 @@ class _Reader:
                 axes += axes_of(offset) if isinstance(offset.type, TensorType) else _range_axes(offset)
         scattered = any(offset is not None and isinstance(offset.type, TensorType) for offset in offsets)
         label, home = self._memory(op.base)
-        run = _run(op, offsets[-1]) if offsets else None
+        strides = self.strides.get(label, ()) if home is None else ()
+        fast = next((number for number, stride in enumerate(strides) if stride == 1), len(offsets) - 1)
+        run = _run(op, fast) if offsets and (1 in strides or not strides) else None
         width = bytes_of(op.memory.element)
         return Touch(label, not op.results, width, tuple(dict.fromkeys(axes)), run, scattered, home)
 
@@ -249,11 +253,12 @@ def _alive(value: SSAValue) -> Alive:
     return Alive(axes_of(value), bytes_of(value.type), into_dot)
 
 
-def _run(op: AccessOp, offset: SSAValue | None) -> str | None:
-    """The axis, or range, along which an access moves one element at a time through the last dimension."""
+def _run(op: AccessOp, dimension: int) -> str | None:
+    """The axis, or range, along which an access moves one element at a time through a dimension."""
+    offset = op.offset_of(dimension)
     if offset is not None and isinstance(offset.type, TensorType):
         return None
-    units = [axis for axis, coefficient in op.index.data[-1].terms if coefficient == 1]
+    units = [axis for axis, coefficient in op.index.data[dimension].terms if coefficient == 1]
     ranged = _range_axes(offset) if offset is not None else ()
     return next(iter((*units, *ranged)), None)
 

@@ -106,15 +106,28 @@ def cpu_registers(at: Setting, limits: Limits) -> Numbers:
     return worst
 
 
+def cpu_unrolled(at: Setting, limits: Limits) -> Numbers:
+    """Instructions that the largest step of a loop is unrolled into."""
+    worst: Numbers = 0
+    for loop in at.loops:
+        width = max(1, limits.register_bytes // loop.element_bytes)
+        for step in loop.steps:
+            worst = np.maximum(worst, slots(step.axes, at, width))
+    return worst
+
+
 def slots(axes: tuple[str, ...], at: Setting, width: int) -> Numbers:
     """Registers of a tile: vectors along the lanes, the last ones ever narrower; one an element without lanes."""
     if at.lanes not in axes:
         return at.tile(axes)
     assert at.lanes is not None
     along = at.size(at.lanes)
-    rest = np.asarray(along % width, dtype=np.int64)
-    narrower = sum((rest >> bit) & 1 for bit in range(width.bit_length()))
+    narrower = _BITS[np.asarray(along % width, dtype=np.int64)]
     return at.tile(axis for axis in axes if axis != at.lanes) * (along // width + narrower)
+
+
+_BITS = np.array([number.bit_count() for number in range(257)], dtype=np.float64)
+"""The ever narrower vectors that so many elements take."""
 
 
 def _loop_cycles(loop: Loop, at: Setting, limits: Limits, rates: CpuRates, registers: Numbers) -> Numbers:

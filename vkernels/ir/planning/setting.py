@@ -41,6 +41,8 @@ class Setting:
     shares: Numbers = 1
     warps: Numbers = 1
     stages: Numbers = 1
+    _tiles: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
+    _trips: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
 
     def size(self, axis: str) -> Numbers:
         """Elements at once: 1 of a range."""
@@ -48,7 +50,7 @@ class Setting:
 
     def trips(self, axis: str) -> Numbers:
         """Programs along a tile axis, chunks of a whole one, iterations of a range."""
-        return np.ceil(max(1, self.extents.get(axis, 1)) / self.size(axis))
+        return self.all_trips((axis,))
 
     def swept(self, axis: str) -> Numbers:
         """Elements that all trips take, those in excess included."""
@@ -56,10 +58,20 @@ class Setting:
 
     def tile(self, axes: Iterable[str]) -> Numbers:
         """Elements of a tile of some axes."""
-        return _product(self.size(axis) for axis in axes)
+        key = tuple(axes)
+        if key not in self._tiles:
+            self._tiles[key] = _product(self.size(axis) for axis in key)
+        return self._tiles[key]
 
     def all_trips(self, axes: Iterable[str]) -> Numbers:
-        return _product(self.trips(axis) for axis in axes)
+        """Of loops in one another."""
+        key = tuple(axes)
+        if key not in self._trips:
+            if len(key) == 1:
+                self._trips[key] = np.ceil(max(1, self.extents.get(key[0], 1)) / self.size(key[0]))
+            else:
+                self._trips[key] = _product(self.all_trips((axis,)) for axis in key)
+        return self._trips[key]
 
     @property
     def programs(self) -> Numbers:

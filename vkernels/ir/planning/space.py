@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -76,6 +76,7 @@ class Space:
     needs: Needs
     sizes: Mapping[str, int]
     limits: Limits
+    strides: Mapping[str, Sequence[int]] = field(default_factory=dict)
     _loops: dict[tuple[Any, ...], tuple[Loop, ...] | PlanError] = field(default_factory=dict)
 
     @cached_property
@@ -113,13 +114,16 @@ class Space:
     def lanes(self) -> tuple[str, ...]:
         """Axes that may lie along lanes, those first along which most accesses find elements side by side."""
         votes: Counter[str] = Counter()
+        names = dict(zip(self.kernel.body.block.args, (p.data for p in self.kernel.parameters), strict=True))
         for op in self.kernel.walk():
             if isinstance(op, AccessOp) and isinstance(op.base.type, TensorArgumentType) and len(op.index):
-                votes.update(axis for axis, coefficient in op.index.data[-1].terms if coefficient == 1)
+                strides = self.strides.get(names[op.base], (1,))  # type: ignore[index]
+                fast = len(op.index) - 1 if 1 not in strides or len(strides) == 1 else list(strides).index(1)
+                votes.update(axis for axis, coefficient in op.index.data[fast].terms if coefficient == 1)
             if isinstance(op, DotOp):
                 votes[op.axis.data] -= 2
-        names = [*self.tiles, *self.wholes]
-        ranked = sorted(names, key=lambda axis: (-votes[axis], self.extents[axis] <= 1, axis in self.tiles))
+        axes = [*self.tiles, *self.wholes]
+        ranked = sorted(axes, key=lambda axis: (-votes[axis], self.extents[axis] <= 1, axis in self.tiles))
         return tuple(axis for axis in ranked if votes[axis] > 0 and axis not in self.ragged) or tuple(ranked[:1])
 
     @cached_property
@@ -186,7 +190,7 @@ class Space:
         chunks = {axis: max(1, self.extents[axis]) if axis in move.held else 1 for axis in self.wholes}
         plan = Plan(dict.fromkeys(self.tiles, 1), chunks, dict(move.homes), move.copies, lanes=move.lanes)
         reading = Reading(self.kernel, resolve_axes(self.kernel, plan, facts))
-        return read_loops(make_schedule(reading, plan, facts, find_copies(reading, plan)), plan)
+        return read_loops(make_schedule(reading, plan, facts, find_copies(reading, plan)), plan, self.strides)
 
     def _sizes_of(self, axis: str, move: Move) -> list[int]:
         extent = max(1, self.extents[axis])
@@ -230,14 +234,20 @@ class Space:
         return sorted({max(2, cores * n) for n in (1, 2, 4, 16, 64)})
 
 
-def read_space(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits, needs: Needs | None) -> Space:
+def read_space(
+    kernel: KernelOp,
+    sizes: Mapping[str, int],
+    limits: Limits,
+    needs: Needs | None = None,
+    strides: Mapping[str, Sequence[int]] | None = None,
+) -> Space:
     """The space of a kernel, which is split into phases on a clone if it is not yet."""
     needs = annotate_needs(kernel) if needs is None else needs
     if not any(isinstance(op, PhaseOp) for op in kernel.walk()):
         module = ModuleOp([kernel.clone()])
         split_phases(module)
         kernel = next(op for op in module.ops if isinstance(op, KernelOp))
-    return Space(kernel, needs, sizes, limits)
+    return Space(kernel, needs, sizes, limits, strides or {})
 
 
 def _combinations(choices: list[list[int]]) -> list[Any]:
