@@ -58,7 +58,7 @@ app = typer.Typer(add_completion=False)
 @dataclass(frozen=True)
 class Subject:
     """A kernel for its usual arguments. `crossing`: labels of what may have a home; `copyable`: scratchpads.
-    `spaces`: axes that a tile has together."""
+    `spaces`: axes that a tile has together; `multiplied`: axes of dots' matrices."""
 
     entry: Entry
     preparer: KernelPreparer
@@ -68,7 +68,7 @@ class Subject:
     copyable: tuple[str, ...]
     stored: frozenset[str]
     spaces: tuple[frozenset[str], ...]
-    has_dot: bool
+    multiplied: frozenset[str]
     splittable: bool
 
     @property
@@ -96,8 +96,14 @@ def subject_of(entry: Entry) -> Subject:
         entry, preparer, {op.axis.data: _extent(op, case.shape) for op in ops if isinstance(op, TileOp)}, wholes,
         tuple(dict.fromkeys(r.name_hint for r in results if r.name_hint)), tuple(op.label.data for op in scratch),
         frozenset(str(d) for op in scratch for d in op.result.type.shape), tuple(spaces),
-        any(isinstance(op, DotOp) for op in ops), not scratch,
+        frozenset(axis for op in ops if isinstance(op, DotOp) for axis in _matrix_axes(op)), not scratch,
     )  # fmt: skip
+
+
+def _matrix_axes(op: DotOp) -> set[str]:
+    """All but those of a batch."""
+    left, right = set(axes_of(op.left)), set(axes_of(op.right))
+    return left ^ right | {op.axis.data}
 
 
 def _is_given(default: Any) -> bool:
@@ -113,29 +119,37 @@ def _extent(op: TileOp | WholeOp, sizes: Mapping[str, int]) -> int:
 def random_plan(subject: Subject, rng: random.Random) -> Plan:
     """Any plan in powers of two whose largest tile is not beyond `MOST_ELEMENTS` a thread."""
     warps = rng.choice((1, 2, 4, 4, 8, 8, 16))
-    sizes = {}
-    while not sizes or not 1 <= _largest(subject, sizes) / (32 * warps) <= MOST_ELEMENTS:
-        least = 4 if subject.has_dot else 0
-        sizes = {
-            axis: 1 << rng.randint(min(least, _log(extent)), min(13, _log(extent)))
-            for axis, extent in (subject.tiles | subject.wholes).items()
-        }
-        if subject.has_dot:
-            sizes = {axis: min(size, 256 if axis in subject.tiles else 128) for axis, size in sizes.items()}
-        for axis, extent in subject.wholes.items():
-            if extent <= 1 << 13 and not subject.has_dot and axis not in subject.stored and rng.random() < 0.3:
-                sizes[axis] = power_above(extent)
+    sizes: dict[str, int] = {}
+    for _ in range(1000):
+        sizes = _random_sizes(subject, rng)
+        if 1 <= _largest(subject, sizes) / (32 * warps) <= MOST_ELEMENTS:
+            break
     tiles = {axis: sizes[axis] for axis in subject.tiles}
     chunks = {axis: sizes[axis] for axis in subject.wholes}
     chunked = [axis for axis, extent in subject.wholes.items() if chunks[axis] < extent]
     homes = {label: rng.choice(list(Home)[1:]) for label in subject.crossing if chunked and rng.random() < 0.6}
     copies = tuple(label for label in subject.copyable if rng.random() < 0.5)
     splits = {}
-    if subject.splittable and len(chunked) == 1 and not subject.has_dot and rng.random() < 0.15:
+    if subject.splittable and len(chunked) == 1 and not subject.multiplied and rng.random() < 0.15:
         homes, splits = {}, {chunked[0]: 4}
     lanes = rng.choice([*tiles, *chunks]) if rng.random() < 0.2 else _lanes(subject)
-    stages = rng.choice((1, 2, 3, 4)) if subject.has_dot else rng.choice((1, 1, 1, 3))
+    stages = rng.choice((1, 2, 3, 4)) if subject.multiplied else rng.choice((1, 1, 1, 3))
     return Plan(tiles, chunks, homes, copies, splits, lanes=lanes, warps=warps, stages=stages)
+
+
+def _random_sizes(subject: Subject, rng: random.Random) -> dict[str, int]:
+    axes = subject.tiles | subject.wholes
+    if not subject.multiplied:
+        sizes = {axis: 1 << rng.randint(0, min(13, _log(extent))) for axis, extent in axes.items()}
+    else:
+        most = {axis: 8 if axis in subject.tiles else 7 for axis in axes}
+        least = {axis: 4 if axis in subject.multiplied else 0 for axis in axes}
+        sizes = {a: 1 << rng.randint(min(least[a], _log(e)), min(most[a], _log(e))) for a, e in axes.items()}
+        sizes |= {axis: 1 for axis in axes if axis not in subject.multiplied and rng.random() < 0.7}
+    for axis, extent in subject.wholes.items():
+        if extent <= 1 << 13 and axis not in subject.multiplied | subject.stored and rng.random() < 0.3:
+            sizes[axis] = power_above(extent)
+    return sizes
 
 
 def _largest(subject: Subject, sizes: Mapping[str, int]) -> int:
@@ -148,7 +162,7 @@ def _log(number: int) -> int:
 
 
 def _lanes(subject: Subject) -> str:
-    return [*subject.tiles, *subject.wholes][-1] if not subject.has_dot else [*subject.tiles][-1]
+    return [*subject.tiles, *subject.wholes][-1] if not subject.multiplied else [*subject.tiles][-1]
 
 
 def plans_of(subject: Subject, count: int) -> Iterator[tuple[Plan, list[tuple[str, str, GpuOptions]]]]:
@@ -276,7 +290,8 @@ def _compiled(
     for place, architecture in enumerate(wanted):
         mine = [found[place * len(launches) + n] for n in range(len(launches))]
         yield {
-            "kernel": name, "number": number, "architecture": architecture, "plan": plan_as_json(plan), "launches": mine,
+            "kernel": name, "number": number, "architecture": architecture, "plan": plan_as_json(plan),
+            "launches": mine,
         }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ Expr = Any
 
 _MOST, _LEAST, _PIECES, _FITS = (sympy.Function(name) for name in ("most", "least", "pieces", "fits"))
 
-ZERO, ONE = sympy.Integer(0), sympy.Integer(1)
+ZERO, ONE, HALF = sympy.Integer(0), sympy.Integer(1), sympy.Rational(1, 2)
 
 
 def symbol(name: str) -> Expr:

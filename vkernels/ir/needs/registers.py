@@ -28,9 +28,16 @@ from ..dialect import (
     axes_of,
     element_of,
 )
-from .algebra import ONE, ZERO, Expr, most, number, total
+from .algebra import HALF, ONE, ZERO, Expr, fits, most, number, product, symbol, total
 from .flow import Flow
-from .spaces import THREADS, Spaces, largest_spaces, space_for, width
+from .spaces import THREADS, WARP, Spaces, contiguous_axis, largest_spaces, space_for, width
+from .traffic import on_tensor_cores, operand_bytes
+
+BETWEEN = symbol("fit.between")
+STAGES = symbol("plan.stages")
+AHEAD, FROM_SHARED, TENSOR_MEMORY = (
+    symbol(f"device.{n}") for n in ("copies_ahead", "dots_from_shared", "tensor_memory")
+)
 
 _NOTHING = (BroadcastOp, PositionOp, BelowOp, arith.ConstantOp)
 """What is made again where it is used, or shares its operand's registers."""
@@ -85,28 +92,55 @@ def live_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
 
 
 def _values(state: _Phase) -> Iterable[Alive]:
-    """What members make. Loads of tensors begin with the first of them."""
+    """What members make. Loads of tensors begin with the first of them; others wait only in part.
+
+    What lies in registers until a later phase is dealt with by `_around`.
+    """
     loads = [n for op, n in state.number.items() if _is_load(op)]
     for op, n in state.number.items():
-        if isinstance(op, _NOTHING):
+        if isinstance(op, _NOTHING) or isinstance(op, DotOp):
             continue
-        weight = state.members[op]
         for result in op.results:
-            last = max((state.number[user] for user in _users(state, result)), default=n)
-            first = loads[0] if _is_load(op) else n
+            users = _users(state, result)
+            last = max((state.number[user] for user in users), default=n)
+            first, part = (loads[0], ONE) if _is_load(op) else (n, BETWEEN)
+            if _is_reloaded(state, users, result):
+                part = part * state.flow.chunked(result)
             # An operand that dies where a result is made leaves its register to it.
-            if last > n or not _users(state, result):
-                yield Alive(weight * state.held(result), first, max(first, last - 1))
-            else:
-                yield Alive(weight * state.held(result), first, n)
-    for op, n in state.number.items():
-        inner = [x for r in op.regions for x in r.walk()]
-        if inner:
-            weight = state.members[op]
-            loaded = [state.held(x.results[0]) for x in inner if isinstance(x, AccessOp) and x.results]
-            carried = [state.held(a) for x in (op, *inner) if isinstance(x, RangeOp) for a in x.carried]
-            carried += [state.held(v) for x in (op, *inner) if isinstance(x, scf.WhileOp) for v in x.results]
-            yield Alive(weight * total([*loaded, *carried]), n, n)
+            weight = state.members[op] * part * _operand_part(state, op, users)
+            yield Alive(weight * state.held(result), first, max(first, n, last - 1))
+        yield from _inside(state, op, n)
+
+
+def _is_reloaded(state: _Phase, users: list[Operation], value: SSAValue) -> bool:
+    """Whether later phases use a value of this one too."""
+    everyone = [user for user, crosses in state.flow.users(value) if crosses]
+    made = state.flow.reading.phase.get(value.owner)  # type: ignore[arg-type]
+    return made is state.phase and len(everyone) > 0
+
+
+def _operand_part(state: _Phase, op: Operation, users: list[Operation]) -> Expr:
+    """How much of a value lies in registers: of a dot's operand on tensor cores nothing that is converted from
+    narrower elements, nor what is loaded past the registers."""
+    dots = [user for user in users if isinstance(user, DotOp)]
+    if _is_load(op):
+        extended = [next(iter(_users(state, u.results[0])), u) for u in users if isinstance(u, arith.ExtFOp)]
+        dots = [user for user in (*users, *extended) if isinstance(user, DotOp)]
+        if dots:
+            return 1 - on_tensor_cores(state.flow, dots[0]) * AHEAD * fits(STAGES, number(2))
+    elif dots and isinstance(op, arith.ExtFOp):
+        return 1 - on_tensor_cores(state.flow, dots[0])
+    return ONE
+
+
+def _inside(state: _Phase, op: Operation, n: int) -> Iterable[Alive]:
+    """What loops inside a member load and carry."""
+    inner = [x for r in op.regions for x in r.walk()]
+    if inner:
+        loaded = [state.held(x.results[0]) for x in inner if isinstance(x, AccessOp) and x.results]
+        carried = [state.held(a) for x in (op, *inner) if isinstance(x, RangeOp) for a in x.carried]
+        carried += [state.held(v) for x in (op, *inner) if isinstance(x, scf.WhileOp) for v in x.results]
+        yield Alive(state.members[op] * total([*loaded, *carried]), n, n)
 
 
 def _is_load(op: Operation) -> bool:
@@ -134,7 +168,23 @@ def _carried(state: _Phase) -> Iterable[Alive]:
         if isinstance(op, ReductionOp) and not state.flow.reading.axes[op.axis.data].is_tile:
             yield Alive(weight * state.flow.chunked(op.tile) * state.held(op.tile), 0, last)
         elif isinstance(op, DotOp):
-            yield Alive(weight * dot_bytes(state.flow, op), 0, last)
+            yield Alive(weight * _dot(state, op), 0, last)
+
+
+def _dot(state: _Phase, op: DotOp) -> Expr:
+    """Accumulators, unless they are in tensor memory, and the parts of operands that a step on tensor cores takes."""
+    inside = on_tensor_cores(state.flow, op)
+    in_memory = inside * TENSOR_MEMORY
+    return (1 - in_memory) * dot_bytes(state.flow, op) + inside * (1 - FROM_SHARED) * _fragments(state, op)
+
+
+def _fragments(state: _Phase, op: DotOp) -> Expr:
+    """Bytes a thread of 16 positions of the contracted axis: warps are dealt to the result's sides evenly, and each
+    holds its rows and its columns."""
+    sides = [product(state.flow.sizes[a] for a in axes_of(v) if a != op.axis.data) for v in (op.left, op.right)]
+    warps = symbol("plan.warps")
+    step = number(16 * min(operand_bytes(op), 4)) / WARP
+    return step * (sides[0] + sides[1]) / warps**HALF
 
 
 def dot_bytes(flow: Flow, op: DotOp) -> Expr:
@@ -194,10 +244,12 @@ def address_registers(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
         for inner in (op, *(x for r in op.regions for x in r.walk())):
             if isinstance(inner, AccessOp) and isinstance(inner.tile.type, TensorType):
                 axes = tuple(axes_of(inner.tile))
+                fast = contiguous_axis(inner)
                 tiles = [offset for offset in inner.offsets if isinstance(offset.type, TensorType)]
                 scattered = {axis for offset in tiles for axis in axes_of(offset)}
-                rows = [axis for axis in axes if axis != spaces.fast or axis in scattered]
+                rows = [axis for axis in axes if axis != fast or axis in scattered]
                 space = space_for(frozenset(axes), state.largest)
                 each = 2 if isinstance(inner.base.type, TensorArgumentType) else 1
-                counts.append(weight * each * spaces.a_thread(rows, space))
+                own = fast if space == frozenset(axes) else None
+                counts.append(weight * each * spaces.a_thread(rows, space, own))
     return total(counts)

@@ -38,22 +38,26 @@ class Spaces:
     sizes: Mapping[str, Expr]
     fast: str | None
     vector: int
-    _dealt: dict[tuple[str, ...], dict[str, tuple[Expr, Expr]]] = field(default_factory=dict)
+    _dealt: dict[tuple[str | None, ...], dict[str, tuple[Expr, Expr]]] = field(default_factory=dict)
 
-    def a_thread(self, axes: Iterable[str], space: Iterable[str]) -> Expr:
-        """Elements that a thread holds of a tile with some axes, dealt out as a tile of all axes of the space is."""
-        dealt = self.dealt(space)
+    def a_thread(self, axes: Iterable[str], space: Iterable[str], fast: str | None = None) -> Expr:
+        """Elements that a thread holds of a tile with some axes, dealt out as a tile of all axes of the space is.
+
+        `fast`: the axis that is contiguous for this tile, if another than the kernel's.
+        """
+        dealt = self.dealt(space, fast)
         return product(dealt[axis][1] for axis in axes)
 
-    def dealt(self, space: Iterable[str]) -> dict[str, tuple[Expr, Expr]]:
+    def dealt(self, space: Iterable[str], fast: str | None = None) -> dict[str, tuple[Expr, Expr]]:
         """Of each axis: the threads along it, and the elements that each of them holds."""
         known = set(space)
+        fast = self.fast if fast is None else fast
         order = [axis for axis in reversed(list(self.sizes)) if axis in known]
-        if self.fast in known:
-            order.sort(key=lambda axis: axis != self.fast)
-        found = self._dealt.get(tuple(order))
+        order.sort(key=lambda axis: axis != fast)
+        key = (fast if fast in known else None, *order)
+        found = self._dealt.get(key)
         if found is None:
-            found = self._dealt[tuple(order)] = self._deal(order)
+            found = self._dealt[key] = self._deal(order, fast)
         return found
 
     def warps_along(self, axis: str, space: Iterable[str]) -> Expr:
@@ -65,14 +69,14 @@ class Spaces:
             before = before * threads
         raise KeyError(axis)
 
-    def _deal(self, order: list[str]) -> dict[str, tuple[Expr, Expr]]:
+    def _deal(self, order: list[str], fast: str | None) -> dict[str, tuple[Expr, Expr]]:
         dealt: dict[str, tuple[Expr, Expr]] = {}
         rest = THREADS
         elements = product(self.sizes[axis] for axis in order)
         for place, axis in enumerate(order):
             size = self.sizes[axis]
             blocks = size
-            if place == 0 and axis == self.fast:
+            if place == 0 and axis == fast:
                 blocks = most((ONE, size / least((number(self.vector), most((ONE, elements / THREADS))))))
             threads = rest if place + 1 == len(order) else least((rest, blocks))
             dealt[axis] = threads, most((ONE, size / threads))
@@ -92,6 +96,14 @@ def spaces_of(kernel: KernelOp, sizes: Mapping[str, Expr]) -> Spaces:
             widths[width(op.base.type.element)] += size
     fast = votes.most_common(1)[0][0] if votes else list(sizes)[-1] if sizes else None
     return Spaces(sizes, fast, WIDEST // min((w for w, _ in widths.most_common(1)), default=4))
+
+
+def contiguous_axis(op: AccessOp) -> str | None:
+    """The axis along which an access of a tensor finds elements side by side, if any."""
+    if not len(op.index):
+        return None
+    mine = axes_of(op.tile)
+    return next((axis for axis, coefficient in op.index.data[-1].terms if coefficient == 1 and axis in mine), None)
 
 
 def largest_spaces(ops: Iterable[Operation]) -> list[frozenset[str]]:
