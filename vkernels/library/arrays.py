@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from vkernels.ir.errors import ArgumentError
+
 Array = Any
 """A torch tensor or a NumPy array."""
 
@@ -51,6 +53,13 @@ def give_back(rows: Array, out: Array) -> None:
     """Write `rows = as_rows(out)`, or `as_images(out)`, into `out` where its strides had no such view."""
     if _address(rows) != _address(out):
         out[...] = rows.reshape(out.shape)
+
+
+def check_apart(function: str, out: Array, **read: Array) -> None:
+    """Raises `ArgumentError` where results would go into an argument that other programs still read."""
+    for name, array in read.items():
+        if 0 not in (*out.shape, *array.shape) and _address(out) == _address(array):
+            raise ArgumentError(f"{function}: out is {name}, expected memory of its own")
 
 
 def _address(array: Array) -> int:

@@ -10,7 +10,7 @@ import vkernels as vk
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Home, Plan
 
-from .arrays import Array, empty_like
+from .arrays import Array, check_apart, empty_like
 from .gpu_plans import attention_on_gpu
 
 
@@ -93,6 +93,7 @@ def attention(
     if tuple(out.shape) != (batch, heads, rows, v.shape[3]):
         expected = (batch, heads, rows, v.shape[3])
         raise vk.ArgumentError(f"attention: out has shape {tuple(out.shape)}, expected {expected}")
+    check_apart("attention", out, k=k, v=v)
     if keys == 0:
         out[...] = 0
         return out

@@ -10,7 +10,7 @@ import vkernels as vk
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Home, Plan
 
-from .arrays import Array, constant_like, empty_like
+from .arrays import Array, check_apart, constant_like, empty_like
 from .dense import ACTIVATIONS, activate
 from .gpu_plans import mlp_on_gpu
 
@@ -78,5 +78,6 @@ def mlp(
     out = empty_like(x, (x.shape[0], w2.shape[-1])) if out is None else out
     b1 = constant_like(x, 0.0, (w1.shape[-1],)) if b1 is None else b1
     b2 = constant_like(x, 0.0, (w2.shape[-1],)) if b2 is None else b2
+    check_apart("mlp", out, w1=w1, w2=w2)
     mlp_rows(x, w1, b1, w2, b2, out, activation)
     return out

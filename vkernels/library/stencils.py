@@ -10,7 +10,7 @@ import vkernels as vk
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 
-from .arrays import Array, as_images, empty_like, give_back
+from .arrays import Array, as_images, check_apart, empty_like, give_back
 from .gpu_plans import stencil_on_gpu
 
 
@@ -58,6 +58,7 @@ def stencil(x: Array, weight: Array, out: Array | None = None) -> Array:
     if x.ndim < 2:
         raise vk.ArgumentError(f"stencil: x has shape {tuple(x.shape)}, expected at least two dimensions")
     out = empty_like(x, tuple(x.shape)) if out is None else out
+    check_apart("stencil", out, x=x)
     images, results = as_images(x), as_images(out)
     kernel = stencil_cross if weight.ndim == 1 else stencil_square
     kernel(images, weight, results)
