@@ -19,7 +19,9 @@ LOADS = 2.0
 """Loads a cycle, of registers of 32 bytes or less; half of it for wider ones."""
 LATENCY = 4.0
 """Cycles from one addition, maximum or multiply-add to the next that needs it."""
-ITERATION = 1.5
+SCAN = 16.0
+"""Cycles from one chunk of a scan to the next, which needs its last element."""
+ITERATION = 0.5
 """Cycles that a loop adds to an iteration, of those that are not hidden."""
 ACROSS = 3.0
 """Cycles of each halving, when a register's elements are combined."""
@@ -31,8 +33,25 @@ HOP = 16.0
 """Cycles of a row that begins on another page, for want of prefetching and places in the first cache."""
 PAGE = 2048
 """Bytes between rows from which on this happens."""
-GATHERED = 1.5
+RESTART = 450.0
+"""Cycles until a row that passes by beside others is prefetched: one alone goes on into the next."""
+STREAMS = 8
+"""Rows that prefetchers follow at once without losing any."""
+LOST = 0.5
+"""Cycles that each row beyond costs, for every line, up to `MOST_LOST`."""
+MOST_LOST = 12.0
+POINTERS = 8
+"""Rows whose addresses general registers hold beside all else."""
+APART = 2.0
 """Cycles an element of what lies apart along the lanes."""
+FOUND = 5.0
+"""Cycles an element that is found by an index of its own: taken out, loaded, put in."""
+EXPANDED = 9
+"""Operations from which on something is a polynomial: it takes registers while it is computed."""
+WITHIN = 2
+"""Registers that each vector of a polynomial takes beside argument and result."""
+COEFFICIENTS = 6
+"""Registers that hold its coefficients."""
 SPILLED = 2.0
 """Loads and stores of a register that there is no room for."""
 
@@ -56,7 +75,7 @@ def cpu_rates(limits: Limits) -> CpuRates:
     """
     cores = limits.multiprocessors
     if limits.clock <= 1e9:
-        return CpuRates(3e9, 1.0, 90e9 * cores, 35e9 * cores, 15e9 * min(cores, 12))
+        return CpuRates(3.5e9, 1.0, 130e9 * cores, 50e9 * cores, 20e9 * min(cores, 12))
     lanes = limits.register_bytes / 4
     vectors = limits.multiply_adds.get("float32", limits.clock * cores * lanes) / (limits.clock * cores * lanes)
     return CpuRates(
@@ -72,6 +91,7 @@ def cpu_times(at: Setting, limits: Limits, registers: Numbers) -> Times:
     busy = np.minimum(cores, at.threads_of_work)
     uneven = np.ceil(at.threads_of_work / cores) * cores / at.threads_of_work
     cycles = sum((_loop_cycles(loop, at, limits, rates, registers) for loop in at.loops), start=PROGRAM * at.programs)
+    cycles = cycles + _rows(at)
     traffic = Traffic(at, on_chip_counts=True, resident=busy)
     warm = traffic.distinct() <= limits.cache * 0.75
     into_1, out_1 = traffic.missed(LEVEL_1 * 0.75, LINE)
@@ -102,7 +122,12 @@ def cpu_registers(at: Setting, limits: Limits) -> Numbers:
             vectors = slots(alive.axes, at, width)
             passes = alive.into_dot and at.lanes not in alive.axes
             taken = taken + (1 if passes else vectors)
-        worst = np.maximum(worst, taken)
+        expanded: Numbers = 0
+        for step in loop.steps:
+            if step.operations >= EXPANDED:
+                width = max(1, limits.register_bytes // loop.element_bytes)
+                expanded = np.maximum(expanded, WITHIN * slots(step.axes, at, width) + COEFFICIENTS)
+        worst = np.maximum(worst, taken + expanded)
     return worst
 
 
@@ -156,15 +181,47 @@ def _loop_cycles(loop: Loop, at: Setting, limits: Limits, rates: CpuRates, regis
     ports = np.maximum(arithmetic / rates.vectors, (loads + spills) * wide / LOADS)
     ports = np.maximum(ports, stores * wide)
     chained = LATENCY * iterations if loop.reduced else 0
+    if any(step.reduced in loop.axes for step in loop.steps if not _is_reduction(step, loop)):
+        chained = SCAN * iterations
     entry = ENTRY + sum(_across(axes, axis, at, width) for axes, axis, _ in loop.reduced if loop.axes)
     return runs * (np.maximum(ports, chained) + (ITERATION * iterations + entry if loop.axes else 0))
+
+
+def _is_reduction(step: Step, loop: Loop) -> bool:
+    return any(step.reduced == axis for _, axis, _ in loop.reduced)
+
+
+def _rows(at: Setting) -> Numbers:
+    """Cycles that rows cost which pass by beside others, and more of them than prefetchers follow."""
+    cycles: Numbers = 0.0
+    met: set[str] = set()
+    for loop in at.loops:
+        streams: Numbers = 0
+        lines: Numbers = 0
+        for step in loop.steps:
+            touch = step.touch
+            if touch is None or touch.home is not None or touch.place in at.packs or touch.run not in loop.axes:
+                continue
+            rows = at.tile(axis for axis in touch.axes if axis != touch.run)
+            often = at.programs * at.all_trips(loop.ranges)
+            often = often * at.all_trips(axis for axis in executed(loop, step) if axis != touch.run)
+            streams = streams + rows
+            lines = lines + often * rows * max(1, at.extents.get(touch.run, 1)) * touch.element_bytes / LINE
+            if touch.place not in met:
+                cycles = cycles + np.where(rows > 1, often * rows * RESTART, 0)
+            met.add(touch.place)
+        cycles = cycles + lines * np.clip((streams - STREAMS) * LOST, 0, MOST_LOST)
+    return cycles
 
 
 def _accesses(step: Step, at: Setting, width: int) -> Numbers:
     touch = step.touch
     assert touch is not None
     if at.lanes in step.axes and at.lanes in touch.axes and touch.run != at.lanes and touch.place not in at.packs:
-        return at.tile(step.axes) * GATHERED
+        return at.tile(step.axes) * (FOUND if touch.scattered else APART)
+    if at.lanes not in touch.axes and touch.home is None and touch.place not in at.packs:
+        rows = at.tile(axis for axis in touch.axes if axis != touch.run)
+        return at.tile(step.axes) + np.maximum(0, rows - POINTERS)
     narrow = max(1, touch.element_bytes // 4)
     return slots(step.axes, at, width) * narrow
 

@@ -36,7 +36,7 @@ from ..passes.split_phases import split_phases
 from ..plan import Home, Plan
 from .loops import WHILE, Loop, read_loops
 from .powers import power_above
-from .setting import Setting
+from .setting import Numbers, Setting
 
 UNKNOWN_TRIPS = 16
 """Trips that a loop is taken to make where its bounds are no arithmetic on sizes."""
@@ -165,11 +165,16 @@ class Space:
         choices.append(self._shares(move))
         columns = _combinations(choices)
         sizes = dict(zip(names, columns, strict=False))
-        warps_, stages, shares = columns[len(names) :]
+        return self.setting_with(move, sizes, *columns[len(names) :])
+
+    def setting_with(
+        self, move: Move, sizes: Mapping[str, Numbers], warps: Numbers, stages: Numbers, shares: Numbers
+    ) -> Setting:
+        """Given sizes for some decisions. Raises `PlanError` where the kernel cannot have them."""
         return Setting(
             self.loops(move), sizes, self.extents, move.order, move.held, move.lanes, dict(move.homes), move.copies,
             move.packs, move.streams, move.split, self.needs.splittable.get(move.split, ()) if move.split else (),
-            shares, warps_, stages,
+            shares, warps, stages,
         )  # fmt: skip
 
     def loops(self, move: Move) -> tuple[Loop, ...]:

@@ -76,7 +76,7 @@ class Traffic:
         for axis in touch.axes:
             of_home = touch.home is not None and axis in self.at.order
             elements = elements * (self.at.size(axis) if of_home else max(1, self.at.extents.get(axis, 1)))
-        return elements * (2 if touch.place in self.at.copies else 1)
+        return elements
 
     def _repeats(self, loop: Loop, step: Step, touch: Touch) -> Iterator[tuple[str, frozenset[str]]]:
         """The loops that repeat a touch, and all axes that each of their trips goes through."""
