@@ -26,7 +26,7 @@ from .algebra import ONE, Expr, most, symbol, total
 from .flow import Flow, read_flow
 from .kinds import AxisNeed, Crossing, Dot, PhaseNeeds, Reduction, Scratchpad
 from .needs import Needs
-from .registers import TENSOR_MEMORY, address_registers, dot_bytes, live_bytes
+from .registers import TENSOR_MEMORY, address_registers, by_four_warps, dot_bytes, live_bytes
 from .shared import scratch_bytes, shared_bytes
 from .spaces import THREADS, Spaces, spaces_of, width
 from .traffic import Traffic, count_item, distinct_reads, on_tensor_cores, operand_bytes, traffic_of, walk
@@ -90,7 +90,7 @@ def _axes_in(op: Operation) -> set[str]:
 def _tensor_memory(flow: Flow, phase: PhaseOp) -> Expr:
     """Columns of 128 rows of 4 bytes."""
     columns = [
-        on_tensor_cores(flow, op) * TENSOR_MEMORY * dot_bytes(flow, op) * THREADS / 512
+        on_tensor_cores(flow, op) * by_four_warps(flow, op) * TENSOR_MEMORY * dot_bytes(flow, op) * THREADS / 512
         for item in flow.members[phase]
         for op, _ in walk(flow, item, ONE)
         if isinstance(op, DotOp)

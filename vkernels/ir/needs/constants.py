@@ -12,25 +12,22 @@ from .device import Device
 class Constants:
     """`base`: registers of a thread that does nothing with tiles: addresses of tensors, counters, the stack of scalars.
     `alive`: registers for each 4 bytes of tiles alive at once. `address`: for each register of addresses, of which
-    compilers fold many into accesses. `between`: of values that are neither loaded nor waited for, the part alive."""
+    compilers fold many into accesses. `between`: of values that are neither loaded nor waited for, the part alive.
+    `unrolled`: iterations of a loop within a phase that run side by side."""
 
     base: float
     alive: float
     address: float
     between: float
+    unrolled: float = 1.0
 
 
-NVIDIA = Constants(base=24.0, alive=1.0, address=0.4, between=0.85)
-AMD = Constants(base=16.0, alive=1.6, address=0.25, between=0.67)
+NVIDIA = Constants(base=22.0, alive=1.0, address=0.4, between=0.8, unrolled=4.0)
+AMD = Constants(base=15.0, alive=1.55, address=0.28, between=0.65, unrolled=4.0)
 CPU = Constants(base=1.0, alive=1.0, address=0.0, between=1.0)
 
 
 def constants_for(device: Device) -> Mapping[str, float]:
     """By the names of the symbols that stand for them."""
     found = CPU if device.is_cpu else AMD if device.is_amd else NVIDIA
-    return {
-        "fit.base": found.base,
-        "fit.alive": found.alive,
-        "fit.address": found.address,
-        "fit.between": found.between,
-    }
+    return {f"fit.{name}": value for name, value in vars(found).items()}

@@ -16,7 +16,8 @@ class Device:
     registers), AMD's accumulators among them where they are of one file; `register_bytes`: of one. `block_registers`:
     what all threads of one program share, 0 where that bounds nothing. `tensor_memory`: columns in which tensor cores
     accumulate, 0 where they do so in registers. `copies_ahead`: pipelined loads pass registers by on their way to
-    shared memory. `dots_from_shared`: tensor cores read operands there, not in registers. `is_amd`: its code comes of
+    shared memory. `dots_from_shared`: tensor cores read operands there, not in registers. `tensor_cores`: whether
+    Triton uses any, which before sm_80 it does not. `is_amd`: its code comes of
     another compiler than NVIDIA's, whose registers were fitted apart.
     """
 
@@ -27,6 +28,7 @@ class Device:
     tensor_memory: int = 0
     copies_ahead: bool = False
     dots_from_shared: bool = False
+    tensor_cores: bool = True
     is_amd: bool = False
 
     @staticmethod
@@ -40,7 +42,7 @@ class Device:
             registers = min(2 * registers, sizes.registers) if sizes.unified else registers
         return Device(
             limits.warp, registers, limits.register_bytes, shared_by_all, limits.tensor_memory, limits.copies_ahead,
-            limits.dots_from_shared, isinstance(sizes, AmdSizes),
+            limits.dots_from_shared, _has_tensor_cores(limits), isinstance(sizes, AmdSizes),
         )  # fmt: skip
 
     @property
@@ -52,3 +54,9 @@ class Device:
         if not self.block_registers:
             return self.registers
         return min(self.registers, self.block_registers // max(1, threads))
+
+
+def _has_tensor_cores(limits: Limits) -> bool:
+    if isinstance(limits.sizes, NvidiaSizes):
+        return limits.copies_ahead
+    return limits.sizes is None or bool(limits.tensor_multiply_adds)

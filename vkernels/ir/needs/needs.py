@@ -126,7 +126,7 @@ class Needs:
             **sizes, **constants_for(device), "plan.warps": 1 if device.is_cpu else plan.warps,
             "plan.stages": plan.stages, "device.warp": device.warp,
             "device.tensor_memory": int(device.tensor_memory > 0), "device.copies_ahead": int(device.copies_ahead),
-            "device.dots_from_shared": int(device.dots_from_shared),
+            "device.dots_from_shared": int(device.dots_from_shared), "device.tensor_cores": int(device.tensor_cores),
         }  # fmt: skip
         for axis in self.axes:
             size = (plan.tiles if axis.is_tile else plan.chunks).get(axis.name)

@@ -31,13 +31,14 @@ from ..dialect import (
 from .algebra import HALF, ONE, ZERO, Expr, fits, most, number, product, symbol, total
 from .flow import Flow
 from .spaces import THREADS, WARP, Spaces, contiguous_axis, largest_spaces, space_for, width
-from .traffic import on_tensor_cores, operand_bytes
+from .traffic import is_a_dot, on_tensor_cores, operand_bytes
 
 BETWEEN = symbol("fit.between")
 STAGES = symbol("plan.stages")
 AHEAD, FROM_SHARED, TENSOR_MEMORY = (
-    symbol(f"device.{n}") for n in ("copies_ahead", "dots_from_shared", "tensor_memory")
+    symbol(f"device.{name}") for name in ("copies_ahead", "dots_from_shared", "tensor_memory")
 )
+UNROLLED = symbol("fit.unrolled")
 
 _NOTHING = (BroadcastOp, PositionOp, BelowOp, arith.ConstantOp)
 """What is made again where it is used, or shares its operand's registers."""
@@ -98,7 +99,7 @@ def _values(state: _Phase) -> Iterable[Alive]:
     """
     loads = [n for op, n in state.number.items() if _is_load(op)]
     for op, n in state.number.items():
-        if isinstance(op, _NOTHING) or isinstance(op, DotOp):
+        if isinstance(op, (*_NOTHING, DotOp)):
             continue
         for result in op.results:
             users = _users(state, result)
@@ -140,7 +141,7 @@ def _inside(state: _Phase, op: Operation, n: int) -> Iterable[Alive]:
         loaded = [state.held(x.results[0]) for x in inner if isinstance(x, AccessOp) and x.results]
         carried = [state.held(a) for x in (op, *inner) if isinstance(x, RangeOp) for a in x.carried]
         carried += [state.held(v) for x in (op, *inner) if isinstance(x, scf.WhileOp) for v in x.results]
-        yield Alive(state.members[op] * total([*loaded, *carried]), n, n)
+        yield Alive(state.members[op] * (UNROLLED * total(loaded) + total(carried)), n, n)
 
 
 def _is_load(op: Operation) -> bool:
@@ -172,19 +173,27 @@ def _carried(state: _Phase) -> Iterable[Alive]:
 
 
 def _dot(state: _Phase, op: DotOp) -> Expr:
-    """Accumulators, unless they are in tensor memory, and the parts of operands that a step on tensor cores takes."""
-    inside = on_tensor_cores(state.flow, op)
-    in_memory = inside * TENSOR_MEMORY
-    return (1 - in_memory) * dot_bytes(state.flow, op) + inside * (1 - FROM_SHARED) * _fragments(state, op)
+    """Accumulators, unless they are in tensor memory, and the parts of operands that a step takes."""
+    flow = state.flow
+    inside, wide = on_tensor_cores(flow, op), by_four_warps(flow, op)
+    step = number(16 * min(operand_bytes(op), 4)) / WARP * total(_sides(flow, op)) / symbol("plan.warps") ** HALF
+    plain = number(4) * flow.sizes[op.axis.data] * total(_sides(flow, op)) / THREADS**HALF
+    return (
+        (1 - inside * wide * TENSOR_MEMORY) * dot_bytes(flow, op)
+        + inside * (1 - wide * FROM_SHARED) * step
+        + (1 - inside) * is_a_dot(flow, op) * plain
+    )
 
 
-def _fragments(state: _Phase, op: DotOp) -> Expr:
-    """Bytes a thread of 16 positions of the contracted axis: warps are dealt to the result's sides evenly, and each
-    holds its rows and its columns."""
-    sides = [product(state.flow.sizes[a] for a in axes_of(v) if a != op.axis.data) for v in (op.left, op.right)]
-    warps = symbol("plan.warps")
-    step = number(16 * min(operand_bytes(op), 4)) / WARP
-    return step * (sides[0] + sides[1]) / warps**HALF
+def by_four_warps(flow: Flow, op: DotOp) -> Expr:
+    """1 where four or more warps multiply together, as sm_90 and sm_100 can from 64 rows on."""
+    return fits(_sides(flow, op)[0], number(64)) * fits(symbol("plan.warps"), number(4))
+
+
+def _sides(flow: Flow, op: DotOp) -> list[Expr]:
+    """Rows and columns of the result."""
+    both = set(axes_of(op.left)) & set(axes_of(op.right))
+    return [product(flow.sizes[a] for a in axes_of(v) if a not in both) for v in (op.left, op.right)]
 
 
 def dot_bytes(flow: Flow, op: DotOp) -> Expr:
@@ -214,6 +223,8 @@ def _around(state: _Phase) -> Iterable[Alive]:
             if not spans or not isinstance(result.type, TensorType):
                 continue
             last = len(state.number)
+            if flow.reading.phase[op] is state.phase and isinstance(op, DotOp):
+                continue
             if flow.reading.phase[op] is state.phase:
                 yield Alive((1 - flow.chunked(result)) * state.held(result), state.number[op], last)
             elif (position[op] < here <= max(spans)) or _shares_loop(state, op, users):
@@ -251,5 +262,6 @@ def address_registers(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
                 space = space_for(frozenset(axes), state.largest)
                 each = 2 if isinstance(inner.base.type, TensorArgumentType) else 1
                 own = fast if space == frozenset(axes) else None
-                counts.append(weight * each * spaces.a_thread(rows, space, own))
+                times = ONE if inner is op else UNROLLED
+                counts.append(weight * times * each * spaces.a_thread(rows, space, own))
     return total(counts)

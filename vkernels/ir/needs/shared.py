@@ -17,7 +17,7 @@ from .algebra import ONE, Expr, fits, least, most, number, pieces, product, symb
 from .flow import Flow
 from .registers import largest
 from .spaces import THREADS, Spaces, space_for, width
-from .traffic import on_tensor_cores, operand_bytes
+from .traffic import is_a_dot, on_tensor_cores, operand_bytes
 
 CONVERTED = 128
 STAGES = symbol("plan.stages")
@@ -45,10 +45,11 @@ def _reduction(flow: Flow, spaces: Spaces, op: ReductionOp, inside: list[frozens
 
 
 def _operands(flow: Flow, op: DotOp) -> Expr:
-    """Both operands, for every stage but one; once where nothing is pipelined."""
+    """On tensor cores both operands, for every stage but one; else one after the other, as 4 bytes an element."""
     sizes = [product(flow.sizes[a] for a in axes_of(value)) for value in (op.left, op.right)]
-    stages = most((ONE, STAGES - 1))
-    return on_tensor_cores(flow, op) * stages * number(operand_bytes(op)) * total(sizes)
+    stages, inside = most((ONE, STAGES - 1)), on_tensor_cores(flow, op)
+    staged = inside * stages * number(operand_bytes(op)) * total(sizes)
+    return staged + (1 - inside) * is_a_dot(flow, op) * number(4) * most(sizes)
 
 
 def _conversions(flow: Flow, phase: PhaseOp) -> list[Expr]:

@@ -111,13 +111,20 @@ def elements(flow: Flow, axes: tuple[str, ...], exact: bool = False) -> Expr:
     return product(factors)
 
 
-def on_tensor_cores(flow: Flow, op: DotOp) -> Expr:
-    """1 where a dot is large enough for tensor cores, which take f16, bf16, and f32 in parts."""
-    if min(operand_bytes(op), 4) != operand_bytes(op):
+def is_a_dot(flow: Flow, op: DotOp) -> Expr:
+    """1 where a dot is large enough to be one of Triton's; else it is products that are added up."""
+    if operand_bytes(op) > 4:
         return ZERO
     left, right, axis = set(axes_of(op.left)), set(axes_of(op.right)), op.axis.data
     sides = [product(flow.sizes[a] for a in side) for side in (sorted(left - right), sorted(right - left))]
     return product(fits(side, number(LEAST_SIDE)) for side in (*sides, flow.sizes[axis]))
+
+
+def on_tensor_cores(flow: Flow, op: DotOp) -> Expr:
+    """1 where a dot is on tensor cores, which take no f32 as it is."""
+    if operand_bytes(op) == 4 and op.precision.data == "ieee":
+        return ZERO
+    return is_a_dot(flow, op) * symbol("device.tensor_cores")
 
 
 def operand_bytes(op: DotOp) -> int:
