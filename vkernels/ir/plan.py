@@ -25,7 +25,8 @@ class Plan:
     recompute where nothing is said and it is possible, else memory; or label of a scratchpad → shared or memory; where
     nothing is said, shared if facts give its size. `copies`: labels of scratchpads kept
     in two copies, so that reading the old one and writing the new one is one phase. `splits`: whole axis →
-    programs it is split over, with a combining step. `packs`: names of tensor parameters copied, panel by
+    programs it is split over, with a combining step. `launches`: labels of phases after which a launch
+    of its own begins; what crosses it lies in memory. `packs`: names of tensor parameters copied, panel by
     panel, in the order they are read. `streams`: names of tensor parameters whose stores pass the caches,
     because what they write is not read again soon. `lanes`: the axis that lies along a vector register.
     `order`: the tile axes from slowest to fastest program coordinate.
@@ -36,6 +37,7 @@ class Plan:
     homes: Mapping[str, Home] = field(default_factory=dict)
     copies: tuple[str, ...] = ()
     splits: Mapping[str, int] = field(default_factory=dict)
+    launches: tuple[str, ...] = ()
     packs: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
     lanes: str | None = None

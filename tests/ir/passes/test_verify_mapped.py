@@ -101,5 +101,5 @@ def test_memory_of_unknown_size_is_refused():
     with pytest.raises(IRError, match="scratchpad has constant dimensions"):
         verify_mapped(parse_module(text))
     text = mapped(f'    %n = arith.addi %one, %one : i64\n    %s = vk.buffer "s" [%n] : !vk.buffer<[?], f32>\n{COPY}')
-    with pytest.raises(IRError, match="'s' .* is as large as a value that is not computed at the top level"):
+    with pytest.raises(IRError, match=r"'s' .* is as large as a value that is not computed at the top level"):
         verify_mapped(parse_module(text))

@@ -8,7 +8,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
-from vkernels.ir.dialect import PhaseOp, ScratchOp
+from vkernels.ir.dialect import KernelOp, PhaseOp, ScratchOp
 from vkernels.ir.facts import UNKNOWN, Facts
 from vkernels.ir.plan import Home, Plan
 
@@ -54,9 +54,17 @@ def random_plan(
             plan.setdefault("homes", {})[label] = choose.choice([Home.SHARED, Home.MEMORY, Home.MEMORY])
     if scratches and choose.random() < 0.3:
         plan["copies"] = (choose.choice(scratches),)
+    if "splits" not in plan and choose.random() < 0.3:
+        labels = [op.phase.data for op in split.walk() if isinstance(op, PhaseOp) and _is_alone(op)]
+        plan["launches"] = tuple(label for label in labels if choose.random() < 0.5)
     if choose.random() < 0.2:
         plan["packs"] = tuple(name for name in kernel.arguments if name[0] == "x" and choose.random() < 0.3)
     return Plan(**plan)
+
+
+def _is_alone(phase: PhaseOp) -> bool:
+    """Whether no loop or conditional holds a phase."""
+    return isinstance(phase.parent_op(), KernelOp)
 
 
 def _random_sizes(axes: list[str], choose: random.Random, among: Sequence[int]) -> dict[str, int]:

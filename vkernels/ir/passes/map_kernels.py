@@ -28,6 +28,7 @@ class ApplyPlan(ModulePass):
     homes: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
     splits: tuple[str, ...] = ()
+    launches: tuple[str, ...] = ()
     packs: tuple[str, ...] = ()
     lanes: str | None = None
     order: tuple[str, ...] = ()
@@ -46,6 +47,7 @@ class ApplyPlan(ModulePass):
             homes={name: _home(text) for name, text in _pairs(self.homes)},
             copies=self.copies,
             splits=_numbers(self.splits),
+            launches=self.launches,
             packs=self.packs,
             lanes=self.lanes,
             order=self.order,

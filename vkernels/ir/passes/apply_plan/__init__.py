@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr, i64
 from xdsl.ir import Operation, SSAValue
 
 from ...dialect import AccessOp, KernelOp, MappedOp, PhaseOp, SizeOp, TensorArgumentType
+from ...errors import PlanError
 from ...facts import Facts
 from ...plan import Plan
 from ..split_phases import split_phases
@@ -19,6 +20,7 @@ from .barriers import Hazards
 from .check_programs import check_programs
 from .choose_homes import make_schedule
 from .copies import find_copies
+from .cut_launches import emit_cut
 from .emit import emit_here
 from .frames import Frame
 from .launches import emit_launch
@@ -59,8 +61,12 @@ def _map_kernel(kernel: KernelOp, plan: Plan, facts: Facts) -> MappedOp:
     _emit_sizes(work, kernel)
     emit_packs(work)
     split = [axis for axis in reading.axes.values() if axis.programs > 1]
+    if split and plan.launches:
+        raise PlanError(f"the plan splits axis {split[0].name} over programs, which makes launches; it names others")
     if split:
         emit_split(work, split[0])
+    elif plan.launches:
+        emit_cut(work)
     else:
         emit_launch(work, kernel.sym_name.data, (), lambda frame: emit_block(work, frame, kernel.body.block, Hazards()))
     return mapped

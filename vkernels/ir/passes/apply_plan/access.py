@@ -22,7 +22,7 @@ from ...dialect import (
 )
 from ...errors import PlanError
 from .frames import Frame, below, both, broadcast
-from .homes import load_home
+from .homes import first_indices, load_home
 from .work import Work
 
 _I1 = IntegerType(1)
@@ -65,7 +65,7 @@ def emit_access(work: Work, frame: Frame, op: AccessOp) -> None:
     writes = isinstance(op, StoreOp | ScatterOp)
     private = isinstance(op.base.type, ScratchType)
     base = (frame.find_written(op.base) if writes else None) or value_in(work, frame, op.base)
-    offsets: list[SSAValue] = []
+    offsets, first = first_indices(work, op.base)
     indices: list[IndexAttr] = []
     for dimension, index in enumerate(op.index):
         offset = _offset(work, frame, op, dimension, private)
@@ -79,9 +79,9 @@ def emit_access(work: Work, frame: Frame, op: AccessOp) -> None:
     value = [value_in(work, frame, op.value)] if isinstance(op, StoreOp | ScatterOp) else []
     properties: dict[str, Attribute] = {
         **op.properties,
-        "index": ArrayAttr(indices),
+        "index": ArrayAttr([*first, *indices]),
         "within": ArrayAttr(StringAttr(axis) for axis in bounds),
-        "guarded": DenseArrayBase.from_list(i64, list(guarded)),
+        "guarded": DenseArrayBase.from_list(i64, [len(first) + dimension for dimension in guarded]),
         "operandSegmentSizes": DenseArrayBase.from_list(
             IntegerType(32), [1] * len(value) + [1, len(offsets), len(bounds), int(mask is not None)]
         ),

@@ -15,22 +15,24 @@ from ...dialect import (
     ScratchOp,
     ScratchType,
     StoreOp,
-    arith,
     axes_of,
     element_of,
 )
 from ...errors import PlanError
 from ...plan import Home
 from .frames import Frame
+from .programs import buffer_for_programs, length_of, program_index
 from .work import Work
 
 
 def memory_of(work: Work, home: SSAValue) -> SSAValue:
-    """The memory of a home, made at the start of the launch when first asked for."""
+    """The memory of a home, made when first asked for: at the start of the launch, or of all if launches hand it on."""
     found = work.homes.get(home)
     if found is None:
         assert work.launch is not None
         label = home.name_hint or "value"
+        if home in work.lasting:
+            return lasting(work, home, label, axes_of(home), element_of(home))
         found = make_memory(work, label, axes_of(home), element_of(home), work.schedule.homes[home])
         work.homes[home] = found
     return found
@@ -46,7 +48,7 @@ def make_memory(work: Work, label: str, shape: Sequence[int | str], element: Att
     unknown = [d for d, size in zip(shape, sizes, strict=True) if size is None]
     op: Operation
     if home is not Home.SHARED:
-        lengths = [_length(work, str(axis)) for axis in unknown]
+        lengths = [length_of(work, str(axis)) for axis in unknown]
         op = BufferOp(label, lengths, BufferType([DYNAMIC_INDEX if n is None else n for n in sizes], element))
     elif unknown:
         raise PlanError(
@@ -60,21 +62,20 @@ def make_memory(work: Work, label: str, shape: Sequence[int | str], element: Att
     return made
 
 
-def _length(work: Work, name: str) -> SSAValue:
-    """The elements of memory that an axis takes, computed at the top level: its extent in whole chunks."""
-    axis, top = work.axes[name], work.top
-    extent = top.find(axis.extent)
-    assert extent is not None, "extents are computed at the top level"
-    if axis.exact:
-        return extent
-    size = top.number(axis.size)
-    return top.combined(arith.MuliOp, top.combined(arith.CeilDivSIOp, extent, size), size)
+def lasting(work: Work, value: SSAValue, label: str, shape: Sequence[int | str], element: Attribute) -> SSAValue:
+    """Memory of every program that launches hand on, made at the top level when first asked for."""
+    found = work.lasting[value]
+    if found is None:
+        sizes = [work.top.number(d) if isinstance(d, int) else length_of(work, d) for d in shape]
+        found = work.lasting[value] = buffer_for_programs(work, label, sizes, element)
+        found.name_hint = label
+    return found
 
 
 def load_home(work: Work, frame: Frame, home: SSAValue, value: SSAValue) -> SSAValue:
     """This chunk of a value from its home. Homes hold whole chunks, so nothing is masked."""
     memory = memory_of(work, home)
-    offsets, properties = _access(work, frame, value)
+    offsets, properties = _access(work, frame, home, value)
     made = LoadOp.create(
         operands=[memory, *offsets], properties=properties, result_types=[work.mapped_type(value.type)]
     )
@@ -85,15 +86,14 @@ def load_home(work: Work, frame: Frame, home: SSAValue, value: SSAValue) -> SSAV
 def store_home(work: Work, frame: Frame, home: SSAValue, value: SSAValue, made: SSAValue) -> None:
     """Put this chunk of a value into its home."""
     memory = memory_of(work, home)
-    offsets, properties = _access(work, frame, value)
+    offsets, properties = _access(work, frame, home, value)
     properties["operandSegmentSizes"] = DenseArrayBase.from_list(IntegerType(32), [1, 1, len(offsets), 0, 0])
     frame.block.add_op(StoreOp.create(operands=[made, memory, *offsets], properties=properties))
 
 
-def _access(work: Work, frame: Frame, value: SSAValue) -> tuple[list[SSAValue], dict[str, Attribute]]:
+def _access(work: Work, frame: Frame, home: SSAValue, value: SSAValue) -> tuple[list[SSAValue], dict[str, Attribute]]:
     """Offsets and properties of an elementwise access: each axis at its own position, tile axes from 0."""
-    offsets: list[SSAValue] = []
-    indices: list[IndexAttr] = []
+    offsets, indices = first_indices(work, home)
     for axis in axes_of(value):
         base = None if work.axes[axis].is_tile else frame.span(axis).base
         indices.append(IndexAttr([(axis, 1)], -1 if base is None else len(offsets)))
@@ -105,3 +105,11 @@ def _access(work: Work, frame: Frame, value: SSAValue) -> tuple[list[SSAValue], 
         "guarded": DenseArrayBase.from_list(i64, []),
         "operandSegmentSizes": DenseArrayBase.from_list(IntegerType(32), [1, len(offsets), 0, 0]),
     }
+
+
+def first_indices(work: Work, base: SSAValue) -> tuple[list[SSAValue], list[IndexAttr]]:
+    """Offsets and indices before those of memory's own dimensions: the program's part of what launches hand on."""
+    if base not in work.lasting:
+        return [], []
+    offsets = [offset for _, offset in program_index(work) if offset is not None]
+    return offsets, [IndexAttr([], number) for number in range(len(offsets))]

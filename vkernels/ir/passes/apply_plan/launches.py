@@ -13,7 +13,8 @@ from ...plan import Home
 from .access import value_in
 from .axes import Axis
 from .frames import Frame, Span
-from .homes import make_memory
+from .homes import lasting, make_memory
+from .programs import program_axes, programs_along
 from .work import Work
 
 
@@ -41,20 +42,6 @@ def emit_launch(work: Work, label: str, splits: Sequence[Axis], body: Callable[[
     work.top.block.add_op(launch)
 
 
-def program_axes(work: Work) -> list[Axis]:
-    """The tile axes from the slowest to the fastest program coordinate."""
-    order = [*work.plan.order, *(name for name in work.axes if name not in work.plan.order)]
-    return [work.axes[name] for name in order if work.axes[name].is_tile]
-
-
-def programs_along(work: Work, axis: Axis) -> SSAValue:
-    """How many programs an axis takes."""
-    if not axis.is_tile:
-        return work.top.number(axis.programs)
-    extent = value_in(work, work.top, axis.extent)
-    return work.top.combined(arith.CeilDivSIOp, extent, work.top.number(axis.size))
-
-
 def _segment(work: Work, frame: Frame, axis: Axis) -> Span:
     """A program's part of a split axis, whole chunks but for the last: where it starts and stops."""
     extent, size = value_in(work, frame, axis.extent), frame.number(axis.size)
@@ -74,6 +61,9 @@ def _make_scratch(work: Work, frame: Frame) -> None:
         written = op.result.type
         assert isinstance(written, ScratchType)
         label = op.label.data
+        if op.result in work.lasting:
+            frame.values[op.result] = lasting(work, op.result, label, written.shape, written.element)
+            continue
         is_known = all(isinstance(d, int) or work.axes[d].capacity is not None for d in written.shape)
         home = work.plan.homes.get(label, Home.SHARED if is_known else Home.MEMORY)
         frame.values[op.result] = make_memory(work, label, written.shape, written.element, home)

@@ -26,7 +26,7 @@ from ...errors import PlanError
 from .access import value_in
 from .axes import Axis
 from .frames import Frame
-from .launches import programs_along
+from .programs import programs_along
 from .work import Panel, Work
 
 _BLOCK = 16

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import groupby
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import DYNAMIC_INDEX, i64
+from xdsl.dialects.builtin import i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ...dialect import (
-    BufferOp,
-    BufferType,
     DotOp,
     LoadOp,
     PhaseOp,
@@ -22,15 +21,18 @@ from ...dialect import (
     element_of,
 )
 from ...errors import PlanError
+from ...plan import Home
+from ..accesses import clash, elementwise
 from .access import value_in
 from .axes import Axis
 from .barriers import Hazards
 from .combining import combine, neutral_of
 from .emit import emit_here
 from .frames import Frame, filled
-from .launches import emit_launch, program_axes, programs_along
+from .launches import emit_launch
 from .nests import emit_nest
-from .schedule import Nest
+from .programs import buffer_for_programs, program_index
+from .schedule import Nest, all_items, label_of
 from .structure import emit_beside, emit_phase
 from .work import Work
 
@@ -38,32 +40,37 @@ from .work import Work
 def emit_split(work: Work, axis: Axis) -> None:
     """The launches of a kernel one of whose axes is split.
 
-    A phase's loops along the axis are one launch, over the programs that share it; what else the phase does,
-    is another, over the tile axes alone. Raises `PlanError` where anything but reductions crosses phases.
+    A phase's loops along the axis are a launch over the programs that share it; what else the phase does, is another,
+    over the tile axes alone. Raises `PlanError` where what crosses phases cannot outlast a launch.
     """
     phases = _check(work, axis)
+    work.lasting.update(dict.fromkeys([*work.schedule.homes, *_scratchpads(work)]))
     for number, phase in enumerate(phases):
-        nests = work.schedule.nests[phase]
-        along = [nest for nest in nests if axis.name in nest.axes]
-        beside = [nest for nest in nests if axis.name not in nest.axes]
-        before, label = phases[:number], phase.phase.data
-        if along:
-            for nest in along:
-                _make_partials(work, axis, nest.reductions)
-            emit_launch(work, label, (axis,), partial(_share, work, axis, phase, before, along))
-        if any(nest.effects for nest in beside) or _has_plain_effects(work, phase):
-            emit_launch(work, label, (), partial(_rest, work, axis, phase, before))
+        before, label, has_plain = phases[:number], phase.phase.data, _has_plain_effects(work, phase)
+        for is_along, group in groupby(work.schedule.nests[phase], lambda nest: axis.name in nest.axes):
+            nests = list(group)
+            if is_along:
+                for nest in nests:
+                    _make_partials(work, axis, nest.reductions)
+                emit_launch(work, label, (axis,), partial(_share, work, axis, phase, before, nests))
+            elif has_plain or any(nest.effects or nest.stores for nest in nests):
+                emit_launch(work, label, (), partial(_rest, work, axis, phase, before, nests, has_plain))
+                has_plain = False
+        if has_plain:
+            emit_launch(work, label, (), partial(_rest, work, axis, phase, before, [], True))
 
 
 def _check(work: Work, axis: Axis) -> list[PhaseOp]:
     reading, schedule = work.reading, work.schedule
     if any(not isinstance(op, PhaseOp) for op in reading.structures):
         raise PlanError(f"axis {axis.name} cannot be split over programs: a loop or conditional holds several phases")
-    if any(isinstance(op, ScratchOp) for op in reading.kernel.body.block.ops):
-        raise PlanError(f"axis {axis.name} cannot be split over programs: they would not share scratchpad")
-    if schedule.homes:
-        names = sorted(value.name_hint or "a value" for value in schedule.homes)
-        raise PlanError(f"axis {axis.name} cannot be split over programs: {', '.join(names)} would need a home")
+    kept = schedule.homes | {pad: work.plan.homes.get(label_of(pad), Home.MEMORY) for pad in _scratchpads(work)}
+    for home, kind in kept.items():
+        if kind is Home.SHARED:
+            raise PlanError(
+                f"axis {axis.name} is split over programs, which makes launches: shared memory, the home of"
+                f" {label_of(home)}, does not outlast one"
+            )
     written = {access.base for item in reading.phase for access in reading.accesses(item) if access.writes}
     for item in reading.phase:
         repeated = axis.name not in reading.chunks(item)
@@ -77,7 +84,27 @@ def _check(work: Work, axis: Axis) -> list[PhaseOp]:
                 axis.name not in a.axes for a in reading.accesses(op) if a.writes
             ):
                 raise PlanError(f"axis {axis.name} cannot be split over programs: a store lacks it")
-    return [op for op in reading.structures if isinstance(op, PhaseOp)]
+    phases = [op for op in reading.structures if isinstance(op, PhaseOp)]
+    for phase in phases:
+        _check_meetings(work, axis, [nest for nest in schedule.nests[phase] if axis.name in nest.axes])
+    return phases
+
+
+def _scratchpads(work: Work) -> list[SSAValue]:
+    return [op.result for op in work.reading.kernel.body.block.ops if isinstance(op, ScratchOp)]
+
+
+def _check_meetings(work: Work, axis: Axis, nests: Sequence[Nest]) -> None:
+    """Raise `PlanError` where programs of one launch would meet in memory, even in what they compute again."""
+    items = {item for nest in nests for item in (*all_items(work.schedule, nest), *nest.effects)}
+    found = [access for item in items for access in work.reading.accesses(item)]
+    for number, one in enumerate(found):
+        for other in found[number + 1 :]:
+            if clash(one, other) and not elementwise(one, other, [axis.name]):
+                name = label_of(one.base)
+                raise PlanError(
+                    f"axis {axis.name} cannot be split over programs: {name} is written where others read it"
+                )
 
 
 def _has_plain_effects(work: Work, phase: PhaseOp) -> bool:
@@ -91,17 +118,34 @@ def _share(
     """What one program does of a phase: its part of the axis."""
     _restore(work, frame, axis, before)
     _emit_plain(work, frame, phase)
-    for nest in nests:
-        emit_nest(work, frame, nest)
-        for op in nest.reductions:
-            _store_partial(work, frame, axis, op)
+    _emit_nests(work, frame, nests)
+    for op in (op for nest in nests for op in nest.reductions):
+        _store_partial(work, frame, axis, op)
 
 
-def _rest(work: Work, axis: Axis, phase: PhaseOp, before: Sequence[PhaseOp], frame: Frame) -> None:
-    """What a phase does that has nothing to do with the axis."""
+def _rest(
+    work: Work,
+    axis: Axis,
+    phase: PhaseOp,
+    before: Sequence[PhaseOp],
+    nests: Sequence[Nest],
+    has_plain: bool,
+    frame: Frame,
+) -> None:
+    """What a phase does that has nothing to do with the axis; `has_plain`: effects without loops too."""
     _restore(work, frame, axis, before)
-    nests = [nest for nest in work.schedule.nests[phase] if axis.name not in nest.axes]
-    emit_phase(work, frame, phase, Hazards(), nests)
+    if has_plain:
+        emit_phase(work, frame, phase, Hazards(), nests)
+        return
+    _emit_plain(work, frame, phase)
+    _emit_nests(work, frame, nests)
+
+
+def _emit_nests(work: Work, frame: Frame, nests: Sequence[Nest]) -> None:
+    hazards = Hazards()
+    for nest in nests:
+        hazards.before_nest(work, frame, nest)
+        emit_nest(work, frame, nest)
 
 
 def _restore(work: Work, frame: Frame, axis: Axis, before: Sequence[PhaseOp]) -> None:
@@ -133,20 +177,14 @@ def _emit_plain(work: Work, frame: Frame, phase: PhaseOp) -> None:
 def _make_partials(work: Work, axis: Axis, ops: Sequence[Operation]) -> None:
     for op in ops:
         result = op.results[0]
-        counts = [programs_along(work, tile) for tile in program_axes(work)]
-        known = [work.top.known(count) for count in counts]
-        shape = [DYNAMIC_INDEX if n is None else n for n in known]
-        shape += [axis.programs, *(work.axes[name].size for name in axes_of(result))]
-        sizes = [count for count, n in zip(counts, known, strict=True) if n is None]
+        sizes = [axis.programs, *(work.axes[name].size for name in axes_of(result))]
         label = f"partial_{result.name_hint or op.name.removeprefix('vk.')}"
-        work.partials[result] = work.top.add(BufferOp(label, sizes, BufferType(shape, element_of(result))))
+        numbers = [work.top.number(size) for size in sizes]
+        work.partials[result] = buffer_for_programs(work, label, numbers, element_of(result))
 
 
 def _index(work: Work, op: Operation, share: SSAValue) -> list[tuple[list[tuple[str, int]], SSAValue | None]]:
-    index: list[tuple[list[tuple[str, int]], SSAValue | None]] = []
-    index += [([], work.coordinates[tile.name]) for tile in program_axes(work)]
-    index.append(([], share))
-    return index + [([(name, 1)], None) for name in axes_of(op.results[0])]
+    return [*program_index(work), ([], share)] + [([(name, 1)], None) for name in axes_of(op.results[0])]
 
 
 def _store_partial(work: Work, frame: Frame, axis: Axis, op: Operation) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import i64
@@ -21,7 +21,13 @@ from .work import Work
 
 def emit_block(work: Work, frame: Frame, block: Block, hazards: Hazards) -> None:
     """Everything in a block but its terminator."""
-    for op in block.ops:
+    emit_ops(work, frame, block.ops, hazards)
+    _emit_edge(work, frame, block, hazards)
+
+
+def emit_ops(work: Work, frame: Frame, ops: Iterable[Operation], hazards: Hazards) -> None:
+    """Some operations of a block."""
+    for op in ops:
         if isinstance(op, PhaseOp):
             emit_phase(work, frame, op, hazards, work.schedule.nests[op])
         elif isinstance(op, RangeOp) and work.reading.is_structural(op):
@@ -32,7 +38,6 @@ def emit_block(work: Work, frame: Frame, block: Block, hazards: Hazards) -> None
             _emit_while(work, frame, op, hazards)
         else:
             emit_beside(work, frame, op)
-    _emit_edge(work, frame, block, hazards)
 
 
 def emit_beside(work: Work, frame: Frame, op: Operation) -> None:

@@ -46,6 +46,8 @@ class Work:
     """The second copies of the launch's scratchpads that have two."""
     packed: dict[SSAValue, Panel] = field(default_factory=dict)
     """Where the loads of packed tensors find their elements, by result."""
+    lasting: dict[SSAValue, SSAValue | None] = field(default_factory=dict)
+    """Homes and scratchpads that launches hand on, by the value that names each: a buffer, once it is made."""
     partials: dict[SSAValue, SSAValue] = field(default_factory=dict)
     """Buffers of partial results along a split axis, by reduction's result."""
     types: dict[Attribute, Attribute] = field(default_factory=dict)
