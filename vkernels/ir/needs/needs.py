@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     import sympy
 
 _FIELDS = tuple(field.name for field in fields(PhaseUse))[1:]
+SPILLED = 64
+"""Bytes a thread that may spill before a plan counts as one that spills: compilers put that much aside for reasons of
+their own, at half of the registers too."""
 _PACK_ROWS = 512
 """Positions along a packed operand's whole axis that one program of its launch copies (`apply_plan/packs.py`)."""
 _SUMMED = (
@@ -127,6 +130,7 @@ class Needs:
             "plan.stages": plan.stages, "device.warp": device.warp,
             "device.tensor_memory": int(device.tensor_memory > 0), "device.copies_ahead": int(device.copies_ahead),
             "device.dots_from_shared": int(device.dots_from_shared), "device.tensor_cores": int(device.tensor_cores),
+            "device.is_amd": int(device.is_amd), "device.is_cpu": int(device.is_cpu),
         }  # fmt: skip
         for axis in self.axes:
             size = (plan.tiles if axis.is_tile else plan.chunks).get(axis.name)
@@ -176,7 +180,7 @@ class Needs:
             phases, threads,
             register_bytes=max((phase.register_bytes for phase in phases), default=0),
             registers_a_thread=registers,
-            spills=registers > device.registers_of(threads),
+            spills=registers > device.registers_of(threads) + SPILLED / device.register_bytes,
             shared_bytes=_shared(scratch, own, device),
             scratch_bytes=scratch,
             swap_bytes=swap,

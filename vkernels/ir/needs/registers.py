@@ -128,7 +128,8 @@ def _operand_part(state: _Phase, op: Operation, users: list[Operation]) -> Expr:
         extended = [next(iter(_users(state, u.results[0])), u) for u in users if isinstance(u, arith.ExtFOp)]
         dots = [user for user in (*users, *extended) if isinstance(user, DotOp)]
         if dots:
-            return 1 - on_tensor_cores(state.flow, dots[0]) * AHEAD * fits(STAGES, number(2))
+            piped = fits(STAGES, number(2))
+            return 1 - on_tensor_cores(state.flow, dots[0]) * (AHEAD * piped + (1 - piped) * HALF)
     elif dots and isinstance(op, arith.ExtFOp):
         return 1 - on_tensor_cores(state.flow, dots[0])
     return ONE

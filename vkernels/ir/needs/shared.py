@@ -3,24 +3,23 @@
 Triton's own is handed out anew wherever it is needed, so the worst point of a phase counts (`ModuleAllocation` in
 Triton's `lib/Analysis/Allocation.cpp`):
 - a reduction leaves each warp's part for the others: results × warps along the axis (`ReduceOpHelper`);
-- a tile whose layout changes goes through it, no more at a time than a thread's `CONVERTED` bytes;
+- a tile whose layout changes goes through it, in parts;
 - operands of dots lie there, once for every stage of the pipeline but one.
 """
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation
-
-from ..dialect import AccessOp, DotOp, PhaseOp, ReductionOp, ScratchOp, axes_of
-from .algebra import ONE, Expr, fits, least, most, number, pieces, product, symbol, total
+from ..dialect import AccessOp, DotOp, PhaseOp, ReductionOp, ScratchOp, ScratchType, TensorArgumentType, axes_of
+from .algebra import ONE, Expr, either, fits, least, most, number, pieces, product, symbol, total
 from .flow import Flow
-from .registers import largest
+from .registers import FROM_SHARED, STAGES, by_four_warps, largest
 from .spaces import THREADS, Spaces, space_for, width
 from .traffic import is_a_dot, on_tensor_cores, operand_bytes
 
-CONVERTED = 128
-STAGES = symbol("plan.stages")
+IN_MEMORY, ON_CHIP = number(32), number(128)
+"""Bytes of a tile that each thread puts there at a time while its layout changes: between two layouts of accesses of
+memory, and from one of them to a scratchpad's. Seen in binaries."""
+IS_AMD, IS_CPU = symbol("device.is_amd"), symbol("device.is_cpu")
 
 
 def shared_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
@@ -33,7 +32,7 @@ def shared_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
                 needs.append(weight * _reduction(flow, spaces, op, inside))
             elif isinstance(op, DotOp):
                 needs.append(weight * _operands(flow, op))
-    return most([*needs, *_conversions(flow, phase)])
+    return most([*needs, *_conversions(flow, phase, inside)])
 
 
 def _reduction(flow: Flow, spaces: Spaces, op: ReductionOp, inside: list[frozenset[str]]) -> Expr:
@@ -45,33 +44,34 @@ def _reduction(flow: Flow, spaces: Spaces, op: ReductionOp, inside: list[frozens
 
 
 def _operands(flow: Flow, op: DotOp) -> Expr:
-    """On tensor cores both operands, for every stage but one; else one after the other, as 4 bytes an element."""
+    """On tensor cores both operands, for every stage but one, or all where they are read from there while the next
+    come; without stages AMD's go one after the other. Else one after the other too, as 4 bytes an element."""
     sizes = [product(flow.sizes[a] for a in axes_of(value)) for value in (op.left, op.right)]
-    stages, inside = most((ONE, STAGES - 1)), on_tensor_cores(flow, op)
-    staged = inside * stages * number(operand_bytes(op)) * total(sizes)
+    inside, piped = on_tensor_cores(flow, op), fits(STAGES, number(2))
+    stages = most((ONE, STAGES - 1 + piped * by_four_warps(flow, op) * FROM_SHARED))
+    in_turn = (1 - piped) * IS_AMD
+    staged = inside * stages * number(operand_bytes(op)) * ((1 - in_turn) * total(sizes) + in_turn * most(sizes))
     return staged + (1 - inside) * is_a_dot(flow, op) * number(4) * most(sizes)
 
 
-def _conversions(flow: Flow, phase: PhaseOp) -> list[Expr]:
-    """Tiles that come from one kind of memory, or from a dot, and go to another, whose layout is another."""
+def _conversions(flow: Flow, phase: PhaseOp, inside: list[frozenset[str]]) -> list[Expr]:
+    """Tiles whose accesses want different layouts: of elements of other widths, of scratchpads, of swap space; and
+    results of reductions, which lie as what was reduced."""
+    ops = [op for item in flow.members[phase] for op in (item, *(x for r in item.regions for x in r.walk()))]
     found: list[Expr] = []
-    members = flow.members[phase]
-    tiles = [op for item in members for op in (item, *(x for r in item.regions for x in r.walk()))]
-    mixed = _is_mixed(flow, phase, tiles)
-    for op in tiles:
-        if isinstance(op, AccessOp) and isinstance(op.tile.type, TensorType):
-            size = number(max(width(op.tile.type), 2)) * product(flow.sizes[a] for a in axes_of(op.tile))
-            found.append(mixed * least((size, THREADS * CONVERTED)))
+    for axes in dict.fromkeys(axes_of(op.tile) for op in ops if isinstance(op, AccessOp)):
+        mine = [op for op in ops if isinstance(op, AccessOp) and axes_of(op.tile) == axes]
+        size = number(max(width(op.tile.type) for op in mine)) * product(flow.sizes[a] for a in axes)
+        widths = {width(op.base.type.element) for op in mine if isinstance(op.base.type, TensorArgumentType)}
+        pads = any(isinstance(op.base.type, ScratchType) for op in mine)
+        homes = [label for value, label in flow.crossing.items() if axes_of(value) == axes]
+        homes = [h for h in homes if any(_touches(flow, phase, v) for v, label in flow.crossing.items() if label == h)]
+        partial = bool(axes) and frozenset(axes) not in inside
+        remade = ONE if len(widths) > 1 or partial else either(symbol(f"memory.{label}") for label in homes)
+        padded = ONE if pads else either(symbol(f"shared.{label}") for label in homes)
+        for used, bytes_ in ((remade, IN_MEMORY), (padded, ON_CHIP)):
+            found.append(used * (1 - IS_CPU) * least((size, THREADS * bytes_)))
     return found
-
-
-def _is_mixed(flow: Flow, phase: PhaseOp, ops: list[Operation]) -> Expr:
-    """1 where a phase has accesses of different kinds."""
-    kinds = {(type(op.base.type), width(op.base.type.element)) for op in ops if isinstance(op, AccessOp)}
-    if len(kinds) > 1 or any(isinstance(op, DotOp) for op in ops):
-        return ONE
-    labels = [label for value, label in flow.crossing.items() if _touches(flow, phase, value)]
-    return most(symbol(f"{home}.{label}") for label in labels for home in ("shared", "memory"))
 
 
 def _touches(flow: Flow, phase: PhaseOp, value: object) -> bool:

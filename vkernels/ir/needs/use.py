@@ -37,7 +37,7 @@ class Use:
     `threads`: of a program. `shared_bytes`: of a program, `scratch_bytes` of them scratchpads and shared homes, for
     all of the program's life. `swap_bytes`: of a program that is resident. `distinct_read_bytes`: each element once;
     `global_read_bytes` may exceed it many times over, and caches make up for that. `programs`: of each launch.
-    `spills`: whether registers are predicted not to be enough on the device.
+    `spills`: whether a thread is predicted to spill more than 64 bytes on the device.
     """
 
     phases: tuple[PhaseUse, ...]
