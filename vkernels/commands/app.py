@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import check, run_spdnn, targets
+from . import check, explain, run_spdnn, targets
 
 app = typer.Typer(
     name="vk",
@@ -20,6 +20,7 @@ run = typer.Typer(help="Run a whole job on this machine and check its result.", 
 app.add_typer(run, name="run")
 run.command("spdnn")(run_spdnn.run_spdnn)
 app.command("check")(check.check)
+app.command("explain")(explain.explain)
 app.command("targets")(targets.targets)
 
 

@@ -38,11 +38,12 @@ def cell_as_json(cell: Cell) -> dict[str, Any]:
         "reason": cell.reason, "registers_per_thread": cell.registers_per_thread, "shared_bytes": cell.shared_bytes,
         "spill_bytes": cell.spill_bytes, "blocks_per_multiprocessor": cell.blocks_per_multiprocessor,
         "limited_by": list(cell.limited_by), "compile_seconds": round(cell.compile_seconds, 3),
-        "launches": [_launch_as_json(launch) for launch in cell.launches],
+        "launches": [launch_as_json(launch) for launch in cell.launches],
     }  # fmt: skip
 
 
-def _launch_as_json(launch: Launch) -> dict[str, Any]:
+def launch_as_json(launch: Launch) -> dict[str, Any]:
+    """One launch, and where there is a binary what that takes."""
     found = {
         "name": launch.name, "fits": launch.fits, "reason": launch.reason,
         "compile_seconds": round(launch.seconds, 3),

@@ -143,7 +143,7 @@ def _measured(jobs: Sequence[CompileJob], tools: Tools) -> Iterator[tuple[Compil
     with ThreadPoolExecutor(READERS) as readers:
         try:
             for finished in compile_cached(jobs, tools.compiling, tools.cache):
-                read = readers.submit(_use, finished, tools)
+                read = readers.submit(use_of, finished, tools.cache)
                 reading.append((jobs[finished.index], read, finished.cached))
                 while reading and reading[0][1].done():
                     job, use, cached = reading.pop(0)
@@ -154,12 +154,13 @@ def _measured(jobs: Sequence[CompileJob], tools: Tools) -> Iterator[tuple[Compil
             readers.shutdown(wait=False, cancel_futures=True)
 
 
-def _use(finished: Finished, tools: Tools) -> LaunchUse | LaunchFailure:
+def use_of(finished: Finished, cache: DiskCache | None) -> LaunchUse | LaunchFailure:
+    """What the binary of a finished job takes, or why there is none."""
     outcome = finished.outcome
     if isinstance(outcome, CompileFailure):
         return LaunchFailure(_failure(outcome), outcome.seconds)
     try:
-        resources = _resources(outcome, tools.cache)
+        resources = _resources(outcome, cache)
     except Error as error:
         return LaunchFailure(f"what it takes cannot be read: {error}", outcome.seconds)
     return LaunchUse(outcome.binary.threads, resources, outcome.seconds)

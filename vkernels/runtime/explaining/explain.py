@@ -1,0 +1,122 @@
+"""Explain a kernel on a target: find out in a child, compile its launches in others, judge the binaries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from vkernels.ir.budget import Budget, within
+from vkernels.ir.errors import FileError, SetupError
+from vkernels.ir.limits import Limits
+
+from ..checking.asking import answer_of, ask
+from ..checking.cases import KernelCase
+from ..checking.cells import Launch, judge
+from ..checking.check import use_of
+from ..compile.architectures import refuse_unless_compiles
+from ..compile.cache import DiskCache
+from ..compile.compile_cached import compile_cached
+from ..compile.jobs import Compiled, CompileJob
+from ..compile.triton_adapter import GpuOptions
+from ..compile.workers import CompilePool
+from ..targets import Target, limits_of
+from .explained import Findings, LaunchText
+from .plain import read_as
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What explaining works with: children that execute users' files, children that compile, a cache if any."""
+
+    preparing: CompilePool
+    compiling: CompilePool
+    cache: DiskCache | None
+    triton: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """All that is known of a kernel on a target.
+
+    `launches`: of the binaries, none on a CPU. `stages`: texts by name, those of the binaries too. `unknown`: why
+    nobody can tell what the binary takes.
+    """
+
+    case: KernelCase
+    target: Target
+    findings: Findings
+    launches: tuple[Launch, ...] = ()
+    stages: Mapping[str, str] = field(default_factory=dict, repr=False)
+    unknown: str = ""
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.target.vendor == "cpu"
+
+    @property
+    def limits(self) -> Limits:
+        """What was planned for: the target's limits, within the author's budget."""
+        return within(limits_of(self.target), Budget(**self.findings.budget) if self.findings.budget else None)
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether it runs there; None where nobody can tell."""
+        if self.findings.refused:
+            return False
+        return None if self.unknown else all(launch.fits for launch in self.launches)
+
+    @property
+    def reason(self) -> str:
+        """Why it does not run there, or why that is unknown; empty if it does."""
+        found = next((launch.reason for launch in self.launches if not launch.fits), "")
+        return self.findings.refused or self.unknown or found
+
+
+def explain(case: KernelCase, target: Target, tools: Tools, only_stage: str = "") -> Explanation:
+    """Explain a kernel on a target. `only_stage`: nothing is compiled that this stage does not need.
+
+    Raises the mistakes of kernel, plan and arguments, and `SetupError` where children cannot run.
+    """
+    request = {
+        **case.as_request(), "kind": "explain", "limits": asdict(limits_of(target)), "only_texts": bool(only_stage)
+    }  # fmt: skip
+    answer = answer_of(ask(tools.preparing, request).result(), case.source.shown)
+    try:
+        findings: Findings = read_as(Findings, answer)
+    except ValueError as error:
+        raise FileError(f"{case.source.shown}: the process that executes it answered nonsense: {error}") from error
+    if target.vendor == "cpu" or findings.refused or only_stage in findings.stages:
+        return Explanation(case, target, findings, stages=findings.stages)
+    try:
+        refuse_unless_compiles(target.architecture, tools.triton)
+    except SetupError as error:
+        return Explanation(case, target, findings, stages=findings.stages, unknown=str(error))
+    return _compiled(case, target, findings, tools)
+
+
+def _compiled(case: KernelCase, target: Target, findings: Findings, tools: Tools) -> Explanation:
+    jobs = [_job(launch, target.architecture) for launch in findings.launches]
+    done = {finished.index: finished for finished in compile_cached(jobs, tools.compiling, tools.cache)}
+    launches = [
+        judge(launch.name, use_of(done[number], tools.cache), target) for number, launch in enumerate(findings.launches)
+    ]
+    outcomes = [done[number].outcome for number in range(len(jobs))]
+    binaries = [outcome.binary for outcome in outcomes if isinstance(outcome, Compiled)]
+    names = [launch.name for launch in findings.launches]
+    stages = dict(findings.stages)
+    if len(binaries) == len(jobs):
+        assembly = "ptx" if target.architecture.startswith("sm_") else "amdgcn"
+        stages["ttgir"] = _joined(names, [binary.ttgir for binary in binaries])
+        stages[assembly] = _joined(names, [binary.assembly for binary in binaries])
+    return Explanation(case, target, findings, tuple(launches), stages)
+
+
+def _job(launch: LaunchText, architecture: str) -> CompileJob:
+    return CompileJob(launch.text, architecture, GpuOptions(launch.warps, launch.stages, launch.scratch_bytes))
+
+
+def _joined(names: list[str], texts: list[str]) -> str:
+    """Texts of launches one after another, named where there are several."""
+    if len(texts) == 1:
+        return texts[0]
+    return "\n".join(f"// {name}\n{text}" for name, text in zip(names, texts, strict=True))

@@ -1,0 +1,211 @@
+"""Finds out about one kernel: its phases, needs, plan, homes and stages. Runs where users' files may be executed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from xdsl.dialects.builtin import ModuleOp
+
+from vkernels.ir.budget import within
+from vkernels.ir.errors import Error, PlanError, UnsupportedError
+from vkernels.ir.facts import Facts
+from vkernels.ir.limits import Limits
+from vkernels.ir.needs import Device, Needs, Use, annotate_needs
+from vkernels.ir.pin import with_pin
+from vkernels.ir.plan import Plan
+from vkernels.ir.plan_json import plan_to_json
+from vkernels.ir.planning.choose_plan import choose_plan, rung_of
+from vkernels.ir.planning.default_plan import default_plan
+from vkernels.ir.planning.fits import why_not
+from vkernels.ir.planning.model_time import Times, model_time
+from vkernels.ir.planning.space import Space, read_space
+from vkernels.ir.text import print_module
+
+from ..checking.prepare_kernel import dense_tensors
+from ..plans import plan_of
+from ..protocols import Constant, KernelLike, Signature
+from ..specialise import facts_for, kernel_in
+from .decisions import decisions_of
+from .explained import Findings, LaunchText, Native, Phase, Proposal, Rejected, Totals
+from .homes import Judge, Situation, homes_under, kept_values
+from .modelled import as_modelled, registers_of, setting_of
+from .native import count_native
+from .phases import in_phases, phases_of, source_of, with_needs
+
+
+@dataclass(frozen=True)
+class Question:
+    """A kernel, what it is called with, and the limits to plan for. `only_texts`: nothing but its stages is wanted."""
+
+    kernel: KernelLike
+    sizes: Mapping[str, int]
+    dtypes: Mapping[str, str]
+    scalars: Mapping[str, str]
+    constants: Mapping[str, Constant]
+    limits: Limits
+    only_texts: bool = False
+
+
+@dataclass(frozen=True)
+class _Code:
+    stages: Mapping[str, str]
+    launches: tuple[LaunchText, ...] = ()
+    native: Native | None = None
+    refused: str = ""
+
+
+def find(asked: Question) -> Findings:
+    """All that can be told without a compiler of GPU code.
+
+    Raises the author's mistakes, and `PlanError` where the plan leaves an axis out.
+    """
+    signature = Signature(tuple(asked.dtypes.items()), tuple(asked.scalars.items()), tuple(asked.constants.items()))
+    module = asked.kernel.build(signature)
+    asked = replace(asked, limits=within(asked.limits, asked.kernel.budget))
+    phases = in_phases(module)
+    plan = plan_of(asked.kernel, kernel_in(module), asked.sizes, asked.dtypes, asked.limits)
+    code = _code(asked, module, phases, plan)
+    begun = Findings(
+        kernel=asked.kernel.name,
+        source=source_of(kernel_in(phases)),
+        plan=plan_to_json(plan),
+        origin=_origin(asked, module, plan),
+        budget=_budget(asked.kernel),
+        decisions=decisions_of(plan, asked.kernel.pin, {}, asked.limits),
+        phases=phases_of(kernel_in(phases)),
+        refused=code.refused,
+        stages=code.stages,
+        launches=code.launches,
+        native=code.native,
+    )
+    if asked.only_texts:
+        return begun
+    try:
+        return _with_needs(begun, asked, module, plan)
+    except (PlanError, UnsupportedError) as error:  # a plan without one of the axes, extents that nobody can tell
+        return replace(begun, without_needs=str(error))
+
+
+def _with_needs(found: Findings, asked: Question, module: ModuleOp, plan: Plan) -> Findings:
+    needs = annotate_needs(kernel_in(module))
+    space = read_space(kernel_in(module), asked.sizes, asked.limits, needs)
+    plan = replace(plan, warps=1) if asked.limits.warp == 1 else plan  # a CPU's programs are one thread
+    use = needs.evaluate(plan, asked.sizes, Device.of(asked.limits))
+    judge = _judge(space)
+    misfit, times = judge(plan, use)
+    homes = homes_under(kernel_in(module), plan, asked.sizes)
+    return replace(
+        found,
+        extents=dict(space.extents),
+        phases=_phases(found.phases, space, plan, use),
+        decisions=decisions_of(plan, asked.kernel.pin, space.extents, asked.limits),
+        kept=kept_values(Situation(needs, plan, asked.sizes, asked.limits, homes, judge)),
+        totals=_totals(use),
+        misfit=misfit,
+        rung=rung_of(plan, space),
+        modelled=as_modelled(times) if times is not None else None,
+        proposal=_proposal(asked, module, needs, plan),
+    )
+
+
+def _origin(asked: Question, module: ModuleOp, plan: Plan) -> str:
+    """Who made the plan that a call gets."""
+    if asked.kernel.plan_for(asked.sizes, asked.dtypes, asked.limits) is not None:
+        return "author"
+    plain = default_plan(kernel_in(module), asked.sizes, asked.limits)
+    pin = asked.kernel.pin
+    return "plain" if plan == (plain if pin is None else with_pin(plain, pin)) else "chosen"
+
+
+def _budget(kernel: KernelLike) -> dict[str, int]:
+    bounds = asdict(kernel.budget) if kernel.budget is not None else {}
+    return {name: bound for name, bound in bounds.items() if bound is not None}
+
+
+def _phases(phases: Sequence[Phase], space: Space, plan: Plan, use: Use) -> tuple[Phase, ...]:
+    """Phases with what each needs; of a CPU's registers the planner's own count, made for vectors that are unrolled."""
+    found = with_needs(phases, space.needs, use)
+    if space.limits.warp > 1:
+        return found
+    setting = setting_of(space, plan)
+    loops = {phase.name: tuple(loop for loop in setting.loops if loop.phase == phase.name) for phase in found}
+    return tuple(
+        replace(phase, registers=registers_of(replace(setting, loops=loops[phase.name]), use, space.limits))
+        for phase in found
+    )
+
+
+def _judge(space: Space) -> Judge:
+    """What judges a plan that takes so much: why it does not fit, and its modelled time."""
+
+    def judged(plan: Plan, use: Use) -> tuple[str, Times | None]:
+        try:
+            setting = setting_of(space, plan)
+        except PlanError:
+            return why_not(use, space.limits, use.registers_a_thread) or "", None
+        registers = registers_of(setting, use, space.limits)
+        times = model_time(setting, space.limits, registers, use.shared_bytes).at(0)
+        return why_not(use, space.limits, registers) or "", times
+
+    return judged
+
+
+def _totals(use: Use) -> Totals:
+    return Totals(
+        use.threads, float(use.registers_a_thread), float(use.shared_bytes), float(use.scratch_bytes),
+        float(use.swap_bytes), float(use.tensor_memory_columns), float(use.global_read_bytes),
+        float(use.distinct_read_bytes), float(use.global_write_bytes), float(use.operations),
+        float(use.tensor_operations), tuple(int(programs) for programs in use.programs),
+    )  # fmt: skip
+
+
+def _proposal(asked: Question, module: ModuleOp, needs: Needs, plan: Plan) -> Proposal:
+    """What the planner chooses within the limits, whoever made the plan that a call gets."""
+    chosen = choose_plan(kernel_in(module), asked.sizes, asked.limits, needs)
+    is_taken = replace(chosen.plan, warps=plan.warps) == plan if asked.limits.warp == 1 else chosen.plan == plan
+    tried = tuple(Rejected(plan_to_json(each.plan), float(each.seconds), each.reason) for each in chosen.tried)
+    return Proposal(plan_to_json(chosen.plan), is_taken, chosen.rung, as_modelled(chosen.times), tried)
+
+
+# Code
+
+
+def _code(asked: Question, module: ModuleOp, phases: ModuleOp, plan: Plan) -> _Code:
+    early = {"as-written": print_module(module), "after-split-phases": print_module(phases)}
+    compiled = _on_cpu if asked.limits.warp == 1 else _on_gpu
+    try:
+        try:
+            return compiled(asked, module, plan, _facts(asked, module, plan, exact_whole=False))
+        except PlanError:  # of a value that needs memory along a whole axis, and so its exact length
+            return compiled(asked, module, plan, _facts(asked, module, plan, exact_whole=True))
+    except Error as error:
+        return _Code(early, refused=str(error))
+
+
+def _facts(asked: Question, module: ModuleOp, plan: Plan, exact_whole: bool) -> Facts:
+    tensors = dense_tensors(asked.kernel, asked.sizes, asked.dtypes)
+    on_gpu = asked.limits.warp > 1
+    return facts_for(
+        kernel_in(module), plan, asked.sizes, tensors, distinct=True, exact_whole=exact_whole, for_gpu=on_gpu
+    )
+
+
+def _on_gpu(asked: Question, module: ModuleOp, plan: Plan, facts: Facts) -> _Code:
+    from ..gpu.compiling import lower_for
+
+    lowering = lower_for(module, plan, facts, keep=True)
+    prepared = lowering.lowered.prepare(asked.sizes)
+    launches = []
+    for number, (launch, job) in enumerate(zip(lowering.lowered.launches, lowering.jobs(""), strict=True)):
+        swap = launch.swap_bytes + prepared.more_swap(number)
+        options = job.options
+        launches.append(LaunchText(launch.name, job.text, options.warps, options.stages, options.scratch_bytes, swap))
+    return _Code(lowering.stages, tuple(launches))
+
+
+def _on_cpu(asked: Question, module: ModuleOp, plan: Plan, facts: Facts) -> _Code:
+    from ..compiling import compile_kernel
+
+    compiled = compile_kernel(module, plan, facts, keep=True)
+    return _Code(compiled.stages, native=count_native(compiled.stages["assembly"], compiled.native.workspace))
