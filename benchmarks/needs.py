@@ -1,7 +1,7 @@
 """Needs against binaries: random plans of the library's kernels, compiled for many GPUs that need not be here.
 
     python benchmarks/needs.py collect RECORDS.jsonl [--plans 20] [--only softmax] [--workers 2]
-    python benchmarks/needs.py judge RECORDS.jsonl [--json FILE]
+    python benchmarks/needs.py judge RECORDS.jsonl … [--wrong]
 
 `collect` appends what each binary takes to a file of one JSON object a line and may be stopped and begun again: what
 is there, or in the compile cache, is not compiled anew. `judge` compares with what `annotate_needs` predicts: whether
@@ -13,12 +13,13 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from xdsl.dialects.builtin import TensorType
@@ -26,6 +27,9 @@ from xdsl.dialects.builtin import TensorType
 from vkernels.commands.check.specialising import Declared, Wanted, kernel_case
 from vkernels.ir.dialect import DotOp, PhaseOp, ScratchOp, SizeOp, TileOp, WholeOp, axes_of
 from vkernels.ir.errors import Error, PlanError
+from vkernels.ir.limits import Limits
+from vkernels.ir.needs import Device, annotate_needs
+from vkernels.ir.needs.needs import SPILLED
 from vkernels.ir.passes.split_phases import split_phases
 from vkernels.ir.plan import Home, Plan
 from vkernels.ir.planning.powers import power_above
@@ -40,6 +44,7 @@ from vkernels.runtime.compile.triton_adapter import Binary, GpuOptions
 from vkernels.runtime.compile.workers import CompilePool
 from vkernels.runtime.gpu.compiling import lower_for
 from vkernels.runtime.specialise import facts_for, kernel_in
+from vkernels.runtime.targets import known_targets, limits_of
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120", "gfx90a", "gfx942", "gfx1100")
 SEED = 20261121
@@ -262,9 +267,133 @@ def collect(
             console.print(f"plan {number + 1} of {plans}")
 
 
+# Judging
+
+
+FITTED_ON = ("sm_80", "gfx942")
+HELD_OUT = ("mlp", "attention", "segment_sum", "csr_matmul", "cumulative_sum", "stencil")
+"""Families of kernels that constants were not fitted on; those of others on `FITTED_ON` alone."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One plan of a kernel on one architecture: what was predicted, and what the binaries say.
+
+    `need`: registers of the worst launch, and 4-byte words that it spills. `fits`: whether shared memory, tensor memory
+    and threads are within limits and a thread spills no more than `SPILLED` bytes; `fits_without`: no byte at all.
+    """
+
+    kernel: str
+    family: str
+    architecture: str
+    predicted: float
+    need: float
+    spilled: int
+    predicted_fit: bool
+    fits: bool
+    fits_without: bool
+    shared_right: bool
+
+    @property
+    def is_held_out(self) -> bool:
+        return self.family in HELD_OUT or self.architecture not in FITTED_ON
+
+
+def judged(lines: Iterable[str]) -> Iterator[Judged]:
+    """Records whose launches all compiled, each plan once, with what needs predict of them."""
+    subjects = {subject.name: subject for subject in map(subject_of, CATALOGUE)}
+    limits: dict[str, Limits] = {}
+    for target in known_targets().values():
+        limits.setdefault(target.architecture, limits_of(target))
+    seen = set()
+    for record in map(json.loads, lines):
+        key = json.dumps([record["kernel"], record["architecture"], record["plan"]], sort_keys=True)
+        if key in seen or record["kernel"] not in subjects or any("failure" in one for one in record["launches"]):
+            continue
+        seen.add(key)
+        yield _judged(record, subjects[record["kernel"]], limits[record["architecture"]])
+
+
+def _judged(record: Mapping[str, Any], subject: Subject, limits: Limits) -> Judged:
+    device, launches = Device.of(limits), record["launches"]
+    use = annotate_needs(kernel_in(subject.preparer.module)).evaluate(
+        plan_from_json(record["plan"]), subject.preparer.sizes, device
+    )
+    worst = {name: max(launch[name] for launch in launches) for name in ("shared", "tensor_memory", "stack", "threads")}
+    room = worst["tensor_memory"] <= limits.tensor_memory and worst["threads"] <= limits.threads
+    shared = worst["shared"] <= limits.shared
+    predicted_shared = use.shared_bytes <= limits.shared
+    predicted_room = use.tensor_memory_columns <= limits.tensor_memory and use.threads <= limits.threads
+    need = max(launch["registers"] + launch["stack"] / 4 for launch in launches)
+    return Judged(
+        subject.name, subject.entry.family, record["architecture"], use.registers_a_thread, need, worst["stack"],
+        predicted_shared and predicted_room and not use.spills, shared and room and worst["stack"] <= SPILLED,
+        shared and room and worst["stack"] == 0, shared == predicted_shared,
+    )  # fmt: skip
+
+
+def spearman(rows: Sequence[Judged]) -> float:
+    """Of predicted registers and of what was needed; not a number where fewer than five plans or no difference."""
+    from scipy.stats import spearmanr
+
+    if len(rows) < 5 or len({row.need for row in rows}) < 2 or len({row.predicted for row in rows}) < 2:
+        return math.nan
+    return float(spearmanr([row.predicted for row in rows], [row.need for row in rows]).statistic)
+
+
+def summary(rows: Sequence[Judged]) -> list[str]:
+    """Plans, those that fit; right about fit, about shared memory, about fit with no byte spilled; then Spearman's
+    coefficient of each kernel on each architecture: median and tenth percentile, and the median without spills."""
+    cells: dict[tuple[str, str], list[Judged]] = {}
+    for row in rows:
+        cells.setdefault((row.kernel, row.architecture), []).append(row)
+    all_ = [rho for cell in cells.values() if not math.isnan(rho := spearman(cell))]
+    dry = [rho for cell in cells.values() if not math.isnan(rho := spearman([r for r in cell if not r.spilled]))]
+
+    def share(right: Iterable[bool]) -> str:
+        listed = list(right)
+        return f"{100 * sum(listed) / len(listed):.1f} %"
+
+    def quantile(values: Sequence[float], at: float) -> str:
+        return f"{np.quantile(values, at):.2f}" if values else "–"
+
+    return [
+        str(len(rows)), share(r.fits for r in rows), share(r.fits == r.predicted_fit for r in rows),
+        share(r.shared_right for r in rows), share(r.fits_without == r.predicted_fit for r in rows),
+        quantile(all_, 0.5), quantile(all_, 0.1), quantile(dry, 0.5),
+    ]  # fmt: skip
+
+
+HEADER = ("", "plans", "fit", "fit right", "shared right", "right, no byte spilled", "ρ", "ρ, tenth", "ρ, no spills")
+
+
+def table(rows: Sequence[Judged]) -> Iterator[str]:
+    """As Markdown: what constants were fitted on and what not, then architectures, then kernels."""
+    groups: dict[str, list[Judged]] = {"all": list(rows)}
+    fitted = [row for row in rows if not row.is_held_out]
+    groups["fitted on"] = fitted
+    groups["held out: architectures"] = [r for r in rows if r.family not in HELD_OUT and r.is_held_out]
+    groups["held out: kernels"] = [row for row in rows if row.family in HELD_OUT]
+    for row in rows:
+        groups.setdefault(row.architecture, []).append(row)
+    for row in sorted(rows, key=lambda row: row.kernel):
+        groups.setdefault(row.kernel, []).append(row)
+    yield f"| {' | '.join(HEADER)} |"
+    yield f"|---|{'---:|' * (len(HEADER) - 1)}"
+    for name, members in groups.items():
+        if members:
+            yield f"| {name} | {' | '.join(summary(members))} |"
+
+
 @app.command()
-def judge(records: Path) -> None:
-    """Compare RECORDS with predictions."""
+def judge(records: list[Path], wrong: bool = False) -> None:
+    """Compare RECORDS with predictions; `--wrong` lists the plans about whose fit they are wrong."""
+    rows = list(judged(line for path in records for line in path.read_text().splitlines()))
+    for line in table(rows):
+        print(line)
+    for row in rows if wrong else ():
+        if row.fits != row.predicted_fit:
+            print(row)
 
 
 def _key(record: Mapping[str, Any]) -> tuple[str, int, str]:
