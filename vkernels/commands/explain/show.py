@@ -26,7 +26,7 @@ from .words import (
     verdict_in_words,
 )
 
-BAR = 10
+BAR = 6
 MOST_TRIED = 8
 
 
@@ -49,10 +49,12 @@ def _begin(console: Console, title: str, introduction: str) -> None:
     console.print()
 
 
-def _table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+def _table(*columns: str, right: tuple[str, ...] = (), whole: tuple[str, ...] = ()) -> Table:
+    """`right`: columns of numbers; `whole`: those that are not broken into lines."""
     table = Table(box=None, pad_edge=False)
     for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        justify = "right" if column in right else "left"
+        table.add_column(column, justify=justify, overflow="fold", no_wrap=column in whole)  # type: ignore[arg-type]
     return table
 
 
@@ -72,31 +74,33 @@ def _phases(console: Console, found: Explanation) -> None:
     _begin(console, "Phases", INTRODUCTIONS["phases"])
     if found.findings.without_needs:
         console.print(printable(f"What they need is unknown: {found.findings.without_needs}."), soft_wrap=True)
-    kind = "vector registers" if found.is_cpu else "registers a thread"
-    table = _table("phase", "does", kind, "shared", "read", "written", "operations", right=("read", "written"))
+    for phase in phases:
+        console.print(Text(printable(f"{phase.name}: {', '.join(phase.does)}")), soft_wrap=True)
+    console.print()
+    kind = "vector\nregisters" if found.is_cpu else "registers\na thread"
+    figures = (kind, "", "shared", "", "read", "written", "operations")
+    table = _table("phase", *figures, right=(kind, "shared", "read", "written", "operations"), whole=figures)
     for phase in phases:
         table.add_row(
             Text(printable(phase.name)),
-            Text(printable(", ".join(phase.does))),
-            _of(phase.registers, limits.registers, count_in_words),
-            _of(phase.shared_bytes, limits.shared, bytes_in_words),
+            f"{phase.registers:.0f}",
+            _bar(phase.registers, limits.registers),
+            bytes_in_words(phase.shared_bytes),
+            _bar(phase.shared_bytes, limits.shared),
             bytes_in_words(phase.read_bytes),
             bytes_in_words(phase.written_bytes),
             count_in_words(phase.operations + phase.tensor_operations),
         )
-    table.add_row(
-        Text("limits", "bold"), "", f"{limits.registers}", bytes_in_words(limits.shared), "", "", "", style="bold"
-    )
+    table.add_row("limits", f"{limits.registers}", "", bytes_in_words(limits.shared), style="bold")
     console.print(table)
     _totals(console, found)
 
 
-def _of(need: float, limit: float, words: object) -> str:
-    """A need as a bar of the limit, and in words."""
+def _bar(need: float, limit: float) -> str:
+    """A need as a bar of the limit, with a mark where it is more."""
     share = need / limit if limit else 0.0
     full = min(BAR, round(share * BAR))
-    over = "!" if share > 1 else ""
-    return f"{'█' * full}{'░' * (BAR - full)} {words(need)}{over}"  # type: ignore[operator]
+    return f"{'█' * full}{'░' * (BAR - full)}{'!' if share > 1 else ''}"
 
 
 def _totals(console: Console, found: Explanation) -> None:
@@ -128,15 +132,19 @@ def _value(console: Console, value: Kept) -> None:
     console.print(Text(printable(f"{value.label} [{', '.join(value.axes)}], {way}, {size}: {value.home}"), "bold"))
     console.print(printable(value.why), soft_wrap=True)
     if value.alternatives:
-        table = _table("  home", "shared", "swap", "read", "moved", "operations", "modelled", "")
+        heads = ("  home", "shared", "swap", "read", "moved", "operations", "modelled")
+        table = _table(*heads, "", right=heads[1:], whole=heads)
         for each in value.alternatives:
             table.add_row(*_alternative(each))
         console.print(table)
+        for each in value.alternatives:
+            if each.misfit:
+                console.print(printable(f"  {each.home} {each.misfit}."), soft_wrap=True)
 
 
 def _alternative(each: Alternative) -> list[str]:
     seconds = "" if each.seconds is None else seconds_in_words(each.seconds)
-    verdict = "taken" if each.taken else each.misfit
+    verdict = "taken" if each.taken else "does not fit" if each.misfit else ""
     return [
         f"  {each.home}", bytes_in_words(each.shared_bytes), bytes_in_words(each.swap_bytes),
         bytes_in_words(each.read_bytes), bytes_in_words(each.moved_bytes), count_in_words(each.operations), seconds,

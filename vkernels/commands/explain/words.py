@@ -18,8 +18,8 @@ INTRODUCTIONS: Mapping[str, str] = {
     ),
     "phases": (
         "The compiler cuts a kernel into phases. Within a phase the work can pass by chunk by chunk; a phase ends "
-        "where all of an axis must be known first, as for a sum over it. Each phase is shown with what it needs under the "
-        "plan, beside the limits of the target: what that device, or the slice of it, really has."
+        "where all of an axis must be known first, as for a sum over it. Each phase is shown with what it needs under "
+        "the plan, beside the limits of the target: what that device, or the slice of it, really has."
     ),
     "homes": (
         "A value that is made in one phase and used in another must be kept in between. Its home is where: registers "
