@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from .fits import why_not
 from .model_cpu import cpu_registers, cpu_unrolled
 from .model_gpu import gpu_registers, gpu_shared
 from .model_time import Times, model_time
-from .moves import first_moves, next_moves
+from .moves import first_moves, in_memory, next_moves
 from .setting import Numbers, Setting
 from .space import Move, Space, read_space
 
@@ -30,6 +30,8 @@ TRIED = 16
 """Rejected plans that are told of."""
 UNROLLED = 256
 """Instructions that CPU code unrolls a step into, at most: more take long to compile, and are no faster."""
+PLAIN = 0.01
+"""Part of the time that each further decision has to win."""
 ROUNDS = 4
 """Times that all moves are tried from the best kind of plan so far."""
 
@@ -119,12 +121,16 @@ class _Kind:
 
 @dataclass(frozen=True)
 class _Near:
-    """A plan looked at closely. `reason`: why it does not fit, None if it does."""
+    """A plan looked at closely.
+
+    `plainness`: what its seconds count for beside others'. `reason`: why it does not fit, None if it does.
+    """
 
     plan: Plan
     use: Use
     times: Times
-    reason: str | None = field(compare=False)
+    plainness: float
+    reason: str | None
 
     @property
     def seconds(self) -> float:
@@ -149,6 +155,7 @@ def _kinds(space: Space) -> list[_Kind]:
             if better.least >= best.least:
                 break
             best = better
+        look(in_memory(best.move))
     return [kind for kind in seen.values() if kind is not None]
 
 
@@ -170,9 +177,15 @@ def _kind(space: Space, move: Move) -> _Kind | None:
     setting, (registers, shared) = _only(setting, np.asarray(fits), (registers, shared))
     if not np.size(setting.warps):
         return None
-    seconds = np.broadcast_to(model_time(setting, limits, registers, shared).seconds, np.shape(setting.warps))
+    modelled = model_time(setting, limits, registers, shared).seconds * _plainness(move)
+    seconds = np.broadcast_to(modelled, np.shape(setting.warps))
     order = np.argsort(seconds, kind="stable")
     return _Kind(move, setting, seconds, [int(number) for number in order[: 8 * KEPT]])
+
+
+def _plainness(move: Move) -> float:
+    """Above 1 for what is less plain: decisions that are modelled to win nothing are not made."""
+    return 1 + PLAIN * (len(move.homes) + len(move.copies) + len(move.packs) + len(move.streams) + 2 * bool(move.split))
 
 
 def _only(setting: Setting, fits: Numbers, others: Sequence[Numbers]) -> tuple[Setting, list[Numbers]]:
@@ -201,7 +214,7 @@ def _closely(space: Space, device: Device, kinds: Sequence[_Kind]) -> Iterator[_
         for _, number, row in rows[start : start + CLOSELY]:
             of_kinds.setdefault(number, []).append(row)
         near = [each for number, some in of_kinds.items() for each in _near(space, device, kinds[number], some)]
-        yield from sorted(near, key=lambda each: each.seconds)
+        yield from sorted(near, key=lambda each: each.seconds * each.plainness)
 
 
 def _near(space: Space, device: Device, kind: _Kind, rows: Sequence[int]) -> list[_Near]:
@@ -212,13 +225,13 @@ def _near(space: Space, device: Device, kind: _Kind, rows: Sequence[int]) -> lis
     some, _ = _only(kind.setting, mask, ())
     plans = some.plans()
     uses = [space.needs.evaluate(plan, space.sizes, device) for plan in plans]
-    registers, shared = cpu_registers(some, limits), 0
+    registers: Numbers = cpu_registers(some, limits)
     if limits.warp > 1:
         registers = np.array([use.registers_a_thread for use in uses])
-        shared = np.array([use.shared_bytes for use in uses])
+    shared = np.array([use.shared_bytes for use in uses])
     times = model_time(some, limits, registers, shared)
     taken = np.broadcast_to(registers, len(plans))
     return [
-        _Near(plan, use, times.at(number), why_not(use, limits, float(taken[number])))
+        _Near(plan, use, times.at(number), _plainness(kind.move), why_not(use, limits, float(taken[number])))
         for number, (plan, use) in enumerate(zip(plans, uses, strict=True))
     ]

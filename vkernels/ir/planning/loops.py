@@ -61,14 +61,19 @@ class Step:
     """Something done in a loop to tiles of `axes`: `operations` for each element, `touch` if it goes to memory.
 
     `ranges`: the sequential loops around it within its phase. `reduced`: the axis that it reduces or scans along.
+    `sides`: of a dot, the axes of its left operand alone, of its right one alone, and the contracted one.
     """
 
     axes: Axes
     operations: float
     ranges: Axes = ()
     touch: Touch | None = None
-    is_dot: bool = False
+    sides: tuple[Axes, ...] = ()
     reduced: str | None = None
+
+    @property
+    def is_dot(self) -> bool:
+        return bool(self.sides)
 
 
 @dataclass(frozen=True)
@@ -193,8 +198,11 @@ class _Reader:
             touch = self._touch(op)
             yield Step(axes_of(op.tile), 0, ranges, touch)
         elif isinstance(op, DotOp):
-            axes = tuple(dict.fromkeys((*axes_of(op.left), *axes_of(op.right))))
-            yield Step(axes, 1, ranges, is_dot=True)
+            left, right = axes_of(op.left), axes_of(op.right)
+            axes = tuple(dict.fromkeys((*left, *right)))
+            rows = tuple(axis for axis in left if axis not in right)
+            columns = tuple(axis for axis in right if axis not in left)
+            yield Step(axes, 1, ranges, sides=(rows, columns, (op.axis.data,)))
         elif op.regions:
             here = (*ranges, op.axis.data) if isinstance(op, RangeOp) else ranges
             for region in op.regions:

@@ -31,7 +31,7 @@ PROGRAM = 25.0
 """Cycles to begin a program: coordinates, bounds, which variant."""
 HOP = 16.0
 """Cycles of a row that begins on another page, for want of prefetching and places in the first cache."""
-PAGE = 2048
+PAGE = 4096
 """Bytes between rows from which on this happens."""
 RESTART = 450.0
 """Cycles until a row that passes by beside others is prefetched: one alone goes on into the next."""
@@ -100,12 +100,13 @@ def cpu_times(at: Setting, limits: Limits, registers: Numbers) -> Times:
     packed, repacked = _packing(at)
     past = bool(at.streams)
     cold = np.where(warm, 0, into_3 + out_3 * (1 if past else 2)) + (np.where(warm, out_3, 0) if past else 0)
+    partial = 3 * at.partial_bytes() if at.split is not None else 0  # written, and read by the two launches after
     share = np.maximum(cores / busy, 1) / np.where(cores / busy > 2, 2, 1)  # a core alone draws more than its part
     return Times(
         {
             "instructions": cycles / rates.clock / cores * uneven,
             "level 2": (into_1 + out_1) / rates.level_2 * uneven,
-            "level 3": (into_2 + out_2 + packed) / rates.level_3 * uneven,
+            "level 3": (into_2 + out_2 + packed + partial) / rates.level_3 * uneven,
             "memory": (cold + np.where(warm, 0, packed)) / rates.memory * share,
         },
         limits.launch_seconds * at.launches + repacked / rates.clock / cores,
@@ -162,6 +163,7 @@ def _loop_cycles(loop: Loop, at: Setting, limits: Limits, rates: CpuRates, regis
     arithmetic: Numbers = 0.0
     loads: Numbers = 0.0
     stores: Numbers = 0.0
+    hops: Numbers = 0.0
     for step in loop.steps:
         often = at.all_trips(executed(loop, step)) * at.all_trips(step.ranges)
         vectors = slots(step.axes, at, width)
@@ -174,7 +176,7 @@ def _loop_cycles(loop: Loop, at: Setting, limits: Limits, rates: CpuRates, regis
                 stores = stores + cost
             else:
                 loads = loads + cost
-            loads = loads + often * _hops(step, loop, at) / 2
+            hops = hops + often * _hops(step, loop, at)
     iterations = at.all_trips(loop.axes)
     wide = 2 if limits.register_bytes > 32 else 1
     spills = SPILLED * np.maximum(0, registers - limits.registers) * iterations
@@ -184,7 +186,7 @@ def _loop_cycles(loop: Loop, at: Setting, limits: Limits, rates: CpuRates, regis
     if any(step.reduced in loop.axes for step in loop.steps if not _is_reduction(step, loop)):
         chained = SCAN * iterations
     entry = ENTRY + sum(_across(axes, axis, at, width) for axes, axis, _ in loop.reduced if loop.axes)
-    return runs * (np.maximum(ports, chained) + (ITERATION * iterations + entry if loop.axes else 0))
+    return runs * (np.maximum(ports, chained) + hops + (ITERATION * iterations + entry if loop.axes else 0))
 
 
 def _is_reduction(step: Step, loop: Loop) -> bool:

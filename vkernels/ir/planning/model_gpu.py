@@ -7,18 +7,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..limits import Limits
-from .loops import Loop
+from .loops import Loop, Step
 from .model_time import Times
 from .occupancy import AmdSizes, NvidiaSizes
 from .setting import Numbers, Setting
 from .traffic import Traffic, executed
 
-SECTOR = 32
+SECTOR = 64
 """Bytes that memory hands out at least."""
+CACHE_REACHED = 0.4
+"""Part of the paths from the last cache that programs fill: 5.5 to 7 of H100's 16.7 TB/s in microbenchmarks."""
 LEVEL_1 = 32 << 10
 """Bytes a multiprocessor that keep what a program reads again: what is left of 128 to 256 KiB beside shared memory."""
 MEMORY_LATENCY = 7e-7
 """Seconds from a load to its use: 500 to 800 cycles, as published microbenchmarks of both vendors find."""
+CACHE_LATENCY = 3e-7
+"""The same where programs read what others have read before."""
 ON_CHIP_LATENCY = 5e-8
 """Seconds of an access of shared memory and the barrier before it."""
 REDUCTION_LATENCY = 1e-7
@@ -108,15 +112,19 @@ def gpu_times(at: Setting, limits: Limits, registers: Numbers, shared: Numbers) 
     for loop in at.loops:
         work = _work(loop, at, limits, threads)
         plain, tensor, on_chip, chain = (a + b for a, b in zip((plain, tensor, on_chip, chain), work, strict=True))
+    partial = at.partial_bytes() if at.split is not None else 0
+    chain = chain + (at.shares * CACHE_LATENCY if at.split is not None and len(at.split_launches) > 1 else 0)
     slow = np.where(registers > limits.registers, SPILLING, 1)
     return Times(
         {
             "operations": plain * uneven * slow,
             "tensor cores": tensor * uneven * slow,
             "shared memory": on_chip / limits.shared_bandwidth * uneven,
-            "cache": (read + written) / limits.cache_bandwidth * uneven,
-            "memory": (missed + put) / limits.memory_bandwidth * share,
-            "latency": waves * chain * slow / np.minimum(at.shares, 1),
+            "cache": (read + written + 3 * partial) / (CACHE_REACHED * limits.cache_bandwidth) * uneven,
+            "memory": (missed + put + np.where(partial > limits.cache / 2, 3 * partial, 0))
+            / limits.memory_bandwidth
+            * share,
+            "latency": waves * chain * slow,
         },
         limits.launch_seconds * at.launches,
     )
@@ -135,7 +143,7 @@ def _work(loop: Loop, at: Setting, limits: Limits, threads: Numbers) -> tuple[Nu
         often = at.all_trips(executed(loop, step)) * at.all_trips(step.ranges)
         elements = np.maximum(at.tile(step.axes), threads)
         if step.is_dot:
-            here, taken, moved = _dot(loop, step.axes, at, limits)
+            here, taken, moved = _dot(loop, step, at, limits)
             tensor, operations, on_chip = tensor + often * here, operations + often * taken, on_chip + often * moved
         elif step.touch is not None:
             operations = operations + often * elements
@@ -146,27 +154,28 @@ def _work(loop: Loop, at: Setting, limits: Limits, threads: Numbers) -> tuple[Nu
             operations = operations + often * elements * step.operations
         if step.reduced is not None and (step.reduced in at.held or not loop.axes):
             waits = waits + often * REDUCTION_LATENCY
-    loads = any(step.touch is not None and not at.is_on_chip(step.touch) for step in loop.steps)
-    inner = [at.all_trips(s.ranges) for s in loop.steps if s.touch is not None and not at.is_on_chip(s.touch)]
-    deepest: Numbers = 1
-    for trips in inner:
-        deepest = np.maximum(deepest, trips)
+    latency: Numbers = 0
+    for step in loop.steps:
+        if step.touch is not None and not at.is_on_chip(step.touch):
+            is_own = step.touch.home is not None or set(at.order) <= set(step.touch.axes)
+            one = MEMORY_LATENCY if is_own else CACHE_LATENCY
+            latency = np.maximum(latency, at.all_trips(step.ranges) * one)
     staged = np.maximum(1, at.stages) if any(step.is_dot for step in loop.steps) else 1
     split = at.shares if at.split in loop.axes else 1
     iterations = at.all_trips(loop.axes) / split
-    waits = waits / split + (iterations * deepest * MEMORY_LATENCY / staged if loads else 0)
+    waits = waits / split + iterations * latency / staged
     if loop.axes and loop.reduced:
         waits = waits + REDUCTION_LATENCY
-    issued = operations / split / (limits.warp * SCHEDULERS) / limits.clock
+    issued = operations / split / (limits.warp * np.minimum(SCHEDULERS, at.warps)) / limits.clock
     return runs * operations / rate, runs * tensor, runs * on_chip, ranged * (waits + issued)
 
 
-def _dot(loop: Loop, axes: tuple[str, ...], at: Setting, limits: Limits) -> tuple[Numbers, Numbers, Numbers]:
+def _dot(loop: Loop, step: Step, at: Setting, limits: Limits) -> tuple[Numbers, Numbers, Numbers]:
     """Of one trip of one program: seconds of tensor cores, operations of plain units, bytes of shared memory."""
-    products = at.tile(axes)
+    products = at.tile(step.axes)
     kind = {1: "int8", 2: "float16"}.get(loop.operand_bytes, "")
     rate = limits.tensor_multiply_adds.get(kind, 0)
-    deep = np.minimum.reduce(np.broadcast_arrays(*(at.size(axis) for axis in axes)))
+    deep = np.minimum.reduce(np.broadcast_arrays(*(at.tile(side) for side in step.sides)))
     fits = (deep >= TENSOR_SIDE) & (rate > 0)
     moved = _operands(loop, at) * (1 + np.sqrt(at.warps))  # stored once, read by the warps of a row and of a column
     tensor = np.where(fits, products / max(rate, 1.0), 0)

@@ -9,12 +9,23 @@ from itertools import permutations
 from ..plan import Home
 from .space import Move, Space
 
+MOST_LANES = 3
+"""Axes along the lanes that are tried."""
+
 
 def first_moves(space: Space) -> Iterator[Move]:
-    """A start for each set of whole axes that may be held at once; everything else as plain as can be."""
-    lanes = space.lanes[0] if space.lanes else None
+    """A start for each set of whole axes that may be held at once and each axis along the lanes, the rest plain.
+
+    Where lanes do not lie along an operand, a CPU packs it: moves there one by one would each look worse than none.
+    """
+    on_cpu = space.limits.warp == 1
+    packable = tuple(sorted(space.needs.packable)) if space.needs.dots else ()
     for held in space.holdable():
-        yield Move(held=held, order=space.tiles, lanes=lanes)
+        for lanes in (space.lanes[:MOST_LANES] if on_cpu else space.lanes[:1]) or (None,):
+            plain = Move(held=held, order=space.tiles, lanes=lanes)
+            yield plain
+            if on_cpu and packable:
+                yield replace(plain, packs=packable)
 
 
 def next_moves(space: Space, move: Move) -> Iterator[Move]:
@@ -23,7 +34,7 @@ def next_moves(space: Space, move: Move) -> Iterator[Move]:
     yield from _copies(space, move)
     if len(space.tiles) <= 3:
         yield from (replace(move, order=order) for order in permutations(space.tiles) if order != move.order)
-    yield from (replace(move, lanes=lanes) for lanes in space.lanes[:3] if lanes != move.lanes)
+    yield from (replace(move, lanes=lanes) for lanes in space.lanes[:MOST_LANES] if lanes != move.lanes)
     if not move.homes:
         for axis in space.needs.splittable:
             if axis not in move.held and move.split is None:
@@ -32,16 +43,25 @@ def next_moves(space: Space, move: Move) -> Iterator[Move]:
         yield from _on_cpu(space, move)
 
 
+def in_memory(move: Move) -> Move:
+    """The same with swap space in place of shared memory."""
+    homes = {label: Home.MEMORY if home is Home.SHARED else home for label, home in move.homes}
+    return replace(move, homes=tuple(sorted(homes.items())))
+
+
 def _homes(space: Space, move: Move) -> Iterator[Move]:
-    homes = dict(move.homes)
+    """Another home for one value. On a CPU swap space is what shared memory is, but for its limits: see `in_memory`."""
     if move.split is not None:
         return
+    homes = dict(move.homes)
+    labels = [value.label for value in space.needs.crossing]
     for value in space.needs.crossing:
-        if set(value.whole) <= move.held:
+        if set(value.whole) <= move.held or labels.count(value.label) > 1:
             continue
+        default = value.homes[0]
         for home in value.homes:
-            default = value.homes[0]
-            if home is not homes.get(value.label, default):
+            alike = space.limits.warp == 1 and home is Home.MEMORY and default is not Home.MEMORY
+            if home is not homes.get(value.label, default) and not alike:
                 changed = {**homes, value.label: home}
                 kept = {label: where for label, where in changed.items() if (label, where) != (value.label, default)}
                 yield replace(move, homes=tuple(sorted(kept.items())))

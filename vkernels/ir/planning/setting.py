@@ -90,6 +90,16 @@ class Setting:
     def is_on_chip(self, touch: Touch) -> bool:
         return touch.home is Home.SHARED
 
+    def partial_bytes(self) -> Numbers:
+        """Bytes of the partial results that programs of a split axis leave for those after them."""
+        found: Numbers = 0
+        for loop in self.loops:
+            for axes, axis, width in loop.reduced:
+                if axis == self.split:
+                    result = self.tile(each for each in axes if each != axis)
+                    found = found + self.programs * self.shares * result * width
+        return found
+
     def plans(self, resident: int = 0) -> list[Plan]:
         """One plan for each number."""
         columns = np.broadcast_arrays(*self.sizes.values(), self.shares, self.warps, self.stages)

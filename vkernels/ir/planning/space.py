@@ -124,7 +124,9 @@ class Space:
                 votes[op.axis.data] -= 2
         axes = [*self.tiles, *self.wholes]
         ranked = sorted(axes, key=lambda axis: (-votes[axis], self.extents[axis] <= 1, axis in self.tiles))
-        return tuple(axis for axis in ranked if votes[axis] > 0 and axis not in self.ragged) or tuple(ranked[:1])
+        sides = {axis for dot in self.needs.dots for axis in (*dot.rows, *dot.columns)}
+        able = [axis for axis in ranked if (votes[axis] > 0 or axis in sides) and axis not in self.ragged]
+        return tuple(able) or tuple(ranked[:1])
 
     @cached_property
     def stored(self) -> frozenset[str]:

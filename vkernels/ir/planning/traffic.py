@@ -50,10 +50,11 @@ class Traffic:
             moved = self._elements(touch) * touch.element_bytes * self._waste(touch, loop, step, line)
             for repeat, inner in self._repeats(loop, step, touch):
                 across = repeat in self.at.order
-                taken = self._footprint(None, inner) if across else self._footprint(number, inner) * users
+                alone = not across or touch.home is not None  # each program has homes of its own
+                taken = self._footprint(None if across else number, inner) * (users if alone else 1)
                 fits = taken <= capacity
                 again = self.at.trips(repeat)
-                if across:
+                if not alone:
                     beside = self.resident / self.at.all_trips(axis for axis in self.at.order if axis in inner)
                     again = np.maximum(1, again / np.maximum(1, beside))
                 moved = moved * np.where(fits, 1, again)
