@@ -73,7 +73,7 @@ def test_hidden_values_are_kept_wherever_they_fit():
 
 def test_any_strides():
     seed = fresh_seed()
-    x, w1, b1, w2, b2 = operands((30, 50, 140, 60), torch.float32, seed)
+    _, _, b1, w2, b2 = operands((30, 50, 140, 60), torch.float32, seed)
     for first in strided((50, 140), torch.float32, seed):
         for second in (w2, w2.t().contiguous().t()):
             out = poisoned((60, 30), torch.float32).t()

@@ -52,7 +52,7 @@ def plan_attention(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: 
     if limits.warp > 1:
         return attention_on_gpu(sizes, limits, dtypes["q"])
     lanes = limits.register_bytes // (8 if "float64" in dtypes.values() else 4)
-    at_once = max(1, 3 * limits.registers // 4)
+    at_once = limits.registers // 2
     row, room = limits.register_bytes * sizes["N"], limits.shared * 3 // 4
     homes = {}
     if sizes["N"] > at_once and row <= SWAP:

@@ -30,7 +30,7 @@ from vkernels.ir.dialect import (
 )
 
 from .memory import constant_index, gather, index_values, load, store
-from .values import ELEMENTS, MOST_ELEMENTS, Axis, Kernel, Value
+from .values import ELEMENTS, EPSILON, MOST_ELEMENTS, Axis, Kernel, Value
 
 EXTENTS = (0, 1, 1, 2, 3, 4, 5, 7, 8, 8, 11, 13, 16, 17, 23, 31, 32, 33, 47, 64)
 FLOATS, INTEGERS = ("f32", "f32", "f64"), ("i8", "i16", "i32", "i64")
@@ -76,6 +76,7 @@ def statement(kernel: Kernel, depth: int) -> None:
         (lambda k, _: conditional(k), 2),
         (lambda k, _: reduction(k), 4),
         (lambda k, _: scan(k), 1),
+        (lambda k, _: exponentials(k), 1 if depth == 0 else 0),
         (lambda k, _: dot(k), 2),
         (lambda k, _: position(k), 1),
         (scratchpad, 2 if depth == 0 else 0),
@@ -321,6 +322,25 @@ def scan(kernel: Kernel) -> Value | None:
     if value.element == "i1":
         return None
     return kernel.scan(kernel.random.choice(["sum", "max", "min"]), value, axis)
+
+
+def exponentials(kernel: Kernel) -> Value | None:
+    """The sum of exp(x - maximum), which can go online; sometimes the exponentials are live too."""
+    axes = wholes(kernel)
+    if not axes:
+        return None
+    axis = kernel.random.choice(axes)
+    value = tamed(kernel, pick(kernel, kind="f", axis=axis.name), 64)
+    if not value.is_float or axis.name not in value.axes or value.error > 0.1:
+        return None
+    highest = kernel.reduce("max", value, axis.name)
+    below = kernel.apply(arith.SubfOp, value, highest, bound=2 * value.bound, error=2 * value.error)
+    made = kernel.maths(kernel.random.choice([math.ExpOp, math.Exp2Op]), below, 1.3, 1.3)
+    kernel.online.add(axis.name)
+    kernel.live += kernel.random.choice([[], [made], [highest]])
+    total = kernel.reduce("sum", made, axis.name)
+    rescaled = 12 * EPSILON[total.element] * total.bound * min(16, axis.extent)
+    return replace(total, error=total.error + rescaled)
 
 
 def dot(kernel: Kernel) -> Value | None:

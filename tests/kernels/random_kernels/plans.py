@@ -57,6 +57,8 @@ def random_plan(
     if "splits" not in plan and choose.random() < 0.3:
         labels = [op.phase.data for op in split.walk() if isinstance(op, PhaseOp) and _is_alone(op)]
         plan["launches"] = tuple(label for label in labels if choose.random() < 0.5)
+    if kernel.online and choose.random() < 0.7:
+        plan["online"] = (choose.choice(sorted(kernel.online)),)
     if choose.random() < 0.2:
         plan["packs"] = tuple(name for name in kernel.arguments if name[0] == "x" and choose.random() < 0.3)
     return Plan(**plan)

@@ -98,6 +98,8 @@ class Kernel:
     arguments: dict[str, Any] = field(default_factory=dict)
     tolerances: dict[str, float] = field(default_factory=dict)
     loaded: list[Loaded] = field(default_factory=list)
+    online: set[str] = field(default_factory=set)
+    """Axes along which a sum of exp(x - maximum) follows the maximum."""
 
     def __post_init__(self) -> None:
         self.op = KernelOp("random", [])

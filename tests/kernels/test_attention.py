@@ -1,0 +1,141 @@
+"""Attention equals torch in float64, for every dtype, size and stride, causal or not, with heads that share keys."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import vkernels as vk
+from vkernels.library import attention
+
+from .reference import DTYPES, EPSILON, assert_close, fresh_seed, normal, poisoned
+
+SIZES = [
+    # heads of queries and keys, queries, keys, elements of a query and of a value
+    (1, 1, 1, 1, 1, 1),
+    (4, 2, 5, 7, 3, 9),
+    (2, 2, 17, 33, 24, 17),
+    (6, 2, 1, 100, 16, 16),
+    (1, 1, 40, 300, 64, 64),
+    (2, 1, 33, 129, 128, 40),
+    (1, 1, 20, 65, 512, 512),
+]
+
+
+def reference(q, k, v, scale=None, causal=False) -> torch.Tensor:
+    """In float64. Where query and key counts differ, a causal mask ends at the last of both."""
+    q, k, v = (tensor.double() for tensor in (q, k, v))
+    shared = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1)
+    score = q @ k.transpose(-1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    if causal:
+        rows, keys = score.shape[-2:]
+        score = score.masked_fill(~torch.ones(rows, keys, dtype=torch.bool).tril(keys - rows), -math.inf)
+    return score.softmax(-1) @ v
+
+
+def operands(sizes, dtype: torch.dtype, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    heads, groups, rows, keys, depth, values = sizes
+    shapes = (2, heads, rows, depth), (2, groups, keys, depth), (2, groups, keys, values)
+    q, k, v = (normal(shape, dtype, seed + number) for number, shape in enumerate(shapes))
+    return q, k, v
+
+
+def scale_of(q: torch.Tensor, values: float = 1.0) -> float:
+    """Exponentials of scores around sqrt(D) err by as many units; those of 16 bits are rounded to them first."""
+    computed = EPSILON[torch.float32] if EPSILON[q.dtype] > EPSILON[torch.float32] else EPSILON[q.dtype]
+    return values * (math.sqrt(q.shape[-1]) + EPSILON[q.dtype] / computed / 16)
+
+
+CASES = [
+    *((sizes, dtype, False) for sizes in SIZES for dtype in (torch.float32, torch.float16)),
+    *((SIZES[2], dtype, causal) for dtype in DTYPES for causal in (False, True)),
+    *((sizes, torch.float32, True) for sizes in (SIZES[1], SIZES[3], SIZES[4])),
+]
+
+
+@pytest.mark.parametrize(("sizes", "dtype", "causal"), dict.fromkeys(CASES))
+def test_attention_is_right(sizes, dtype, causal):
+    q, k, v = operands(sizes, dtype, fresh_seed())
+    out = poisoned((*q.shape[:3], v.shape[3]), dtype)
+    assert attention(q, k, v, causal=causal, out=out) is out
+    assert_close(out, reference(q, k, v, causal=causal), terms=k.shape[2], scale=scale_of(q))
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.7, -1.5])
+def test_any_scale(scale):
+    q, k, v = operands((2, 1, 9, 70, 16, 16), torch.float32, fresh_seed())
+    assert_close(attention(q, k, v, scale), reference(q, k, v, scale), terms=70, scale=8)
+
+
+@pytest.mark.parametrize("keys", [30, 3000, 14_000])
+def test_rows_of_scores_of_any_length(keys):
+    """Kept in a core's cache with their exponentials, exponentials alone, and in memory."""
+    q, k, v = operands((1, 1, 20, keys, 8, 30), torch.float32, fresh_seed())
+    assert_close(attention(q, k, v), reference(q, k, v), terms=keys, scale=scale_of(q))
+
+
+def test_large_scores_do_not_overflow():
+    q, k, v = operands((1, 1, 20, 50, 8, 8), torch.float32, fresh_seed())
+    out = attention(q * 100, k * 100, v)
+    assert_close(out, reference(q * 100, k * 100, v), terms=50, scale=1e5)
+
+
+@pytest.mark.parametrize("sizes", [(0, 0, 3, 4, 5, 6), (2, 1, 0, 4, 5, 6), (2, 1, 3, 0, 5, 6), (2, 1, 3, 4, 5, 0)])
+def test_empty(sizes):
+    q, k, v = operands(sizes, torch.float32, fresh_seed())
+    out = attention(q, k, v)
+    assert out.shape == (2, sizes[0], sizes[2], sizes[5])
+    assert (out == 0).all()
+
+
+def test_queries_of_no_elements_see_all_keys_alike():
+    q, k, v = operands((2, 1, 3, 4, 0, 6), torch.float32, fresh_seed())
+    assert_close(attention(q, k, v), v.double().mean(2, keepdim=True).expand(2, 2, 3, 6), terms=4)
+
+
+def test_any_strides():
+    """Heads beside the rows, as projections leave them, and results likewise."""
+    seed = fresh_seed()
+    q = normal((2, 40, 6, 24), torch.float32, seed).transpose(1, 2)
+    k, v = (normal((2, 50, 2, 24), torch.float32, seed + n).transpose(1, 2) for n in (1, 2))
+    out = poisoned((2, 40, 6, 24), torch.float32).transpose(1, 2)
+    assert attention(q, k, v, out=out) is out
+    assert_close(out, reference(q, k, v), terms=50, scale=5)
+    k, v = k.flip(2).mT.contiguous().mT, v.expand(2, 2, 50, 24)
+    one = q[:, :, 7:8]
+    assert_close(attention(one, k, v, causal=True), reference(one, k, v), terms=50, scale=5)
+
+
+def test_nan_reaches_the_queries_that_see_it():
+    q, k, v = operands((1, 1, 6, 6, 8, 8), torch.float32, fresh_seed())
+    k[0, 0, 3] = float("nan")
+    out = attention(q, k, v, causal=True)
+    assert out[0, 0, 3:].isnan().all()
+    assert not out[0, 0, :3].isnan().any()
+
+
+def test_numpy_in_numpy_out():
+    q, k, v = operands((2, 1, 5, 6, 7, 8), torch.float64, fresh_seed())
+    out = attention(q.numpy(), k.numpy(), v.numpy())
+    assert isinstance(out, np.ndarray)
+    assert_close(torch.from_numpy(out), reference(q, k, v), terms=6, scale=3)
+
+
+def test_wrong_arguments_are_named():
+    q, k, v = operands((4, 2, 5, 7, 8, 8), torch.float32, 0)
+    with pytest.raises(vk.ArgumentError, match="multiple of k's 2"):
+        attention(q[:, :3], k, v)
+    with pytest.raises(vk.ArgumentError, match="at most k's 7"):
+        attention(q.repeat(1, 1, 2, 1), k, v, causal=True)
+    with pytest.raises(vk.ArgumentError, match="four dimensions"):
+        attention(q[0], k, v)
+    with pytest.raises(vk.ArgumentError, match="out has shape"):
+        attention(q, k, v, out=torch.zeros(2, 4, 5, 9))
+    with pytest.raises(vk.ArgumentError, match="k"):
+        attention(q, k[..., :7], v)
+    with pytest.raises(vk.ArgumentError, match="out is v"):
+        attention(v.repeat(1, 2, 1, 1)[:, :2], k, v, out=v)
