@@ -22,7 +22,7 @@ from ..passes.apply_plan.choose_homes import make_schedule
 from ..passes.apply_plan.copies import find_copies
 from ..passes.split_phases import EFFECTS, split_phases
 from ..plan import Home, Plan
-from .algebra import ONE, Expr, most, symbol, total
+from .algebra import ONE, ZERO, Expr, most, symbol, total
 from .flow import Flow, read_flow
 from .kinds import AxisNeed, Crossing, Dot, PhaseNeeds, Reduction, Scratchpad
 from .needs import Needs
@@ -61,15 +61,15 @@ def needs_of(kernel: KernelOp) -> Needs:
 
 def _phase(flow: Flow, spaces: Spaces, phase: PhaseOp) -> PhaseNeeds:
     traffic = traffic_of(flow, phase)
-    alive = live_bytes(flow, spaces, phase)
-    addresses = address_registers(flow, spaces, phase)
-    a_thread = symbol("fit.base") + symbol("fit.alive") * alive / 4 + symbol("fit.address") * addresses
+    alive, waiting = live_bytes(flow, spaces, phase)
+    addresses = symbol("fit.address") * address_registers(flow, spaces, phase)
+    base, slope = symbol("fit.base"), symbol("fit.alive") / 4
     axes = {axis for op in phase.body.block.ops for axis in flow.reading.axes if axis in _axes_in(op)}
     return PhaseNeeds(
         phase.phase.data,
         tuple(axis for axis in flow.reading.axes if axis in axes),
         THREADS * alive,
-        a_thread,
+        base + slope * alive + addresses,
         shared_bytes(flow, spaces, phase),
         _tensor_memory(flow, phase),
         *(
@@ -79,6 +79,7 @@ def _phase(flow: Flow, spaces: Spaces, phase: PhaseOp) -> PhaseNeeds:
                 traffic.tensor_operations,
             )
         ),
+        base + slope * waiting + (addresses if waiting is alive else ZERO),
     )  # fmt: skip
 
 

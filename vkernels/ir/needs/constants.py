@@ -22,8 +22,8 @@ class Constants:
     unrolled: float = 1.0
 
 
-NVIDIA = Constants(base=22.0, alive=1.03, address=0.33, between=0.8, unrolled=4.0)
-AMD = Constants(base=15.5, alive=1.58, address=0.25, between=0.63, unrolled=4.0)
+NVIDIA = Constants(base=22.0, alive=1.03, address=0.4, between=0.8, unrolled=4.0)
+AMD = Constants(base=15.0, alive=1.6, address=0.25, between=0.65, unrolled=4.0)
 CPU = Constants(base=1.0, alive=1.0, address=0.0, between=1.0)
 
 

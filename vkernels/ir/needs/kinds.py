@@ -90,3 +90,4 @@ class PhaseNeeds:
     swap_bytes_moved: sympy.Expr
     operations: sympy.Expr
     tensor_operations: sympy.Expr
+    registers_at_least: sympy.Expr

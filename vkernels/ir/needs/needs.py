@@ -175,12 +175,13 @@ class Needs:
         scratch, swap, distinct = values[-3:]
         threads = device.warp * plan.warps
         registers = max((phase.registers_a_thread for phase in phases), default=0)
+        least = max((phase.registers_at_least for phase in phases), default=0)
         own = max((phase.shared_bytes for phase in phases), default=0)
         return Use(
             phases, threads,
             register_bytes=max((phase.register_bytes for phase in phases), default=0),
             registers_a_thread=registers,
-            spills=registers > device.registers_of(threads) + SPILLED / device.register_bytes,
+            spills=least > device.registers_of(threads) + SPILLED / device.register_bytes,
             shared_bytes=_shared(scratch, own, device),
             scratch_bytes=scratch,
             swap_bytes=swap,

@@ -23,6 +23,7 @@ from ..dialect import (
     PositionOp,
     RangeOp,
     ReductionOp,
+    ScanOp,
     TensorArgumentType,
     arith,
     axes_of,
@@ -51,6 +52,7 @@ class Alive:
     bytes: Expr
     first: int
     last: int
+    is_load: bool = False
 
 
 @dataclass
@@ -83,12 +85,28 @@ def _is_mask(value: SSAValue) -> bool:
     return isinstance(element, IntegerType) and element.width.data == 1
 
 
-def live_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
-    """Bytes a thread at the worst point of a phase."""
+def live_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> tuple[Expr, Expr]:
+    """Bytes a thread at the worst point of a phase: all that is alive as compilers order work while there are registers
+    enough, and what must be alive in any order. Where nothing waits for a whole tile, one may be loaded after another.
+    """
     state = _Phase(flow, spaces, phase)
     spans = [*_values(state), *_carried(state), *_around(state)]
-    points = {span.first for span in spans}
-    sums = {total(span.bytes for span in spans if span.first <= point <= span.last) for point in points}
+    alive = _worst(spans)
+    return alive, alive if any(_waits(op) for op in state.members) else _worst(spans, one_load=True)
+
+
+def _waits(op: Operation) -> bool:
+    """Whether an operation needs, or keeps, a tile as a whole."""
+    return isinstance(op, ReductionOp | ScanOp | DotOp) or bool(op.regions)
+
+
+def _worst(spans: list[Alive], one_load: bool = False) -> Expr:
+    sums = set()
+    for point in {span.first for span in spans}:
+        here = [span for span in spans if span.first <= point <= span.last]
+        loads = [span.bytes for span in here if span.is_load]
+        others = total(span.bytes for span in here if not span.is_load)
+        sums.add(others + (most(loads) if one_load else total(loads)))
     return most(sorted(sums, key=str))
 
 
@@ -104,12 +122,13 @@ def _values(state: _Phase) -> Iterable[Alive]:
         for result in op.results:
             users = _users(state, result)
             last = max((state.number[user] for user in users), default=n)
-            first, part = (loads[0], ONE) if _is_load(op) else (n, BETWEEN)
+            first, part = (loads[0], ONE) if _is_load(op) else (n, ONE if isinstance(op, ScanOp) else BETWEEN)
             if _is_reloaded(state, users, result):
                 part = part * state.flow.chunked(result)
-            # An operand that dies where a result is made leaves its register to it.
+            # An operand that dies where a result is made leaves its register to it, but for a scan, which takes steps.
             weight = state.members[op] * part * _operand_part(state, op, users)
-            yield Alive(weight * state.held(result), first, max(first, n, last - 1))
+            scanned = any(isinstance(user, ScanOp) and state.number[user] == last for user in users)
+            yield Alive(weight * state.held(result), first, last if scanned else max(first, n, last - 1), _is_load(op))
         yield from _inside(state, op, n)
 
 

@@ -15,6 +15,8 @@ class PhaseUse:
     `global_read_bytes`, `global_write_bytes`: asked for, whatever caches make of it. `shared_bytes_moved`: to and from
     on-chip memory; `swap_bytes_moved`: to and from swap space. `operations`: elementwise and reductions, a plain sum
     or product as 1, others by weight; `tensor_operations`: of dots, two a multiply-add.
+    `registers_at_least`: as `registers_a_thread`, but without what compilers need not keep alive: they take as many
+    registers as there are, and do with these before they spill.
     """
 
     name: str
@@ -28,6 +30,7 @@ class PhaseUse:
     swap_bytes_moved: float
     operations: float
     tensor_operations: float
+    registers_at_least: float
 
 
 @dataclass(frozen=True)
