@@ -1,11 +1,12 @@
-"""The library's dense kernels against torch, in turns, beside what the machine can do.
+"""The library's kernels against torch, in turns, beside what the machine can do.
 
     python benchmarks/kernels.py [--only matmul] [--rounds 9] [--threads 2] [--exponent 24] [--json FILE]
 
-softmax and layer_norm take 2^24 elements as rows of every length from 2^4 to 2^24, matmul a few sizes. `ceiling` is
+softmax, layer_norm and cumulative_sum take 2^24 elements as rows of every length from 2^4 to 2^24, stencils as images,
+segment sums as segments of random lengths around a mean; the others a few sizes. `ceiling` is
 the part of what the machine can do that was reached, measured in the same turns: bytes that must be moved (each input
 once, the output once) against a plain copy, or multiply-adds against a loop of nothing else, the best turn of each.
-Results go into memory that is there already: given, or, for torch's layer_norm, which takes none, kept by malloc.
+Results go into memory that is there already: given, or, for what torch has no such argument for, kept by malloc.
 Every result is first compared with float64.
 """
 
@@ -24,7 +25,17 @@ from rich.console import Console
 from rich.table import Table
 
 import vkernels as vk
-from vkernels.library import layer_norm, matmul, softmax
+from vkernels.library import (
+    attention,
+    csr_matmul,
+    cumulative_sum,
+    layer_norm,
+    matmul,
+    mlp,
+    segment_sum,
+    softmax,
+    stencil,
+)
 
 console = Console(highlight=False)
 
@@ -100,7 +111,126 @@ def matmul_cases(_: int) -> Iterator[Case]:
         )  # fmt: skip
 
 
-CASES = {"matmul": matmul_cases, "softmax": softmax_cases, "layer_norm": layer_norm_cases}
+def cumulative_sum_cases(elements: int) -> Iterator[Case]:
+    x = torch.randn(elements)
+    out, expected = torch.empty_like(x), torch.empty_like(x)
+    for rows in row_shapes(elements):
+        a, b, c = (tensor.view(rows) for tensor in (x, out, expected))
+        yield Case(
+            "cumulative_sum", rows,
+            lambda a=a, b=b: cumulative_sum(a, out=b),
+            lambda a=a, c=c: torch.cumsum(a, -1, out=c),
+            lambda a=a: torch.cumsum(a.double(), -1),
+            8 * elements,
+        )  # fmt: skip
+
+
+def stencil_cases(elements: int) -> Iterator[Case]:
+    for exponent in range(4, elements.bit_length() // 2 + 1, 2):
+        side = 1 << exponent
+        x = torch.randn(elements // side**2, side, side)
+        out, weight = torch.empty_like(x), torch.randn(3, 3)
+        yield Case(
+            "stencil", tuple(x.shape),
+            lambda x=x, w=weight, out=out: stencil(x, w, out),
+            lambda x=x, w=weight: convolution(x, w),
+            lambda x=x, w=weight: convolution(x.double(), w.double()),
+            8 * elements,
+        )  # fmt: skip
+
+
+def convolution(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.conv2d(x[:, None], weight[None, None], padding=1)[:, 0]
+
+
+def random_starts(segments: int, mean: int) -> torch.Tensor:
+    """Segments of lengths from 0 to twice the mean."""
+    return torch.cat([torch.zeros(1, dtype=torch.int64), torch.randint(0, 2 * mean + 1, (segments,)).cumsum(0)])
+
+
+def segment_sum_cases(elements: int) -> Iterator[Case]:
+    for mean in (8, 128, 2048):
+        for columns in ((), (64,)):
+            segments = max(1, elements // 4 // mean // (64 if columns else 1))
+            start = random_starts(segments, mean)
+            value = torch.randn(int(start[-1]), *columns)
+            out = torch.empty(segments, *columns)
+            yield Case(
+                "segment_sum", (segments, mean, *columns),
+                lambda v=value, s=start, o=out: segment_sum(v, s, o),
+                lambda v=value, s=start: torch.segment_reduce(v, "sum", offsets=s, axis=0),
+                lambda v=value, s=start: torch.segment_reduce(v.double(), "sum", offsets=s, axis=0),
+                4 * (value.numel() + out.numel()) + 8 * segments,
+            )  # fmt: skip
+
+
+def csr_matmul_cases(elements: int) -> Iterator[Case]:
+    rows = max(1, elements >> 9)
+    for mean, columns in ((8, 64), (32, 64), (32, 256)):
+        start = random_starts(rows, mean)
+        column, value = torch.randint(0, rows, (int(start[-1]),)), torch.randn(int(start[-1]))
+        dense, out = torch.randn(rows, columns), torch.empty(rows, columns)
+        sparse = torch.sparse_csr_tensor(start, column, value, (rows, rows))
+        yield Case(
+            "csr_matmul", (rows, mean, columns),
+            lambda s=start, c=column, v=value, d=dense, o=out: csr_matmul(s, c, v, d, o),
+            lambda a=sparse, d=dense: a @ d,
+            lambda a=sparse, d=dense: a.double() @ d.double(),
+            4 * (dense.numel() + out.numel()) + 12 * value.numel() + 8 * rows,
+        )  # fmt: skip
+
+
+MLPS = ((1024, 512, 2048, 512), (4096, 256, 1024, 256), (64, 1024, 4096, 1024))
+
+
+def mlp_cases(_: int) -> Iterator[Case]:
+    """Weights as torch's linear layers hold them, transposed."""
+    for m, k, h, n in MLPS:
+        x, w1, b1, w2, b2 = torch.randn(m, k), torch.randn(h, k), torch.randn(h), torch.randn(n, h), torch.randn(n)
+        out, parts = torch.empty(m, n), (x, w1, b1, w2, b2)
+        yield Case(
+            "mlp", (m, k, h, n),
+            lambda x=x, w=w1, b=b1, v=w2, c=b2, out=out: mlp(x, w.t(), b, v.t(), c, out=out),
+            lambda parts=parts: two_linear(*parts),
+            lambda parts=parts: two_linear(*(tensor.double() for tensor in parts)),
+            2 * m * h * (k + n), computes=True,
+        )  # fmt: skip
+
+
+def two_linear(x: torch.Tensor, w1: torch.Tensor, b1: torch.Tensor, w2: torch.Tensor, b2: torch.Tensor) -> torch.Tensor:
+    linear = torch.nn.functional.linear
+    return linear(linear(x, w1, b1).relu_(), w2, b2)
+
+
+ATTENTIONS = ((2, 8, 512, 64), (1, 8, 2048, 64), (1, 8, 1024, 128), (1, 1, 512, 512))
+
+
+def attention_cases(_: int) -> Iterator[Case]:
+    """Batch, heads, queries and keys, elements of each."""
+    exact = torch.nn.functional.scaled_dot_product_attention
+    for shape in ATTENTIONS:
+        q, k, v, out = (torch.randn(shape) for _ in range(4))
+        batch, heads, rows, depth = shape
+        yield Case(
+            "attention", shape,
+            lambda q=q, k=k, v=v, out=out: attention(q, k, v, out=out),
+            lambda q=q, k=k, v=v: exact(q, k, v),
+            lambda q=q, k=k, v=v: exact(q.double(), k.double(), v.double()),
+            4 * batch * heads * rows * rows * depth, computes=True,
+        )  # fmt: skip
+
+
+CASES = {
+    "matmul": matmul_cases,
+    "mlp": mlp_cases,
+    "attention": attention_cases,
+    "softmax": softmax_cases,
+    "layer_norm": layer_norm_cases,
+    "cumulative_sum": cumulative_sum_cases,
+    "stencil": stencil_cases,
+    "segment_sum": segment_sum_cases,
+    "csr_matmul": csr_matmul_cases,
+}
 
 
 def row_shapes(elements: int) -> list[tuple[int, int]]:
@@ -138,7 +268,7 @@ def table_of(results: list[Result]) -> Table:
 
 
 def main(
-    only: Annotated[list[str] | None, typer.Option(help="matmul, softmax, layer_norm; all unless given.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help=f"{', '.join(CASES)}; all unless given.")] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Times that each takes its turn.")] = 9,
     threads: Annotated[int | None, typer.Option(min=1, help="All cores unless given.")] = None,
     exponent: Annotated[int, typer.Option(min=4, max=30, help="Rows have 2^this elements in all.")] = 24,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def segments(lengths: list[int], columns: int | None, dtype: Any, seed: int) -> 
     start = np.cumsum([0, *lengths]).astype(np.int32)
     more = () if columns is None else (columns,)
     value, out = array((int(start[-1]), *more), dtype, seed), array((len(lengths), *more), dtype, seed)
-    expected = np.stack([numbers(value[a:b]).sum(0) for a, b in zip(start[:-1], start[1:], strict=True)])
+    expected = np.stack([numbers(value[a:b]).sum(0) for a, b in pairwise(start)])
     sizes = {"S": len(start), "R": len(lengths), "E": int(start[-1]), **({} if columns is None else {"C": columns})}
     kernel = sum_segments if columns is None else sum_segment_rows
     tolerance = 8 * TOLERANCES[dtype]
@@ -69,7 +70,7 @@ def sparse_product(lengths: list[int], inner: int, columns: int, dtype: Any, see
     column = np.random.default_rng(seed).integers(0, inner, start[-1]).astype(np.int32)
     value, dense = array((int(start[-1]),), dtype, seed), array((inner, columns), dtype, seed + 1)
     products = numbers(value)[:, None] * numbers(dense)[column]
-    expected = np.stack([products[a:b].sum(0) for a, b in zip(start[:-1], start[1:], strict=True)])
+    expected = np.stack([products[a:b].sum(0) for a, b in pairwise(start)])
     out = array((len(lengths), columns), dtype, seed)
     arguments = {"start": start, "column": column, "value": value, "dense": dense, "out": out}
     sizes = {"S": len(start), "R": len(lengths), "E": int(start[-1]), "K": inner, "C": columns}
