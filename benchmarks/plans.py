@@ -241,6 +241,7 @@ def measure(subject: Subject, rounds: int, count: int, near: int, clock: Clock) 
     plans = [*random_plans(space, count, random.Random(SEED)), *liked_plans(space, near)]
     found, ran = fastest(runner, plans, clock)
     runs = {"chosen": runner.by(chosen.plan), "hand": runner.by(None)}
+    found = found or [chosen.plan]
     runs |= {f"best {number}": runner.by(plan) for number, plan in enumerate(found)}
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):

@@ -14,16 +14,16 @@ from ..needs import Device, Needs, Use
 from ..plan import Home, Plan
 from .accepts import accepts
 from .bottom import bottom_plan
+from .columns import columns_of
 from .fits import why_not
 from .model_cpu import cpu_registers, cpu_unrolled
-from .model_gpu import gpu_registers, gpu_shared
 from .model_time import Times, model_time
 from .moves import first_moves, in_memory, next_moves
 from .setting import Numbers, Setting
 from .space import Move, Space, read_space
 
-KEPT = 8
-"""Sizes of each kind of plan that are looked at closely."""
+KEPT = 4
+"""Sizes of each kind of plan that are looked at closely, four times as many where those do not fit."""
 CLOSELY = 64
 """Plans that are looked at closely: their needs evaluated, and modelled again with those."""
 TRIED = 16
@@ -86,7 +86,7 @@ def choose_plan(
             return Chosen(near.plan, near.use, near.times, rung_of(near.plan, space), tuple(tried[:TRIED]))
         tried.append(Rejected(near.plan, near.seconds, reason))
     plan, setting = bottom_plan(space)
-    use = space.needs.evaluate(plan, sizes, device)
+    (use,) = space.needs.evaluate_many([plan], sizes, device)
     times = model_time(setting, limits, use.registers_a_thread, use.shared_bytes).at(0)
     return Chosen(plan, use, times, "bottom", tuple(tried[:TRIED]))
 
@@ -167,8 +167,9 @@ def _kind(space: Space, move: Move) -> _Kind | None:
         return None
     limits = space.limits
     if limits.warp > 1:
-        registers, shared = gpu_registers(setting, limits), gpu_shared(setting)
-        fits = (registers <= limits.registers) & (shared <= limits.shared)
+        columns = columns_of(space, setting)
+        registers, shared = np.minimum(columns.registers, limits.registers), columns.shared
+        fits = columns.fit(setting, limits)
     else:
         registers, shared = cpu_registers(setting, limits), 0
         fits = (registers <= limits.registers) & (cpu_unrolled(setting, limits) <= UNROLLED)
@@ -180,7 +181,7 @@ def _kind(space: Space, move: Move) -> _Kind | None:
     modelled = model_time(setting, limits, registers, shared).seconds * _plainness(move)
     seconds = np.broadcast_to(modelled, np.shape(setting.warps))
     order = np.argsort(seconds, kind="stable")
-    return _Kind(move, setting, seconds, [int(number) for number in order[: 8 * KEPT]])
+    return _Kind(move, setting, seconds, [int(number) for number in order[: 4 * KEPT]])
 
 
 def _plainness(move: Move) -> float:
@@ -224,10 +225,10 @@ def _near(space: Space, device: Device, kind: _Kind, rows: Sequence[int]) -> lis
     mask[list(rows)] = True
     some, _ = _only(kind.setting, mask, ())
     plans = some.plans()
-    uses = [space.needs.evaluate(plan, space.sizes, device) for plan in plans]
+    uses = space.needs.evaluate_many(plans, space.sizes, device)
     registers: Numbers = cpu_registers(some, limits)
     if limits.warp > 1:
-        registers = np.array([use.registers_a_thread for use in uses])
+        registers = np.array([min(use.registers_a_thread, device.registers_of(use.threads)) for use in uses])
     shared = np.array([use.shared_bytes for use in uses])
     times = model_time(some, limits, registers, shared)
     taken = np.broadcast_to(registers, len(plans))

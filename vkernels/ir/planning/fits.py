@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from ..limits import Limits
-from ..needs import Use
+from ..needs import Device, Use
 
 SWAP = 0.5
 """Part of a device's memory that swap space may take: the rest holds tensors."""
 
 
 def why_not(use: Use, limits: Limits, registers: float) -> str | None:
-    """Why what a plan takes does not fit; None if it does. `registers`: those of a thread."""
-    if registers > limits.registers:
-        return f"needs {registers:.0f} registers a thread of {limits.registers}"
+    """Why what a plan takes does not fit; None if it does. `registers`: a CPU's that its tiles take."""
+    if limits.warp == 1 and registers > limits.registers:
+        return f"needs {registers:.0f} vector registers of {limits.registers}"
+    if limits.warp > 1 and use.spills:
+        most = Device.of(limits).registers_of(use.threads)
+        return f"needs {use.registers_a_thread:.0f} registers a thread of {most}"
     if use.threads > limits.threads:
         return f"needs {use.threads} threads of {limits.threads}"
     if use.shared_bytes > limits.shared:

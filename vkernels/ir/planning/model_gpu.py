@@ -31,8 +31,6 @@ PROGRAM = 1e-6
 """Seconds to begin and to end a program: scheduling, arguments, first addresses."""
 SCHEDULERS = 4
 """Warps of which an instruction begins each cycle."""
-OWN_REGISTERS = 24
-"""Registers of a thread for addresses, counters and masks."""
 TENSOR_SIDE = 16
 """Least elements a side of what tensor cores multiply."""
 DRAWN = 0.5
@@ -60,37 +58,6 @@ def room_of(limits: Limits) -> Room:
         registers = sizes.registers * sizes.partitions * sizes.warp
         return Room(sizes.warps * sizes.partitions * sizes.warp, registers, sizes.shared, sizes.blocks)
     return Room(2048, 65536, limits.shared, 32)
-
-
-def gpu_registers(at: Setting, limits: Limits) -> Numbers:
-    """Registers a thread, as a first guess: tiles alive at the worst point of a loop, dealt out to all threads."""
-    threads = at.warps * limits.warp
-    worst: Numbers = 0
-    for loop in at.loops:
-        taken: Numbers = 0
-        for alive in loop.live:
-            part = 0.5 if alive.into_dot else 1
-            taken = taken + part * np.ceil(at.tile(alive.axes) / threads) * max(4, alive.element_bytes) / 4
-        worst = np.maximum(worst, taken)
-    return worst + OWN_REGISTERS
-
-
-def gpu_shared(at: Setting) -> Numbers:
-    """Shared bytes a program, as a first guess: homes and scratchpads, and the operands of dots in all stages."""
-    homes: dict[str, Numbers] = {}
-    staged: Numbers = 0
-    for loop in at.loops:
-        here: Numbers = 0
-        for step in loop.steps:
-            if step.touch is not None and at.is_on_chip(step.touch):
-                elements: Numbers = step.touch.element_bytes * (2 if step.touch.place in at.copies else 1)
-                for axis in step.touch.axes:
-                    elements = elements * (at.swept(axis) if axis not in at.order else at.size(axis))
-                homes[step.touch.place] = np.maximum(homes.get(step.touch.place, 0), elements)
-            if step.is_dot:
-                here = here + _operands(loop, at) * np.maximum(1, at.stages - 1)
-        staged = np.maximum(staged, here)
-    return sum(homes.values(), start=staged)
 
 
 def gpu_times(at: Setting, limits: Limits, registers: Numbers, shared: Numbers) -> Times:

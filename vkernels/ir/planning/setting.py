@@ -100,6 +100,11 @@ class Setting:
                     found = found + self.programs * self.shares * result * width
         return found
 
+    def first(self) -> Plan:
+        """The first plan."""
+        columns = (*self.sizes.values(), self.shares, self.warps, self.stages)
+        return self._plan(tuple(float(np.asarray(column).reshape(-1)[0]) for column in columns), 0)
+
     def plans(self, resident: int = 0) -> list[Plan]:
         """One plan for each number."""
         columns = np.broadcast_arrays(*self.sizes.values(), self.shares, self.warps, self.stages)

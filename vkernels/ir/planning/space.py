@@ -48,6 +48,8 @@ LONGEST = 1 << 13
 """Elements of one axis that a GPU's program takes at once."""
 MOST = 4096
 """Combinations of sizes, warps and stages that are modelled together."""
+RAGGED = 16
+"""Positions with steps of their own number that a GPU's program takes at once: all wait for the longest."""
 WARPS = (1, 2, 4, 8, 16)
 STAGES = (1, 2, 3, 4)
 UNROLLED = 96
@@ -159,7 +161,7 @@ class Space:
     def setting(self, move: Move) -> Setting:
         """All sizes for some decisions. Raises `PlanError` where the kernel cannot have them."""
         names = [*self.tiles, *self.wholes]
-        choices = [self._sizes_of(axis, move) for axis in names]
+        choices = [[1] if axis in self._batches else self._sizes_of(axis, move) for axis in names]
         on_gpu = self.limits.warp > 1
         warps = [n for n in WARPS if n * self.limits.warp <= self.limits.threads] or [1]
         choices.append(warps if on_gpu else [1])
@@ -219,14 +221,19 @@ class Space:
         above = power_above(extent)
         if axis in move.held:
             return [above]
-        if axis in self.ragged and axis != move.lanes:
-            return [1]
-        most = min(above, LONGEST if axis not in self._in_dots else 256)
+        most = min(above, RAGGED) if axis in self.ragged and axis != move.lanes else above
+        most = min(most, LONGEST if axis not in self._in_dots else 256)
         sizes = [1 << n for n in range(most.bit_length())]
         if axis in self.wholes:
             sizes = [n for n in sizes if n < extent] or [1]
         least = min(16, most) if axis in self._in_dots else 1
         return [n for n in sizes if n >= least] or sizes[-1:]
+
+    @cached_property
+    def _batches(self) -> frozenset[str]:
+        """Tile axes that all dots have as batches: taking several at once wins nothing."""
+        each = [frozenset(dot.batch) for dot in self.needs.dots]
+        return frozenset.intersection(*each) & frozenset(self.tiles) if each else frozenset()
 
     @cached_property
     def _in_dots(self) -> frozenset[str]:
