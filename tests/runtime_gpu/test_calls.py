@@ -224,3 +224,20 @@ def test_an_architecture_that_triton_lacks_is_refused(monkeypatch: pytest.Monkey
             scaled(OnGpu(torch.zeros(8, 8)), 1.0, OnGpu(torch.zeros(8, 8)))
     finally:
         device.gpu_device.cache_clear()
+
+
+def test_launches_are_told_with_their_stream_and_what_the_device_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = (7, 100)
+    x, out = normal(shape, torch.float32, fresh_seed()), poisoned(shape, torch.float32)
+    tensors = OnGpu(x), OnGpu(out)
+    used = use(monkeypatch, RunningDriver(tensors))
+    plan = Plan({"i": 1}, {"j": 32}, {"e": Home.MEMORY}, lanes="j", warps=1, resident_programs=2)
+    launcher, seen = with_plan(softmax_rows, plan), []
+    with vk.on_launch(seen.append):
+        launcher(*tensors)
+        launcher(*tensors)
+    assert [event.cache_hit for event in seen] == [False, True]
+    event = seen[1]
+    assert (event.kernel, event.device, event.stream, event.launches) == ("softmax_rows", "cuda:0", STREAM, 1)
+    assert event.slice == used.target.key
+    assert (event.plan, event.rung, event.swap_bytes) == (plan, "memory", 2 * 128 * 4)

@@ -1,5 +1,6 @@
 """vkernels.runtime: compiling for a device, launching, the pool of threads. Knows kernels by protocol only."""
 
+from .events import LaunchEvent, Listener, Stats, on_launch, stats
 from .threads import get_threads, set_threads
 
-__all__ = ["get_threads", "set_threads"]
+__all__ = ["LaunchEvent", "Listener", "Stats", "get_threads", "on_launch", "set_threads", "stats"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,9 +17,11 @@ from vkernels.ir.facts import Facts
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 
+from . import events
 from .arguments import Arguments, as_scalar, bind, check_native, in_order
 from .arrays import CPU, address_reader, is_torch
 from .compiling import Compiled, compile_kernel
+from .events import Ran
 from .interpreting import interpret
 from .keys import KEYS, frozen
 from .overlap import check_written, is_distinct
@@ -77,6 +80,7 @@ class Runnable(Protocol):
     """Code that is ready but for addresses and scalars, both in the order of the parameters."""
 
     def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None: ...
+    def ran(self) -> Ran: ...
 
 
 @dataclass
@@ -106,6 +110,7 @@ class Launcher:
 
     def __init__(self, kernel: KernelLike):
         self.kernel = kernel
+        self._counters = events.counters_for(kernel.name)
         self._keys = tuple(KEYS[parameter.kind] for parameter in kernel.parameters)
         self._lock = threading.RLock()
         self._calls: dict[Hashable, _Entry] = {}
@@ -115,24 +120,35 @@ class Launcher:
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Run the kernel on these arguments."""
+        told, missed = events.LISTENERS, False
+        if told:
+            start = time.perf_counter()
         if kwargs or len(args) != len(self._keys):
             args = in_order(self.kernel, args, kwargs)
         key = tuple([describe(value) for describe, value in zip(self._keys, args, strict=True)])
         entry = self._calls.get(key)
         if entry is None:
-            entry = self._enter(key, args)
+            entry, missed = self._enter(key, args), True
         addresses = [read(args[position]) for position, read in entry.readers]
         prepared = entry.distinct
         for one, other, low, high in entry.pairs:
             if low < addresses[other] - addresses[one] < high:
+                ready = (entry.distinct, entry.shared)
                 prepared = self._overlapping(entry, args, addresses)
+                missed = missed or prepared not in ready
                 break
         else:
             if prepared is None:
-                prepared = entry.distinct = self._prepare(args, True)
+                prepared, missed = self._prepare(args, True), True
+                entry.distinct = prepared
+        if missed:
+            events.count_miss(self._counters)
         prepared.run(addresses, [as_scalar(args[position], what) for position, what in entry.scalars])
+        self._counters.calls += 1
         if entry.tracked:
             _count_writes([args[position] for position in entry.tracked])
+        if told:
+            events.tell(self.kernel.name, prepared.ran(), start, time.perf_counter(), not missed)
 
     def forget(self) -> None:
         """Forget how to call, but not what is compiled: what is prepared depends on the number of threads."""
@@ -200,7 +216,7 @@ class Launcher:
         native = compiled.native
         template, tensors, scalars = _layout(self.kernel, arguments, native.sizes)
         touched = sum(view.size * view.itemsize for view in arguments.tensors.values())
-        return Prepared(native, template + [0] * native.buffers, tensors, scalars, touched)
+        return Prepared(native, template + [0] * native.buffers, tensors, scalars, touched, plan)
 
     def _prepare_gpu(self, arguments: Arguments, built: _Built, plan: Plan, distinct: bool) -> GpuCalls:
         """Compiled when it is known which addresses are aligned, at the first call of each kind."""
@@ -244,14 +260,22 @@ class Launcher:
     ) -> Compiled | CompiledGpu:
         architecture = _architecture(arguments.device)
         if keep:
-            return _compile(built.module, plan, facts, architecture, keep)
+            return self._timed(built.module, plan, facts, architecture, keep)
         key = (arguments.signature, frozen(plan), frozen(facts), architecture)
         with self._lock:
             if key not in self._code:
                 while len(self._code) >= REMEMBERED_CODE:
                     del self._code[next(iter(self._code))]
-                self._code[key] = _compile(built.module, plan, facts, architecture, keep)
+                self._code[key] = self._timed(built.module, plan, facts, architecture, keep)
             return self._code[key]
+
+    def _timed(
+        self, module: ModuleOp, plan: Plan, facts: Facts, architecture: str, keep: bool
+    ) -> Compiled | CompiledGpu:
+        start = time.perf_counter()
+        code = _compile(module, plan, facts, architecture, keep)
+        events.count_compile(self._counters, time.perf_counter() - start)
+        return code
 
 
 def _architecture(device: str) -> str:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from .arrays import CPU
 from .calls import Call, Launch
+from .events import Ran
 from .memory import Block, aligned
 from .protocols import CompiledLike
 from .threads import get_threads, the_pool
 from .workspaces import borrow, give_back, helper_workspaces
+
+if TYPE_CHECKING:
+    from vkernels.ir.plan import Plan
 
 INLINE_BYTES = 1 << 18
 """Calls whose tensors have more bytes go to the pool at once; smaller ones when they prove slow."""
@@ -32,6 +38,7 @@ class Prepared:
 
     `template`: every argument slot, 0 where a call writes: tensor addresses at the slots `tensors`, scalars at the
     slots `scalars` (True for f64), and last the buffers. `touched`: bytes of all tensors together.
+    `plan`: what the code was made by, for whoever listens.
     """
 
     def __init__(
@@ -41,11 +48,13 @@ class Prepared:
         tensors: Sequence[int],
         scalars: Sequence[tuple[int, bool]],
         touched: int,
+        plan: Plan | None = None,
     ):
-        self.compiled, self.template = compiled, list(template)
+        self.compiled, self.template, self.plan = compiled, list(template), plan
         self.tensors, self.scalars = tuple(tensors), tuple(scalars)
         self.buffer_bytes, self.programs, swap = self._prepare()
-        self.workspace = aligned(compiled.workspace) + aligned(swap)
+        self.swap = aligned(swap)
+        self.workspace = aligned(compiled.workspace) + self.swap
         self.memory = self.workspace + sum(map(aligned, self.buffer_bytes))
         self.wanted = max(1, min(get_threads(), max(self.programs, default=0)))
         small = touched < INLINE_BYTES
@@ -87,6 +96,11 @@ class Prepared:
         else:
             self._run(frame)
         self._frames.append(frame)
+
+    def ran(self) -> Ran:
+        """How calls are run now; whether small ones go to several threads is found out by the first."""
+        swap = self.swap * self.threads + sum(self.buffer_bytes)
+        return Ran(self.plan, CPU, f"{CPU}:cores={self.threads}", 0, len(self.programs), swap)
 
     def _run(self, frame: _Frame) -> None:
         if frame.threads != self.threads:

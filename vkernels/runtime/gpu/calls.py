@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
+from vkernels.ir.plan import Plan
+
 from ..arguments import Arguments
+from ..events import Ran
 from ..specialise import WIDE
 from .compiling import CompiledGpu
 from .device import GpuDevice
@@ -24,6 +27,7 @@ class GpuCalls:
         self._device, self._arguments, self._compile = device, arguments, compile
         self._aligned: PreparedGpu | None = None
         self._others: dict[Hashable, PreparedGpu] = {}
+        self._plan: Plan | None = None
 
     def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
         """Start the kernel on tensors at these addresses, with these scalars, in the order of the parameters."""
@@ -41,11 +45,18 @@ class GpuCalls:
             prepared = self._others.setdefault(key, self._prepare(addresses))
         prepared.run(addresses, scalars)
 
+    def ran(self) -> Ran:
+        """How calls are run; those of other alignments differ in nothing that is told."""
+        prepared = self._aligned or next(iter(self._others.values()))
+        assert self._plan is not None, "known with the first code"
+        return prepared.ran(self._plan)
+
     def _prepare(self, addresses: Sequence[int]) -> PreparedGpu:
         views = zip(self._arguments.tensors.items(), addresses, strict=True)
         tensors = {name: replace(view, address=address) for (name, view), address in views}
         arguments = replace(self._arguments, tensors=tensors)
         compiled = self._compile(arguments)
+        self._plan = compiled.plan
         prepared = compiled.lowered.prepare(arguments.sizes)
         return PreparedGpu(self._device, pack(loaded_on(self._device, compiled), prepared, arguments))
 

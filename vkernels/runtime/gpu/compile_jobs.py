@@ -14,6 +14,7 @@ from ..compile.compile_cached import compile_cached
 from ..compile.jobs import CompileFailure, CompileJob, Reason
 from ..compile.triton_adapter import Binary
 from ..compile.workers import CompilePool
+from ..events import count_binary
 
 WORKERS = 2
 """Kernels seldom have more launches; each worker is a process with Triton in it, kept warm for the next kernel."""
@@ -33,6 +34,7 @@ def compile_jobs(jobs: Sequence[CompileJob]) -> tuple[Binary, ...]:
             target = jobs[finished.index].architecture
             raise kind(f"Triton gives no code for {target} ({outcome.reason}): {outcome.message}")
         found[finished.index] = outcome.binary
+        count_binary(finished.cached)
     return tuple(found[number] for number in range(len(jobs)))
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
+from vkernels.ir.plan import Plan
+
+from ..events import Ran
 from .device import GpuDevice
 from .packing import Packed
 
@@ -29,6 +32,13 @@ class PreparedGpu:
         else:
             with driver.on(number):
                 self._run(addresses, scalars)
+
+    def ran(self, plan: Plan) -> Ran:
+        """How calls are run, on the stream that is current now."""
+        target, number = self.device.target, self.device.number
+        slice_ = target.like if target.like is not None and ":" in target.like else target.key
+        starts, own = len(self.packed.starts), self.packed.own_bytes
+        return Ran(plan, f"cuda:{number}", slice_, self.device.driver.stream(number), starts, own)
 
     def _run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
         packed, number, driver = self.packed, self.device.number, self.device.driver
