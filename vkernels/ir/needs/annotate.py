@@ -68,19 +68,18 @@ def _phase(flow: Flow, spaces: Spaces, phase: PhaseOp) -> PhaseNeeds:
     return PhaseNeeds(
         phase.phase.data,
         tuple(axis for axis in flow.reading.axes if axis in axes),
-        THREADS * alive,
-        base + slope * alive + addresses,
-        shared_bytes(flow, spaces, phase),
-        _tensor_memory(flow, phase),
-        *(
-            total(terms)
-            for terms in (
-                traffic.reads, traffic.writes, traffic.shared, traffic.swap, traffic.operations,
-                traffic.tensor_operations,
-            )
-        ),
-        base + slope * waiting + (addresses if waiting is alive else ZERO),
-    )  # fmt: skip
+        register_bytes=THREADS * alive,
+        registers_a_thread=base + slope * alive + addresses,
+        shared_bytes=shared_bytes(flow, spaces, phase),
+        tensor_memory_columns=_tensor_memory(flow, phase),
+        global_read_bytes=total(traffic.reads),
+        global_write_bytes=total(traffic.writes),
+        shared_bytes_moved=total(traffic.shared),
+        swap_bytes_moved=total(traffic.swap),
+        operations=total(traffic.operations),
+        tensor_operations=total(traffic.tensor_operations),
+        registers_at_least=base + slope * waiting + (addresses if waiting is alive else ZERO),
+    )
 
 
 def _axes_in(op: Operation) -> set[str]:

@@ -90,7 +90,7 @@ def live_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> tuple[Expr, Expr]:
     enough, and what must be alive in any order. Where nothing waits for a whole tile, one may be loaded after another.
     """
     state = _Phase(flow, spaces, phase)
-    spans = [*_values(state), *_carried(state), *_around(state)]
+    spans = [*_values(state), *_carried(state), *_around(state), *_from_homes(state)]
     alive = _worst(spans)
     return alive, alive if any(_waits(op) for op in state.members) else _worst(spans, one_load=True)
 
@@ -252,6 +252,15 @@ def _around(state: _Phase) -> Iterable[Alive]:
                 if max(spans) <= end and mine and not _shares_loop(state, op, users):
                     last = max(mine) - 1
                 yield Alive((1 - flow.chunked(result)) * state.held(result), 0, last)
+
+
+def _from_homes(state: _Phase) -> Iterable[Alive]:
+    """Chunks of values that are loaded from their homes."""
+    for value, label in state.flow.crossing.items():
+        users = [state.number[user] for user in _users(state, value)]
+        if users and state.flow.reading.phase.get(value.owner) is not state.phase:  # type: ignore[arg-type]
+            homed = (symbol(f"shared.{label}") + symbol(f"memory.{label}")) * state.flow.chunked(value)
+            yield Alive(homed * state.held(value), min(users), max(min(users), max(users) - 1), True)
 
 
 def _shares_loop(state: _Phase, op: Operation, users: list[Operation]) -> bool:

@@ -13,7 +13,7 @@ from ..dialect import AccessOp, DotOp, PhaseOp, ReductionOp, ScratchOp, ScratchT
 from .algebra import ONE, Expr, either, fits, least, most, number, pieces, product, symbol, total
 from .flow import Flow
 from .registers import FROM_SHARED, STAGES, by_four_warps, largest
-from .spaces import THREADS, Spaces, space_for, width
+from .spaces import THREADS, Spaces, element_in, space_for, width
 from .traffic import is_a_dot, on_tensor_cores, operand_bytes
 
 IN_MEMORY, ON_CHIP = number(32), number(128)
@@ -62,7 +62,7 @@ def _conversions(flow: Flow, phase: PhaseOp, inside: list[frozenset[str]]) -> li
     for axes in dict.fromkeys(axes_of(op.tile) for op in ops if isinstance(op, AccessOp)):
         mine = [op for op in ops if isinstance(op, AccessOp) and axes_of(op.tile) == axes]
         size = number(max(width(op.tile.type) for op in mine)) * product(flow.sizes[a] for a in axes)
-        widths = {width(op.base.type.element) for op in mine if isinstance(op.base.type, TensorArgumentType)}
+        widths = {width(element_in(op.base)) for op in mine if isinstance(op.base.type, TensorArgumentType)}
         pads = any(isinstance(op.base.type, ScratchType) for op in mine)
         homes = [label for value, label in flow.crossing.items() if axes_of(value) == axes]
         homes = [h for h in homes if any(_touches(flow, phase, v) for v, label in flow.crossing.items() if label == h)]

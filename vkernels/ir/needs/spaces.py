@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
-from ..dialect import AccessOp, KernelOp, TensorArgumentType, axes_of, element_of
+from ..dialect import AccessOp, KernelOp, MemoryType, TensorArgumentType, axes_of, element_of
 from .algebra import ONE, Expr, least, most, number, product, symbol
 
 WARP = symbol("device.warp")
@@ -29,6 +29,14 @@ def width(type_: Attribute) -> int:
     if isinstance(element, AnyFloat | IntegerType):
         return max(1, element.bitwidth // 8)
     return 8
+
+
+def element_in(memory: SSAValue) -> Attribute:
+    """What something addressable holds."""
+    type_ = memory.type
+    if not isinstance(type_, MemoryType):
+        raise TypeError(f"{type_} is no memory")
+    return type_.element
 
 
 @dataclass

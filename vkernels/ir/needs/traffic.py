@@ -24,7 +24,7 @@ from ..dialect import (
 )
 from .algebra import ONE, ZERO, Expr, either, fits, least, most, number, pieces, product, symbol, total
 from .flow import Flow, axes_touched
-from .spaces import width
+from .spaces import element_in, width
 
 SECTOR = 32
 """Bytes that a cache moves at least: of shorter runs side by side, the rest is moved in vain."""
@@ -138,7 +138,7 @@ def _narrow(value: SSAValue) -> SSAValue:
 
 
 def _count_access(flow: Flow, found: Traffic, op: AccessOp, times: Expr) -> None:
-    moved = times * width(op.base.type.element) * elements(flow, axes_of(op.tile), exact=True)
+    moved = times * width(element_in(op.base)) * elements(flow, axes_of(op.tile), exact=True)
     if isinstance(op.base.type, TensorArgumentType):
         writes = isinstance(op, StoreOp | ScatterOp)
         (found.writes if writes else found.reads).append(moved * in_vain(flow, op))
@@ -153,7 +153,7 @@ def in_vain(flow: Flow, op: AccessOp) -> Expr:
     """How many times more than its elements an access of a tensor moves, where few lie side by side."""
     if not len(op.index):
         return ONE
-    last, size = op.index.data[-1], width(op.base.type.element)
+    last, size = op.index.data[-1], width(element_in(op.base))
     side = [axis for axis, coefficient in last.terms if coefficient == 1 and axis in axes_of(op.tile)]
     offset = op.offset_of(len(op.index) - 1)
     run = ONE if isinstance(getattr(offset, "type", None), TensorType) else product(flow.sizes[a] for a in side[:1])
