@@ -14,8 +14,10 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.passes.apply_plan import apply_plan
 from vkernels.ir.passes.verify_mapped import verify_mapped
 from vkernels.ir.planning.default_plan import default_plan
-from vkernels.library import attention, long_rows, mlp, scans, segments, stencils
+from vkernels.library import long_rows, scans, segments, stencils
+from vkernels.library.attention import attention_rows
 from vkernels.library.dense import matmul_bias
+from vkernels.library.mlp import mlp_rows
 from vkernels.library.rows import layer_norm_rows, softmax_rows
 from vkernels.library.sparse import spdnn, take_columns
 from vkernels.runtime.protocols import Signature
@@ -27,7 +29,7 @@ KERNELS = [
     long_rows.summarise_moments, long_rows.normalise_moments,
     scans.cumulative_sum_rows, scans.sum_of_each_segment, scans.cumulative_sum_segments,
     stencils.stencil_cross, stencils.stencil_square,
-    segments.sum_segments, segments.sum_segment_rows, segments.csr_times_dense, mlp.mlp_rows, attention.attention_rows,
+    segments.sum_segments, segments.sum_segment_rows, segments.csr_times_dense, mlp_rows, attention_rows,
 ]  # fmt: skip
 DTYPES = ["float64", "float32", "float16", "bfloat16"]
 

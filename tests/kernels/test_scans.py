@@ -11,7 +11,19 @@ from vkernels.library import cumulative_sum
 
 from .reference import DTYPES, assert_close, fresh_seed, normal, poisoned, strided
 
-SHAPES = [(1, 1), (3, 5), (17, 33), (64, 16), (5, 127), (3, 129), (2, 1000), (7, 4097), (1, 70001), (2, 1 << 21)]
+SHAPES = [
+    (1, 1),
+    (3, 5),
+    (17, 33),
+    (64, 16),
+    (5, 127),
+    (3, 129),
+    (2, 1000),
+    (7, 4097),
+    (1, 70001),
+    (1, 1 << 21),
+    (3, 1 << 21),
+]
 
 
 def reference(x: torch.Tensor) -> torch.Tensor:

@@ -76,8 +76,8 @@ def plan_segments(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: L
     )
 
 
-FEW = 16
-"""Rows that are too few to keep all of a device busy."""
+FEW = 64
+"""Rows that are too few to keep all of a GPU busy."""
 
 
 def cumulative_sum(x: Array, out: Array | None = None) -> Array:
@@ -89,7 +89,8 @@ def cumulative_sum(x: Array, out: Array | None = None) -> Array:
     """
     out = empty_like(x, tuple(x.shape)) if out is None else out
     rows, results = as_rows(x), as_rows(out)
-    segment = segment_of(rows.shape[1]) if rows.shape == results.shape and rows.shape[0] < FEW else None
+    few = FEW if getattr(x, "is_cuda", False) else vk.get_threads()  # cutting costs a second reading
+    segment = segment_of(rows.shape[1]) if rows.shape == results.shape and rows.shape[0] < few else None
     if segment is None:
         cumulative_sum_rows(rows, results)
     else:
