@@ -44,8 +44,8 @@ def compiled(kernel):
     return kernel.compile(x, out).plan, x, out
 
 
-def test_pins_have_the_fields_of_plans():
-    assert [each.name for each in fields(vk.Pin)] == [each.name for each in fields(vk.Plan)]
+def test_all_of_a_plan_can_be_pinned():
+    assert {each.name for each in fields(vk.Plan)} <= {each.name for each in fields(vk.Pin)}
 
 
 def test_what_is_pinned_holds_and_the_rest_is_chosen():
@@ -87,6 +87,7 @@ UNKNOWN = {
     "a near tensor": ({"streams": ("outt",)}, "did you mean out?"),
     "no scratchpad": ({"copies": ("e",)}, "copies pins 'e', but there is no scratchpad of that name"),
     "what crosses nothing": ({"homes": {"elephant": "shared"}}, "homes pins 'elephant', but there is no value that"),
+    "an online tile axis": ({"online": ("i",)}, "online pins 'i', but there is no whole axis of that name"),
     "no phase": ({"launches": ("first",)}, "launches pins 'first', but there is no phase of that name"),
     "too few in order": ({"order": ()}, "order pins nothing; it must have each tile axis once: i"),
 }  # fmt: skip

@@ -36,11 +36,12 @@ def targets(table: Own = None, json: Json = None, calibrate: Calibrate = False) 
 
         calibrate_cpu(again=True)
 
-    from vkernels.runtime.targets import known_targets, load_targets, present_targets
+    from vkernels.runtime.slices import present_slices
+    from vkernels.runtime.targets import known_targets, load_targets
     from vkernels.runtime.targets.table import known_sources
 
     own = load_targets(table) if table is not None else {}
-    groups = {"present": present_targets(), "own": (*own.values(),), "known": (*known_targets().values(),)}
+    groups = {"present": present_slices(), "own": (*own.values(),), "known": (*known_targets().values(),)}
     _show(groups, to_errors=json == STANDARD_OUTPUT)
     if json is not None:
         lists = {group: [as_json(target) for target in members] for group, members in groups.items()}

@@ -25,6 +25,7 @@ class Pin:
     copies: Sequence[str] | None = None
     splits: Mapping[str, int] = field(default_factory=dict)
     launches: Sequence[str] | None = None
+    online: Sequence[str] | None = None
     packs: Sequence[str] | None = None
     streams: Sequence[str] | None = None
     lanes: str | None = None
@@ -37,7 +38,7 @@ class Pin:
         for name in ("tiles", "chunks", "splits"):
             self._keep(name, {key: _count(name, key, n) for key, n in self._mapping(name).items()})
         self._keep("homes", {key: _home(key, home) for key, home in self._mapping("homes").items()})
-        for name in ("copies", "launches", "packs", "streams", "order"):
+        for name in ("copies", "launches", "online", "packs", "streams", "order"):
             self._keep(name, _names(name, getattr(self, name)))
         if self.lanes is not None and not isinstance(self.lanes, str):
             _refuse("lanes", "the name of an axis", self.lanes)
@@ -62,7 +63,7 @@ def with_pin(plan: Plan, pin: Pin) -> Plan:
     """A plan with what is pinned in place of its own."""
     changed: dict[str, object] = {}
     for each in fields(plan):
-        pinned, own = getattr(pin, each.name), getattr(plan, each.name)
+        pinned, own = getattr(pin, each.name, None), getattr(plan, each.name)
         if isinstance(pinned, Mapping):
             changed[each.name] = {**own, **pinned}
         elif pinned is not None:

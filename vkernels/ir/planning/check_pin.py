@@ -28,6 +28,7 @@ def check_pin(pin: Pin, kernel: KernelOp) -> None:
     _check(name, "tiles", "tile axis", pin.tiles, tiles, behind)
     _check(name, "chunks", "whole axis", pin.chunks, whole, behind)
     _check(name, "splits", "whole axis", pin.splits, whole, behind)
+    _check(name, "online", "whole axis", pin.online or (), whole, behind)
     _check(name, "order", "tile axis", pin.order or (), tiles, behind)
     _check(name, "lanes", "axis", () if pin.lanes is None else (pin.lanes,), [*tiles, *whole], behind)
     _check(name, "packs", "tensor", pin.packs or (), tensors)
