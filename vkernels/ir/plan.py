@@ -20,16 +20,17 @@ class Home(StrEnum):
 class Plan:
     """How one kernel runs within given limits. Sizes in elements.
 
-    `tiles`: tile axis → elements a program. `chunks`: whole axis → elements a chunk; a chunk that is not
-    smaller than the axis holds it at once. `homes`: label of a value that crosses phases → its home;
-    recompute where nothing is said and it is possible, else memory; or label of a scratchpad → shared or memory; where
-    nothing is said, shared if facts give its size. `copies`: labels of scratchpads kept
-    in two copies, so that reading the old one and writing the new one is one phase. `splits`: whole axis →
-    programs it is split over, with a combining step. `launches`: labels of phases after which a launch
-    of its own begins; what crosses it lies in memory. `packs`: names of tensor parameters copied, panel by
-    panel, in the order they are read. `streams`: names of tensor parameters whose stores pass the caches,
-    because what they write is not read again soon. `lanes`: the axis that lies along a vector register.
-    `order`: the tile axes from slowest to fastest program coordinate.
+    `tiles`: tile axis → elements a program. `chunks`: whole axis → elements a chunk; a chunk that is not smaller
+    than the axis holds it at once. `homes`: label of a value that crosses phases → its home; recompute where
+    nothing is said and it is possible, else memory; or label of a scratchpad → shared or memory; where nothing is
+    said, shared if facts give its size. `copies`: labels of scratchpads kept in two copies, so that reading the old
+    one and writing the new one is one phase. `splits`: whole axis → programs it is split over, with a combining
+    step. `launches`: labels of phases after which a launch of its own begins; what crosses it lies in memory.
+    `online`: whole axes along which a maximum and the sum of exp(x - maximum) are computed in one loop, that
+    rescales the sum as the maximum grows. `packs`: names of tensor parameters copied, panel by panel, in the order
+    they are read. `streams`: names of tensor parameters whose stores pass the caches, because what they write is
+    not read again soon. `lanes`: the axis that lies along a vector register. `order`: the tile axes from slowest to
+    fastest program coordinate.
     """
 
     tiles: Mapping[str, int] = field(default_factory=dict)
@@ -38,6 +39,7 @@ class Plan:
     copies: tuple[str, ...] = ()
     splits: Mapping[str, int] = field(default_factory=dict)
     launches: tuple[str, ...] = ()
+    online: tuple[str, ...] = ()
     packs: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
     lanes: str | None = None

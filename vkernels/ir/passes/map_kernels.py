@@ -29,6 +29,7 @@ class ApplyPlan(ModulePass):
     copies: tuple[str, ...] = ()
     splits: tuple[str, ...] = ()
     launches: tuple[str, ...] = ()
+    online: tuple[str, ...] = ()
     packs: tuple[str, ...] = ()
     lanes: str | None = None
     order: tuple[str, ...] = ()
@@ -48,6 +49,7 @@ class ApplyPlan(ModulePass):
             copies=self.copies,
             splits=_numbers(self.splits),
             launches=self.launches,
+            online=self.online,
             packs=self.packs,
             lanes=self.lanes,
             order=self.order,

@@ -25,7 +25,7 @@ def lower_constant(state: State, operation: ConstantOp) -> None:
     value, type_ = operation.value, state.type_of(operation.result, operation)
     if isinstance(value, IntegerAttr | FloatAttr):
         state.define(operation.result, state.build.filled(value.value.data, type_))
-    elif isinstance(value, DenseIntOrFPElementsAttr) and value.is_splat():
+    elif isinstance(value, DenseIntOrFPElementsAttr) and len({repr(one) for one in value.get_values()}) == 1:
         state.define(operation.result, state.build.filled(value.get_values()[0], type_))
     else:
         raise unsupported(operation, "a GPU's tile of constants holds one number throughout")

@@ -10,6 +10,7 @@ from ...errors import PlanError
 from ...facts import Facts
 from ...plan import Home, Plan
 from .check_repeats import first_wrong
+from .find_online import find_online
 from .reading import Reading
 from .schedule import Schedule, group_nests, label_of
 
@@ -19,7 +20,7 @@ def make_schedule(reading: Reading, plan: Plan, facts: Facts, copies: dict[SSAVa
 
     Raises `PlanError` where the plan asks for what would be wrong.
     """
-    schedule = Schedule(reading, copies=copies)
+    schedule = Schedule(reading, copies=copies, online=find_online(reading, plan))
     _home_carried(schedule, plan)
     _home_as_planned(schedule, plan)
     while True:

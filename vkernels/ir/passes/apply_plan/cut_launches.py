@@ -61,6 +61,10 @@ def emit_cut(work: Work) -> None:
     number_of = {op: number for number, part in enumerate(parts) for top in part.ops for op in top.walk()}
     for number in range(len(parts)):
         _read_crossing(work, parts, number, number_of)
+    for pair in work.schedule.online:
+        if number_of[pair.maximum] != number_of[pair.total]:
+            name = label_of(pair.total.result)
+            raise PlanError(f"{name} goes online with {label_of(pair.maximum.result)}: no launch begins between them")
     _hand_on_homes(work, parts)
     _hand_on_scratchpads(work, parts)
     buffers: dict[SSAValue, SSAValue] = {}

@@ -15,6 +15,7 @@ from .combining import REDUCTION_OF, combine, kind_of, neutral_of
 from .emit import emit_here, zeroed
 from .frames import Frame, Span, below, broadcast, filled, select
 from .homes import store_home
+from .online import first_values, last_values, next_values
 from .schedule import Nest, operands_along
 from .work import Work
 
@@ -99,22 +100,34 @@ def _emit_reductions(work: Work, frame: Frame, ops: Sequence[Operation], nest: N
     roots = [value for op in ops for value in operands_along(op)] if nest is None else nest.roots()
     items = _items(work, frame, iter(roots), nest)
     scans = _scans_along(axis, items)
-    initial = [*(_initial(work, frame, op) for op in ops), *_first_carries(work, frame, scans)]
+    pairs = [] if nest is None else nest.online
+    ops = [op for op in ops if all(op is not pair.maximum for pair in pairs)]
+    online = [value for pair in pairs for value in first_values(work, frame, pair)]
+    initial = [*(_initial(work, frame, op) for op in ops), *online, *_first_carries(work, frame, scans)]
+    after = len(ops) + len(online)
 
     def body(inner: Frame, carried: Sequence[SSAValue]) -> list[SSAValue]:
-        inner.carries.update(zip(scans, carried[len(ops) :], strict=True))
+        inner.carries.update(zip(scans, carried[after:], strict=True))
         if nest is not None:
             _fill(work, inner, items, nest)
         else:
             for item in items:
                 emit(work, inner, item)
         reached = [_accumulate(work, inner, op, total) for op, total in zip(ops, carried, strict=False)]
+        for number, pair in enumerate(pairs):
+            highest, sums = carried[len(ops) + 2 * number :][:2]
+            reached += next_values(work, inner, pair, highest, sums)
         return [*reached, *(inner.carries[scan] for scan in scans)]
 
     totals = emit_chunks(work, frame, axis, initial, body)
     for op, total in zip(ops, totals, strict=False):
         frame.values[op.results[0]] = result = _reduced(frame, op, total)
         result.name_hint = op.results[0].name_hint
+    for number, pair in enumerate(pairs):
+        highest, total = last_values(work, frame, pair, *totals[len(ops) + 2 * number :][:2])
+        for op, result in ((pair.maximum, highest), (pair.total, total)):
+            frame.values[op.result] = result
+            result.name_hint = op.result.name_hint
 
 
 def _initial(work: Work, frame: Frame, op: Operation) -> SSAValue:

@@ -12,6 +12,7 @@ from ...dialect import DotOp, PhaseOp, RangeOp, ReductionOp, ScanOp, YieldOp
 from ...errors import PlanError
 from ...plan import Home, Plan
 from ..accesses import clash, inputs_of
+from .find_online import Online
 from .reading import Reading
 
 
@@ -27,6 +28,8 @@ class Nest:
     reductions: list[Operation] = field(default_factory=list)
     effects: list[Operation] = field(default_factory=list)
     stores: list[tuple[SSAValue, SSAValue]] = field(default_factory=list)
+    online: list[Online] = field(default_factory=list)
+    """Pairs whose maximum is among the reductions, and whose sum is carried along."""
 
     def roots(self) -> Iterator[SSAValue]:
         """The values that the nest is there to compute."""
@@ -62,6 +65,8 @@ class Schedule:
     edges: dict[Operation | Block, list[Nest]] = field(default_factory=dict)
     copies: dict[SSAValue, Operation] = field(default_factory=dict)
     """Scratchpads kept in two copies, and the loop that swaps them."""
+    online: list[Online] = field(default_factory=list)
+    """A maximum and a sum of exponentials that one loop computes, that of the maximum."""
 
     def home_of(self, value: SSAValue) -> SSAValue | None:
         """The value whose home holds `value`, if it has one."""
@@ -88,11 +93,14 @@ def group_nests(schedule: Schedule, plan: Plan) -> None:
 def _nests_of(schedule: Schedule, items: Sequence[Operation], plan: Plan) -> list[Nest]:
     reading = schedule.reading
     nests: list[Nest] = []
+    carried_along = {pair.total for pair in schedule.online}
     for item in items:
         if isinstance(item, YieldOp) or not (chunks := reading.chunks(item)):
             continue
         if reading.has_effect(item):
             _nest_for(schedule, nests, chunks, item).effects.append(item)
+        elif item in carried_along:
+            continue
         elif reading.is_chunk_reduction(item) and chunks == {item.axis.data}:  # type: ignore[attr-defined]
             _nest_for(schedule, nests, chunks, item).reductions.append(item)
         for result in item.results:
@@ -101,6 +109,7 @@ def _nests_of(schedule: Schedule, items: Sequence[Operation], plan: Plan) -> lis
                 _nest_for(schedule, nests, of_value, item).stores.append((result, result))
     for nest in nests:
         nest.axes = _ordered(schedule, nest, plan)
+        nest.online = [pair for pair in schedule.online if pair.maximum in nest.reductions]
     return nests
 
 
