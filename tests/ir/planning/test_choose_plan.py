@@ -1,0 +1,149 @@
+"""Chosen plans: there always is one, always the same, that the kernel can have and that fits, or is the bottom rung."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.ir.planning.kernels import KERNELS, build, cpus, gpus, kernel_of
+from vkernels.ir.facts import Facts
+from vkernels.ir.interpret import interpret
+from vkernels.ir.limits import Limits
+from vkernels.ir.needs import Device, annotate_needs
+from vkernels.ir.passes.apply_plan import apply_plan
+from vkernels.ir.passes.verify_mapped import verify_mapped
+from vkernels.ir.plan import Home
+from vkernels.ir.planning.bottom import bottom_plan
+from vkernels.ir.planning.choose_plan import choose_plan
+from vkernels.ir.planning.model_plan import model_plan
+from vkernels.ir.planning.space import read_space
+
+CPU = Limits(registers=32, register_bytes=64, shared=1 << 20, multiprocessors=2, cache=32 << 20)
+GPU = Limits(
+    registers=255, register_bytes=4, shared=99 << 10, multiprocessors=100, cache=40 << 20, threads=1024, warp=32
+)
+LENGTHS = st.one_of(st.sampled_from([0, 1, 2, 16, 1000, 1 << 16, 1 << 24]), st.integers(1, 5000))
+
+
+def sizes_for(kernel, data):
+    sizes = {name: data.draw(LENGTHS, label=name) for name in kernel.sizes}
+    if kernel.name == "spdnn":
+        sizes["N"] = min(sizes["N"], 65536)
+    return sizes
+
+
+def is_power(number):
+    return number > 0 and number & (number - 1) == 0
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@pytest.mark.parametrize("name", KERNELS)
+@settings(max_examples=4, deadline=None)
+@given(data=st.data())
+def test_any_limits_and_sizes_get_a_plan_that_fits_or_the_bottom_rung(name, kind, data):
+    limits = data.draw(cpus() if kind == "cpu" else gpus(), label="limits")
+    kernel, module = build(name, data.draw(st.sampled_from(["float32", "float16"]), label="dtype"))
+    sizes = sizes_for(kernel, data)
+    chosen = choose_plan(kernel_of(module), sizes, limits)
+    plan = chosen.plan
+    assert choose_plan(kernel_of(module), sizes, limits).plan == plan
+    use = annotate_needs(kernel_of(module)).evaluate(plan, sizes, Device.of(limits))
+    if chosen.rung != "bottom":
+        assert use.threads <= limits.threads
+        assert use.shared_bytes <= limits.shared
+        assert kind == "cpu" or not use.spills
+    if kind == "gpu":
+        assert all(map(is_power, [*plan.tiles.values(), *plan.chunks.values(), plan.warps])), plan
+    verify_mapped(apply_plan(module, plan, Facts(sizes)))
+
+
+@pytest.mark.parametrize("limits", [CPU, GPU], ids=["cpu", "gpu"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_kernel_can_have_the_bottom_rung_which_keeps_all_in_memory(name, limits):
+    kernel, module = build(name)
+    sizes = dict.fromkeys(kernel.sizes, 100)
+    plan, _ = bottom_plan(read_space(kernel_of(module), sizes, limits))
+    verify_mapped(apply_plan(module, plan, Facts(sizes)))
+    assert set(plan.homes.values()) <= {Home.MEMORY}
+    assert plan.warps == 1
+    assert set(plan.tiles.values()) | set(plan.chunks.values()) <= {1}
+
+
+@pytest.mark.parametrize("limits", [CPU, GPU], ids=["cpu", "gpu"])
+def test_no_hand_written_plan_is_modelled_to_be_much_faster(limits):
+    slower = {}
+    for name in KERNELS:
+        kernel, module = build(name)
+        sizes = dict.fromkeys(kernel.sizes, 256)
+        space = read_space(kernel_of(module), sizes, limits)
+        dtypes = {p.name: "float32" for p in kernel.parameters if p.kind == "tensor"}
+        hand = float(model_plan(space, kernel.plan_for(sizes, dtypes, limits)).seconds)
+        chosen = choose_plan(kernel_of(module), sizes, limits)
+        if hand < 0.9 * chosen.seconds:
+            slower[name] = (hand, chosen.seconds)
+    assert not slower
+
+
+def test_less_shared_memory_moves_a_value_down_the_ladder():
+    module = build("softmax_rows")[1]
+    sizes = {"M": 256, "N": 20000}
+    homes = [
+        choose_plan(kernel_of(module), sizes, replace(CPU, shared=shared)).plan.homes.get("e")
+        for shared in (1 << 20, 1 << 10)
+    ]
+    assert homes[0] is Home.SHARED
+    assert homes[1] is not Home.SHARED
+
+
+def test_one_long_row_is_split_over_programs_and_many_are_not():
+    module = build("softmax_rows")[1]
+    few = choose_plan(kernel_of(module), {"M": 1, "N": 1 << 24}, GPU)
+    many = choose_plan(kernel_of(module), {"M": 4096, "N": 1 << 12}, GPU)
+    assert few.rung == "launches"
+    assert few.plan.splits["j"] > 1
+    assert not many.plan.splits
+
+
+def test_what_was_rejected_says_why():
+    module = build("matmul_bias", "float16")[1]
+    tiny = replace(GPU, shared=20 << 10, registers=40)
+    chosen = choose_plan(kernel_of(module), {"M": 512, "N": 512, "K": 512}, tiny)
+    assert all(each.reason for each in chosen.tried)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@settings(max_examples=6, deadline=None)
+@given(data=st.data())
+def test_a_planned_softmax_computes_what_was_written(kind, data):
+    limits = data.draw(cpus() if kind == "cpu" else gpus(), label="limits")
+    rows, length = data.draw(st.integers(1, 5), label="M"), data.draw(st.integers(1, 150), label="N")
+    seed = data.draw(st.integers(0, 1 << 30), label="seed")
+    module = build("softmax_rows")[1]
+    sizes = {"M": rows, "N": length}
+    plan = choose_plan(kernel_of(module), sizes, limits).plan
+    x = np.random.default_rng(seed).standard_normal((rows, length), np.float32)
+    out = np.full_like(x, np.nan)
+    interpret(apply_plan(module, plan, Facts(sizes)), {"x": x, "out": out})
+    exact = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
+    np.testing.assert_allclose(out, exact / exact.sum(-1, keepdims=True), rtol=1e-5, err_msg=str((plan, seed)))
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@settings(max_examples=4, deadline=None)
+@given(data=st.data())
+def test_a_planned_matmul_computes_what_was_written(kind, data):
+    limits = data.draw(cpus() if kind == "cpu" else gpus(), label="limits")
+    sizes = {name: data.draw(st.integers(1, 40), label=name) for name in "MNK"}
+    seed = data.draw(st.integers(0, 1 << 30), label="seed")
+    module = build("matmul_bias")[1]
+    plan = choose_plan(kernel_of(module), sizes, limits).plan
+    normal = np.random.default_rng(seed).standard_normal
+    a, b = normal((sizes["M"], sizes["K"]), np.float32), normal((sizes["K"], sizes["N"]), np.float32)
+    bias, out = normal(sizes["N"], np.float32), np.full((sizes["M"], sizes["N"]), np.nan, np.float32)
+    interpret(apply_plan(module, plan, Facts(sizes)), {"a": a, "b": b, "bias": bias, "out": out})
+    exact = a.astype(np.float64) @ b + bias
+    np.testing.assert_allclose(out, exact, rtol=1e-4, atol=1e-4, err_msg=str((plan, seed)))
