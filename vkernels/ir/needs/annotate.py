@@ -102,7 +102,9 @@ def _tensor_memory(flow: Flow, phase: PhaseOp) -> Expr:
 
 
 def _crossing(flow: Flow) -> list[Crossing]:
-    forced, carried = _forced(flow), _carried(flow)
+    forced, carried = _forced(flow, ()), _carried(flow)
+    copyable = tuple(pad.label for pad in _scratchpads(flow) if pad.can_copy)
+    freed = forced - _forced(flow, copyable) if forced and copyable else set()
     found = []
     for value, label in flow.crossing.items():
         homes = (Home.MEMORY, Home.SHARED)
@@ -114,6 +116,7 @@ def _crossing(flow: Flow) -> list[Crossing]:
             Crossing(
                 label, axes_of(value), tuple(a for a in axes_of(value) if not flow.reading.axes[a].is_tile),
                 width(value.type), homes, _made_in(flow, value), tuple(used), operations, reads,
+                copyable if value in freed else (),
             )
         )  # fmt: skip
     return found
@@ -124,10 +127,11 @@ def _made_in(flow: Flow, value: SSAValue) -> str:
     return phase.phase.data if phase is not None else ""
 
 
-def _forced(flow: Flow) -> set[SSAValue]:
-    """Values that computing again would get wrong."""
+def _forced(flow: Flow, copies: tuple[str, ...]) -> set[SSAValue]:
+    """Values that computing again would get wrong, where some scratchpads have two copies."""
+    plan = Plan(copies=copies)
     try:
-        return set(make_schedule(flow.reading, Plan(), Facts(distinct=True), {}).homes)
+        return set(make_schedule(flow.reading, plan, Facts(distinct=True), find_copies(flow.reading, plan)).homes)
     except PlanError:
         return set()
 

@@ -27,6 +27,7 @@ class Crossing:
     `axes`: all; `whole`: those that may be processed in chunks. While none of them is, the value stays in registers;
     else one of `homes` is its home. `made` and `used`: names of phases. `recompute_operations`,
     `recompute_read_bytes`: what computing it again costs each phase that uses it, all programs together.
+    `freed_by`: scratchpads of which a second copy makes computing it again right, and what happens unless a plan says.
     """
 
     label: str
@@ -38,6 +39,7 @@ class Crossing:
     used: tuple[str, ...]
     recompute_operations: sympy.Expr
     recompute_read_bytes: sympy.Expr
+    freed_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

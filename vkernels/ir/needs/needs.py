@@ -142,7 +142,8 @@ class Needs:
                 known[f"split.{axis.name}"] = split
                 known[f"held.{axis.name}"] = int(extents[axis.name] <= size and split == 1)
         for value in self.crossing:
-            home = plan.homes.get(value.label, value.homes[0] if value.homes else Home.MEMORY)
+            is_freed = bool(value.freed_by) and set(value.freed_by) <= set(plan.copies)
+            home = plan.homes.get(value.label, Home.RECOMPUTE if is_freed else value.homes[0])
             known[f"shared.{value.label}"] = int(home is Home.SHARED)
             known[f"memory.{value.label}"] = int(home is Home.MEMORY)
         for scratchpad in self.scratchpads:
