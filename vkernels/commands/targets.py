@@ -24,7 +24,7 @@ Json = Annotated[Path | None, typer.Option(metavar="FILE", help="Write them ther
 
 
 Calibrate = Annotated[
-    bool, typer.Option("--calibrate", help="Measure this machine's CPU first, for a second, and keep its rates.")
+    bool, typer.Option("--calibrate", help="Measure this machine's CPU first, for some seconds, and keep its rates.")
 ]
 
 

@@ -74,7 +74,8 @@ loop:
   %more = icmp slt i64 %next, %steps
   br i1 %more, label %loop, label %done
 done:
-  {_lines(f"store volatile {floats} %t{n}, ptr %at, align 8" for n in sums)}
+  %out = getelementptr {floats}, ptr %at, i64 1
+  {_lines(f"store volatile {floats} %t{n}, ptr %out, align 8" for n in sums)}
   ret void
 }}
 

@@ -19,7 +19,7 @@ from ..compile.records import from_bytes, to_bytes
 from .cpu import cpu_limits
 from .cpu_loops import CHAIN_CYCLES, LOADED_VECTORS, MULTIPLY_ADDS, loops
 
-VERSION = 1
+VERSION = 2
 """Grows when the method changes: what older ones measured is then measured again."""
 
 SECONDS = 6e-3
@@ -32,6 +32,9 @@ MOST_BYTES = 1 << 29
 """Memory that all threads together read, at most."""
 
 LARGEST = 1e18
+
+HALVES = 0x3F0000003F000000
+"""Two floats of 0.5: multiplied and added up they stay ordinary numbers."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ def known_cpu_rates(cache: DiskCache | None = None) -> CpuRates | None:
 
 
 def calibrate_cpu(cache: DiskCache | None = None, again: bool = False) -> CpuRates:
-    """The rates of this machine's CPU: those on disk, or measured now, in about a second, and kept there.
+    """The rates of this machine's CPU: those on disk, or measured now, in a few seconds, and kept there.
 
     `cache`: where to keep them, this user's cache unless given. `again`: measure whatever is there. Other work on the
     machine makes rates too low; whoever wants to be sure measures again when it is idle.
@@ -82,13 +85,16 @@ def calibrate_cpu(cache: DiskCache | None = None, again: bool = False) -> CpuRat
 
 
 def measure_cpu() -> CpuRates:
-    """Measure now: time loops of our own machine code, on one core and on all that this process may use at once."""
+    """Measure now: time loops of our own machine code, on one core and on all that this process may use at once.
+
+    What is nearer is never slower, nor many cores slower than one: where it seems so, something disturbed the run.
+    """
     limits = cpu_limits()
     cores, width = limits.multiprocessors, limits.register_bytes
     with ThreadPoolExecutor(cores) as threads, loops(width) as code:
         measure = _Measure(threads, cores)
         clock = CHAIN_CYCLES / measure.seconds_a_step(1, [(code.chain, ())])
-        alone = [(code.multiply, (buffer(width),)) for _ in range(cores)]
+        alone = [(code.multiply, (buffer(2 * width),)) for _ in range(cores)]
         multiply = MULTIPLY_ADDS * width // 4 * cores / measure.seconds_a_step(cores, alone)
 
         def read(total: int, cores: int) -> float:
@@ -99,21 +105,18 @@ def measure_cpu() -> CpuRates:
             return blocks * block * cores / measure.seconds_a_step(cores, work)
 
         far = min(4 * limits.cache, MOST_BYTES, max(limits.memory // 8, 1 << 24))
-        return CpuRates(
-            clock=clock,
-            memory=read(min(far * cores, MOST_BYTES), cores),
-            core_memory=read(far, 1),
-            cache=read(max(limits.cache // 2, 2 * limits.shared * cores), cores),
-            shared=read(limits.shared // 2 * cores, cores),
-            multiply_adds=multiply,
-        )
+        core_memory = read(far, 1)
+        memory = max(core_memory, read(min(far * cores, MOST_BYTES), cores))
+        cache = max(memory, read(max(limits.cache // 2, 2 * limits.shared * cores), cores))
+        shared = max(cache, read(limits.shared // 2 * cores, cores))
+        return CpuRates(clock, memory, core_memory, cache, shared, multiply)
 
 
 def buffer(size: int) -> Any:
     """Bytes of memory, aligned to 64, that are there, not only promised: every page was written."""
     import numpy as np
 
-    words = np.ones(-(-size // 8) + 8, dtype=np.int64)
+    words = np.full(-(-size // 8) + 8, HALVES, dtype=np.int64)
     return words[-words.ctypes.data % 64 // 8 :]
 
 
@@ -130,10 +133,13 @@ class _Measure:
     def seconds_a_step(self, cores: int, work: Sequence[Work]) -> float:
         """Seconds that one step takes, of the fastest round, once enough steps run to be timed."""
         steps = 1
-        while (taken := self._run(work, steps)) < SECONDS / 4 and steps < 1 << 40:
+        while (taken := self._fastest(work, steps)) < SECONDS / 4 and steps < 1 << 40:
             steps *= 4
         steps = max(1, round(steps * SECONDS / taken))
-        return min(self._run(work, steps) for _ in range(ROUNDS)) / steps
+        return self._fastest(work, steps) / steps
+
+    def _fastest(self, work: Sequence[Work], steps: int) -> float:
+        return min(self._run(work, steps) for _ in range(ROUNDS))
 
     def _run(self, work: Sequence[Work], steps: int) -> float:
         """Seconds from the first start to the last end."""
