@@ -65,12 +65,14 @@ def matmul_on_gpu(sizes: Mapping[str, int], limits: Limits, dtype: str) -> Plan:
 
 
 def spdnn_on_gpu(sizes: Mapping[str, int], limits: Limits) -> Plan:
-    """As many images a program as keep both copies of their features in shared memory, sixteen at most."""
+    """As many images a program as keep both copies of their features in shared memory, sixteen at most; sixteen where
+    not even one would, their features in memory."""
     fit = (limits.shared - 1024) // (2 * 4 * max(1, sizes["N"]))
-    images = min(16, power_below(fit), power_above(sizes["I"]))
+    homes = {"features": Home.MEMORY} if fit < 1 else {}
+    images = min(16, power_below(fit) if fit >= 1 else 16, power_above(sizes["I"]))
     neurons = min(power_above(sizes["N"]), TILE // images)
     return Plan(
-        tiles={"i": images}, chunks={"n": neurons}, copies=("features",), lanes="i",
+        tiles={"i": images}, chunks={"n": neurons}, homes=homes, copies=("features",), lanes="i",
         warps=min(8, power_below(limits.threads // limits.warp)),
     )  # fmt: skip
 
