@@ -343,7 +343,9 @@ def spearman(rows: Sequence[Judged]) -> float:
 
 def summary(rows: Sequence[Judged]) -> list[str]:
     """Plans, those that fit; right about fit, about shared memory, about fit with no byte spilled; then Spearman's
-    coefficient of each kernel on each architecture: median and tenth percentile, and the median without spills."""
+    coefficient of each kernel on each architecture: median, tenth percentile, share of 0.8 or more, and the median
+    without spills.
+    """
     cells: dict[tuple[str, str], list[Judged]] = {}
     for row in rows:
         cells.setdefault((row.kernel, row.architecture), []).append(row)
@@ -360,11 +362,23 @@ def summary(rows: Sequence[Judged]) -> list[str]:
     return [
         str(len(rows)), share(r.fits for r in rows), share(r.fits == r.predicted_fit for r in rows),
         share(r.shared_right for r in rows), share(r.fits_without == r.predicted_fit for r in rows),
-        quantile(all_, 0.5), quantile(all_, 0.1), quantile(dry, 0.5),
+        quantile(all_, 0.5), quantile(all_, 0.1), share(rho >= 0.8 for rho in all_) if all_ else "–",
+        quantile(dry, 0.5),
     ]  # fmt: skip
 
 
-HEADER = ("", "plans", "fit", "fit right", "shared right", "right, no byte spilled", "ρ", "ρ, tenth", "ρ, no spills")
+HEADER = (
+    "",
+    "plans",
+    "fit",
+    "fit right",
+    "shared right",
+    "right, no byte spilled",
+    "ρ",
+    "ρ, tenth",
+    "ρ ≥ 0.8",
+    "ρ, no spills",
+)
 
 
 def table(rows: Sequence[Judged]) -> Iterator[str]:
