@@ -16,6 +16,8 @@ from vkernels.commands.explain.html.page import page_of
 from vkernels.commands.explain.results import as_json
 from vkernels.commands.explain.show import show
 from vkernels.commands.explain.words import bytes_in_words, count_in_words, printable, seconds_in_words
+from vkernels.ir.errors import SetupError
+from vkernels.runtime.explaining import explain as explaining
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
 CELLS = [(kernel, target) for kernel in SHAPES for target in TARGETS]
@@ -245,6 +247,21 @@ def test_a_plan_that_cannot_be_is_explained_and_code_1(vk, own):
     assert data["reason"]
     assert data["phases"]
     assert "It does not fit" in said
+
+
+def test_what_no_compiler_here_can_tell_is_code_3_and_all_else_is_said(vk, monkeypatch):
+    def refuse(architecture, version):
+        raise SetupError(f"Triton {version} does not compile for {architecture}")
+
+    monkeypatch.setattr(explaining, "refuse_unless_compiles", refuse)
+    code, output, said = vk("softmax_rows", "--target", "t4", "--json", "-")
+    data = json.loads(output)
+    assert (code, data["fits"], data["launches"]) == (3, None, [])
+    assert data["phases"]
+    assert "Nobody can tell whether it fits" in said
+    code, output, said = vk("softmax_rows", "--target", "t4", "--ir", "ptx")
+    assert (code, output) == (3, "")
+    assert "does not compile for sm_75" in said
 
 
 @pytest.mark.parametrize(

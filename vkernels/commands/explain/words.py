@@ -50,7 +50,8 @@ ORIGINS: Mapping[str, str] = {
 
 FIELDS: Mapping[str, str] = {
     "tiles": "tile of", "chunks": "chunk of", "homes": "home of", "splits": "programs that share", "copies": "copies",
-    "packs": "packed tensors", "streams": "streamed tensors", "launches": "launches end after", "lanes": "lanes",
+    "packs": "packed tensors", "streams": "streamed tensors", "launches": "launches end after", "online": "online axes",
+    "lanes": "lanes",
     "order": "order of programs", "warps": "warps", "stages": "pipeline stages",
     "resident_programs": "resident programs",
 }  # fmt: skip

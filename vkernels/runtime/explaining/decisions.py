@@ -20,6 +20,7 @@ _HOMES = {
 _MEANS = {
     "copies": "kept twice: one copy is read while the other is written",
     "launches": "a launch of its own begins after this phase",
+    "online": "one pass finds a maximum and the sum that needs it: the sum is corrected when the maximum grows",
     "packs": "copied first, panel by panel, in the order in which it is read",
     "streams": "its stores pass the caches: nothing reads them soon",
     "order": "the order of programs, slowest axis first",
