@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..plan import Home, Plan
+from ..plan import Plan
+from .moves import all_in_memory
 from .setting import Setting
 from .space import Move, Space
 
@@ -14,9 +15,7 @@ from .space import Move, Space
 def bottom_plan(space: Space) -> tuple[Plan, Setting]:
     """One warp, the smallest tiles and chunks, everything that crosses phases and all scratchpads in memory."""
     lanes = space.lanes[0] if space.lanes else None
-    labels = [value.label for value in space.needs.crossing if Home.MEMORY in value.homes]
-    homes = dict.fromkeys((*labels, *(scratchpad.label for scratchpad in space.needs.scratchpads)), Home.MEMORY)
-    move = Move(order=space.tiles, lanes=lanes, homes=tuple(sorted(homes.items())))
+    move = Move(order=space.tiles, lanes=lanes, homes=all_in_memory(space))
     setting = replace(
         space.setting(move), sizes={axis: np.array([1.0]) for axis in (*space.tiles, *space.wholes)},
         warps=np.array([1.0]), stages=np.array([1.0]), shares=np.array([1.0]),

@@ -80,11 +80,12 @@ def choose_plan(
     space = read_space(kernel, sizes, limits, needs, strides)
     device = Device.of(limits)
     tried: list[Rejected] = []
-    for near in _closely(space, device, _kinds(space)):
-        reason = near.reason or accepts(space, near.plan)
-        if reason is None:
-            return Chosen(near.plan, near.use, near.times, rung_of(near.plan, space), tuple(tried[:TRIED]))
-        tried.append(Rejected(near.plan, near.seconds, reason))
+    for some in (space, replace(space, lean=True)):
+        for near in _closely(some, device, _kinds(some)):
+            reason = near.reason or accepts(space, near.plan)
+            if reason is None:
+                return Chosen(near.plan, near.use, near.times, rung_of(near.plan, space), tuple(tried[:TRIED]))
+            tried.append(Rejected(near.plan, near.seconds, reason))
     plan, setting = bottom_plan(space)
     (use,) = space.needs.evaluate_many([plan], sizes, device)
     times = model_time(setting, limits, use.registers_a_thread, use.shared_bytes).at(0)

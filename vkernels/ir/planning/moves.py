@@ -24,6 +24,8 @@ def first_moves(space: Space) -> Iterator[Move]:
         for lanes in (space.lanes[:MOST_LANES] if on_cpu else space.lanes[:1]) or (None,):
             plain = Move(held=held, order=space.tiles, lanes=lanes)
             yield plain
+            if space.lean:
+                yield replace(plain, homes=all_in_memory(space))
             if on_cpu and packable:
                 yield replace(plain, packs=packable)
 
@@ -41,6 +43,13 @@ def next_moves(space: Space, move: Move) -> Iterator[Move]:
                 yield replace(move, split=axis)
     if space.limits.warp == 1:
         yield from _on_cpu(space, move)
+
+
+def all_in_memory(space: Space) -> tuple[tuple[str, Home], ...]:
+    """Homes in memory for everything that can have one there: crossing values and scratchpads."""
+    labels = [value.label for value in space.needs.crossing if Home.MEMORY in value.homes]
+    labels += [scratchpad.label for scratchpad in space.needs.scratchpads]
+    return tuple((label, Home.MEMORY) for label in sorted(set(labels)))
 
 
 def in_memory(move: Move) -> Move:

@@ -48,6 +48,10 @@ LONGEST = 1 << 13
 """Elements of one axis that a GPU's program takes at once."""
 MOST = 4096
 """Combinations of sizes, warps and stages that are modelled together."""
+LEAN = 32
+"""Elements of an axis on a GPU where little fits."""
+BESIDE = 8
+"""Elements of an axis that is but a part of a dot's side."""
 RAGGED = 16
 """Positions with steps of their own number that a GPU's program takes at once: all wait for the longest."""
 WARPS = (1, 2, 4, 8, 16)
@@ -72,13 +76,15 @@ class Move:
 
 @dataclass
 class Space:
-    """A kernel in phases, the call's sizes, and what there is to decide within some limits."""
+    """A kernel in phases, the call's sizes, and what there is to decide within some limits. `lean`: small sizes alone,
+    for limits that leave no room for others."""
 
     kernel: KernelOp
     needs: Needs
     sizes: Mapping[str, int]
     limits: Limits
     strides: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    lean: bool = False
     _loops: dict[tuple[Any, ...], tuple[Loop, ...] | PlanError] = field(default_factory=dict)
 
     @cached_property
@@ -210,12 +216,13 @@ class Space:
         if axis in self.ragged:
             return [1]
         if axis == move.lanes:
-            sizes = [n * self.width for n in ACROSS]
+            sizes = [n * self.width for n in (ACROSS[:1] if self.lean else ACROSS)]
             return sorted(
                 {min(size, extent) for size in sizes} if axis in self.tiles else {s for s in sizes if s < extent} or {1}
             )
         chunked = axis in self.wholes
-        return sorted({min(n, extent) for n in DOWN if not (chunked and n >= extent)} or {1})
+        down = DOWN[:2] if self.lean else DOWN
+        return sorted({min(n, extent) for n in down if not (chunked and n >= extent)} or {1})
 
     def _on_gpu(self, axis: str, extent: int, move: Move) -> list[int]:
         above = power_above(extent)
@@ -226,6 +233,10 @@ class Space:
         sizes = [1 << n for n in range(most.bit_length())]
         if axis in self.wholes:
             sizes = [n for n in sizes if n < extent] or [1]
+        if self.lean:
+            return [n for n in sizes if n <= LEAN] or sizes[:1]
+        if axis in self._beside:
+            return [n for n in sizes if n <= BESIDE]
         least = min(16, most) if axis in self._in_dots else 1
         return [n for n in sizes if n >= least] or sizes[-1:]
 
@@ -234,6 +245,11 @@ class Space:
         """Tile axes that all dots have as batches: taking several at once wins nothing."""
         each = [frozenset(dot.batch) for dot in self.needs.dots]
         return frozenset.intersection(*each) & frozenset(self.tiles) if each else frozenset()
+
+    @cached_property
+    def _beside(self) -> frozenset[str]:
+        """Axes that are a side of a dot together with another, which comes after them."""
+        return frozenset(axis for dot in self.needs.dots for side in (dot.rows, dot.columns) for axis in side[:-1])
 
     @cached_property
     def _in_dots(self) -> frozenset[str]:
