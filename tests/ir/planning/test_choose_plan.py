@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.ir.planning.kernels import KERNELS, build, cpus, gpus, kernel_of
@@ -26,6 +26,8 @@ CPU = Limits(registers=32, register_bytes=64, shared=1 << 20, multiprocessors=2,
 GPU = Limits(
     registers=255, register_bytes=4, shared=99 << 10, multiprocessors=100, cache=40 << 20, threads=1024, warp=32
 )
+QUICKLY = {"deadline": None, "phases": (Phase.explicit, Phase.reuse, Phase.generate)}
+"""Without shrinking, which would choose plans for minutes."""
 LENGTHS = st.one_of(st.sampled_from([0, 1, 2, 16, 1000, 1 << 16, 1 << 24]), st.integers(1, 5000))
 
 
@@ -42,7 +44,7 @@ def is_power(number):
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 @pytest.mark.parametrize("name", KERNELS)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4, **QUICKLY)
 @given(data=st.data())
 def test_any_limits_and_sizes_get_a_plan_that_fits_or_the_bottom_rung(name, kind, data):
     limits = data.draw(cpus() if kind == "cpu" else gpus(), label="limits")
@@ -116,7 +118,7 @@ def test_what_was_rejected_says_why():
 
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6, **QUICKLY)
 @given(data=st.data())
 def test_a_planned_softmax_computes_what_was_written(kind, data):
     limits = data.draw(cpus() if kind == "cpu" else gpus(), label="limits")
@@ -133,7 +135,7 @@ def test_a_planned_softmax_computes_what_was_written(kind, data):
 
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4, **QUICKLY)
 @given(data=st.data())
 def test_a_planned_matmul_computes_what_was_written(kind, data):
     limits = data.draw(cpus() if kind == "cpu" else gpus(), label="limits")

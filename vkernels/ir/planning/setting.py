@@ -131,7 +131,7 @@ class Setting:
 
 
 def _product(values: Iterable[Numbers]) -> Numbers:
-    result: Numbers = 1
+    result: Numbers = 1.0
     for value in values:
         result = result * value
     return result

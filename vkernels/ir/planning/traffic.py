@@ -73,7 +73,7 @@ class Traffic:
 
     def _elements(self, touch: Touch) -> Numbers:
         """Elements of all of a touch's axes."""
-        elements: Numbers = 1
+        elements: Numbers = 1.0
         for axis in touch.axes:
             of_home = touch.home is not None and axis in self.at.order
             elements = elements * (self.at.size(axis) if of_home else max(1, self.at.extents.get(axis, 1)))
@@ -102,7 +102,7 @@ class Traffic:
             places: dict[str, Numbers] = {}
             for loop, _, touch in self.touches:
                 if number is None or loop == number:
-                    taken: Numbers = touch.element_bytes * (2 if touch.place in self.at.copies else 1)
+                    taken: Numbers = float(touch.element_bytes) * (2 if touch.place in self.at.copies else 1)
                     for axis in touch.axes:
                         grows = axis in inner and not (touch.home is not None and axis in self.at.order)
                         taken = taken * (max(1, self.at.extents.get(axis, 1)) if grows else self.at.size(axis))
