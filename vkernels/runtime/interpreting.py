@@ -39,7 +39,7 @@ def interpret(
     module = kernel.build(arguments.signature)
     written = written_tensors(kernel_in(module))
     check_written(kernel.name, written, arguments.tensors)
-    is_distinct(kernel.name, written, arguments.tensors)
+    is_distinct(kernel_in(module), written, arguments.tensors)
     arrays = {
         parameter.name: memory_of(value)
         for parameter, value in zip(kernel.parameters, values, strict=True)

@@ -164,7 +164,7 @@ class Launcher:
         """What this call would run, with the text of every stage; `plan` replaces the kernel's own."""
         arguments = bind(self.kernel, in_order(self.kernel, args, kwargs))
         built = self._build(arguments.signature)
-        distinct = is_distinct(self.kernel.name, built.written, arguments.tensors)
+        distinct = is_distinct(kernel_in(built.module), built.written, arguments.tensors)
         plan = self._plan(arguments, built) if plan is None else plan
         return self._compile(arguments, built, plan, distinct, keep=True)
 
@@ -191,8 +191,8 @@ class Launcher:
         distinct = entry.verdicts.get(distances)
         if distinct is None:
             arguments = bind(self.kernel, values)
-            written = self._build(arguments.signature).written
-            distinct = is_distinct(self.kernel.name, written, arguments.tensors)
+            built = self._build(arguments.signature)
+            distinct = is_distinct(kernel_in(built.module), built.written, arguments.tensors)
             if len(entry.verdicts) >= REMEMBERED_CALLS:
                 entry.verdicts = {}
             entry.verdicts[distances] = distinct

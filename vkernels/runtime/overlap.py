@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from vkernels.ir.dialect import KernelOp
 from vkernels.ir.errors import ArgumentError
+from vkernels.ir.in_place import works_in_place
 
 from .arrays import ArrayView
 
@@ -44,10 +46,10 @@ def overlaps_itself(view: ArrayView) -> bool:
     return False
 
 
-def is_distinct(kernel: str, written: Sequence[str], tensors: Mapping[str, ArrayView]) -> bool:
+def is_distinct(kernel: KernelOp, written: Sequence[str], tensors: Mapping[str, ArrayView]) -> bool:
     """True where no written tensor shares memory with another, False where some are the very same tensor.
 
-    Raises `ArgumentError` where they overlap in another way.
+    Raises `ArgumentError` where they overlap in another way, or are the same and the kernel does not work in place.
     """
     distinct = True
     for name in written:
@@ -56,8 +58,13 @@ def is_distinct(kernel: str, written: Sequence[str], tensors: Mapping[str, Array
                 continue
             if not _same(tensors[name], view):
                 raise ArgumentError(
-                    f"{kernel}: argument `{name}`: it is written, so expected the same memory as `{other}` or none of "
-                    f"it, got a part of it"
+                    f"{kernel.sym_name.data}: argument `{name}`: it is written, so expected the same memory as "
+                    f"`{other}` or none of it, got a part of it"
+                )
+            if not works_in_place(kernel, name, other):
+                raise ArgumentError(
+                    f"{kernel.sym_name.data}: argument `{name}` is the same tensor as `{other}`, whose elements are "
+                    f"needed at other places than where it is written: expected memory of its own"
                 )
             distinct = False
     return distinct

@@ -5,11 +5,16 @@ import re
 import numpy as np
 import pytest
 import torch
+from jaxtyping import Float, Int
 
+import vkernels as vk
 from vkernels.ir.errors import ArgumentError
+from vkernels.ir.text import parse_module
+from vkernels.library.dense import matmul_bias
 from vkernels.runtime.arguments import bind, in_order
 from vkernels.runtime.arrays import view_of
 from vkernels.runtime.overlap import check_written, is_distinct, overlaps_itself, share_memory
+from vkernels.runtime.specialise import kernel_in
 
 from .kernels import INTEGERS, Parameter, TextKernel
 
@@ -156,13 +161,65 @@ def test_overlap_between_tensors():
     memory = torch.zeros(10, 20)
     left, right, same = memory[:, :10], memory[:, 10:], memory[:, :10]
     views = {name: view_of(value, name) for name, value in {"x": left, "out": right, "again": same}.items()}
-    assert is_distinct("scale", ("out",), {"x": views["x"], "out": views["out"]})
-    assert not is_distinct("scale", ("out",), {"x": views["x"], "out": views["again"]})
-    assert is_distinct("scale", (), {"x": views["x"], "out": views["again"]})
+    scale = kernel_in(parse_module(SCALE))
+    assert is_distinct(scale, ("out",), {"x": views["x"], "out": views["out"]})
+    assert not is_distinct(scale, ("out",), {"x": views["x"], "out": views["again"]})
+    assert is_distinct(scale, (), {"x": views["x"], "out": views["again"]})
     shifted = {"x": views["x"], "out": view_of(memory[:, 1:11], "out")}
     message = "scale: argument `out`: it is written, so expected the same memory as `x` or none of it, got a part of it"
     with pytest.raises(ArgumentError, match=f"^{message}$"):
-        is_distinct("scale", ("out",), shifted)
+        is_distinct(scale, ("out",), shifted)
+
+
+SCALE = """
+vk.kernel @scale(%x: !vk.tensor<[M, N], f32>, %out: !vk.tensor<[M, N], f32>) {
+  %M = vk.size M
+  %N = vk.size N
+  vk.tile i < %M
+  vk.tile j < %N
+  %row = vk.load %x[i, j] : !vk.tensor<[M, N], f32> -> tensor<?x?xf32, #vk.axes<i, j>>
+  vk.store %row in %out[i, j] : !vk.tensor<[M, N], f32> <- tensor<?x?xf32, #vk.axes<i, j>>
+}
+"""
+
+
+@vk.kernel
+def shift(x: Float[vk.Tensor, "N"], out: Float[vk.Tensor, "N"]):
+    i = vk.tile("N")
+    out[i] = x[i - 1]
+
+
+@vk.kernel
+def spread(x: Float[vk.Tensor, "N"], out: Float[vk.Tensor, "N"]):
+    i = vk.tile("N")
+    out[i] = x[i] * x[0]
+
+
+@vk.kernel
+def gather(x: Float[vk.Tensor, "N"], at: Int[vk.Tensor, "N"], out: Float[vk.Tensor, "N"]):
+    i = vk.tile("N")
+    out[i] = x[at[i]]
+
+
+@vk.kernel
+def transpose(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
+    i = vk.tile("M")
+    j = vk.tile("N")
+    out[i, j] = x[j, i]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape", "others"),
+    [(shift, (999,), ()), (spread, (999,), ()), (gather, (999,), (torch.zeros(999, dtype=torch.int64),)),
+     (transpose, (31, 31), ()), (matmul_bias, (100, 100), (torch.ones(100, 100), torch.ones(100)))],
+    ids=lambda value: getattr(value, "name", ""),
+)  # fmt: skip
+def test_a_result_in_the_place_of_what_is_needed_elsewhere_is_refused(kernel, shape, others):
+    x = torch.ones(shape)
+    for run in (kernel, kernel.interpret):
+        with pytest.raises(ArgumentError, match=r"`out` is the same tensor as `\w+`, .*: expected memory of its own"):
+            run(x, *others, x)
+    assert torch.equal(x, torch.ones(shape))
 
 
 def test_memory_is_shared_as_numpy_says():
