@@ -240,7 +240,8 @@ class Launcher:
 
     def _plan(self, arguments: Arguments, built: _Built) -> Plan:
         built_kernel, found = kernel_in(built.module), limits(arguments.device)
-        return plan_of(self.kernel, built_kernel, arguments.sizes, arguments.dtypes, found)
+        strides = {name: view.strides for name, view in arguments.tensors.items()}
+        return plan_of(self.kernel, built_kernel, arguments.sizes, arguments.dtypes, found, strides)
 
     def _compile(
         self, arguments: Arguments, built: _Built, plan: Plan, distinct: bool, keep: bool = False
