@@ -31,6 +31,8 @@ PROGRAM = 25.0
 """Cycles to begin a program: coordinates, bounds, which variant."""
 HOP = 16.0
 """Cycles of a row that begins on another page, for want of prefetching and places in the first cache."""
+PANEL = 128 << 10
+"""Bytes of such rows, in whole lines, that the nearer caches do not keep for the next time."""
 PAGE = 4096
 """Bytes between rows from which on this happens."""
 RESTART = 450.0
@@ -249,7 +251,8 @@ def _hops(step: Step, loop: Loop, at: Setting) -> Numbers:
         return 0.0
     rows = at.tile(axis for axis in touch.axes if axis != touch.run)
     length = at.size(touch.run) * touch.element_bytes
-    return HOP * rows * np.clip(256 / length, 0, 1)
+    panel = max(1, at.extents.get(inner[-1], 1)) * np.maximum(LINE, length)
+    return HOP * rows * np.clip(256 / length, 0, 1) * np.clip(panel / PANEL, 0, 1)
 
 
 def _packing(at: Setting) -> tuple[Numbers, Numbers]:
