@@ -63,6 +63,8 @@ def _map_kernel(kernel: KernelOp, plan: Plan, facts: Facts) -> MappedOp:
     split = [axis for axis in reading.axes.values() if axis.programs > 1]
     if split and plan.launches:
         raise PlanError(f"the plan splits axis {split[0].name} over programs, which makes launches; it names others")
+    if split and plan.online:
+        raise PlanError(f"the plan goes online along {plan.online[0]} and splits {split[0].name}: not both at once yet")
     if split:
         emit_split(work, split[0])
     elif plan.launches:
