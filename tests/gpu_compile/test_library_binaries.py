@@ -35,7 +35,11 @@ def resources_of(kernel: Any, sizes: dict[str, int], dtype: str, architecture: s
     )
 
 
-@pytest.mark.parametrize("architecture", TARGETS)
+SLOW = [pytest.param(name, marks=pytest.mark.thorough) for name in WITHOUT_TRITONS_USE]
+"""Where products are multiplied and added one by one, ptxas takes long."""
+
+
+@pytest.mark.parametrize("architecture", [*SLOW, *(name for name in TARGETS if name not in WITHOUT_TRITONS_USE)])
 def test_matmul_uses_tensor_cores_wherever_triton_does(architecture: str) -> None:
     found = resources_of(matmul_bias, {"M": 4096, "N": 4096, "K": 4096}, "float16", architecture)
     assert (found.mix.tensor_core > 0) == (architecture not in WITHOUT_MATRIX_CORES + WITHOUT_TRITONS_USE)

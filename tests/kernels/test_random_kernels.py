@@ -7,7 +7,7 @@ import pytest
 from .random_kernels.compare import Counts, check, check_ttir
 from .reference import fresh_seed
 
-BATCHES, KERNELS = 6, 20
+BATCHES, KERNELS = 4, 20
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
