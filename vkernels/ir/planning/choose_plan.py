@@ -77,19 +77,38 @@ def choose_plan(
     Deterministic: the same kernel, sizes and limits give the same plan. `needs`: the kernel's, where they are at hand.
     `strides`: in elements, of tensors; where they are not known, elements of the last dimension lie side by side.
     """
+    return next(plans_down(kernel, sizes, limits, needs, strides))
+
+
+def plans_down(
+    kernel: KernelOp,
+    sizes: Mapping[str, int],
+    limits: Limits,
+    needs: Needs | None = None,
+    strides: Mapping[str, Sequence[int]] | None = None,
+) -> Iterator[Chosen]:
+    """The plans that fit, each once, the best first: where one's binary turns out not to, take the next.
+
+    The last is the bottom rung's, which is always there. Arguments are `choose_plan`'s.
+    """
     space = read_space(kernel, sizes, limits, needs, strides)
     device = Device.of(limits)
     tried: list[Rejected] = []
+    given: list[Plan] = []
     for some in (space, replace(space, lean=True)):
         for near in _closely(some, device, _kinds(some)):
+            if near.plan in given:
+                continue
             reason = near.reason or accepts(space, near.plan)
             if reason is None:
-                return Chosen(near.plan, near.use, near.times, rung_of(near.plan, space), tuple(tried[:TRIED]))
-            tried.append(Rejected(near.plan, near.seconds, reason))
+                yield Chosen(near.plan, near.use, near.times, rung_of(near.plan, space), tuple(tried[:TRIED]))
+                given.append(near.plan)
+            else:
+                tried.append(Rejected(near.plan, near.seconds, reason))
     plan, setting = bottom_plan(space)
     (use,) = space.needs.evaluate_many([plan], sizes, device)
     times = model_time(setting, limits, use.registers_a_thread, use.shared_bytes).at(0)
-    return Chosen(plan, use, times, "bottom", tuple(tried[:TRIED]))
+    yield Chosen(plan, use, times, "bottom", tuple(tried[:TRIED]))
 
 
 def rung_of(plan: Plan, space: Space) -> str:
