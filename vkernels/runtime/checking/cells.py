@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vkernels.ir.planning.occupancy import AmdSizes, NvidiaSizes, Occupancy, Use, occupancy
+from vkernels.ir.planning.occupancy import Occupancy
+from vkernels.ir.planning.shortage import held, misfit
 
-from ..compile.resources import Resources
-from ..targets import Target
+from ..compile.resources import Resources, taken_by
+from ..targets import Target, limits_of
 
 
 @dataclass(frozen=True)
@@ -110,32 +111,7 @@ def judge(name: str, found: LaunchUse | LaunchFailure, target: Target) -> Launch
     """How a launch does on a device, from what its binary takes and what the device has."""
     if isinstance(found, LaunchFailure):
         return Launch(name, False, found.reason, found.seconds)
-    sizes = target.sizes
-    assert isinstance(sizes, NvidiaSizes | AmdSizes)
-    resources = found.resources
-    held = occupancy(
-        sizes,
-        Use(
-            threads=found.threads,
-            registers=resources.registers,
-            shared=resources.shared,
-            scalars=resources.scalar_registers,
-        ),
-    )
-    reason = _misfit(found, target, sizes, held)
-    return Launch(name, not reason, reason, found.seconds, found, held)
-
-
-def _misfit(use: LaunchUse, target: Target, sizes: NvidiaSizes | AmdSizes, held: Occupancy) -> str:
-    """Why a launch does not fit; empty if it does."""
-    resources = use.resources
-    if resources.shared > sizes.block_shared:
-        return f"needs {resources.shared} B of shared memory, has {sizes.block_shared}"
-    if use.threads > sizes.block_threads:
-        return f"needs {use.threads} threads a program, has {sizes.block_threads}"
-    if resources.tensor_memory > target.tensor_memory:
-        return f"needs {resources.tensor_memory} columns of tensor memory, has {target.tensor_memory}"
-    if held.blocks == 0:
-        what = " and ".join(held.limited_by)
-        return f"not one program fits: {use.threads} threads of {resources.registers} registers exceed {what}"
-    return ""
+    taken, limits = taken_by(found.resources, found.threads), limits_of(target)
+    short = misfit(taken, limits)
+    reason = "" if short is None else short.reason
+    return Launch(name, short is None, reason, found.seconds, found, held(taken, limits))

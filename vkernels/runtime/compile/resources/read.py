@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vkernels.ir.planning.occupancy import Use
+from vkernels.ir.planning.shortage import Taken
+
 from ..triton_adapter import Binary
 from . import amd, nvidia
 from .mix import Instruction, InstructionMix, Kind, mix_of
@@ -62,6 +65,24 @@ def read_resources(binary: Binary, seconds: float = 60) -> Resources:
         _moved(instructions, Kind.PRIVATE_LOAD), stack, static, binary.shared, binary.tensor_memory,
         mix_of(instructions),
     )  # fmt: skip
+
+
+def taken_by(resources: Resources, threads: int) -> Taken:
+    """What counts of them for whether a program of so many threads fits."""
+    use = Use(threads, resources.registers, resources.shared, scalars=resources.scalar_registers)
+    return Taken(use, resources.stack, resources.tensor_memory)
+
+
+def read_taken(binary: Binary) -> Taken:
+    """The same from the binary's tables alone, which takes no disassembler and no time. Raises `FileError`."""
+    if binary.architecture.startswith("sm_"):
+        facts = nvidia.facts_of(binary.code, binary.name, binary.architecture)
+        use = Use(binary.threads, facts.registers, facts.static_shared + binary.shared)
+        return Taken(use, facts.stack, binary.tensor_memory)
+    table = amd.table_of(binary.assembly, binary.name)
+    shared = table.static_shared + binary.shared
+    use = Use(binary.threads, table.vector_registers, shared, scalars=table.scalar_registers)
+    return Taken(use, table.stack, binary.tensor_memory)
 
 
 def _moved(instructions: list[Instruction], kind: Kind) -> int:
