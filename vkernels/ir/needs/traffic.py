@@ -129,10 +129,11 @@ def on_tensor_cores(flow: Flow, op: DotOp) -> Expr:
 
 def operand_bytes(op: DotOp) -> int:
     """Bytes of an element as a dot takes it: before it was extended."""
-    return max(width(_narrow(value).type) for value in (op.left, op.right))
+    return max(width(narrow(value).type) for value in (op.left, op.right))
 
 
-def _narrow(value: SSAValue) -> SSAValue:
+def narrow(value: SSAValue) -> SSAValue:
+    """A value before it was extended: what tensor cores take of it."""
     owner = value.owner
     return owner.operands[0] if isinstance(owner, arith.ExtFOp | arith.ExtSIOp) else value
 

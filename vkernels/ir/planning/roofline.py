@@ -1,0 +1,87 @@
+"""The least time that a call can take within limits, whatever its plan.
+
+It is the longest of three, and one launch on top, which no call goes without:
+- memory: the bytes of all tensors that the call reads and of all that it writes, each element once, at the memory's
+  bandwidth;
+- operations: elementwise work, reductions, scans and dots that no tensor core takes, at the peak of plain units, two
+  for each multiply-add, as if every operation found another to be fused with;
+- tensor cores: dots at the peak for their dtype, where the device has them for it.
+Operations are those that `annotate_needs` counts of one program that takes every axis whole: nothing is read or
+computed twice, and no tile has anything in excess.
+
+Tensors count as read wholly also where indices come out of other tensors, and a loop whose bounds do makes as many
+trips as planning takes it to make; of such kernels this is the roofline of data of that kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..dialect import DotOp, KernelOp, TensorArgumentType, element_of
+from ..limits import Limits
+from ..needs import Device, Needs, annotate_needs
+from ..needs.traffic import narrow
+from ..plan import Plan
+
+A_MULTIPLY_ADD = 2
+"""Operations."""
+
+_UNBOUNDED = Device(warp=32, registers=1 << 30)
+_TENSOR_DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "tf32", "i8": "int8"}
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Seconds by what takes them, and of one launch. `moved`: bytes to and from memory."""
+
+    parts: Mapping[str, float]
+    launch: float
+    moved: float
+
+    @property
+    def seconds(self) -> float:
+        """The longest part and the launch."""
+        return max(self.parts.values()) + self.launch
+
+    @property
+    def bottleneck(self) -> str:
+        """The longest part."""
+        return max(self.parts, key=lambda name: self.parts[name])
+
+
+def roofline(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits, needs: Needs | None = None) -> Roofline:
+    """The roofline of a kernel for a call's sizes by name. `needs`: the kernel's, where they are at hand.
+
+    Raises `PlanError` for a size that is missing, `UnsupportedError` for a kernel that cannot be read.
+    """
+    needs = annotate_needs(kernel) if needs is None else needs
+    extents = {name: max(1, extent) for name, extent in needs.extents(sizes).items()}
+    whole = Plan(
+        tiles={axis.name: extents[axis.name] for axis in needs.axes if axis.is_tile},
+        chunks={axis.name: extents[axis.name] for axis in needs.axes if not axis.is_tile},
+    )
+    use = needs.evaluate(whole, sizes, _UNBOUNDED)
+    moved = use.distinct_read_bytes + use.global_write_bytes
+    plain, tensor = use.operations, use.tensor_operations
+    tensor_rate = max((limits.tensor_multiply_adds.get(dtype, 0.0) for dtype in _dot_dtypes(kernel)), default=0.0)
+    if not tensor_rate:
+        plain, tensor = plain + tensor, 0.0
+    rate = limits.multiply_adds["float64" if _is_double(kernel) else "float32"]
+    parts = {
+        "memory": moved / limits.memory_bandwidth,
+        "operations": plain / (A_MULTIPLY_ADD * rate),
+        "tensor cores": tensor / (A_MULTIPLY_ADD * tensor_rate) if tensor else 0.0,
+    }
+    return Roofline(parts, limits.launch_seconds, moved)
+
+
+def _dot_dtypes(kernel: KernelOp) -> set[str]:
+    """Of what dots take, as limits name what tensor cores multiply."""
+    texts = [str(element_of(narrow(op.left).type)) for op in kernel.walk() if isinstance(op, DotOp)]
+    return {"float8" if text.startswith("f8") else _TENSOR_DTYPES.get(text, text) for text in texts}
+
+
+def _is_double(kernel: KernelOp) -> bool:
+    arguments = (argument.type for argument in kernel.body.block.args)
+    return any(isinstance(type_, TensorArgumentType) and str(type_.element) == "f64" for type_ in arguments)
