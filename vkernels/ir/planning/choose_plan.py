@@ -11,6 +11,7 @@ from ..dialect import KernelOp
 from ..errors import PlanError
 from ..limits import Limits
 from ..needs import Device, Needs, Use
+from ..pin import Pin, with_pin
 from ..plan import Home, Plan
 from .accepts import accepts
 from .bottom import bottom_plan
@@ -19,6 +20,7 @@ from .fits import why_not
 from .model_cpu import cpu_registers, cpu_unrolled
 from .model_time import Times, model_time
 from .moves import first_moves, in_memory, next_moves
+from .pinned import NOTHING, pinned_move
 from .setting import Numbers, Setting
 from .space import Move, Space, read_space
 
@@ -71,13 +73,15 @@ def choose_plan(
     limits: Limits,
     needs: Needs | None = None,
     strides: Mapping[str, Sequence[int]] | None = None,
+    pin: Pin | None = None,
 ) -> Chosen:
     """The plan of a kernel, as written or in phases, for a call's sizes by name, within limits.
 
     Deterministic: the same kernel, sizes and limits give the same plan. `needs`: the kernel's, where they are at hand.
     `strides`: in elements, of tensors; where they are not known, elements of the last dimension lie side by side.
+    `pin`: what the author decided; the rest is chosen knowing it.
     """
-    return next(plans_down(kernel, sizes, limits, needs, strides))
+    return next(plans_down(kernel, sizes, limits, needs, strides, pin))
 
 
 def plans_down(
@@ -86,12 +90,13 @@ def plans_down(
     limits: Limits,
     needs: Needs | None = None,
     strides: Mapping[str, Sequence[int]] | None = None,
+    pin: Pin | None = None,
 ) -> Iterator[Chosen]:
     """The plans that fit, each once, the best first: where one's binary turns out not to, take the next.
 
     The last is the bottom rung's, which is always there. Arguments are `choose_plan`'s.
     """
-    space = read_space(kernel, sizes, limits, needs, strides)
+    space = read_space(kernel, sizes, limits, needs, strides, pin)
     device = Device.of(limits)
     tried: list[Rejected] = []
     given: list[Plan] = []
@@ -106,6 +111,7 @@ def plans_down(
             else:
                 tried.append(Rejected(near.plan, near.seconds, reason))
     plan, setting = bottom_plan(space)
+    plan = with_pin(plan, space.pin)
     (use,) = space.needs.evaluate_many([plan], sizes, device)
     times = model_time(setting, limits, use.registers_a_thread, use.shared_bytes).at(0)
     yield Chosen(plan, use, times, "bottom", tuple(tried[:TRIED]))
@@ -162,6 +168,7 @@ def _kinds(space: Space) -> list[_Kind]:
     seen: dict[Move, _Kind | None] = {}
 
     def look(move: Move) -> _Kind | None:
+        move = pinned_move(space, move)
         if move not in seen:
             seen[move] = _kind(space, move)
         return seen[move]
@@ -193,7 +200,9 @@ def _kind(space: Space, move: Move) -> _Kind | None:
     else:
         registers, shared = cpu_registers(setting, limits), 0
         fits = (registers <= limits.registers) & (cpu_unrolled(setting, limits) <= UNROLLED)
-    if move.split is not None:
+        if space.pin != NOTHING and not np.any(fits):  # what is pinned may spill
+            fits = registers == np.min(registers)
+    if move.split is not None and move.split not in space.pin.splits:
         fits = fits & (setting.shares * setting.size(move.split) < setting.extents[move.split])
     setting, (registers, shared) = _only(setting, np.asarray(fits), (registers, shared))
     if not np.size(setting.warps):
@@ -244,14 +253,14 @@ def _near(space: Space, device: Device, kind: _Kind, rows: Sequence[int]) -> lis
     mask = np.zeros(np.size(kind.setting.warps), dtype=bool)
     mask[list(rows)] = True
     some, _ = _only(kind.setting, mask, ())
-    plans = some.plans()
+    plans = [with_pin(plan, space.pin) for plan in some.plans()]
     uses = space.needs.evaluate_many(plans, space.sizes, device)
     registers: Numbers = cpu_registers(some, limits)
     if limits.warp > 1:
         registers = np.array([min(use.registers_a_thread, device.registers_of(use.threads)) for use in uses])
     shared = np.array([use.shared_bytes for use in uses])
     times = model_time(some, limits, registers, shared)
-    taken = np.broadcast_to(registers, len(plans))
+    taken = np.broadcast_to(0 if limits.warp == 1 and space.pin != NOTHING else registers, len(plans))
     return [
         _Near(plan, use, times.at(number), _plainness(kind.move), why_not(use, limits, float(taken[number])))
         for number, (plan, use) in enumerate(zip(plans, uses, strict=True))

@@ -16,7 +16,7 @@ def why_not(use: Use, limits: Limits, registers: float) -> str | None:
     if limits.warp > 1 and use.spills:
         most = Device.of(limits).registers_of(use.threads)
         return f"needs {use.registers_a_thread:.0f} registers a thread of {most}"
-    if use.threads > limits.threads:
+    if limits.warp > 1 and use.threads > limits.threads:
         return f"needs {use.threads} threads of {limits.threads}"
     if use.shared_bytes > limits.shared:
         return f"needs {use.shared_bytes:.0f} bytes of shared memory of {limits.shared}"

@@ -33,8 +33,10 @@ from ..passes.apply_plan.choose_homes import make_schedule
 from ..passes.apply_plan.copies import find_copies
 from ..passes.apply_plan.reading import Reading
 from ..passes.split_phases import split_phases
+from ..pin import Pin
 from ..plan import Home, Plan
 from .loops import WHILE, Loop, read_loops
+from .pinned import NOTHING, pinned_size
 from .powers import power_above
 from .setting import Numbers, Setting
 
@@ -77,7 +79,7 @@ class Move:
 @dataclass
 class Space:
     """A kernel in phases, the call's sizes, and what there is to decide within some limits. `lean`: small sizes alone,
-    for limits that leave no room for others."""
+    for limits that leave no room for others. `pin`: what is not to be decided, since the author has."""
 
     kernel: KernelOp
     needs: Needs
@@ -85,6 +87,7 @@ class Space:
     limits: Limits
     strides: Mapping[str, Sequence[int]] = field(default_factory=dict)
     lean: bool = False
+    pin: Pin = NOTHING
     _loops: dict[tuple[Any, ...], tuple[Loop, ...] | PlanError] = field(default_factory=dict)
 
     @cached_property
@@ -167,11 +170,12 @@ class Space:
     def setting(self, move: Move) -> Setting:
         """All sizes for some decisions. Raises `PlanError` where the kernel cannot have them."""
         names = [*self.tiles, *self.wholes]
-        choices = [[1] if axis in self._batches else self._sizes_of(axis, move) for axis in names]
-        on_gpu = self.limits.warp > 1
+        choices = [self._choices(axis, move) for axis in names]
+        on_gpu, pin = self.limits.warp > 1, self.pin
         warps = [n for n in WARPS if n * self.limits.warp <= self.limits.threads] or [1]
-        choices.append(warps if on_gpu else [1])
-        choices.append(list(STAGES) if on_gpu and self.needs.dots else [1])
+        choices.append([pin.warps] if pin.warps is not None else warps if on_gpu else [1])
+        stages = list(STAGES) if on_gpu and self.needs.dots else [1]
+        choices.append([pin.stages] if pin.stages is not None else stages)
         choices.append(self._shares(move))
         columns = _combinations(choices)
         sizes = dict(zip(names, columns, strict=False))
@@ -206,6 +210,12 @@ class Space:
         plan = Plan(dict.fromkeys(self.tiles, 1), chunks, dict(move.homes), move.copies, lanes=move.lanes)
         reading = Reading(self.kernel, resolve_axes(self.kernel, plan, facts))
         return read_loops(make_schedule(reading, plan, facts, find_copies(reading, plan)), plan, self.strides)
+
+    def _choices(self, axis: str, move: Move) -> list[int]:
+        pinned = pinned_size(self.pin, axis)
+        if pinned is not None:
+            return [pinned]
+        return [1] if axis in self._batches else self._sizes_of(axis, move)
 
     def _sizes_of(self, axis: str, move: Move) -> list[int]:
         extent = max(1, self.extents[axis])
@@ -258,6 +268,8 @@ class Space:
     def _shares(self, move: Move) -> list[int]:
         if move.split is None:
             return [1]
+        if move.split in self.pin.splits:
+            return [self.pin.splits[move.split]]
         cores = self.limits.multiprocessors
         if self.limits.warp > 1:
             return [1 << n for n in range(1, power_above(4 * cores).bit_length())]
@@ -270,6 +282,7 @@ def read_space(
     limits: Limits,
     needs: Needs | None = None,
     strides: Mapping[str, Sequence[int]] | None = None,
+    pin: Pin | None = None,
 ) -> Space:
     """The space of a kernel, which is split into phases on a clone if it is not yet."""
     needs = annotate_needs(kernel) if needs is None else needs
@@ -277,7 +290,7 @@ def read_space(
         module = ModuleOp([kernel.clone()])
         split_phases(module)
         kernel = next(op for op in module.ops if isinstance(op, KernelOp))
-    return Space(kernel, needs, sizes, limits, strides or {})
+    return Space(kernel, needs, sizes, limits, strides or {}, pin=pin or NOTHING)
 
 
 def _combinations(choices: list[list[int]]) -> list[Any]:
