@@ -12,7 +12,6 @@ from weakref import WeakSet
 
 from xdsl.dialects.builtin import ModuleOp
 
-from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import Facts
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
@@ -29,7 +28,7 @@ from .plans import plan_of
 from .prepared import Prepared
 from .protocols import KernelLike, Signature
 from .slices import cpu_slice_limits
-from .specialise import facts_for, kernel_in, written_tensors
+from .specialise import kernel_in, specialised, written_tensors
 from .threads import get_threads, when_threads_change
 
 if TYPE_CHECKING:
@@ -248,13 +247,10 @@ class Launcher:
     ) -> Compiled | CompiledGpu:
         """The code for what is known of these arguments; nothing that is compiled already, if `keep`."""
         check_native(self.kernel, arguments)
-        needed = (kernel_in(built.module), plan, arguments.sizes, arguments.tensors, distinct)
-        on_gpu = arguments.device != CPU
-        try:
-            return self._compile_for(arguments, built, plan, facts_for(*needed, for_gpu=on_gpu), keep)
-        except PlanError:  # of a value that needs memory along a whole axis, and so its exact length
-            facts = facts_for(*needed, exact_whole=True, for_gpu=on_gpu)
-            return self._compile_for(arguments, built, plan, facts, keep)
+        return specialised(
+            lambda facts: self._compile_for(arguments, built, plan, facts, keep),
+            kernel_in(built.module), plan, arguments.sizes, arguments.tensors, distinct, arguments.device != CPU,
+        )  # fmt: skip
 
     def _compile_for(
         self, arguments: Arguments, built: _Built, plan: Plan, facts: Facts, keep: bool

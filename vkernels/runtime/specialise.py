@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import lcm
+from typing import TypeVar
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from vkernels.ir.dialect import KernelOp, ScatterOp, ScratchOp, SizeOp, StoreOp, TileOp, WholeOp
+from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import UNKNOWN, Facts
 from vkernels.ir.passes.apply_plan.axes import known_value
 from vkernels.ir.plan import Plan
@@ -21,6 +23,8 @@ WIDE = 16
 
 FAR = 1 << 31
 """Elements that a 32-bit offset does not count."""
+
+Code = TypeVar("Code")
 
 
 def kernel_in(module: ModuleOp) -> KernelOp:
@@ -34,6 +38,26 @@ def written_tensors(kernel: KernelOp) -> tuple[str, ...]:
     bases = [op.base for op in kernel.walk() if isinstance(op, StoreOp | ScatterOp)]
     numbers = {base.index for base in bases if isinstance(base, BlockArgument) and base.block is kernel.body.block}
     return tuple(kernel.parameters.data[number].data for number in sorted(numbers))
+
+
+def specialised(
+    make: Callable[[Facts], Code],
+    kernel: KernelOp,
+    plan: Plan,
+    sizes: Mapping[str, int],
+    tensors: Mapping[str, ArrayView],
+    distinct: bool,
+    for_gpu: bool,
+) -> Code:
+    """What `make` makes of the facts of a call: of few, so that the code serves many.
+
+    Where the plan needs to know more, as of a value that takes memory along a whole axis, also of the exact sizes of
+    all those. Raises what `make` raises.
+    """
+    try:
+        return make(facts_for(kernel, plan, sizes, tensors, distinct, for_gpu=for_gpu))
+    except PlanError:
+        return make(facts_for(kernel, plan, sizes, tensors, distinct, exact_whole=True, for_gpu=for_gpu))
 
 
 def facts_for(

@@ -25,7 +25,7 @@ from vkernels.ir.text import print_module
 from ..checking.prepare_kernel import dense_tensors
 from ..plans import plan_of
 from ..protocols import Constant, KernelLike, Signature
-from ..specialise import facts_for, kernel_in
+from ..specialise import kernel_in, specialised
 from .decisions import decisions_of
 from .explained import Findings, LaunchText, Native, Phase, Proposal, Rejected, Totals
 from .homes import Judge, Situation, homes_under, kept_values
@@ -64,7 +64,8 @@ def find(asked: Question) -> Findings:
     module = asked.kernel.build(signature)
     asked = replace(asked, limits=within(asked.limits, asked.kernel.budget))
     phases = in_phases(module)
-    plan = plan_of(asked.kernel, kernel_in(module), asked.sizes, asked.dtypes, asked.limits)
+    strides = _strides(asked)
+    plan = plan_of(asked.kernel, kernel_in(module), asked.sizes, asked.dtypes, asked.limits, strides)
     code = _code(asked, module, phases, plan)
     begun = Findings(
         kernel=asked.kernel.name,
@@ -89,7 +90,7 @@ def find(asked: Question) -> Findings:
 
 def _with_needs(found: Findings, asked: Question, module: ModuleOp, plan: Plan) -> Findings:
     needs = annotate_needs(kernel_in(module))
-    space = read_space(kernel_in(module), asked.sizes, asked.limits, needs)
+    space = read_space(kernel_in(module), asked.sizes, asked.limits, needs, _strides(asked))
     plan = replace(plan, warps=1) if asked.limits.warp == 1 else plan  # a CPU's programs are one thread
     use = needs.evaluate(plan, asked.sizes, Device.of(asked.limits))
     judge = _judge(space)
@@ -107,6 +108,11 @@ def _with_needs(found: Findings, asked: Question, module: ModuleOp, plan: Plan) 
         modelled=as_modelled(times) if times is not None else None,
         proposal=_proposal(asked, module, needs, plan),
     )
+
+
+def _strides(asked: Question) -> dict[str, tuple[int, ...]]:
+    tensors = dense_tensors(asked.kernel, asked.sizes, asked.dtypes)
+    return {name: view.strides for name, view in tensors.items()}
 
 
 def _origin(asked: Question, module: ModuleOp, plan: Plan) -> str:
@@ -162,7 +168,7 @@ def _totals(use: Use) -> Totals:
 
 def _proposal(asked: Question, module: ModuleOp, needs: Needs, plan: Plan) -> Proposal:
     """What the planner chooses within the limits, whoever made the plan that a call gets."""
-    chosen = choose_plan(kernel_in(module), asked.sizes, asked.limits, needs)
+    chosen = choose_plan(kernel_in(module), asked.sizes, asked.limits, needs, _strides(asked))
     is_taken = replace(chosen.plan, warps=plan.warps) == plan if asked.limits.warp == 1 else chosen.plan == plan
     tried = tuple(Rejected(plan_to_json(each.plan), float(each.seconds), each.reason) for each in chosen.tried)
     return Proposal(plan_to_json(chosen.plan), is_taken, chosen.rung, as_modelled(chosen.times), tried)
@@ -173,22 +179,15 @@ def _proposal(asked: Question, module: ModuleOp, needs: Needs, plan: Plan) -> Pr
 
 def _code(asked: Question, module: ModuleOp, phases: ModuleOp, plan: Plan) -> _Code:
     early = {"as-written": print_module(module), "after-split-phases": print_module(phases)}
-    compiled = _on_cpu if asked.limits.warp == 1 else _on_gpu
+    on_gpu = asked.limits.warp > 1
+    compiled, tensors = _on_gpu if on_gpu else _on_cpu, dense_tensors(asked.kernel, asked.sizes, asked.dtypes)
     try:
-        try:
-            return compiled(asked, module, plan, _facts(asked, module, plan, exact_whole=False))
-        except PlanError:  # of a value that needs memory along a whole axis, and so its exact length
-            return compiled(asked, module, plan, _facts(asked, module, plan, exact_whole=True))
+        return specialised(
+            lambda facts: compiled(asked, module, plan, facts),
+            kernel_in(module), plan, asked.sizes, tensors, distinct=True, for_gpu=on_gpu,
+        )  # fmt: skip
     except Error as error:
         return _Code(early, refused=str(error))
-
-
-def _facts(asked: Question, module: ModuleOp, plan: Plan, exact_whole: bool) -> Facts:
-    tensors = dense_tensors(asked.kernel, asked.sizes, asked.dtypes)
-    on_gpu = asked.limits.warp > 1
-    return facts_for(
-        kernel_in(module), plan, asked.sizes, tensors, distinct=True, exact_whole=exact_whole, for_gpu=on_gpu
-    )
 
 
 def _on_gpu(asked: Question, module: ModuleOp, plan: Plan, facts: Facts) -> _Code:
