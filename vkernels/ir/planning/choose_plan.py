@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -91,10 +91,12 @@ def plans_down(
     needs: Needs | None = None,
     strides: Mapping[str, Sequence[int]] | None = None,
     pin: Pin | None = None,
+    wanted: Callable[[Use], bool] = lambda use: True,
 ) -> Iterator[Chosen]:
     """The plans that fit, each once, the best first: where one's binary turns out not to, take the next.
 
-    The last is the bottom rung's, which is always there. Arguments are `choose_plan`'s.
+    The last is the bottom rung's, which is always there. `wanted`: whether a plan that takes so much is of any use; it
+    is asked at the time, and what is not is passed over. Other arguments are `choose_plan`'s.
     """
     space = read_space(kernel, sizes, limits, needs, strides, pin)
     device = Device.of(limits)
@@ -102,7 +104,7 @@ def plans_down(
     given: list[Plan] = []
     for some in (space, replace(space, lean=True)):
         for near in _closely(some, device, _kinds(some)):
-            if near.plan in given:
+            if near.plan in given or not wanted(near.use):
                 continue
             reason = near.reason or accepts(space, near.plan)
             if reason is None:
@@ -110,11 +112,26 @@ def plans_down(
                 given.append(near.plan)
             else:
                 tried.append(Rejected(near.plan, near.seconds, reason))
+    yield replace(_bottom(space), tried=tuple(tried[:TRIED]))
+
+
+def choose_bottom(
+    kernel: KernelOp,
+    sizes: Mapping[str, int],
+    limits: Limits,
+    strides: Mapping[str, Sequence[int]] | None = None,
+    pin: Pin | None = None,
+) -> Chosen:
+    """The plan of the bottom rung, which fits anything, at once."""
+    return _bottom(read_space(kernel, sizes, limits, None, strides, pin))
+
+
+def _bottom(space: Space) -> Chosen:
     plan, setting = bottom_plan(space)
     plan = with_pin(plan, space.pin)
-    (use,) = space.needs.evaluate_many([plan], sizes, device)
-    times = model_time(setting, limits, use.registers_a_thread, use.shared_bytes).at(0)
-    yield Chosen(plan, use, times, "bottom", tuple(tried[:TRIED]))
+    (use,) = space.needs.evaluate_many([plan], space.sizes, Device.of(space.limits))
+    times = model_time(setting, space.limits, use.registers_a_thread, use.shared_bytes).at(0)
+    return Chosen(plan, use, times, "bottom")
 
 
 def rung_of(plan: Plan, space: Space) -> str:
