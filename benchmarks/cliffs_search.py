@@ -1,0 +1,213 @@
+"""Plans to time within many limits: what the chooser takes, what its model likes, what is drawn from all, neighbours.
+
+The registers and bytes that a plan takes are the planner's own counts, so that the search is within the same limits.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from cliffs_judge import Point
+
+from vkernels.ir.errors import Error, PlanError
+from vkernels.ir.limits import Limits
+from vkernels.ir.needs import Device
+from vkernels.ir.pin import Pin
+from vkernels.ir.plan import Plan
+from vkernels.ir.planning.choose_plan import Chosen, choose_plan, plans_down
+from vkernels.ir.planning.model_cpu import cpu_registers, cpu_unrolled
+from vkernels.ir.planning.model_plan import setting_of
+from vkernels.ir.planning.model_time import model_time
+from vkernels.ir.planning.moves import first_moves, next_moves
+from vkernels.ir.planning.setting import Setting
+from vkernels.ir.planning.space import Move, Space
+
+LEAST_REGISTERS, LEAST_SHARED = 8, 16 << 10
+UNROLLED = 256
+"""Instructions that a drawn plan unrolls a step into, at most: more takes seconds to compile."""
+KINDS = 400
+"""Kinds of plans that are drawn from, those of the fewest moves first."""
+PROMISING = 2.0
+"""Half of what is drawn is modelled within so many times the least."""
+
+
+def points_of(limits: Limits) -> list[Point]:
+    """Vector registers and share of level 2, each halved step by step; the machine's own first."""
+    registers = _halved(limits.registers, LEAST_REGISTERS)
+    return [Point(count, shared) for count in registers for shared in _halved(limits.shared, LEAST_SHARED)]
+
+
+def _halved(size: int, least: int) -> list[int]:
+    return [size, *(_halved(size // 2, least) if size // 2 >= least else [])]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What the planner counts that a plan takes."""
+
+    registers: int
+    shared: int
+
+    def fits(self, point: Point) -> bool:
+        return self.registers <= point.registers and self.shared <= point.shared
+
+
+@dataclass
+class Search:
+    """One kernel's plans, within the limits of `space` and parts of them."""
+
+    space: Space
+    points: list[Point]
+    seed: int
+    _drawable: list[tuple[Move, Setting, np.ndarray, np.ndarray]] | None = field(default=None, repr=False)
+
+    def limits(self, point: Point) -> Limits:
+        return replace(self.space.limits, registers=point.registers, shared=point.shared)
+
+    def taken(self, plan: Plan) -> Taken:
+        """Raises `PlanError` where the kernel cannot have the plan."""
+        space = self.space
+        registers = float(np.max(cpu_registers(setting_of(space, plan), space.limits)))
+        use = space.needs.evaluate(plan, space.sizes, Device.of(space.limits))
+        return Taken(int(np.ceil(registers)), int(np.ceil(use.shared_bytes)))
+
+    def chosen(self, point: Point, pin: Pin | None = None) -> Chosen:
+        space = self.space
+        return choose_plan(space.kernel, space.sizes, self.limits(point), space.needs, space.strides, pin)
+
+    def liked(self, point: Point, count: int) -> list[Plan]:
+        """The next of the chooser's own list."""
+        space = self.space
+        plans = plans_down(space.kernel, space.sizes, self.limits(point), space.needs, space.strides)
+        return [chosen.plan for chosen in islice(plans, count)]
+
+    def pinned(self, plan: Plan, point: Point) -> Plan:
+        """What the toolkit makes of a plan's sizes: the rest is chosen where they fit; where not, they are chosen too.
+
+        Sizes of axes that the plan holds at once stand for "all of it", and are pinned as such.
+        """
+        try:
+            found = self.chosen(point, Pin(tiles=plan.tiles, chunks=plan.chunks)).plan
+            if self.taken(found).fits(point):
+                return found
+        except Error:  # sizes that the kernel cannot have with any kind of plan
+            pass
+        return self.chosen(point).plan
+
+    # All kinds and sizes
+
+    @property
+    def drawable(self) -> list[tuple[Move, Setting, np.ndarray, np.ndarray]]:
+        """Every kind of plan, its sizes, and their registers and modelled seconds; those that may be compiled."""
+        if self._drawable is None:
+            self._drawable = [found for move in self._moves() if (found := self._sizes(move)) is not None]
+        return self._drawable
+
+    @property
+    def enumerated(self) -> int:
+        return sum(int(np.sum(registers <= self.space.limits.registers)) for _, _, registers, _ in self.drawable)
+
+    def _moves(self) -> list[Move]:
+        moves = dict.fromkeys(first_moves(self.space))
+        for move in moves.copy():
+            moves |= dict.fromkeys(next_moves(self.space, move))
+        for move in moves.copy():
+            if len(moves) >= KINDS:
+                break
+            moves |= dict.fromkeys(next_moves(self.space, move))
+        return list(moves)[:KINDS]
+
+    def _sizes(self, move: Move) -> tuple[Move, Setting, np.ndarray, np.ndarray] | None:
+        space = self.space
+        try:
+            setting = space.setting(move)
+        except PlanError:
+            return None
+        shape = np.shape(setting.warps)
+        registers = np.broadcast_to(np.asarray(cpu_registers(setting, space.limits), dtype=float), shape).copy()
+        registers[np.broadcast_to(cpu_unrolled(setting, space.limits) > UNROLLED, shape)] = np.inf
+        modelled = model_time(setting, space.limits, np.minimum(registers, 1e6), 0).seconds
+        return move, setting, registers, np.broadcast_to(modelled, shape)
+
+    def drawn(self, count: int) -> list[Plan]:
+        """Plans drawn for limits in turn: half of them from all that have as few registers, half from the promising."""
+        choose = random.Random(self.seed)
+        found: dict[str, Plan] = {}
+        by_registers = sorted({point.registers for point in self.points})
+        kinds = {most: [kind for kind in self.drawable if np.any(kind[2] <= most)] for most in by_registers}
+        least = {m: min(float(np.min(k[3][k[2] <= m])) for k in kinds[m]) for m in by_registers if kinds[m]}
+        for number in range(20 * count):
+            if len(found) >= count or not least:
+                break
+            most = by_registers[number % len(by_registers)]
+            if most not in least:
+                continue
+            _, setting, registers, modelled = choose.choice(kinds[most])
+            fits = registers <= most
+            if number // len(by_registers) % 2:
+                fits = fits & (modelled <= PROMISING * least[most])
+            rows = np.flatnonzero(fits)
+            if len(rows):
+                plan = _row(setting, int(choose.choice(rows.tolist())))
+                found.setdefault(repr(plan), plan)
+        return list(found.values())
+
+    # Neighbours
+
+    def beside(self, plan: Plan, point: Point) -> Iterator[Plan]:
+        """Plans one decision away, or of a size one up or down, that keep within limits."""
+        space = self.space
+        at = setting_of(space, plan)
+        move = Move(
+            at.held, tuple(sorted(plan.homes.items())), plan.copies, plan.packs, plan.streams, at.order, plan.lanes,
+            at.split,
+        )  # fmt: skip
+        for other in next_moves(space, move):
+            yield from self._within(point, lambda other=other: self._made(other, plan))
+        for axis in (*space.tiles, *space.wholes):
+            sizes = plan.tiles if axis in plan.tiles else plan.chunks
+            for size in _around(sizes[axis], space.width if axis == plan.lanes else 1, space.extents[axis]):
+                changed = {**sizes, axis: size}
+                other_plan = replace(plan, tiles=changed) if axis in plan.tiles else replace(plan, chunks=changed)
+                yield from self._within(point, lambda other_plan=other_plan: other_plan)
+
+    def _made(self, move: Move, plan: Plan) -> Plan:
+        sizes = {axis: np.array([float(size)]) for axis, size in {**plan.tiles, **plan.chunks}.items()}
+        shares = max(2, self.space.limits.multiprocessors) if move.split else 1
+        one = np.array([1])
+        return self.space.setting_with(move, sizes, one, one, np.array([shares])).first()
+
+    def _within(self, point: Point, make: Any) -> Iterator[Plan]:
+        try:
+            plan = make()
+            if self.taken(plan).fits(point) and np.max(cpu_unrolled(setting_of(self.space, plan), self.space.limits)) <= (
+                2 * UNROLLED
+            ):
+                yield plan
+        except Error:
+            return
+
+
+def _row(setting: Setting, row: int) -> Plan:
+    def one(column: Any) -> Any:
+        return np.atleast_1d(np.broadcast_to(column, np.shape(setting.warps))[row])
+
+    sizes: Mapping[str, Any] = {axis: one(size) for axis, size in setting.sizes.items()}
+    return replace(
+        setting, sizes=sizes, warps=one(setting.warps), stages=one(setting.stages), shares=one(setting.shares)
+    ).first()
+
+
+def _around(size: int, unit: int, extent: int) -> Iterable[int]:
+    """One up and one down, and twice and half; off the chooser's own list too."""
+    found = {size - unit, size + unit, 2 * size, size // 2}
+    if unit > 1:
+        found.add(unit // 2)
+    if size < extent:
+        found.add(extent)
+    return sorted(each for each in found if 1 <= each <= extent and each != size)
