@@ -2,7 +2,9 @@
 
 from .attention import attention
 from .dense import matmul
+from .losses import cross_entropy, log_softmax
 from .mlp import mlp
+from .norms import group_norm, rms_norm
 from .rows import layer_norm, softmax
 from .scans import cumulative_sum
 from .segments import csr_matmul, segment_sum
@@ -10,11 +12,15 @@ from .stencils import stencil
 
 __all__ = [
     "attention",
+    "cross_entropy",
     "csr_matmul",
     "cumulative_sum",
+    "group_norm",
     "layer_norm",
+    "log_softmax",
     "matmul",
     "mlp",
+    "rms_norm",
     "segment_sum",
     "softmax",
     "stencil",

@@ -1,0 +1,192 @@
+"""The logarithm of softmax, and the cross entropy of classes, each with its gradient."""
+
+from __future__ import annotations
+
+from jaxtyping import Float, Int
+
+import vkernels as vk
+
+from .arrays import Array, as_rows, empty_like, give_back
+
+IGNORED = -100
+"""The class of rows that do not count, as in torch."""
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+@vk.kernel
+def log_softmax_rows(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    row = x[i, j]
+    shifted = row - vk.max(row, axis=j)
+    out[i, j] = shifted - vk.log(vk.sum(vk.exp(shifted), axis=j))
+
+
+@vk.kernel
+def log_softmax_gradient(grad: Float[vk.Tensor, "M N"], result: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    out[i, j] = grad[i, j] - vk.exp(result[i, j]) * vk.sum(grad[i, j], axis=j)
+
+
+@vk.kernel
+def cross_entropy_rows(
+    x: Float[vk.Tensor, "M V"],
+    target: Int[vk.Tensor, "M"],
+    smoothing: vk.Scalar,
+    ignored: int,
+    loss: Float[vk.Tensor, "M"],
+    normaliser: Float[vk.Tensor, "M"],
+):
+    i = vk.tile("M")
+    v = vk.whole("V")
+    row = x[i, v]
+    peak = vk.max(row, axis=v)
+    log_sum = peak + vk.log(vk.sum(vk.exp(row - peak), axis=v))
+    counts = target[i] != ignored
+    hit = vk.load(x[i, target[i]], where=counts)
+    smooth = vk.where(smoothing == 0.0, 0.0, vk.mean(row, axis=v) * smoothing)  # -inf * 0 is no number
+    loss[i] = vk.where(counts, log_sum - (1.0 - smoothing) * hit - smooth, 0.0)
+    normaliser[i] = log_sum
+
+
+@vk.kernel
+def cross_entropy_gradient(
+    grad: Float[vk.Tensor, "M"],
+    x: Float[vk.Tensor, "M V"],
+    target: Int[vk.Tensor, "M"],
+    normaliser: Float[vk.Tensor, "M"],
+    smoothing: vk.Scalar,
+    ignored: int,
+    out: Float[vk.Tensor, "M V"],
+):
+    i = vk.tile("M")
+    v = vk.tile("V")
+    share = vk.exp(x[i, v] - normaliser[i]) - smoothing / vk.size("V")
+    change = vk.where(v == target[i], share - (1.0 - smoothing), share)
+    out[i, v] = vk.where(target[i] != ignored, change * grad[i], 0.0)
+
+
+@vk.kernel
+def add_up(
+    loss: Float[vk.Tensor, "M"],
+    target: Int[vk.Tensor, "M"],
+    ignored: int,
+    total: Float[vk.Tensor, "1"],
+    count: Float[vk.Tensor, "1"],
+    mean: vk.Constant,
+):
+    i = vk.tile(1)
+    j = vk.whole("M")
+    number = vk.sum(vk.where(target[j] != ignored, 1.0, 0.0), axis=j)
+    sum_ = vk.sum(loss[j], axis=j)
+    total[i] = sum_ / number if mean else sum_
+    count[i] = number
+
+
+def log_softmax(x: Array, out: Array | None = None) -> Array:
+    """x - log(sum(exp(x))) along the last dimension, computed with the row's maximum subtracted.
+
+    `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. Returns `out`, or a new array of
+    x's shape and dtype. NaN or +inf anywhere in a row gives a row of NaN, as in torch.
+    Raises `ArgumentError` for other dtypes and for an `out` of another shape or dtype.
+    """
+    out = empty_like(x, tuple(x.shape)) if out is None else out
+    results = as_rows(out)
+    log_softmax_rows(as_rows(x), results)
+    give_back(results, out)
+    return out
+
+
+def log_softmax_backward(grad: Array, result: Array, out: Array | None = None) -> Array:
+    """The gradient of x, of the gradient of `log_softmax(x)` and that result: grad - exp(result) * sum(grad).
+
+    All of one shape and dtype. Returns `out`, or a new array like them. Raises `ArgumentError` where they are not.
+    """
+    out = empty_like(grad, tuple(grad.shape)) if out is None else out
+    results = as_rows(out)
+    log_softmax_gradient(as_rows(grad), as_rows(result), results)
+    give_back(results, out)
+    return out
+
+
+def cross_entropy(
+    x: Array,
+    target: Array,
+    ignored: int = IGNORED,
+    smoothing: float = 0.0,
+    reduction: str = "mean",
+    checked: bool = True,
+) -> Array:
+    """-log softmax(x)[target] for each row, averaged over rows, added up, or as they are.
+
+    `x`: M rows of V scores; f64, f32, f16 or bf16, the latter two computed in f32. `target`: M integers from 0 up to V,
+    or `ignored`, whose rows are 0 and do not count. `smoothing`: the share of the loss that is the mean over all
+    classes (label smoothing, Szegedy et al. 2016). `reduction`: mean, sum or none. Nothing of x's size is kept.
+    Returns a new array of x's dtype: of no dimensions, or M losses. The mean of no rows is NaN, as in torch.
+    `checked`: read `target` first; without, what it says must be right.
+    Raises `ArgumentError` for other shapes, dtypes or reductions, and for targets out of range.
+    """
+    return cross_entropy_parts(x, target, ignored, smoothing, reduction, checked)[0]
+
+
+def cross_entropy_parts(
+    x: Array, target: Array, ignored: int, smoothing: float, reduction: str, checked: bool
+) -> tuple[Array, Array, Array]:
+    """The loss as `cross_entropy` gives it, and what its gradient needs, in the dtype that x is computed in:
+    log(sum(exp(x))) of each of the M rows, and how many rows count, one number."""
+    _check(x, target, ignored, smoothing, reduction, checked)
+    normaliser, count = (empty_like(x, shape, computed=True) for shape in ((x.shape[0],), (1,)))
+    loss = empty_like(x, (x.shape[0],), computed=reduction != "none")
+    total = empty_like(x, (1,))
+    cross_entropy_rows(x, target, smoothing, ignored, loss, normaliser)
+    add_up(loss, target, ignored, total, count, reduction == "mean")
+    return (loss if reduction == "none" else total.reshape(())), normaliser, count
+
+
+def cross_entropy_backward(
+    grad: Array,
+    x: Array,
+    target: Array,
+    normaliser: Array,
+    count: Array,
+    ignored: int = IGNORED,
+    smoothing: float = 0.0,
+    reduction: str = "mean",
+    out: Array | None = None,
+) -> Array:
+    """The gradient of x, of the loss's gradient and of what `cross_entropy_parts` gave beside the loss.
+
+    `grad`: as the loss is. Returns `out`, or a new array like x.
+    Raises `ArgumentError` for shapes or dtypes that do not go together.
+    """
+    out = empty_like(x, tuple(x.shape)) if out is None else out
+    each = grad / count if reduction == "mean" else grad
+    each = each if reduction == "none" else _repeated(each.reshape((1,)), x.shape[0])
+    cross_entropy_gradient(each, x, target, normaliser, smoothing, ignored, out)
+    return out
+
+
+def _repeated(one: Array, times: int) -> Array:
+    """One element seen as many."""
+    if hasattr(one, "expand"):
+        return one.expand(times)
+    import numpy as np
+
+    return np.broadcast_to(one, (times,))
+
+
+def _check(x: Array, target: Array, ignored: int, smoothing: float, reduction: str, checked: bool) -> None:
+    if x.ndim != 2:
+        raise vk.ArgumentError(f"cross_entropy: x has shape {tuple(x.shape)}, expected rows of scores")
+    if reduction not in REDUCTIONS:
+        raise vk.ArgumentError(f"cross_entropy: reduction is {reduction!r}, expected one of {', '.join(REDUCTIONS)}")
+    if not 0.0 <= smoothing <= 1.0:
+        raise vk.ArgumentError(f"cross_entropy: smoothing is {smoothing}, expected 0 to 1")
+    if not checked or tuple(target.shape) != (x.shape[0],):
+        return
+    outside = (target != ignored) & ((target < 0) | (target >= x.shape[1]))
+    if bool(outside.any()):
+        found = int(target[outside][0])
+        raise vk.ArgumentError(f"cross_entropy: target holds {found}, expected 0 to {x.shape[1] - 1} or {ignored}")

@@ -1,0 +1,249 @@
+"""Normalisation by root mean square and by groups, and gradients of all normalisations."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+from .arrays import Array, as_rows, constant_like, empty_like, give_back
+
+
+@vk.kernel
+def rms_norm_rows(
+    x: Float[vk.Tensor, "M N"], weight: Float[vk.Tensor, "N"], eps: vk.Scalar, out: Float[vk.Tensor, "M N"]
+):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    row = x[i, j]
+    out[i, j] = row * vk.rsqrt(vk.mean(row * row, axis=j) + eps) * weight[j]
+
+
+@vk.kernel
+def rms_norm_gradient(
+    grad: Float[vk.Tensor, "M N"],
+    x: Float[vk.Tensor, "M N"],
+    weight: Float[vk.Tensor, "N"],
+    eps: vk.Scalar,
+    out: Float[vk.Tensor, "M N"],
+    inverse: Float[vk.Tensor, "M"],
+):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    row = x[i, j]
+    factor = vk.rsqrt(vk.mean(row * row, axis=j) + eps)
+    normal = row * factor
+    change = grad[i, j] * weight[j]
+    out[i, j] = factor * (change - normal * vk.mean(change * normal, axis=j))
+    inverse[i] = factor
+
+
+@vk.kernel
+def rms_norm_parameter_gradient(
+    grad: Float[vk.Tensor, "M N"],
+    x: Float[vk.Tensor, "M N"],
+    inverse: Float[vk.Tensor, "M"],
+    weight: Float[vk.Tensor, "N"],
+):
+    j = vk.tile("N")
+    i = vk.whole("M")
+    weight[j] = vk.sum(grad[i, j] * x[i, j] * inverse[i], axis=i)
+
+
+@vk.kernel
+def layer_norm_gradient(
+    grad: Float[vk.Tensor, "M N"],
+    x: Float[vk.Tensor, "M N"],
+    weight: Float[vk.Tensor, "N"],
+    eps: vk.Scalar,
+    out: Float[vk.Tensor, "M N"],
+    middle: Float[vk.Tensor, "M"],
+    inverse: Float[vk.Tensor, "M"],
+):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    row = x[i, j]
+    mean = vk.mean(row, axis=j)
+    centred = row - mean
+    factor = vk.rsqrt(vk.mean(centred * centred, axis=j) + eps)
+    normal = centred * factor
+    change = grad[i, j] * weight[j]
+    out[i, j] = factor * (change - vk.mean(change, axis=j) - normal * vk.mean(change * normal, axis=j))
+    middle[i] = mean
+    inverse[i] = factor
+
+
+@vk.kernel
+def layer_norm_parameter_gradients(
+    grad: Float[vk.Tensor, "M N"],
+    x: Float[vk.Tensor, "M N"],
+    middle: Float[vk.Tensor, "M"],
+    inverse: Float[vk.Tensor, "M"],
+    weight: Float[vk.Tensor, "N"],
+    bias: Float[vk.Tensor, "N"],
+):
+    j = vk.tile("N")
+    i = vk.whole("M")
+    change = grad[i, j]
+    weight[j] = vk.sum(change * (x[i, j] - middle[i]) * inverse[i], axis=i)
+    bias[j] = vk.sum(change, axis=i)
+
+
+@vk.kernel
+def group_norm_groups(
+    x: Float[vk.Tensor, "B G C S"],
+    weight: Float[vk.Tensor, "G C"],
+    bias: Float[vk.Tensor, "G C"],
+    eps: vk.Scalar,
+    out: Float[vk.Tensor, "B G C S"],
+):
+    b = vk.tile("B")
+    g = vk.tile("G")
+    c = vk.whole("C")
+    s = vk.whole("S")
+    group = x[b, g, c, s]
+    centred = group - vk.mean(group, axis=(c, s))
+    variance = vk.mean(centred * centred, axis=(c, s))
+    out[b, g, c, s] = centred * vk.rsqrt(variance + eps) * weight[g, c] + bias[g, c]
+
+
+@vk.kernel
+def group_norm_gradient(
+    grad: Float[vk.Tensor, "B G C S"],
+    x: Float[vk.Tensor, "B G C S"],
+    weight: Float[vk.Tensor, "G C"],
+    eps: vk.Scalar,
+    out: Float[vk.Tensor, "B G C S"],
+    middle: Float[vk.Tensor, "B G"],
+    inverse: Float[vk.Tensor, "B G"],
+):
+    b = vk.tile("B")
+    g = vk.tile("G")
+    c = vk.whole("C")
+    s = vk.whole("S")
+    group = x[b, g, c, s]
+    mean = vk.mean(group, axis=(c, s))
+    centred = group - mean
+    factor = vk.rsqrt(vk.mean(centred * centred, axis=(c, s)) + eps)
+    normal = centred * factor
+    change = grad[b, g, c, s] * weight[g, c]
+    out[b, g, c, s] = factor * (change - vk.mean(change, axis=(c, s)) - normal * vk.mean(change * normal, axis=(c, s)))
+    middle[b, g] = mean
+    inverse[b, g] = factor
+
+
+@vk.kernel
+def group_norm_parameter_gradients(
+    grad: Float[vk.Tensor, "B G C S"],
+    x: Float[vk.Tensor, "B G C S"],
+    middle: Float[vk.Tensor, "B G"],
+    inverse: Float[vk.Tensor, "B G"],
+    weight: Float[vk.Tensor, "G C"],
+    bias: Float[vk.Tensor, "G C"],
+):
+    g = vk.tile("G")
+    c = vk.tile("C")
+    b = vk.whole("B")
+    s = vk.whole("S")
+    change = grad[b, g, c, s]
+    weight[g, c] = vk.sum(change * (x[b, g, c, s] - middle[b, g]) * inverse[b, g], axis=(b, s))
+    bias[g, c] = vk.sum(change, axis=(b, s))
+
+
+def rms_norm(x: Array, weight: Array | None = None, eps: float = 1e-5, out: Array | None = None) -> Array:
+    """x / sqrt(mean(x²) + eps) * weight along the last dimension (Zhang, Sennrich 2019).
+
+    `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. `weight`: one element a
+    column, or none. Returns `out`, or a new array like x.
+    Raises `ArgumentError` for other dtypes or shapes that do not go together.
+    """
+    out = empty_like(x, tuple(x.shape)) if out is None else out
+    results = as_rows(out)
+    rms_norm_rows(as_rows(x), _ones(x) if weight is None else weight, eps, results)
+    give_back(results, out)
+    return out
+
+
+def rms_norm_backward(grad: Array, x: Array, weight: Array | None = None, eps: float = 1e-5) -> tuple[Array, Array]:
+    """The gradients of x and weight, of the gradient of `rms_norm(x, weight, eps)`: new arrays."""
+    weight = _ones(x) if weight is None else weight
+    grad, rows = as_rows(grad), as_rows(x)
+    out, inverse = empty_like(x, tuple(rows.shape)), empty_like(x, (rows.shape[0],), computed=True)
+    of_weight = empty_like(x, tuple(weight.shape))
+    rms_norm_gradient(grad, rows, weight, eps, out, inverse)
+    rms_norm_parameter_gradient(grad, rows, inverse, of_weight)
+    return out.reshape(x.shape), of_weight
+
+
+def layer_norm_backward(
+    grad: Array, x: Array, weight: Array | None = None, eps: float = 1e-5
+) -> tuple[Array, Array, Array]:
+    """The gradients of x, weight and bias, of the gradient of `layer_norm(x, weight, bias, eps)`: new arrays."""
+    weight = _ones(x) if weight is None else weight
+    grad, rows = as_rows(grad), as_rows(x)
+    out = empty_like(x, tuple(rows.shape))
+    middle, inverse = (empty_like(x, (rows.shape[0],), computed=True) for _ in range(2))
+    of_weight, of_bias = (empty_like(x, tuple(weight.shape)) for _ in range(2))
+    layer_norm_gradient(grad, rows, weight, eps, out, middle, inverse)
+    layer_norm_parameter_gradients(grad, rows, middle, inverse, of_weight, of_bias)
+    return out.reshape(x.shape), of_weight, of_bias
+
+
+def group_norm(
+    x: Array,
+    groups: int,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    eps: float = 1e-5,
+    out: Array | None = None,
+) -> Array:
+    """(x - mean) / sqrt(variance + eps) * weight + bias, over each group of consecutive channels (Wu, He 2018).
+
+    `x`: B × C × any more, of any strides; f64, f32, f16 or bf16, the latter two computed in f32. `groups`: divides C.
+    `weight` and `bias`: one element a channel, or none. The variance is that of the centred group, divided by its
+    number of elements. Returns `out`, or a new array like x.
+    Raises `ArgumentError` for other dtypes, groups or shapes that do not go together.
+    """
+    out = empty_like(x, tuple(x.shape)) if out is None else out
+    cut, results = _as_groups("group_norm", x, groups), _as_groups("group_norm", out, groups)
+    weight, bias = _of_channels(x, 1.0, weight), _of_channels(x, 0.0, bias)
+    group_norm_groups(cut, _cut(weight, groups), _cut(bias, groups), eps, results)
+    give_back(results, out)
+    return out
+
+
+def group_norm_backward(
+    grad: Array, x: Array, groups: int, weight: Array | None = None, eps: float = 1e-5
+) -> tuple[Array, Array, Array]:
+    """The gradients of x, weight and bias, of the gradient of `group_norm(x, groups, weight, bias, eps)`."""
+    grad, cut = _as_groups("group_norm", grad, groups), _as_groups("group_norm", x, groups)
+    weight = _cut(_of_channels(x, 1.0, weight), groups)
+    out = empty_like(x, tuple(cut.shape))
+    middle, inverse = (empty_like(x, tuple(cut.shape[:2]), computed=True) for _ in range(2))
+    of_weight, of_bias = (empty_like(x, tuple(weight.shape)) for _ in range(2))
+    group_norm_gradient(grad, cut, weight, eps, out, middle, inverse)
+    group_norm_parameter_gradients(grad, cut, middle, inverse, of_weight, of_bias)
+    return out.reshape(x.shape), of_weight.reshape((-1,)), of_bias.reshape((-1,))
+
+
+def _ones(x: Array) -> Array:
+    return constant_like(x, 1.0, (x.shape[-1],))
+
+
+def _of_channels(x: Array, value: float, given: Array | None) -> Array:
+    return constant_like(x, value, (x.shape[1],)) if given is None else given
+
+
+def _cut(channels: Array, groups: int) -> Array:
+    return channels.reshape((groups, channels.shape[0] // groups))
+
+
+def _as_groups(function: str, x: Array, groups: int) -> Array:
+    """B × C × any more as B × groups × C / groups × the rest; a view wherever strides allow one."""
+    if x.ndim < 2 or groups < 1 or x.shape[1] % groups:
+        expected = "batches of channels that the groups divide"
+        raise vk.ArgumentError(f"{function}: x has shape {tuple(x.shape)} for {groups} groups, expected {expected}")
+    rest = 1
+    for size in x.shape[2:]:
+        rest *= size
+    return x.reshape((x.shape[0], groups, x.shape[1] // groups, rest))
