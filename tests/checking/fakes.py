@@ -30,7 +30,9 @@ def preparer():
         told = json.loads(request["constants"]["told"])
         numbers = [told["targets"].get(target["architecture"], 0) for target in request["targets"]]
         answer = {
-            "targets": [n if isinstance(n, int) else {"error": "PlanError", "message": n} for n in numbers],
+            "targets": [
+                {"launches": n} if isinstance(n, int) else {"error": "PlanError", "message": n} for n in numbers
+            ],
             "launches": [
                 [{"name": f"launch {n}", "text": json.dumps(launch), "options": {"warps": 4, "stages": 1}}
                  for n, launch in enumerate(plan)]

@@ -26,7 +26,7 @@ def resources_of(kernel: Any, sizes: dict[str, int], dtype: str, architecture: s
     constants = {p.name: p.default for p in kernel.parameters if p.kind == "constant"}
     preparer = KernelPreparer(kernel, sizes, dtypes, {}, constants)
     preparer.prepare(limits_of(TARGETS[architecture]))
-    ((launch,),) = preparer.launches
+    (launch,) = preparer.lowered[0].launches
     options = GpuOptions(**launch["options"])
     return read_resources(
         compiled(

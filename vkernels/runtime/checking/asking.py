@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -13,6 +13,9 @@ from ..compile.triton_kernels import TritonSourceError
 from ..compile.workers import CompilePool
 from .cases import Source
 from .preparing import PREPARER, Answer, answer_in, request_job
+
+Progress = Callable[[str, int, int], None]
+"""Told what is done now, how many steps of it are done and how many there are."""
 
 SECONDS = 120.0
 """How long a child may take to execute a file, or to lower a kernel for all targets."""

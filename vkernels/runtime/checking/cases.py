@@ -29,6 +29,7 @@ class KernelCase:
     """A `@vk.kernel` for certain arguments, tensors dense and row after row.
 
     `shape`: sizes by name. `dtypes`: of each tensor; `dtype`: what to call them all. `scalars`: f64, i64 or i1.
+    `by_model`: a plan that the author wrote is left aside, and one chosen. `fixed`: the plan, as JSON, for all targets.
     """
 
     source: Source
@@ -37,6 +38,8 @@ class KernelCase:
     dtypes: Mapping[str, str]
     scalars: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, Constant] = field(default_factory=dict)
+    by_model: bool = False
+    fixed: Mapping[str, Any] | None = None
 
     @property
     def configuration(self) -> Mapping[str, Any]:
@@ -47,7 +50,8 @@ class KernelCase:
         """As `preparing` takes it."""
         return {
             "kind": "kernel", "source": vars(self.source), "shape": dict(self.shape), "dtypes": dict(self.dtypes),
-            "scalars": dict(self.scalars), "constants": dict(self.constants),
+            "scalars": dict(self.scalars), "constants": dict(self.constants), "by_model": self.by_model,
+            "fixed": self.fixed,
         }  # fmt: skip
 
 

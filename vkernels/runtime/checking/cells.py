@@ -11,18 +11,21 @@ from vkernels.ir.planning.shortage import held, misfit
 
 from ..compile.resources import Resources, taken_by
 from ..targets import Target, limits_of
+from .planned import Planned
 
 
 @dataclass(frozen=True)
 class LaunchUse:
     """What a binary takes, whatever device of its architecture it runs on.
 
-    `threads`: of a program. `seconds`: how long it took to compile, when that was done.
+    `threads`: of a program. `seconds`: how long it took to compile, when that was done. `global_scratch`: bytes of
+    memory that Triton itself wants for each program.
     """
 
     threads: int
     resources: Resources
     seconds: float
+    global_scratch: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,9 @@ class Cell:
 
     `kernel`: its name, FILE.py:NAME if it is a user's. `dtype`, `shape`, `configuration`: what it was compiled for; a
     configuration is a plain Triton kernel's constants and options. The worst launch decides. `unknown`: why nobody can
-    tell whether it fits, as where Triton has no compiler for the device; empty if it was compiled.
+    tell whether it fits, as where Triton has no compiler for the device; empty if it was compiled. `planned`: None of a
+    plain Triton kernel, and where there is no plan. `tensor_bytes`: of all tensors; `swap_bytes`: of all memory that a
+    call takes beside them. `misfit`: why the call does not fit though each launch does.
     """
 
     kernel: str
@@ -62,16 +67,20 @@ class Cell:
     configuration: Mapping[str, Any]
     launches: tuple[Launch, ...] = ()
     unknown: str = ""
+    planned: Planned | None = None
+    tensor_bytes: int | None = None
+    swap_bytes: int | None = None
+    misfit: str = ""
 
     @property
     def fits(self) -> bool | None:
-        """Whether all launches do; None where nobody can tell."""
-        return None if self.unknown else all(launch.fits for launch in self.launches)
+        """Whether all launches do, and the memory they take; None where nobody can tell."""
+        return None if self.unknown else not self.misfit and all(launch.fits for launch in self.launches)
 
     @property
     def reason(self) -> str:
         """Why it does not fit, or why that cannot be told; empty if it fits."""
-        return self.unknown or next((launch.reason for launch in self.launches if not launch.fits), "")
+        return self.unknown or next((launch.reason for launch in self.launches if not launch.fits), self.misfit)
 
     @property
     def registers_per_thread(self) -> int | None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from vkernels.ir.errors import Error, SetupError
 
@@ -19,16 +18,12 @@ from ..compile.compile_cached import Finished, compile_cached
 from ..compile.jobs import Compiled, CompileFailure, CompileJob, Reason
 from ..compile.records import from_bytes, to_bytes
 from ..compile.resources import Resources, read_resources
-from ..compile.triton_adapter import GpuOptions
 from ..compile.workers import CompilePool
-from ..targets import Target, limits_of
-from .asking import answer_of, ask, mistake
+from ..targets import Target
+from .asking import Progress
 from .cases import Case
-from .cells import Cell, LaunchFailure, LaunchUse, judge
-
-Progress = Callable[[str, int, int], None]
-"""Told what is done now, how many steps of it are done and how many there are."""
-
+from .cells import Cell, LaunchFailure, LaunchUse
+from .prepared import Judged, Want, goes_down, judged, prepare
 
 READERS = 2
 """Binaries that are disassembled at once."""
@@ -67,71 +62,53 @@ class Checked:
     cached: int
 
 
-@dataclass(frozen=True)
-class _Planned:
-    """A cell to be: the jobs of its launches, with the launches' names, or why it has none."""
-
-    case: Case
-    target: Target
-    jobs: tuple[tuple[str, CompileJob], ...] = ()
-    unknown: str = ""
-    misfit: str = ""
-
-
 def check(cases: Sequence[Case], targets: Sequence[Target], tools: Tools, progress: Progress) -> Checked:
     """Each case on each target, in that order. Cells that share an architecture and a plan share their binaries.
 
+    Where the binaries of a chosen plan do not fit, or spill, the next plan down is tried.
     Raises `SetupError` where nothing can be compiled, and the mistakes that keep a case from every target.
     """
-    planned = [cell for cells in _planned(cases, targets, tools, progress) for cell in cells]
-    jobs = list(dict.fromkeys(job for cell in planned for _, job in cell.jobs))
-    found: dict[CompileJob, LaunchUse | LaunchFailure] = {}
-    cached = 0
-    progress("compiling", 0, len(jobs))
-    for job, use, was_cached in _measured(jobs, tools):
-        found[job] = use
-        cached += was_cached
-        progress("compiling", len(found), len(jobs))
-    return Checked(tuple(_cell(cell, found) for cell in planned), len(jobs), cached)
+    checking = _Checking(tools, progress)
+    wants = [Want(case, target, _refusal(target, tools.triton)) for case in cases for target in targets]
+    found = checking.cells(wants)
+    while lower := [number for number, (want, cell) in enumerate(zip(wants, found, strict=True)) if goes_down(cell)]:
+        for number in lower:
+            wants[number] = wants[number].below(found[number])
+        for number, cell in zip(lower, checking.cells([wants[number] for number in lower]), strict=True):
+            found[number] = cell
+    cells = tuple(want.best(cell).cell for want, cell in zip(wants, found, strict=True))
+    return Checked(cells, len(checking.found), checking.cached)
 
 
-def _planned(
-    cases: Sequence[Case], targets: Sequence[Target], tools: Tools, progress: Progress
-) -> Iterator[list[_Planned]]:
-    """The cells to be of each case."""
-    refusals = {target.key: _refusal(target, tools.triton) for target in targets}
-    asked = [target for target in targets if not refusals[target.key]]
-    requests = [{"architecture": t.architecture, "limits": asdict(limits_of(t))} for t in asked]
-    answers = [ask(tools.preparing, {**case.as_request(), "targets": requests}) for case in cases]
-    for number, (case, answer) in enumerate(zip(cases, answers, strict=True)):
-        progress("planning", number, len(cases))
-        prepared = answer_of(answer.result(), case.source.shown)
-        launches = dict(zip((t.key for t in asked), prepared["targets"], strict=True))
-        yield [
-            _Planned(case, target, unknown=refusals[target.key])
-            if refusals[target.key]
-            else _of_launches(case, target, launches[target.key], prepared["launches"])
-            for target in targets
-        ]
+class _Checking:
+    """What is known of binaries so far. `cached`: how many of them were in the cache."""
+
+    def __init__(self, tools: Tools, progress: Progress):
+        self.tools, self.progress = tools, progress
+        self.found: dict[CompileJob, LaunchUse | LaunchFailure] = {}
+        self.cached = 0
+
+    def cells(self, wants: Sequence[Want]) -> list[Judged]:
+        """Prepare, compile what is new, judge."""
+        planned = list(prepare(wants, self.tools.preparing, self.progress))
+        jobs = [job for job in dict.fromkeys(job for cell in planned for job in cell.jobs) if job not in self.found]
+        self.progress("compiling", 0, len(jobs))
+        for done, (job, use, was_cached) in enumerate(_measured(jobs, self.tools), 1):
+            self.found[job] = use
+            self.cached += was_cached
+            self.progress("compiling", done, len(jobs))
+        return [judged(cell, [self.found[job] for job in cell.jobs]) for cell in planned]
 
 
 def _refusal(target: Target, triton: str) -> str:
-    """Why this Triton compiles nothing for a target; empty where it does."""
+    """Why this Triton compiles nothing for a target; empty where it does, and for a CPU, which needs none."""
+    if target.vendor == "cpu":
+        return ""
     try:
         refuse_unless_compiles(target.architecture, triton)
     except SetupError as error:
         return str(error)
     return ""
-
-
-def _of_launches(case: Case, target: Target, prepared: Any, launches: Sequence[Any]) -> _Planned:
-    if not isinstance(prepared, int):
-        return _Planned(case, target, misfit=f"does not compile: {mistake(prepared)}")
-    jobs = [
-        (launch["name"], CompileJob(launch["text"], target.architecture, GpuOptions(**launch["options"])))
-        for launch in launches[prepared]
-    ]
-    return _Planned(case, target, tuple(jobs))
 
 
 def _measured(jobs: Sequence[CompileJob], tools: Tools) -> Iterator[tuple[CompileJob, LaunchUse | LaunchFailure, bool]]:
@@ -163,7 +140,7 @@ def use_of(finished: Finished, cache: DiskCache | None) -> LaunchUse | LaunchFai
         resources = _resources(outcome, cache)
     except Error as error:
         return LaunchFailure(f"what it takes cannot be read: {error}", outcome.seconds)
-    return LaunchUse(outcome.binary.threads, resources, outcome.seconds)
+    return LaunchUse(outcome.binary.threads, resources, outcome.seconds, outcome.binary.global_scratch)
 
 
 def _failure(failure: CompileFailure) -> str:
@@ -198,14 +175,3 @@ def _reader() -> str:
     for path in sorted(Path(resources.__file__).parent.glob("*.py")):
         ours.update(path.read_bytes())
     return ours.hexdigest()
-
-
-def _cell(planned: _Planned, found: dict[CompileJob, LaunchUse | LaunchFailure]) -> Cell:
-    case, target = planned.case, planned.target
-    launches = tuple(judge(name, found[job], target) for name, job in planned.jobs)
-    if planned.misfit:
-        launches = (judge(case.source.name, LaunchFailure(planned.misfit, 0.0), target),)
-    return Cell(
-        case.source.shown, target.key, target.architecture, case.dtype, case.shape, case.configuration, launches,
-        planned.unknown,
-    )  # fmt: skip

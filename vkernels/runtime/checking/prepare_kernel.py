@@ -2,33 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import asdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
+from vkernels.ir.budget import within
 from vkernels.ir.errors import ArgumentError, Error, PlanError
+from vkernels.ir.facts import Facts
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
+from vkernels.ir.planning.choose_plan import Chosen
+from vkernels.ir.planning.shortage import Lack, Shortage
 
 from ..arrays import ArrayView
 from ..gpu.compiling import lower_for
 from ..keys import frozen
+from ..ladder import next_down
 from ..plans import plan_of
 from ..protocols import Constant, KernelLike, Signature, size_name
 from ..specialise import facts_for, kernel_in
+from .planned import AUTHOR, CHOSEN, PLAIN, Planned, describe_plan
 
 _ADDRESS = 1 << 20
 
-Launches = list[dict[str, Any]]
-"""Of each launch: `name`, `text` of its TTIR, and `options`, the fields of `GpuOptions`."""
+
+@dataclass(frozen=True)
+class Lowered:
+    """Code to be compiled, of one plan.
+
+    `launches`: of each its `name`, `text` of its TTIR, `options`, the fields of `GpuOptions`; and for the sizes that it
+    was lowered for: `programs`, `swap_bytes` of each that is resident, `persistent` if they go on to others, and the
+    `resident` ones that the plan asks for. None on a CPU.
+    `own_bytes`: of memory that a call takes beside its tensors and swap space.
+    """
+
+    launches: tuple[dict[str, Any], ...]
+    own_bytes: int
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What runs within some limits: the number of its `Lowered`, and the plan."""
+
+    number: int
+    planned: Planned
 
 
 class KernelPreparer:
-    """Prepares one kernel, for certain arguments, for one target after another. `launches`: for each plan so far."""
+    """Prepares one kernel, for certain arguments, for one target after another. `lowered`: for each plan so far.
+
+    `by_model`: a plan that the author wrote is left aside, and one chosen by modelled time. `fixed`: the plan that
+    every target gets.
+    """
 
     def __init__(
         self,
@@ -37,46 +66,149 @@ class KernelPreparer:
         dtypes: Mapping[str, str],
         scalars: Mapping[str, str],
         constants: Mapping[str, Constant],
+        by_model: bool = False,
+        fixed: Plan | None = None,
     ):
         """Raises the author's mistakes in the kernel's text, and `ArgumentError` for a size that is missing."""
-        self.kernel, self.sizes, self.dtypes = kernel, sizes, dtypes
+        self.kernel, self.sizes, self.dtypes, self.by_model, self.fixed = kernel, sizes, dtypes, by_model, fixed
         signature = Signature(tuple(dtypes.items()), tuple(scalars.items()), tuple(constants.items()))
         self.module: ModuleOp = kernel.build(signature)
         self.tensors = dense_tensors(kernel, sizes, dtypes)
-        self.launches: list[Launches] = []
-        self._prepared: dict[Hashable, int | Error] = {}
+        self.lowered: list[Lowered] = []
+        self._numbers: dict[Hashable, int | Error] = {}
 
-    def prepare(self, limits: Limits) -> int:
-        """The number, in `launches`, of what runs within these limits. Raises what the kernel's plan cannot do."""
-        plan = plan_of(self.kernel, kernel_in(self.module), self.sizes, self.dtypes, limits)
-        key = frozen(plan)
-        if key not in self._prepared:
-            self._prepared[key] = self._lowered(plan)
-        prepared = self._prepared[key]
-        if isinstance(prepared, Error):
-            raise prepared
-        return prepared
+    def prepare(self, limits: Limits, tried: Sequence[str] = ()) -> Prepared:
+        """What runs within these limits. `tried`: what the code of each plan so far took too much of (`Lack`), where
+        plans are chosen: the next plan down comes then.
 
-    def _lowered(self, plan: Plan) -> int | Error:
+        Raises what the kernel's plan cannot do, and `PlanError` where there is no plan left.
+        """
+        allowed = within(limits, self.kernel.budget)
+        if self._is_chosen(allowed):
+            return self._way_down(allowed, tried)
+        if tried:
+            raise PlanError(f"{self.kernel.name} has a plan of its author's: there is no other")
+        plan, origin = self.fixed, AUTHOR
+        if plan is None:
+            plan = plan_of(self.kernel, kernel_in(self.module), self.sizes, self.dtypes, limits)
+            origin = AUTHOR if self._authored(allowed) is not None else PLAIN
+        return self._of(plan, origin, allowed)
+
+    @property
+    def tensor_bytes(self) -> int:
+        """Of all tensors together."""
+        return sum(view.size * view.itemsize for view in self.tensors.values())
+
+    def _authored(self, limits: Limits) -> Plan | None:
+        return None if self.by_model else self.kernel.plan_for(self.sizes, self.dtypes, limits)
+
+    def _is_chosen(self, limits: Limits) -> bool:
+        """Whether plans are chosen; not for a kernel whose needs cannot be read."""
+        from vkernels.ir.needs import annotate_needs
+
+        if self.fixed is not None or self._authored(limits) is not None:
+            return False
+        try:
+            annotate_needs(kernel_in(self.module))
+        except Error:
+            return False
+        return True
+
+    def _way_down(self, limits: Limits, tried: Sequence[str]) -> Prepared:
+        lacks = list(tried)
+        plans = self._plans_down(limits)
+        chosen: Chosen | None = next(plans)
+        number = 0
+        failed: Error | None = None
+        while chosen is not None:
+            if number == len(lacks):
+                try:
+                    return self._of(self._pinned(chosen.plan), CHOSEN, limits, chosen, tuple(lacks))
+                except Error as error:  # what cannot be lowered is no code either
+                    failed = error
+                    lacks.append(Lack.CODE.value)
+            shortage = Shortage(Lack(lacks[number]), 0, 0, "")
+            number += 1
+            chosen = next_down(plans, chosen, shortage, number)
+        raise failed or PlanError(f"{self.kernel.name}: there is no plan further down")
+
+    def _plans_down(self, limits: Limits) -> Iterator[Chosen]:
+        from vkernels.ir.planning.choose_plan import plans_down
+
+        return plans_down(kernel_in(self.module), self.sizes, limits)
+
+    def _pinned(self, plan: Plan) -> Plan:
+        if self.kernel.pin is None:
+            return plan
+        from vkernels.ir.pin import with_pin
+        from vkernels.ir.planning.check_pin import check_pin
+
+        check_pin(self.kernel.pin, kernel_in(self.module))
+        return with_pin(plan, self.kernel.pin)
+
+    def _of(
+        self,
+        plan: Plan,
+        origin: str,
+        limits: Limits,
+        chosen: Chosen | None = None,
+        tried: tuple[str, ...] = (),
+    ) -> Prepared:
+        cores = 0 if limits.warp > 1 else limits.multiprocessors
+        key = (frozen(plan), cores)
+        if key not in self._numbers:
+            self._numbers[key] = self._lower(plan, cores)
+        number = self._numbers[key]
+        if isinstance(number, Error):
+            raise number
+        as_chosen = chosen if chosen is not None and chosen.plan == plan else None
+        return Prepared(number, describe_plan(self.module, plan, origin, self.sizes, limits, as_chosen, tried))
+
+    def _lower(self, plan: Plan, cores: int) -> int | Error:
         try:
             try:
-                launches = self._lowered_for(plan, exact_whole=False)
+                lowered = self._lowered_for(plan, cores, exact_whole=False)
             except PlanError:  # of a value that needs memory along a whole axis, and so its exact length
-                launches = self._lowered_for(plan, exact_whole=True)
+                lowered = self._lowered_for(plan, cores, exact_whole=True)
         except Error as error:
             return error
-        self.launches.append(launches)
-        return len(self.launches) - 1
+        self.lowered.append(lowered)
+        return len(self.lowered) - 1
 
-    def _lowered_for(self, plan: Plan, exact_whole: bool) -> Launches:
+    def _lowered_for(self, plan: Plan, cores: int, exact_whole: bool) -> Lowered:
+        """For a GPU, or for a CPU of so many cores."""
         facts = facts_for(
-            kernel_in(self.module), plan, self.sizes, self.tensors, distinct=True, exact_whole=exact_whole, for_gpu=True
-        )
+            kernel_in(self.module), plan, self.sizes, self.tensors, distinct=True, exact_whole=exact_whole,
+            for_gpu=not cores,
+        )  # fmt: skip
+        if cores:
+            return Lowered((), self._native_bytes(plan, facts, cores))
         lowering = lower_for(self.module, plan, facts)
-        return [
-            {"name": launch.name, "text": job.text, "options": asdict(job.options)}
-            for launch, job in zip(lowering.lowered.launches, lowering.jobs(""), strict=True)
-        ]
+        prepared = lowering.lowered.prepare(self.sizes)
+        launches = tuple(
+            {
+                "name": launch.name, "text": job.text, "options": asdict(job.options),
+                "programs": prepared.programs[number], "persistent": launch.is_persistent,
+                "swap_bytes": launch.swap_bytes + prepared.more_swap(number), "resident": plan.resident_programs,
+            }
+            for number, (launch, job) in enumerate(zip(lowering.lowered.launches, lowering.jobs(""), strict=True))
+        )  # fmt: skip
+        return Lowered(launches, sum(prepared.buffer_bytes))
+
+    def _native_bytes(self, plan: Plan, facts: Facts, cores: int) -> int:
+        """Bytes of memory that a call of native code for this machine takes on so many cores."""
+        from ..compiling import compile_kernel
+        from ..prepared import Prepared as Call
+
+        native = compile_kernel(self.module, plan, facts).native
+        slots: list[int] = []
+        for parameter in self.kernel.parameters:
+            if parameter.kind == "tensor":
+                slots += [0, *self.tensors[parameter.name].strides]
+            elif parameter.kind == "scalar":
+                slots.append(0)
+        call = Call(native, [*slots, *(self.sizes[name] for name in native.sizes)], (), (), 0)
+        return sum(call.buffer_bytes) + cores * call.workspace
 
 
 def dense_tensors(kernel: KernelLike, sizes: Mapping[str, int], dtypes: Mapping[str, str]) -> dict[str, ArrayView]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from vkernels.ir.errors import ArgumentError, Error
 from vkernels.ir.limits import limits_from
+from vkernels.ir.plan_json import plan_from_json
 
 from ..compile.jobs import CompileJob
 from ..compile.triton_adapter import Binary, GpuOptions
@@ -87,16 +88,26 @@ def _plain(value: Any) -> Any:
 
 
 def _prepared_kernel(request: Mapping[str, Any]) -> Answer:
-    """Launches of a `@vk.kernel` for each target; targets for which they are the same share them."""
+    """Launches of a `@vk.kernel` for each target, and the plans; targets for which they are the same share them."""
     from .prepare_kernel import KernelPreparer
 
     kernel: KernelLike = kernel_at(Source(**request["source"]))
-    preparer = KernelPreparer(kernel, request["shape"], request["dtypes"], request["scalars"], request["constants"])
+    fixed = request.get("fixed")
+    preparer = KernelPreparer(
+        kernel, request["shape"], request["dtypes"], request["scalars"], request["constants"],
+        bool(request.get("by_model")), None if fixed is None else plan_from_json(fixed),
+    )  # fmt: skip
 
-    def prepare(target: Mapping[str, Any]) -> int:
-        return preparer.prepare(limits_from(target["limits"]))
+    def prepare(target: Mapping[str, Any]) -> Answer:
+        prepared = preparer.prepare(limits_from(target["limits"]), target.get("tried", ()))
+        return {"launches": prepared.number, "planned": asdict(prepared.planned)}
 
-    return {"targets": _each(request["targets"], prepare), "launches": preparer.launches}
+    targets = _each(request["targets"], prepare)
+    return {
+        "targets": targets, "tensor_bytes": preparer.tensor_bytes,
+        "launches": [lowered.launches for lowered in preparer.lowered],
+        "own_bytes": [lowered.own_bytes for lowered in preparer.lowered],
+    }  # fmt: skip
 
 
 def _prepared_jit(request: Mapping[str, Any]) -> Answer:
@@ -113,7 +124,7 @@ def _prepared_jit(request: Mapping[str, Any]) -> Answer:
     launches: list[list[Answer]] = []
     numbers: dict[str, int] = {}
 
-    def prepare(target: Mapping[str, Any]) -> int:
+    def prepare(target: Mapping[str, Any]) -> Answer:
         architecture = target["architecture"]
         if architecture not in numbers:
             text, options = jit_ttir(
@@ -121,14 +132,15 @@ def _prepared_jit(request: Mapping[str, Any]) -> Answer:
             )
             numbers[architecture] = len(launches)
             launches.append([{"name": request["source"]["name"], "text": text, "options": asdict(options)}])
-        return numbers[architecture]
+        return {"launches": numbers[architecture]}
 
     return {"targets": _each(request["targets"], prepare), "launches": launches}
 
 
-def _each(targets: Sequence[Mapping[str, Any]], prepare: Callable[[Mapping[str, Any]], int]) -> list[Any]:
-    """For each target the number of its launches, or why it has none. What the caller left out is no answer."""
-    answers: list[Any] = []
+def _each(targets: Sequence[Mapping[str, Any]], prepare: Callable[[Mapping[str, Any]], Answer]) -> list[Answer]:
+    """For each target the number of its launches and its plan, or why it has none. What the caller left out is no
+    answer."""
+    answers: list[Answer] = []
     for target in targets:
         try:
             answers.append(prepare(target))
