@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
-from functools import reduce
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import sympy
@@ -70,25 +69,13 @@ def _folded(function: Any, values: Iterable[Expr], fold: Any) -> Expr:
     return others[0] if len(others) == 1 else function(*others)
 
 
-def _pieces(whole: float, part: float) -> float:
-    return math.ceil(whole / part)
-
-
-def _array_functions() -> Mapping[str, Any]:
-    import numpy as np
-
-    return {
-        "most": lambda *values: reduce(np.maximum, values),
-        "least": lambda *values: reduce(np.minimum, values),
-        "pieces": lambda whole, part: np.ceil(whole / part),
-        "fits": lambda value, bound: np.where(value >= bound, 1, 0),
-    }
-
-
-_FUNCTIONS = {"most": max, "least": min, "pieces": _pieces, "fits": lambda value, bound: int(value >= bound)}
-
-
-def compiled(symbols: Iterable[Expr], expressions: Iterable[Expr], arrays: bool = False) -> Any:
-    """A function of numbers, or of NumPy arrays, that returns the values of expressions."""
-    modules = [_array_functions(), "numpy"] if arrays else [_FUNCTIONS, "math"]
-    return sympy.lambdify(list(symbols), list(expressions), modules=modules, cse=True)
+def parts(expressions: Iterable[Expr]) -> Counter[Expr]:
+    """All that some expressions are made of, each once, and how often it occurs in the others and by itself."""
+    uses: Counter[Expr] = Counter()
+    todo = list(expressions)
+    while todo:
+        expression = todo.pop()
+        uses[expression] += 1
+        if uses[expression] == 1:
+            todo += expression.args
+    return uses

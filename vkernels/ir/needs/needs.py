@@ -17,7 +17,11 @@ from .kinds import AxisNeed, Crossing, Dot, PhaseNeeds, Reduction, Scratchpad
 from .use import PhaseUse, Use
 
 if TYPE_CHECKING:
+    from types import CodeType
+
     import sympy
+
+    from .compiled import Function
 
 _FIELDS = tuple(field.name for field in fields(PhaseUse))[1:]
 SPILLED = 64
@@ -94,7 +98,9 @@ class Needs:
 
     @cached_property
     def _symbols(self) -> list[Any]:
-        return sorted({symbol for output in self._outputs for symbol in output.free_symbols}, key=str)
+        from .algebra import parts
+
+        return sorted((part for part in parts(self._outputs) if part.is_Symbol), key=str)
 
     @cached_property
     def _size_names(self) -> list[str]:
@@ -102,21 +108,29 @@ class Needs:
 
     @cached_property
     def _extents(self) -> Any:
-        from .algebra import compiled, symbol
+        from .algebra import symbol
+        from .compiled import compiled, of_numbers
 
-        return compiled([symbol(name) for name in self._size_names], [axis.extent for axis in self.axes])
+        symbols = [symbol(name) for name in self._size_names]
+        return of_numbers(compiled(symbols, [axis.extent for axis in self.axes]))
 
     @cached_property
-    def _evaluate(self) -> Any:
-        from .algebra import compiled
+    def _code(self) -> CodeType:
+        from .compiled import compiled
 
         return compiled(self._symbols, self._outputs)
 
     @cached_property
-    def _arrays(self) -> Any:
-        from .algebra import compiled
+    def _evaluate(self) -> Function:
+        from .compiled import of_numbers
 
-        return compiled(self._symbols, self._outputs, arrays=True)
+        return of_numbers(self._code)
+
+    @cached_property
+    def _arrays(self) -> Function:
+        from .compiled import of_arrays
+
+        return of_arrays(self._code)
 
     @cached_property
     def _names(self) -> list[str]:

@@ -101,13 +101,13 @@ def _waits(op: Operation) -> bool:
 
 
 def _worst(spans: list[Alive], one_load: bool = False) -> Expr:
-    sums = set()
-    for point in {span.first for span in spans}:
+    sums = []
+    for point in sorted({span.first for span in spans}):
         here = [span for span in spans if span.first <= point <= span.last]
         loads = [span.bytes for span in here if span.is_load]
-        others = total(span.bytes for span in here if not span.is_load)
-        sums.add(others + (most(loads) if one_load else total(loads)))
-    return most(sorted(sums, key=str))
+        others = [span.bytes for span in here if not span.is_load]
+        sums.append(total([*others, most(loads)] if one_load else [*others, *loads]))
+    return most(sums)
 
 
 def _values(state: _Phase) -> Iterable[Alive]:
