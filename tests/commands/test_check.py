@@ -75,6 +75,12 @@ MISTAKES = {
     "no such target": (["softmax", "--targets", "t44"], "did you mean t4?"),
     "no such slice": (["softmax", "--targets", "h100-sxm5-80:1g.11gb"], "did you mean 1g.10gb?"),
     "no target": (["softmax", "--targets", ""], "there is no target ''"),
+    "no such slice of any": (["softmax", "--slice", "1g.11gb"], "--slice: "),
+    "a slice of another's": (["softmax", "--targets", "t4,mi300x", "--slice", "mps=50"], "no mps to cut mi300x by"),
+    "a slice of a slice": (
+        ["softmax", "--targets", "h100-sxm5-80:1g.10gb", "--slice", "mps=50"],
+        "h100-sxm5-80:1g.10gb is a slice already",
+    ),
     "no such table": (["softmax", "--table", "absent.toml"], "absent.toml"),
     "no such dtype": (["softmax", "--dtype", "float17"], "did you mean float16?"),
     "a dtype that it cannot have": (["softmax", "--dtype", "int32"], "softmax_rows cannot be int32"),
@@ -177,6 +183,42 @@ def test_dtypes_and_sizes_are_as_given(vk):
 def test_slices_are_checked_as_targets_are(vk):
     _, output, _ = vk("take_columns", "--targets", "h100-sxm5-80:1g.10gb,mps=50,t4", "--json", "-")
     assert [cell["target"] for cell in json.loads(output)["cells"]] == ["h100-sxm5-80:1g.10gb,mps=50", "t4"]
+
+
+@pytest.mark.usefixtures("fake_compiler")
+def test_each_target_is_cut_by_each_slice(vk):
+    def keys(*arguments):
+        _, output, _ = vk("take_columns", *arguments, "--json", "-")
+        return [cell["target"] for cell in json.loads(output)["cells"]]
+
+    of_two = keys("--targets", "h100-sxm5-80,h100-pcie-80", "--slice", "1g.10gb,3g.40gb,mps=50", "--slice", "sms=16")
+    specs = ("1g.10gb", "3g.40gb,mps=50", "sms=16")
+    assert of_two == [f"{device}:{spec}" for device in ("h100-sxm5-80", "h100-pcie-80") for spec in specs]
+    of_all = keys("--slice", "cus=20")
+    assert of_all
+    assert {key.partition(":")[2] for key in of_all} == {"cus=20"}
+    assert {known_targets()[key.partition(":")[0]].vendor for key in of_all} == {"amd"}
+
+
+@pytest.mark.usefixtures("fake_compiler")
+def test_cells_say_which_plan_they_got(vk, own):
+    shape = ["--shape", "M=64,N=1000", "--constants", "mode=1", "--targets", "h100-sxm5-80", "--json", "-"]
+    cell = json.loads(vk(f"{own}:scale", *shape)[1])["cells"][0]
+    assert (cell["plan_origin"], cell["plans_tried"], cell["rung"], cell["homes"]) == ("chosen", 1, "registers", {})
+    assert cell["plan"]["tiles"].keys() == {"i", "j"}
+    assert 0 < cell["roofline_seconds"] < cell["modelled_seconds"]
+    assert cell["bottleneck"]
+    assert (cell["tensor_bytes"], cell["swap_bytes"]) == (2 * 4 * 64 * 1000, 0)
+
+
+def test_a_cpu_is_checked_by_its_native_code(vk, own):
+    arguments = ["--shape", "M=64,N=1000", "--constants", "mode=1", "--targets", "cpu,cpu:cores=1", "--json", "-"]
+    code, output, _ = vk(f"{own}:scale", *arguments)
+    cells = json.loads(output)["cells"]
+    assert code == 0
+    assert [(cell["target"], cell["fits"], cell["launches"]) for cell in cells] == [
+        ("cpu", True, []), ("cpu:cores=1", True, []),
+    ]  # fmt: skip
 
 
 def test_targets_of_ones_own_are_checked_too(vk, tmp_path):

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vkernels.ir.errors import OptionError
-
 from ..exits import Code
 from ..results import STANDARD_OUTPUT, check_writable, write_json
+from .targets import chosen_targets
 
 if TYPE_CHECKING:
     from vkernels.runtime.checking.cells import Cell
-    from vkernels.runtime.targets import Target
 
 
 class Finding(StrEnum):
@@ -39,6 +37,10 @@ Targets = Annotated[
     typer.Option(metavar="all|NAME,…", help="Targets, as `vk targets` lists them, or slices: h100-sxm5-80:1g.10gb."),
 ]
 Own = Annotated[Path | None, typer.Option("--table", metavar="FILE.toml", help="Targets of one's own, checked too.")]
+Slices = Annotated[
+    list[str] | None,
+    typer.Option("--slice", metavar="SPEC,…", help="Cut each target so: 1g.10gb,3g.40gb, or mps=50; docs/slices.md."),
+]
 DType = Annotated[
     str | None, typer.Option(metavar="NAME|TENSOR=NAME,…", help="Dtype of the tensors that may have it, or of some.")
 ]
@@ -62,6 +64,7 @@ def check(
     kernels: Kernels,
     targets: Targets = "all",
     table: Own = None,
+    slice_: Slices = None,
     dtype: DType = None,
     shape: Shape = None,
     constants: Constants = None,
@@ -93,7 +96,7 @@ def check(
     from .specialising import wanted_from
 
     wanted = wanted_from(dtype, shape, constants)
-    chosen = _targets(targets, table)
+    chosen = chosen_targets(targets, table, slice_ or [])
     triton = triton_version()
     with preparing_pool(workers) as preparing, CompilePool(workers, seconds) as compiling, progress_bar() as progress:
         cases = cases_for(kernels, wanted, JitOptions(signature, warps, stages), preparing)
@@ -111,19 +114,3 @@ def is_found(cells: Sequence[Cell], findings: Sequence[Finding]) -> bool:
     """Whether a cell has what the command is told to fail on; what nobody can tell is no finding."""
     misfits = Finding.MISFIT in findings and any(cell.fits is False for cell in cells)
     return misfits or (Finding.SPILL in findings and any(cell.spill_bytes for cell in cells))
-
-
-def _targets(named: str, table: Path | None) -> list[Target]:
-    """Targets and slices by name, `all` of the project's table, and those of one's own table."""
-    from vkernels.runtime.slices import split_names, target_or_slice
-    from vkernels.runtime.targets import known_targets, load_targets
-
-    own = load_targets(table) if table is not None else {}
-    known = {**known_targets(), **own}
-    if named == "all":
-        return list(known.values())
-    try:
-        found = [target_or_slice(name, known) for name in split_names(named)]
-    except OptionError as error:
-        raise OptionError(f"--targets: {error}") from error
-    return list({target.key: target for target in [*found, *own.values()]}.values())

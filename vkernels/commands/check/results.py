@@ -7,8 +7,10 @@ from typing import Any
 
 from vkernels.runtime.checking.cells import Cell, Launch
 from vkernels.runtime.checking.check import Checked
+from vkernels.runtime.checking.planned import Planned
 
 SCHEMA = 1
+NO_PLAN = Planned("", {})
 
 
 def as_json(checked: Checked, triton: str, seconds: float) -> dict[str, Any]:
@@ -38,7 +40,21 @@ def cell_as_json(cell: Cell) -> dict[str, Any]:
         "reason": cell.reason, "registers_per_thread": cell.registers_per_thread, "shared_bytes": cell.shared_bytes,
         "spill_bytes": cell.spill_bytes, "blocks_per_multiprocessor": cell.blocks_per_multiprocessor,
         "limited_by": list(cell.limited_by), "compile_seconds": round(cell.compile_seconds, 3),
-        "launches": [launch_as_json(launch) for launch in cell.launches],
+        "launches": [launch_as_json(launch) for launch in cell.launches], "tensor_bytes": cell.tensor_bytes,
+        "swap_bytes": cell.swap_bytes, **plan_as_json(cell.planned),
+    }  # fmt: skip
+
+
+def plan_as_json(planned: Planned | None) -> dict[str, Any]:
+    """The plan of a cell; all null where there is none."""
+    if planned is None:
+        planned = NO_PLAN
+    return {
+        "plan": planned.plan or None, "plan_origin": planned.origin or None,
+        "plans_tried": len(planned.tried) + 1 if planned.origin else None,
+        "homes": dict(planned.homes) if planned.origin else None, "rung": planned.rung,
+        "modelled_seconds": planned.modelled_seconds, "bottleneck": planned.bottleneck,
+        "roofline_seconds": planned.roofline_seconds,
     }  # fmt: skip
 
 

@@ -11,16 +11,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from vkernels.runtime.checking.asking import Progress as Report
 from vkernels.runtime.checking.cells import Cell
 from vkernels.runtime.checking.check import Checked
-from vkernels.runtime.checking.check import Progress as Report
 
 from .results import counts
 
 LEGEND = (
     "Registers a thread; shared memory and what is spilt in bytes, a program and a thread; blocks: programs that one "
     "multiprocessor holds at once (on RDNA a work-group processor), and what keeps it from holding more; seconds: of "
-    "the compile, which devices of one architecture and plan share."
+    "the compile, which devices of one architecture and plan share. Rung: how far down the ladder the plan stands, and "
+    "how many plans it took if not one; modelled: milliseconds that a call is predicted to take; bottleneck: what takes "
+    "longest of them."
 )
 _VERDICTS = {True: "yes", False: "no", None: "?"}
 _STYLES = {True: "green", False: "red", None: "yellow"}
@@ -80,6 +82,9 @@ def _table(title: str, cells: list[Cell]) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("limited by")
     table.add_column("seconds", justify="right", no_wrap=True)
+    planned = any(cell.planned for cell in cells)
+    for column in ("rung", "modelled", "bottleneck") if planned else ():
+        table.add_column(column, justify="right" if column == "modelled" else "left", no_wrap=True)
     for cell in cells:
         figures = (cell.registers_per_thread, cell.shared_bytes, cell.spill_bytes, cell.blocks_per_multiprocessor)
         table.add_row(
@@ -88,5 +93,16 @@ def _table(title: str, cells: list[Cell]) -> Table:
             *("" if figure is None else str(figure) for figure in figures),
             ", ".join(cell.limited_by),
             f"{cell.compile_seconds:.2f}" if cell.launches else "",
+            *(_plan(cell) if planned else ()),
         )
     return table
+
+
+def _plan(cell: Cell) -> tuple[str, str, str]:
+    """Rung, modelled milliseconds, bottleneck of a cell's plan."""
+    plan = cell.planned
+    if plan is None:
+        return "", "", ""
+    tries = f" ({len(plan.tried) + 1} plans)" if plan.tried else ""
+    modelled = "" if plan.modelled_seconds is None else f"{1e3 * plan.modelled_seconds:.3g}"
+    return f"{plan.rung or ''}{tries}", modelled, plan.bottleneck or ""
