@@ -29,3 +29,9 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
         assert text == path.read_text()
 
     return compare
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """First calls wait for the plan that they would get in the end, however busy the machine is."""
+    monkeypatch.setattr("vkernels.runtime.way.PATIENCE", 600.0)

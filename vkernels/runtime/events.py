@@ -22,7 +22,8 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class Ran:
     """How a call is run, as prepared code knows it. `slice`: `cpu:cores=2`, a GPU's key or slice; `stream`: a GPU's
-    handle of it, 0 on a CPU; `launches`: how many it starts; `swap_bytes`: memory of its own, beside its tensors."""
+    handle of it, 0 on a CPU; `launches`: how many it starts; `swap_bytes`: memory of its own, beside its tensors;
+    `rung`: the plan's."""
 
     plan: Plan | None
     device: str
@@ -30,13 +31,15 @@ class Ran:
     stream: int
     launches: int
     swap_bytes: int
+    rung: str = ""
 
 
 @dataclass(frozen=True)
 class LaunchEvent:
     """One call of a kernel. `start`, `end`: `time.perf_counter()` before and after it; a GPU may still be at work then.
 
-    `rung`: of the ladder, as far as the plan says: registers, shared, recompute, memory or launches. `cache_hit`: a
+    `rung`: the last of the ladder that the plan stands on: registers, shared, recompute, memory, launches or bottom;
+    of a plan that nobody chose, as far as the plan says. `cache_hit`: a
     call like it was remembered, so nothing was planned, compiled or loaded. The rest is as `Ran` says.
     """
 
@@ -117,10 +120,10 @@ def tell(kernel: str, ran: Ran, start: float, end: float, cache_hit: bool) -> No
     """Tell all listeners of a call."""
     if getattr(_telling, "busy", False):
         return
-    rung = "" if ran.plan is None else stated_rung(ran.plan)
     event = LaunchEvent(
-        kernel, ran.plan, ran.device, ran.slice, ran.stream, start, end, rung, ran.launches, ran.swap_bytes, cache_hit
-    )
+        kernel, ran.plan, ran.device, ran.slice, ran.stream, start, end, ran.rung, ran.launches, ran.swap_bytes,
+        cache_hit,
+    )  # fmt: skip
     _telling.busy = True
     try:
         for listener in LISTENERS:

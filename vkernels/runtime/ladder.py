@@ -1,11 +1,26 @@
-"""The way down the ladder: which plan to try where the code of one turned out not to fit."""
+"""The way down the ladder: which plan to try where the code of one turned out not to fit.
+
+Needs predict; the compiled code's own figures decide (`vkernels.ir.planning.shortage`). What it takes too much of says
+which plan to try next: the best of those that are modelled to take clearly less of that. After a few, the bottom rung.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Generic, TypeVar
 
+from vkernels.ir.errors import PlanError
+from vkernels.ir.needs import Use
+from vkernels.ir.plan import Plan
 from vkernels.ir.planning.choose_plan import Chosen
-from vkernels.ir.planning.shortage import Lack, Shortage
+from vkernels.ir.planning.shortage import Lack, Shortage, ShortError
+
+from .background import checkpoint
+from .compile.jobs import NoBinaryError
+
+_log = logging.getLogger(__name__)
 
 TRIES = 3
 """Plans whose code did not fit before the bottom rung is next."""
@@ -14,6 +29,58 @@ CLEARLY = 0.75
 """Part of what a plan took too much of that the next may take by the same model: nearer plans would fail alike."""
 
 BOTTOM = "bottom"
+
+PlansDown = Callable[[Callable[[Use], bool]], Iterator[Chosen]]
+"""Plans that fit, the best first, the bottom rung's last; given what says whether a plan that takes so
+much is of use."""
+
+Code = TypeVar("Code")
+
+
+class Descent(Generic[Code]):
+    """The plans of one kernel, in the order in which they are tried. `chosen`: the present one; `tried`: those before.
+
+    `attempt`: makes a plan's code, and raises `ShortError` where there is too little of something.
+    For one thread at a time.
+    """
+
+    def __init__(self, kernel: str, plans: PlansDown, attempt: Callable[[Plan], Code]):
+        self.kernel = kernel
+        self.tried: list[tuple[Chosen, Shortage]] = []
+        self._attempt = attempt
+        self._plans = plans(self._is_wanted)
+        self.chosen = next(self._plans)
+
+    def land(self) -> Code:
+        """The code of the first plan, from the present one on, that has some. Raises `PlanError` where none has."""
+        while True:
+            checkpoint()
+            try:
+                return self._attempt(self.chosen.plan)
+            except ShortError as error:
+                self.down(error.shortage)
+
+    def down(self, shortage: Shortage) -> None:
+        """Leave the present plan for the next. Raises `PlanError` that says all that was tried where there is none."""
+        self.tried.append((self.chosen, shortage))
+        following = next_down(self._plans, self.chosen, shortage, len(self.tried))
+        if following is None:
+            message = self._nothing()
+            self.tried.pop()
+            raise PlanError(message)
+        _log.info("%s: a plan on the rung %s %s; the next is on %s",
+                  self.kernel, self.chosen.rung, shortage.reason, following.rung)  # fmt: skip
+        self.chosen = following
+
+    def _is_wanted(self, use: Use) -> bool:
+        checkpoint()
+        if len(self.tried) >= TRIES:
+            return False
+        return all(_is_less(use, failed.use, shortage.lack) for failed, shortage in self.tried)
+
+    def _nothing(self) -> str:
+        tried = "\n".join(f"  {chosen.rung}: {shortage.reason}" for chosen, shortage in self.tried)
+        return f"{self.kernel}: no plan gives code that can run here, not even that of the bottom rung; tried:\n{tried}"
 
 
 def next_down(plans: Iterator[Chosen], failed: Chosen, shortage: Shortage, tries: int = 1) -> Chosen | None:
@@ -24,18 +91,30 @@ def next_down(plans: Iterator[Chosen], failed: Chosen, shortage: Shortage, tries
     """
     last = None
     for last in plans:
-        if last.rung == BOTTOM or (tries < TRIES and is_less(last, failed, shortage.lack)):
+        if last.rung == BOTTOM or (tries < TRIES and _is_less(last.use, failed.use, shortage.lack)):
             return last
     return last
 
 
-def is_less(plan: Chosen, than: Chosen, lack: Lack) -> bool:
-    """Whether a plan is modelled to take clearly less of a resource than another."""
-    return _modelled(plan, lack) <= CLEARLY * _modelled(than, lack)
+@contextmanager
+def shortages() -> Iterator[None]:
+    """Raise `ShortError` where a compiler gives no code for a plan that was chosen: it refuses, dies, or takes too long
+    or too much memory; `PlanError` and what Triton, LLVM and Python raise then. An author's mistakes go through."""
+    try:
+        yield
+    except ShortError:
+        raise
+    except (PlanError, NoBinaryError, RuntimeError, MemoryError) as error:
+        reason = f"has no code: {str(error) or type(error).__name__}"
+        raise ShortError(Shortage(Lack.CODE, 0, 0, reason)) from error
 
 
-def _modelled(chosen: Chosen, lack: Lack) -> float:
-    use = chosen.use
+def _is_less(use: Use, than: Use, lack: Lack) -> bool:
+    """Whether one plan is modelled to take clearly less of a resource than another."""
+    return _modelled(use, lack) <= CLEARLY * _modelled(than, lack)
+
+
+def _modelled(use: Use, lack: Lack) -> float:
     match lack:
         case Lack.SHARED:
             return use.shared_bytes
@@ -45,8 +124,10 @@ def _modelled(chosen: Chosen, lack: Lack) -> float:
             return use.registers_a_thread * use.threads
         case Lack.TENSOR_MEMORY:
             return use.tensor_memory_columns
-        case Lack.SWAP:
-            return use.swap_bytes
+        case (
+            Lack.SWAP
+        ):  # packed operands and partial results take a launch each, and count where there is no swap space
+            return use.swap_bytes + use.launches - 1
         case Lack.PROGRAMS:
             return max(use.programs, default=1)
         case Lack.CODE:

@@ -6,12 +6,15 @@ import os
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from xdsl.dialects.builtin import ModuleOp
 
+from vkernels.ir.errors import OutOfMemoryError
 from vkernels.ir.facts import Facts
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
@@ -20,20 +23,26 @@ from . import events
 from .arguments import Arguments, as_scalar, bind, check_native, in_order
 from .arrays import CPU, address_reader, is_torch
 from .compiling import Compiled, compile_kernel
-from .events import Ran
+from .events import Ran, stated_rung
 from .interpreting import interpret
 from .keys import KEYS, frozen
+from .ladder import Descent, shortages
 from .overlap import check_written, is_distinct
-from .plans import plan_of
+from .plans import Plans
 from .prepared import Prepared
 from .protocols import KernelLike, Signature
 from .slices import cpu_slice_limits
 from .specialise import kernel_in, specialised, written_tensors
 from .threads import get_threads, when_threads_change
+from .way import AuthorsWay, ChosenWay, Finish, Way, with_less
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from .gpu.calls import GpuCalls
     from .gpu.compiling import CompiledGpu
+
+    Code: TypeAlias = Compiled | CompiledGpu
 
 __all__ = ["Launcher", "call", "compile", "interpret", "launcher_of", "limits"]
 
@@ -52,9 +61,7 @@ def call(kernel: KernelLike, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     launcher_of(kernel)(*args, **kwargs)
 
 
-def compile(
-    kernel: KernelLike, args: Sequence[Any], kwargs: Mapping[str, Any], plan: Plan | None = None
-) -> Compiled | CompiledGpu:
+def compile(kernel: KernelLike, args: Sequence[Any], kwargs: Mapping[str, Any], plan: Plan | None = None) -> Code:
     """Compile a kernel as this call would, keeping the text of every stage; `plan` replaces its own."""
     return launcher_of(kernel).compile(args, kwargs, plan)
 
@@ -85,7 +92,8 @@ class Runnable(Protocol):
 @dataclass
 class _Entry:
     """How calls with one key go. Positions count arguments; `pairs` are numbers of tensors, the first of them written,
-    with the distances of their addresses, exclusive, between which they may share memory."""
+    with the distances of their addresses, exclusive, between which they may share memory. `ways`: to the code on a CPU
+    for tensors that are distinct, and for others; what a GPU runs has its own."""
 
     readers: tuple[tuple[int, Callable[[Any], int]], ...]
     scalars: tuple[tuple[int, str], ...]
@@ -94,6 +102,14 @@ class _Entry:
     distinct: Runnable | None = None
     shared: Runnable | None = None
     verdicts: dict[tuple[int, ...], bool] = field(default_factory=dict)
+    ways: dict[bool, Way[Runnable]] = field(default_factory=dict)
+
+    def put(self, distinct: bool, prepared: Runnable | None) -> None:
+        """Let calls run this from now on."""
+        if distinct:
+            self.distinct = prepared
+        else:
+            self.shared = prepared
 
 
 @dataclass(frozen=True)
@@ -114,7 +130,8 @@ class Launcher:
         self._lock = threading.RLock()
         self._calls: dict[Hashable, _Entry] = {}
         self._built: dict[Signature, _Built] = {}
-        self._code: dict[Hashable, Compiled | CompiledGpu] = {}
+        self._code: dict[Hashable, Code] = {}
+        self._making: dict[Hashable, Future[None]] = {}
         _all.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
@@ -138,11 +155,14 @@ class Launcher:
                 break
         else:
             if prepared is None:
-                prepared, missed = self._prepare(args, True), True
-                entry.distinct = prepared
+                prepared, missed = self._prepare(entry, args, True), True
         if missed:
             events.count_miss(self._counters)
-        prepared.run(addresses, [as_scalar(args[position], what) for position, what in entry.scalars])
+        scalars = [as_scalar(args[position], what) for position, what in entry.scalars]
+        try:
+            prepared.run(addresses, scalars)
+        except OutOfMemoryError as error:
+            prepared = _run_with_less(entry, prepared, error, addresses, scalars)
         self._counters.calls += 1
         if entry.tracked:
             _count_writes([args[position] for position in entry.tracked])
@@ -154,18 +174,18 @@ class Launcher:
         self._calls = {}
 
     def renew_lock(self) -> None:
-        """After a fork: who held the lock may not exist any more."""
+        """After a fork: who held the lock, or was making code, may not exist any more."""
         self._lock = threading.RLock()
+        self._making = {}
 
-    def compile(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], plan: Plan | None = None
-    ) -> Compiled | CompiledGpu:
+    def compile(self, args: Sequence[Any], kwargs: Mapping[str, Any], plan: Plan | None = None) -> Code:
         """What this call would run, with the text of every stage; `plan` replaces the kernel's own."""
         arguments = bind(self.kernel, in_order(self.kernel, args, kwargs))
         built = self._build(arguments.signature)
         distinct = is_distinct(kernel_in(built.module), built.written, arguments.tensors)
-        plan = self._plan(arguments, built) if plan is None else plan
-        return self._compile(arguments, built, plan, distinct, keep=True)
+        making = _Making(self, arguments, built, distinct, keep=True)
+        plan = making.plans.own() if plan is None else plan
+        return making.descent().land() if plan is None else making.code(plan)
 
     def _enter(self, key: Hashable, values: Sequence[Any]) -> _Entry:
         """Check arguments of a new key, and note what there is to do for each call."""
@@ -196,39 +216,34 @@ class Launcher:
                 entry.verdicts = {}
             entry.verdicts[distances] = distinct
         prepared = entry.distinct if distinct else entry.shared
-        if prepared is None:
-            prepared = self._prepare(values, distinct)
-            if distinct:
-                entry.distinct = prepared
-            else:
-                entry.shared = prepared
-        return prepared
+        return self._prepare(entry, values, distinct) if prepared is None else prepared
 
-    def _prepare(self, values: Sequence[Any], distinct: bool) -> Runnable:
-        arguments = bind(self.kernel, values)
-        built = self._build(arguments.signature)
-        plan = self._plan(arguments, built)
-        if arguments.device != CPU:
-            return self._prepare_gpu(arguments, built, plan, distinct)
-        compiled = self._compile(arguments, built, plan, distinct)
-        assert isinstance(compiled, Compiled), "code for the CPU"
-        native = compiled.native
-        template, tensors, scalars = _layout(self.kernel, arguments, native.sizes)
-        touched = sum(view.size * view.itemsize for view in arguments.tensors.values())
-        return Prepared(native, template + [0] * native.buffers, tensors, scalars, touched, plan)
+    def _prepare(self, entry: _Entry, values: Sequence[Any], distinct: bool) -> Runnable:
+        """What an entry's calls run, and may have run better later."""
+        way = entry.ways.get(distinct)
+        if way is None:
+            arguments = bind(self.kernel, values)
+            built = self._build(arguments.signature)
+            if arguments.device != CPU:
+                prepared = self._prepare_gpu(arguments, built, distinct)
+                entry.put(distinct, prepared)
+                return prepared
+            making = _Making(self, arguments, built, distinct)
+            way = entry.ways.setdefault(distinct, making.way(partial(_ready, self.kernel, arguments)))
+        best = way.get()
+        entry.put(distinct, best)
+        way.when_better(lambda: entry.put(distinct, None))
+        return best
 
-    def _prepare_gpu(self, arguments: Arguments, built: _Built, plan: Plan, distinct: bool) -> GpuCalls:
+    def _prepare_gpu(self, arguments: Arguments, built: _Built, distinct: bool) -> GpuCalls:
         """Compiled when it is known which addresses are aligned, at the first call of each kind."""
         from .gpu.calls import GpuCalls
-        from .gpu.compiling import CompiledGpu
         from .gpu.device import gpu_device
 
-        def compile(placed: Arguments) -> CompiledGpu:
-            compiled = self._compile(placed, built, plan, distinct)
-            assert isinstance(compiled, CompiledGpu), "code for a GPU"
-            return compiled
+        def way(placed: Arguments, finish: Finish[Any, Any]) -> Way[Any]:
+            return _Making(self, placed, built, distinct).way(finish)
 
-        return GpuCalls(gpu_device(arguments.device), arguments, compile)
+        return GpuCalls(gpu_device(arguments.device), arguments, way)
 
     def _build(self, signature: Signature) -> _Built:
         with self._lock:
@@ -237,42 +252,117 @@ class Launcher:
                 self._built[signature] = _Built(module, written_tensors(kernel_in(module)))
             return self._built[signature]
 
-    def _plan(self, arguments: Arguments, built: _Built) -> Plan:
-        built_kernel, found = kernel_in(built.module), limits(arguments.device)
-        strides = {name: view.strides for name, view in arguments.tensors.items()}
-        return plan_of(self.kernel, built_kernel, arguments.sizes, arguments.dtypes, found, strides)
-
-    def _compile(
-        self, arguments: Arguments, built: _Built, plan: Plan, distinct: bool, keep: bool = False
-    ) -> Compiled | CompiledGpu:
-        """The code for what is known of these arguments; nothing that is compiled already, if `keep`."""
+    def code(self, arguments: Arguments, built: _Built, plan: Plan, distinct: bool, keep: bool) -> Code:
+        """A plan's code for what is known of these arguments; with all stages, and new, if `keep`."""
         check_native(self.kernel, arguments)
         return specialised(
-            lambda facts: self._compile_for(arguments, built, plan, facts, keep),
+            lambda facts: self._code_for(arguments, built, plan, facts, keep),
             kernel_in(built.module), plan, arguments.sizes, arguments.tensors, distinct, arguments.device != CPU,
         )  # fmt: skip
 
-    def _compile_for(
-        self, arguments: Arguments, built: _Built, plan: Plan, facts: Facts, keep: bool
-    ) -> Compiled | CompiledGpu:
+    def _code_for(self, arguments: Arguments, built: _Built, plan: Plan, facts: Facts, keep: bool) -> Code:
         architecture = _architecture(arguments.device)
-        if keep:
-            return self._timed(built.module, plan, facts, architecture, keep)
         key = (arguments.signature, frozen(plan), frozen(facts), architecture)
-        with self._lock:
-            if key not in self._code:
+        made: Future[None] = Future()
+        while not keep:
+            with self._lock:
+                if key in self._code:
+                    return self._code[key]
+                making = self._making.setdefault(key, made)
+            if making is made:
+                break
+            making.result()  # of another thread, which may have failed
+        try:
+            code = self._timed(built.module, plan, facts, architecture, keep)
+            with self._lock:
                 while len(self._code) >= REMEMBERED_CODE:
                     del self._code[next(iter(self._code))]
-                self._code[key] = self._timed(built.module, plan, facts, architecture, keep)
-            return self._code[key]
+                return self._code.setdefault(key, code) if not keep else code
+        finally:
+            with self._lock:
+                if self._making.get(key) is made:
+                    del self._making[key]
+            made.set_result(None)
 
-    def _timed(
-        self, module: ModuleOp, plan: Plan, facts: Facts, architecture: str, keep: bool
-    ) -> Compiled | CompiledGpu:
+    def _timed(self, module: ModuleOp, plan: Plan, facts: Facts, architecture: str, keep: bool) -> Code:
         start = time.perf_counter()
         code = _compile(module, plan, facts, architecture, keep)
         events.count_compile(self._counters, time.perf_counter() - start)
         return code
+
+
+@dataclass(frozen=True)
+class _Making:
+    """Making the code of one call."""
+
+    launcher: Launcher
+    arguments: Arguments
+    built: _Built
+    distinct: bool
+    keep: bool = False
+
+    @property
+    def plans(self) -> Plans:
+        """The plans that there are for it."""
+        arguments, built_kernel = self.arguments, kernel_in(self.built.module)
+        strides = {name: view.strides for name, view in arguments.tensors.items()}
+        found = limits(arguments.device)
+        return Plans(self.launcher.kernel, built_kernel, arguments.sizes, arguments.dtypes, found, strides)
+
+    def code(self, plan: Plan) -> Code:
+        """The code of a plan."""
+        return self.launcher.code(self.arguments, self.built, plan, self.distinct, self.keep)
+
+    def descent(self) -> Descent[Code]:
+        """The chosen plans, whose code has to fit."""
+        plans = self.plans
+
+        def fitting(plan: Plan) -> Code:
+            with shortages():
+                code = self.code(plan)
+            if not isinstance(code, Compiled):
+                from .gpu.judge import refuse_unless_fits
+
+                refuse_unless_fits(code, plans.allowed)
+            return code
+
+        return Descent(self.launcher.kernel.name, plans.down, fitting)
+
+    def way(self, finish: Finish[Any, Any]) -> Way[Any]:
+        """How calls like it come to its code. Raises the author's mistakes in the plan."""
+        name, plans = self.launcher.kernel.name, self.plans
+        check_native(self.launcher.kernel, self.arguments)
+        own = plans.own()
+        if own is not None:
+            return AuthorsWay(name, own, stated_rung(own), partial(self.code, own), finish)
+        return ChosenWay(name, _slice(self.arguments.device), self.descent, plans.sure, self.code, finish)
+
+
+def _ready(kernel: KernelLike, arguments: Arguments, compiled: Compiled, plan: Plan, rung: str) -> Prepared:
+    native = compiled.native
+    template, tensors, scalars = _layout(kernel, arguments, native.sizes)
+    touched = sum(view.size * view.itemsize for view in arguments.tensors.values())
+    return Prepared(native, template + [0] * native.buffers, tensors, scalars, touched, plan, rung)
+
+
+def _run_with_less(
+    entry: _Entry, prepared: Runnable, error: OutOfMemoryError, addresses: Sequence[int], scalars: Sequence[Any]
+) -> Runnable:
+    """Run a call on a CPU, where there was not memory enough for `prepared`, by a plan that takes less of it."""
+    distinct = prepared is not entry.shared
+    way = entry.ways.get(distinct)
+    if way is None:
+        raise error
+    return with_less(way, error, partial(entry.put, distinct), lambda ready: ready.run(addresses, scalars))
+
+
+def _slice(device: str) -> str:
+    """What calls on a device are told to run on."""
+    if device == CPU:
+        return f"{CPU}:cores={get_threads()}"
+    from .gpu.device import gpu_device
+
+    return gpu_device(device).slice
 
 
 def _architecture(device: str) -> str:
@@ -283,7 +373,7 @@ def _architecture(device: str) -> str:
     return gpu_device(device).architecture
 
 
-def _compile(module: ModuleOp, plan: Plan, facts: Facts, architecture: str, keep: bool) -> Compiled | CompiledGpu:
+def _compile(module: ModuleOp, plan: Plan, facts: Facts, architecture: str, keep: bool) -> Code:
     if architecture == CPU:
         return compile_kernel(module, plan, facts, keep)
     from .gpu.compile_jobs import compile_jobs

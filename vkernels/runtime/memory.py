@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vkernels.ir.errors import SetupError
+from vkernels.ir.errors import OutOfMemoryError
 
 ALIGNMENT = 64
 """Bytes; what generated code may assume of every buffer and workspace."""
@@ -20,13 +20,13 @@ MAPPED = 1 << 20
 
 
 class Block:
-    """`size` bytes at `address`, a multiple of 64, as long as the object lives; `SetupError` where there are none."""
+    """`size` bytes at `address`, a multiple of 64, as long as the object lives. Raises `OutOfMemoryError`."""
 
     __slots__ = ("_owner", "address", "size")
 
     def __init__(self, size: int):
         self.size = size
-        self._owner = _mapped(size) if size >= MAPPED else np.empty(size + ALIGNMENT, np.uint8)
+        self._owner = _mapped(size) if size >= MAPPED else _plain(size + ALIGNMENT)
         self.address = aligned(self._owner.ctypes.data)
 
 
@@ -34,10 +34,21 @@ def _mapped(size: int) -> np.ndarray[Any, Any]:
     try:
         memory = mmap.mmap(-1, size, **_PRIVATE)
     except (OSError, OverflowError) as error:
-        raise SetupError(f"no memory for a kernel's buffers: {size} bytes") from error
+        raise _none(size) from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
         memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, np.uint8)  # holds the mapping
+
+
+def _plain(size: int) -> np.ndarray[Any, Any]:
+    try:
+        return np.empty(size, np.uint8)
+    except MemoryError as error:
+        raise _none(size) from error
+
+
+def _none(size: int) -> OutOfMemoryError:
+    return OutOfMemoryError(f"no memory for a kernel's buffers: {size} bytes")
 
 
 def aligned(number: int) -> int:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from vkernels.ir.budget import within
 from vkernels.ir.dialect import KernelOp
 from vkernels.ir.errors import Error
 from vkernels.ir.limits import Limits
+from vkernels.ir.needs import Use
 from vkernels.ir.plan import Plan
 
+from .events import stated_rung
 from .protocols import KernelLike
+
+if TYPE_CHECKING:
+    from vkernels.ir.planning.choose_plan import Chosen
 
 
 def plan_of(
@@ -21,32 +28,79 @@ def plan_of(
     limits: Limits,
     strides: Mapping[str, Sequence[int]] | None = None,
 ) -> Plan:
-    """The plan of a kernel, whose IR as written is `built`, for a call's sizes and dtypes within some limits.
+    """The plan of a kernel, whose IR as written is `built`, for a call's sizes and dtypes within some limits, before
+    anything is compiled.
 
     The author's own; where there is none, the one of the least modelled time (`strides`: of tensors, in elements); the
     plainest where none can be chosen.
     Raises `PlanError` for a pin that the kernel, or the plan that its author wrote, cannot have.
     """
-    allowed = within(limits, kernel.budget)
-    plan = kernel.plan_for(sizes, dtypes, allowed)
-    if plan is None:
-        plan = _chosen(built, sizes, allowed, strides)
-    if kernel.pin is None:
-        return plan
-    from vkernels.ir.pin import with_pin
-    from vkernels.ir.planning.check_pin import check_pin
-
-    check_pin(kernel.pin, built)
-    return with_pin(plan, kernel.pin)
+    plans = Plans(kernel, built, sizes, dtypes, limits, strides)
+    own = plans.own()
+    return next(plans.down()).plan if own is None else own
 
 
-def _chosen(
-    built: KernelOp, sizes: Mapping[str, int], limits: Limits, strides: Mapping[str, Sequence[int]] | None
-) -> Plan:
-    from vkernels.ir.planning.choose_plan import choose_plan
-    from vkernels.ir.planning.default_plan import default_plan
+@dataclass(frozen=True)
+class Plans:
+    """The plans that there are for one call of a kernel; arguments are `plan_of`'s."""
 
-    try:
-        return choose_plan(built, sizes, limits, strides=strides).plan
-    except Error:  # of a kernel whose needs cannot be read
-        return default_plan(built, sizes, limits)
+    kernel: KernelLike
+    built: KernelOp
+    sizes: Mapping[str, int]
+    dtypes: Mapping[str, str]
+    limits: Limits
+    strides: Mapping[str, Sequence[int]] | None = None
+
+    @property
+    def allowed(self) -> Limits:
+        """What the device offers and the budget allows."""
+        return within(self.limits, self.kernel.budget)
+
+    def own(self) -> Plan | None:
+        """The plan that the author gives, with the pin. Raises `PlanError` for a pin that the kernel cannot have."""
+        pin = self.kernel.pin
+        if pin is not None:
+            from vkernels.ir.planning.check_pin import check_pin
+
+            check_pin(pin, self.built)
+        plan = self.kernel.plan_for(self.sizes, self.dtypes, self.allowed)
+        return None if plan is None else self._pinned(plan)
+
+    def down(self, wanted: Callable[[Use], bool] = lambda use: True) -> Iterator[Chosen]:
+        """Chosen plans, the best first, the bottom rung's last; where a kernel's needs cannot be read the plain one."""
+        from vkernels.ir.planning.choose_plan import plans_down
+
+        try:
+            yield from plans_down(
+                self.built, self.sizes, self.allowed, strides=self.strides, pin=self.kernel.pin, wanted=wanted
+            )
+        except Error:
+            yield self._unread()
+
+    def sure(self) -> Iterator[tuple[Plan, str]]:
+        """Plans that take no choosing, with their rungs: the plain one, and the bottom rung's."""
+        from vkernels.ir.planning.choose_plan import choose_bottom
+
+        plain = self._plain()
+        yield plain, stated_rung(plain)
+        bottom = choose_bottom(self.built, self.sizes, self.allowed, self.strides, self.kernel.pin)
+        yield bottom.plan, bottom.rung
+
+    def _plain(self) -> Plan:
+        from vkernels.ir.planning.default_plan import default_plan
+
+        return self._pinned(default_plan(self.built, self.sizes, self.allowed))
+
+    def _pinned(self, plan: Plan) -> Plan:
+        from vkernels.ir.pin import with_pin
+
+        return plan if self.kernel.pin is None else with_pin(plan, self.kernel.pin)
+
+    def _unread(self) -> Chosen:
+        """The plain plan, of which nobody knows what it takes."""
+        from vkernels.ir.planning.choose_plan import Chosen
+        from vkernels.ir.planning.model_time import Times
+
+        plan = self._plain()
+        use = Use((), plan.warps, 0, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ())
+        return Chosen(plan, use, Times({}, 0.0), stated_rung(plan))

@@ -38,7 +38,7 @@ class Prepared:
 
     `template`: every argument slot, 0 where a call writes: tensor addresses at the slots `tensors`, scalars at the
     slots `scalars` (True for f64), and last the buffers. `touched`: bytes of all tensors together.
-    `plan`: what the code was made by, for whoever listens.
+    `plan`, `rung`: what the code was made by, for whoever listens.
     """
 
     def __init__(
@@ -49,8 +49,9 @@ class Prepared:
         scalars: Sequence[tuple[int, bool]],
         touched: int,
         plan: Plan | None = None,
+        rung: str = "",
     ):
-        self.compiled, self.template, self.plan = compiled, list(template), plan
+        self.compiled, self.template, self.plan, self.rung = compiled, list(template), plan, rung
         self.tensors, self.scalars = tuple(tensors), tuple(scalars)
         self.buffer_bytes, self.programs, swap = self._prepare()
         self.swap = aligned(swap)
@@ -100,7 +101,7 @@ class Prepared:
     def ran(self) -> Ran:
         """How calls are run now; whether small ones go to several threads is found out by the first."""
         swap = self.swap * self.threads + sum(self.buffer_bytes)
-        return Ran(self.plan, CPU, f"{CPU}:cores={self.threads}", 0, len(self.programs), swap)
+        return Ran(self.plan, CPU, f"{CPU}:cores={self.threads}", 0, len(self.programs), swap, self.rung)
 
     def _run(self, frame: _Frame) -> None:
         if frame.threads != self.threads:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ..errors import PlanError
 from ..limits import Limits
 from ..needs.needs import SPILLED
 from .occupancy import Occupancy, Use, occupancy
@@ -34,6 +35,14 @@ class Shortage:
     needed: float
     allowed: float
     reason: str
+
+
+class ShortError(PlanError):
+    """A plan's code takes more of something than there is. `shortage`: of what."""
+
+    def __init__(self, shortage: Shortage, what: str = ""):
+        self.shortage = shortage
+        super().__init__(f"{what} {shortage.reason}" if what else shortage.reason)
 
 
 @dataclass(frozen=True)

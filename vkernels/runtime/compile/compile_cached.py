@@ -11,15 +11,19 @@ from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from functools import cache as once
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from vkernels.ir.errors import SetupError
 
+from ..background import AbandonedError, is_ending, resting
 from .cache import DiskCache
 from .jobs import Compiled, CompileFailure, CompileJob, Outcome
 from .records import from_bytes, to_bytes
 from .worker import TOOLS
 from .workers import CompilePool
+
+ENDING_SECONDS = 0.2
+"""How often it is looked whether the interpreter ends."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +71,21 @@ def compile_cached(jobs: Iterable[CompileJob], pool: CompilePool, cache: DiskCac
             while not done.empty():
                 yield from taken(done.get())
         while futures:
-            yield from taken(done.get())
+            yield from taken(_next(done))
     finally:
         for future in futures.values():
             future.cancel()
+
+
+def _next(done: SimpleQueue[str]) -> str:
+    """The next that is done. Raises `AbandonedError` where the interpreter ends meanwhile, in the background."""
+    with resting():
+        while True:
+            try:
+                return done.get(timeout=ENDING_SECONDS)
+            except Empty:
+                if is_ending():
+                    raise AbandonedError from None
 
 
 def cache_key(job: CompileJob, compiler: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from vkernels.ir.errors import SetupError
+
 from .triton_adapter import Binary, GpuOptions
 
 
@@ -50,6 +52,10 @@ class CompileFailure:
 
 
 Outcome = Compiled | CompileFailure
+
+
+class NoBinaryError(SetupError):
+    """A compiler took too long or too much memory, or died."""
 
 
 @dataclass(frozen=True)

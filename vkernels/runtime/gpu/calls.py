@@ -4,61 +4,80 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from functools import partial
 
+from vkernels.ir.errors import OutOfMemoryError
 from vkernels.ir.plan import Plan
 
 from ..arguments import Arguments
 from ..events import Ran
 from ..specialise import WIDE
+from ..way import Finish, Way, with_less
 from .compiling import CompiledGpu
 from .device import GpuDevice
 from .loading import LoadedLaunch, load
 from .packing import pack
 from .prepared import PreparedGpu
 
-Compile = Callable[[Arguments], CompiledGpu]
-"""The code for what is known of arguments, their addresses included."""
+WayFor = Callable[[Arguments, Finish[CompiledGpu, PreparedGpu]], Way[PreparedGpu]]
+"""The way to the code for what is known of arguments, their addresses included, given what makes it ready."""
 
 
 class GpuCalls:
     """What `Launcher` runs for one key of arguments on a GPU. `arguments`: those of its first call, without memory."""
 
-    def __init__(self, device: GpuDevice, arguments: Arguments, compile: Compile):
-        self._device, self._arguments, self._compile = device, arguments, compile
+    def __init__(self, device: GpuDevice, arguments: Arguments, way: WayFor):
+        self._device, self._arguments, self._way = device, arguments, way
         self._aligned: PreparedGpu | None = None
         self._others: dict[Hashable, PreparedGpu] = {}
-        self._plan: Plan | None = None
+        self._ways: dict[Hashable, Way[PreparedGpu]] = {}
+        self._last: PreparedGpu | None = None
 
     def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
         """Start the kernel on tensors at these addresses, with these scalars, in the order of the parameters."""
         together = 0
         for address in addresses:
             together |= address
-        if together % WIDE == 0:
-            if self._aligned is None:
-                self._aligned = self._prepare(addresses)
-            self._aligned.run(addresses, scalars)
-            return
-        key = tuple(address % WIDE == 0 for address in addresses)
-        prepared = self._others.get(key)
+        key = None if together % WIDE == 0 else tuple(address % WIDE == 0 for address in addresses)
+        prepared = self._aligned if key is None else self._others.get(key)
         if prepared is None:
-            prepared = self._others.setdefault(key, self._prepare(addresses))
-        prepared.run(addresses, scalars)
+            prepared = self._prepare(key, addresses)
+        try:
+            prepared.run(addresses, scalars)
+        except OutOfMemoryError as error:
+            with_less(self._ways[key], error, partial(self._put, key), lambda ready: ready.run(addresses, scalars))
 
     def ran(self) -> Ran:
-        """How calls are run; those of other alignments differ in nothing that is told."""
-        prepared = self._aligned or next(iter(self._others.values()))
-        assert self._plan is not None, "known with the first code"
-        return prepared.ran(self._plan)
+        """How calls are run; those of other alignments differ in little that is told."""
+        assert self._last is not None, "after a call"
+        return self._last.ran()
 
-    def _prepare(self, addresses: Sequence[int]) -> PreparedGpu:
-        views = zip(self._arguments.tensors.items(), addresses, strict=True)
-        tensors = {name: replace(view, address=address) for (name, view), address in views}
-        arguments = replace(self._arguments, tensors=tensors)
-        compiled = self._compile(arguments)
-        self._plan = compiled.plan
+    def _put(self, key: Hashable, prepared: PreparedGpu | None) -> None:
+        if prepared is not None:
+            self._last = prepared
+        if key is None:
+            self._aligned = prepared
+        elif prepared is None:
+            self._others.pop(key, None)
+        else:
+            self._others[key] = prepared
+
+    def _prepare(self, key: Hashable, addresses: Sequence[int]) -> PreparedGpu:
+        way = self._ways.get(key)
+        if way is None:
+            views = zip(self._arguments.tensors.items(), addresses, strict=True)
+            tensors = {name: replace(view, address=address) for (name, view), address in views}
+            arguments = replace(self._arguments, tensors=tensors)
+            way = self._ways.setdefault(key, self._way(arguments, partial(self._ready, arguments)))
+        prepared = way.get()
+        self._put(key, prepared)
+        way.when_better(lambda: self._put(key, None))
+        return prepared
+
+    def _ready(self, arguments: Arguments, compiled: CompiledGpu, plan: Plan, rung: str) -> PreparedGpu:
         prepared = compiled.lowered.prepare(arguments.sizes)
-        return PreparedGpu(self._device, pack(loaded_on(self._device, compiled), prepared, arguments))
+        packed = pack(loaded_on(self._device, compiled), prepared, arguments)
+        return PreparedGpu(self._device, packed, plan, rung)
 
 
 def loaded_on(device: GpuDevice, compiled: CompiledGpu) -> tuple[LoadedLaunch, ...]:

@@ -7,11 +7,9 @@ import os
 from collections.abc import Sequence
 from functools import cache
 
-from vkernels.ir.errors import SetupError
-
 from ..compile.cache import DiskCache
 from ..compile.compile_cached import compile_cached
-from ..compile.jobs import CompileFailure, CompileJob, Reason
+from ..compile.jobs import CompileFailure, CompileJob, NoBinaryError, Reason
 from ..compile.triton_adapter import Binary
 from ..compile.workers import CompilePool
 from ..events import count_binary
@@ -23,14 +21,14 @@ WORKERS = 2
 def compile_jobs(jobs: Sequence[CompileJob]) -> tuple[Binary, ...]:
     """The binary of each job.
 
-    Raises `SetupError` where a compiler takes too long, too much memory or dies, and `RuntimeError` where it refuses
-    the text, since that was generated.
+    Raises `NoBinaryError` where a compiler takes too long, too much memory or dies, and `RuntimeError` where it refuses
+    the text, since that was generated; `SetupError` where nothing can be compiled at all.
     """
     found: dict[int, Binary] = {}
     for finished in compile_cached(jobs, _pool(), _cache()):
         outcome = finished.outcome
         if isinstance(outcome, CompileFailure):
-            kind = RuntimeError if outcome.reason is Reason.ERROR else SetupError
+            kind = RuntimeError if outcome.reason is Reason.ERROR else NoBinaryError
             target = jobs[finished.index].architecture
             raise kind(f"Triton gives no code for {target} ({outcome.reason}): {outcome.message}")
         found[finished.index] = outcome.binary

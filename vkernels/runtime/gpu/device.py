@@ -27,6 +27,12 @@ class GpuDevice:
     limits: Limits
 
     @property
+    def slice(self) -> str:
+        """The slice that it was recognised as, or its own key."""
+        like = self.target.like
+        return like if like is not None and ":" in like else self.target.key
+
+    @property
     def architecture(self) -> str:
         """What kernels are compiled for."""
         return self.target.architecture

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from vkernels.ir.errors import ArgumentError, PlanError
+from vkernels.ir.errors import ArgumentError
 from vkernels.ir.lowering.ttir import Parameter, ParameterKind, Prepared
+from vkernels.ir.planning.shortage import Lack, Shortage, ShortError
 
 from ..arguments import Arguments
 from ..specialise import seen_strides
@@ -53,7 +54,7 @@ class Packed:
 def pack(launches: Sequence[LoadedLaunch], prepared: Prepared, arguments: Arguments) -> Packed:
     """Lay out a call's slots. The launches' swap spaces and Triton's own scratch share memory: they run in turn.
 
-    Raises `PlanError` for more programs than a GPU starts, `ArgumentError` for a number too large for its parameter.
+    Raises `ShortError` for more programs than a GPU starts, `ArgumentError` for a number too large for its parameter.
     """
     packing = _Packing(arguments, prepared)
     for number, launch in enumerate(launches):
@@ -85,10 +86,8 @@ class _Packing:
         grid = min(programs, loaded.resident) if launch.is_persistent else programs
         most = MOST_PROGRAMS - (grid if launch.is_persistent else 0)  # a persistent one counts on by `grid`, in 32 bits
         if programs > most:
-            raise PlanError(
-                f"{launch.name} has {programs} programs, more than the {most} that a GPU counts: "
-                f"its tiles are too small for these sizes"
-            )
+            reason = f"has {programs} programs, more than the {most} that a GPU counts: its tiles are too small"
+            raise ShortError(Shortage(Lack.PROGRAMS, programs, most, reason), launch.name)
         swap, scratch = _up(swap_bytes * grid), binary.global_scratch * grid
         self.own_bytes = max(self.own_bytes, self.shared_start + swap + scratch)
         for parameter in launch.parameters:

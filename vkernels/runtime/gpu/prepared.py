@@ -18,8 +18,8 @@ class PreparedGpu:
     A call starts its launches on the device's current stream and waits for nothing.
     """
 
-    def __init__(self, device: GpuDevice, packed: Packed):
-        self.device, self.packed = device, packed
+    def __init__(self, device: GpuDevice, packed: Packed, plan: Plan, rung: str):
+        self.device, self.packed, self.plan, self.rung = device, packed, plan, rung
         self._frames: list[_Frame] = []
 
     def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
@@ -33,12 +33,13 @@ class PreparedGpu:
             with driver.on(number):
                 self._run(addresses, scalars)
 
-    def ran(self, plan: Plan) -> Ran:
+    def ran(self) -> Ran:
         """How calls are run, on the stream that is current now."""
-        target, number = self.device.target, self.device.number
-        slice_ = target.like if target.like is not None and ":" in target.like else target.key
-        starts, own = len(self.packed.starts), self.packed.own_bytes
-        return Ran(plan, f"cuda:{number}", slice_, self.device.driver.stream(number), starts, own)
+        device, number, packed = self.device, self.device.number, self.packed
+        stream = device.driver.stream(number)
+        return Ran(
+            self.plan, f"cuda:{number}", device.slice, stream, len(packed.starts), packed.own_bytes, self.rung
+        )  # fmt: skip
 
     def _run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
         packed, number, driver = self.packed, self.device.number, self.device.driver
