@@ -2,6 +2,7 @@
 
 from .attention import attention
 from .dense import matmul
+from .elements import activate, adamw, dropout, rotary_embedding
 from .losses import cross_entropy, log_softmax
 from .mlp import mlp
 from .norms import group_norm, rms_norm
@@ -11,16 +12,20 @@ from .segments import csr_matmul, segment_sum
 from .stencils import stencil
 
 __all__ = [
+    "activate",
+    "adamw",
     "attention",
     "cross_entropy",
     "csr_matmul",
     "cumulative_sum",
+    "dropout",
     "group_norm",
     "layer_norm",
     "log_softmax",
     "matmul",
     "mlp",
     "rms_norm",
+    "rotary_embedding",
     "segment_sum",
     "softmax",
     "stencil",

@@ -1,0 +1,219 @@
+"""Kernels that treat each element by itself: activations, dropout, rotary embedding, the AdamW step."""
+
+from __future__ import annotations
+
+import math
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+from .arrays import Array, as_rows, empty_like, give_back
+
+ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
+
+
+@vk.function
+def activated(x, activation: vk.Constant):
+    if activation == "relu":
+        return vk.relu(x)
+    if activation == "gelu":
+        return vk.gelu(x)
+    if activation == "gelu_tanh":
+        return vk.gelu(x, approximate="tanh")
+    if activation == "silu":
+        return vk.silu(x)
+    if activation == "sigmoid":
+        return vk.sigmoid(x)
+    return vk.tanh(x)
+
+
+@vk.function
+def slope(x, activation: vk.Constant):
+    """The derivative of an activation."""
+    if activation == "relu":
+        return vk.where(x > 0.0, 1.0, vk.where(vk.isnan(x), x, 0.0))
+    if activation == "gelu":
+        share = 0.5 * (1.0 + vk.erf(x * 0.7071067811865476))
+        return share + x * 0.3989422804014327 * vk.exp(-0.5 * x * x)
+    if activation == "gelu_tanh":
+        bent = vk.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))
+        return 0.5 * (1.0 + bent) + 0.5 * x * (1.0 - bent * bent) * 0.7978845608028654 * (1.0 + 0.134145 * x * x)
+    if activation == "silu":
+        share = vk.sigmoid(x)
+        return share * (1.0 + x * (1.0 - share))
+    if activation == "sigmoid":
+        share = vk.sigmoid(x)
+        return share * (1.0 - share)
+    bent = vk.tanh(x)
+    return 1.0 - bent * bent
+
+
+@vk.kernel
+def activate_elements(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"], activation: vk.Constant):
+    i = vk.tile("M")
+    j = vk.tile("N")
+    out[i, j] = activated(x[i, j], activation)
+
+
+@vk.kernel
+def activation_gradient(
+    grad: Float[vk.Tensor, "M N"], x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"], activation: vk.Constant
+):
+    i = vk.tile("M")
+    j = vk.tile("N")
+    out[i, j] = grad[i, j] * slope(x[i, j], activation)
+
+
+@vk.kernel
+def drop_elements(
+    x: Float[vk.Tensor, "M N"], probability: vk.Scalar, scale: vk.Scalar, seed: int, out: Float[vk.Tensor, "M N"]
+):
+    i = vk.tile("M")
+    j = vk.tile("N")
+    kept = vk.random(seed, i * vk.size("N") + j) >= probability
+    out[i, j] = vk.where(kept, x[i, j] * scale, 0.0)
+
+
+@vk.kernel
+def rotate_pairs(
+    x: Float[vk.Tensor, "B M H 2 P"],
+    cosine: Float[vk.Tensor, "M P"],
+    sine: Float[vk.Tensor, "M P"],
+    direction: vk.Scalar,
+    out: Float[vk.Tensor, "B M H 2 P"],
+):
+    b = vk.tile("B")
+    m = vk.tile("M")
+    h = vk.tile("H")
+    p = vk.tile("P")
+    one = x[b, m, h, 0, p]
+    other = x[b, m, h, 1, p]
+    turned = sine[m, p] * direction
+    out[b, m, h, 0, p] = one * cosine[m, p] - other * turned
+    out[b, m, h, 1, p] = other * cosine[m, p] + one * turned
+
+
+@vk.kernel
+def adamw_elements(
+    parameter: Float[vk.Tensor, "M N"],
+    grad: Float[vk.Tensor, "M N"],
+    mean: Float[vk.Tensor, "M N"],
+    square: Float[vk.Tensor, "M N"],
+    keep: vk.Scalar,
+    rate: vk.Scalar,
+    beta1: vk.Scalar,
+    beta2: vk.Scalar,
+    correction: vk.Scalar,
+    eps: vk.Scalar,
+):
+    i = vk.tile("M")
+    j = vk.tile("N")
+    slope_ = grad[i, j]
+    m = beta1 * mean[i, j] + (1.0 - beta1) * slope_
+    v = beta2 * square[i, j] + (1.0 - beta2) * slope_ * slope_
+    mean[i, j] = m
+    square[i, j] = v
+    parameter[i, j] = keep * parameter[i, j] - rate * m / (vk.sqrt(v) * correction + eps)
+
+
+def activate(x: Array, activation: str, out: Array | None = None) -> Array:
+    """An activation of each element: relu, gelu (exact, with erf), gelu_tanh, silu, sigmoid or tanh, as in torch.
+
+    `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. Returns `out`, which may be x,
+    or a new array like x.
+    Raises `ArgumentError` for other dtypes or activations, and for an `out` of another shape or dtype.
+    """
+    _check_activation(activation)
+    out = empty_like(x, tuple(x.shape)) if out is None else out
+    results = as_rows(out)
+    activate_elements(as_rows(x), results, activation)
+    give_back(results, out)
+    return out
+
+
+def activate_backward(grad: Array, x: Array, activation: str, out: Array | None = None) -> Array:
+    """The gradient of x, of the gradient of `activate(x, activation)`; returns `out`, or a new array like x."""
+    _check_activation(activation)
+    out = empty_like(x, tuple(x.shape)) if out is None else out
+    results = as_rows(out)
+    activation_gradient(as_rows(grad), as_rows(x), results, activation)
+    give_back(results, out)
+    return out
+
+
+def dropout(x: Array, probability: float, seed: int, out: Array | None = None) -> Array:
+    """0 for each element with a probability, others divided by what is left (Srivastava et al. 2014).
+
+    Which ones follows from `seed` and an element's place alone (Philox4x32-10, Salmon et al. 2011), so that the
+    gradient of x is `dropout(grad, probability, seed)`, and no mask is kept. `x`: any shape and strides; f64, f32, f16
+    or bf16. `probability`: 0 to 1. Returns `out`, which may be x, or a new array like x.
+    Raises `ArgumentError` for other dtypes or probabilities, and for an `out` of another shape or dtype.
+    """
+    if not 0.0 <= probability <= 1.0:
+        raise vk.ArgumentError(f"dropout: probability is {probability}, expected 0 to 1")
+    out = empty_like(x, tuple(x.shape)) if out is None else out
+    results = as_rows(out)
+    scale = 1.0 / (1.0 - probability) if probability < 1.0 else 0.0
+    drop_elements(as_rows(x), probability, scale, seed, results)
+    give_back(results, out)
+    return out
+
+
+def rotary_embedding(
+    x: Array, cosine: Array, sine: Array, interleaved: bool = False, backward: bool = False, out: Array | None = None
+) -> Array:
+    """Pairs of elements of each head, turned by an angle of their own for each place (RoPE, Su et al. 2021).
+
+    `x`: B × M × H × D, of any strides; f64, f32, f16 or bf16. `cosine`, `sine`: M × D / 2, of x's dtype or float32. A
+    pair is elements p and p + D / 2, or, `interleaved`, 2p and 2p + 1. `backward` turns back: the gradient of x.
+    Returns `out`, or a new array like x. Raises `ArgumentError` for shapes or dtypes that do not go together.
+    """
+    if x.ndim != 4 or x.shape[3] != 2 * cosine.shape[-1]:
+        shapes = f"x has shape {tuple(x.shape)} and cosine {tuple(cosine.shape)}"
+        raise vk.ArgumentError(f"rotary_embedding: {shapes}, expected B × M × H × D and M × D / 2")
+    out = empty_like(x, tuple(x.shape)) if out is None else out
+    rotate_pairs(_pairs(x, interleaved), cosine, sine, -1.0 if backward else 1.0, _pairs(out, interleaved))
+    return out
+
+
+def _pairs(x: Array, interleaved: bool) -> Array:
+    """The last dimension as first and other elements of its pairs; a view, whatever the strides."""
+    half = x.shape[-1] // 2
+    if interleaved:
+        return x.reshape((*x.shape[:-1], half, 2)).swapaxes(-1, -2)
+    return x.reshape((*x.shape[:-1], 2, half))
+
+
+def adamw(
+    parameter: Array,
+    grad: Array,
+    mean: Array,
+    square: Array,
+    step: int,
+    rate: float = 1e-3,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    decay: float = 1e-2,
+) -> None:
+    """One step of AdamW (Loshchilov, Hutter 2019) in one pass, in place, as `torch.optim.AdamW` takes it.
+
+    `parameter`, `grad`, and the running `mean` and `square` of the gradient: of one shape, and any strides; f64, f32,
+    f16 or bf16, each its own. `step`: from 1 on. `rate`: learning rate. `decay`: of weights.
+    Raises `ArgumentError` for other dtypes or shapes that do not go together.
+    """
+    if step < 1:
+        raise vk.ArgumentError(f"adamw: step is {step}, expected 1 or more")
+    beta1, beta2 = betas
+    states = (parameter, mean, square)
+    rows = [as_rows(array) for array in states]
+    correction = 1.0 / math.sqrt(1.0 - beta2**step)
+    keep, rate = 1.0 - rate * decay, rate / (1.0 - beta1**step)
+    adamw_elements(rows[0], as_rows(grad), rows[1], rows[2], keep, rate, beta1, beta2, correction, eps)
+    for row, state in zip(rows, states, strict=True):
+        give_back(row, state)
+
+
+def _check_activation(activation: str) -> None:
+    if activation not in ACTIVATIONS:
+        raise vk.ArgumentError(f"activate: activation is {activation!r}, expected one of {', '.join(ACTIVATIONS)}")
