@@ -1,0 +1,194 @@
+"""The portability matrix: kernels × devices and slices × dtypes × sizes, each planned and compiled; nothing is run.
+
+    python benchmarks/portability.py run RECORDS.jsonl [--only softmax] [--on h100] [--again] [--workers 1]
+    python benchmarks/portability.py fixed RECORDS.jsonl [--sizes large]
+    python benchmarks/portability.py show RECORDS.jsonl [--html FILE] [--markdown FILE]
+
+`run` appends one JSON object a cell, those of `vk check` and the name of its size, and may be stopped and begun again:
+what is there already is left out, and what the compile cache knows is not compiled anew. `fixed` compiles, for every
+target, the one plan that was chosen for the largest GPU. Of several records of a cell the last counts.
+Where the installed Triton has no compiler for a device, another version may add to the same records.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from portability_cases import DTYPES, LARGEST, SIZES, SUBJECTS, case_of, targets
+from portability_show import as_html, as_markdown, print_matrix
+from rich.console import Console
+
+from vkernels.commands.check.results import cell_as_json
+from vkernels.ir.errors import Error
+from vkernels.runtime.checking.asking import preparing_pool
+from vkernels.runtime.checking.cases import KernelCase
+from vkernels.runtime.checking.check import Tools, check, triton_version
+from vkernels.runtime.compile.cache import DiskCache
+from vkernels.runtime.compile.workers import CompilePool
+from vkernels.runtime.devices.measure_cpu import calibrate_cpu
+from vkernels.runtime.targets import Target
+
+WIDE = 140
+"""Columns that the matrix takes."""
+
+console = Console(highlight=False)
+app = typer.Typer(add_completion=False)
+
+PREPARING_SECONDS = 900.0
+"""How long a child may take to plan and lower a kernel for some targets, on a machine that has other work too."""
+AT_ONCE = 2
+"""Cases under way: while one is planned, another compiles."""
+
+Record = dict[str, Any]
+Key = tuple[str, str, str, str, bool]
+
+
+def key_of(record: Mapping[str, Any]) -> Key:
+    return record["kernel"], record["dtype"], record["size"], record["target"], bool(record.get("fixed"))
+
+
+def records_in(path: Path) -> dict[Key, Record]:
+    """The cells of a file, the last of each; a line that was cut off is left out."""
+    found: dict[Key, Record] = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        found[key_of(record)] = record
+    return found
+
+
+@dataclass(frozen=True)
+class Work:
+    """A case, and the targets that it has no record of. `record`: what all its records have."""
+
+    case: KernelCase
+    targets: tuple[Target, ...]
+    record: Mapping[str, Any]
+
+
+class Writer:
+    """Appends records as they come, from several threads."""
+
+    def __init__(self, path: Path, workers: int, seconds: float, cells: int):
+        self.path, self.workers, self.seconds, self.cells = path, workers, seconds, cells
+        self.done = 0
+        self.begun = time.monotonic()
+        self._lock = threading.Lock()
+
+    def run(self, works: Iterable[Work]) -> None:
+        triton, cache = triton_version(), DiskCache(limit_bytes=4 << 30)
+        with (
+            preparing_pool(self.workers, PREPARING_SECONDS) as preparing,
+            CompilePool(self.workers, self.seconds) as compiling,
+            ThreadPoolExecutor(AT_ONCE) as threads,
+        ):
+            tools = Tools(preparing, compiling, cache, triton)
+            for result in threads.map(lambda work: self._one(work, tools), works):
+                if result:
+                    console.print(f"[red]{result}")
+
+    def _one(self, work: Work, tools: Tools) -> str:
+        try:
+            checked = check([work.case], work.targets, tools, lambda *step: None)
+        except Error as error:
+            return f"{work.case.source.name} {dict(work.record)}: {error}"
+        with self._lock, self.path.open("a") as file:
+            for cell in checked.cells:
+                record = {**cell_as_json(cell), **work.record, "triton": tools.triton}
+                file.write(json.dumps(record) + "\n")
+            self.done += len(checked.cells)
+            fit = sum(cell.fits is True for cell in checked.cells)
+            told = f"{work.case.source.name} {work.case.dtype} {work.record['size']}: {fit} of {len(checked.cells)} fit"
+            minutes = (time.monotonic() - self.begun) / 60
+            console.print(f"{self.done}/{self.cells} cells, {minutes:.1f} min; {told}, {checked.binaries} binaries")
+        return ""
+
+
+def works_for(
+    known: Mapping[Key, Record], only: str, on: str, sizes: Iterable[str], again: bool, fixed: bool
+) -> list[Work]:
+    """What there is to do: the parts of names that `only` and `on` have between commas choose kernels and targets."""
+    chosen = [target for key, target in targets().items() if not on or any(part in key for part in on.split(","))]
+    works = []
+    for size in sizes:
+        for subject in SUBJECTS:
+            for dtype in DTYPES:
+                if only and not any(part in subject.name for part in only.split(",")):
+                    continue
+                case, record = case_of(subject, dtype, size), {"size": size, "fixed": fixed}
+                if fixed:
+                    plan = known.get((subject.name, dtype, size, LARGEST, False), {}).get("plan")
+                    if plan is None:
+                        continue
+                    case = replace(case, fixed=plan)
+                wanted = tuple(
+                    target
+                    for target in chosen
+                    if (again or (subject.name, dtype, size, target.key, fixed) not in known)
+                    and not (fixed and target.vendor == "cpu")
+                )
+                if wanted:
+                    works.append(Work(case, wanted, record))
+    return works
+
+
+EVERY_SIZE = ",".join(SIZES)
+Sizes = Annotated[str, typer.Option(help="Between commas: small, large, absurd.")]
+Only = Annotated[str, typer.Option(help="Kernels whose names have one of these parts.")]
+On = Annotated[str, typer.Option(help="Targets whose names have one of these parts.")]
+
+
+@app.command()
+def run(
+    records: Path,
+    only: Only = "",
+    on: On = "",
+    sizes: Sizes = EVERY_SIZE,
+    again: Annotated[bool, typer.Option("--again", help="Also what is there already.")] = False,
+    workers: int = 1,
+    seconds: Annotated[float, typer.Option(help="How long one compile may take.")] = 90.0,
+) -> None:
+    """Plan and compile every cell that RECORDS lacks."""
+    calibrate_cpu()
+    works = works_for(records_in(records), only, on, sizes.split(","), again, fixed=False)
+    Writer(records, workers, seconds, sum(len(work.targets) for work in works)).run(works)
+
+
+@app.command()
+def fixed(
+    records: Path,
+    only: Only = "",
+    on: On = "",
+    sizes: Sizes = "large",
+    again: Annotated[bool, typer.Option("--again")] = False,
+    workers: int = 1,
+    seconds: float = 90.0,
+) -> None:
+    """Compile the plan of the largest GPU for every GPU."""
+    works = works_for(records_in(records), only, on, sizes.split(","), again, fixed=True)
+    Writer(records, workers, seconds, sum(len(work.targets) for work in works)).run(works)
+
+
+@app.command()
+def show(records: Path, html: Path | None = None, markdown: Path | None = None) -> None:
+    """Print the matrix; --html draws it as a page, --markdown writes the tables of docs/portability.md."""
+    found = list(records_in(records).values())
+    print_matrix(found, Console(highlight=False, width=max(console.width, WIDE)))
+    if html is not None:
+        html.write_text(as_html(found))
+    if markdown is not None:
+        markdown.write_text(as_markdown(found))
+
+
+if __name__ == "__main__":
+    app()
