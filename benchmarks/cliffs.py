@@ -3,9 +3,9 @@
     python benchmarks/cliffs.py [--only softmax] [--seconds 160] [--data FILE] [--docs FOLDER] [--judge]
 
 Vector registers and the share of level 2 are halved step by step. A plan keeps within limits by the planner's own
-count; its time does not depend on them. So every plan is timed once, in turns with others, and limits only say which are
-admitted. Seconds are those that the thread itself ran. What is measured goes to `--data`; `--judge` measures nothing and
-judges what is there. Tables and plots go to `--docs`. docs/cliffs.md says what is asked and what was found.
+count; its time does not depend on them. So every plan is timed once, in turns with others, and limits only say which
+are admitted. Seconds are those that the thread itself ran. What is measured goes to `--data`; `--judge` measures
+nothing and judges what is there. Tables and plots go to `--docs`. docs/cliffs.md says what is asked and what was found.
 """
 
 from __future__ import annotations
@@ -46,13 +46,15 @@ SUBJECTS = (
 SEED = 20261121
 LIKED = 4
 """Plans of the chooser's list that are timed at each limits."""
-DRAWN, BESIDE, GENERATIONS = 90, 60, 2
-SPECIFIED = 16
+DRAWN, BESIDE, GENERATIONS = 140, 70, 3
+SPECIFIED = 12
 """Plans that stand for what authors may have pinned."""
+ASKED = 6
+"""Plans close to the best whose sizes are pinned before those that stand for what authors may have pinned."""
 SLOW, CLOSE = 3.0, 1.12
 """Times the best, from which on a plan is timed but once, and up to which it is timed again at last."""
 TURNS, LAST_TURNS = 4, 21
-POOL_UNTIL, BESIDE_UNTIL, PINNED_UNTIL = 0.4, 0.65, 0.8
+POOL_UNTIL, BESIDE_UNTIL, PINNED_UNTIL = 0.4, 0.65, 0.85
 """Parts of the time for a kernel after which nothing more of a sort is compiled."""
 console = Console(highlight=False)
 
@@ -146,11 +148,14 @@ def measure(subject: Subject, seconds: float) -> Case:
     for generation in range(GENERATIONS):
         until = POOL_UNTIL + (BESIDE_UNTIL - POOL_UNTIL) * (generation + 1) / GENERATIONS
         bench.add_all(_beside(bench), "beside", until)
-    authors = sorted({number for point in points for number in _near(bench, point)})
+    near = [_near(bench, point) for point in points]
+    authors = list(
+        dict.fromkeys(some[rank] for rank in range(max(map(len, near))) for some in near if rank < len(some))
+    )
     choose = np.random.default_rng(SEED)
     drawn = [n for n, entry in enumerate(bench.entries) if entry.origin == "drawn"]
     specified = sorted(choose.choice(drawn, min(SPECIFIED, len(drawn)), replace=False).tolist())
-    pinned = _pinned(bench, [*specified, *authors])
+    pinned = _pinned(bench, [*authors[:ASKED], *specified, *authors[ASKED:]])
     choices = [bench.add(chosen.plan, "chosen") for chosen in found]
     if None in choices:
         raise RuntimeError(f"{subject.label}: a chosen plan cannot be run")
@@ -227,7 +232,10 @@ def _native(bench: Bench, number: int) -> tuple[int, int]:
     from vkernels.language.kernel import Kernel, Options
 
     kernel = Kernel(bench.runner.subject.kernel.function, Options(plan=bench.entries[number].plan))
-    native: Any = compile_call(kernel, bench.arguments, {}).native
+    compiled: Any = compile_call(kernel, bench.arguments, {})
+    if compiled.plan != bench.entries[number].plan:
+        raise RuntimeError(f"{kernel.name}: another plan ran than was asked for")
+    native = compiled.native
     named = re.findall(r"%[xyz]mm(\d+)", native.assembly)
     return max(map(int, named)) + 1 if named else -1, _spills_of_eight(native)
 
@@ -286,13 +294,12 @@ def _own(plain: dict[str, Any]) -> dict[str, Any]:
 
 
 def _say(case: Case) -> None:
-    verdict = judge(case)
+    verdict, points = judge(case), case.points
     one, other, ratio = verdict.step
-    console.print(
-        f"{case.label}: {len(case.plans)} plans of {case.enumerated} timed; worst step {ratio:.2f} "
-        f"({case.points[one]} → {case.points[other]}), in all {verdict.in_all[1]:.2f} ({case.points[verdict.in_all[0]]}), "
-        f"from the best {verdict.from_best[1]:.2f} ({case.points[verdict.from_best[0]]})"
-    )
+    (worst, in_all), (furthest, from_best) = verdict.in_all, verdict.from_best
+    console.print(f"{case.label}: {len(case.plans)} plans timed of {case.enumerated}; chosen, at worst:")
+    console.print(f"  {ratio:.2f} × a step ({points[one]} → {points[other]})")
+    console.print(f"  {in_all:.2f} × in all ({points[worst]}), {from_best:.2f} × the best ({points[furthest]})")
 
 
 if __name__ == "__main__":

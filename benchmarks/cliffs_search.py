@@ -6,8 +6,9 @@ The registers and bytes that a plan takes are the planner's own counts, so that 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -19,7 +20,7 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.needs import Device
 from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Plan
-from vkernels.ir.planning.choose_plan import Chosen, choose_plan, plans_down
+from vkernels.ir.planning.choose_plan import UNROLLED, Chosen, choose_plan, plans_down
 from vkernels.ir.planning.model_cpu import cpu_registers, cpu_unrolled
 from vkernels.ir.planning.model_plan import setting_of
 from vkernels.ir.planning.model_time import model_time
@@ -28,8 +29,6 @@ from vkernels.ir.planning.setting import Setting
 from vkernels.ir.planning.space import Move, Space
 
 LEAST_REGISTERS, LEAST_SHARED = 8, 16 << 10
-UNROLLED = 256
-"""Instructions that a drawn plan unrolls a step into, at most: more takes seconds to compile."""
 KINDS = 400
 """Kinds of plans that are drawn from, those of the fewest moves first."""
 PROMISING = 2.0
@@ -168,13 +167,13 @@ class Search:
             at.split,
         )  # fmt: skip
         for other in next_moves(space, move):
-            yield from self._within(point, lambda other=other: self._made(other, plan))
+            yield from self._within(point, partial(self._made, other, plan))
         for axis in (*space.tiles, *space.wholes):
             sizes = plan.tiles if axis in plan.tiles else plan.chunks
             for size in _around(sizes[axis], space.width if axis == plan.lanes else 1, space.extents[axis]):
                 changed = {**sizes, axis: size}
-                other_plan = replace(plan, tiles=changed) if axis in plan.tiles else replace(plan, chunks=changed)
-                yield from self._within(point, lambda other_plan=other_plan: other_plan)
+                part = "tiles" if axis in plan.tiles else "chunks"
+                yield from self._within(point, partial(replace, plan, **{part: changed}))
 
     def _made(self, move: Move, plan: Plan) -> Plan:
         sizes = {axis: np.array([float(size)]) for axis, size in {**plan.tiles, **plan.chunks}.items()}
@@ -182,12 +181,11 @@ class Search:
         one = np.array([1])
         return self.space.setting_with(move, sizes, one, one, np.array([shares])).first()
 
-    def _within(self, point: Point, make: Any) -> Iterator[Plan]:
+    def _within(self, point: Point, make: Callable[[], Plan]) -> Iterator[Plan]:
         try:
             plan = make()
-            if self.taken(plan).fits(point) and np.max(cpu_unrolled(setting_of(self.space, plan), self.space.limits)) <= (
-                2 * UNROLLED
-            ):
+            unrolled = cpu_unrolled(setting_of(self.space, plan), self.space.limits)
+            if self.taken(plan).fits(point) and np.max(unrolled) <= 2 * UNROLLED:
                 yield plan
         except Error:
             return
