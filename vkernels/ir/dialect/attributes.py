@@ -57,7 +57,10 @@ class AxesAttr(ParametrizedAttribute):
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(axis.data for axis in self.axes)
+        found: tuple[str, ...] | None = vars(self).get("_names")
+        if found is None:  # planning asks tens of thousands of times
+            found = vars(self)["_names"] = tuple(axis.data for axis in self.axes)
+        return found
 
     def verify(self) -> None:
         if len(set(self.names)) != len(self.names):

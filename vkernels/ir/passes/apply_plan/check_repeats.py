@@ -30,10 +30,11 @@ def first_wrong(schedule: Schedule, facts: Facts) -> SSAValue | None:
     order = {nest: number for number, (_, nest, _) in enumerate(in_order(schedule))}
     writes = _writes(schedule, order)
     for _, nest, around in in_order(schedule):
+        paths = list(_paths(schedule, nest))
         for check in (_first_inner_home, _first_misplaced_scan, _first_misplaced_reduction):
-            if (cut := check(schedule, nest)) is not None:
+            if (cut := check(schedule, nest, paths)) is not None:
                 return cut
-        for path in _paths(schedule, nest):
+        for path in paths:
             for load in (a for a in reading.accesses(path.item) if not a.writes):
                 for write in writes:
                     if _spoils(schedule, write, load, path, nest, order[nest], around, facts):
@@ -135,10 +136,10 @@ def _loops_of_reduction(reading: Reading, op: Operation, loops: tuple[str, ...])
     return (*loops[:count], axis)
 
 
-def _first_misplaced_scan(schedule: Schedule, nest: Nest) -> SSAValue | None:
+def _first_misplaced_scan(schedule: Schedule, nest: Nest, paths: list[_Path]) -> SSAValue | None:
     """A scan whose axis is not that of the innermost loop it needs, so that it could not carry all it has reached."""
     reading = schedule.reading
-    for path in _paths(schedule, nest):
+    for path in paths:
         if isinstance(path.item, ScanOp) and path.item.axis.data in reading.chunked:
             needed = [axis for axis in path.loops if axis in reading.chunks(path.item)]
             if needed[-1] != path.item.axis.data:
@@ -148,9 +149,9 @@ def _first_misplaced_scan(schedule: Schedule, nest: Nest) -> SSAValue | None:
     return None
 
 
-def _first_misplaced_reduction(schedule: Schedule, nest: Nest) -> SSAValue | None:
+def _first_misplaced_reduction(schedule: Schedule, nest: Nest, paths: list[_Path]) -> SSAValue | None:
     """A reduction that would be computed again inside a loop over its own axis, where only a chunk of it is at hand."""
-    for path in _paths(schedule, nest):
+    for path in paths:
         if schedule.reading.is_chunk_reduction(path.item):
             *around, axis = _loops_of_reduction(schedule.reading, path.item, path.loops)
             if axis in around:
@@ -158,10 +159,10 @@ def _first_misplaced_reduction(schedule: Schedule, nest: Nest) -> SSAValue | Non
     return None
 
 
-def _first_inner_home(schedule: Schedule, nest: Nest) -> SSAValue | None:
+def _first_inner_home(schedule: Schedule, nest: Nest, paths: list[_Path]) -> SSAValue | None:
     """A reduction that would read, in a loop of its own, a home that the same nest overwrites."""
     written = {home for _, home in nest.stores}
-    for path in _paths(schedule, nest):
+    for path in paths:
         within = path.item if schedule.reading.is_chunk_reduction(path.item) else path.inner
         if within is not None:
             homes = {schedule.home_of(schedule.reading.source(v)) for v in inputs_of(path.item)}
