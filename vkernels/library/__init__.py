@@ -6,6 +6,7 @@ from .elements import activate, adamw, dropout, rotary_embedding
 from .losses import cross_entropy, log_softmax
 from .mlp import mlp
 from .norms import group_norm, rms_norm
+from .reductions import argmax, argmin, histogram, max, mean, min, sum, topk
 from .rows import layer_norm, softmax
 from .scans import cumulative_sum
 from .segments import csr_matmul, segment_sum
@@ -14,19 +15,27 @@ from .stencils import stencil
 __all__ = [
     "activate",
     "adamw",
+    "argmax",
+    "argmin",
     "attention",
     "cross_entropy",
     "csr_matmul",
     "cumulative_sum",
     "dropout",
     "group_norm",
+    "histogram",
     "layer_norm",
     "log_softmax",
     "matmul",
+    "max",
+    "mean",
+    "min",
     "mlp",
     "rms_norm",
     "rotary_embedding",
     "segment_sum",
     "softmax",
     "stencil",
+    "sum",
+    "topk",
 ]

@@ -1,0 +1,184 @@
+"""Reductions along a dimension, the largest elements of rows, and histograms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jaxtyping import Float, Int, Num
+
+import vkernels as vk
+
+from .arrays import Array, empty_like
+
+
+@vk.function
+def reduced(x, axis, kind: vk.Constant):
+    if kind == "sum":
+        return vk.sum(x, axis=axis)
+    if kind == "mean":
+        return vk.mean(x, axis=axis)
+    if kind == "max":
+        return vk.max(x, axis=axis)
+    return vk.min(x, axis=axis)
+
+
+@vk.kernel
+def reduce_middle(x: Num[vk.Tensor, "A N C"], out: Num[vk.Tensor, "A C"], kind: vk.Constant):
+    a = vk.tile("A")
+    c = vk.tile("C")
+    j = vk.whole("N")
+    out[a, c] = reduced(x[a, j, c], j, kind)
+
+
+@vk.kernel
+def find_middle(x: Num[vk.Tensor, "A N C"], out: Int[vk.Tensor, "A C"], smallest: vk.Constant):
+    a = vk.tile("A")
+    c = vk.tile("C")
+    j = vk.whole("N")
+    out[a, c] = vk.argmin(x[a, j, c], axis=j) if smallest else vk.argmax(x[a, j, c], axis=j)
+
+
+@vk.kernel
+def largest_in_turn(x: Float[vk.Tensor, "M N"], value: Float[vk.Tensor, "M K"], index: Int[vk.Tensor, "M K"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    row = x[i, j]
+    last = vk.full((i,), float("nan"), row.dtype)  # no number comes before any
+    place = vk.full((i,), -1, vk.int64)
+    for k in vk.range("K"):
+        after = vk.isnan(last) & (~vk.isnan(row) | (j > place)) | (row < last) | ((row == last) & (j > place))
+        best = vk.max(vk.where(after, row, float("-inf")), axis=j)
+        same = after & ((row == best) | (vk.isnan(row) & vk.isnan(best)))
+        place = vk.min(vk.where(same, j, vk.size("N")), axis=j)
+        last = best
+        value[i, k] = best
+        index[i, k] = place
+
+
+@vk.kernel
+def count_in_parts(
+    x: Float[vk.Tensor, "E"], length: int, low: vk.Scalar, high: vk.Scalar, count: Int[vk.Tensor, "P B"]
+):
+    i = vk.tile("P")
+    for e in vk.range(i * length, vk.minimum((i + 1) * length, vk.size("E"))):
+        number = x[e]
+        inside = (number >= low) & (number <= high)
+        part = vk.where(inside, (number - low) / (high - low), 0.0) * vk.size("B")
+        bin_ = vk.minimum(part.to(vk.int64), vk.size("B") - 1)
+        vk.store(count[i, bin_], vk.load(count[i, bin_], where=inside) + 1, where=inside)
+
+
+def sum(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+    """The sum along a dimension, or of all elements. Of integers and bool in int64; without elements 0.
+
+    `x`: any shape and strides; f64, f32, f16 or bf16, the latter two added in f32, or integers. Returns a new array, in
+    x's dtype, without the dimension, or, `keepdim`, with one element there.
+    Raises `ArgumentError` for other dtypes and for a dimension that x does not have.
+    """
+    return _reduce("sum", x, dim, keepdim)
+
+
+def mean(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+    """The mean along a dimension, or of all elements; of no elements NaN. Floats alone; the rest is as of `sum`."""
+    if not _is_float(x):
+        raise vk.ArgumentError(f"mean: x is of {x.dtype}, expected floats")
+    return _reduce("mean", x, dim, keepdim)
+
+
+def max(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+    """The largest element along a dimension, or of all, which must not be empty; NaN if any is NaN. See `sum`."""
+    return _reduce("max", x, dim, keepdim)
+
+
+def min(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+    """The smallest element along a dimension, or of all, which must not be empty; NaN if any is NaN. See `sum`."""
+    return _reduce("min", x, dim, keepdim)
+
+
+def argmax(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+    """The first place, int64, of the largest element along a dimension, which must not be empty, or of the first NaN.
+
+    Of all elements, laid out row after row, where no dimension is given. See `sum`.
+    """
+    return _find("argmax", x, dim, keepdim)
+
+
+def argmin(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+    """The first place of the smallest element; the rest is as of `argmax`."""
+    return _find("argmin", x, dim, keepdim)
+
+
+def topk(x: Array, k: int) -> tuple[Array, Array]:
+    """The k largest elements of each row, in falling order, and their places, int64; of equal ones the first first.
+
+    `x`: M × N, of any strides; f64, f32, f16 or bf16. `k`: 0 to N; rows are read k times, so it should be small. NaN is
+    larger than all, as in torch. Raises `ArgumentError` for other shapes, dtypes or numbers.
+    """
+    if x.ndim != 2 or not 0 <= k <= x.shape[1]:
+        raise vk.ArgumentError(f"topk: x has shape {tuple(x.shape)} and k is {k}, expected rows of at least k elements")
+    value, index = empty_like(x, (x.shape[0], k)), _integers_like(x, (x.shape[0], k))
+    largest_in_turn(x, value, index)
+    return value, index
+
+
+PARTS = 256
+"""Parts of its own each program counts, so that none writes where another does."""
+
+
+def histogram(x: Array, bins: int, low: float, high: float) -> Array:
+    """How many elements fall into each of some bins of one width, int64; the last holds what equals `high` too.
+
+    `x`: any shape and strides; f64, f32, f16 or bf16. What is outside, and NaN, does not count, as in `torch.histc`.
+    `bins`: 1 or more; `low` is below `high`. Raises `ArgumentError` for other dtypes, bins or bounds.
+    """
+    if bins < 1 or not low < high:
+        raise vk.ArgumentError(f"histogram: {bins} bins from {low} to {high}, expected 1 or more, from low to high")
+    flat = x.reshape(-1)
+    count = _integers_like(x, (PARTS, bins))
+    count[...] = 0
+    count_in_parts(flat, -(-flat.shape[0] // PARTS), low, high, count)
+    return _reduce("sum", count, 0, False)
+
+
+def _reduce(kind: str, x: Array, dim: int | None, keepdim: bool) -> Array:
+    cut, shape = _around(kind, x, dim, keepdim)
+    counts = kind == "sum" and not _is_float(x)
+    outer = (cut.shape[0], cut.shape[2])
+    out = _integers_like(x, outer) if counts else empty_like(x, outer)
+    reduce_middle(cut, out, kind)
+    return out.reshape(shape)
+
+
+def _find(kind: str, x: Array, dim: int | None, keepdim: bool) -> Array:
+    cut, shape = _around(kind, x, dim, keepdim)
+    out = _integers_like(x, (cut.shape[0], cut.shape[2]))
+    find_middle(cut, out, kind == "argmin")
+    return out.reshape(shape)
+
+
+def _around(kind: str, x: Array, dim: int | None, keepdim: bool) -> tuple[Array, tuple[int, ...]]:
+    """x as what comes before a dimension, it, and what comes after; and the shape of results."""
+    rank = x.ndim
+    if dim is not None and not -rank <= dim < rank:
+        raise vk.ArgumentError(f"{kind}: dim is {dim}, but x has {rank} dimensions")
+    at = 0 if dim is None else dim % rank
+    before, along, after = x.shape[:at], x.shape[at : at + 1], x.shape[at + 1 :]
+    if dim is None:
+        before, along, after = (), (math.prod(x.shape),), ()
+    if kind in ("max", "min", "argmax", "argmin") and along == (0,) and 0 not in (*before, *after):
+        raise vk.ArgumentError(f"{kind}: x has shape {tuple(x.shape)}, expected elements to choose from")
+    kept = (1,) * rank if dim is None else (*before, 1, *after)
+    return x.reshape((math.prod(before), *along, math.prod(after))), kept if keepdim else (*before, *after)
+
+
+def _is_float(x: Array) -> bool:
+    return x.dtype.kind == "f" if isinstance(x, np.ndarray) else bool(x.dtype.is_floating_point)
+
+
+def _integers_like(x: Array, shape: tuple[int, ...]) -> Array:
+    if isinstance(x, np.ndarray):
+        return np.empty(shape, np.int64)
+    import torch
+
+    return x.new_empty(shape, dtype=torch.int64)
