@@ -9,16 +9,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from vkernels.ir.errors import PlanError
-from vkernels.ir.needs import Use
 from vkernels.ir.plan import Plan
-from vkernels.ir.planning.choose_plan import Chosen
 from vkernels.ir.planning.shortage import Lack, Shortage, ShortError
 
 from .background import checkpoint
 from .compile.jobs import NoBinaryError
+from .remembered import Remembered
+
+if TYPE_CHECKING:
+    from vkernels.ir.needs import Use
+    from vkernels.ir.planning.choose_plan import Chosen
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +33,7 @@ CLEARLY = 0.75
 
 BOTTOM = "bottom"
 
-PlansDown = Callable[[Callable[[Use], bool]], Iterator[Chosen]]
+PlansDown = Callable[[Callable[["Use"], bool]], "Iterator[Chosen]"]
 """Plans that fit, the best first, the bottom rung's last; given what says whether a plan that takes so
 much is of use."""
 
@@ -38,18 +41,21 @@ Code = TypeVar("Code")
 
 
 class Descent(Generic[Code]):
-    """The plans of one kernel, in the order in which they are tried. `chosen`: the present one; `tried`: those before.
+    """The plans of one kernel, in the order in which they are tried.
 
-    `attempt`: makes a plan's code, and raises `ShortError` where there is too little of something.
-    For one thread at a time.
+    `chosen`: the present one; `tried`: those before. `attempt`: makes a plan's code, and raises `ShortError` where
+    there is too little of something. `remembered`: a plan that once came of this, tried before any is chosen. For one
+    thread at a time.
     """
 
-    def __init__(self, kernel: str, plans: PlansDown, attempt: Callable[[Plan], Code]):
+    def __init__(
+        self, kernel: str, plans: PlansDown, attempt: Callable[[Plan], Code], remembered: Remembered | None = None
+    ):
         self.kernel = kernel
         self.tried: list[tuple[Chosen, Shortage]] = []
         self._attempt = attempt
         self._plans = plans(self._is_wanted)
-        self.chosen = next(self._plans)
+        self.chosen: Chosen | Remembered = next(self._plans) if remembered is None else remembered
 
     def land(self) -> Code:
         """The code of the first plan, from the present one on, that has some. Raises `PlanError` where none has."""
@@ -62,6 +68,9 @@ class Descent(Generic[Code]):
 
     def down(self, shortage: Shortage) -> None:
         """Leave the present plan for the next. Raises `PlanError` that says all that was tried where there is none."""
+        if isinstance(self.chosen, Remembered):  # of which nobody knows what it was modelled to take
+            self.chosen = next(self._plans)
+            return
         self.tried.append((self.chosen, shortage))
         following = next_down(self._plans, self.chosen, shortage, len(self.tried))
         if following is None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
@@ -31,6 +31,7 @@ from .overlap import check_written, is_distinct
 from .plans import Plans
 from .prepared import Prepared
 from .protocols import KernelLike, Signature
+from .remembered import Remembered, recall, remember
 from .slices import cpu_slice_limits
 from .specialise import kernel_in, specialised, written_tensors
 from .threads import get_threads, when_threads_change
@@ -185,7 +186,7 @@ class Launcher:
         distinct = is_distinct(kernel_in(built.module), built.written, arguments.tensors)
         making = _Making(self, arguments, built, distinct, keep=True)
         plan = making.plans.own() if plan is None else plan
-        return making.descent().land() if plan is None else making.code(plan)
+        return making.made()[1] if plan is None else making.code(plan)
 
     def _enter(self, key: Hashable, values: Sequence[Any]) -> _Entry:
         """Check arguments of a new key, and note what there is to do for each call."""
@@ -301,7 +302,7 @@ class _Making:
     distinct: bool
     keep: bool = False
 
-    @property
+    @cached_property
     def plans(self) -> Plans:
         """The plans that there are for it."""
         arguments, built_kernel = self.arguments, kernel_in(self.built.module)
@@ -326,7 +327,16 @@ class _Making:
                 refuse_unless_fits(code, plans.allowed)
             return code
 
-        return Descent(self.launcher.kernel.name, plans.down, fitting)
+        return Descent(self.launcher.kernel.name, plans.down, fitting, recall(plans.question))
+
+    def made(self) -> tuple[Descent[Code], Code]:
+        """The best plan's code that fits, and what leads further down. It is remembered."""
+        descent = self.descent()
+        code = descent.land()
+        chosen = descent.chosen
+        if not isinstance(chosen, Remembered):
+            remember(self.plans.question, chosen.plan, chosen.rung)
+        return descent, code
 
     def way(self, finish: Finish[Any, Any]) -> Way[Any]:
         """How calls like it come to its code. Raises the author's mistakes in the plan."""
@@ -335,7 +345,7 @@ class _Making:
         own = plans.own()
         if own is not None:
             return AuthorsWay(name, own, stated_rung(own), partial(self.code, own), finish)
-        return ChosenWay(name, _slice(self.arguments.device), self.descent, plans.sure, self.code, finish)
+        return ChosenWay(name, _slice(self.arguments.device), self.made, plans.sure, self.code, finish)
 
 
 def _ready(kernel: KernelLike, arguments: Arguments, compiled: Compiled, plan: Plan, rung: str) -> Prepared:

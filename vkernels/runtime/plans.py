@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from vkernels.ir.budget import within
@@ -15,6 +16,7 @@ from vkernels.ir.plan import Plan
 
 from .events import stated_rung
 from .protocols import KernelLike
+from .remembered import question
 
 if TYPE_CHECKING:
     from vkernels.ir.planning.choose_plan import Chosen
@@ -85,6 +87,11 @@ class Plans:
         yield plain, stated_rung(plain)
         bottom = choose_bottom(self.built, self.sizes, self.allowed, self.strides, self.kernel.pin)
         yield bottom.plan, bottom.rung
+
+    @cached_property
+    def question(self) -> str:
+        """What a choice is remembered by."""
+        return question(self.built, self.sizes, self.allowed, self.strides, self.kernel.pin)
 
     def _plain(self) -> Plan:
         from vkernels.ir.planning.default_plan import default_plan

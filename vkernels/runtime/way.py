@@ -19,6 +19,7 @@ from vkernels.ir.planning.shortage import Lack, Shortage, ShortError
 
 from .background import AbandonedError, begin
 from .ladder import BOTTOM, Descent, shortages
+from .remembered import Remembered
 
 _log = logging.getLogger(__name__)
 
@@ -72,22 +73,22 @@ class AuthorsWay(Generic[Code, Ready]):
 class ChosenWay(Generic[Code, Ready]):
     """By the best plan whose code fits.
 
-    `descend`: begins at the best plan; it and its attempts work in any thread, `finish` in that of a call. `sure`:
-    plans that take no choosing, with their rungs, and `code`: makes the code of one. `where`: the slice, as it is told.
-    Safe to use from several threads.
+    `make`: finds the best code that fits, and what leads further down; it works in any thread, `finish` in that of a
+    call. `sure`: plans that take no choosing, with their rungs, and `code`: makes the code of one. `where`: the slice,
+    as it is told. Safe to use from several threads.
     """
 
     def __init__(
         self,
         kernel: str,
         where: str,
-        descend: Callable[[], Descent[Code]],
+        make: Callable[[], tuple[Descent[Code], Code]],
         sure: Callable[[], Iterator[tuple[Plan, str]]],
         code: Callable[[Plan], Code],
         finish: Finish[Code, Ready],
     ):
         self._kernel, self._where = kernel, where
-        self._descend, self._sure, self._code, self._finish = descend, sure, code, finish
+        self._make, self._sure, self._code, self._finish = make, sure, code, finish
         self._lock = threading.Lock()
         self._best: Future[tuple[Descent[Code], Code]] | None = None
         self._begun = 0.0
@@ -121,10 +122,6 @@ class ChosenWay(Generic[Code, Ready]):
                 self._begun = time.monotonic()
                 self._best = begin(self._make, self._kernel)
             return self._best
-
-    def _make(self) -> tuple[Descent[Code], Code]:
-        descent = self._descend()
-        return descent, descent.land()
 
     def _take(self, best: Future[tuple[Descent[Code], Code]]) -> Ready:
         """The best code that can be made ready."""
@@ -203,7 +200,8 @@ def warn_of_bottom(kernel: str, where: str, descent: Descent[Any]) -> None:
     if (kernel, where) in _warned:
         return
     _warned.add((kernel, where))
-    rejected = [each.reason for each in descent.chosen.tried[:1]]
+    chosen = descent.chosen
+    rejected = [] if isinstance(chosen, Remembered) else [each.reason for each in chosen.tried[:1]]
     reasons = [shortage.reason for _, shortage in descent.tried] or rejected or ["nothing else fits"]
     _log.warning(
         "%s on %s runs on the bottom rung: one element at a time, everything in memory. It is right, but far from "

@@ -1,0 +1,99 @@
+"""Plans whose code was found to fit, on disk: the next process neither chooses again nor tries what did not fit.
+
+An entry is a plan as JSON, under a key of all that its choice depends on. What cannot be read counts as not there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+
+from vkernels.ir.dialect import KernelOp
+from vkernels.ir.errors import FileError
+from vkernels.ir.limits import Limits
+from vkernels.ir.pin import Pin
+from vkernels.ir.plan import Plan
+from vkernels.ir.plan_json import plan_from_json, plan_to_json
+from vkernels.ir.text import print_module
+
+from .compile.cache import DiskCache
+
+RUNGS = ("registers", "shared", "recompute", "memory", "launches", "bottom")
+MOST_KNOWN = 1024
+"""Plans that this process remembers besides; all of them are forgotten when there are more."""
+
+_known: dict[str, Remembered] = {}
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """A plan and its rung."""
+
+    plan: Plan
+    rung: str
+
+
+def question(
+    kernel: KernelOp,
+    sizes: Mapping[str, int],
+    limits: Limits,
+    strides: Mapping[str, Sequence[int]] | None,
+    pin: Pin | None,
+) -> str:
+    """The key of a choice."""
+    text = print_module(ModuleOp([kernel.clone()]))
+    asked = [
+        _planner(), text, dict(sizes), asdict(limits), None if pin is None else asdict(pin),
+        None if strides is None else {name: list(of) for name, of in strides.items()},
+    ]  # fmt: skip
+    return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def recall(key: str) -> Remembered | None:
+    """The plan that was remembered under a key."""
+    if key in _known:
+        return _known[key]
+    cache = _cache()
+    data = None if cache is None else cache.get(key)
+    return None if data is None else _read(data)
+
+
+def remember(key: str, plan: Plan, rung: str) -> None:
+    """Remember that a plan's code fits."""
+    if len(_known) >= MOST_KNOWN:
+        _known.clear()
+    _known[key] = Remembered(plan, rung)
+    cache = _cache()
+    if cache is not None:
+        cache.put(key, json.dumps({"plan": plan_to_json(plan), "rung": rung}).encode())
+
+
+def _read(data: bytes) -> Remembered | None:
+    try:
+        found = json.loads(data)
+        if found["rung"] not in RUNGS:
+            return None
+        return Remembered(plan_from_json(found["plan"]), found["rung"])
+    except (ValueError, TypeError, KeyError, RecursionError, FileError):  # not ours
+        return None
+
+
+@cache
+def _cache() -> DiskCache | None:
+    return DiskCache()
+
+
+@cache
+def _planner() -> str:
+    """Our own code that chooses plans and makes code by them."""
+    ours = hashlib.sha256()
+    package = Path(__file__).parent.parent
+    for path in sorted([*(package / "ir").rglob("*.py"), *Path(__file__).parent.glob("*.py")]):
+        ours.update(path.read_bytes())
+    return ours.hexdigest()
