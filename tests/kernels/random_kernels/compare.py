@@ -174,16 +174,22 @@ def _compare(kernel: Kernel, expected: Arguments, actual: Arguments, what: str) 
             if expected[name].tobytes() != actual[name].tobytes():
                 raise Difference(f"{what}\n{name}, which is only read, has changed")
             continue
-        want, have = _numbers(expected[name]), _numbers(actual[name])
-        tolerance = kernel.tolerances[name]
-        with np.errstate(invalid="ignore"):
-            close = (want == have) | (np.isnan(want) & np.isnan(have)) | (np.abs(want - have) <= tolerance)
-        if not close.all():
-            where = tuple(int(n) for n in np.argwhere(~close)[0])
-            raise Difference(
-                f"{what}\n{name}{list(where)} is {have[where]}, expected {want[where]} within {tolerance};"
-                f" {int((~close).sum())} of {close.size} differ"
-            )
+        if found := difference(name, expected[name], actual[name], kernel.tolerances[name]):
+            raise Difference(f"{what}\n{found}")
+
+
+def difference(name: str, expected: np.ndarray[Any, Any], actual: np.ndarray[Any, Any], tolerance: float) -> str:
+    """Where two arrays differ by more than a tolerance; empty where they do not."""
+    want, have = _numbers(expected), _numbers(actual)
+    with np.errstate(invalid="ignore"):
+        close = (want == have) | (np.isnan(want) & np.isnan(have)) | (np.abs(want - have) <= tolerance)
+    if close.all():
+        return ""
+    where = tuple(int(n) for n in np.argwhere(~close)[0])
+    return (
+        f"{name}{list(where)} is {have[where]}, expected {want[where]} within {tolerance};"
+        f" {int((~close).sum())} of {close.size} differ"
+    )
 
 
 def _numbers(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -36,9 +36,11 @@ EXTENTS = (0, 1, 1, 2, 3, 4, 5, 7, 8, 8, 11, 13, 16, 17, 23, 31, 32, 33, 47, 64)
 FLOATS, INTEGERS = ("f32", "f32", "f64"), ("i8", "i16", "i32", "i64")
 
 
-def generate(seed: int) -> Kernel:
-    """The kernel of a seed, with arguments for one call."""
+def generate(seed: int, numbers: int | None = None) -> Kernel:
+    """The kernel of a seed, with arguments for one call; `numbers`: seeds other elements of its tensors."""
     kernel = Kernel(random.Random(seed))
+    if numbers is not None:
+        kernel.numbers = np.random.default_rng(numbers)
     choose = kernel.random
     kinds = [True] * choose.randint(1, 2) + [False] * choose.choice([0, 1, 1, 2])
     for is_tile in kinds:

@@ -1,0 +1,98 @@
+"""Seeds run in a child process: a crash or a hang there is a failure of its case, and the next seed goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from typing import Any
+
+PATIENCE = 180.0
+"""Seconds that one plan's cases may take."""
+SEEDS = 200
+"""Seeds after which a child is replaced: what it has compiled stays in its memory."""
+
+
+class Child:
+    """One process at a time, started when it is needed."""
+
+    def __init__(self, patience: float = PATIENCE):
+        self.patience = patience
+        self._process: subprocess.Popen[bytes] | None = None
+        self._seeds = 0
+
+    def run(self, seed: int) -> dict[str, Any]:
+        """What came of a seed, as the worker answers; a crash or a hang is a failure that says where it was."""
+        if self._process is None or self._seeds >= SEEDS:
+            self.close()
+            self._start()
+        assert self._process is not None and self._process.stdin is not None
+        self._seeds += 1
+        self._process.stdin.write(f"{seed}\n".encode())
+        self._process.stdin.flush()
+        where = ""
+        while True:
+            line = self._line()
+            if not line:
+                message = self._end()
+                failure = {"seed": seed, "where": where, "message": message}
+                return {"counts": {}, "plans": [], "codes": [], "failures": [failure]}
+            answer: dict[str, Any] = json.loads(line)
+            if "note" not in answer:
+                return answer
+            where = answer["note"]
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._end()
+
+    def _start(self) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115: as long as the child
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", f"{__package__}.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=self._errors, start_new_session=True,
+        )  # fmt: skip
+        self._seeds, self._rest = 0, b""
+
+    def _line(self) -> bytes:
+        """The next line; empty where the child has ended, or says nothing for too long."""
+        assert self._process is not None and self._process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._rest:
+                if not selector.select(self.patience):
+                    return b""
+                some = os.read(self._process.stdout.fileno(), 1 << 16)
+                if not some:
+                    return b""
+                self._rest += some
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+    def _end(self) -> str:
+        """End the child, and say how it ended before that."""
+        process = self._process
+        assert process is not None
+        self._process = None
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        code = process.poll()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+        self._errors.seek(0)
+        errors = self._errors.read().decode(errors="replace")[-3000:]
+        self._errors.close()
+        if code is None:
+            return f"no answer for {self.patience:.0f} s\n{errors}"
+        ended = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
+        return f"the process ended {ended}\n{errors}"

@@ -1,0 +1,204 @@
+"""One seed's cases: a kernel, planned for several limits, each plan run on several calls."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+
+from vkernels.ir.limits import Limits
+from vkernels.ir.needs import Device, Use, annotate_needs
+from vkernels.ir.plan import Plan
+from vkernels.ir.planning.bottom import bottom_plan
+from vkernels.ir.planning.choose_plan import Chosen, choose_plan, plans_down
+from vkernels.ir.planning.fits import SWAP
+from vkernels.ir.planning.space import read_space
+from vkernels.runtime.keys import frozen
+
+from .code import Native, Ttir, checked_run, holds, mapped_by
+from .library import random_library_kernel
+from .limits import random_limits
+from .subjects import Case, RandomSubject, Subject, library_subject
+
+LIMITS = 4
+"""Limits that each kernel is planned for."""
+CALLS = {"native": 10, "TTIR": 6}
+"""Calls of each plan's code."""
+LONGEST = 0.1
+"""Seconds that interpreting TTIR may take, about, for a call not to be left out."""
+ROOMS = (4, 20, 60, 200, 700, 3000)
+"""Elements of the tiles of a call, at most."""
+FAR = (1, 5, 64, 1000, 1024, 4096, 30011, 1 << 16, 1 << 20, (1 << 24) + 3)
+"""Sizes that plans are made for whose code then runs smaller calls."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong where, and all that is needed to see it again."""
+
+    seed: int
+    where: str
+    message: str
+
+
+@dataclass
+class Outcome:
+    """What a seed's cases came to. `plans`, `codes`: a digest of each that was different."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    plans: set[str] = field(default_factory=set)
+    codes: set[str] = field(default_factory=set)
+    failures: list[Failure] = field(default_factory=list)
+
+
+def run_group(seed: int, note: Callable[[str], None] = lambda _: None) -> Outcome:
+    """All cases of a seed. `note` is told what comes next, so that a crash or a hang can be told of."""
+    outcome = Outcome()
+    choose = random.Random(seed)
+    subject = _subject(choose)
+    for number in range(LIMITS):
+        _run_limits(seed, subject, random.Random(f"{seed}/{number}"), outcome, note)
+    return outcome
+
+
+def _subject(choose: random.Random) -> Subject:
+    if choose.random() < 0.6:
+        return library_subject(random_library_kernel(choose))
+    return RandomSubject(choose.getrandbits(31))
+
+
+def _run_limits(
+    seed: int, subject: Subject, choose: random.Random, outcome: Outcome, note: Callable[[str], None]
+) -> None:
+    on_gpu = choose.random() < 0.5
+    limits = random_limits(choose, on_gpu)
+    layouts = choose.getrandbits(32)
+    seeded, room = choose.getrandbits(32), choose.choice(ROOMS)
+
+    def draw() -> Case:
+        return subject.draw(random.Random(seeded), layouts, room, {}, {})
+
+    case = draw()
+    far = not isinstance(subject, RandomSubject) and choose.random() < 0.25
+    sizes = _far_sizes(choose, case) if far else case.sizes
+    where = f"{subject.label}, {limits}, sizes {dict(sizes)}"
+    note(where)
+    try:
+        picked = list(_picked(choose, subject, sizes, limits, case, outcome))
+    except Exception:
+        outcome.failures.append(Failure(seed, where, _shortened(traceback.format_exc())))
+        return
+    for chosen in picked:
+        here = f"{where}, same {case.same}, rung {chosen.rung}, {chosen.plan}"
+        note(here)
+        try:
+            first = None if far else draw()
+            wrong = _run_plan(subject, chosen, limits, sizes, first, case, layouts, choose, outcome)
+        except Exception:
+            wrong = _shortened(traceback.format_exc())
+        if wrong:
+            outcome.failures.append(Failure(seed, here, wrong))
+
+
+def _far_sizes(choose: random.Random, case: Case) -> dict[str, int]:
+    return {name: length if length <= 2 else choose.choice(FAR) for name, length in case.sizes.items()}
+
+
+def _picked(
+    choose: random.Random, subject: Subject, sizes: Mapping[str, int], limits: Limits, case: Case, outcome: Outcome
+) -> Iterator[Chosen]:
+    """The best plan, and now and then one further down or the last. Raises `AssertionError` for what does not fit."""
+    strides = {name: view.strides for name, view in case.views.items()}
+    arguments = (subject.kernel, sizes, limits)
+    down = plans_down(*arguments, subject.needs, strides)
+    first = next(down)
+    outcome.counts["chosen"] += 1
+    outcome.counts[f"rung {first.rung}"] += 1
+    check_fits(subject, first, sizes, limits)
+    if choose.random() < 0.05:
+        outcome.counts["chosen twice"] += 1
+        again = choose_plan(*arguments, annotate_needs(subject.kernel), strides)
+        assert frozen(again.plan) == frozen(first.plan), f"the same choice twice gives {first.plan} and {again.plan}"
+    yield first
+    what = choose.random()
+    if first.rung == "bottom":
+        assert next(down, None) is None, "plans go on after the bottom rung's"
+    elif what < 0.3:
+        for other in islice(down, choose.randint(0, 3), None):
+            outcome.counts["further down"] += 1
+            check_fits(subject, other, sizes, limits)
+            yield other
+            break
+    elif what < 0.4:
+        plan, _ = bottom_plan(read_space(*arguments, subject.needs, strides))
+        yield Chosen(plan, first.use, first.times, "bottom")
+
+
+def check_fits(subject: Subject, chosen: Chosen, sizes: Mapping[str, int], limits: Limits) -> None:
+    """Raises `AssertionError` where what a plan takes, evaluated anew, is more than there is."""
+    plan = chosen.plan
+    use: Use = subject.needs.evaluate(plan, sizes, Device.of(limits))
+    assert use.threads <= limits.threads, f"{use.threads} threads of {limits.threads}: {plan}"
+    if chosen.rung == "bottom":
+        assert plan.warps == 1, plan
+        return
+    assert use.shared_bytes <= limits.shared, f"{use.shared_bytes} bytes of shared memory of {limits.shared}: {plan}"
+    assert limits.warp == 1 or not use.spills, f"spills: {plan}"
+    columns = use.tensor_memory_columns
+    assert not limits.tensor_memory or columns <= limits.tensor_memory, f"{columns} columns: {plan}"
+    resident = min(use.programs[-1] if use.programs else 1, limits.multiprocessors)
+    assert use.swap_bytes * resident <= SWAP * limits.memory, f"{use.swap_bytes} bytes of swap: {plan}"
+
+
+def _run_plan(
+    subject: Subject, chosen: Chosen, limits: Limits, sizes: Mapping[str, int], first: Case | None, like: Case,
+    layouts: int, choose: random.Random, outcome: Outcome,
+) -> str:  # fmt: skip
+    """Compile a plan's code and run calls; what is wrong, empty if nothing is."""
+    on_gpu, plan = limits.warp > 1, chosen.plan
+    mapped, facts = mapped_by(subject, plan, like, sizes, on_gpu, exact=choose.random() < 0.2)
+    code: Native | Ttir
+    if on_gpu:
+        code = Ttir.of(mapped, facts, plan.resident_programs)
+        for launch in code.lowered.launches:
+            if launch.scratch_bytes > limits.shared:
+                return f"scratchpad takes {launch.scratch_bytes} bytes of {limits.shared}"
+    else:
+        code = Native.of(mapped, facts, limits.register_bytes)
+    outcome.plans.add(_digest(plan))
+    outcome.codes.add(_digest((subject.label, plan, facts, on_gpu, limits.register_bytes)))
+    case = first
+    way = "TTIR" if on_gpu else "native"
+    for number in range(CALLS[way]):
+        if number or case is None:
+            case = subject.draw(choose, layouts, choose.choice(ROOMS), facts.sizes, facts.multiples)
+        if not holds(facts, case):
+            outcome.counts["other layouts"] += 1
+            continue
+        if code.seconds(case) > LONGEST:
+            outcome.counts["too long"] += 1
+            continue
+        outcome.counts["cases"] += 1
+        outcome.counts[way] += 1
+        outcome.counts["in place"] += case.same is not None
+        outcome.counts["bottom rung"] += chosen.rung == "bottom"
+        outcome.counts["empty"] += 0 in case.sizes.values()
+        try:
+            wrong = checked_run(code, case, subject.written, choose.getrandbits(20))
+        except Exception:
+            wrong = _shortened(traceback.format_exc())
+        if wrong:
+            return f"sizes {case.sizes}, {facts}\n{wrong}"
+    return ""
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) < 3000 else f"{text[:300]}\n…\n{text[-2500:]}"
+
+
+def _digest(decision: Plan | tuple[object, ...]) -> str:
+    return hashlib.blake2b(repr(frozen(decision)).encode(), digest_size=8).hexdigest()

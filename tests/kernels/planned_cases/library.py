@@ -1,0 +1,348 @@
+"""Calls of every kernel of the library, with what they must give in float64."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tests.ir.interpret.ttir.library import numbers, rounded
+from vkernels.library.catalogue import CATALOGUE
+from vkernels.runtime.protocols import Signature
+
+Array = np.ndarray[Any, Any]
+DTYPES = {"float64": np.float64, "float32": np.float32, "float16": np.float16, "bfloat16": np.uint16}
+"""uint16 holds bf16."""
+LENGTHS = (1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 31, 32, 33, 61, 64, 65, 97, 100, 127, 128, 129, 251, 256, 257, 1000)
+EMPTY = 0.03
+"""How often a length is 0."""
+LONG = (*LENGTHS, 1021, 1024, 2047, 3001, 4096, 6007)
+
+
+@dataclass
+class Draw:
+    """What a call's arguments are made of. `room`: the most elements of a tile with all axes.
+
+    `sizes`: that must be these; `multiples`: that must be of these numbers.
+    """
+
+    choose: random.Random
+    dtype: str
+    computed: str
+    room: int
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    multiples: Mapping[str, int] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.numbers = np.random.default_rng(self.choose.getrandbits(32))
+        self.left = max(1, self.room)
+
+    def size(self, name: str, least: int = 0, most: int = 1 << 62) -> int:
+        """A length for an axis."""
+        found = self.sizes.get(name)
+        if found is None:
+            step = self.multiples.get(name, 1)
+            fits = [n * step for n in LONG if least <= n * step <= min(most, self.left)]
+            found = self.choose.choice(fits or [-(-max(1, least) // step) * step])
+            found = 0 if least == 0 and self.choose.random() < EMPTY else found
+        self.left = max(1, self.left // max(1, found))
+        return found
+
+    def normal(self, *shape: int, computed: bool = False, scale: float = 1.0) -> Array:
+        """Normal numbers as a dtype holds them; now and then the same along a dimension."""
+        values = scale * self.numbers.normal(size=shape)
+        if shape and self.choose.random() < 0.1:
+            number = self.choose.randrange(len(shape))
+            values = np.repeat(values.take([0], number), shape[number], number) if shape[number] else values
+        return rounded(values, DTYPES[self.computed if computed else self.dtype])
+
+    def with_specials(self, values: Array) -> Array:
+        """Now and then with infinities and NaN among the numbers, or all of a row -inf, or all far from 0."""
+        what = self.choose.randint(0, 11)
+        wide = numbers(values)
+        if what == 0 and values.size:
+            flat = wide.reshape(-1)
+            flat[self.numbers.integers(0, flat.size, 3)] = self.choose.choice([np.nan, np.inf, -np.inf])
+        elif what == 1 and values.size:
+            wide[self.numbers.integers(0, len(wide))] = -np.inf
+        elif what == 2:
+            wide += self.choose.choice([-700, 700])
+        return rounded(wide, values.dtype.type)
+
+    def indices(self, below: int, *shape: int) -> Array:
+        return self.numbers.integers(0, max(1, below), shape).astype(np.int32)
+
+    def starts(self, rows: int) -> Array:
+        lengths = self.choose.choices([0, 0, 1, 2, 3, 7, 31, 32, 33, 64, 70], k=rows)
+        return np.cumsum([0, *lengths]).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Arguments but for outputs, and what those must be.
+
+    `roundings`: how far off, in roundings of the dtype that the kernel computes in, beside two of the output's, of
+    numbers as large as what is expected but no smaller than `floor`. `inner`: values inside are rounded to the dtype.
+    """
+
+    arguments: dict[str, Any]
+    expected: dict[str, Array]
+    roundings: float = 32.0
+    floor: float = 1.0
+    inner: bool = False
+
+
+def _softmax(d: Draw) -> Drawn:
+    x = d.with_specials(d.normal(d.size("M"), d.size("N")))
+    e = np.exp(numbers(x) - np.max(numbers(x), 1, keepdims=True, initial=-np.inf))
+    return Drawn({"x": x}, {"out": e / e.sum(1, keepdims=True)}, 64, floor=1e-4)
+
+
+def _layer_norm(d: Draw) -> Drawn:
+    rows, length = d.size("M"), d.size("N")
+    x, weight, bias = d.normal(rows, length), d.normal(length), d.normal(length)
+    centred = numbers(x) - numbers(x).sum(1, keepdims=True) / max(1, length)
+    normal = centred / np.sqrt((centred**2).sum(1, keepdims=True) / max(1, length) + 1e-5)
+    arguments = {"x": x, "weight": weight, "bias": bias, "eps": 1e-5}
+    return Drawn(arguments, {"out": normal * numbers(weight) + numbers(bias)}, 64 + length**0.5)
+
+
+def _summarise_exponentials(d: Draw) -> Drawn:
+    x = d.with_specials(d.normal(d.size("M"), d.size("S"), d.size("L")))
+    peak = np.max(numbers(x), 2, initial=-np.inf)
+    total = np.exp(numbers(x) - np.where(peak == -np.inf, 0, peak)[..., None]).sum(2)
+    return Drawn({"x": x}, {"peak": peak, "total": total}, 64)
+
+
+def _normalise_exponentials(d: Draw) -> Drawn:
+    rows, segments, length = d.size("M"), d.size("S"), d.size("L")
+    x, peak = d.normal(rows, segments, length), d.normal(rows, segments, computed=True)
+    total = rounded(1 + abs(numbers(d.normal(rows, segments, computed=True))), DTYPES[d.computed])
+    largest = np.max(numbers(peak), 1, keepdims=True, initial=-np.inf)
+    all_ = (numbers(total) * np.exp(numbers(peak) - largest)).sum(1)
+    expected = np.exp(numbers(x) - largest[..., None]) / all_[:, None, None]
+    return Drawn({"x": x, "peak": peak, "total": total}, {"out": expected}, 64)
+
+
+def _summarise_moments(d: Draw) -> Drawn:
+    rows, segments, length = d.size("M"), d.size("S"), d.size("L", least=1)
+    x = d.normal(rows, segments, length)
+    mean = numbers(x).mean(2)
+    squares = ((numbers(x) - mean[..., None]) ** 2).sum(2)
+    return Drawn({"x": x}, {"mean": mean, "squares": squares}, 64 + length)
+
+
+def _normalise_moments(d: Draw) -> Drawn:
+    rows, segments, length = d.size("M"), d.size("S"), d.size("L")
+    x, mean = d.normal(rows, segments, length), d.normal(rows, segments, computed=True)
+    squares = rounded(length * (0.5 + abs(d.numbers.normal(size=(rows, segments)))), DTYPES[d.computed])
+    weight, bias = d.normal(segments, length), d.normal(segments, length)
+    middle = numbers(mean).sum(1, keepdims=True) / max(1, segments)
+    variance = (numbers(squares) / max(1, length) + (numbers(mean) - middle) ** 2).sum(1) / max(1, segments)
+    normal = (numbers(x) - middle[..., None]) / np.sqrt(variance + 1e-5)[:, None, None]
+    arguments = {"x": x, "mean": mean, "squares": squares, "weight": weight, "bias": bias, "eps": 1e-5}
+    return Drawn(arguments, {"out": normal * numbers(weight) + numbers(bias)}, 128)
+
+
+def _activated(values: Array, activation: str) -> Array:
+    if activation == "relu":
+        return np.maximum(values, 0)
+    if activation == "gelu":
+        from math import erf
+
+        return 0.5 * values * (1 + np.vectorize(erf, otypes=[np.float64])(values / np.sqrt(2)))
+    if activation == "sigmoid":
+        return 1 / (1 + np.exp(-values))
+    return np.tanh(values) if activation == "tanh" else values
+
+
+def _matmul(d: Draw) -> Drawn:
+    rows, columns, inner = d.size("M"), d.size("N"), d.size("K")
+    a, b, bias = d.normal(rows, inner), d.normal(inner, columns), d.normal(columns)
+    product = numbers(a) @ numbers(b) + numbers(bias)
+    out = _activated(product, d.constants["activation"])
+    return Drawn({"a": a, "b": b, "bias": bias}, {"out": out}, 32 + 4 * inner**0.5)
+
+
+def _mlp(d: Draw) -> Drawn:
+    m, k, h, n = (d.size(name) for name in "MKHN")
+    x, w1, b1, w2, b2 = d.normal(m, k), d.normal(k, h, scale=0.5), d.normal(h), d.normal(h, n, scale=0.5), d.normal(n)
+    hidden = _activated(numbers(x) @ numbers(w1) + numbers(b1), d.constants["activation"])
+    arguments = {"x": x, "w1": w1, "b1": b1, "w2": w2, "b2": b2}
+    return Drawn(arguments, {"out": hidden @ numbers(w2) + numbers(b2)}, 16 + 2 * (h * max(1, k)) ** 0.5, inner=True)
+
+
+def _attention(d: Draw) -> Drawn:
+    heads = [d.size(name, most=2) for name in "BGR"]
+    rows = d.size("M")
+    causal = d.constants["causal"]
+    keys, depth, values = d.size("N", least=rows if causal else 0), d.size("D"), d.size("E")
+    q = d.normal(*heads, depth, rows)
+    k, v = d.normal(*heads[:2], keys, depth), d.normal(*heads[:2], keys, values)
+    score = 0.3 * np.einsum("bgrdm,bgnd->bgrmn", numbers(q), numbers(k))
+    if causal:
+        score = np.where(np.tri(rows, keys, keys - rows, dtype=bool), score, -np.inf)
+    e = np.exp(score - score.max(-1, keepdims=True, initial=-np.inf))
+    out = np.einsum("bgrmn,bgne->bgrem", e / e.sum(-1, keepdims=True), numbers(v))
+    return Drawn({"q": q, "k": k, "v": v, "scale": 0.3}, {"out": out}, 16 + 2 * depth**0.5, inner=True)
+
+
+def _segments(d: Draw, columns: bool) -> Drawn:
+    rows = d.size("R")
+    start = d.starts(rows)
+    more = (d.size("C"),) if columns else ()
+    value = d.normal(int(start[-1]), *more)
+    sums = [numbers(value[a:b]).sum(0) for a, b in pairwise(start)]
+    return Drawn({"start": start, "value": value}, {"out": np.reshape(sums, (rows, *more)).astype(np.float64)}, 32)
+
+
+def _csr(d: Draw) -> Drawn:
+    rows = d.size("R")
+    start, columns, inner = d.starts(rows), d.size("C"), d.choose.choice([1, 2, 9, 40])
+    column, value, dense = d.indices(inner, start[-1]), d.normal(int(start[-1])), d.normal(inner, columns)
+    products = numbers(value)[:, None] * numbers(dense)[column]
+    sums = [products[a:b].sum(0) for a, b in pairwise(start)]
+    arguments = {"start": start, "column": column, "value": value, "dense": dense}
+    return Drawn(arguments, {"out": np.reshape(sums, (rows, columns)).astype(np.float64)}, 32)
+
+
+def _cumulative_sum(d: Draw) -> Drawn:
+    x = d.with_specials(d.normal(d.size("M"), d.size("N")))
+    return Drawn(
+        {"x": x},
+        {"out": numbers(x).cumsum(1)},
+        8 + 4 * float(np.nan_to_num(abs(numbers(x)), posinf=0).max(initial=1)) * x.shape[1] ** 0.5,
+    )
+
+
+def _sum_of_each_segment(d: Draw) -> Drawn:
+    x = d.normal(d.size("M"), d.size("S"), d.size("L"))
+    return Drawn({"x": x}, {"total": numbers(x).sum(2)}, 32 + 4 * x.shape[2] ** 0.5)
+
+
+def _cumulative_sum_segments(d: Draw) -> Drawn:
+    x = d.normal(d.size("M"), d.size("S"), d.size("L"))
+    total = d.normal(*x.shape[:2], computed=True)
+    before = np.cumsum(numbers(total), 1) - numbers(total)
+    expected = numbers(x).cumsum(2) + before[..., None]
+    return Drawn({"x": x, "total": total}, {"out": expected}, 32 + 4 * (x.shape[1] + x.shape[2]) ** 0.5)
+
+
+def _stencil(d: Draw, square: bool) -> Drawn:
+    batch, rows, columns = d.size("B", most=3), d.size("M"), d.size("N")
+    x, weight = d.normal(batch, rows, columns), d.normal(*((3, 3) if square else (5,)))
+    around = numbers(weight) if square else np.zeros((3, 3))
+    if not square:
+        around[[0, 1, 1, 1, 2], [1, 0, 1, 2, 1]] = numbers(weight)
+    padded = np.pad(numbers(x), ((0, 0), (1, 1), (1, 1)))
+    places = [(a, b) for a in range(3) for b in range(3)]
+    out = sum(around[a, b] * padded[:, a : a + rows, b : b + columns] for a, b in places)
+    return Drawn({"x": x, "weight": weight}, {"out": np.asarray(out)}, 32)
+
+
+def _spdnn(d: Draw) -> Drawn:
+    neurons, images = d.size("N", least=1), d.size("I")
+    layers, inputs = d.choose.choice([0, 1, 2, 3]), d.choose.choice([0, 1, 2, 4])
+    y = rounded(d.numbers.integers(0, 2, (neurons, images)).astype(np.float64), DTYPES[d.dtype])
+    column = d.indices(neurons, layers, neurons, inputs)
+    weight = rounded(d.numbers.integers(-2, 3, (layers, neurons, inputs)) / 2, DTYPES[d.dtype])
+    features = numbers(y)
+    for layer in range(layers):
+        total = sum(
+            (numbers(weight)[layer, :, k, None] * features[column[layer, :, k]] for k in range(inputs)),
+            np.zeros_like(features),
+        )
+        features = np.clip(total - 0.25, 0, 32)
+    arguments = {"y": y, "column": column, "weight": weight, "bias": -0.25}
+    return Drawn(arguments, {"out": features, "peak": features.max(0)}, 8)
+
+
+def _take_columns(d: Draw) -> Drawn:
+    rows, columns, among = d.size("N"), d.size("I"), d.choose.choice([1, 3, 50])
+    y, column = d.normal(rows, among), d.indices(among, columns)
+    return Drawn({"y": y, "column": column}, {"out": numbers(y)[:, column]}, 0)
+
+
+_DRAWS: Mapping[str, Callable[[Draw], Drawn]] = {
+    "softmax_rows": _softmax,
+    "layer_norm_rows": _layer_norm,
+    "summarise_exponentials": _summarise_exponentials,
+    "normalise_exponentials": _normalise_exponentials,
+    "summarise_moments": _summarise_moments,
+    "normalise_moments": _normalise_moments,
+    "matmul_bias": _matmul,
+    "mlp_rows": _mlp,
+    "attention_rows": _attention,
+    "sum_segments": lambda d: _segments(d, columns=False),
+    "sum_segment_rows": lambda d: _segments(d, columns=True),
+    "csr_times_dense": _csr,
+    "cumulative_sum_rows": _cumulative_sum,
+    "sum_of_each_segment": _sum_of_each_segment,
+    "cumulative_sum_segments": _cumulative_sum_segments,
+    "stencil_cross": lambda d: _stencil(d, square=False),
+    "stencil_square": lambda d: _stencil(d, square=True),
+    "spdnn": _spdnn,
+    "take_columns": _take_columns,
+}
+KERNELS = tuple(_DRAWS)
+_ENTRIES = {entry.name: entry for entry in CATALOGUE}
+_CONSTANTS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
+    "matmul_bias": {"activation": ("none", "none", "relu", "gelu", "sigmoid", "tanh")},
+    "mlp_rows": {"activation": ("relu", "none", "tanh")},
+    "attention_rows": {"causal": (False, True)},
+}
+
+
+@dataclass(frozen=True)
+class LibraryKernel:
+    """A kernel of the library for one dtype and some constants."""
+
+    name: str
+    dtype: str
+    constants: tuple[tuple[str, Any], ...] = ()
+
+    def draw(self, choose: random.Random, room: int, sizes: Mapping[str, int], multiples: Mapping[str, int]) -> Drawn:
+        """A call's arguments, those sizes given or multiples of numbers, others random."""
+        computed = "float32" if DTYPES[self.dtype](0).itemsize == 2 else self.dtype
+        d = Draw(choose, self.dtype, computed, room, sizes, multiples, dict(self.constants))
+        with np.errstate(all="ignore"):
+            return _DRAWS[self.name](d)
+
+    def dtype_of(self, parameter: Any) -> str:
+        """Of a tensor parameter."""
+        if self.dtype not in parameter.dtypes:
+            return "int32"
+        if parameter.name in _ENTRIES[self.name].computed and DTYPES[self.dtype](0).itemsize == 2:
+            return "float32"
+        return self.dtype
+
+    @property
+    def function(self) -> Any:
+        return getattr(import_module(_ENTRIES[self.name].module), self.name)
+
+    def build(self) -> Any:
+        """The kernel's module."""
+        parameters = self.function.parameters
+        return self.function.build(
+            Signature(
+                tuple((p.name, self.dtype_of(p)) for p in parameters if p.kind == "tensor"),
+                tuple((p.name, "f64") for p in parameters if p.kind == "scalar"),
+                self.constants,
+            )
+        )
+
+
+def random_library_kernel(choose: random.Random) -> LibraryKernel:
+    name = choose.choice(KERNELS)
+    dtype = choose.choice([d for d in DTYPES if d in _ENTRIES[name].dtypes])
+    constants = tuple((key, choose.choice(values)) for key, values in _CONSTANTS.get(name, {}).items())
+    return LibraryKernel(name, dtype, constants)
+
+
+assert set(_DRAWS) == set(_ENTRIES), "every kernel of the library has calls"

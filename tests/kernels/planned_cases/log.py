@@ -1,0 +1,46 @@
+"""What came of each seed, a line of JSON each in a file; and what it comes to."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+class Log:
+    """Seeds done, those of the file among them."""
+
+    def __init__(self, path: Path | None):
+        self.seeds: set[int] = set()
+        self.counts: Counter[str] = Counter()
+        self.plans: set[str] = set()
+        self.codes: set[str] = set()
+        self.failures = 0
+        self._path = path
+        if path is not None and path.exists():
+            for line in path.read_text().splitlines():
+                self._take(json.loads(line))
+
+    def add(self, seed: int, outcome: Mapping[str, Any]) -> None:
+        entry = {"seed": seed, **outcome}
+        self._take(entry)
+        if self._path is not None:
+            with self._path.open("a") as file:
+                file.write(json.dumps(entry) + "\n")
+
+    def _take(self, entry: Mapping[str, Any]) -> None:
+        self.seeds.add(entry["seed"])
+        self.counts.update(entry["counts"])
+        self.plans.update(entry["plans"])
+        self.codes.update(entry["codes"])
+        self.failures += len(entry["failures"])
+
+    def __str__(self) -> str:
+        counts = self.counts
+        return (
+            f"{counts['cases']} cases ({counts['native']} native, {counts['TTIR']} TTIR) of {len(self.seeds)} kernels:"
+            f" {counts['chosen']} plans chosen, {len(self.plans)} different, {len(self.codes)} codes;"
+            f" {self.failures} failures"
+        )

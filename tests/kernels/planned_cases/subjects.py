@@ -1,0 +1,192 @@
+"""Kernels that plans are chosen for, and calls of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from tests.ir.interpret.ttir.library import numbers
+from tests.kernels.random_kernels.compare import difference
+from tests.kernels.random_kernels.generate import generate
+from vkernels.ir.dialect import KernelOp
+from vkernels.ir.in_place import works_in_place
+from vkernels.ir.interpret import interpret
+from vkernels.ir.needs import Needs, annotate_needs
+from vkernels.ir.passes.split_phases import split_phases
+from vkernels.ir.text import parse_module, print_module
+from vkernels.runtime.arrays import ArrayView
+from vkernels.runtime.specialise import kernel_in, written_tensors
+
+from .arrays import laid_out, views_of
+from .library import DTYPES, Drawn, LibraryKernel
+
+Array = np.ndarray[Any, Any]
+ROUNDING = {np.float64: 2.0**-52, np.float32: 2.0**-23, np.float16: 2.0**-10, np.uint16: 2.0**-7}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call: arguments in memory of their own, outputs poisoned, and sizes by name.
+
+    `wrong`: where arguments are not what a call should have left; empty if they are. `unread`: outputs that nothing
+    may be read of before it is written. `same`: two names of one tensor, the first written.
+    """
+
+    arguments: dict[str, Any]
+    sizes: dict[str, int]
+    wrong: Callable[[Mapping[str, Any]], str]
+    unread: tuple[str, ...] = ()
+    same: tuple[str, str] | None = None
+
+    @cached_property
+    def views(self) -> dict[str, ArrayView]:
+        return views_of(self.arguments)
+
+
+class Subject:
+    """A kernel as written and in phases, with its needs."""
+
+    label: str
+
+    def __init__(self, label: str, module: ModuleOp):
+        self.label, self.module = label, module
+        self.split = module.clone()
+        split_phases(self.split)
+        self.written = written_tensors(kernel_in(module))
+
+    @property
+    def kernel(self) -> KernelOp:
+        return kernel_in(self.module)
+
+    @cached_property
+    def needs(self) -> Needs:
+        return annotate_needs(self.kernel)
+
+    @cached_property
+    def places(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of tensors, the first written, that may be one."""
+        names = [name for name in self.types if name not in self.written]
+        return tuple(
+            (one, other)
+            for one in self.written
+            for other in names
+            if self.types[one] == self.types[other] and works_in_place(self.kernel, one, other)
+        )
+
+    @cached_property
+    def types(self) -> dict[str, str]:
+        kernel = self.kernel
+        arguments = kernel.body.block.args
+        return {p.data: str(a.type) for p, a in zip(kernel.parameters, arguments, strict=True)}
+
+    def draw(
+        self, choose: random.Random, layouts: int, room: int, sizes: Mapping[str, int], multiples: Mapping[str, int]
+    ) -> Case:
+        """A call of at most about `room` elements a tile; arrays are laid out alike where `layouts` is the same."""
+        raise NotImplementedError
+
+
+class LibrarySubject(Subject):
+    def __init__(self, kernel: LibraryKernel):
+        super().__init__(str(kernel), kernel.build())
+        self.library = kernel
+
+    def draw(
+        self, choose: random.Random, layouts: int, room: int, sizes: Mapping[str, int], multiples: Mapping[str, int]
+    ) -> Case:
+        drawn = self.library.draw(choose, room, sizes, multiples)
+        layout = random.Random(layouts)
+        place = layout.choice(self.places) if self.places and layout.random() < 0.25 else None
+        arguments, found = {}, {}
+        for parameter in self.library.function.parameters:
+            name = parameter.name
+            if parameter.kind == "constant":
+                continue
+            value = drawn.arguments.get(name)
+            if parameter.kind == "tensor":
+                written = value is None or (place is not None and name == place[1])
+                if value is None:
+                    value = poisoned(drawn.expected[name].shape, DTYPES[self.library.dtype_of(parameter)])
+                found |= dict(zip(parameter.dimensions, value.shape, strict=True))
+                laid = laid_out(layout, value, written)
+                laid[...] = value
+                value = laid
+            arguments[name] = value
+        if place is not None:
+            arguments[place[0]] = arguments[place[1]]
+        unread = () if place else tuple(drawn.expected)
+        named = {size: length for size, length in found.items() if isinstance(size, str)}
+        return Case(arguments, named, lambda actual: self._wrong(drawn, actual), unread, place)
+
+    def _wrong(self, drawn: Drawn, actual: Mapping[str, Any]) -> str:
+        computed = ROUNDING[DTYPES[self.library.dtype]]
+        computed = computed if drawn.inner else min(computed, 2.0**-23)
+        for name, expected in drawn.expected.items():
+            found = numbers(actual[name])
+            unit = 2 * ROUNDING[actual[name].dtype.type] + drawn.roundings * computed
+            unit = 0 if drawn.roundings == 0 else unit
+            with np.errstate(all="ignore"):
+                allowed = unit * np.maximum(drawn.floor, np.abs(expected))
+                right = (found == expected) | (np.isnan(found) & np.isnan(expected))
+                right |= np.abs(found - expected) <= allowed
+            if not right.all():
+                where = tuple(int(n) for n in np.argwhere(~right)[0])
+                return (
+                    f"{name}{list(where)} is {found[where]}, expected {expected[where]} within {allowed[where]:.3g};"
+                    f" {int((~right).sum())} of {right.size} are wrong"
+                )
+        return ""
+
+
+class RandomSubject(Subject):
+    """A kernel of the generator; what the interpreter makes of it as written is what it must give."""
+
+    def __init__(self, seed: int):
+        self.seed = seed
+        self.generated = generate(seed)
+        super().__init__(f"random kernel {seed}", parse_module(print_module(self.generated.module())))
+
+    def draw(
+        self, choose: random.Random, layouts: int, room: int, sizes: Mapping[str, int], multiples: Mapping[str, int]
+    ) -> Case:
+        kernel = generate(self.seed, choose.getrandbits(32))
+        layout = random.Random(layouts)
+        arguments: dict[str, Any] = {}
+        for name, value in kernel.arguments.items():
+            if isinstance(value, np.ndarray):
+                laid = laid_out(layout, value, written=name in self.written)
+                laid[...] = value
+                value = laid
+            arguments[name] = value
+        place = layout.choice(self.places) if self.places and layout.random() < 0.25 else None
+        if place is not None:
+            made = laid_out(layout, arguments[place[1]], written=True)
+            made[...] = arguments[place[1]]
+            arguments[place[0]] = arguments[place[1]] = made
+        expected = {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in arguments.items()}
+        interpret(self.module, expected)
+
+        def wrong(actual: Mapping[str, Any]) -> str:
+            for name, tolerance in kernel.tolerances.items():
+                if found := difference(name, expected[name], actual[name], tolerance):
+                    return found
+            return ""
+
+        return Case(arguments, dict(kernel.sizes), wrong, (), place)
+
+
+def poisoned(shape: tuple[int, ...], dtype: type) -> Array:
+    """Every bit set: NaN."""
+    bits = {2: np.uint16, 4: np.uint32, 8: np.uint64}[np.dtype(dtype).itemsize]
+    return np.full(shape, np.iinfo(bits).max, bits).view(dtype)
+
+
+@cache
+def library_subject(kernel: LibraryKernel) -> LibrarySubject:
+    return LibrarySubject(kernel)
