@@ -21,8 +21,8 @@ LEGEND = (
     "Registers a thread; shared memory and what is spilt in bytes, a program and a thread; blocks: programs that one "
     "multiprocessor holds at once (on RDNA a work-group processor), and what keeps it from holding more; seconds: of "
     "the compile, which devices of one architecture and plan share. Rung: how far down the ladder the plan stands, and "
-    "how many plans it took if not one; modelled: milliseconds that a call is predicted to take; bottleneck: what takes "
-    "longest of them."
+    "how many plans it took if not one; modelled: milliseconds that a call is predicted to take; bottleneck: what "
+    "takes longest."
 )
 _VERDICTS = {True: "yes", False: "no", None: "?"}
 _STYLES = {True: "green", False: "red", None: "yellow"}

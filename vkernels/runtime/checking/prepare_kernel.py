@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
@@ -10,19 +10,18 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from vkernels.ir.budget import within
 from vkernels.ir.errors import ArgumentError, Error, PlanError
 from vkernels.ir.facts import Facts
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.choose_plan import Chosen
-from vkernels.ir.planning.shortage import Lack, Shortage
+from vkernels.ir.planning.shortage import Lack, Shortage, ShortError
 
 from ..arrays import ArrayView
 from ..gpu.compiling import lower_for
 from ..keys import frozen
-from ..ladder import next_down
-from ..plans import plan_of
+from ..ladder import Descent, shortages
+from ..plans import Plans
 from ..protocols import Constant, KernelLike, Signature, size_name
 from ..specialise import facts_for, kernel_in
 from .planned import AUTHOR, CHOSEN, PLAIN, Planned, describe_plan
@@ -83,68 +82,36 @@ class KernelPreparer:
 
         Raises what the kernel's plan cannot do, and `PlanError` where there is no plan left.
         """
-        allowed = within(limits, self.kernel.budget)
-        if self._is_chosen(allowed):
-            return self._way_down(allowed, tried)
+        plans = Plans(self.kernel, kernel_in(self.module), self.sizes, self.dtypes, limits)
+        own = self.fixed or (None if self.by_model else plans.own())
+        if own is None:
+            return self._down(plans, tried)
         if tried:
             raise PlanError(f"{self.kernel.name} has a plan of its author's: there is no other")
-        plan, origin = self.fixed, AUTHOR
-        if plan is None:
-            plan = plan_of(self.kernel, kernel_in(self.module), self.sizes, self.dtypes, limits)
-            origin = AUTHOR if self._authored(allowed) is not None else PLAIN
-        return self._of(plan, origin, allowed)
+        return self._of(own, AUTHOR, plans.allowed)
 
     @property
     def tensor_bytes(self) -> int:
         """Of all tensors together."""
         return sum(view.size * view.itemsize for view in self.tensors.values())
 
-    def _authored(self, limits: Limits) -> Plan | None:
-        return None if self.by_model else self.kernel.plan_for(self.sizes, self.dtypes, limits)
+    def _down(self, plans: Plans, tried: Sequence[str]) -> Prepared:
+        """The plan that a call would come to, if the code of those before took too much of this."""
+        lacks = iter(tried)
 
-    def _is_chosen(self, limits: Limits) -> bool:
-        """Whether plans are chosen; not for a kernel whose needs cannot be read."""
-        from vkernels.ir.needs import annotate_needs
+        def attempt(plan: Plan) -> None:
+            lack = next(lacks, None)
+            if lack is not None:
+                raise ShortError(Shortage(Lack(lack), 0, 0, f"takes too much: {lack}"))
+            with shortages():
+                self._lowered(plan, plans.allowed)
 
-        if self.fixed is not None or self._authored(limits) is not None:
-            return False
-        try:
-            annotate_needs(kernel_in(self.module))
-        except Error:
-            return False
-        return True
-
-    def _way_down(self, limits: Limits, tried: Sequence[str]) -> Prepared:
-        lacks = list(tried)
-        plans = self._plans_down(limits)
-        chosen: Chosen | None = next(plans)
-        number = 0
-        failed: Error | None = None
-        while chosen is not None:
-            if number == len(lacks):
-                try:
-                    return self._of(self._pinned(chosen.plan), CHOSEN, limits, chosen, tuple(lacks))
-                except Error as error:  # what cannot be lowered is no code either
-                    failed = error
-                    lacks.append(Lack.CODE.value)
-            shortage = Shortage(Lack(lacks[number]), 0, 0, "")
-            number += 1
-            chosen = next_down(plans, chosen, shortage, number)
-        raise failed or PlanError(f"{self.kernel.name}: there is no plan further down")
-
-    def _plans_down(self, limits: Limits) -> Iterator[Chosen]:
-        from vkernels.ir.planning.choose_plan import plans_down
-
-        return plans_down(kernel_in(self.module), self.sizes, limits)
-
-    def _pinned(self, plan: Plan) -> Plan:
-        if self.kernel.pin is None:
-            return plan
-        from vkernels.ir.pin import with_pin
-        from vkernels.ir.planning.check_pin import check_pin
-
-        check_pin(self.kernel.pin, kernel_in(self.module))
-        return with_pin(plan, self.kernel.pin)
+        descent: Descent[None] = Descent(self.kernel.name, plans.down, attempt)
+        descent.land()
+        chosen = descent.chosen
+        assert isinstance(chosen, Chosen), "nothing was remembered"
+        origin = CHOSEN if chosen.times.parts else PLAIN
+        return self._of(chosen.plan, origin, plans.allowed, chosen, tuple(s.lack.value for _, s in descent.tried))
 
     def _of(
         self,
@@ -154,6 +121,11 @@ class KernelPreparer:
         chosen: Chosen | None = None,
         tried: tuple[str, ...] = (),
     ) -> Prepared:
+        number = self._lowered(plan, limits)
+        return Prepared(number, describe_plan(self.module, plan, origin, self.sizes, limits, chosen, tried))
+
+    def _lowered(self, plan: Plan, limits: Limits) -> int:
+        """The number of what a plan was lowered to. Raises what the kernel's plan cannot do."""
         cores = 0 if limits.warp > 1 else limits.multiprocessors
         key = (frozen(plan), cores)
         if key not in self._numbers:
@@ -161,8 +133,7 @@ class KernelPreparer:
         number = self._numbers[key]
         if isinstance(number, Error):
             raise number
-        as_chosen = chosen if chosen is not None and chosen.plan == plan else None
-        return Prepared(number, describe_plan(self.module, plan, origin, self.sizes, limits, as_chosen, tried))
+        return number
 
     def _lower(self, plan: Plan, cores: int) -> int | Error:
         try:
