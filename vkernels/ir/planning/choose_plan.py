@@ -30,8 +30,9 @@ CLOSELY = 64
 """Plans that are looked at closely: their needs evaluated, and modelled again with those."""
 TRIED = 16
 """Rejected plans that are told of."""
-UNROLLED = 256
-"""Instructions that CPU code unrolls a step into, at most: more take long to compile, and are no faster."""
+UNROLLED = 2048
+"""Instructions that CPU code unrolls a loop's body into, at most: more take long to compile, and leave a core's first
+cache."""
 PLAIN = 0.01
 """Part of the time that each further decision has to win."""
 ROUNDS = 4

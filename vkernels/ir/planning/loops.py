@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import gcd
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, IntegerType, TensorType
@@ -26,7 +27,9 @@ from ..dialect import (
     axes_of,
     element_of,
 )
+from ..facts import Facts
 from ..passes.accesses import inputs_of
+from ..passes.apply_plan.axes import known_value
 from ..passes.apply_plan.reading import Reading
 from ..passes.apply_plan.schedule import Nest, Schedule, in_order, operands_along, slice_for
 from ..plan import Home, Plan
@@ -34,6 +37,8 @@ from .weights import weight_of
 
 Axes = tuple[str, ...]
 
+MOST_ALIGNED = 64
+"""Bytes of a line: no further alignment matters."""
 WHILE = "while"
 """What loops that are no ranges are called."""
 
@@ -43,8 +48,9 @@ class Touch:
     """A load or a store. `place`: the tensor's or scratchpad's name, or the label of a home.
 
     `axes`: those that decide which elements, ranges too. `run`: the axis along which elements lie side by side in
-    memory, None where that is none of the axes or they are found by an index tile (`scattered`). `home`: None for a
-    tensor, else where the memory is.
+    memory, None where that is none of the axes or they are found by an index tile. `found`: the axes of index tiles.
+    `home`: None for a tensor, else where the memory is. `alignment`: bytes that each row's address is a multiple of, as
+    far as strides tell. `guarded`: it may lie beyond the tensor, where it is masked.
     """
 
     place: str
@@ -52,15 +58,21 @@ class Touch:
     element_bytes: int
     axes: Axes
     run: str | None
-    scattered: bool = False
+    found: Axes = ()
     home: Home | None = None
+    alignment: int = MOST_ALIGNED
+    guarded: bool = False
+
+    @property
+    def scattered(self) -> bool:
+        return bool(self.found)
 
 
 @dataclass(frozen=True)
 class Step:
     """Something done in a loop to tiles of `axes`: `operations` for each element, `touch` if it goes to memory.
 
-    `ranges`: the sequential loops around it within its phase. `reduced`: the axis that it reduces or scans along.
+    `ranges`: the sequential loops around it within its phase. `reduced`: the axis that it reduces along, or `scans`.
     `sides`: of a dot, the axes of its left operand alone, of its right one alone, and the contracted one.
     """
 
@@ -70,6 +82,7 @@ class Step:
     touch: Touch | None = None
     sides: tuple[Axes, ...] = ()
     reduced: str | None = None
+    scans: bool = False
 
     @property
     def is_dot(self) -> bool:
@@ -213,7 +226,7 @@ class _Reader:
             worked = _work_axes(op)
             if operations and worked is not None:
                 reduced = op.axis.data if isinstance(op, ReductionOp | ScanOp) else None
-                yield Step(worked, operations, ranges, reduced=reduced)
+                yield Step(worked, operations, ranges, reduced=reduced, scans=isinstance(op, ScanOp))
 
     def _touch(self, op: AccessOp) -> Touch:
         offsets = [op.offset_of(dimension) for dimension in range(len(op.index))]
@@ -221,14 +234,29 @@ class _Reader:
         for index, offset in zip(op.index, offsets, strict=True):
             axes += [axis for axis, _ in index.terms]
             if offset is not None:
-                axes += axes_of(offset) if isinstance(offset.type, TensorType) else _range_axes(offset)
-        scattered = any(offset is not None and isinstance(offset.type, TensorType) for offset in offsets)
+                axes += axes_of(offset) if isinstance(offset.type, TensorType) else range_axes(offset)
+        tiles = [offset for offset in offsets if offset is not None and isinstance(offset.type, TensorType)]
+        found = tuple(dict.fromkeys(axis for offset in tiles for axis in axes_of(offset)))
         label, home = self._memory(op.base)
         strides = self.strides.get(label, ()) if home is None else ()
         fast = next((number for number, stride in enumerate(strides) if stride == 1), len(offsets) - 1)
         run = _run(op, fast) if offsets and (1 in strides or not strides) else None
         width = bytes_of(op.memory.element)
-        return Touch(label, not op.results, width, tuple(dict.fromkeys(axes)), run, scattered, home)
+        alignment = gcd(MOST_ALIGNED, *(stride * width for stride in strides if stride != 1))
+        if offsets and (start := offsets[fast]) is not None:
+            known = None if isinstance(start.type, TensorType) else known_value(start, Facts())
+            alignment = gcd(alignment, width * (1 if known is None else known))
+        return Touch(
+            label,
+            not op.results,
+            width,
+            tuple(dict.fromkeys(axes)),
+            run,
+            found,
+            home,
+            alignment,
+            bool(op.guarded_dimensions),
+        )
 
     def _memory(self, base: SSAValue) -> tuple[str, Home | None]:
         if isinstance(base, BlockArgument) and base in self.names:
@@ -264,10 +292,11 @@ def _alive(value: SSAValue) -> Alive:
 def _run(op: AccessOp, dimension: int) -> str | None:
     """The axis, or range, along which an access moves one element at a time through a dimension."""
     offset = op.offset_of(dimension)
-    if offset is not None and isinstance(offset.type, TensorType):
-        return None
-    units = [axis for axis, coefficient in op.index.data[dimension].terms if coefficient == 1]
-    ranged = _range_axes(offset) if offset is not None else ()
+    found = axes_of(offset) if offset is not None and isinstance(offset.type, TensorType) else ()
+    units = [axis for axis, coefficient in op.index.data[dimension].terms if coefficient == 1 and axis not in found]
+    if found:
+        return next(iter(units), None)
+    ranged = range_axes(offset) if offset is not None else ()
     return next(iter((*units, *ranged)), None)
 
 
@@ -320,10 +349,10 @@ def _ranges(around: Sequence[Operation]) -> Axes:
     return tuple(op.axis.data if isinstance(op, RangeOp) else WHILE for op in around if not isinstance(op, scf.IfOp))
 
 
-def _range_axes(offset: SSAValue) -> Axes:
+def range_axes(offset: SSAValue) -> Axes:
     """The sequential loops whose position an offset is computed from."""
     if isinstance(offset, BlockArgument):
         loop = offset.block.parent_op()
         return (loop.axis.data,) if isinstance(loop, RangeOp) and loop.position is offset else ()
     operands = offset.owner.operands if isinstance(offset.owner, Operation) else ()
-    return tuple(dict.fromkeys(axis for operand in operands for axis in _range_axes(operand)))
+    return tuple(dict.fromkeys(axis for operand in operands for axis in range_axes(operand)))

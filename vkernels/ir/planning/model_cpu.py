@@ -29,8 +29,10 @@ ENTRY = 12.0
 """Cycles to enter a loop, its masked tail included."""
 PROGRAM = 25.0
 """Cycles to begin a program: coordinates, bounds, which variant."""
-HOP = 16.0
-"""Cycles of a row that begins on another page, for want of prefetching and places in the first cache."""
+HOP = 18.0
+"""Cycles of an iteration whose rows begin on other pages, for want of prefetching and places in the first cache."""
+FAR = 18.0
+"""Cycles of each line read that nothing prefetches from beyond level 2, since the program before was on other rows."""
 PANEL = 128 << 10
 """Bytes of such rows, in whole lines, that the nearer caches do not keep for the next time."""
 PAGE = 4096
@@ -42,18 +44,38 @@ STREAMS = 8
 LOST = 0.5
 """Cycles that each row beyond costs, for every line, up to `MOST_LOST`."""
 MOST_LOST = 12.0
+PACKED = 2.5
+"""Cycles to copy an element of a packed operand: short rows of far panels, fetched and written."""
+TURNED = 3.5
+"""The same where rows become columns."""
 POINTERS = 8
 """Rows whose addresses general registers hold beside all else."""
 APART = 2.0
 """Cycles an element of what lies apart along the lanes."""
-FOUND = 5.0
-"""Cycles an element that is found by an index of its own: taken out, loaded, put in."""
+FOUND = 3.5
+"""Cycles an element that is found by an index of its own: loaded, put in."""
+INDEX = 2.5
+"""Cycles of each index: taken out of its register, once for all rows that share it."""
+SCANNED = 14.0
+"""Cycles of a scan along a register: a shift, a mask and an addition for each doubling, one after another."""
+SPLIT = 0.5
+"""Cycles of a register that is loaded from two lines, of those that are not hidden."""
+MASKS = 7
+"""Masks that registers hold."""
+MASKED = 3.0
+"""Cycles that a register's load or store takes more where some of it lies beyond the end of an axis."""
 EXPANDED = 9
 """Operations from which on something is a polynomial: it takes registers while it is computed."""
 WITHIN = 2
 """Registers that each vector of a polynomial takes beside argument and result."""
-COEFFICIENTS = 6
+COEFFICIENTS = 0
 """Registers that hold its coefficients."""
+PAST = 4.0
+"""Cycles of each store past the caches: whether its address allows it is tested, which ends what can be interleaved."""
+KEPT = 0.35
+"""Part of the last cache that a kernel finds its own from call to call in: other work takes the rest."""
+ALONE = 30e9
+"""Bytes a second that one core draws from memory at most: as many lines as it can wait for, in a memory's latency."""
 SPILLED = 2.0
 """Loads and stores of a register that there is no room for."""
 
@@ -72,12 +94,12 @@ class CpuRates:
 def cpu_rates(limits: Limits) -> CpuRates:
     """The rates of a CPU; where its limits have none (the defaults of `Limits`), those of a server core of 2022.
 
-    Measured on AMD Zen 4 with 2 cores: 31.8 GB/s copied, 183 GFLOP/s (docs/measurements); level 2 and 3 by STREAM-like
-    sums of 256 KiB and 8 MiB a core.
+    Measured on AMD Zen 4 with 2 cores: 183 GFLOP/s (docs/measurements); level 2 and 3 by STREAM-like sums of 256 KiB
+    and 8 MiB a core; memory by layer normalisation of 100 MB, 29 to 36 GB/s on one core, a few more on two.
     """
     cores = limits.multiprocessors
     if limits.clock <= 1e9:
-        return CpuRates(3.5e9, 1.0, 130e9 * cores, 50e9 * cores, 20e9 * min(cores, 12))
+        return CpuRates(3.5e9, 1.0, 130e9 * cores, 60e9 * cores, 20e9 + 10e9 * min(cores, 24))
     lanes = limits.register_bytes / 4
     vectors = limits.multiply_adds.get("float32", limits.clock * cores * lanes) / (limits.clock * cores * lanes)
     return CpuRates(
@@ -93,26 +115,39 @@ def cpu_times(at: Setting, limits: Limits, registers: Numbers) -> Times:
     busy = np.minimum(cores, at.threads_of_work)
     uneven = np.ceil(at.threads_of_work / cores) * cores / at.threads_of_work
     cycles = sum((_loop_cycles(loop, at, limits, rates, registers) for loop in at.loops), start=PROGRAM * at.programs)
-    cycles = cycles + _rows(at)
     traffic = Traffic(at, on_chip_counts=True, resident=busy)
-    warm = traffic.distinct() <= limits.cache * 0.75
+    cycles = cycles + _rows(at) + np.where(traffic.distinct() > limits.shared, _far(at), 0)
     into_1, out_1 = traffic.missed(LEVEL_1 * 0.75, LINE)
     into_2, out_2 = traffic.missed(limits.shared * 0.75, LINE)
     into_3, out_3 = traffic.missed(limits.cache * 0.75, LINE, users=busy)
     packed, repacked = _packing(at)
-    past = bool(at.streams)
-    cold = np.where(warm, 0, into_3 + out_3 * (1 if past else 2)) + (np.where(warm, out_3, 0) if past else 0)
+    lost = _lost(traffic.distinct(without=at.streams) / max(1.0, limits.cache * KEPT))
+    past = traffic.written(at.streams)
+    fetched = 1 if at.streams else 2  # a line is fetched before a part of it is written
+    cold = lost * (into_3 + 2 * np.maximum(0, out_3 - past)) + past
     partial = 3 * at.partial_bytes() if at.split is not None else 0  # written, and read by the two launches after
-    share = np.maximum(cores / busy, 1) / np.where(cores / busy > 2, 2, 1)  # a core alone draws more than its part
     return Times(
         {
             "instructions": cycles / rates.clock / cores * uneven,
-            "level 2": (into_1 + out_1) / rates.level_2 * uneven,
-            "level 3": (into_2 + out_2 + packed + partial) / rates.level_3 * uneven,
-            "memory": (cold + np.where(warm, 0, packed)) / rates.memory * share,
+            "level 2": (into_1 + fetched * out_1) / rates.level_2 * uneven,
+            "level 3": (into_2 + fetched * out_2 + packed + partial) / rates.level_3 * uneven,
+            "memory": (cold + lost * packed) / np.minimum(rates.memory, ALONE * busy),
         },
         limits.launch_seconds * at.launches + repacked / rates.clock / cores,
     )
+
+
+def _lost(ratio: Numbers) -> Numbers:
+    """The part that is not found again in a cache after `ratio` times its bytes have passed through, in turns.
+
+    Where any line may be replaced by any other, a line survives m lines missed with exp(-m): 1 - lost = exp(-lost x
+    ratio). Caches that replace the oldest would lose all beyond a ratio of 1, but last caches do not.
+    """
+    return np.interp(ratio, _RATIOS, _LOSSES)
+
+
+_LOSSES = np.linspace(1e-6, 1 - 1e-6, 256)
+_RATIOS = -np.log1p(-_LOSSES) / _LOSSES
 
 
 def cpu_registers(at: Setting, limits: Limits) -> Numbers:
@@ -135,12 +170,14 @@ def cpu_registers(at: Setting, limits: Limits) -> Numbers:
 
 
 def cpu_unrolled(at: Setting, limits: Limits) -> Numbers:
-    """Instructions that the largest step of a loop is unrolled into."""
+    """Instructions that the longest loop's body is unrolled into."""
     worst: Numbers = 0
     for loop in at.loops:
         width = max(1, limits.register_bytes // loop.element_bytes)
+        body: Numbers = 0
         for step in loop.steps:
-            worst = np.maximum(worst, slots(step.axes, at, width))
+            body = body + slots(step.axes, at, width) * max(1, step.operations)
+        worst = np.maximum(worst, body)
     return worst
 
 
@@ -170,15 +207,24 @@ def _loop_cycles(loop: Loop, at: Setting, limits: Limits, rates: CpuRates, regis
         often = at.all_trips(executed(loop, step)) * at.all_trips(step.ranges)
         vectors = slots(step.axes, at, width)
         arithmetic = arithmetic + often * vectors * (1 if step.is_dot else step.operations)
-        if step.reduced in at.held:
+        if step.scans:
+            arithmetic = arithmetic + often * vectors * (SCANNED if step.reduced == at.lanes else 0)
+        elif step.reduced in at.held:
             arithmetic = arithmetic + often * _across(step.axes, step.reduced or "", at, width)
         if step.touch is not None:
             cost = often * _accesses(step, at, width)
+            hops = hops + MASKED * _in_tails(step, loop, at, width) + often * SPLIT * _splits(step, at, width)
             if step.touch.writes:
                 stores = stores + cost
+                if step.touch.place in at.streams:
+                    hops = hops + PAST * cost
             else:
                 loads = loads + cost
             hops = hops + often * _hops(step, loop, at)
+    guarded = {step.touch.alignment for step in loop.steps if step.touch and step.touch.guarded}
+    if at.lanes is not None and guarded:
+        masks = min(2, len(guarded)) * slots((at.lanes,), at, width)
+        hops = hops + SPILLED * np.maximum(0, masks - MASKS)
     iterations = at.all_trips(loop.axes)
     wide = 2 if limits.register_bytes > 32 else 1
     spills = SPILLED * np.maximum(0, registers - limits.registers) * iterations
@@ -189,6 +235,24 @@ def _loop_cycles(loop: Loop, at: Setting, limits: Limits, rates: CpuRates, regis
         chained = SCAN * iterations
     entry = ENTRY + sum(_across(axes, axis, at, width) for axes, axis, _ in loop.reduced if loop.axes)
     return runs * (np.maximum(ports, chained) + hops + (ITERATION * iterations + entry if loop.axes else 0))
+
+
+def _splits(step: Step, at: Setting, width: int) -> Numbers:
+    """Registers of a load or store that lie in two lines: where rows begin anywhere, of wide registers most."""
+    touch = step.touch
+    if touch is None or touch.run != at.lanes or touch.home is not None or touch.place in at.packs:
+        return 0.0
+    bytes_ = width * touch.element_bytes
+    return slots(step.axes, at, width) * max(0.0, bytes_ - min(touch.alignment, bytes_)) / LINE
+
+
+def _in_tails(step: Step, loop: Loop, at: Setting, width: int) -> Numbers:
+    """Registers that a step loads or stores in the last, partly empty chunks along the lanes."""
+    if at.lanes not in loop.axes or at.lanes not in step.axes:
+        return 0.0
+    others = [axis for axis in (*executed(loop, step), *step.ranges) if axis != at.lanes]
+    ragged = at.extents.get(at.lanes, 1) % at.size(at.lanes) > 0
+    return ragged * at.all_trips(others) * slots(step.axes, at, width)
 
 
 def _is_reduction(step: Step, loop: Loop) -> bool:
@@ -218,11 +282,29 @@ def _rows(at: Setting) -> Numbers:
     return cycles
 
 
+def _far(at: Setting) -> Numbers:
+    """Cycles of lines of tiles whose neighbours along their rows belong to no program just before or after."""
+    cycles: Numbers = 0.0
+    touches = {
+        step.touch for loop in at.loops for step in loop.steps if step.touch is not None and not step.touch.writes
+    }
+    for touch in touches:
+        if touch.home is None and touch.run in at.order and touch.place not in at.packs:
+            faster = at.order[at.order.index(touch.run) + 1 :]
+            turns = at.all_trips(axis for axis in faster if axis in touch.axes)
+            rows = at.tile(axis for axis in touch.axes if axis != touch.run)
+            lines = np.ceil(at.size(touch.run) * touch.element_bytes / LINE) * rows
+            cycles = cycles + np.where(turns > 1, FAR * lines * at.programs, 0)
+    return cycles
+
+
 def _accesses(step: Step, at: Setting, width: int) -> Numbers:
     touch = step.touch
     assert touch is not None
     if at.lanes in step.axes and at.lanes in touch.axes and touch.run != at.lanes and touch.place not in at.packs:
-        return at.tile(step.axes) * (FOUND if touch.scattered else APART)
+        if touch.scattered:
+            return at.tile(step.axes) * FOUND + at.tile(touch.found) * INDEX
+        return at.tile(step.axes) * APART
     if at.lanes not in touch.axes and touch.home is None and touch.place not in at.packs:
         rows = at.tile(axis for axis in touch.axes if axis != touch.run)
         return at.tile(step.axes) + np.maximum(0, rows - POINTERS)
@@ -249,7 +331,9 @@ def _hops(step: Step, loop: Loop, at: Setting) -> Numbers:
     stride = max(1, at.extents.get(touch.run, 1)) * touch.element_bytes
     if stride < PAGE:
         return 0.0
-    rows = at.tile(axis for axis in touch.axes if axis != touch.run)
+    rows = at.tile(
+        axis for axis in touch.axes if axis not in (touch.run, inner[-1])
+    )  # an iteration's are waited for together
     length = at.size(touch.run) * touch.element_bytes
     panel = max(1, at.extents.get(inner[-1], 1)) * np.maximum(LINE, length)
     return HOP * rows * np.clip(256 / length, 0, 1) * np.clip(panel / PANEL, 0, 1)
@@ -264,5 +348,5 @@ def _packing(at: Setting) -> tuple[Numbers, Numbers]:
         if touch is not None:
             elements = np.prod([max(1, at.extents.get(axis, 1)) for axis in touch.axes], dtype=float)
             moved = moved + elements * (touch.element_bytes + 2 * max(4, touch.element_bytes))
-            cycles = cycles + elements * (0.5 if touch.run != at.lanes else 0.2)
+            cycles = cycles + elements * (TURNED if touch.run != at.lanes else PACKED)
     return moved, cycles

@@ -10,7 +10,7 @@ import numpy as np
 from ..limits import Limits
 from .setting import Numbers, Setting
 
-OVERLAP = 0.5
+OVERLAP = 0.3
 """Part of what is not the bottleneck that is not hidden behind it. As fitted: processors overlap most, never all."""
 
 

@@ -96,6 +96,5 @@ def _on_cpu(space: Space, move: Move) -> Iterator[Move]:
         yield replace(move, packs=others if tensor in move.packs else tuple(sorted((*others, tensor))))
     if len(space.needs.packable) > 1 and not move.packs:
         yield replace(move, packs=tuple(sorted(space.needs.packable)))
-    stored = tuple(sorted(space.stored))
-    if stored:
-        yield replace(move, streams=() if move.streams else stored)
+    if space.streamable:
+        yield replace(move, streams=() if move.streams else space.streamable)

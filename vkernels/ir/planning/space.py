@@ -35,13 +35,13 @@ from ..passes.apply_plan.reading import Reading
 from ..passes.split_phases import split_phases
 from ..pin import Pin
 from ..plan import Home, Plan
-from .loops import WHILE, Loop, read_loops
+from .loops import MOST_ALIGNED, WHILE, Loop, bytes_of, range_axes, read_loops
 from .pinned import NOTHING, pinned_size
 from .powers import power_above
 from .setting import Numbers, Setting
 
 UNKNOWN_TRIPS = 16
-"""Trips that a loop is taken to make where its bounds are no arithmetic on sizes."""
+"""Trips that a loop is taken to make where nothing tells."""
 DOWN = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 """Elements of an axis that does not lie along a CPU's lanes: each is unrolled."""
 ACROSS = (1, 2, 3, 4, 6, 8)
@@ -99,10 +99,25 @@ class Space:
             if isinstance(op, TileOp | WholeOp):
                 known = known_value(op.extent, facts)
                 found[op.axis.data] = UNKNOWN_TRIPS if known is None else max(0, known)
-            elif isinstance(op, RangeOp):
+        for op in self.kernel.walk():
+            if isinstance(op, RangeOp):
                 start, stop = known_value(op.start, facts), known_value(op.stop, facts)
-                found[op.axis.data] = UNKNOWN_TRIPS if start is None or stop is None else max(0, stop - start)
+                known = None if start is None or stop is None else max(0, stop - start)
+                found[op.axis.data] = self._mean_trips(op, found) if known is None else known
         return found
+
+    def _mean_trips(self, loop: RangeOp, extents: Mapping[str, int]) -> int:
+        """Trips of a loop whose bounds are read: as if its positions' loops went once, together, through a tensor."""
+        rows = math.prod(max(1, extents.get(axis, 1)) for axis in axes_of(loop.start))
+        for op in loop.walk():
+            if isinstance(op, AccessOp) and isinstance(op.base.type, TensorArgumentType):
+                for dimension, length in enumerate(op.base.type.shape):
+                    offset = op.offset_of(dimension)
+                    if offset is not None and loop.axis.data in range_axes(offset):
+                        beside = [extents.get(axis, 1) for axis, _ in op.index.data[dimension].terms]
+                        elements = self.sizes.get(length, 0) if isinstance(length, str) else length
+                        return max(1, -(-elements // (rows * max(1, math.prod(beside)))))
+        return UNKNOWN_TRIPS
 
     @cached_property
     def tiles(self) -> tuple[str, ...]:
@@ -145,6 +160,18 @@ class Space:
         names = dict(zip(self.kernel.body.block.args, (p.data for p in self.kernel.parameters), strict=True))
         ops = [op for op in self.kernel.walk() if isinstance(op, StoreOp) and op.atomic is None]
         return frozenset(names[op.base] for op in ops if op.base in names)  # type: ignore[index]
+
+    @cached_property
+    def streamable(self) -> tuple[str, ...]:
+        """Those of them whose rows begin at whole registers: only such stores can pass a CPU's caches."""
+        found: list[str] = []
+        for argument, parameter in zip(self.kernel.body.block.args, self.kernel.parameters, strict=True):
+            if parameter.data in self.stored and isinstance(argument.type, TensorArgumentType):
+                width = bytes_of(argument.type.element)
+                steps = [stride * width for stride in self.strides[parameter.data] if stride != 1]
+                if all(step % min(MOST_ALIGNED, self.limits.register_bytes) == 0 for step in steps):
+                    found.append(parameter.data)
+        return tuple(sorted(found))
 
     @cached_property
     def element_bytes(self) -> int:
@@ -290,7 +317,17 @@ def read_space(
         module = ModuleOp([kernel.clone()])
         split_phases(module)
         kernel = next(op for op in module.ops if isinstance(op, KernelOp))
-    return Space(kernel, needs, sizes, limits, strides or {}, pin=pin or NOTHING)
+    return Space(kernel, needs, sizes, limits, {**_side_by_side(kernel, sizes), **(strides or {})}, pin=pin or NOTHING)
+
+
+def _side_by_side(kernel: KernelOp, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """The strides of tensors whose elements lie without gaps, those of the last dimension side by side."""
+    strides: dict[str, tuple[int, ...]] = {}
+    for argument, parameter in zip(kernel.body.block.args, kernel.parameters, strict=True):
+        if isinstance(argument.type, TensorArgumentType):
+            lengths = [sizes.get(n, 1) if isinstance(n, str) else n for n in argument.type.shape]
+            strides[parameter.data] = tuple(math.prod(lengths[d + 1 :]) for d in range(len(lengths)))
+    return strides
 
 
 def _combinations(choices: list[list[int]]) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -28,13 +28,18 @@ class Traffic:
         ]
         self._footprints: dict[tuple[int | None, frozenset[str]], Numbers] = {}
 
-    def distinct(self) -> Numbers:
-        """Bytes of all tensors that are touched, each element once."""
+    def distinct(self, without: Collection[str] = ()) -> Numbers:
+        """Bytes of all tensors that are touched, each element once, but of those `without`."""
         sizes: dict[str, Numbers] = {}
         for _, _, touch in self.touches:
-            if touch.home is None:
+            if touch.home is None and touch.place not in without:
                 sizes[touch.place] = np.maximum(sizes.get(touch.place, 0), self._elements(touch) * touch.element_bytes)
         return sum(sizes.values()) if sizes else 0
+
+    def written(self, places: Collection[str]) -> Numbers:
+        """Bytes that stores to some tensors write, each element once."""
+        sizes = {t.place: self._elements(t) * t.element_bytes for _, _, t in self.touches if t.writes}
+        return sum(size for place, size in sizes.items() if place in places)
 
     def missed(self, capacity: Numbers, line: int, users: Numbers = 1) -> tuple[Numbers, Numbers]:
         """Bytes read from beyond a cache of so many bytes, and written there, in whole lines.
