@@ -9,12 +9,13 @@ import pytest
 
 from tests.ir.planning.kernels import KERNELS, build, kernel_of
 from vkernels.ir.limits import Limits
+from vkernels.ir.planning.model_gpu import CACHE_REACHED
 from vkernels.ir.planning.roofline import roofline
 
 LIMITS = Limits(
     registers=255, register_bytes=4, shared=99 << 10, multiprocessors=100, cache=40 << 20, threads=1024, warp=32,
     memory_bandwidth=1e12, multiply_adds={"float32": 2e13, "float64": 1e13}, launch_seconds=4e-6,
-    tensor_multiply_adds={"float16": 2e14, "tf32": 1e14},
+    tensor_multiply_adds={"float16": 2e14, "tf32": 1e14}, cache_bandwidth=5e12,
 )  # fmt: skip
 
 
@@ -27,6 +28,12 @@ def test_a_softmax_moves_its_rows_once_each_way():
     assert found.moved == 2 * 2 * 4096 * 1000
     assert found.bottleneck == "memory"
     assert found.seconds == pytest.approx(found.moved / 1e12 + 4e-6)
+
+
+def test_few_multiprocessors_move_no_more_than_they_draw():
+    few = Limits(**{**vars(LIMITS), "cache_bandwidth": 1e12})
+    found = of("softmax_rows", {"M": 4096, "N": 1000}, limits=few)
+    assert found.parts["memory"] == pytest.approx(found.moved / (CACHE_REACHED * 1e12))
 
 
 def test_neighbours_that_a_stencil_reads_again_count_once():

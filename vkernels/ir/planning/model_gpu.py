@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..limits import Limits
+from ..needs import Device
 from .loops import Loop, Step
 from .model_time import Times
 from .occupancy import AmdSizes, NvidiaSizes
@@ -81,7 +82,7 @@ def gpu_times(at: Setting, limits: Limits, registers: Numbers, shared: Numbers) 
         plain, tensor, on_chip, chain = (a + b for a, b in zip((plain, tensor, on_chip, chain), work, strict=True))
     partial = at.partial_bytes() if at.split is not None else 0
     chain = chain + (at.shares * CACHE_LATENCY if at.split is not None and len(at.split_launches) > 1 else 0)
-    slow = np.where(registers > limits.registers, SPILLING, 1)
+    slow = np.where(registers > Device.of(limits).registers, SPILLING, 1)
     return Times(
         {
             "operations": plain * uneven * slow,

@@ -2,7 +2,7 @@
 
 It is the longest of three, and one launch on top, which no call goes without:
 - memory: the bytes of all tensors that the call reads and of all that it writes, each element once, at the memory's
-  bandwidth;
+  bandwidth, or at what programs draw from the last cache where that is less: of a GPU's slice of few multiprocessors;
 - operations: elementwise work, reductions, scans and dots that no tensor core takes, at the peak of plain units, two
   for each multiply-add, as if every operation found another to be fused with;
 - tensor cores: dots at the peak for their dtype, where the device has them for it.
@@ -23,6 +23,7 @@ from ..limits import Limits
 from ..needs import Device, Needs, annotate_needs
 from ..needs.traffic import narrow
 from ..plan import Plan
+from .model_gpu import CACHE_REACHED
 
 A_MULTIPLY_ADD = 2
 """Operations."""
@@ -68,8 +69,9 @@ def roofline(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits, needs: 
     if not tensor_rate:
         plain, tensor = plain + tensor, 0.0
     rate = limits.multiply_adds["float64" if _is_double(kernel) else "float32"]
+    drawn = limits.cache_bandwidth * (CACHE_REACHED if limits.warp > 1 else 1)
     parts = {
-        "memory": moved / limits.memory_bandwidth,
+        "memory": moved / min(limits.memory_bandwidth, drawn),
         "operations": plain / (A_MULTIPLY_ADD * rate),
         "tensor cores": tensor / (A_MULTIPLY_ADD * tensor_rate) if tensor else 0.0,
     }

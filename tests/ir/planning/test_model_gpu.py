@@ -1,0 +1,29 @@
+"""The model of time for GPUs knows what their registers are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.ir.planning.kernels import build, kernel_of
+from vkernels.ir.limits import Limits
+from vkernels.ir.needs import Device
+from vkernels.ir.plan import Plan
+from vkernels.ir.planning.model_plan import model_plan
+from vkernels.ir.planning.occupancy import AmdSizes
+from vkernels.ir.planning.space import read_space
+from vkernels.runtime.targets import limits_of, target_named
+
+
+def test_accumulators_that_are_registers_are_no_spill():
+    """A thread of CDNA has 256 registers and as many accumulators in one file: what needs 300 is not slowed down."""
+    limits: Limits = limits_of(target_named("mi300x"))
+    module = build("matmul_bias", "float16")[1]
+    sizes = {"M": 4096, "N": 4096, "K": 4096}
+    plan = Plan({"i": 128, "j": 256}, {"k": 64}, lanes="j", order=("i", "j"), warps=4, stages=2)
+    space = read_space(kernel_of(module), sizes, limits)
+    registers = space.needs.evaluate(plan, sizes, Device.of(limits)).registers_a_thread
+    assert limits.registers < registers <= Device.of(limits).registers
+    assert isinstance(limits.sizes, AmdSizes)
+    apart = replace(limits, sizes=replace(limits.sizes, unified=False))
+    slow = model_plan(read_space(kernel_of(module), sizes, apart), plan).parts["tensor cores"]
+    assert model_plan(space, plan).parts["tensor cores"] < slow / 2
