@@ -1,6 +1,6 @@
 """The portability matrix: kernels × devices and slices × dtypes × sizes, each planned and compiled; nothing is run.
 
-    python benchmarks/portability.py run RECORDS.jsonl [--only softmax] [--on h100] [--again] [--workers 1]
+    python benchmarks/portability.py run RECORDS.jsonl [--only softmax] [--on h100] [--few] [--again] [--workers 1]
     python benchmarks/portability.py fixed RECORDS.jsonl [--sizes large]
     python benchmarks/portability.py show RECORDS.jsonl [--html FILE] [--markdown FILE]
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from portability_cases import DTYPES, LARGEST, SIZES, SUBJECTS, case_of, targets
+from portability_cases import DTYPES, LARGEST, SIZES, SUBJECTS, case_of, one_of_each, targets
 from portability_show import as_html, as_markdown, print_matrix
 from rich.console import Console
 
@@ -44,7 +44,9 @@ app = typer.Typer(add_completion=False)
 
 PREPARING_SECONDS = 900.0
 """How long a child may take to plan and lower a kernel for some targets, on a machine that has other work too."""
-AT_ONCE = 2
+SECONDS = 300.0
+"""How long one compile may take."""
+AT_ONCE = 3
 """Cases under way: while one is planned, another compiles."""
 
 Record = dict[str, Any]
@@ -115,10 +117,13 @@ class Writer:
 
 
 def works_for(
-    known: Mapping[Key, Record], only: str, on: str, sizes: Iterable[str], again: bool, fixed: bool
+    known: Mapping[Key, Record], only: str, on: str, sizes: Iterable[str], again: bool, fixed: bool, few: bool = False
 ) -> list[Work]:
     """What there is to do: the parts of names that `only` and `on` have between commas choose kernels and targets."""
-    chosen = [target for key, target in targets().items() if not on or any(part in key for part in on.split(","))]
+    named = one_of_each(targets()) if few else targets()
+    if LARGEST not in named:
+        named = {**named, LARGEST: targets()[LARGEST]}
+    chosen = [target for key, target in named.items() if not on or any(part in key for part in on.split(","))]
     works = []
     for size in sizes:
         for subject in SUBJECTS:
@@ -145,6 +150,7 @@ def works_for(
 EVERY_SIZE = ",".join(SIZES)
 Sizes = Annotated[str, typer.Option(help="Between commas: small, large, absurd.")]
 Only = Annotated[str, typer.Option(help="Kernels whose names have one of these parts.")]
+Few = Annotated[bool, typer.Option("--few", help="Slices, and only the first device of each architecture.")]
 On = Annotated[str, typer.Option(help="Targets whose names have one of these parts.")]
 
 
@@ -155,12 +161,13 @@ def run(
     on: On = "",
     sizes: Sizes = EVERY_SIZE,
     again: Annotated[bool, typer.Option("--again", help="Also what is there already.")] = False,
+    few: Few = False,
     workers: int = 1,
-    seconds: Annotated[float, typer.Option(help="How long one compile may take.")] = 90.0,
+    seconds: Annotated[float, typer.Option(help="How long one compile may take.")] = SECONDS,
 ) -> None:
     """Plan and compile every cell that RECORDS lacks."""
     calibrate_cpu()
-    works = works_for(records_in(records), only, on, sizes.split(","), again, fixed=False)
+    works = works_for(records_in(records), only, on, sizes.split(","), again, fixed=False, few=few)
     Writer(records, workers, seconds, sum(len(work.targets) for work in works)).run(works)
 
 
@@ -171,11 +178,12 @@ def fixed(
     on: On = "",
     sizes: Sizes = "large",
     again: Annotated[bool, typer.Option("--again")] = False,
+    few: Few = False,
     workers: int = 1,
-    seconds: float = 90.0,
+    seconds: float = SECONDS,
 ) -> None:
     """Compile the plan of the largest GPU for every GPU."""
-    works = works_for(records_in(records), only, on, sizes.split(","), again, fixed=True)
+    works = works_for(records_in(records), only, on, sizes.split(","), again, fixed=True, few=few)
     Writer(records, workers, seconds, sum(len(work.targets) for work in works)).run(works)
 
 

@@ -49,7 +49,7 @@ SUBJECTS = (
         {"M": 64, "N": 64, "K": 1 << 22},
     ),
     Subject(
-        "mlp_rows", "mlp", {"M": 512, "K": 256, "H": 1024, "N": 256}, {"M": 8192, "K": 4096, "H": 16384, "N": 4096},
+        "mlp_rows", "mlp", {"M": 512, "K": 256, "H": 1024, "N": 256}, {"M": 32768, "K": 1024, "H": 4096, "N": 1024},
         {"M": 512, "K": 1024, "H": 1 << 18, "N": 1024},
     ),
     Subject(
@@ -103,6 +103,14 @@ def targets() -> dict[str, Target]:
     cpu = present_cpu()
     found += [cpu, *(slice_of(cpu, text) for text in CPU_SLICES)]
     return {target.key: target for target in found}
+
+
+def one_of_each(found: Mapping[str, Target]) -> dict[str, Target]:
+    """Slices, and of each architecture the first device."""
+    first: dict[str, str] = {}
+    for key, target in found.items():
+        first.setdefault(target.architecture, key)
+    return {key: target for key, target in found.items() if ":" in key or key == first[target.architecture]}
 
 
 def case_of(subject: Subject, dtype: str, size: str) -> KernelCase:
