@@ -8,19 +8,14 @@ import torch
 from torch.nn import functional
 
 import vkernels as vk
-from vkernels.library.elements import (
-    ACTIVATIONS,
-    activate,
-    activate_backward,
-    adamw,
-    dropout,
-    rotary_embedding,
-)
+from vkernels.library.activations import ACTIVATIONS, activate, activate_backward
+from vkernels.library.elements import adamw, dropout, rotary_embedding
 
 from .reference import DTYPES, assert_close, every_dtype, fresh_seed, normal, poisoned, strided
 
 SHAPES = [(1, 1), (3, 5), (0, 7), (17, 33), (1, 100_003), (1009, 2), (5, 0), (2, 3, 4)]
 TORCHS = {
+    "none": lambda x: x * 1,
     "relu": functional.relu,
     "gelu": functional.gelu,
     "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),

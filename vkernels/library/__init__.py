@@ -1,8 +1,9 @@
 """Portable kernels, one family a file. They take torch tensors or NumPy arrays and return the same."""
 
+from .activations import activate
 from .attention import attention
 from .dense import matmul
-from .elements import activate, adamw, dropout, rotary_embedding
+from .elements import adamw, dropout, rotary_embedding
 from .losses import cross_entropy, log_softmax
 from .mlp import mlp
 from .norms import group_norm, rms_norm
@@ -10,6 +11,7 @@ from .reductions import argmax, argmin, histogram, max, mean, min, sum, topk
 from .rows import layer_norm, softmax
 from .scans import cumulative_sum
 from .segments import csr_matmul, segment_sum
+from .sparse_products import block_matmul, ell_matmul, embedding_bag, sampled_matmul
 from .stencils import stencil
 
 __all__ = [
@@ -18,10 +20,13 @@ __all__ = [
     "argmax",
     "argmin",
     "attention",
+    "block_matmul",
     "cross_entropy",
     "csr_matmul",
     "cumulative_sum",
     "dropout",
+    "ell_matmul",
+    "embedding_bag",
     "group_norm",
     "histogram",
     "layer_norm",
@@ -33,6 +38,7 @@ __all__ = [
     "mlp",
     "rms_norm",
     "rotary_embedding",
+    "sampled_matmul",
     "segment_sum",
     "softmax",
     "stencil",

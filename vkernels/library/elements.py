@@ -1,4 +1,4 @@
-"""Kernels that treat each element by itself: activations, dropout, rotary embedding, the AdamW step."""
+"""Kernels that treat each element, or pair of elements, by itself: dropout, rotary embedding, the AdamW step."""
 
 from __future__ import annotations
 
@@ -9,60 +9,6 @@ from jaxtyping import Float
 import vkernels as vk
 
 from .arrays import Array, as_rows, empty_like, give_back
-
-ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
-
-
-@vk.function
-def activated(x, activation: vk.Constant):
-    if activation == "relu":
-        return vk.relu(x)
-    if activation == "gelu":
-        return vk.gelu(x)
-    if activation == "gelu_tanh":
-        return vk.gelu(x, approximate="tanh")
-    if activation == "silu":
-        return vk.silu(x)
-    if activation == "sigmoid":
-        return vk.sigmoid(x)
-    return vk.tanh(x)
-
-
-@vk.function
-def slope(x, activation: vk.Constant):
-    """The derivative of an activation."""
-    if activation == "relu":
-        return vk.where(x > 0.0, 1.0, vk.where(vk.isnan(x), x, 0.0))
-    if activation == "gelu":
-        share = 0.5 * (1.0 + vk.erf(x * 0.7071067811865476))
-        return share + x * 0.3989422804014327 * vk.exp(-0.5 * x * x)
-    if activation == "gelu_tanh":
-        bent = vk.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))
-        return 0.5 * (1.0 + bent) + 0.5 * x * (1.0 - bent * bent) * 0.7978845608028654 * (1.0 + 0.134145 * x * x)
-    if activation == "silu":
-        share = vk.sigmoid(x)
-        return share * (1.0 + x * (1.0 - share))
-    if activation == "sigmoid":
-        share = vk.sigmoid(x)
-        return share * (1.0 - share)
-    bent = vk.tanh(x)
-    return 1.0 - bent * bent
-
-
-@vk.kernel
-def activate_elements(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"], activation: vk.Constant):
-    i = vk.tile("M")
-    j = vk.tile("N")
-    out[i, j] = activated(x[i, j], activation)
-
-
-@vk.kernel
-def activation_gradient(
-    grad: Float[vk.Tensor, "M N"], x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"], activation: vk.Constant
-):
-    i = vk.tile("M")
-    j = vk.tile("N")
-    out[i, j] = grad[i, j] * slope(x[i, j], activation)
 
 
 @vk.kernel
@@ -115,31 +61,6 @@ def adamw_elements(
     mean[i, j] = m
     square[i, j] = v
     parameter[i, j] = keep * parameter[i, j] - rate * m / (vk.sqrt(v) * correction + eps)
-
-
-def activate(x: Array, activation: str, out: Array | None = None) -> Array:
-    """An activation of each element: relu, gelu (exact, with erf), gelu_tanh, silu, sigmoid or tanh, as in torch.
-
-    `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. Returns `out`, which may be x,
-    or a new array like x.
-    Raises `ArgumentError` for other dtypes or activations, and for an `out` of another shape or dtype.
-    """
-    _check_activation(activation)
-    out = empty_like(x, tuple(x.shape)) if out is None else out
-    results = as_rows(out)
-    activate_elements(as_rows(x), results, activation)
-    give_back(results, out)
-    return out
-
-
-def activate_backward(grad: Array, x: Array, activation: str, out: Array | None = None) -> Array:
-    """The gradient of x, of the gradient of `activate(x, activation)`; returns `out`, or a new array like x."""
-    _check_activation(activation)
-    out = empty_like(x, tuple(x.shape)) if out is None else out
-    results = as_rows(out)
-    activation_gradient(as_rows(grad), as_rows(x), results, activation)
-    give_back(results, out)
-    return out
 
 
 def dropout(x: Array, probability: float, seed: int, out: Array | None = None) -> Array:
@@ -212,8 +133,3 @@ def adamw(
     adamw_elements(rows[0], as_rows(grad), rows[1], rows[2], keep, rate, beta1, beta2, correction, eps)
     for row, state in zip(rows, states, strict=True):
         give_back(row, state)
-
-
-def _check_activation(activation: str) -> None:
-    if activation not in ACTIVATIONS:
-        raise vk.ArgumentError(f"activate: activation is {activation!r}, expected one of {', '.join(ACTIVATIONS)}")

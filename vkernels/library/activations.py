@@ -1,0 +1,98 @@
+"""Activations as helpers of kernels, and as kernels of their own."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+from .arrays import Array, as_rows, empty_like, give_back
+
+ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
+
+
+@vk.function
+def activated(x, activation: vk.Constant):
+    if activation == "relu":
+        return vk.relu(x)
+    if activation == "gelu":
+        return vk.gelu(x)
+    if activation == "gelu_tanh":
+        return vk.gelu(x, approximate="tanh")
+    if activation == "silu":
+        return vk.silu(x)
+    if activation == "sigmoid":
+        return vk.sigmoid(x)
+    if activation == "tanh":
+        return vk.tanh(x)
+    return x
+
+
+@vk.function
+def slope(x, activation: vk.Constant):
+    """The derivative of an activation."""
+    if activation == "relu":
+        return vk.where(x > 0.0, 1.0, vk.where(vk.isnan(x), x, 0.0))
+    if activation == "gelu":
+        share = 0.5 * (1.0 + vk.erf(x * 0.7071067811865476))
+        return share + x * 0.3989422804014327 * vk.exp(-0.5 * x * x)
+    if activation == "gelu_tanh":
+        bent = vk.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))
+        return 0.5 * (1.0 + bent) + 0.5 * x * (1.0 - bent * bent) * 0.7978845608028654 * (1.0 + 0.134145 * x * x)
+    if activation == "silu":
+        share = vk.sigmoid(x)
+        return share * (1.0 + x * (1.0 - share))
+    if activation == "sigmoid":
+        share = vk.sigmoid(x)
+        return share * (1.0 - share)
+    if activation == "tanh":
+        bent = vk.tanh(x)
+        return 1.0 - bent * bent
+    return 1.0 + 0.0 * x
+
+
+@vk.kernel
+def activate_elements(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"], activation: vk.Constant):
+    i = vk.tile("M")
+    j = vk.tile("N")
+    out[i, j] = activated(x[i, j], activation)
+
+
+@vk.kernel
+def activation_gradient(
+    grad: Float[vk.Tensor, "M N"], x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"], activation: vk.Constant
+):
+    i = vk.tile("M")
+    j = vk.tile("N")
+    out[i, j] = grad[i, j] * slope(x[i, j], activation)
+
+
+def activate(x: Array, activation: str, out: Array | None = None) -> Array:
+    """An activation of each element: none, relu, gelu (exact, with erf), gelu_tanh, silu, sigmoid or tanh.
+
+    `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. Returns `out`, which may be x,
+    or a new array like x.
+    Raises `ArgumentError` for other dtypes or activations, and for an `out` of another shape or dtype.
+    """
+    check_activation("activate", activation)
+    out = empty_like(x, tuple(x.shape)) if out is None else out
+    results = as_rows(out)
+    activate_elements(as_rows(x), results, activation)
+    give_back(results, out)
+    return out
+
+
+def activate_backward(grad: Array, x: Array, activation: str, out: Array | None = None) -> Array:
+    """The gradient of x, of the gradient of `activate(x, activation)`; returns `out`, or a new array like x."""
+    check_activation("activate", activation)
+    out = empty_like(x, tuple(x.shape)) if out is None else out
+    results = as_rows(out)
+    activation_gradient(as_rows(grad), as_rows(x), results, activation)
+    give_back(results, out)
+    return out
+
+
+def check_activation(function: str, activation: str) -> None:
+    """Raises `ArgumentError` for an activation that there is not."""
+    if activation not in ACTIVATIONS:
+        raise vk.ArgumentError(f"{function}: activation is {activation!r}, expected one of {', '.join(ACTIVATIONS)}")
