@@ -27,3 +27,15 @@ def test_accumulators_that_are_registers_are_no_spill():
     apart = replace(limits, sizes=replace(limits.sizes, unified=False))
     slow = model_plan(read_space(kernel_of(module), sizes, apart), plan).parts["tensor cores"]
     assert model_plan(space, plan).parts["tensor cores"] < slow / 2
+
+
+def test_tensor_cores_that_no_compiler_uses_count_for_nothing():
+    """Triton multiplies on the plain units of sm_75, whatever its tensor cores could."""
+    limits = limits_of(target_named("t4"))
+    assert limits.tensor_multiply_adds["float16"] > 0
+    module = build("matmul_bias", "float16")[1]
+    sizes = {"M": 4096, "N": 4096, "K": 4096}
+    space = read_space(kernel_of(module), sizes, limits)
+    parts = model_plan(space, Plan({"i": 32, "j": 128}, {"k": 16}, lanes="j", order=("i", "j"), warps=8)).parts
+    assert parts["tensor cores"] == 0
+    assert parts["operations"] > 4096**3 / limits.multiply_adds["float32"]

@@ -142,7 +142,7 @@ def _dot(loop: Loop, step: Step, at: Setting, limits: Limits) -> tuple[Numbers, 
     """Of one trip of one program: seconds of tensor cores, operations of plain units, bytes of shared memory."""
     products = at.tile(step.axes)
     kind = {1: "int8", 2: "float16"}.get(loop.operand_bytes, "")
-    rate = limits.tensor_multiply_adds.get(kind, 0)
+    rate = limits.tensor_multiply_adds.get(kind, 0) if Device.of(limits).tensor_cores else 0
     deep = np.minimum.reduce(np.broadcast_arrays(*(at.tile(side) for side in step.sides)))
     fits = (deep >= TENSOR_SIDE) & (rate > 0)
     moved = _operands(loop, at) * (1 + np.sqrt(at.warps))  # stored once, read by the warps of a row and of a column
