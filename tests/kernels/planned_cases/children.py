@@ -31,7 +31,8 @@ class Child:
         if self._process is None or self._seeds >= SEEDS:
             self.close()
             self._start()
-        assert self._process is not None and self._process.stdin is not None
+        assert self._process is not None
+        assert self._process.stdin is not None
         self._seeds += 1
         self._process.stdin.write(f"{seed}\n".encode())
         self._process.stdin.flush()
@@ -52,7 +53,7 @@ class Child:
             self._end()
 
     def _start(self) -> None:
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115: as long as the child
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, "-m", f"{__package__}.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=self._errors, start_new_session=True,
@@ -61,7 +62,8 @@ class Child:
 
     def _line(self) -> bytes:
         """The next line; empty where the child has ended, or says nothing for too long."""
-        assert self._process is not None and self._process.stdout is not None
+        assert self._process is not None
+        assert self._process.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             while b"\n" not in self._rest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -19,8 +20,8 @@ from vkernels.ir.passes.expand_math import expand_math
 from vkernels.ir.passes.insert_barriers import insert_barriers
 from vkernels.ir.passes.verify_mapped import verify_mapped
 from vkernels.ir.plan import Plan
-from vkernels.runtime.compile.cpu import CompiledCpu, compile_cpu, host_scales
 from vkernels.runtime.arrays import ArrayView
+from vkernels.runtime.compile.cpu import CompiledCpu, compile_cpu, host_scales
 from vkernels.runtime.specialise import WIDE, facts_for, is_aligned, is_large, seen_strides
 
 from .arrays import around, whole_memory
@@ -80,8 +81,8 @@ class Native:
         expand_math(mapped, scales=host_scales())
         return cls(compile_cpu(mapped, register_bytes=register_bytes), facts)
 
-    def seconds(self, case: Case) -> float:
-        return 0.0
+    def seconds(self, case: Case, subject: Subject, plan: Plan) -> float:
+        return 0.0  # next to nothing
 
     def run(self, case: Case, order: int) -> None:
         """Run on memory that holds anything. Raises `AssertionError` where memory beside arrays is written."""
@@ -107,11 +108,13 @@ class Ttir:
         (op,) = (op for op in mapped.ops if isinstance(op, MappedOp))
         return cls(lower_to_ttir(op, resident), facts)
 
-    def seconds(self, case: Case) -> float:
-        """That a run takes, about, at least."""
+    def seconds(self, case: Case, subject: Subject, plan: Plan) -> float:
+        """That a run takes, about: no loop over chunks is inside another, or all are."""
+        extents = subject.needs.extents(case.sizes)
+        trips = [-(-extents[axis] // (chunk * plan.splits.get(axis, 1))) for axis, chunk in plan.chunks.items()]
         programs = self.lowered.prepare(case.sizes).programs
         operations = [sum(1 for _ in launch.module.walk()) for launch in self.lowered.launches]
-        return TAKES * sum(a * b for a, b in zip(programs, operations, strict=True))
+        return TAKES * max(1, *trips, prod(trips) / 4) * sum(a * b for a, b in zip(programs, operations, strict=True))
 
     def run(self, case: Case, order: int) -> None:
         options = {"order": order, "resident": 1 + order % 3, "write_only": case.unread}

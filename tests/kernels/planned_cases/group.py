@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from math import prod
 
 from vkernels.ir.limits import Limits
 from vkernels.ir.needs import Device, Use, annotate_needs
@@ -30,6 +31,8 @@ CALLS = {"native": 10, "TTIR": 6}
 """Calls of each plan's code."""
 LONGEST = 0.1
 """Seconds that interpreting TTIR may take, about, for a call not to be left out."""
+LARGEST = 20_000
+"""Elements of the axes that a plan must have exactly so long, at most."""
 ROOMS = (4, 20, 60, 200, 700, 3000)
 """Elements of the tiles of a call, at most."""
 FAR = (1, 5, 64, 1000, 1024, 4096, 30011, 1 << 16, 1 << 20, (1 << 24) + 3)
@@ -68,7 +71,10 @@ def run_group(seed: int, note: Callable[[str], None] = lambda _: None) -> Outcom
 def _subject(choose: random.Random) -> Subject:
     if choose.random() < 0.6:
         return library_subject(random_library_kernel(choose))
-    return RandomSubject(choose.getrandbits(31))
+    while True:
+        subject = RandomSubject(choose.getrandbits(31))
+        if not subject.races:  # else one program must have all of an axis, whatever the limits
+            return subject
 
 
 def _run_limits(
@@ -173,13 +179,16 @@ def _run_plan(
     outcome.codes.add(_digest((subject.label, plan, facts, on_gpu, limits.register_bytes)))
     case = first
     way = "TTIR" if on_gpu else "native"
+    if prod(max(1, n) for n in facts.sizes.values()) > LARGEST:
+        outcome.counts["too large"] += 1
+        return ""
     for number in range(CALLS[way]):
         if number or case is None:
             case = subject.draw(choose, layouts, choose.choice(ROOMS), facts.sizes, facts.multiples)
         if not holds(facts, case):
             outcome.counts["other layouts"] += 1
             continue
-        if code.seconds(case) > LONGEST:
+        if code.seconds(case, subject, plan) > LONGEST:
             outcome.counts["too long"] += 1
             continue
         outcome.counts["cases"] += 1

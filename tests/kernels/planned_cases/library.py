@@ -199,7 +199,7 @@ def _segments(d: Draw, columns: bool) -> Drawn:
     more = (d.size("C"),) if columns else ()
     value = d.normal(int(start[-1]), *more)
     sums = [numbers(value[a:b]).sum(0) for a, b in pairwise(start)]
-    return Drawn({"start": start, "value": value}, {"out": np.reshape(sums, (rows, *more)).astype(np.float64)}, 32)
+    return Drawn({"start": start, "value": value}, {"out": np.reshape(sums, (rows, *more)).astype(np.float64)}, 256)
 
 
 def _csr(d: Draw) -> Drawn:
@@ -209,7 +209,7 @@ def _csr(d: Draw) -> Drawn:
     products = numbers(value)[:, None] * numbers(dense)[column]
     sums = [products[a:b].sum(0) for a, b in pairwise(start)]
     arguments = {"start": start, "column": column, "value": value, "dense": dense}
-    return Drawn(arguments, {"out": np.reshape(sums, (rows, columns)).astype(np.float64)}, 32)
+    return Drawn(arguments, {"out": np.reshape(sums, (rows, columns)).astype(np.float64)}, 256)
 
 
 def _cumulative_sum(d: Draw) -> Drawn:

@@ -1,4 +1,5 @@
-"""Random limits: made up, from sixteen registers a thread and no shared memory; real devices and slices; those cut down."""
+"""Random limits: made up, from sixteen registers a thread and no shared memory; of real devices and slices; those cut
+down."""
 
 from __future__ import annotations
 
