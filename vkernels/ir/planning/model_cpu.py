@@ -70,8 +70,10 @@ WITHIN = 2
 """Registers that each vector of a polynomial takes beside argument and result."""
 COEFFICIENTS = 0
 """Registers that hold its coefficients."""
-PAST = 4.0
+PAST = 3.0
 """Cycles of each store past the caches: whether its address allows it is tested, which ends what can be interleaved."""
+PAST_STRAIGHT = 6.0
+"""The same in straight code and in scans, which live by that."""
 KEPT = 0.35
 """Part of the last cache that a kernel finds its own from call to call in: other work takes the rest."""
 ALONE = 30e9
@@ -203,6 +205,7 @@ def _loop_cycles(loop: Loop, at: Setting, limits: Limits, rates: CpuRates, regis
     loads: Numbers = 0.0
     stores: Numbers = 0.0
     hops: Numbers = 0.0
+    scans = any(step.scans for step in loop.steps)
     for step in loop.steps:
         often = at.all_trips(executed(loop, step)) * at.all_trips(step.ranges)
         vectors = slots(step.axes, at, width)
@@ -217,7 +220,7 @@ def _loop_cycles(loop: Loop, at: Setting, limits: Limits, rates: CpuRates, regis
             if step.touch.writes:
                 stores = stores + cost
                 if step.touch.place in at.streams:
-                    hops = hops + PAST * cost
+                    hops = hops + (PAST if loop.axes and not scans else PAST_STRAIGHT) * cost
             else:
                 loads = loads + cost
             hops = hops + often * _hops(step, loop, at)
