@@ -7,6 +7,7 @@ from vkernels.ir.budget import Budget
 from vkernels.ir.errors import (
     ArgumentError,
     AxisError,
+    BudgetError,
     CheckError,
     Error,
     FileError,
@@ -29,7 +30,7 @@ from . import reporting as _reporting
 from .language import *
 
 __all__ = [
-    "ArgumentError", "Axis", "AxisError", "Budget", "CheckError", "Constant", "DType", "Error", "FileError",
+    "ArgumentError", "Axis", "AxisError", "Budget", "BudgetError", "CheckError", "Constant", "DType", "Error", "FileError",
     "Function", "Home", "IRError", "Kernel", "LaunchEvent", "Limits", "OptionError", "OutOfMemoryError", "Parameter",
     "Pin", "Plan", "PlanError", "Scalar", "Scratch", "SetupError", "SourceError", "Tensor", "Tile",
     "TypeMismatchError", "UnknownNameError", "UnsupportedError", "abs", "all", "any", "argmax", "argmin",

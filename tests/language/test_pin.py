@@ -139,7 +139,7 @@ def test_a_budget_bounds_the_limits_that_plans_are_made_for():
     @kernel.plan
     def plan(sizes, dtypes, limits):
         seen.append(limits)
-        return vk.Plan(tiles={"i": 1}, chunks={"j": 64}, lanes="j")
+        return vk.Plan(tiles={"i": 1}, chunks={"j": 8}, lanes="j")
 
     compiled(kernel)
     assert (seen[0].registers, seen[0].shared) == (12, 4096)

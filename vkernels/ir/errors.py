@@ -86,6 +86,10 @@ class AxisError(SourceError):
     """An axis, rank or extent that does not fit."""
 
 
+class BudgetError(SourceError):
+    """A plan takes more than the author's budget allows: the leanest that there is, or the author's own."""
+
+
 class CheckError(SourceError):
     """Found while running checked or interpreted: an index out of range, memory read before it was written, a failed
     assertion."""

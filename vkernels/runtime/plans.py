@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from vkernels.ir.budget import within
 from vkernels.ir.dialect import KernelOp
-from vkernels.ir.errors import Error
+from vkernels.ir.errors import BudgetError, Error
 from vkernels.ir.limits import Limits
 from vkernels.ir.needs import Use
 from vkernels.ir.plan import Plan
 
 from .events import stated_rung
+from .ladder import BOTTOM
 from .protocols import KernelLike
 from .remembered import question
 
 if TYPE_CHECKING:
     from vkernels.ir.planning.choose_plan import Chosen
+    from vkernels.ir.planning.space import Space
 
 
 def plan_of(
@@ -66,27 +69,65 @@ class Plans:
 
             check_pin(pin, self.built)
         plan = self.kernel.plan_for(self.sizes, self.dtypes, self.allowed)
-        return None if plan is None else self._pinned(plan)
+        if plan is None:
+            return None
+        plan = self._pinned(plan)
+        self._check_own(plan)
+        return plan
 
     def down(self, wanted: Callable[[Use], bool] = lambda use: True) -> Iterator[Chosen]:
         """Chosen plans, the best first, the bottom rung's last; where a kernel's needs cannot be read the plain one."""
         from vkernels.ir.planning.choose_plan import plans_down
 
+        plans = plans_down(
+            self.built, self.sizes, self.allowed, strides=self.strides, pin=self.kernel.pin, wanted=wanted
+        )  # fmt: skip
         try:
-            yield from plans_down(
-                self.built, self.sizes, self.allowed, strides=self.strides, pin=self.kernel.pin, wanted=wanted
-            )
+            first = next(plans)
         except Error:
             yield self._unread()
+            return
+        for chosen in chain([first], plans):
+            self._check(chosen)
+            yield chosen
 
     def sure(self) -> Iterator[tuple[Plan, str]]:
         """Plans that take no choosing, with their rungs: the plain one, and the bottom rung's."""
         from vkernels.ir.planning.choose_plan import choose_bottom
 
-        plain = self._plain()
-        yield plain, stated_rung(plain)
+        if self.kernel.budget is None:  # which the plain plan does not look at
+            plain = self._plain()
+            yield plain, stated_rung(plain)
         bottom = choose_bottom(self.built, self.sizes, self.allowed, self.strides, self.kernel.pin)
+        self._check(bottom)
         yield bottom.plan, bottom.rung
+
+    def _check(self, chosen: Chosen) -> None:
+        """Raise `BudgetError` for a plan of the bottom rung, which nobody has asked yet whether it fits, beyond it."""
+        if self.kernel.budget is not None and chosen.rung == BOTTOM:
+            from vkernels.ir.planning.check_budget import check_budget
+
+            check_budget(self.kernel.budget, self._space(), chosen.plan, chosen.use)
+
+    def _check_own(self, plan: Plan) -> None:
+        """The same for the author's plan."""
+        if self.kernel.budget is None:
+            return
+        from vkernels.ir.needs import Device, annotate_needs
+        from vkernels.ir.planning.check_budget import check_budget
+
+        try:
+            use = annotate_needs(self.built).evaluate(plan, self.sizes, Device.of(self.limits))
+            check_budget(self.kernel.budget, self._space(), plan, use, "The plan that its author gives takes so much")
+        except BudgetError:
+            raise
+        except Error:  # needs that cannot be read, or a plan that the kernel cannot have, which compiling tells of
+            return
+
+    def _space(self) -> Space:
+        from vkernels.ir.planning.space import read_space
+
+        return read_space(self.built, self.sizes, self.limits, None, self.strides, self.kernel.pin)
 
     @cached_property
     def question(self) -> str:

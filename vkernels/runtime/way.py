@@ -151,14 +151,17 @@ class ChosenWay(Generic[Code, Ready]):
         if is_first:
             _log.info("%s on %s: a better plan is not ready after %g s; a plain one runs until it is",
                       self._kernel, self._where, PATIENCE)  # fmt: skip
-            best.add_done_callback(self._tell_failure)
         last: ShortError | None = None
         for plan, rung in self._sure():
             try:
                 with shortages():
-                    return self._finish(self._code(plan), plan, rung)
+                    ready = self._finish(self._code(plan), plan, rung)
             except ShortError as error:
                 last = error
+                continue
+            if is_first:  # else whoever calls is told
+                best.add_done_callback(self._tell_failure)
+            return ready
         if last is None or not best.done():
             return self._take(best)
         raise last
@@ -202,7 +205,7 @@ def warn_of_bottom(kernel: str, where: str, descent: Descent[Any]) -> None:
     _warned.add((kernel, where))
     chosen = descent.chosen
     rejected = [] if isinstance(chosen, Remembered) else [each.reason for each in chosen.tried[:1]]
-    reasons = [shortage.reason for _, shortage in descent.tried] or rejected or ["nothing else fits"]
+    reasons = [shortage.reason for _, shortage in descent.tried] or rejected or ["does not fit"]
     _log.warning(
         "%s on %s runs on the bottom rung: one element at a time, everything in memory. It is right, but far from "
         "fast: running is not yet running well. The best plan %s; `vk explain` tells more",

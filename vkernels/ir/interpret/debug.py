@@ -17,9 +17,9 @@ from xdsl.interpreter import Interpreter, PythonValues
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ..dialect import KernelOp, MappedOp, YieldOp
+from ..places import place_of
 from .memory import Memory
 from .numbers import from_storage
-from .state import place_of
 from .structure import StructureFunctions
 
 _RUN, _TURNS, _RESULTS, _REGION = "__run__", "__turns__", "__results__", "__region__"

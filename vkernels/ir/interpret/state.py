@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ..dialect import sizes_of
-from ..errors import CheckError, Place
+from ..errors import CheckError
+from ..places import place_of
 from .memory import Memory
 from .numbers import Array
 
@@ -85,21 +86,3 @@ def align(array: Array, axes: Sequence[str], target: Sequence[str]) -> Array:
     array = np.asarray(array)
     order = [axes.index(axis) for axis in target if axis in axes]
     return array.transpose(order)[tuple(slice(None) if axis in axes else None for axis in target)]
-
-
-def place_of(op: Operation) -> Place | None:
-    """Where the author wrote what became the operation, if it is known; of inlined code, its own line."""
-    location: Attribute = op.location
-    while True:
-        match location:
-            case FileLineColLoc():
-                column = max(0, location.column.data - 1)
-                return Place(location.filename.data, location.line.data, column, column + 1)
-            case CallSiteLoc():
-                location = location.callee
-            case NameLoc():
-                location = location.location
-            case FusedLoc(locations=ArrayAttr(data=(first, *_))):
-                location = first
-            case _:
-                return None

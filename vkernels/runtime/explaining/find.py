@@ -19,6 +19,7 @@ from vkernels.ir.planning.choose_plan import choose_plan, rung_of
 from vkernels.ir.planning.default_plan import default_plan
 from vkernels.ir.planning.fits import why_not
 from vkernels.ir.planning.model_time import Times, model_time
+from vkernels.ir.planning.one_plan import registers_by_phase, registers_of, setting_of
 from vkernels.ir.planning.space import Space, read_space
 from vkernels.ir.text import print_module
 
@@ -29,7 +30,7 @@ from ..specialise import kernel_in, specialised
 from .decisions import decisions_of
 from .explained import Findings, LaunchText, Native, Phase, Proposal, Rejected, Totals
 from .homes import Judge, Situation, homes_under, kept_values
-from .modelled import as_modelled, registers_of, setting_of
+from .modelled import as_modelled
 from .native import count_native
 from .phases import in_phases, phases_of, source_of, with_needs
 
@@ -134,12 +135,8 @@ def _phases(phases: Sequence[Phase], space: Space, plan: Plan, use: Use) -> tupl
     found = with_needs(phases, space.needs, use)
     if space.limits.warp > 1:
         return found
-    setting = setting_of(space, plan)
-    loops = {phase.name: tuple(loop for loop in setting.loops if loop.phase == phase.name) for phase in found}
-    return tuple(
-        replace(phase, registers=registers_of(replace(setting, loops=loops[phase.name]), use, space.limits))
-        for phase in found
-    )
+    registers = registers_by_phase(space, plan, use)
+    return tuple(replace(phase, registers=registers[phase.name]) for phase in found)
 
 
 def _judge(space: Space) -> Judge:
