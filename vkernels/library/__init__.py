@@ -2,6 +2,7 @@
 
 from .activations import activate
 from .attention import attention
+from .convolution import conv2d
 from .dense import matmul
 from .elements import adamw, dropout, rotary_embedding
 from .losses import cross_entropy, log_softmax
@@ -21,6 +22,7 @@ __all__ = [
     "argmin",
     "attention",
     "block_matmul",
+    "conv2d",
     "cross_entropy",
     "csr_matmul",
     "cumulative_sum",

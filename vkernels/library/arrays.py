@@ -34,6 +34,16 @@ def constant_like(array: Array, value: float, shape: tuple[int, ...]) -> Array:
     return array.new_full((1,) * len(shape), value).expand(shape)
 
 
+def zeros(array: Array, shape: tuple[int, ...]) -> Array:
+    """A new array of zeros, with the library, dtype and device of another."""
+    return np.zeros(shape, array.dtype) if isinstance(array, np.ndarray) else array.new_zeros(shape)
+
+
+def flip(array: Array, dimensions: tuple[int, ...]) -> Array:
+    """An array with some dimensions in reverse."""
+    return np.flip(array, dimensions) if isinstance(array, np.ndarray) else array.flip(dimensions)
+
+
 def as_rows(array: Array) -> Array:
     """An array of any rank as a matrix of its last dimension's rows; a view wherever strides allow one."""
     return array if array.ndim == 2 else array.reshape(_count(array.shape[:-1]), array.shape[-1])

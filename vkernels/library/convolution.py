@@ -1,0 +1,184 @@
+"""Convolution of images, with its gradients."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+
+import vkernels as vk
+
+from .activations import activated, check_activation
+from .arrays import Array, constant_like, empty_like, flip, zeros
+
+Pair = int | tuple[int, int]
+"""One number for both directions, or one for down and one for across."""
+
+
+@vk.kernel
+def convolve(
+    image: Float[vk.Tensor, "B G C H W"],
+    weight: Float[vk.Tensor, "G O C R S"],
+    bias: Float[vk.Tensor, "G O"],
+    out: Float[vk.Tensor, "B G O Y X"],
+    step_y: vk.Constant,
+    step_x: vk.Constant,
+    above: vk.Constant,
+    left: vk.Constant,
+    apart_y: vk.Constant,
+    apart_x: vk.Constant,
+    activation: vk.Constant = "none",
+):
+    b = vk.tile("B")
+    g = vk.tile("G")
+    o = vk.tile("O")
+    y = vk.tile("Y")
+    x = vk.tile("X")
+    c = vk.whole("C")
+    total = vk.zeros((b, g, o, y, x), vk.float64 if image.dtype == vk.float64 else vk.float32)
+    for r in vk.range("R"):
+        for s in vk.range("S"):
+            down = step_y * y + apart_y * r - above
+            across = step_x * x + apart_x * s - left
+            total = vk.dot(weight[g, o, c, r, s], image[b, g, c, down, across], total)
+    out[b, g, o, y, x] = activated(total + bias[g, o], activation)
+
+
+@vk.kernel
+def convolution_weight_gradient(
+    grad: Float[vk.Tensor, "B G O Y X"],
+    image: Float[vk.Tensor, "B G C H W"],
+    out: Float[vk.Tensor, "G O C R S"],
+    step_y: vk.Constant,
+    step_x: vk.Constant,
+    above: vk.Constant,
+    left: vk.Constant,
+    apart_y: vk.Constant,
+    apart_x: vk.Constant,
+):
+    g = vk.tile("G")
+    o = vk.tile("O")
+    c = vk.tile("C")
+    r = vk.tile("R")
+    s = vk.tile("S")
+    x = vk.whole("X")
+    total = vk.zeros((g, o, c, r, s), vk.float64 if image.dtype == vk.float64 else vk.float32)
+    for b in vk.range("B"):
+        for y in vk.range("Y"):
+            down = step_y * y + apart_y * r - above
+            across = step_x * x + apart_x * s - left
+            total = vk.dot(grad[b, g, o, y, x], image[b, g, c, down, across], total)
+    out[g, o, c, r, s] = total
+
+
+@vk.kernel
+def channel_sums(grad: Float[vk.Tensor, "B C S"], out: Float[vk.Tensor, "C"]):
+    c = vk.tile("C")
+    b = vk.whole("B")
+    s = vk.whole("S")
+    out[c] = vk.sum(grad[b, c, s], axis=(b, s))
+
+
+def conv2d(
+    image: Array,
+    weight: Array,
+    bias: Array | None = None,
+    stride: Pair = 1,
+    padding: Pair = 0,
+    dilation: Pair = 1,
+    groups: int = 1,
+    activation: str = "none",
+    out: Array | None = None,
+) -> Array:
+    """activation(weight ∗ image + bias), as `torch.nn.functional.conv2d` counts: 0 beyond the image's boundary.
+
+    `image`: B × C × H × W, `weight`: O × C / groups × R × S, of any strides and one dtype: f64, f32, f16 or bf16, the
+    latter two added in f32. `bias`: O elements, or none. `stride`, `padding`, `dilation`: of rows and columns. Returns
+    `out`, or a new B × O × Y × X array like image. Raises `ArgumentError` for shapes, dtypes or numbers that do not go
+    together.
+    """
+    check_activation("conv2d", activation)
+    steps = _steps(stride, padding, dilation)
+    shape = _result_shape(image, weight, steps, groups)
+    out = empty_like(image, shape) if out is None else out
+    bias = constant_like(image, 0.0, shape[1:2]) if bias is None else bias
+    convolve(
+        _in_groups(image, groups), _weights_in_groups(weight, groups), bias.reshape((groups, shape[1] // groups)),
+        _in_groups(out, groups), *steps, activation,
+    )  # fmt: skip
+    return out
+
+
+def conv2d_backward(
+    grad: Array,
+    image: Array,
+    weight: Array,
+    stride: Pair = 1,
+    padding: Pair = 0,
+    dilation: Pair = 1,
+    groups: int = 1,
+) -> tuple[Array, Array, Array]:
+    """The gradients of image, weight and bias, of the gradient of `conv2d` without an activation: new arrays."""
+    steps = _steps(stride, padding, dilation)
+    if tuple(grad.shape) != _result_shape(image, weight, steps, groups):
+        expected = _result_shape(image, weight, steps, groups)
+        raise vk.ArgumentError(f"conv2d_backward: grad has shape {tuple(grad.shape)}, expected {expected}")
+    of_bias = empty_like(grad, (grad.shape[1],))
+    channel_sums(grad.reshape((*grad.shape[:2], grad.shape[2] * grad.shape[3])), of_bias)
+    of_weight = empty_like(weight, tuple(weight.shape))
+    cut, pieces = _in_groups(grad, groups), _in_groups(image, groups)
+    convolution_weight_gradient(cut, pieces, _weights_in_groups(of_weight, groups), *steps)
+    return _image_gradient(grad, image, weight, steps, groups), of_weight, of_bias
+
+
+Steps = tuple[int, int, int, int, int, int]
+"""Strides, padding and dilation, each down and across."""
+
+
+def _image_gradient(grad: Array, image: Array, weight: Array, steps: Steps, groups: int) -> Array:
+    """A convolution with the weights turned round, of the gradient with as much space between as strides leave out."""
+    down, across, above, left, apart_y, apart_x = steps
+    reach = (apart_y * (weight.shape[2] - 1), apart_x * (weight.shape[3] - 1))
+    spread = grad
+    if (down, across) != (1, 1):
+        spread = zeros(grad, (*grad.shape[:2], down * grad.shape[2], across * grad.shape[3]))
+        spread[:, :, ::down, ::across] = grad
+    turned = flip(_weights_in_groups(weight, groups).swapaxes(1, 2), (3, 4))
+    out = empty_like(image, tuple(image.shape))
+    bias = constant_like(image, 0.0, (groups, image.shape[1] // groups))
+    convolve(
+        _in_groups(spread, groups), turned, bias, _in_groups(out, groups),
+        1, 1, reach[0] - above, reach[1] - left, apart_y, apart_x,
+    )  # fmt: skip
+    return out
+
+
+def _steps(stride: Pair, padding: Pair, dilation: Pair) -> Steps:
+    pairs = [(n, n) if isinstance(n, int) else tuple(n) for n in (stride, padding, dilation)]
+    for name, pair, least in zip(("stride", "padding", "dilation"), pairs, (1, 0, 1), strict=True):
+        if len(pair) != 2 or any(type(n) is not int or n < least for n in pair):
+            raise vk.ArgumentError(f"conv2d: {name} is {pair}, expected one or two whole numbers of at least {least}")
+    return tuple(n for pair in pairs for n in pair)  # type: ignore[return-value]
+
+
+def _result_shape(image: Array, weight: Array, steps: Steps, groups: int) -> tuple[int, int, int, int]:
+    shapes = f"image has shape {tuple(image.shape)} and weight {tuple(weight.shape)} for {groups} groups"
+    if image.ndim != 4 or weight.ndim != 4 or groups < 1 or weight.shape[0] % groups:
+        raise vk.ArgumentError(f"conv2d: {shapes}, expected four dimensions each, and groups that divide the outputs")
+    if image.shape[1] != groups * weight.shape[1]:
+        raise vk.ArgumentError(f"conv2d: {shapes}, expected {groups * weight.shape[1]} channels")
+    sides = []
+    for at in range(2):
+        room = image.shape[2 + at] + 2 * steps[2 + at] - steps[4 + at] * (weight.shape[2 + at] - 1) - 1
+        if room < 0 or weight.shape[2 + at] == 0:
+            raise vk.ArgumentError(f"conv2d: {shapes}, expected an image as large as the weights, padding included")
+        sides.append(room // steps[at] + 1)
+    return (image.shape[0], weight.shape[0], sides[0], sides[1])
+
+
+def _in_groups(image: Array, groups: int) -> Array:
+    """B × C × H × W as B × groups × C / groups × H × W; a view, whatever the strides."""
+    shape = image.shape
+    return image.reshape((shape[0], groups, shape[1] // groups, *shape[2:]))
+
+
+def _weights_in_groups(weight: Array, groups: int) -> Array:
+    return weight.reshape((groups, weight.shape[0] // groups, *weight.shape[1:]))
