@@ -37,6 +37,8 @@ PANEL = 128 << 10
 """Bytes of such rows, in whole lines, that the nearer caches do not keep for the next time."""
 PAGE = 4096
 """Bytes between rows from which on this happens."""
+CLOSER = 0.25
+"""Part of it where rows are closer, but no closer than half a page: every other shares a page with the one before."""
 RESTART = 450.0
 """Cycles until a row that passes by beside others is prefetched: one alone goes on into the next."""
 STREAMS = 8
@@ -332,14 +334,15 @@ def _hops(step: Step, loop: Loop, at: Setting) -> Numbers:
     if not inner or inner[-1] == touch.run or inner[-1] not in touch.axes or touch.run in at.held:
         return 0.0
     stride = max(1, at.extents.get(touch.run, 1)) * touch.element_bytes
-    if stride < PAGE:
+    if stride < PAGE // 2:
         return 0.0
     rows = at.tile(
         axis for axis in touch.axes if axis not in (touch.run, inner[-1])
     )  # an iteration's are waited for together
     length = at.size(touch.run) * touch.element_bytes
     panel = max(1, at.extents.get(inner[-1], 1)) * np.maximum(LINE, length)
-    return HOP * rows * np.clip(256 / length, 0, 1) * np.clip(panel / PANEL, 0, 1)
+    part = 1.0 if stride >= PAGE else CLOSER
+    return HOP * part * rows * np.clip(256 / length, 0, 1) * np.clip(panel / PANEL, 0, 1)
 
 
 def _packing(at: Setting) -> tuple[Numbers, Numbers]:
