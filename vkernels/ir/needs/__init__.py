@@ -3,9 +3,9 @@
 from .device import Device
 from .kinds import AxisNeed, Crossing, Dot, PhaseNeeds, Reduction, Scratchpad
 from .needs import Needs, annotate_needs
-from .use import PhaseUse, Use
+from .use import Columns, PhaseUse, Use
 
 __all__ = [
-    "AxisNeed", "Crossing", "Device", "Dot", "Needs", "PhaseNeeds", "PhaseUse", "Reduction", "Scratchpad", "Use",
-    "annotate_needs",
+    "AxisNeed", "Columns", "Crossing", "Device", "Dot", "Needs", "PhaseNeeds", "PhaseUse", "Reduction", "Scratchpad",
+    "Use", "annotate_needs",
 ]  # fmt: skip

@@ -14,12 +14,14 @@ from ..plan import Home, Plan
 from .constants import constants_for
 from .device import Device
 from .kinds import AxisNeed, Crossing, Dot, PhaseNeeds, Reduction, Scratchpad
-from .use import PhaseUse, Use
+from .use import Columns, PhaseUse, Use
 
 if TYPE_CHECKING:
     from types import CodeType
 
+    import numpy as np
     import sympy
+    from numpy.typing import NDArray
 
     from .compiled import Function
 
@@ -70,16 +72,31 @@ class Needs:
         return self._use(plan, extents, device, values)
 
     def evaluate_many(self, plans: Sequence[Plan], sizes: Mapping[str, int], device: Device) -> list[Use]:
-        """`evaluate` of many plans, their expressions as NumPy arrays: worth while from about a hundred on."""
+        """`evaluate` of many plans, their expressions as NumPy arrays where there are more than a few."""
         import numpy as np
 
-        if not plans:
-            return []
+        if len(plans) < 4:
+            return [self.evaluate(plan, sizes, device) for plan in plans]
         extents = self.extents(sizes)
         rows = np.array([self._bound(plan, sizes, extents, device) for plan in plans], dtype=np.float64).T
         columns = [np.broadcast_to(np.asarray(value, dtype=np.float64), len(plans)) for value in self._arrays(*rows)]
         table = np.stack(columns, axis=1).tolist()
         return [self._use(plan, extents, device, row) for plan, row in zip(plans, table, strict=True)]
+
+    def columns(
+        self, plan: Plan, sizes: Mapping[str, int], device: Device, given: Mapping[str, NDArray[np.float64]]
+    ) -> Columns:
+        """What plans hold that differ from one in the values of some symbols alone, which are `given` by name.
+
+        Names that the needs do not have are passed over. Arrays are broadcast: give what depends on one size alone
+        an axis of its own, and little is computed more than once.
+        """
+        import numpy as np
+
+        bound = self._bound(plan, sizes, self.extents(sizes), device)
+        known = {name: given.get(name, np.float64(value)) for name, value in zip(self._names, bound, strict=True)}
+        registers, least, own, tensor_memory, scratch = self._held(*known.values())
+        return Columns(registers, least, _shared(scratch, own, device), tensor_memory)
 
     def extents(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """The positions of each axis."""
@@ -131,6 +148,16 @@ class Needs:
         from .compiled import of_arrays
 
         return of_arrays(self._code)
+
+    @cached_property
+    def _held(self) -> Function:
+        """Of the worst phases: registers, the least of them, shared bytes, tensor memory; and scratchpads."""
+        from .algebra import most
+        from .compiled import compiled, of_arrays
+
+        fields = ("registers_a_thread", "registers_at_least", "shared_bytes", "tensor_memory_columns")
+        worst = [most(getattr(phase, name) for phase in self.phases) for name in fields]
+        return of_arrays(compiled(self._symbols, [*worst, self.scratch_bytes]))
 
     @cached_property
     def _names(self) -> list[str]:
@@ -221,11 +248,14 @@ class Needs:
         )
 
 
-def _shared(scratch: float, own: float, device: Device) -> float:
-    """Triton's own first, the scratchpad at the next multiple of 128 bytes (`runtime/compile/scratchpad.py`)."""
+def _shared(scratch: Any, own: Any, device: Device) -> Any:
+    """Triton's own first, the scratchpad at the next multiple of 128 bytes (`runtime/compile/scratchpad.py`).
+
+    Of numbers or of arrays.
+    """
     if device.is_cpu:
         return scratch
-    return own if not scratch else -(-own // 128) * 128 + scratch + 16
+    return own + (scratch > 0) * (-own % 128 + scratch + 16)
 
 
 _made: dict[str, Needs] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -64,3 +65,16 @@ class Use:
     @property
     def launches(self) -> int:
         return len(self.programs)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What many plans hold, as numbers or NumPy arrays of shapes that are broadcast to that of the plans.
+
+    Each as `Use` has it; `least_registers`: the most that a phase's `registers_at_least` is.
+    """
+
+    registers: Any
+    least_registers: Any
+    shared: Any
+    tensor_memory: Any

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ..pin import Pin, with_pin
 from ..plan import Home, Plan
 from .accepts import accepts
 from .bottom import bottom_plan
-from .columns import columns_of
+from .columns import columns_of, most_registers, which_fit
 from .fits import why_not
 from .model_cpu import cpu_registers, cpu_unrolled
 from .model_time import Times, model_time
@@ -100,19 +101,18 @@ def plans_down(
     is asked at the time, and what is not is passed over. Other arguments are `choose_plan`'s.
     """
     space = read_space(kernel, sizes, limits, needs, strides, pin)
-    device = Device.of(limits)
     tried: list[Rejected] = []
     given: list[Plan] = []
     for some in (space, replace(space, lean=True)):
-        for near in _closely(some, device, _kinds(some)):
+        for near in _closely(some, _kinds(some)):
             if near.plan in given or not wanted(near.use):
                 continue
-            reason = near.reason or accepts(space, near.plan)
+            reason = near.misfit or accepts(space, near.plan)
             if reason is None:
                 yield Chosen(near.plan, near.use, near.times, rung_of(near.plan, space), tuple(tried[:TRIED]))
                 given.append(near.plan)
             else:
-                tried.append(Rejected(near.plan, near.seconds, reason))
+                tried.append(Rejected(near.plan, float(near.times.seconds), reason))
     yield replace(_bottom(space), tried=tuple(tried[:TRIED]))
 
 
@@ -151,10 +151,16 @@ def rung_of(plan: Plan, space: Space) -> str:
 
 @dataclass(frozen=True)
 class _Kind:
-    """A setting, the seconds of its plans, and the best of them in order."""
+    """Plans of one kind, the registers and shared bytes that they take, their times, and the best of them in order.
+
+    `seconds`: what decides between them and others: see `_plainness`.
+    """
 
     move: Move
     setting: Setting
+    registers: Numbers
+    shared: Numbers
+    times: Times
     seconds: Numbers
     best: Sequence[int]
 
@@ -165,20 +171,35 @@ class _Kind:
 
 @dataclass(frozen=True)
 class _Near:
-    """A plan looked at closely.
+    """A plan looked at closely: one of a kind."""
 
-    `plainness`: what its seconds count for beside others'. `reason`: why it does not fit, None if it does.
-    """
-
-    plan: Plan
-    use: Use
-    times: Times
-    plainness: float
-    reason: str | None
+    space: Space
+    kind: _Kind
+    number: int
 
     @property
-    def seconds(self) -> float:
-        return float(self.times.seconds)
+    def weight(self) -> float:
+        """Seconds, as they count beside others'."""
+        return float(self.kind.seconds[self.number])
+
+    @cached_property
+    def times(self) -> Times:
+        return self.kind.times.at(self.number)
+
+    @cached_property
+    def plan(self) -> Plan:
+        return with_pin(self.kind.setting.plan(self.number), self.space.pin)
+
+    @cached_property
+    def use(self) -> Use:
+        return self.space.needs.evaluate(self.plan, self.space.sizes, Device.of(self.space.limits))
+
+    @property
+    def misfit(self) -> str | None:
+        """Why it does not fit, None if it does."""
+        space = self.space
+        may_spill = space.limits.warp == 1 and space.pin != NOTHING
+        return why_not(self.use, space.limits, 0.0 if may_spill else float(self.kind.registers[self.number]))
 
 
 def _kinds(space: Space) -> list[_Kind]:
@@ -207,28 +228,32 @@ def _kinds(space: Space) -> list[_Kind]:
 def _kind(space: Space, move: Move) -> _Kind | None:
     """A kind's plans by modelled time; None where the kernel cannot have it, or nothing fits at first sight."""
     try:
-        setting = space.setting(move)
+        grid = space.grid(move)
     except PlanError:
         return None
     limits = space.limits
     if limits.warp > 1:
-        columns = columns_of(space, setting)
-        registers, shared = np.minimum(columns.registers, limits.registers), columns.shared
-        fits = columns.fit(setting, limits)
+        columns = columns_of(space, grid)
+        registers, shared, most = columns.registers, columns.shared, limits.registers
+        fits = which_fit(columns, grid, limits)
     else:
-        registers, shared = cpu_registers(setting, limits), 0
-        fits = (registers <= limits.registers) & (cpu_unrolled(setting, limits) <= UNROLLED)
+        registers, shared, most = cpu_registers(grid, limits), 0, np.inf
+        fits = (registers <= limits.registers) & (cpu_unrolled(grid, limits) <= UNROLLED)
         if space.pin != NOTHING and not np.any(fits):  # what is pinned may spill
             fits = registers == np.min(registers)
     if move.split is not None and move.split not in space.pin.splits:
-        fits = fits & (setting.shares * setting.size(move.split) < setting.extents[move.split])
-    setting, (registers, shared) = _only(setting, np.asarray(fits), (registers, shared))
-    if not np.size(setting.warps):
+        fits = fits & (grid.shares * grid.size(move.split) < grid.extents[move.split])
+    if not np.any(fits):
         return None
-    modelled = model_time(setting, limits, registers, shared).seconds * _plainness(move)
-    seconds = np.broadcast_to(modelled, np.shape(setting.warps))
-    order = np.argsort(seconds, kind="stable")
-    return _Kind(move, setting, seconds, [int(number) for number in order[: 4 * KEPT]])
+    return _modelled(space, move, grid.only(fits), grid.among(fits, registers), grid.among(fits, shared), most)
+
+
+def _modelled(space: Space, move: Move, setting: Setting, registers: Numbers, shared: Numbers, most: Numbers) -> _Kind:
+    """A kind whose plans get no more registers a thread than `most`."""
+    times = model_time(setting, space.limits, np.minimum(registers, most), shared)
+    seconds = np.broadcast_to(times.seconds * _plainness(move), setting.shape)
+    best = np.argsort(seconds, kind="stable")[: 4 * KEPT]
+    return _Kind(move, setting, registers, shared, times, seconds, best.tolist())
 
 
 def _plainness(move: Move) -> float:
@@ -236,23 +261,8 @@ def _plainness(move: Move) -> float:
     return 1 + PLAIN * (len(move.homes) + len(move.copies) + len(move.packs) + len(move.streams) + 2 * bool(move.split))
 
 
-def _only(setting: Setting, fits: Numbers, others: Sequence[Numbers]) -> tuple[Setting, list[Numbers]]:
-    """The plans of a setting that fit."""
-    shape = np.shape(setting.warps)
-    mask = np.broadcast_to(fits, shape)
-
-    def kept(value: Numbers) -> Numbers:
-        return np.broadcast_to(value, shape)[mask]
-
-    sizes = {axis: kept(size) for axis, size in setting.sizes.items()}
-    narrow = replace(
-        setting, sizes=sizes, shares=kept(setting.shares), warps=kept(setting.warps), stages=kept(setting.stages)
-    )
-    return narrow, [kept(value) for value in others]
-
-
-def _closely(space: Space, device: Device, kinds: Sequence[_Kind]) -> Iterator[_Near]:
-    """The best plans of all kinds, by their time as modelled with their needs, those that do not fit among them."""
+def _closely(space: Space, kinds: Sequence[_Kind]) -> Iterator[_Near]:
+    """The best plans of all kinds, by their time as modelled with all that bounds their registers."""
     rows = sorted(
         ((float(kind.seconds[row]), number, row) for number, kind in enumerate(kinds) for row in kind.best),
         key=lambda each: each[:2],
@@ -261,25 +271,17 @@ def _closely(space: Space, device: Device, kinds: Sequence[_Kind]) -> Iterator[_
         of_kinds: dict[int, list[int]] = {}
         for _, number, row in rows[start : start + CLOSELY]:
             of_kinds.setdefault(number, []).append(row)
-        near = [each for number, some in of_kinds.items() for each in _near(space, device, kinds[number], some)]
-        yield from sorted(near, key=lambda each: each.seconds * each.plainness)
+        near = [each for number, some in of_kinds.items() for each in _near(space, kinds[number], sorted(some))]
+        yield from sorted(near, key=lambda each: each.weight)
 
 
-def _near(space: Space, device: Device, kind: _Kind, rows: Sequence[int]) -> list[_Near]:
-    """Some plans of a kind: what they take, their times with that, and whether they fit."""
-    limits = space.limits
-    mask = np.zeros(np.size(kind.setting.warps), dtype=bool)
-    mask[list(rows)] = True
-    some, _ = _only(kind.setting, mask, ())
-    plans = [with_pin(plan, space.pin) for plan in some.plans()]
-    uses = space.needs.evaluate_many(plans, space.sizes, device)
-    registers: Numbers = cpu_registers(some, limits)
+def _near(space: Space, kind: _Kind, rows: Sequence[int]) -> list[_Near]:
+    """Some plans of a kind, modelled with all that bounds their registers."""
+    limits, setting = space.limits, kind.setting
     if limits.warp > 1:
-        registers = np.array([min(use.registers_a_thread, device.registers_of(use.threads)) for use in uses])
-    shared = np.array([use.shared_bytes for use in uses])
-    times = model_time(some, limits, registers, shared)
-    taken = np.broadcast_to(0 if limits.warp == 1 and space.pin != NOTHING else registers, len(plans))
-    return [
-        _Near(plan, use, times.at(number), _plainness(kind.move), why_not(use, limits, float(taken[number])))
-        for number, (plan, use) in enumerate(zip(plans, uses, strict=True))
-    ]
+        taken, most = kind.registers[rows], setting.among(True, most_registers(setting, limits))[rows]
+        if np.any(np.minimum(taken, most) != np.minimum(taken, limits.registers)):
+            some = np.isin(np.arange(len(kind.seconds)), rows)
+            kind = _modelled(space, kind.move, setting.only(some), taken, kind.shared[rows], most)
+            rows = range(len(rows))
+    return [_Near(space, kind, row) for row in rows]

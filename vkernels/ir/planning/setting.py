@@ -6,7 +6,8 @@ Numbers that differ are NumPy arrays of one length, so that thousands of plans a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -100,14 +101,38 @@ class Setting:
                     found = found + self.programs * self.shares * result * width
         return found
 
+    # One plan, or some of them
+
+    @property
+    def _columns(self) -> tuple[Numbers, ...]:
+        return (*self.sizes.values(), self.shares, self.warps, self.stages)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Of all plans: one axis for each choice, or one for all."""
+        return np.broadcast_shapes(*map(np.shape, self._columns))
+
+    def among(self, which: Numbers, value: Numbers) -> Numbers:
+        """The numbers of those plans of which `which` says so, as an array of one axis."""
+        return np.broadcast_to(value, self.shape)[np.broadcast_to(which, self.shape)]
+
+    def only(self, which: Numbers) -> Setting:
+        """Those plans of which `which` says so, along one axis."""
+        *sizes, shares, warps, stages = (self.among(which, column) for column in self._columns)
+        return replace(self, sizes=dict(zip(self.sizes, sizes, strict=True)), shares=shares, warps=warps, stages=stages)
+
     def first(self) -> Plan:
         """The first plan."""
-        columns = (*self.sizes.values(), self.shares, self.warps, self.stages)
-        return self._plan(tuple(float(np.asarray(column).reshape(-1)[0]) for column in columns), 0)
+        return self.plan(0)
+
+    def plan(self, number: int, resident: int = 0) -> Plan:
+        """One of those along the only axis; where there are several axes, the first alone."""
+        flat = (np.asarray(column).reshape(-1) for column in self._columns)
+        return self._plan(tuple(float(column[number if column.size > 1 else 0]) for column in flat), resident)
 
     def plans(self, resident: int = 0) -> list[Plan]:
         """One plan for each number."""
-        columns = np.broadcast_arrays(*self.sizes.values(), self.shares, self.warps, self.stages)
+        columns = np.broadcast_arrays(*self._columns)
         rows = zip(*(column.reshape(-1).tolist() for column in columns), strict=True)
         return [self._plan(row, resident) for row in rows]
 

@@ -196,6 +196,10 @@ class Space:
 
     def setting(self, move: Move) -> Setting:
         """All sizes for some decisions. Raises `PlanError` where the kernel cannot have them."""
+        return self.grid(move).only(True)
+
+    def grid(self, move: Move) -> Setting:
+        """The same, with an axis of the arrays for each choice: what depends on some of them alone stays small."""
         names = [*self.tiles, *self.wholes]
         choices = [self._choices(axis, move) for axis in names]
         on_gpu, pin = self.limits.warp > 1, self.pin
@@ -331,12 +335,12 @@ def _side_by_side(kernel: KernelOp, sizes: Mapping[str, int]) -> dict[str, tuple
 
 
 def _combinations(choices: list[list[int]]) -> list[Any]:
-    """Every combination, as a column for each choice; the longest choices are thinned out where there are too many."""
+    """Every combination, as a column for each choice, along an axis of its own; the longest choices are thinned out
+    where there are too many."""
     lists = [list(each) for each in choices]
     while math.prod(map(len, lists)) > MOST:
         longest = max(range(len(lists)), key=lambda number: len(lists[number]))
         lists[longest] = (
             sorted({*lists[longest][::2], lists[longest][-1]}) if len(lists[longest]) > 2 else lists[longest][-1:]
         )
-    grids = np.meshgrid(*(np.array(each, dtype=np.float64) for each in lists), indexing="ij")
-    return [grid.reshape(-1) for grid in grids]
+    return list(np.ix_(*(np.array(each, dtype=np.float64) for each in lists)))
