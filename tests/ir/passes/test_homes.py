@@ -113,3 +113,33 @@ def test_a_scratchpad_is_kept_somewhere(home: Home) -> None:
     plan = Plan({"i": 8}, {"n": 8}, {"features": home})
     with pytest.raises(PlanError, match="features is a scratchpad: its home is shared or memory"):
         apply_plan(kernel("spdnn"), plan, Facts({"N": NEURONS}))
+
+
+CARRIED = """
+vk.kernel @carried(%x: !vk.tensor<[M, N], f32>, %out: !vk.tensor<[M, N], f32>) {
+  %m = vk.size M
+  %n = vk.size N
+  vk.tile i < %m
+  vk.whole j < %n
+  %zero = arith.constant 0 : i64
+  %start = vk.load %x[i, j] : !vk.tensor<[M, N], f32> -> tensor<?x?xf32, #vk.axes<i, j>>
+  %total = vk.range %k as "k" = %zero to %n carrying (%before = %start : tensor<?x?xf32, #vk.axes<i, j>>) {
+    %most = vk.max %before along j : tensor<?x?xf32, #vk.axes<i, j>> -> tensor<?xf32, #vk.axes<i>>
+    %wide = vk.broadcast %most : tensor<?xf32, #vk.axes<i>> -> tensor<?x?xf32, #vk.axes<i, j>>
+    %sum = arith.addf %before, %wide : tensor<?x?xf32, #vk.axes<i, j>>
+    vk.yield %sum : tensor<?x?xf32, #vk.axes<i, j>>
+  }
+  vk.store %total in %out[i, j] : !vk.tensor<[M, N], f32> <- tensor<?x?xf32, #vk.axes<i, j>>
+}
+"""
+
+
+@pytest.mark.parametrize("chunk", [1, 2])
+@pytest.mark.parametrize("length", [1, 3])
+def test_a_home_is_of_no_use_to_what_a_loop_carries_in_registers(length: int, chunk: int) -> None:
+    """Where a chunk holds all of the axis."""
+    numbers = np.random.default_rng(0)
+    arguments = {name: numbers.integers(0, 9, (4, length)).astype(np.float32) for name in ("x", "out")}
+    plan = Plan({"i": 2}, {"j": chunk}, {"total": Home.MEMORY}, lanes="j")
+    text = run_three_ways(parse_module(CARRIED), arguments, {"M": 4, "N": length}, plan, Facts({"N": length}))
+    assert ("vk.buffer" in text) == (length > chunk)

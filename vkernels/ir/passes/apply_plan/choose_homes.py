@@ -46,8 +46,8 @@ def _home_as_planned(schedule: Schedule, plan: Plan) -> None:
                 raise PlanError(f"{label_of(result)} is processed in chunks: registers cannot hold it between phases")
             if home is not Home.RECOMPUTE:
                 schedule.homes[reading.source(result)] = home
-    for value in schedule.homes:
-        labels.discard(label_of(value))
+    carried = [result for op in reading.structures if not isinstance(op, PhaseOp) for result in op.results]
+    labels -= {label_of(value) for value in (*carried, *schedule.homes)}  # some are in registers, as whole as they are
     if labels:
         raise PlanError(f"the plan gives homes to {', '.join(sorted(labels))}, which cross no phase")
 
