@@ -9,11 +9,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 PATIENCE = 180.0
 """Seconds that one plan's cases may take."""
+WORKER = (sys.executable, "-m", f"{__package__}.worker")
+DYING = 5.0
+"""Seconds that a process has to end by itself, once it has nothing more to say."""
 SEEDS = 200
 """Seeds after which a child is replaced: what it has compiled stays in its memory."""
 
@@ -21,8 +25,8 @@ SEEDS = 200
 class Child:
     """One process at a time, started when it is needed."""
 
-    def __init__(self, patience: float = PATIENCE):
-        self.patience = patience
+    def __init__(self, patience: float = PATIENCE, command: Sequence[str] = WORKER):
+        self.patience, self.command = patience, command
         self._process: subprocess.Popen[bytes] | None = None
         self._seeds = 0
 
@@ -40,7 +44,7 @@ class Child:
         while True:
             line = self._line()
             if not line:
-                message = self._end()
+                message = self._end(ending=line is not None)
                 failure = {"seed": seed, "where": where, "message": message}
                 return {"counts": {}, "plans": [], "codes": [], "failures": [failure]}
             answer: dict[str, Any] = json.loads(line)
@@ -60,15 +64,15 @@ class Child:
         )  # fmt: skip
         self._seeds, self._rest = 0, b""
 
-    def _line(self) -> bytes:
-        """The next line; empty where the child has ended, or says nothing for too long."""
+    def _line(self) -> bytes | None:
+        """The next line; empty where the child has ended, None where it says nothing for too long."""
         assert self._process is not None
         assert self._process.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             while b"\n" not in self._rest:
                 if not selector.select(self.patience):
-                    return b""
+                    return None
                 some = os.read(self._process.stdout.fileno(), 1 << 16)
                 if not some:
                     return b""
@@ -76,13 +80,13 @@ class Child:
         line, _, self._rest = self._rest.partition(b"\n")
         return line
 
-    def _end(self) -> str:
+    def _end(self, ending: bool = False) -> str:
         """End the child, and say how it ended before that."""
         process = self._process
         assert process is not None
         self._process = None
         with suppress(subprocess.TimeoutExpired):
-            process.wait(0.5)
+            process.wait(DYING if ending else 0)
         code = process.poll()
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

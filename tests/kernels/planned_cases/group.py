@@ -62,14 +62,16 @@ def run_group(seed: int, note: Callable[[str], None] = lambda _: None) -> Outcom
     """All cases of a seed. `note` is told what comes next, so that a crash or a hang can be told of."""
     outcome = Outcome()
     choose = random.Random(seed)
-    subject = _subject(choose)
+    subject = random_subject(choose, of_library=choose.random() < 0.6)
     for number in range(LIMITS):
-        _run_limits(seed, subject, random.Random(f"{seed}/{number}"), outcome, note)
+        again = random.Random(f"{seed}/{number}")
+        run_limits(subject, again, again.random() < 0.5, outcome, seed, note)
     return outcome
 
 
-def _subject(choose: random.Random) -> Subject:
-    if choose.random() < 0.6:
+def random_subject(choose: random.Random, of_library: bool) -> Subject:
+    """A kernel of the library, or one of the generator's that has a meaning for several programs."""
+    if of_library:
         return library_subject(random_library_kernel(choose))
     while True:
         subject = RandomSubject(choose.getrandbits(31))
@@ -77,10 +79,15 @@ def _subject(choose: random.Random) -> Subject:
             return subject
 
 
-def _run_limits(
-    seed: int, subject: Subject, choose: random.Random, outcome: Outcome, note: Callable[[str], None]
+def run_limits(
+    subject: Subject,
+    choose: random.Random,
+    on_gpu: bool,
+    outcome: Outcome,
+    seed: int = 0,
+    note: Callable[[str], None] = lambda _: None,
 ) -> None:
-    on_gpu = choose.random() < 0.5
+    """Plan a kernel for limits, and run its plans on several calls; `outcome` is added to."""
     limits = random_limits(choose, on_gpu)
     layouts = choose.getrandbits(32)
     seeded, room = choose.getrandbits(32), choose.choice(ROOMS)

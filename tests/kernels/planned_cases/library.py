@@ -231,7 +231,7 @@ def _cumulative_sum_segments(d: Draw) -> Drawn:
     total = d.normal(*x.shape[:2], computed=True)
     before = np.cumsum(numbers(total), 1) - numbers(total)
     expected = numbers(x).cumsum(2) + before[..., None]
-    return Drawn({"x": x, "total": total}, {"out": expected}, 32 + 4 * (x.shape[1] + x.shape[2]) ** 0.5)
+    return Drawn({"x": x, "total": total}, {"out": expected}, 64 + 2 * (x.shape[1] + x.shape[2]))
 
 
 def _stencil(d: Draw, square: bool) -> Drawn:
