@@ -167,7 +167,7 @@ def _matmul(d: Draw) -> Drawn:
     a, b, bias = d.normal(rows, inner), d.normal(inner, columns), d.normal(columns)
     product = numbers(a) @ numbers(b) + numbers(bias)
     out = _activated(product, d.constants["activation"])
-    return Drawn({"a": a, "b": b, "bias": bias}, {"out": out}, 32 + 4 * inner**0.5)
+    return Drawn({"a": a, "b": b, "bias": bias}, {"out": out}, 64 + 2 * inner)
 
 
 def _mlp(d: Draw) -> Drawn:
@@ -175,7 +175,12 @@ def _mlp(d: Draw) -> Drawn:
     x, w1, b1, w2, b2 = d.normal(m, k), d.normal(k, h, scale=0.5), d.normal(h), d.normal(h, n, scale=0.5), d.normal(n)
     hidden = _activated(numbers(x) @ numbers(w1) + numbers(b1), d.constants["activation"])
     arguments = {"x": x, "w1": w1, "b1": b1, "w2": w2, "b2": b2}
-    return Drawn(arguments, {"out": hidden @ numbers(w2) + numbers(b2)}, 16 + 2 * (h * max(1, k)) ** 0.5, inner=True)
+    return Drawn(
+        arguments,
+        {"out": hidden @ numbers(w2) + numbers(b2)},
+        64 + 4 * (h * max(1, k)) ** 0.5 + 2 * (h + k),
+        inner=True,
+    )
 
 
 def _attention(d: Draw) -> Drawn:
@@ -190,7 +195,7 @@ def _attention(d: Draw) -> Drawn:
         score = np.where(np.tri(rows, keys, keys - rows, dtype=bool), score, -np.inf)
     e = np.exp(score - score.max(-1, keepdims=True, initial=-np.inf))
     out = np.einsum("bgrmn,bgne->bgrem", e / e.sum(-1, keepdims=True), numbers(v))
-    return Drawn({"q": q, "k": k, "v": v, "scale": 0.3}, {"out": out}, 16 + 2 * depth**0.5, inner=True)
+    return Drawn({"q": q, "k": k, "v": v, "scale": 0.3}, {"out": out}, 32 + 2 * depth, inner=True)
 
 
 def _segments(d: Draw, columns: bool) -> Drawn:
@@ -223,7 +228,7 @@ def _cumulative_sum(d: Draw) -> Drawn:
 
 def _sum_of_each_segment(d: Draw) -> Drawn:
     x = d.normal(d.size("M"), d.size("S"), d.size("L"))
-    return Drawn({"x": x}, {"total": numbers(x).sum(2)}, 32 + 4 * x.shape[2] ** 0.5)
+    return Drawn({"x": x}, {"total": numbers(x).sum(2)}, 64 + 2 * x.shape[2])
 
 
 def _cumulative_sum_segments(d: Draw) -> Drawn:
