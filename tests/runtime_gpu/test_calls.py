@@ -113,7 +113,7 @@ def test_a_scratchpad_is_asked_for_and_right(monkeypatch: pytest.MonkeyPatch) ->
     Launcher(spdnn)(*tensors[:3], -0.1, *tensors[3:])
     assert_close(out, expected, layers * each, scale=8)
     assert_close(peak, expected.max(0).values, layers * each, scale=8)
-    assert driver.launches[0].shared >= 2 * 4 * neurons
+    assert driver.launches[0].shared >= 4 * neurons
 
 
 @vk.kernel(plan=Plan({"i": 4}, {"j": 8}, lanes="j", warps=2))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from vkernels.ir.limits import Limits
     from vkernels.ir.pin import Pin
+    from vkernels.runtime.ahead import Ahead
     from vkernels.runtime.launch import Launcher
     from vkernels.runtime.protocols import Signature
 
@@ -122,10 +123,28 @@ class Kernel:
         interpret(self, args, kwargs, on_print=on_print, trace=trace)
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
-        """Compile for arguments like these without running."""
+        """Compile without running: for arguments like these, or ahead, for shapes and devices that are not here.
+
+        `compile(x, out)` gives what that call would run, with the text of every stage.
+        `compile(shapes={"M": 4096, "N": 1024}, targets=["h100-sxm5-80:1g.10gb", "cpu"], dtype="float16")` gives an
+        `Ahead` for each shape on each target: plan, rung, code, what its binaries take. `shapes`: sizes by name, or
+        several such; `targets`: as `vk targets` lists them, slices too. Parameters are given as `signature` takes them,
+        by name; `dtype` is that of all tensors which can have it, others have what they usually have.
+        Raises what calls raise, and `OptionError` for targets and sizes that do not exist.
+        """
+        names = {parameter.name for parameter in self.parameters}
+        if not args and {"shapes", "targets"} <= kwargs.keys() - names:
+            return self._compile_ahead(**kwargs)
         from vkernels.runtime.launch import compile as compile_
 
         return compile_(self, args, kwargs)
+
+    def _compile_ahead(self, shapes: Any, targets: Any, dtype: Any = None, **given: Any) -> tuple[Ahead, ...]:
+        from vkernels.runtime.ahead import compile_ahead
+
+        from .signature import with_dtype
+
+        return compile_ahead(self, self.signature(**with_dtype(self, dtype, given)), shapes, targets)
 
 
 def _pin_and_planner(plan: object) -> tuple[Pin | None, Plan | Planner | None]:

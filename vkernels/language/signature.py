@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .kernel import Kernel
 
 _KINDS = {float: "f64", int: "i64", bool: "i1"}
+_USUAL = ("float32", "int32", "bool")
+"""What a tensor is of which nothing is said, if it may be."""
 
 
 def make_signature(kernel: Kernel, given: dict[str, Any]) -> Signature:
@@ -36,3 +38,20 @@ def make_signature(kernel: Kernel, given: dict[str, Any]) -> Signature:
         elif parameter.kind == "constant" and parameter.default is not parameter.MISSING:
             by_kind["constant"].append((parameter.name, parameter.default))
     return Signature(tuple(by_kind["tensor"]), tuple(by_kind["scalar"]), tuple(by_kind["constant"]))
+
+
+def with_dtype(kernel: Kernel, dtype: DType | str | None, given: dict[str, Any]) -> dict[str, Any]:
+    """What is given by parameter, and for other tensors one dtype where they can have it, else what they usually have.
+
+    Raises `ArgumentError` for a dtype that no tensor can have.
+    """
+    name = dtype.name if isinstance(dtype, DType) else dtype
+    tensors = [parameter for parameter in kernel.parameters if parameter.kind == "tensor"]
+    if name is not None and not any(name in tensor.dtypes for tensor in tensors):
+        takes = "; ".join(f"{tensor.name} takes {', '.join(tensor.dtypes)}" for tensor in tensors)
+        raise ArgumentError(f"{kernel.name}: no tensor can be {name!r}: {takes}")
+    found = {}
+    for tensor in tensors:
+        usual = next((each for each in _USUAL if each in tensor.dtypes), tensor.dtypes[0])
+        found[tensor.name] = name if name in tensor.dtypes else usual
+    return {**found, **given}

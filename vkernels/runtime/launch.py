@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
@@ -22,28 +22,21 @@ from vkernels.ir.plan import Plan
 from . import events
 from .arguments import Arguments, as_scalar, bind, check_native, in_order
 from .arrays import CPU, address_reader, is_torch
-from .compiling import Compiled, compile_kernel
+from .compiling import Compiled
 from .events import Ran, stated_rung
 from .interpreting import interpret
 from .keys import KEYS, frozen
-from .ladder import Descent, shortages
+from .making import Making, Where, here, make_code
 from .overlap import check_written, is_distinct
-from .plans import Plans
 from .prepared import Prepared
 from .protocols import KernelLike, Signature
-from .remembered import Remembered, recall, remember
-from .slices import cpu_slice_limits
 from .specialise import kernel_in, specialised, written_tensors
-from .threads import get_threads, when_threads_change
-from .way import AuthorsWay, ChosenWay, Finish, Way, with_less
+from .threads import when_threads_change
+from .way import Finish, Way, with_less
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     from .gpu.calls import GpuCalls
-    from .gpu.compiling import CompiledGpu
-
-    Code: TypeAlias = Compiled | CompiledGpu
+    from .making import Code
 
 __all__ = ["Launcher", "call", "compile", "interpret", "launcher_of", "limits"]
 
@@ -76,11 +69,7 @@ def launcher_of(kernel: KernelLike) -> Launcher:
 
 def limits(device: str = CPU) -> Limits:
     """The limits that plans are made for: a GPU's, or this machine's with the threads that calls may use."""
-    if device != CPU:
-        from .gpu.device import gpu_device
-
-        return gpu_device(device).limits
-    return cpu_slice_limits(get_threads())
+    return here(device).limits
 
 
 class Runnable(Protocol):
@@ -132,7 +121,7 @@ class Launcher:
         self._calls: dict[Hashable, _Entry] = {}
         self._built: dict[Signature, _Built] = {}
         self._code: dict[Hashable, Code] = {}
-        self._making: dict[Hashable, Future[None]] = {}
+        self._in_making: dict[Hashable, Future[None]] = {}
         _all.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
@@ -177,16 +166,28 @@ class Launcher:
     def renew_lock(self) -> None:
         """After a fork: who held the lock, or was making code, may not exist any more."""
         self._lock = threading.RLock()
-        self._making = {}
+        self._in_making = {}
 
     def compile(self, args: Sequence[Any], kwargs: Mapping[str, Any], plan: Plan | None = None) -> Code:
         """What this call would run, with the text of every stage; `plan` replaces the kernel's own."""
         arguments = bind(self.kernel, in_order(self.kernel, args, kwargs))
         built = self._build(arguments.signature)
         distinct = is_distinct(kernel_in(built.module), built.written, arguments.tensors)
-        making = _Making(self, arguments, built, distinct, keep=True)
+        making = self._making(arguments, built, distinct, here(arguments.device), keep=True)
         plan = making.plans.own() if plan is None else plan
-        return making.made()[1] if plan is None else making.code(plan)
+        return making.best()[1] if plan is None else making.code(plan)
+
+    def ahead(self, arguments: Arguments, where: Where) -> tuple[Plan, str, Code]:
+        """The plan, its rung and the code that calls with distinct tensors like these would run somewhere.
+
+        Raises the author's mistakes, and `PlanError` where no plan has code that fits.
+        """
+        making = self._making(arguments, self._build(arguments.signature), True, where)
+        own = making.plans.own()
+        if own is not None:
+            return own, stated_rung(own), making.own_code(own)
+        descent, code = making.best()
+        return descent.chosen.plan, descent.chosen.rung, code
 
     def _enter(self, key: Hashable, values: Sequence[Any]) -> _Entry:
         """Check arguments of a new key, and note what there is to do for each call."""
@@ -229,7 +230,7 @@ class Launcher:
                 prepared = self._prepare_gpu(arguments, built, distinct)
                 entry.put(distinct, prepared)
                 return prepared
-            making = _Making(self, arguments, built, distinct)
+            making = self._making(arguments, built, distinct, here(CPU))
             way = entry.ways.setdefault(distinct, making.way(partial(_ready, self.kernel, arguments)))
         best = way.get()
         entry.put(distinct, best)
@@ -242,7 +243,7 @@ class Launcher:
         from .gpu.device import gpu_device
 
         def way(placed: Arguments, finish: Finish[Any, Any]) -> Way[Any]:
-            return _Making(self, placed, built, distinct).way(finish)
+            return self._making(placed, built, distinct, here(arguments.device)).way(finish)
 
         return GpuCalls(gpu_device(arguments.device), arguments, way)
 
@@ -253,99 +254,46 @@ class Launcher:
                 self._built[signature] = _Built(module, written_tensors(kernel_in(module)))
             return self._built[signature]
 
-    def code(self, arguments: Arguments, built: _Built, plan: Plan, distinct: bool, keep: bool) -> Code:
-        """A plan's code for what is known of these arguments; with all stages, and new, if `keep`."""
-        check_native(self.kernel, arguments)
-        return specialised(
-            lambda facts: self._code_for(arguments, built, plan, facts, keep),
-            kernel_in(built.module), plan, arguments.sizes, arguments.tensors, distinct, arguments.device != CPU,
-        )  # fmt: skip
+    def _making(self, arguments: Arguments, built: _Built, distinct: bool, where: Where, keep: bool = False) -> Making:
+        """What makes the code of a call; that of a plan with all stages, and new, if `keep`."""
+        kernel = kernel_in(built.module)
 
-    def _code_for(self, arguments: Arguments, built: _Built, plan: Plan, facts: Facts, keep: bool) -> Code:
-        architecture = _architecture(arguments.device)
-        key = (arguments.signature, frozen(plan), frozen(facts), architecture)
+        def code(plan: Plan) -> Code:
+            check_native(self.kernel, arguments)
+            return specialised(
+                lambda facts: self._code_for(arguments.signature, built, plan, facts, where.architecture, keep),
+                kernel, plan, arguments.sizes, arguments.tensors, distinct, where.on_gpu,
+            )  # fmt: skip
+
+        return Making(self.kernel, kernel, arguments, where, code)
+
+    def _code_for(
+        self, signature: Signature, built: _Built, plan: Plan, facts: Facts, architecture: str, keep: bool
+    ) -> Code:
+        key = (signature, frozen(plan), frozen(facts), architecture)
         made: Future[None] = Future()
         while not keep:
             with self._lock:
                 if key in self._code:
                     return self._code[key]
-                making = self._making.setdefault(key, made)
+                making = self._in_making.setdefault(key, made)
             if making is made:
                 break
             making.result()  # of another thread, which may have failed
         try:
-            code = self._timed(built.module, plan, facts, architecture, keep)
+            start = time.perf_counter()
+            code = make_code(built.module, plan, facts, architecture, keep)
+            events.count_compile(self._counters, time.perf_counter() - start)
             with self._lock:
                 while len(self._code) >= REMEMBERED_CODE:
                     del self._code[next(iter(self._code))]
-                return self._code.setdefault(key, code) if not keep else code
+                known = self._code.setdefault(key, code)
+            return code if keep else known
         finally:
             with self._lock:
-                if self._making.get(key) is made:
-                    del self._making[key]
+                if self._in_making.get(key) is made:
+                    del self._in_making[key]
             made.set_result(None)
-
-    def _timed(self, module: ModuleOp, plan: Plan, facts: Facts, architecture: str, keep: bool) -> Code:
-        start = time.perf_counter()
-        code = _compile(module, plan, facts, architecture, keep)
-        events.count_compile(self._counters, time.perf_counter() - start)
-        return code
-
-
-@dataclass(frozen=True)
-class _Making:
-    """Making the code of one call."""
-
-    launcher: Launcher
-    arguments: Arguments
-    built: _Built
-    distinct: bool
-    keep: bool = False
-
-    @cached_property
-    def plans(self) -> Plans:
-        """The plans that there are for it."""
-        arguments, built_kernel = self.arguments, kernel_in(self.built.module)
-        strides = {name: view.strides for name, view in arguments.tensors.items()}
-        found = limits(arguments.device)
-        return Plans(self.launcher.kernel, built_kernel, arguments.sizes, arguments.dtypes, found, strides)
-
-    def code(self, plan: Plan) -> Code:
-        """The code of a plan."""
-        return self.launcher.code(self.arguments, self.built, plan, self.distinct, self.keep)
-
-    def descent(self) -> Descent[Code]:
-        """The chosen plans, whose code has to fit."""
-        plans = self.plans
-
-        def fitting(plan: Plan) -> Code:
-            with shortages():
-                code = self.code(plan)
-            if not isinstance(code, Compiled):
-                from .gpu.judge import refuse_unless_fits
-
-                refuse_unless_fits(code, plans.allowed)
-            return code
-
-        return Descent(self.launcher.kernel.name, plans.down, fitting, recall(plans.question))
-
-    def made(self) -> tuple[Descent[Code], Code]:
-        """The best plan's code that fits, and what leads further down. It is remembered."""
-        descent = self.descent()
-        code = descent.land()
-        chosen = descent.chosen
-        if not isinstance(chosen, Remembered):
-            remember(self.plans.question, chosen.plan, chosen.rung)
-        return descent, code
-
-    def way(self, finish: Finish[Any, Any]) -> Way[Any]:
-        """How calls like it come to its code. Raises the author's mistakes in the plan."""
-        name, plans = self.launcher.kernel.name, self.plans
-        check_native(self.launcher.kernel, self.arguments)
-        own = plans.own()
-        if own is not None:
-            return AuthorsWay(name, own, stated_rung(own), partial(self.code, own), finish)
-        return ChosenWay(name, _slice(self.arguments.device), self.made, plans.sure, self.code, finish)
 
 
 def _ready(kernel: KernelLike, arguments: Arguments, compiled: Compiled, plan: Plan, rung: str) -> Prepared:
@@ -364,33 +312,6 @@ def _run_with_less(
     if way is None:
         raise error
     return with_less(way, error, partial(entry.put, distinct), lambda ready: ready.run(addresses, scalars))
-
-
-def _slice(device: str) -> str:
-    """What calls on a device are told to run on."""
-    if device == CPU:
-        return f"{CPU}:cores={get_threads()}"
-    from .gpu.device import gpu_device
-
-    return gpu_device(device).slice
-
-
-def _architecture(device: str) -> str:
-    if device == CPU:
-        return CPU
-    from .gpu.device import gpu_device
-
-    return gpu_device(device).architecture
-
-
-def _compile(module: ModuleOp, plan: Plan, facts: Facts, architecture: str, keep: bool) -> Code:
-    if architecture == CPU:
-        return compile_kernel(module, plan, facts, keep)
-    from .gpu.compile_jobs import compile_jobs
-    from .gpu.compiling import lower_for, with_binaries
-
-    lowering = lower_for(module, plan, facts, keep)
-    return with_binaries(lowering, architecture, compile_jobs(lowering.jobs(architecture)), keep)
 
 
 def _pairs(written: Sequence[str], arguments: Arguments) -> tuple[tuple[int, int, int, int], ...]:

@@ -50,21 +50,26 @@ class Way(Protocol[ReadyOut]):
         ...
 
 
+def authors(kernel: str, error: ShortError) -> ShortError:
+    """The error where it is the author's own plan whose code takes too much: nothing replaces that."""
+    return ShortError(error.shortage, f"{kernel}: the plan that its author gives")
+
+
 class AuthorsWay(Generic[Code, Ready]):
     """By the plan that the author gives, and no other. `code`: makes its code, which `finish` makes ready."""
 
     def __init__(self, kernel: str, plan: Plan, rung: str, code: Callable[[], Code], finish: Finish[Code, Ready]):
-        self._what = f"{kernel}: the plan that its author gives"
+        self._kernel = kernel
         self._plan, self._rung, self._code, self._finish = plan, rung, code, finish
 
     def get(self) -> Ready:
         try:
             return self._finish(self._code(), self._plan, self._rung)
         except ShortError as error:
-            raise ShortError(error.shortage, self._what) from error
+            raise authors(self._kernel, error) from error
 
     def down(self, shortage: Shortage) -> Ready:
-        raise ShortError(shortage, self._what)
+        raise authors(self._kernel, ShortError(shortage))
 
     def when_better(self, forget: Callable[[], None]) -> None:
         """There is nothing better."""

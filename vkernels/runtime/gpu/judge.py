@@ -10,8 +10,8 @@ from ..compile.resources import read_taken
 from .compiling import CompiledGpu
 
 
-def refuse_unless_fits(compiled: CompiledGpu, limits: Limits) -> None:
-    """Raise `ShortError` where a launch does not fit within a GPU's limits, or spills more than a plan may.
+def refuse_unless_fits(compiled: CompiledGpu, limits: Limits, may_spill: bool = False) -> None:
+    """Raise `ShortError` where a launch does not fit within a GPU's limits, or spills more than a chosen plan may.
 
     Of binaries whose tables nobody can read, the device decides when they are loaded.
     """
@@ -20,6 +20,6 @@ def refuse_unless_fits(compiled: CompiledGpu, limits: Limits) -> None:
             taken = read_taken(binary)
         except FileError:
             continue
-        short = misfit(taken, limits) or spill(taken)
+        short = misfit(taken, limits) or (None if may_spill else spill(taken))
         if short is not None:
             raise ShortError(short, launch.name)
