@@ -5,6 +5,7 @@ from .attention import attention
 from .convolution import conv2d
 from .dense import matmul
 from .elements import adamw, dropout, rotary_embedding
+from .finite_elements import apply_mass, apply_stiffness, apply_stiffness_at_nodes
 from .losses import cross_entropy, log_softmax
 from .mlp import mlp
 from .norms import group_norm, rms_norm
@@ -18,6 +19,9 @@ from .stencils import stencil
 __all__ = [
     "activate",
     "adamw",
+    "apply_mass",
+    "apply_stiffness",
+    "apply_stiffness_at_nodes",
     "argmax",
     "argmin",
     "attention",
