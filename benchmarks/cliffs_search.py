@@ -6,11 +6,10 @@ The registers and bytes that a plan takes are the planner's own counts, so that 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import Any
 
 import numpy as np
 from cliffs_judge import Point
@@ -152,7 +151,7 @@ class Search:
                 fits = fits & (modelled <= PROMISING * least[most])
             rows = np.flatnonzero(fits)
             if len(rows):
-                plan = _row(setting, int(choose.choice(rows.tolist())))
+                plan = setting.plan(choose.choice(rows.tolist()))
                 found.setdefault(repr(plan), plan)
         return list(found.values())
 
@@ -189,16 +188,6 @@ class Search:
                 yield plan
         except Error:
             return
-
-
-def _row(setting: Setting, row: int) -> Plan:
-    def one(column: Any) -> Any:
-        return np.atleast_1d(np.broadcast_to(column, np.shape(setting.warps))[row])
-
-    sizes: Mapping[str, Any] = {axis: one(size) for axis, size in setting.sizes.items()}
-    return replace(
-        setting, sizes=sizes, warps=one(setting.warps), stages=one(setting.stages), shares=one(setting.shares)
-    ).first()
 
 
 def _around(size: int, unit: int, extent: int) -> Iterable[int]:
