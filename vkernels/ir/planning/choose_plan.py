@@ -19,6 +19,7 @@ from .bottom import bottom_plan
 from .columns import columns_of, most_registers, which_fit
 from .fits import why_not
 from .model_cpu import cpu_registers, cpu_unrolled
+from .model_gpu import is_wieldy
 from .model_time import Times, model_time
 from .moves import first_moves, in_memory, next_moves
 from .pinned import NOTHING, pinned_move
@@ -236,6 +237,8 @@ def _kind(space: Space, move: Move) -> _Kind | None:
         columns = columns_of(space, grid)
         registers, shared, most = columns.registers, columns.shared, limits.registers
         fits = which_fit(columns, grid, limits)
+        wieldy = fits & is_wieldy(grid, limits, registers)
+        fits = wieldy if np.any(wieldy) else fits
     else:
         registers, shared, most = cpu_registers(grid, limits), 0, np.inf
         fits = (registers <= limits.registers) & (cpu_unrolled(grid, limits) <= UNROLLED)

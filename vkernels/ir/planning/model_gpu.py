@@ -36,6 +36,10 @@ TENSOR_SIDE = 16
 """Least elements a side of what tensor cores multiply."""
 DRAWN = 0.5
 """Part of the multiprocessors that can draw all of the memory's bandwidth."""
+A_THREAD = 64
+"""Elements of a tile that a thread takes, at most: more hide no more latency, and take long to compile."""
+BEYOND = 1.5
+"""How many times the registers there are tiles may take: compilers put operations in an order that needs fewer."""
 SPILLING = 4.0
 """How many times slower a program is said to be whose registers do not fit: so slow that others are preferred."""
 
@@ -96,6 +100,16 @@ def gpu_times(at: Setting, limits: Limits, registers: Numbers, shared: Numbers) 
         },
         limits.launch_seconds * at.launches,
     )
+
+
+def is_wieldy(at: Setting, limits: Limits, registers: Numbers) -> Numbers:
+    """Whether threads take few elements, and few registers more than there are: plans beyond only where none is so."""
+    most: Numbers = 0
+    for loop in at.loops:
+        for step in loop.steps:
+            if not step.is_dot:
+                most = np.maximum(most, at.tile(step.axes) * loop.element_bytes / 4)
+    return (most <= A_THREAD * at.warps * limits.warp) & (registers <= BEYOND * limits.registers)
 
 
 def _work(loop: Loop, at: Setting, limits: Limits, threads: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:

@@ -52,6 +52,10 @@ MOST = 4096
 """Combinations of sizes, warps and stages that are modelled together."""
 LEAN = 32
 """Elements of an axis on a GPU where little fits."""
+DEEP = 128
+"""Bytes of a row of a dot's operand that a GPU's program takes at once: whole lines. Longer rows compile slowly."""
+WHOLE = 256
+"""Elements of a contracted axis that a GPU's program holds at once, at most, for the same reason."""
 BESIDE = 8
 """Elements of an axis that is but a part of a dot's side."""
 RAGGED = 16
@@ -188,6 +192,8 @@ class Space:
         """The sets of whole axes that may be held at once, none first."""
         most = self.width * UNROLLED if self.limits.warp == 1 else LONGEST
         able = [axis for axis in self.wholes if 1 < self.extents[axis] <= most]
+        if self.limits.warp > 1:
+            able = [axis for axis in able if axis not in self.contracted or self.extents[axis] <= WHOLE]
         always = frozenset(axis for axis in self.wholes if self.extents[axis] == 1)
         for number in range(1 << min(len(able), 4)):
             yield always | frozenset(axis for bit, axis in enumerate(able) if number >> bit & 1)
@@ -271,6 +277,8 @@ class Space:
             return [above]
         most = min(above, RAGGED) if axis in self.ragged and axis != move.lanes else above
         most = min(most, LONGEST if axis not in self._in_dots else 256)
+        if axis in self.contracted:
+            most = min(most, max(16, DEEP // self._operand_bytes))
         sizes = [1 << n for n in range(most.bit_length())]
         if axis in self.wholes:
             sizes = [n for n in sizes if n < extent] or [1]
@@ -295,6 +303,12 @@ class Space:
     @cached_property
     def _in_dots(self) -> frozenset[str]:
         return frozenset(a for dot in self.needs.dots for a in (*dot.rows, *dot.columns, dot.axis))
+
+    @cached_property
+    def _operand_bytes(self) -> int:
+        """Bytes of an element of the narrowest tensor of floats: what dots take."""
+        types = [a.type.element for a in self.kernel.body.block.args if isinstance(a.type, TensorArgumentType)]
+        return min((bytes_of(each) for each in types if str(each).startswith(("f", "bf"))), default=4)
 
     def _shares(self, move: Move) -> list[int]:
         if move.split is None:
