@@ -59,6 +59,20 @@ def test_layers_of_a_network_read_their_weights_once_and_its_features_not_at_all
     found = of("spdnn", {"L": 7, "N": 64, "K": 32, "I": 1000})
     assert found.moved == 4 * (2 * 64 * 1000 + 1000 + 2 * 7 * 64 * 32)
     assert found.parts["operations"] >= 7 * 64 * 32 * 1000 / 2e13
+    on_chip = 4 * 1000 * 64 * (1 + 7 * (32 + 1) + 1)
+    assert found.parts["shared memory"] == pytest.approx(on_chip / LIMITS.shared_bandwidth)
+
+
+def test_what_indices_find_is_read_again_as_far_as_no_cache_holds_it():
+    sizes = {"S": 1001, "R": 1000, "E": 16000, "K": 1 << 18, "C": 64}
+    dense, rest = 4 * (1 << 18) * 64, 4 * (1001 + 2 * 16000 + 1000 * 64)
+    assert of("csr_times_dense", sizes).moved == dense + rest  # less is asked for than there is
+    many = {**sizes, "S": (1 << 20) + 1, "R": 1 << 20, "E": 1 << 24}
+    asked, rest = 4 * 16 * (1 << 20) * 64, 4 * ((1 << 20) + 1 + 2 * (1 << 24) + (1 << 20) * 64)
+    missed = 1 - LIMITS.cache / dense
+    assert of("csr_times_dense", many).moved == pytest.approx(dense + rest + (asked - dense) * missed)
+    within = Limits(**{**vars(LIMITS), "cache": dense})
+    assert of("csr_times_dense", many, limits=within).moved == dense + rest
 
 
 @pytest.mark.parametrize("name", KERNELS)

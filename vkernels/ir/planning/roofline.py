@@ -1,27 +1,37 @@
 """The least time that a call can take within limits, whatever its plan.
 
-It is the longest of three, and one launch on top, which no call goes without:
+It is the longest of these, and one launch on top, which no call goes without:
 - memory: the bytes of all tensors that the call reads and of all that it writes, each element once, at the memory's
   bandwidth, or at what programs draw from the last cache where that is less: of a GPU's slice of few multiprocessors;
 - operations: elementwise work, reductions, scans and dots that no tensor core takes, at the peak of plain units, two
   for each multiply-add, as if every operation found another to be fused with;
-- tensor cores: dots at the peak for their dtype, where the device has them for it.
+- tensor cores: dots at the peak for their dtype, where the device has them for it;
+- shared memory, on a GPU: what is moved to and from the author's scratchpads, as their elements are found by indices
+  that registers do not take.
 Operations are those that `annotate_needs` counts of one program that takes every axis whole: nothing is read or
 computed twice, and no tile has anything in excess.
 
-Tensors count as read wholly also where indices come out of other tensors, and a loop whose bounds do makes as many
-trips as planning takes it to make; of such kernels this is the roofline of data of that kind.
+Where indices come out of other tensors they may point anywhere: of a tensor larger than the last cache, what that does
+not hold is read anew for every element that is asked for. A loop whose bounds come out of tensors makes as many trips
+as planning takes it to make; of such kernels this is the roofline of data of that kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
-from ..dialect import DotOp, KernelOp, TensorArgumentType, element_of
+from xdsl.ir import Operation, SSAValue
+
+from ..dialect import DotOp, GatherOp, KernelOp, RangeOp, TensorArgumentType, axes_of, element_of
+from ..facts import Facts
 from ..limits import Limits
 from ..needs import Device, Needs, annotate_needs
+from ..needs.flow import UNKNOWN_TRIPS
+from ..needs.spaces import width
 from ..needs.traffic import narrow
+from ..passes.apply_plan.axes import known_value
 from ..plan import Plan
 from .model_gpu import CACHE_REACHED
 
@@ -63,7 +73,7 @@ def roofline(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits, needs: 
         chunks={axis.name: extents[axis.name] for axis in needs.axes if not axis.is_tile},
     )
     use = needs.evaluate(whole, sizes, _UNBOUNDED)
-    moved = use.distinct_read_bytes + use.global_write_bytes
+    moved = use.distinct_read_bytes + use.global_write_bytes + _found_again(kernel, sizes, extents, limits)
     plain, tensor = use.operations, use.tensor_operations
     tensor_rate = max((limits.tensor_multiply_adds.get(dtype, 0.0) for dtype in _dot_dtypes(kernel)), default=0.0)
     if not tensor_rate:
@@ -74,8 +84,40 @@ def roofline(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits, needs: 
         "memory": moved / min(limits.memory_bandwidth, drawn),
         "operations": plain / (A_MULTIPLY_ADD * rate),
         "tensor cores": tensor / (A_MULTIPLY_ADD * tensor_rate) if tensor else 0.0,
+        "shared memory": use.shared_bytes_moved / limits.shared_bandwidth if limits.warp > 1 else 0.0,
     }
     return Roofline(parts, limits.launch_seconds, moved)
+
+
+def _found_again(kernel: KernelOp, sizes: Mapping[str, int], extents: Mapping[str, int], limits: Limits) -> float:
+    """Bytes that are read more than once because nobody knows where indices point."""
+    asked: dict[SSAValue, float] = {}
+    for op in kernel.walk():
+        if not isinstance(op, GatherOp) or not isinstance(op.base.type, TensorArgumentType):
+            continue
+        elements = prod(extents[axis] for axis in axes_of(op.tile)) * _trips(op, sizes)
+        asked[op.base] = asked.get(op.base, 0.0) + elements * width(op.base.type.element)
+    again = 0.0
+    for base, moved in asked.items():
+        assert isinstance(base.type, TensorArgumentType)
+        whole = prod(_length(each, sizes) for each in base.type.shape) * width(base.type.element)
+        again += max(0.0, moved - whole) * max(0.0, 1 - limits.cache / max(1, whole))
+    return again
+
+
+def _trips(op: Operation, sizes: Mapping[str, int]) -> int:
+    """How often the ranges around an operation run it."""
+    facts, found, around = Facts(dict(sizes)), 1, op.parent_op()
+    while around is not None:
+        if isinstance(around, RangeOp):
+            start, stop = known_value(around.start, facts), known_value(around.stop, facts)
+            found *= UNKNOWN_TRIPS if start is None or stop is None else max(0, stop - start)
+        around = around.parent_op()
+    return found
+
+
+def _length(dimension: str | int, sizes: Mapping[str, int]) -> int:
+    return sizes[dimension] if isinstance(dimension, str) else dimension
 
 
 def _dot_dtypes(kernel: KernelOp) -> set[str]:
