@@ -39,3 +39,17 @@ def test_tensor_cores_that_no_compiler_uses_count_for_nothing():
     parts = model_plan(space, Plan({"i": 32, "j": 128}, {"k": 16}, lanes="j", order=("i", "j"), warps=8)).parts
     assert parts["tensor cores"] == 0
     assert parts["operations"] > 4096**3 / limits.multiply_adds["float32"]
+
+
+def test_a_loop_of_gathers_waits_for_several_at_once():
+    """Layers of a network gather neighbour after neighbour: compilers ask for four before they use the first."""
+    limits = limits_of(target_named("h100-sxm5-80"))
+    module = build("spdnn")[1]
+    plan = Plan({"i": 4}, {"n": 256}, copies=(), lanes="i", order=("i",), warps=4)
+
+    def latency(neighbours: int) -> float:
+        sizes = {"L": 24, "N": 1024, "K": neighbours, "I": 4096}
+        return float(model_plan(read_space(kernel_of(module), sizes, limits), plan).parts["latency"])
+
+    assert latency(4) < 1.2 * latency(1)
+    assert latency(64) > 3 * latency(4)

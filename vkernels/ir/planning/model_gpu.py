@@ -26,6 +26,8 @@ CACHE_LATENCY = 3e-7
 """The same where programs read what others have read before."""
 ON_CHIP_LATENCY = 5e-8
 """Seconds of an access of shared memory and the barrier before it."""
+BESIDE = 4
+"""Iterations of a loop within a phase of which accesses are under way at once: those that binaries show, as in needs."""
 REDUCTION_LATENCY = 1e-7
 """Seconds of a reduction across a program's threads: shuffles, shared memory, a barrier."""
 PROGRAM = 1e-6
@@ -131,7 +133,7 @@ def _work(loop: Loop, at: Setting, limits: Limits, threads: Numbers) -> tuple[Nu
             operations = operations + often * elements
             if at.is_on_chip(step.touch):
                 on_chip = on_chip + often * at.tile(step.axes) * step.touch.element_bytes
-                waits = waits + often * ON_CHIP_LATENCY
+                waits = waits + often / _beside(at, step) * ON_CHIP_LATENCY
         else:
             operations = operations + often * elements * step.operations
         if step.reduced is not None and (step.reduced in at.held or not loop.axes):
@@ -141,7 +143,7 @@ def _work(loop: Loop, at: Setting, limits: Limits, threads: Numbers) -> tuple[Nu
         if step.touch is not None and not at.is_on_chip(step.touch):
             is_own = step.touch.home is not None or set(at.order) <= set(step.touch.axes)
             one = MEMORY_LATENCY if is_own else CACHE_LATENCY
-            latency = np.maximum(latency, at.all_trips(step.ranges) * one)
+            latency = np.maximum(latency, at.all_trips(step.ranges) / _beside(at, step) * one)
     staged = np.maximum(1, at.stages) if any(step.is_dot for step in loop.steps) else 1
     split = at.shares if at.split in loop.axes else 1
     iterations = at.all_trips(loop.axes) / split
@@ -150,6 +152,11 @@ def _work(loop: Loop, at: Setting, limits: Limits, threads: Numbers) -> tuple[Nu
         waits = waits + REDUCTION_LATENCY
     issued = operations / split / (limits.warp * np.minimum(SCHEDULERS, at.warps)) / limits.clock
     return runs * operations / rate, runs * tensor, runs * on_chip, ranged * (waits + issued)
+
+
+def _beside(at: Setting, step: Step) -> Numbers:
+    """Iterations of the loops around a step, within its phase, that wait together."""
+    return np.clip(at.all_trips(step.ranges), 1, BESIDE)
 
 
 def _dot(loop: Loop, step: Step, at: Setting, limits: Limits) -> tuple[Numbers, Numbers, Numbers]:
