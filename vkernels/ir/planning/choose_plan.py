@@ -233,6 +233,7 @@ def _kind(space: Space, move: Move) -> _Kind | None:
     except PlanError:
         return None
     limits = space.limits
+    most: Numbers
     if limits.warp > 1:
         columns = columns_of(space, grid)
         registers, shared, most = columns.registers, columns.shared, limits.registers

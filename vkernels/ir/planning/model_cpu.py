@@ -190,9 +190,12 @@ def slots(axes: tuple[str, ...], at: Setting, width: int) -> Numbers:
     if at.lanes not in axes:
         return at.tile(axes)
     assert at.lanes is not None
-    along = at.size(at.lanes)
-    narrower = _BITS[np.asarray(along % width, dtype=np.int64)]
-    return at.tile(axis for axis in axes if axis != at.lanes) * (along // width + narrower)
+    key = (*axes, f"by {width}")
+    if key not in at.kept:
+        along = at.size(at.lanes)
+        narrower = _BITS[np.asarray(along % width, dtype=np.int64)]
+        at.kept[key] = at.tile(axis for axis in axes if axis != at.lanes) * (along // width + narrower)
+    return at.kept[key]
 
 
 _BITS = np.array([number.bit_count() for number in range(257)], dtype=np.float64)

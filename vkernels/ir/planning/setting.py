@@ -44,6 +44,8 @@ class Setting:
     stages: Numbers = 1
     _tiles: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
     _trips: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
+    kept: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
+    """What models compute again and again."""
 
     def size(self, axis: str) -> Numbers:
         """Elements at once: 1 of a range."""

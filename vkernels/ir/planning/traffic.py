@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from .loops import Axes, Loop, Step, Touch
 from .setting import Numbers, Setting
+
+_Key = tuple[str, int | None, frozenset[str], bool]
+"""A loop's axis, its number unless it is one over programs, the axes inside it, and whether it is `alone`."""
+
+
+@dataclass(frozen=True)
+class _Repeat:
+    """A loop around a touch: whether each program has what it takes to itself, the bytes that one trip takes, and how
+    often it goes through them."""
+
+    alone: bool
+    taken: Numbers
+    again: Numbers
 
 
 class Traffic:
@@ -27,6 +42,9 @@ class Traffic:
             if step.touch is not None and (on_chip_counts or not at.is_on_chip(step.touch))
         ]
         self._footprints: dict[tuple[int | None, frozenset[str]], Numbers] = {}
+        self._elements_of: dict[tuple[Axes, tuple[bool, ...]], Numbers] = {}
+        self._repeats: dict[_Key, _Repeat] = {}
+        self._moved: dict[int, list[tuple[Touch, Numbers, list[_Key]]]] = {}
 
     def distinct(self, without: Collection[str] = ()) -> Numbers:
         """Bytes of all tensors that are touched, each element once, but of those `without`."""
@@ -49,28 +67,36 @@ class Traffic:
         reads: Numbers = 0.0
         writes: Numbers = 0.0
         met: set[tuple[str, bool]] = set()
-        program = self._footprint(None, self._inside_programs())
-        for number, step, touch in self.touches:
-            loop = self.at.loops[number]
-            moved = self._elements(touch) * touch.element_bytes * self._waste(touch, loop, step, line)
-            for repeat, inner in self._repeats(loop, step, touch):
-                across = repeat in self.at.order
-                alone = not across or touch.home is not None  # each program has homes of its own
-                taken = self._footprint(None if across else number, inner) * (users if alone else 1)
-                fits = taken <= capacity
-                again = self.at.trips(repeat)
-                if not alone:
-                    beside = self.resident / self.at.all_trips(axis for axis in self.at.order if axis in inner)
-                    again = np.maximum(1, again / np.maximum(1, beside))
-                moved = moved * np.where(fits, 1, again)
+        program = self._footprint(None, self._inside_programs) * users <= capacity
+        times: dict[_Key, Numbers] = {}
+        for touch, moved, repeats in self._moved_by(line):
+            for key in repeats:
+                if key not in times:
+                    repeat = self._repeats[key]
+                    fits = repeat.taken * (users if repeat.alone else 1) <= capacity
+                    times[key] = np.where(fits, 1, repeat.again)
+                moved = moved * times[key]
             if (touch.place, touch.writes) in met or (touch.home is not None and (touch.place, True) in met):
-                moved = np.where(program * users <= capacity, 0, moved)
+                moved = np.where(program, 0, moved)
             met.add((touch.place, touch.writes))
             if touch.writes:
                 writes = writes + moved
             else:
                 reads = reads + moved
         return reads, writes
+
+    def _moved_by(self, line: int) -> list[tuple[Touch, Numbers, list[_Key]]]:
+        """Every touch, the bytes that it moves if nothing repeats it, and what does: the same for all caches."""
+        if line not in self._moved:
+            self._moved[line] = [
+                (
+                    touch,
+                    self._elements(touch) * touch.element_bytes * self._waste(touch, self.at.loops[number], step, line),
+                    list(self._repeats_of(number, step, touch)),
+                )
+                for number, step, touch in self.touches
+            ]
+        return self._moved[line]
 
     def _axes(self, touch: Touch) -> Axes:
         """Those that decide which elements; a home is the same memory in every program."""
@@ -84,19 +110,35 @@ class Traffic:
             elements = elements * (self.at.size(axis) if of_home else max(1, self.at.extents.get(axis, 1)))
         return elements
 
-    def _repeats(self, loop: Loop, step: Step, touch: Touch) -> Iterator[tuple[str, frozenset[str]]]:
-        """The loops that repeat a touch, and all axes that each of their trips goes through."""
-        own = self._axes(touch)
-        around = [*self.at.order, *loop.ranges, *executed(loop, step), *step.ranges]
+    def _repeats_of(self, number: int, step: Step, touch: Touch) -> Iterator[_Key]:
+        """The loops that repeat a touch, by all axes that each of their trips goes through."""
+        own, loop, order = self._axes(touch), self.at.loops[number], self.at.order
+        around = [*order, *loop.ranges, *executed(loop, step), *step.ranges]
         for place, axis in enumerate(around):
-            if axis not in own and axis not in around[:place]:
-                inner = around[place + 1 :] if axis not in self.at.order else self._inside(axis)
-                yield axis, frozenset({*inner, *touch.axes}) if touch.scattered else frozenset(inner)
+            if axis in own or axis in around[:place]:
+                continue
+            across = axis in order
+            inner = frozenset(around[place + 1 :]) if not across else self._inside(axis)
+            if touch.scattered:
+                inner |= frozenset(touch.axes)
+            alone = not across or touch.home is not None  # each program has homes of its own
+            key = axis, None if across else number, inner, alone
+            if key not in self._repeats:
+                self._repeats[key] = _Repeat(alone, self._footprint(key[1], inner), self._again(axis, inner, alone))
+            yield key
 
-    def _inside(self, tile: str) -> Axes:
-        faster = self.at.order[self.at.order.index(tile) + 1 :]
-        return (*faster, *self._inside_programs())
+    def _again(self, axis: str, inner: frozenset[str], alone: bool) -> Numbers:
+        """How often a loop that repeats a touch goes through it anew: programs that run at once find the same."""
+        again = self.at.trips(axis)
+        if alone:
+            return again
+        beside = self.resident / self.at.all_trips(axis for axis in self.at.order if axis in inner)
+        return np.maximum(1, again / np.maximum(1, beside))
 
+    def _inside(self, tile: str) -> frozenset[str]:
+        return frozenset(self.at.order[self.at.order.index(tile) + 1 :]) | self._inside_programs
+
+    @cached_property
     def _inside_programs(self) -> frozenset[str]:
         return frozenset({*self.at.sizes, *self.at.extents}) - frozenset(self.at.order)
 
@@ -107,12 +149,23 @@ class Traffic:
             places: dict[str, Numbers] = {}
             for loop, _, touch in self.touches:
                 if number is None or loop == number:
-                    taken: Numbers = float(touch.element_bytes) * (2 if touch.place in self.at.copies else 1)
-                    for axis in touch.axes:
-                        grows = axis in inner and not (touch.home is not None and axis in self.at.order)
-                        taken = taken * (max(1, self.at.extents.get(axis, 1)) if grows else self.at.size(axis))
-                    places[touch.place] = np.maximum(places.get(touch.place, 0), taken)
+                    width = touch.element_bytes * (2 if touch.place in self.at.copies else 1)
+                    taken = self._gone_through(touch, inner) * width
+                    before = places.get(touch.place)
+                    places[touch.place] = taken if before is None else np.maximum(before, taken)
             found = self._footprints[number, inner] = sum(places.values()) if places else 0
+        return found
+
+    def _gone_through(self, touch: Touch, inner: frozenset[str]) -> Numbers:
+        """Elements that a touch takes while some axes are gone through."""
+        programs = self.at.order if touch.home is not None else ()
+        grows = tuple(axis in inner and axis not in programs for axis in touch.axes)
+        found = self._elements_of.get((touch.axes, grows))
+        if found is None:
+            found = 1.0
+            for axis, grown in zip(touch.axes, grows, strict=True):
+                found = found * (max(1, self.at.extents.get(axis, 1)) if grown else self.at.size(axis))
+            self._elements_of[touch.axes, grows] = found
         return found
 
     def _waste(self, touch: Touch, loop: Loop, step: Step, line: int) -> Numbers:
@@ -127,5 +180,10 @@ class Traffic:
 
 def executed(loop: Loop, step: Step) -> Axes:
     """The chunk loops that a step runs in: down to the innermost of its own."""
-    depth = max((loop.axes.index(axis) + 1 for axis in step.axes if axis in loop.axes), default=0)
-    return loop.axes[:depth]
+    return _down_to(loop.axes, step.axes)
+
+
+@lru_cache(maxsize=4096)
+def _down_to(loops: Axes, axes: Axes) -> Axes:
+    depth = max((loops.index(axis) + 1 for axis in axes if axis in loops), default=0)
+    return loops[:depth]
