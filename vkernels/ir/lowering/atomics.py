@@ -12,7 +12,8 @@ from .casts import extend, truncate
 from .elementwise import extremum
 from .emit import Emitter
 from .failures import unsupported
-from .state import State, is_half
+from .halves import is_half
+from .state import State
 from .tiles import memory_element
 
 FLOATS = {"add": "fadd", "max": "fmaximum", "min": "fminimum"}

@@ -17,7 +17,8 @@ from vkernels.ir.dialect import element_of
 from .constants import filled
 from .emit import Emitter, vector
 from .failures import unsupported
-from .state import State, is_half, refuse_half
+from .halves import is_half, refuse_half
+from .state import State
 from .tiles import register_element
 
 Converter = Callable[[Emitter, str, int], str]

@@ -6,7 +6,8 @@ from vkernels.ir.dialect import DotOp
 
 from .combine import Combiner
 from .emit import vector
-from .state import State, refuse_half
+from .halves import refuse_half
+from .state import State
 from .tiles import Tile
 
 

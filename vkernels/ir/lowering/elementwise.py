@@ -10,8 +10,9 @@ from xdsl.ir import Operation
 
 from .constants import is_constant
 from .emit import Emitter, vector
+from .halves import refuse_half
 from .integers import INTEGER_DIVISIONS, SHIFTS, lower_division, lower_shift
-from .state import State, refuse_half
+from .state import State
 
 CONTRACT = ("arith.addf", "arith.subf", "arith.mulf")
 """Operations that may become parts of a fused multiply-add, where they do not carry `vk.rounded`."""

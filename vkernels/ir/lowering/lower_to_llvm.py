@@ -10,7 +10,16 @@ from typing import Any
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float64Type, IntegerType
 from xdsl.ir import Block, BlockArgument, Operation
 
-from vkernels.ir.dialect import BufferOp, LaunchOp, MappedOp, MemoryType, ScratchOp, SizeOp, TensorArgumentType
+from vkernels.ir.dialect import (
+    REDUCTIONS,
+    BufferOp,
+    LaunchOp,
+    MappedOp,
+    MemoryType,
+    ScratchOp,
+    SizeOp,
+    TensorArgumentType,
+)
 from vkernels.ir.facts import UNKNOWN, Facts
 
 from .accesses import lower_load, lower_store
@@ -21,7 +30,7 @@ from .dots import lower_dot
 from .elementwise import ELEMENTWISE
 from .emit import Number
 from .failures import unsupported
-from .reductions import KINDS, lower_reduction, lower_scan
+from .reductions import lower_reduction, lower_scan
 from .scaling import lower_scale
 from .state import WORKSPACE_ALIGNMENT, Memory, State
 from .tiles import Lanes, element_bytes, memory_element, natural_width, scratch_bytes
@@ -320,7 +329,7 @@ _HANDLERS: dict[str, Handler] = {
     **ELEMENTWISE,
     "vk.scale": lower_scale,
     **CASTS,
-    **dict.fromkeys(KINDS, lower_reduction),
+    **{op.name: lower_reduction for op in REDUCTIONS},
     **dict.fromkeys(("vk.barrier", "vk.boundary", "vk.print", "vk.assert"), _ignore),
     "arith.constant": lower_constant,
     "vk.size": _lower_size,

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from vkernels.ir.dialect import ReductionOp, ScanOp
+from vkernels.ir.dialect.combining import kind_of
 
 from .combine import Combiner, combiner
-from .state import State, refuse_half
+from .halves import refuse_half
+from .state import State
 from .tiles import Tile
-
-KINDS = {"vk.sum": "sum", "vk.product": "product", "vk.max": "max", "vk.min": "min"}
 
 
 def lower_reduction(state: State, operation: ReductionOp) -> None:
     """`vk.sum`, `vk.product`, `vk.max`, `vk.min`."""
     refuse_half(operation)
     tile, axis = state.tile(operation.tile), operation.axis.data
-    combine = combiner(state.emit, KINDS[operation.name], tile.element, operation)
+    combine = combiner(state.emit, kind_of(operation), tile.element, operation)
     result = state.layout(operation.result.type)
     if 0 in tile.layout.sizes:
         names = [combine.neutral(width) for width in result.widths()]
@@ -40,7 +40,7 @@ def lower_scan(state: State, operation: ScanOp) -> None:
     """`vk.scan`."""
     refuse_half(operation)
     tile, axis = state.tile(operation.tile), operation.axis.data
-    combine = combiner(state.emit, operation.kind.data, tile.element, operation)
+    combine = combiner(state.emit, kind_of(operation), tile.element, operation)
     names = list(tile.names)
     scan = _scan_lanes if axis == tile.layout.lanes else _scan_rows
     scan(combine, tile, axis, names)

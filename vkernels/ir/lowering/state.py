@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from vkernels.ir.dialect import MappedOp, MemoryType, element_of
 
 from .emit import Emitter, Number, vector
-from .failures import unsupported
 from .tiles import Lanes, Layout, Tile, layout_of, register_element
 
 WORKSPACE_ALIGNMENT = 64
@@ -115,15 +113,3 @@ def _owner(value: SSAValue) -> Operation:
     parent = owner.parent_op()
     assert parent is not None
     return parent
-
-
-def is_half(element: Attribute) -> bool:
-    """Whether an element type is a memory format only: f16 or bf16."""
-    return isinstance(element, Float16Type | BFloat16Type)
-
-
-def refuse_half(operation: Operation) -> None:
-    """Raise `UnsupportedError` where f16 or bf16 is computed with instead of converted."""
-    for value in (*operation.operands, *operation.results):
-        if is_half(element_of(value)):
-            raise unsupported(operation, f"{element_of(value)} is a memory format; compute in f32")

@@ -10,9 +10,10 @@ from xdsl.ir import Operation, SSAValue
 
 from vkernels.ir.dialect import arith, element_of, tt
 
+from ..halves import is_half, refuse_half
 from .builder import Builder
 from .state import State
-from .tiles import is_half, refuse_half, register_element
+from .tiles import register_element
 
 
 def lower_plain_cast(state: State, operation: Operation) -> None:

@@ -12,10 +12,11 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from vkernels.ir.dialect import DotOp, arith, axes_of, sizes_of, tt
 
+from ..halves import is_half, refuse_half
 from .builder import Builder
 from .reductions import reduced
 from .state import State
-from .tiles import along, is_half, refuse_half, transposed
+from .tiles import along, transposed
 
 LEAST = 16
 """Elements that each side of Triton's dot has at least; of i8 the contracted one has twice as many."""

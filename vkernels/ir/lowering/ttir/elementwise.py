@@ -10,10 +10,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from vkernels.ir.dialect import arith, tt
 
+from ..halves import refuse_half
 from .builder import EXACT, Builder
 from .integers import BIT_COUNTS, INTEGER_DIVISIONS, SHIFTS, lower_bit_count, lower_division, lower_shift
 from .state import State
-from .tiles import refuse_half
 
 PLAIN = (
     "arith.addf", "arith.subf", "arith.mulf", "arith.maxnumf", "arith.minnumf",

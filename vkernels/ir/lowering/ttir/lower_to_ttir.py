@@ -11,7 +11,7 @@ from xdsl.dialects.scf import ForOp, YieldOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
 
-from vkernels.ir.dialect import BufferOp, LaunchOp, MappedOp, ScratchOp, SizeOp, arith, tt
+from vkernels.ir.dialect import REDUCTIONS, BufferOp, LaunchOp, MappedOp, ScratchOp, SizeOp, arith, tt
 
 from ..failures import unsupported
 from .accesses import lower_load, lower_store
@@ -25,7 +25,7 @@ from .host import SWAP_ALIGNMENT, host_arithmetic, swap_of_a_call
 from .lowered import LoweredTtir, TtirLaunch
 from .parameters import Signature, buffer_sizes, contiguous
 from .positions import lower_below, lower_broadcast, lower_constant, lower_position
-from .reductions import KINDS, lower_reduction, lower_scan
+from .reductions import lower_reduction, lower_scan
 from .state import SLOT_BYTES, State
 from .tiles import element_bytes, memory_bytes, memory_element
 
@@ -227,7 +227,7 @@ Handler = Callable[[State, Any], None]
 _HANDLERS: dict[str, Handler] = {
     **ELEMENTWISE,
     **CASTS,
-    **dict.fromkeys(KINDS, lower_reduction),
+    **{op.name: lower_reduction for op in REDUCTIONS},
     **dict.fromkeys(("vk.boundary", "vk.print", "vk.assert"), _ignore),
     "arith.constant": lower_constant,
     "vk.scratch": _lower_scratch,

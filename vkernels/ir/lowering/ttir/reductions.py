@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AnyFloat, i1
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from vkernels.ir.dialect import ReductionOp, ScanOp, arith, axes_of, tt
+from vkernels.ir.dialect import ReductionOp, ScanOp, axes_of, tt
+from vkernels.ir.dialect.combining import combining, kind_of
 
 from ..failures import unsupported
+from ..halves import refuse_half
 from .state import State
-from .tiles import refuse_half
-
-KINDS = {"vk.sum": "sum", "vk.product": "product", "vk.max": "max", "vk.min": "min"}
-
-_FLOATS: dict[str, type[Operation]] = {
-    "sum": arith.AddfOp, "product": arith.MulfOp, "max": arith.MaximumfOp, "min": arith.MinimumfOp,
-}  # fmt: skip
-_INTEGERS: dict[str, type[Operation]] = {
-    "sum": arith.AddiOp, "product": arith.MuliOp, "max": arith.MaxSIOp, "min": arith.MinSIOp,
-}  # fmt: skip
 
 
 def lower_reduction(state: State, operation: ReductionOp) -> None:
     """`vk.sum`, `vk.product`, `vk.max`, `vk.min`."""
     tile = _tile(state, operation, operation.tile)
     axis = axes_of(operation.tile).index(operation.axis.data)
-    state.define(operation.result, reduced(state, tile, axis, KINDS[operation.name]))
+    state.define(operation.result, reduced(state, tile, axis, kind_of(operation)))
 
 
 def lower_scan(state: State, operation: ScanOp) -> None:
     """`vk.scan`."""
     tile = _tile(state, operation, operation.tile)
     axis = axes_of(operation.tile).index(operation.axis.data)
-    body = _combining(state, tt.element(tile.type), operation.kind.data, tt.ScanReturnOp)
+    body = _combining(state, tt.element(tile.type), kind_of(operation), tt.ScanReturnOp)
     state.define(operation.result, state.build.result(tt.ScanOp(tile, axis, body)))
 
 
@@ -55,8 +47,7 @@ def _combining(
     state: State, element: Attribute, kind: str, end: type[tt.ReduceReturnOp] | type[tt.ScanReturnOp]
 ) -> Region:
     block = Block(arg_types=[element, element])
-    op = (_FLOATS if isinstance(element, AnyFloat) else _INTEGERS)[kind]
     with state.build.region(block):
-        result = state.build.binary(op, block.args[0], block.args[1])
+        result = state.build.binary(combining(kind, element), block.args[0], block.args[1])
         state.build.add(end(result))
     return Region(block)

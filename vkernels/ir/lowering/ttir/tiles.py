@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, IndexType, IntegerType, i1, i8, i64
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, i1, i8, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from vkernels.ir.dialect import MemoryType, axes_of, element_of, sizes_of, tt
@@ -46,18 +46,6 @@ def memory_bytes(type_: MemoryType, operation: Operation) -> int:
     if len(sizes) != len(type_.shape):
         raise unsupported(operation, f"{type_} needs constant dimensions inside a launch")
     return prod(sizes) * element_bytes(memory_element(type_.element, operation))
-
-
-def is_half(element: Attribute) -> bool:
-    """Whether an element type is a memory format only: f16 or bf16."""
-    return isinstance(element, Float16Type | BFloat16Type)
-
-
-def refuse_half(operation: Operation) -> None:
-    """Raise `UnsupportedError` where f16 or bf16 is computed with instead of converted."""
-    for value in (*operation.operands, *operation.results):
-        if is_half(element_of(value)):
-            raise unsupported(operation, f"{element_of(value)} is a memory format; compute in f32")
 
 
 def lowered_type(type_: Attribute, operation: Operation) -> Attribute:

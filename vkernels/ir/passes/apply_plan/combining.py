@@ -1,28 +1,13 @@
-"""How reductions and scans combine elements, and what they begin from."""
+"""What reductions and scans begin from, and one more step of theirs."""
 
 from __future__ import annotations
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ...dialect import MaxOp, MinOp, ProductOp, ReductionOp, ScanOp, SumOp, arith, element_of
+from ...dialect import element_of
+from ...dialect.combining import combining, kind_of
 from .frames import Frame
-
-REDUCTION_OF: dict[str, type[ReductionOp]] = {"sum": SumOp, "product": ProductOp, "max": MaxOp, "min": MinOp}
-_KINDS = {kind: name for name, kind in REDUCTION_OF.items()}
-_FLOATS: dict[str, type[Operation]] = {
-    "sum": arith.AddfOp, "product": arith.MulfOp, "max": arith.MaximumfOp, "min": arith.MinimumfOp,
-}  # fmt: skip
-_INTEGERS: dict[str, type[Operation]] = {
-    "sum": arith.AddiOp, "product": arith.MuliOp, "max": arith.MaxSIOp, "min": arith.MinSIOp,
-}  # fmt: skip
-
-
-def kind_of(op: Operation) -> str:
-    """sum, product, max or min; a dot sums."""
-    if isinstance(op, ScanOp):
-        return op.kind.data
-    return _KINDS.get(type(op), "sum")  # type: ignore[arg-type]
 
 
 def neutral_of(op: Operation, element: Attribute) -> float:
@@ -39,6 +24,5 @@ def neutral_of(op: Operation, element: Attribute) -> float:
 
 def combine(frame: Frame, op: Operation, left: SSAValue, right: SSAValue) -> SSAValue:
     """Two tiles or scalars combined elementwise as a reduction or scan combines."""
-    table = _FLOATS if isinstance(element_of(left), AnyFloat) else _INTEGERS
-    made = table[kind_of(op)].create(operands=[left, right], result_types=[left.type], location=op.location)
-    return frame.add(made)
+    made = combining(kind_of(op), element_of(left))
+    return frame.add(made.create(operands=[left, right], result_types=[left.type], location=op.location))

@@ -9,9 +9,10 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ...dialect import DotOp, ReductionOp, ScanOp, arith, axes_of, element_of, tile_type
+from ...dialect.combining import REDUCTION_OF, kind_of
 from ...errors import PlanError
 from .access import value_in
-from .combining import REDUCTION_OF, combine, kind_of, neutral_of
+from .combining import combine, neutral_of
 from .emit import emit_here, zeroed
 from .frames import Frame, Span, below, broadcast, filled, select
 from .homes import store_home

@@ -1,0 +1,30 @@
+"""How reductions and scans combine two elements."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Attribute, Operation
+
+from . import arith
+from .compute import MaxOp, MinOp, ProductOp, ReductionOp, ScanOp, SumOp
+
+REDUCTION_OF: dict[str, type[ReductionOp]] = {"sum": SumOp, "product": ProductOp, "max": MaxOp, "min": MinOp}
+_KINDS = {op: kind for kind, op in REDUCTION_OF.items()}
+_FLOATS: dict[str, type[Operation]] = {
+    "sum": arith.AddfOp, "product": arith.MulfOp, "max": arith.MaximumfOp, "min": arith.MinimumfOp,
+}  # fmt: skip
+_INTEGERS: dict[str, type[Operation]] = {
+    "sum": arith.AddiOp, "product": arith.MuliOp, "max": arith.MaxSIOp, "min": arith.MinSIOp,
+}  # fmt: skip
+
+
+def kind_of(op: Operation) -> str:
+    """sum, product, max or min; a dot sums."""
+    if isinstance(op, ScanOp):
+        return op.kind.data
+    return _KINDS.get(type(op), "sum")  # type: ignore[arg-type]
+
+
+def combining(kind: str, element: Attribute) -> type[Operation]:
+    """The elementwise operation that combines two elements of a type."""
+    return (_FLOATS if isinstance(element, AnyFloat) else _INTEGERS)[kind]
