@@ -1,0 +1,31 @@
+"""The operations of Triton's `tt` dialect that `lower_to_ttir` emits, declared to be built and interpreted.
+
+Only what Triton 3.6 and later spell alike is here. Tiles are tensors without an encoding, of sizes that are powers of
+two; all their elements are processed by one program's threads, in a layout that Triton chooses. Printed in MLIR's
+generic form, modules of these with arith, math and scf are what `triton.compile` reads.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Dialect, Operation
+
+from .compute import DotOp, PreciseDivOp, PreciseSqrtOp, ReduceOp, ReduceReturnOp, ScanOp, ScanReturnOp
+from .memory import AddPtrOp, Atomic, AtomicOp, BitcastOp, LoadOp, ScratchpadOp, StoreOp
+from .programs import BarrierOp, FuncOp, NumProgramsOp, ProgramIdOp, ReturnOp
+from .shapes import BroadcastOp, ExpandDimsOp, MakeRangeOp, ReshapeOp, SplatOp, TransOp
+from .types import MOST_ELEMENTS, PointerType, element, shape, tensor, verify_tensor
+
+__all__ = [
+    "GPU", "MOST_ELEMENTS", "TT", "AddPtrOp", "Atomic", "AtomicOp", "BarrierOp", "BitcastOp", "BroadcastOp", "DotOp",
+    "ExpandDimsOp", "FuncOp", "LoadOp", "MakeRangeOp", "NumProgramsOp", "PointerType", "PreciseDivOp", "PreciseSqrtOp",
+    "ProgramIdOp", "ReduceOp", "ReduceReturnOp", "ReshapeOp", "ReturnOp", "ScanOp", "ScanReturnOp", "ScratchpadOp",
+    "SplatOp", "StoreOp", "TransOp", "element", "shape", "tensor", "verify_tensor",
+]  # fmt: skip
+
+_OPERATIONS: list[type[Operation]] = [
+    FuncOp, ReturnOp, ProgramIdOp, NumProgramsOp, MakeRangeOp, SplatOp, ExpandDimsOp, BroadcastOp, TransOp, ReshapeOp,
+    AddPtrOp, BitcastOp, LoadOp, StoreOp, AtomicOp, DotOp, ReduceOp, ReduceReturnOp, ScanOp, ScanReturnOp,
+    PreciseSqrtOp, PreciseDivOp, ScratchpadOp,
+]  # fmt: skip
+TT = Dialect("tt", _OPERATIONS, [PointerType])
+GPU = Dialect("gpu", [BarrierOp], [])

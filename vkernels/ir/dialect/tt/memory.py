@@ -1,0 +1,193 @@
+"""Pointers, and accesses to global memory and to scratchpad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    IntegerAttr,
+    StringAttr,
+    i32,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from .types import PointerType, TtOp, element, shape, tensor
+
+
+@irdl_op_definition
+class AddPtrOp(TtOp):
+    """A pointer, or a tensor of them, moved by so many elements, i32 or i64."""
+
+    name = "tt.addptr"
+    ptr = operand_def()
+    offset = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def __init__(self, pointer: SSAValue, offset: SSAValue):
+        super().__init__(operands=[pointer, offset], result_types=[pointer.type])
+
+
+@irdl_op_definition
+class BitcastOp(TtOp):
+    """The same bits as another type of the same width; a pointer to other elements."""
+
+    name = "tt.bitcast"
+    src = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def __init__(self, value: SSAValue, result: Attribute):
+        super().__init__(operands=[value], result_types=[result])
+
+
+@irdl_op_definition
+class LoadOp(TtOp):
+    """Elements from global memory; `other` where the mask is false."""
+
+    name = "tt.load"
+    ptr = operand_def()
+    mask = opt_operand_def()
+    other = opt_operand_def()
+    result = result_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(MemoryReadEffect())
+
+    def __init__(self, pointer: SSAValue, mask: SSAValue | None = None, other: SSAValue | None = None):
+        pointed = element(pointer.type)
+        if not isinstance(pointed, PointerType):
+            raise VerifyException(f"a load from {pointer.type}, expected pointers")
+        super().__init__(
+            operands=[pointer, [] if mask is None else [mask], [] if other is None else [other]],
+            result_types=[tensor(pointed.pointee, shape(pointer.type))],
+        )
+
+
+@irdl_op_definition
+class StoreOp(TtOp):
+    """Elements to global memory, where the mask is not false."""
+
+    name = "tt.store"
+    ptr = operand_def()
+    value = operand_def()
+    mask = opt_operand_def()
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(self, pointer: SSAValue, value: SSAValue, mask: SSAValue | None = None):
+        super().__init__(operands=[pointer, value, [] if mask is None else [mask]])
+
+
+class Atomic(IntEnum):
+    """What an atomic operation does; Triton's numbers."""
+
+    AND = 1
+    OR = 2
+    XOR = 3
+    ADD = 4
+    FADD = 5
+    MAX = 6
+    MIN = 7
+    UMAX = 8
+    UMIN = 9
+    XCHG = 10
+
+
+_RELAXED, _GPU = 1, 1
+
+
+@irdl_op_definition
+class AtomicOp(TtOp):
+    """Combine elements in global memory with values, where the mask is not false; the result is what was there before.
+
+    Relaxed, for all programs of the device.
+    """
+
+    name = "tt.atomic_rmw"
+    ptr = operand_def()
+    val = operand_def()
+    mask = opt_operand_def()
+    atomic_rmw_op = prop_def(IntegerAttr)
+    sem = prop_def(IntegerAttr)
+    scope = prop_def(IntegerAttr)
+    result = result_def()
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def __init__(self, kind: Atomic, pointer: SSAValue, value: SSAValue, mask: SSAValue | None = None):
+        super().__init__(
+            operands=[pointer, value, [] if mask is None else [mask]],
+            properties={
+                "atomic_rmw_op": IntegerAttr(int(kind), i32),
+                "sem": IntegerAttr(_RELAXED, i32),
+                "scope": IntegerAttr(_GPU, i32),
+            },
+            result_types=[value.type],
+        )
+
+    @property
+    def kind(self) -> Atomic:
+        return Atomic(self.atomic_rmw_op.value.data)
+
+
+@irdl_op_definition
+class ScratchpadOp(TtOp):
+    """An access to the program's scratchpad, spelled as inline assembly that Triton carries along unread.
+
+    `vk.load.i32`: of an i32 byte offset, the element there; `vk.store.i32`: of a byte offset and a value, no result of
+    meaning. Elements are i8, i16, i32 or i64; those below 32 bits travel as i32, loads of them extended with zeros.
+    Whoever compiles the text puts real loads and stores of shared memory in their place.
+    """
+
+    name = "tt.elementwise_inline_asm"
+    args_ = var_operand_def()
+    asm_string = prop_def(StringAttr)
+    constraints = prop_def(StringAttr)
+    pure = prop_def(BoolAttr)
+    packed_element = prop_def(IntegerAttr)
+    results_ = var_result_def()
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def __init__(self, access: str, operands: Sequence[SSAValue], result: Attribute):
+        letters = ["l" if str(element(type_)) == "i64" else "r" for type_ in (result, *(o.type for o in operands))]
+        super().__init__(
+            operands=[operands],
+            properties={
+                "asm_string": StringAttr(access),
+                "constraints": StringAttr(",".join(["=" + letters[0], *letters[1:]])),
+                "pure": BoolAttr.from_bool(False),
+                "packed_element": IntegerAttr(1, i32),
+            },
+            result_types=[[result]],
+        )
+
+    @classmethod
+    def load(cls, offset: SSAValue, bits: int, result: Attribute) -> ScratchpadOp:
+        """Elements of so many bits at byte offsets; `result` holds i32, or i64 for 64 bits."""
+        return cls(f"vk.load.i{bits}", [offset], result)
+
+    @classmethod
+    def store(cls, offset: SSAValue, value: SSAValue, bits: int) -> ScratchpadOp:
+        """Put the low bits of a value, i32 or i64, at byte offsets."""
+        return cls(f"vk.store.i{bits}", [offset, value], tensor(i32, shape(offset.type)))
+
+    @property
+    def is_store(self) -> bool:
+        return self.asm_string.data.startswith("vk.store.")
+
+    @property
+    def bits(self) -> int:
+        return int(self.asm_string.data.rsplit(".i", 1)[1])

@@ -1,0 +1,100 @@
+"""Kernels, and what a program knows of the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FunctionType,
+    IntegerAttr,
+    StringAttr,
+    SymbolNameConstraint,
+    i32,
+)
+from xdsl.ir import Attribute, Region
+from xdsl.irdl import (
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure
+
+from .types import TtOp
+
+
+@irdl_op_definition
+class FuncOp(TtOp):
+    """A kernel. `arg_attrs` may hold `tt.divisibility`: a number that divides an address in bytes, or an integer."""
+
+    name = "tt.func"
+
+    sym_name = prop_def(SymbolNameConstraint())
+    function_type = prop_def(FunctionType)
+    sym_visibility = prop_def(StringAttr)
+    arg_attrs = opt_prop_def(ArrayAttr)
+    body = region_def("single_block")
+
+    traits = traits_def(IsolatedFromAbove())
+
+    def __init__(self, name: str, body: Region, arg_attrs: Sequence[Attribute]):
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(name),
+                "function_type": FunctionType.from_lists(body.block.arg_types, []),
+                "sym_visibility": StringAttr("public"),
+                "arg_attrs": ArrayAttr(arg_attrs),
+            },
+            regions=[body],
+        )
+
+
+@irdl_op_definition
+class ReturnOp(TtOp):
+    """End a kernel."""
+
+    name = "tt.return"
+    srcs = var_operand_def()
+    traits = traits_def(IsTerminator())
+
+    def __init__(self) -> None:
+        super().__init__(operands=[[]])
+
+
+class _GridOp(TtOp):
+    """Of grid dimension `axis`, 0, 1 or 2: i32."""
+
+    axis = prop_def(IntegerAttr)
+    result = result_def(i32)
+    traits = traits_def(Pure())
+
+    def __init__(self, axis: int = 0):
+        super().__init__(properties={"axis": IntegerAttr(axis, i32)}, result_types=[i32])
+
+
+@irdl_op_definition
+class ProgramIdOp(_GridOp):
+    """The number of this program along grid dimension `axis`, 0, 1 or 2: i32."""
+
+    name = "tt.get_program_id"
+
+
+@irdl_op_definition
+class NumProgramsOp(_GridOp):
+    """The programs along grid dimension `axis`: i32."""
+
+    name = "tt.get_num_programs"
+
+
+@irdl_op_definition
+class BarrierOp(TtOp):
+    """All of a program's threads have done what comes before it, and see what was written, before any goes on."""
+
+    name = "gpu.barrier"
+
+    def __init__(self) -> None:
+        super().__init__()
