@@ -27,7 +27,7 @@ CACHE_LATENCY = 3e-7
 ON_CHIP_LATENCY = 5e-8
 """Seconds of an access of shared memory and the barrier before it."""
 BESIDE = 4
-"""Iterations of a loop within a phase of which accesses are under way at once: those that binaries show, as in needs."""
+"""Iterations of a loop within a phase whose accesses are under way at once: as many as binaries show, as in needs."""
 REDUCTION_LATENCY = 1e-7
 """Seconds of a reduction across a program's threads: shuffles, shared memory, a barrier."""
 PROGRAM = 1e-6
