@@ -46,8 +46,8 @@ DOWN = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 """Elements of an axis that does not lie along a CPU's lanes: each is unrolled."""
 ACROSS = (1, 2, 3, 4, 6, 8)
 """Registers along a CPU's lanes."""
-LONGEST = 1 << 13
-"""Elements of one axis that a GPU's program takes at once."""
+LONGEST = 1 << 15
+"""Elements of one axis that a GPU's program takes at once: 64 of each thread of 16 warps."""
 MOST = 4096
 """Combinations of sizes, warps and stages that are modelled together."""
 LEAN = 32
