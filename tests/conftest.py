@@ -36,3 +36,4 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """First calls wait for the plan that they would get in the end, however busy the machine is, and choose it."""
     monkeypatch.setattr("vkernels.runtime.way.PATIENCE", 600.0)
     monkeypatch.setattr("vkernels.runtime.remembered._cache", lambda: None)
+    monkeypatch.setattr("vkernels.runtime.remembered._known", {})
