@@ -29,6 +29,8 @@ LIMITS = 4
 """Limits that each kernel is planned for."""
 CALLS = {"native": 10, "TTIR": 6}
 """Calls of each plan's code."""
+LOOKED = 10
+"""Plans further down that are looked at, at most, for one that decides otherwise than by sizes."""
 LONGEST = 0.1
 """Seconds that interpreting TTIR may take, about, for a call not to be left out."""
 LARGEST = 20_000
@@ -140,15 +142,20 @@ def _picked(
     what = choose.random()
     if first.rung == "bottom":
         assert next(down, None) is None, "plans go on after the bottom rung's"
-    elif what < 0.3:
-        for other in islice(down, choose.randint(0, 3), None):
-            outcome.counts["further down"] += 1
-            check_fits(subject, other, sizes, limits)
-            yield other
-            break
     elif what < 0.4:
+        looked = list(islice(down, choose.randint(1, LOOKED)))
+        other = next((each for each in looked if _decisions(each.plan) != _decisions(first.plan)), looked[-1])
+        outcome.counts["further down"] += 1
+        check_fits(subject, other, sizes, limits)
+        yield other
+    elif what < 0.5:
         plan, _ = bottom_plan(read_space(*arguments, subject.needs, strides))
         yield Chosen(plan, first.use, first.times, "bottom")
+
+
+def _decisions(plan: Plan) -> tuple[object, ...]:
+    """Those that are no sizes."""
+    return frozen(plan.homes), plan.copies, tuple(plan.splits), plan.launches, plan.online, plan.packs, plan.lanes
 
 
 def check_fits(subject: Subject, chosen: Chosen, sizes: Mapping[str, int], limits: Limits) -> None:
@@ -201,7 +208,7 @@ def _run_plan(
         outcome.counts["cases"] += 1
         outcome.counts[way] += 1
         outcome.counts["in place"] += case.same is not None
-        outcome.counts["bottom rung"] += chosen.rung == "bottom"
+        outcome.counts[f"run on {chosen.rung}"] += 1
         outcome.counts["empty"] += 0 in case.sizes.values()
         try:
             wrong = checked_run(code, case, subject.written, choose.getrandbits(20))
