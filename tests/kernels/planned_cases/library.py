@@ -94,7 +94,7 @@ class Drawn:
     arguments: dict[str, Any]
     expected: dict[str, Array]
     roundings: float = 32.0
-    floor: float = 1.0
+    floor: float | Array = 1.0
     inner: bool = False
 
 
@@ -108,8 +108,10 @@ def _layer_norm(d: Draw) -> Drawn:
     rows, length = d.size("M"), d.size("N")
     x, weight, bias = d.normal(rows, length), d.normal(length), d.normal(length)
     centred = numbers(x) - numbers(x).sum(1, keepdims=True) / max(1, length)
-    normal = centred / np.sqrt((centred**2).sum(1, keepdims=True) / max(1, length) + 1e-5)
+    deviation = np.sqrt((centred**2).sum(1, keepdims=True) / max(1, length) + 1e-5)
+    normal = centred / deviation
     arguments = {"x": x, "weight": weight, "bias": bias, "eps": 1e-5}
+    cancelled = 1 + abs(numbers(x)) / deviation * (1 + abs(numbers(weight)))  # where a row's numbers are close
     return Drawn(arguments, {"out": normal * numbers(weight) + numbers(bias)}, 64 + length**0.5)
 
 
