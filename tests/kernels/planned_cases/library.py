@@ -112,7 +112,7 @@ def _layer_norm(d: Draw) -> Drawn:
     normal = centred / deviation
     arguments = {"x": x, "weight": weight, "bias": bias, "eps": 1e-5}
     cancelled = 1 + abs(numbers(x)) / deviation * (1 + abs(numbers(weight)))  # where a row's numbers are close
-    return Drawn(arguments, {"out": normal * numbers(weight) + numbers(bias)}, 64 + length**0.5)
+    return Drawn(arguments, {"out": normal * numbers(weight) + numbers(bias)}, 64 + length, cancelled)
 
 
 def _summarise_exponentials(d: Draw) -> Drawn:
