@@ -53,7 +53,7 @@ ASKED = 6
 """Plans close to the best whose sizes are pinned before those that stand for what authors may have pinned."""
 SLOW, CLOSE = 3.0, 1.12
 """Times the best, from which on a plan is timed but once, and up to which it is timed again at last."""
-TURNS, LAST_TURNS = 4, 21
+TURNS, LAST_TURNS = 4, 25
 POOL_UNTIL, BESIDE_UNTIL, PINNED_UNTIL = 0.4, 0.65, 0.85
 """Parts of the time for a kernel after which nothing more of a sort is compiled."""
 console = Console(highlight=False)
@@ -72,8 +72,9 @@ class Entry:
     final: bool = False
 
     @property
-    def middle(self) -> float:
-        return float(np.median(self.seconds))
+    def usual(self) -> float:
+        """Three quarters of the turns took longer: other work on the machine only ever adds."""
+        return float(np.quantile(self.seconds, 0.25))
 
     def fits(self, point: Point) -> bool:
         return self.registers <= point.registers and self.shared <= point.shared
@@ -134,7 +135,7 @@ class Bench:
     def leaders(self, point: Point, count: int) -> list[int]:
         """The fastest plans within limits, so far."""
         admitted = [n for n, entry in enumerate(self.entries) if entry.seconds and entry.fits(point)]
-        return sorted(admitted, key=lambda number: self.entries[number].middle)[:count]
+        return sorted(admitted, key=lambda number: self.entries[number].usual)[:count]
 
 
 def measure(subject: Subject, seconds: float) -> Case:
@@ -182,7 +183,7 @@ def _beside(bench: Bench) -> list[Plan]:
 
 def _near(bench: Bench, point: Point) -> list[int]:
     leaders = bench.leaders(point, len(bench.entries))
-    return [n for n in leaders if bench.entries[n].middle <= CLOSE * bench.entries[leaders[0]].middle]
+    return [n for n in leaders if bench.entries[n].usual <= CLOSE * bench.entries[leaders[0]].usual]
 
 
 def _pinned(bench: Bench, authors: list[int]) -> dict[int, list[int]]:
@@ -205,16 +206,22 @@ def _pinned(bench: Bench, authors: list[int]) -> dict[int, list[int]]:
 
 
 def _last_turns(bench: Bench, matter: set[int]) -> None:
-    """Time what matters anew, in turns: what was chosen, what pins became, and what is close to the best anywhere."""
+    """Time what matters anew, in turns: what was chosen, what pins became, and what is close to the best anywhere.
+
+    In another order each time, and each after a call of its own.
+    """
     close = {number for point in bench.points for number in _near(bench, point)}
-    slow = {n for n in matter if bench.entries[n].middle > SLOW * bench.least(bench.entries[n])}
+    slow = {n for n in matter if bench.entries[n].usual > SLOW * bench.least(bench.entries[n])}
     entries = [bench.entries[number] for number in sorted((matter | close) - slow)]
     for entry in entries:
         entry.seconds, entry.final = [], True
+    choose = np.random.default_rng(SEED)
     for number in range(LAST_TURNS):
         if number >= 9 and bench.is_over(1.0):
             break
-        for entry in entries:
+        for place in choose.permutation(len(entries)):
+            entry = entries[place]
+            entry.run()  # not timed: what the plan before left in the caches is not to count
             start = thread_time()
             entry.run()
             entry.seconds.append(thread_time() - start)
@@ -223,7 +230,7 @@ def _last_turns(bench: Bench, matter: set[int]) -> None:
 def _timed(entry: Entry) -> Timed:
     lower, middle, upper = (float(f"{value:.4g}") for value in np.quantile(entry.seconds, [0.25, 0.5, 0.75]))
     plain = {name: value for name, value in plan_to_json(entry.plan).items() if value}
-    return Timed(plain, entry.registers, entry.shared, entry.origin, entry.final, middle, lower, upper)
+    return Timed(plain, entry.registers, entry.shared, entry.origin, entry.final, lower, middle, upper)
 
 
 def _native(bench: Bench, number: int) -> tuple[int, int]:

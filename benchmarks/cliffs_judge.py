@@ -35,7 +35,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Timed:
-    """A plan, as JSON; what the planner counts that it takes; seconds a call: the median, and the quarters around it.
+    """A plan, as JSON; what the planner counts that it takes; seconds a call: what three quarters of the turns exceed.
 
     `origin`: who made it: chosen, liked (by the model), drawn (at random), beside (a good one), library or pinned.
     `final`: timed in the last turns, with all that matter; others only in the search, a few times.
@@ -47,7 +47,7 @@ class Timed:
     origin: str
     final: bool
     seconds: float
-    lower: float
+    median: float
     upper: float
 
     def fits(self, point: Point) -> bool:
