@@ -1,0 +1,105 @@
+"""Plans that came of a choice are found again by the next process; what is damaged counts as not there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from jaxtyping import Float
+
+import vkernels as vk
+from vkernels.runtime import remembered
+from vkernels.runtime.compile.cache import DiskCache
+from vkernels.runtime.launch import Launcher, limits
+from vkernels.runtime.remembered import Remembered, question, recall, remember
+from vkernels.runtime.specialise import kernel_in
+
+
+@vk.kernel
+def twice(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    out[i, j] = x[i, j] / vk.max(x[i, j], axis=j)
+
+
+KERNEL = kernel_in(twice.build(twice.signature(x="float32", out="float32")))
+SIZES, STRIDES = {"M": 30, "N": 50}, {"x": (50, 1), "out": (50, 1)}
+PLAN = vk.Plan({"i": 2}, {"j": 16}, lanes="j", order=("i",))
+
+
+@pytest.fixture
+def cache(monkeypatch, tmp_path):
+    cache = DiskCache(tmp_path)
+    monkeypatch.setattr(remembered, "_cache", lambda: cache)
+    return cache
+
+
+def asked(**changed):
+    given = {"sizes": SIZES, "limits": limits(), "strides": STRIDES, "pin": None, **changed}
+    return question(KERNEL, given["sizes"], given["limits"], given["strides"], given["pin"])
+
+
+def test_a_plan_is_found_by_the_next_process(cache, monkeypatch):
+    remember(asked(), PLAN, "shared")
+    monkeypatch.setattr(remembered, "_known", {})
+    assert recall(asked()) == Remembered(PLAN, "shared")
+
+
+def test_whatever_a_choice_depends_on_is_asked_for():
+    keys = [
+        asked(),
+        asked(sizes={**SIZES, "M": 31}),
+        asked(strides={**STRIDES, "x": (51, 1)}),
+        asked(limits=replace(limits(), registers=8)),
+        asked(limits=replace(limits(), memory_bandwidth=1.0)),
+        asked(pin=vk.Pin(tiles={"i": 2})),
+        asked(pin=vk.Pin(homes={"x": "shared"})),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert asked() == keys[0]
+
+
+GOOD = {"plan": {"tiles": {"i": 2}, "chunks": {"j": 16}}, "rung": "shared"}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[1, 2]",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        json.dumps({**GOOD, "rung": "top"}).encode(),
+        json.dumps({**GOOD, "rung": ["shared"]}).encode(),
+        json.dumps({"rung": "shared"}).encode(),
+        json.dumps({**GOOD, "plan": {"tiles": {"i": -1}}}).encode(),
+        json.dumps({**GOOD, "plan": {"tiles": "i", "code": "import os"}}).encode(),
+    ],
+)
+def test_what_is_no_plan_counts_as_not_there(cache, data):
+    cache.put(asked(), data)
+    assert recall(asked()) is None
+
+
+def test_a_remembered_plan_that_the_kernel_cannot_have_is_left_for_another(cache, monkeypatch):
+    x = np.random.default_rng().standard_normal((30, 50), np.float32) ** 2 + 1
+    out = np.full_like(x, np.nan)
+    remember(asked(), replace(PLAN, tiles={"q": 3}), "shared")
+    monkeypatch.setattr(remembered, "_known", {})
+    seen = []
+    with vk.on_launch(seen.append):
+        Launcher(twice)(x, out)
+    np.testing.assert_allclose(out, x / x.max(1, keepdims=True), rtol=1e-6)
+    assert set(seen[0].plan.tiles) == {"i"}
+    assert recall(asked()) == Remembered(seen[0].plan, seen[0].rung)
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(remembered, "_cache", lambda: DiskCache(tmp_path / "file" / "folder"))
+    remember(asked(), PLAN, "shared")
+    assert recall(asked()) == Remembered(PLAN, "shared")  # in this process
