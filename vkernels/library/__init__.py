@@ -5,6 +5,7 @@ from .attention import attention
 from .convolution import conv2d
 from .dense import matmul
 from .elements import adamw, dropout, rotary_embedding
+from .experts import grouped_matmul, mixture_of_experts
 from .finite_elements import apply_mass, apply_stiffness, apply_stiffness_at_nodes
 from .losses import cross_entropy, log_softmax
 from .mlp import mlp
@@ -34,6 +35,7 @@ __all__ = [
     "ell_matmul",
     "embedding_bag",
     "group_norm",
+    "grouped_matmul",
     "histogram",
     "layer_norm",
     "log_softmax",
@@ -41,6 +43,7 @@ __all__ = [
     "max",
     "mean",
     "min",
+    "mixture_of_experts",
     "mlp",
     "rms_norm",
     "rotary_embedding",

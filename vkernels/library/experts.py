@@ -1,0 +1,129 @@
+"""Products of which every row has a matrix of its own among a few, and mixtures of experts made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from jaxtyping import Float, Int
+
+import vkernels as vk
+
+from .activations import activated, check_activation
+from .arrays import Array, constant_like, empty_like
+from .indices import check_indices, check_starts
+from .sparse_products import ell_times_dense
+
+BLOCK = 32
+"""Rows that are multiplied at a time; of every group the last ones may be fewer."""
+
+
+@vk.kernel
+def multiply_blocks(
+    x: Float[vk.Tensor, "T K"],
+    row: Int[vk.Tensor, "S"],
+    weight: Float[vk.Tensor, "G K N"],
+    bias: Float[vk.Tensor, "G N"],
+    group: Int[vk.Tensor, "B"],
+    first: Int[vk.Tensor, "B"],
+    end: Int[vk.Tensor, "B"],
+    out: Float[vk.Tensor, "S N"],
+    activation: vk.Constant = "none",
+):
+    b = vk.tile("B")
+    n = vk.tile("N")
+    i = vk.whole(BLOCK)
+    k = vk.whole("K")
+    is_row = first[b] + i < end[b]
+    token = vk.load(row[first[b] + i], where=is_row)
+    product = vk.dot(vk.load(x[token, k], where=is_row), weight[group[b], k, n])
+    vk.store(out[first[b] + i, n], activated(product + bias[group[b], n], activation), where=is_row)
+
+
+def grouped_matmul(
+    x: Array,
+    weight: Array,
+    start: Array,
+    bias: Array | None = None,
+    activation: str = "none",
+    row: Array | None = None,
+    out: Array | None = None,
+    checked: bool = True,
+) -> Array:
+    """`activation(x[row[s]] @ weight[g] + bias[g])` for each s from start[g] up to start[g + 1].
+
+    `x`: T × K, `weight`: G × K × N, of any strides and one dtype: f64, f32, f16 or bf16, the latter two added in f32.
+    `start`: G + 1 integers that do not fall, from 0 to S, read on the host. `bias`: G × N, or none. `row`: S integers,
+    the rows of x in the order of groups; x's own where there is none. `checked`: read `row` first. Returns `out`, or a
+    new S × N array like x. Raises `ArgumentError` for other dtypes, shapes that do not go together, and wrong indices.
+    """
+    check_activation("grouped_matmul", activation)
+    rows = x.shape[0] if row is None else row.shape[0]
+    check_starts("grouped_matmul", start, rows, True)
+    ends = [int(each) for each in start]
+    if len(ends) != weight.shape[0] + 1 or ends[0] != 0 or ends[-1] != rows:
+        expected = f"{weight.shape[0] + 1} starts from 0 to {rows}"
+        raise vk.ArgumentError(f"grouped_matmul: start is {ends}, expected {expected}")
+    if row is not None and checked:
+        check_indices("grouped_matmul", "row", row, x.shape[0])
+    row = _integers(start, range(rows)) if row is None else row
+    bias = constant_like(weight, 0.0, (weight.shape[0], weight.shape[2])) if bias is None else bias
+    out = empty_like(x, (rows, weight.shape[2])) if out is None else out
+    blocks = [
+        (group, first, end) for group, (begin, end) in enumerate(pairwise(ends)) for first in range(begin, end, BLOCK)
+    ]
+    columns = [_integers(start, [block[at] for block in blocks]) for at in range(3)]
+    multiply_blocks(x, row, weight, bias, *columns, out, activation)
+    return out
+
+
+def mixture_of_experts(
+    x: Array,
+    expert: Array,
+    gate: Array,
+    w1: Array,
+    w2: Array,
+    b1: Array | None = None,
+    b2: Array | None = None,
+    activation: str = "gelu",
+    checked: bool = True,
+) -> Array:
+    """The sum over each token's experts of `gate * (activation(x @ w1 + b1) @ w2 + b2)` (Shazeer et al. 2017).
+
+    `x`: T × K tokens; `expert`: T × C integers, each token's experts; `gate`: T × C, what they count; `w1`: G × K × H
+    and `w2`: G × H × N, one matrix an expert, `b1`: G × H and `b2`: G × N, or none; of any strides and one dtype: f64,
+    f32, f16 or bf16. No token is dropped, however many an expert gets. Returns a new T × N array like x.
+    Raises `ArgumentError` for other dtypes, shapes that do not go together, and experts that there are not.
+    """
+    if expert.ndim != 2 or tuple(expert.shape) != tuple(gate.shape) or expert.shape[0] != x.shape[0]:
+        shapes = f"expert has shape {tuple(expert.shape)} and gate {tuple(gate.shape)}"
+        raise vk.ArgumentError(f"mixture_of_experts: {shapes}, expected {x.shape[0]} × choices")
+    if checked:
+        check_indices("mixture_of_experts", "expert", expert, w1.shape[0])
+    flat = expert.reshape(-1)
+    order = flat.argsort()
+    place = order.argsort().reshape(expert.shape)  # where each choice's result will stand
+    start = _starts(flat, w1.shape[0])
+    hidden = grouped_matmul(x, w1, start, b1, activation, order // max(1, expert.shape[1]), checked=False)
+    results = grouped_matmul(hidden, w2, start, b2)
+    out = empty_like(x, (x.shape[0], w2.shape[2]))
+    ell_times_dense(place, gate, results, constant_like(gate, 0.0, (x.shape[0],)), out)
+    return out
+
+
+def _starts(group: Array, groups: int) -> Array:
+    """Where each group begins among all, sorted; and where the last ends."""
+    if isinstance(group, np.ndarray):
+        return np.concatenate([[0], np.bincount(group, minlength=groups).cumsum()])
+    counts = group.bincount(minlength=groups).cumsum(0)
+    return group.new_zeros(groups + 1).index_copy(0, _integers(group, range(1, groups + 1)), counts)
+
+
+def _integers(like: Array, values: Sequence[int]) -> Array:
+    """Integers as an array of the library and on the device of another."""
+    if isinstance(like, np.ndarray):
+        return np.array(values, dtype=np.int64)
+    import torch
+
+    return torch.tensor(list(values), dtype=torch.int64, device=like.device)
