@@ -30,6 +30,7 @@ from ..dialect import (
 from ..facts import Facts
 from ..passes.accesses import inputs_of
 from ..passes.apply_plan.axes import known_value
+from ..passes.apply_plan.find_online import Online
 from ..passes.apply_plan.reading import Reading
 from ..passes.apply_plan.schedule import Nest, Schedule, in_order, operands_along, slice_for
 from ..plan import Home, Plan
@@ -39,6 +40,8 @@ Axes = tuple[str, ...]
 
 MOST_ALIGNED = 64
 """Bytes of a line: no further alignment matters."""
+RESCALED = 6
+"""Operations of a maximum so far and the sum relative to it, beside the exponential."""
 WHILE = "while"
 """What loops that are no ranges are called."""
 
@@ -155,7 +158,7 @@ class _Reader:
         for nest, around in nests:
             made = {value for value, home in nest.stores if value is home}
             items = [*self.reading.sliced(nest.roots(), partial(self._at_hand, made)), *nest.effects]
-            yield from self._loop(phase, nest.axes, _ranges(around), items, nest.reductions, nest.stores)
+            yield from self._loop(phase, nest.axes, _ranges(around), items, nest.reductions, nest.stores, nest.online)
 
     def _at_hand(self, made: set[SSAValue], value: SSAValue) -> bool:
         in_registers = not self.reading.chunks_of_value(value)
@@ -172,6 +175,7 @@ class _Reader:
         items: Sequence[Operation],
         reductions: Sequence[Operation],
         stores: Sequence[tuple[SSAValue, SSAValue]],
+        online: Sequence[Online] = (),
     ) -> Iterator[Loop]:
         reading = self.reading
         ordered = sorted({*items, *reductions}, key=reading.position.__getitem__)
@@ -184,7 +188,9 @@ class _Reader:
         steps = self._home_loads(own)
         steps += [step for op in own for step in self._steps(op, ())]
         steps += [_home_step(value, self._home(home), writes=True) for value, home in stores]
+        steps += [step for pair in online for step in _online_steps(pair)]
         if steps:
+            reductions = [*reductions, *(pair.total for pair in online)]
             reduced = tuple(_reduced(op) for op in reductions)
             widths = [bytes_of(r.type) for op in own for r in op.results if isinstance(r.type, TensorType)]
             yield Loop(
@@ -336,6 +342,13 @@ def _narrowed(value: SSAValue) -> SSAValue:
         source = owner.operands[0]
         return source if isinstance(element_of(source.type), Float16Type | BFloat16Type) else value
     return value
+
+
+def _online_steps(pair: Online) -> Iterator[Step]:
+    """Of each element its exponential, relative to a maximum that may grow; of each sum so far, rescaled, another."""
+    axes, weight = axes_of(pair.total.tile), weight_of(pair.exponential)
+    yield Step(axes, weight + weight_of(pair.difference) + 2)
+    yield Step(tuple(axis for axis in axes if axis != pair.total.axis.data), weight + RESCALED)
 
 
 def _home_step(value: SSAValue, home: tuple[str, Home], writes: bool) -> Step:

@@ -76,6 +76,10 @@ PAST = 3.0
 """Cycles of each store past the caches: whether its address allows it is tested, which ends what can be interleaved."""
 PAST_STRAIGHT = 6.0
 """The same in straight code and in scans, which live by that."""
+OWN = 0.6
+"""Part of a core's own cache that what is used again finds room in: what streams by takes the rest."""
+GRADUAL = 0.33
+"""How much sooner, and later, than that caches begin to lose what is used again, and have lost all of it."""
 KEPT = 0.35
 """Part of the last cache that a kernel finds its own from call to call in: other work takes the rest."""
 ALONE = 30e9
@@ -122,7 +126,7 @@ def cpu_times(at: Setting, limits: Limits, registers: Numbers) -> Times:
     traffic = Traffic(at, on_chip_counts=True, resident=busy)
     cycles = cycles + _rows(at) + np.where(traffic.distinct() > limits.shared, _far(at), 0)
     into_1, out_1 = traffic.missed(LEVEL_1 * 0.75, LINE)
-    into_2, out_2 = traffic.missed(limits.shared * 0.75, LINE)
+    into_2, out_2 = traffic.missed(limits.shared * OWN, LINE, gradual=GRADUAL)
     into_3, out_3 = traffic.missed(limits.cache * 0.75, LINE, users=busy)
     packed, repacked = _packing(at)
     lost = _lost(traffic.distinct(without=at.streams) / max(1.0, limits.cache * KEPT))

@@ -18,8 +18,9 @@ def setting_of(space: Space, plan: Plan) -> Setting:
     order = (*plan.order, *(axis for axis in space.tiles if axis not in plan.order))
     split = next((axis for axis, shares in plan.splits.items() if shares > 1), None)
     move = Move(
-        held, tuple(sorted(plan.homes.items())), plan.copies, plan.packs, plan.streams, order, plan.lanes, split
-    )
+        held, tuple(sorted(plan.homes.items())), plan.copies, plan.packs, plan.streams, order, plan.lanes, split,
+        plan.online,
+    )  # fmt: skip
     sizes = {axis: np.array([float(plan.tiles[axis])]) for axis in space.tiles}
     sizes |= {axis: np.array([float(plan.chunks[axis])]) for axis in space.wholes}
     shares = plan.splits.get(split, 1) if split is not None else 1

@@ -37,10 +37,13 @@ def next_moves(space: Space, move: Move) -> Iterator[Move]:
     if len(space.tiles) <= 3:
         yield from (replace(move, order=order) for order in permutations(space.tiles) if order != move.order)
     yield from (replace(move, lanes=lanes) for lanes in space.lanes[:MOST_LANES] if lanes != move.lanes)
-    if not move.homes:
+    if not move.homes and not move.online:
         for axis in space.needs.splittable:
             if axis not in move.held and move.split is None:
                 yield replace(move, split=axis)
+    for axis in space.can_go_online:
+        if axis not in move.held and move.split is None:
+            yield replace(move, online=() if axis in move.online else (axis,))
     if space.limits.warp == 1:
         yield from _on_cpu(space, move)
 

@@ -22,7 +22,7 @@ def setting_of(space: Space, plan: Plan) -> Setting:
     order = tuple(axis for axis in plan.order if axis in space.tiles) or space.tiles
     move = Move(
         held=held, homes=tuple(sorted(plan.homes.items())), copies=plan.copies, packs=plan.packs, streams=plan.streams,
-        order=order, lanes=plan.lanes, split=split,
+        order=order, lanes=plan.lanes, split=split, online=plan.online,
     )  # fmt: skip
     sizes = {**{axis: plan.tiles.get(axis, 1) for axis in space.tiles}, **chunks}
     return Setting(
@@ -41,6 +41,7 @@ def setting_of(space: Space, plan: Plan) -> Setting:
         shares=_one(plan.splits[split] if split is not None else 1),
         warps=_one(plan.warps if space.limits.warp > 1 else 1),
         stages=_one(plan.stages),
+        online=plan.online,
     )
 
 

@@ -30,8 +30,8 @@ def pinned_move(space: Space, move: Move) -> Move:
     kept = {label: home for label, home in homes.items() if home is not defaults.get(label)}
     decided = {
         name: tuple(value)
-        for name in ("copies", "packs", "streams", "order", "online", "launches")
-        if (value := getattr(pin, name)) is not None and hasattr(move, name)
+        for name in ("copies", "packs", "streams", "order", "online")
+        if (value := getattr(pin, name)) is not None
     }
     split = _split(pin, move)
     return replace(

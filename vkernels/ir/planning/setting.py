@@ -42,6 +42,7 @@ class Setting:
     shares: Numbers = 1
     warps: Numbers = 1
     stages: Numbers = 1
+    online: tuple[str, ...] = ()
     _tiles: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
     _trips: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
     kept: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
@@ -147,6 +148,7 @@ class Setting:
             homes=dict(self.homes),
             copies=self.copies,
             splits={self.split: shares} if self.split is not None and shares > 1 else {},
+            online=self.online,
             packs=self.packs,
             streams=self.streams,
             lanes=self.lanes,

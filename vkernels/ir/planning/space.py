@@ -16,6 +16,7 @@ from ..dialect import (
     AccessOp,
     DotOp,
     KernelOp,
+    MaxOp,
     PhaseOp,
     RangeOp,
     StoreOp,
@@ -78,6 +79,7 @@ class Move:
     order: tuple[str, ...] = ()
     lanes: str | None = None
     split: str | None = None
+    online: tuple[str, ...] = ()
 
 
 @dataclass
@@ -198,6 +200,19 @@ class Space:
         for number in range(1 << min(len(able), 4)):
             yield always | frozenset(axis for bit, axis in enumerate(able) if number >> bit & 1)
 
+    @cached_property
+    def can_go_online(self) -> tuple[str, ...]:
+        """Whole axes along which a sum of exponentials follows the maximum that is taken from them."""
+        found: list[str] = []
+        if any(isinstance(op, MaxOp) for op in self.kernel.walk()):
+            for axis in self.wholes:
+                try:
+                    self.loops(Move(order=self.tiles, lanes=self.lanes[0] if self.lanes else None, online=(axis,)))
+                    found.append(axis)
+                except PlanError:
+                    continue
+        return tuple(found)
+
     # Settings
 
     def setting(self, move: Move) -> Setting:
@@ -225,11 +240,11 @@ class Space:
         return Setting(
             self.loops(move), sizes, self.extents, move.order, move.held, move.lanes, dict(move.homes), move.copies,
             move.packs, move.streams, move.split, self.needs.splittable.get(move.split, ()) if move.split else (),
-            shares, warps, stages,
+            shares, warps, stages, move.online,
         )  # fmt: skip
 
     def loops(self, move: Move) -> tuple[Loop, ...]:
-        key = (move.held, move.homes, move.copies, move.lanes)
+        key = (move.held, move.homes, move.copies, move.lanes, move.online)
         found = self._loops.get(key)
         if found is None:
             try:
@@ -244,7 +259,8 @@ class Space:
     def _read(self, move: Move) -> tuple[Loop, ...]:
         facts = Facts(dict(self.sizes), distinct=True)
         chunks = {axis: max(1, self.extents[axis]) if axis in move.held else 1 for axis in self.wholes}
-        plan = Plan(dict.fromkeys(self.tiles, 1), chunks, dict(move.homes), move.copies, lanes=move.lanes)
+        tiles = dict.fromkeys(self.tiles, 1)
+        plan = Plan(tiles, chunks, dict(move.homes), move.copies, online=move.online, lanes=move.lanes)
         reading = Reading(self.kernel, resolve_axes(self.kernel, plan, facts))
         return read_loops(make_schedule(reading, plan, facts, find_copies(reading, plan)), plan, self.strides)
 

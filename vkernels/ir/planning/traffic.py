@@ -59,10 +59,11 @@ class Traffic:
         sizes = {t.place: self._elements(t) * t.element_bytes for _, _, t in self.touches if t.writes}
         return sum(size for place, size in sizes.items() if place in places)
 
-    def missed(self, capacity: Numbers, line: int, users: Numbers = 1) -> tuple[Numbers, Numbers]:
+    def missed(self, capacity: Numbers, line: int, users: Numbers = 1, gradual: float = 0.0) -> tuple[Numbers, Numbers]:
         """Bytes read from beyond a cache of so many bytes, and written there, in whole lines.
 
-        `users`: programs that have the cache at once, each with what it touches by itself.
+        `users`: programs that have the cache at once, each with what it touches by itself. `gradual`: what takes this
+        part less than the capacity is found again wholly, what takes this part more not at all, and between them some.
         """
         reads: Numbers = 0.0
         writes: Numbers = 0.0
@@ -73,8 +74,8 @@ class Traffic:
             for key in repeats:
                 if key not in times:
                     repeat = self._repeats[key]
-                    fits = repeat.taken * (users if repeat.alone else 1) <= capacity
-                    times[key] = np.where(fits, 1, repeat.again)
+                    taken = repeat.taken * (users if repeat.alone else 1)
+                    times[key] = 1 + _beyond(taken, capacity, gradual) * (repeat.again - 1)
                 moved = moved * times[key]
             if (touch.place, touch.writes) in met or (touch.home is not None and (touch.place, True) in met):
                 moved = np.where(program, 0, moved)
@@ -176,6 +177,14 @@ class Traffic:
         if touch.run in (*loop.axes, *loop.ranges, *step.ranges, *self.at.held):
             together = max(1, self.at.extents.get(touch.run, 1))
         return np.clip(line / (together * touch.element_bytes), 1, line / touch.element_bytes)
+
+
+def _beyond(taken: Numbers, capacity: Numbers, gradual: float) -> Numbers:
+    """The part of what is touched again that a cache has lost meanwhile."""
+    if not gradual:
+        return np.where(taken <= capacity, 0.0, 1.0)
+    least = capacity * (1 - gradual)
+    return np.clip((taken - least) / np.maximum(1, 2 * gradual * capacity), 0, 1)
 
 
 def executed(loop: Loop, step: Step) -> Axes:
