@@ -72,9 +72,11 @@ def test_any_strides(kernel):
     seed = fresh_seed()
     for view in strided((37, 203), torch.float32, seed):
         expected = kernel(view.contiguous())
-        assert_close(kernel(view), expected.double(), terms=203)
+        alike = bool((view == view[:, :1]).all())
+        added = 316.0 * float(view.abs().max()) if alike else 0.0  # of what is left of each number less the mean
+        assert_close(kernel(view), expected.double(), terms=203, added=added)
         out = strided((37, 203), torch.float32, seed)[0]
-        assert_close(kernel(view, out=out), expected.double(), terms=203)
+        assert_close(kernel(view, out=out), expected.double(), terms=203, added=added)
 
 
 def test_any_rank():

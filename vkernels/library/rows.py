@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 from jaxtyping import Float
 
 import vkernels as vk
-from vkernels.ir.limits import Limits
-from vkernels.ir.plan import Home, Plan
 
 from .arrays import Array, as_rows, constant_like, empty_like, give_back
-from .gpu_plans import rows_on_gpu
 from .long_rows import layer_norm_long, segment_of, softmax_long
 
 
@@ -39,44 +33,6 @@ def layer_norm_rows(
     centred = row - vk.mean(row, axis=j)
     variance = vk.mean(centred * centred, axis=j)
     out[i, j] = centred * vk.rsqrt(variance + eps) * weight[j] + bias[j]
-
-
-SEGMENT = 1 << 17
-"""Elements of a split row that one program adds up: few enough for a sum in f32 to stay accurate."""
-
-
-@layer_norm_rows.plan
-def plan_layer_norm(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
-    """Short rows are held in registers, several a program; long ones pass by in chunks; a few very long ones are split.
-
-    Results larger than the cache pass it by: they would not be there when they are read.
-    """
-    rows, length = sizes["M"], max(1, sizes["N"])
-    if limits.warp > 1:
-        return rows_on_gpu(sizes, limits, 8 if "float64" in dtypes.values() else 4)
-    width = 8 if "float64" in dtypes.values() else 4
-    lanes = limits.register_bytes // width
-    in_row = -(-length // lanes)
-    streams = ("out",) if rows * length * width >= limits.cache and in_row > 1 else ()
-    if in_row <= 16:
-        return Plan(tiles={"i": max(1, 8 // in_row)}, chunks={"j": length}, lanes="j", streams=streams)
-    few = rows < limits.multiprocessors and length >= 1 << 16
-    splits = {"j": limits.multiprocessors * -(-length // (limits.multiprocessors * SEGMENT))} if few else {}
-    return Plan(tiles={"i": 1}, chunks={"j": 2 * lanes}, splits=splits, lanes="j", streams=streams)
-
-
-@softmax_rows.plan
-def plan_softmax(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
-    """Like `plan_layer_norm`, but rows of a few registers take too long to be written past the cache, and the
-    exponentials of a long row are kept where half of a core's cache has room for them, else computed again."""
-    width = 8 if "float64" in dtypes.values() else 4
-    if limits.warp > 1:
-        return rows_on_gpu(sizes, limits, width, keeps="e")
-    plan = plan_layer_norm(sizes, dtypes, limits)
-    crosses = sizes["N"] > plan.chunks["j"] and not plan.splits
-    keep = crosses and sizes["N"] * width <= limits.shared // 2
-    short = sizes["N"] * width < 8 * limits.register_bytes
-    return replace(plan, homes={"e": Home.SHARED} if keep else {}, streams=() if short else plan.streams)
 
 
 def softmax(x: Array, out: Array | None = None) -> Array:
