@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from jaxtyping import Float
 
 import vkernels as vk
-from vkernels.ir.limits import Limits
-from vkernels.ir.plan import Plan
 
 from .arrays import Array, constant_like, empty_like
-from .gpu_plans import matmul_on_gpu
 
 
 @vk.function
@@ -40,24 +35,6 @@ def matmul_bias(
     k = vk.whole("K")
     product = vk.dot(a[i, k], b[k, j])
     out[i, j] = activate(product + bias[j], activation)
-
-
-@matmul_bias.plan
-def plan_matmul(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
-    """Accumulators fill three quarters of the registers; operands that are read many times are packed."""
-    if limits.warp > 1:
-        return matmul_on_gpu(sizes, limits, dtypes["a"])
-    lanes = limits.register_bytes // (8 if "float64" in dtypes.values() else 4)
-    across = 2 if sizes["N"] > lanes else 1
-    down = 3 * limits.registers // 4 // across
-    down = max(1, min(down, sizes["M"]))
-    return Plan(
-        tiles={"i": down, "j": across * lanes},
-        chunks={"k": 1},
-        packs=tuple(name for name, reuse in (("a", sizes["N"]), ("b", sizes["M"])) if reuse >= 128),
-        lanes="j",
-        order=("j", "i"),
-    )
 
 
 ACTIVATIONS = ("none", "relu", "gelu", "sigmoid", "tanh")
