@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from jaxtyping import Float, Int
 
 import vkernels as vk
-from vkernels.ir.limits import Limits
-from vkernels.ir.plan import Plan
 
 from .arrays import Array, empty_like
-from .gpu_plans import segment_columns_on_gpu, segment_sums_on_gpu
 
 
 @vk.kernel
@@ -50,25 +45,6 @@ def csr_times_dense(
     for e in vk.range(start[r], start[r + 1]):
         total += value[e] * dense[column[e], c]
     out[r, c] = total
-
-
-@sum_segments.plan
-def plan_sums(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
-    """A segment a program: segments of different lengths never wait for one another."""
-    if limits.warp > 1:
-        return segment_sums_on_gpu(sizes, limits)
-    return Plan(tiles={"r": 1}, chunks={"a": 32}, lanes="a")
-
-
-@sum_segment_rows.plan
-@csr_times_dense.plan
-def plan_columns(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
-    """A segment and at most eight registers of columns a program."""
-    if limits.warp > 1:
-        return segment_columns_on_gpu(sizes, limits)
-    lanes = limits.register_bytes // (8 if "float64" in dtypes.values() else 4)
-    columns = lanes * min(8, max(1, -(-sizes["C"] // lanes)))
-    return Plan(tiles={"r": 1, "c": columns}, lanes="c", order=("r", "c"))
 
 
 def segment_sum(value: Array, start: Array, out: Array | None = None, checked: bool = True) -> Array:
