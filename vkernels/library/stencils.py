@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from jaxtyping import Float
 
 import vkernels as vk
-from vkernels.ir.limits import Limits
-from vkernels.ir.plan import Plan
 
 from .arrays import Array, as_images, check_apart, empty_like, give_back
-from .gpu_plans import stencil_on_gpu
 
 
 @vk.kernel
@@ -34,16 +29,6 @@ def stencil_square(x: Float[vk.Tensor, "B M N"], weight: Float[vk.Tensor, "3 3"]
         for right in range(3):
             total += weight[down, right] * x[b, i + (down - 1), j + (right - 1)]
     out[b, i, j] = total
-
-
-@stencil_cross.plan
-@stencil_square.plan
-def plan_stencil(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
-    """A few rows of a few registers a program, so that what rows share is still in the first cache."""
-    if limits.warp > 1:
-        return stencil_on_gpu(sizes, limits)
-    lanes = limits.register_bytes // (8 if "float64" in dtypes.values() else 4)
-    return Plan(tiles={"b": 1, "i": 4, "j": 2 * lanes}, lanes="j", order=("b", "i", "j"))
 
 
 def stencil(x: Array, weight: Array, out: Array | None = None) -> Array:
