@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from ...dialect import PhaseOp, ScanOp, TensorArgumentType
 from ...errors import PlanError
@@ -27,9 +27,10 @@ class _Write:
 def first_wrong(schedule: Schedule, facts: Facts) -> SSAValue | None:
     """A value that must have a home: computing it where it is used would read what has been overwritten."""
     reading = schedule.reading
-    order = {nest: number for number, (_, nest, _) in enumerate(in_order(schedule))}
-    writes = _writes(schedule, order)
-    for _, nest, around in in_order(schedule):
+    nests = list(in_order(schedule))
+    order = {nest: number for number, (_, nest, _) in enumerate(nests)}
+    writes = _writes(schedule, nests, order)
+    for _, nest, around in nests:
         paths = list(_paths(schedule, nest))
         for check in (_first_inner_home, _first_misplaced_scan, _first_misplaced_reduction):
             if (cut := check(schedule, nest, paths)) is not None:
@@ -42,15 +43,19 @@ def first_wrong(schedule: Schedule, facts: Facts) -> SSAValue | None:
     return None
 
 
-def _writes(schedule: Schedule, order: dict[Nest, int]) -> list[_Write]:
+_Placed = tuple[Operation | Block, Nest, tuple[Operation, ...]]
+"""A nest, what it belongs to, and the structural operations around it."""
+
+
+def _writes(schedule: Schedule, nests: list[_Placed], order: dict[Nest, int]) -> list[_Write]:
     reading = schedule.reading
     writes: list[_Write] = []
-    nest_of = {op: nest for _, nest, _ in in_order(schedule) for op in nest.effects}
+    nest_of = {op: nest for _, nest, _ in nests for op in nest.effects}
     for item, phase in reading.phase.items():
         if not reading.has_effect(item):
             continue
         nest = nest_of.get(item)
-        at = order[nest] if nest is not None else _before(schedule, phase, order)
+        at = order[nest] if nest is not None else _before(schedule, phase, nests, order)
         writes += [
             _Write(access, nest, at, reading.position[item], reading.structures[phase])
             for access in reading.accesses(item)
@@ -59,14 +64,10 @@ def _writes(schedule: Schedule, order: dict[Nest, int]) -> list[_Write]:
     return writes
 
 
-def _before(schedule: Schedule, phase: PhaseOp, order: dict[Nest, int]) -> float:
+def _before(schedule: Schedule, phase: PhaseOp, nests: list[_Placed], order: dict[Nest, int]) -> float:
     """An order for what a phase does before its first nest: after every nest of earlier phases."""
     position = schedule.reading.position
-    earlier = [
-        order[nest]
-        for key, nest, _ in in_order(schedule)
-        if isinstance(key, PhaseOp) and position[key] < position[phase]
-    ]
+    earlier = [order[nest] for key, nest, _ in nests if isinstance(key, PhaseOp) and position[key] < position[phase]]
     return max(earlier, default=-1) + 0.5
 
 

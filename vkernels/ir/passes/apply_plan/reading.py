@@ -34,6 +34,8 @@ class Reading:
 
     def __post_init__(self) -> None:
         self.chunked = frozenset(axis.name for axis in self.axes.values() if axis.is_chunked)
+        if self.position:
+            return
         for number, op in enumerate(self.kernel.walk()):
             self.position[op] = number
         self._read_block(self.kernel.body.block, ())
@@ -48,6 +50,10 @@ class Reading:
                 for region in op.regions:
                     for inner in region.blocks:
                         self._read_block(inner, (*around, op))
+
+    def under(self, axes: dict[str, Axis]) -> Reading:
+        """The same kernel with other sizes, and not gone through again."""
+        return Reading(self.kernel, axes, self.position, self.phase, self.structures, _accesses=self._accesses)
 
     def is_structural(self, op: Operation) -> bool:
         """Whether an operation is a loop or conditional around phases."""
