@@ -7,9 +7,10 @@ computed again, homes stored and loaded, reductions in loops of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import gcd
+from typing import Any
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, IntegerType, TensorType
@@ -120,10 +121,24 @@ class Loop:
     element_bytes: int = 4
 
 
-def read_loops(schedule: Schedule, plan: Plan, strides: Mapping[str, Sequence[int]] | None = None) -> tuple[Loop, ...]:
+@dataclass(frozen=True)
+class Known:
+    """What was found out of a kernel's loops under one plan that is the same under others: the steps of an item, by
+    the homes of scratchpads too, and what is alive among items."""
+
+    steps: dict[Any, tuple[Step, ...]] = field(default_factory=dict)
+    live: dict[Any, tuple[Alive, ...]] = field(default_factory=dict)
+
+
+def read_loops(
+    schedule: Schedule,
+    plan: Plan,
+    strides: Mapping[str, Sequence[int]] | None = None,
+    known: Known | None = None,
+) -> tuple[Loop, ...]:
     """The loops of a scheduled kernel, in the order they run. `strides`: in elements, of tensors where they are known;
-    elsewhere those of the last dimension lie side by side."""
-    return tuple(_Reader(schedule, plan, strides or {}).loops())
+    elsewhere those of the last dimension lie side by side. `known`: of the same kernel and strides."""
+    return tuple(_Reader(schedule, plan, strides or {}, known or Known()).loops())
 
 
 def bytes_of(type_: Attribute) -> int:
@@ -133,13 +148,16 @@ def bytes_of(type_: Attribute) -> int:
 
 
 class _Reader:
-    def __init__(self, schedule: Schedule, plan: Plan, strides: Mapping[str, Sequence[int]]):
+    def __init__(self, schedule: Schedule, plan: Plan, strides: Mapping[str, Sequence[int]], known: Known):
         self.strides = strides
+        self.known = known
         self.scratchpads = plan.homes
         self.schedule = schedule
         self.reading: Reading = schedule.reading
         kernel = self.reading.kernel
         self.names = dict(zip(kernel.body.block.args, (p.data for p in kernel.parameters), strict=True))
+        pads = [op.label.data for op in kernel.body.block.ops if isinstance(op, ScratchOp)]
+        self.homes_of_pads = tuple(plan.homes.get(label) for label in pads)
 
     def loops(self) -> Iterator[Loop]:
         nests: dict[Operation | Block, list[tuple[Nest, tuple[Operation, ...]]]] = {}
@@ -186,7 +204,7 @@ class _Reader:
             yield from self._loop(phase, (*axes, axis) if axis not in axes else axes, ranges, again, [op], [])
         own = [op for op in ordered if op not in inner]
         steps = self._home_loads(own)
-        steps += [step for op in own for step in self._steps(op, ())]
+        steps += [step for op in own for step in self._steps_of(op)]
         steps += [_home_step(value, self._home(home), writes=True) for value, home in stores]
         steps += [step for pair in online for step in _online_steps(pair)]
         if steps:
@@ -211,6 +229,12 @@ class _Reader:
                 if home is not None and source not in made:
                     used[source] = home
         return [_home_step(value, self._home(home), writes=False) for value, home in used.items()]
+
+    def _steps_of(self, item: Operation) -> tuple[Step, ...]:
+        key = item, self.homes_of_pads
+        if key not in self.known.steps:
+            self.known.steps[key] = tuple(self._steps(item, ()))
+        return self.known.steps[key]
 
     def _steps(self, op: Operation, ranges: Axes) -> Iterator[Step]:
         if isinstance(op, AccessOp):
@@ -273,6 +297,12 @@ class _Reader:
 
     def _live(self, items: Sequence[Operation], reductions: Sequence[Operation]) -> tuple[Alive, ...]:
         """The tiles alive at the worst point, as if every axis had as many elements as any other."""
+        key = tuple(items), tuple(reductions)
+        if key not in self.known.live:
+            self.known.live[key] = self._most_alive(items, reductions)
+        return self.known.live[key]
+
+    def _most_alive(self, items: Sequence[Operation], reductions: Sequence[Operation]) -> tuple[Alive, ...]:
         last: dict[SSAValue, int] = {}
         flat = [one for op in items for one in _walk(op)]
         for number, op in enumerate(flat):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -36,7 +36,7 @@ from ..passes.apply_plan.reading import Reading
 from ..passes.split_phases import split_phases
 from ..pin import Pin
 from ..plan import Home, Plan
-from .loops import MOST_ALIGNED, WHILE, Loop, bytes_of, range_axes, read_loops
+from .loops import MOST_ALIGNED, WHILE, Known, Loop, bytes_of, range_axes, read_loops
 from .pinned import NOTHING, pinned_size
 from .powers import power_above
 from .setting import Numbers, Setting
@@ -95,6 +95,8 @@ class Space:
     lean: bool = False
     pin: Pin = NOTHING
     _loops: dict[tuple[Any, ...], tuple[Loop, ...] | PlanError] = field(default_factory=dict)
+    _readings: dict[frozenset[str], Reading] = field(default_factory=dict)
+    _known: Known = field(default_factory=Known)
 
     @cached_property
     def extents(self) -> dict[str, int]:
@@ -243,7 +245,24 @@ class Space:
             shares, warps, stages, move.online,
         )  # fmt: skip
 
+    def _as_loops_see(self, move: Move) -> Move:
+        """Lanes order the loops over chunks, and decide nothing where there are none along them."""
+        chunked = move.lanes in self.wholes and move.lanes not in move.held
+        return move if chunked else replace(move, lanes=None)
+
+    def _reading(self, held: frozenset[str], plan: Plan, facts: Facts) -> Reading:
+        """The kernel as it is read while some whole axes are held at once."""
+        if held not in self._readings:
+            axes = resolve_axes(self.kernel, plan, facts)
+            first = next(iter(self._readings.values()), None)
+            self._readings[held] = Reading(self.kernel, axes) if first is None else first.under(axes)
+        return self._readings[held]
+
     def loops(self, move: Move) -> tuple[Loop, ...]:
+        """What runs in which loop. Raises `PlanError` where the kernel cannot have the decisions."""
+        return self._loops_of(self._as_loops_see(move))
+
+    def _loops_of(self, move: Move) -> tuple[Loop, ...]:
         key = (move.held, move.homes, move.copies, move.lanes, move.online)
         found = self._loops.get(key)
         if found is None:
@@ -261,8 +280,9 @@ class Space:
         chunks = {axis: max(1, self.extents[axis]) if axis in move.held else 1 for axis in self.wholes}
         tiles = dict.fromkeys(self.tiles, 1)
         plan = Plan(tiles, chunks, dict(move.homes), move.copies, online=move.online, lanes=move.lanes)
-        reading = Reading(self.kernel, resolve_axes(self.kernel, plan, facts))
-        return read_loops(make_schedule(reading, plan, facts, find_copies(reading, plan)), plan, self.strides)
+        reading = self._reading(move.held, plan, facts)
+        schedule = make_schedule(reading, plan, facts, find_copies(reading, plan))
+        return read_loops(schedule, plan, self.strides, self._known)
 
     def _choices(self, axis: str, move: Move) -> list[int]:
         pinned = pinned_size(self.pin, axis)
