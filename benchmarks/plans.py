@@ -1,9 +1,9 @@
-"""Chosen plans against the library's own and against the best that a search finds, on this CPU.
+"""Chosen plans against the best that a search finds, and against their author's where a kernel has one, on this CPU.
 
     python benchmarks/plans.py [--only softmax] [--rounds 15] [--random 40] [--near 40] [--threads 2] [--json FILE]
 
 The search runs `--random` plans of any kind and `--near` that the model likes best, each a few times, and takes the
-fastest three; they, the chosen and the hand-written plan are then timed in turns, and the best of the three is the best
+fastest three; they and the chosen plan are then timed in turns, and the best of the three is the best
 found. Ratios are medians of rounds: above 1 the chosen plan is faster. On one thread, seconds are those that the thread
 itself ran, so that other work on the machine counts less. Kernels compute in float32.
 """
@@ -56,6 +56,12 @@ class Subject:
         return getattr(import_module(f"vkernels.library.{self.module}"), self.name)
 
     @property
+    def has_own_plan(self) -> bool:
+        """Whether its author decided all of its plan, or a part."""
+        dtypes = {p.name: "float32" for p in self.kernel.parameters if p.kind == "tensor"}
+        return self.kernel.pin is not None or self.kernel.plan_for(self.sizes, dtypes, limits()) is not None
+
+    @property
     def label(self) -> str:
         return f"{self.name} {'×'.join(str(size) for size in self.sizes.values())}"
 
@@ -94,9 +100,9 @@ class Result:
 
     label: str
     chosen: Quartiles
-    hand: Quartiles | None
+    author: Quartiles | None
     best: Quartiles
-    against_hand: Quartiles | None
+    against_author: Quartiles | None
     against_best: Quartiles
     rung: str
     modelled: float
@@ -249,17 +255,20 @@ def measure(subject: Subject, rounds: int, count: int, near: int, clock: Clock) 
     runner = Runner(subject, arguments)
     plans = [*random_plans(space, count, random.Random(SEED)), *liked_plans(space, near)]
     found, ran = fastest(runner, plans, clock)
-    runs = {"chosen": runner.by(chosen.plan), "hand": runner.by(None)}
+    runs = {"chosen": runner.by(chosen.plan)}
+    if subject.has_own_plan:
+        runs["author"] = runner.by(None)
     found = found or [chosen.plan]
     runs |= {f"best {number}": runner.by(plan) for number, plan in enumerate(found)}
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
             seconds[name].append(_timed(run, clock))
+    own = seconds.get("author")
     name = min((name for name in runs if name.startswith("best")), key=lambda name: float(np.median(seconds[name])))
     return Result(
-        subject.label, Quartiles.of(seconds["chosen"]), Quartiles.of(seconds["hand"]), Quartiles.of(seconds[name]),
-        times_faster(seconds["hand"], seconds["chosen"]), times_faster(seconds[name], seconds["chosen"]),
+        subject.label, Quartiles.of(seconds["chosen"]), Quartiles.of(own) if own else None, Quartiles.of(seconds[name]),
+        times_faster(own, seconds["chosen"]) if own else None, times_faster(seconds[name], seconds["chosen"]),
         chosen.rung, chosen.seconds, choosing, ran, chosen.plan, found[int(name[-1])],
     )  # fmt: skip
 
@@ -273,18 +282,21 @@ def main(
     json_file: Annotated[Path | None, typer.Option("--json")] = None,
 ) -> None:
     vk.set_threads(threads)
-    table = Table("kernel", "chosen, ms", "modelled", "× hand", "× best found", "rung", "of", "choosing, ms")
+    table = Table("kernel", "chosen, ms", "modelled", "× author's", "× best found", "rung", "of", "choosing, ms")
     results = []
     for subject in SUBJECTS:
         if only not in subject.label:
             continue
         result = measure(subject, rounds, random, near, thread_time if threads == 1 else perf_counter)
         results.append(result)
+        authors = str(result.against_author or "")
         table.add_row(
-            result.label, f"{1e3 * result.chosen.median:.2f}", f"{1e3 * result.modelled:.2f}", str(result.against_hand),
+            result.label, f"{1e3 * result.chosen.median:.2f}", f"{1e3 * result.modelled:.2f}", authors,
             str(result.against_best), result.rung, str(result.found), f"{1e3 * result.choosing:.0f}",
         )  # fmt: skip
-        console.print(result.label, f"hand {result.against_hand} best {result.against_best}")
+        console.print(
+            result.label, f"best {result.against_best}", f"author's {result.against_author}" if result.author else ""
+        )
         console.print(f"  chosen {result.chosen_plan}\n  best {result.best_plan}", style="dim")
     console.print(table)
     if json_file is not None:
