@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from jaxtyping import Float
 
 import vkernels as vk
-from vkernels.ir.limits import Limits
-from vkernels.ir.plan import Home, Plan
 
 from .arrays import Array, check_apart, constant_like, empty_like
 from .dense import ACTIVATIONS, activate
-from .gpu_plans import mlp_on_gpu
 
 
 @vk.kernel
@@ -33,28 +28,6 @@ def mlp_rows(
     hidden = activate(product + b1[h], activation).to(x.dtype)
     vk.phase()  # so that `hidden` can be kept, instead of its product alone
     out[i, n] = vk.dot(w2[h, n], hidden) + b2[n]
-
-
-@mlp_rows.plan
-def plan_mlp(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
-    """Rows lie along the registers, weights come one at a time: three quarters of the registers add up, and `hidden` is
-    in a core's cache where it fits."""
-    width = 8 if "float64" in dtypes.values() else 4
-    if limits.warp > 1:
-        return mlp_on_gpu(sizes, limits, dtypes["x"])
-    lanes = limits.register_bytes // width
-    fit = limits.shared * 3 // 4 // (limits.register_bytes * max(1, sizes["H"]))
-    wide = 3 if limits.registers >= 32 else 2
-    rows = max(1, min(wide, fit, -(-sizes["M"] // lanes)))
-    columns = max(1, 3 * limits.registers // 4 // rows)
-    home = Home.SHARED if fit >= 1 else Home.MEMORY
-    return Plan(
-        tiles={"i": rows * lanes},
-        chunks={"k": 1, "h": columns, "n": columns},
-        homes={"hidden": home} if sizes["H"] > columns else {},
-        packs=("x",) if sizes["H"] >= 128 else (),
-        lanes="i",
-    )
 
 
 def mlp(
