@@ -7,16 +7,12 @@ Memory is read twice instead of three times. Softmax: Milakov and Gimelshein, On
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from jaxtyping import Float
 
 import vkernels as vk
-from vkernels.ir.limits import Limits
-from vkernels.ir.plan import Plan
 
 from .arrays import Array, as_segments, empty_like
-from .gpu_plans import segments_on_gpu
 
 LONG = 1 << 21
 """Elements of a row that is worth cutting: shorter ones stay in a last-level cache from one reading to the next."""
@@ -83,29 +79,6 @@ def normalise_moments(
     apart = mean[i, t] - middle
     variance = vk.mean(squares[i, t] / vk.size("L") + apart * apart, axis=t)
     out[i, s, j] = (x[i, s, j] - middle) * vk.rsqrt(variance + eps) * weight[s, j] + bias[s, j]
-
-
-@summarise_exponentials.plan
-@normalise_exponentials.plan
-@summarise_moments.plan
-@normalise_moments.plan
-def plan_segments(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
-    """A segment a program, four registers at a time, the same one of all rows in turn, since they share its weights.
-
-    Results larger than the cache pass it by.
-    """
-    if limits.warp > 1:
-        return segments_on_gpu(sizes, dtypes, limits)
-    width = 8 if "float64" in dtypes.values() else 4
-    lanes = limits.register_bytes // width
-    large = sizes["M"] * sizes["S"] * sizes["L"] * width >= limits.cache
-    return Plan(
-        tiles={"i": 1, "s": 1},
-        chunks={"j": 4 * lanes, **({"t": lanes} if "out" in dtypes else {})},
-        lanes="j",
-        order=("s", "i"),
-        streams=("out",) if large and "out" in dtypes else (),
-    )
 
 
 def segment_of(length: int) -> int | None:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 from jaxtyping import Float
 
 import vkernels as vk
-from vkernels.ir.limits import Limits
-from vkernels.ir.plan import Plan
 
 from .arrays import Array, as_rows, as_segments, empty_like, give_back
-from .gpu_plans import rows_on_gpu, segments_on_gpu
 from .long_rows import segment_of
 
 
@@ -41,39 +35,6 @@ def cumulative_sum_segments(
     t = vk.whole("S")
     before = vk.sum(vk.where(t < s, total[i, t], 0.0), axis=t)
     out[i, s, j] = vk.cumulative_sum(x[i, s, j], axis=j) + before
-
-
-@cumulative_sum_rows.plan
-def plan_rows(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
-    """Several short rows a program, which holds them; of longer ones one at a time, a register after another."""
-    rows, length = sizes["M"], max(1, sizes["N"])
-    width = 8 if "float64" in dtypes.values() else 4
-    if limits.warp > 1:
-        return replace(rows_on_gpu(sizes, limits, width), splits={})
-    lanes = limits.register_bytes // width
-    in_row = -(-length // lanes)
-    streams = ("out",) if rows * length * width >= limits.cache and in_row > 1 else ()
-    held = in_row <= 4
-    chunk = length if held else 4 * lanes
-    return Plan(tiles={"i": 8 // in_row if held else 1}, chunks={"j": chunk}, lanes="j", streams=streams)
-
-
-@sum_of_each_segment.plan
-@cumulative_sum_segments.plan
-def plan_segments(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
-    """A segment a program, four registers at a time; results larger than the cache pass it by."""
-    if limits.warp > 1:
-        return segments_on_gpu(sizes, dtypes, limits)
-    width = 8 if "float64" in dtypes.values() else 4
-    lanes = limits.register_bytes // width
-    large = sizes["M"] * sizes["S"] * sizes["L"] * width >= limits.cache
-    return Plan(
-        tiles={"i": 1, "s": 1},
-        chunks={"j": 4 * lanes, **({"t": lanes} if "out" in dtypes else {})},
-        lanes="j",
-        order=("i", "s"),
-        streams=("out",) if large and "out" in dtypes else (),
-    )
 
 
 FEW = 64
