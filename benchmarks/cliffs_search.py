@@ -162,8 +162,8 @@ class Search:
         space = self.space
         at = setting_of(space, plan)
         move = Move(
-            at.held, tuple(sorted(plan.homes.items())), plan.copies, plan.packs, plan.streams, at.order, plan.lanes,
-            at.split,
+            held=at.held, homes=tuple(sorted(plan.homes.items())), copies=plan.copies, packs=plan.packs,
+            streams=plan.streams, order=at.order, lanes=plan.lanes, split=at.split, online=plan.online,
         )  # fmt: skip
         for other in next_moves(space, move):
             yield from self._within(point, partial(self._made, other, plan))
