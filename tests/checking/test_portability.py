@@ -98,6 +98,18 @@ def test_small_sizes_fit_where_there_is_next_to_nothing(matrix: ModuleType, tool
     assert not misfits(check(cases, [everywhere()[number]], tools, lambda *step: None).cells)
 
 
+def test_tensors_that_no_memory_holds_are_no_plans_fault(matrix: ModuleType, tools: Tools) -> None:
+    tiny = replace(target_named("t4"), memory=1 << 20)
+    case = matrix.case_of(matrix.SUBJECTS[0], "float32", "small")
+    (cell,) = check([case], [tiny], tools, lambda *step: None).cells
+    assert cell.fits is False
+    assert (
+        cell.reason == f"tensors of {2 * 4 * 512 * 512} B and 0 B beside them are more than its memory of {1 << 20} B"
+    )
+    assert cell.planned is not None
+    assert cell.planned.tried == ()
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("size", ["small", "large", "absurd"])
 @pytest.mark.parametrize("number", range(11))

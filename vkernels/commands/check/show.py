@@ -24,6 +24,9 @@ LEGEND = (
     "how many plans it took if not one; modelled: milliseconds that a call is predicted to take; bottleneck: what "
     "takes longest."
 )
+WIDE = 120
+"""Columns of a table with everything; where results are no terminal's there is no bound."""
+
 _VERDICTS = {True: "yes", False: "no", None: "?"}
 _STYLES = {True: "green", False: "red", None: "yellow"}
 
@@ -45,9 +48,11 @@ def progress_bar() -> Iterator[Report]:
 def show(checked: Checked, triton: str, seconds: float, to_errors: bool) -> None:
     """The results on standard output, unless that is taken."""
     console = Console(stderr=to_errors, highlight=False, markup=False)
+    if not console.is_terminal:
+        console = Console(stderr=to_errors, highlight=False, markup=False, width=WIDE)
     for title, group in groupby(checked.cells, key=_title):
         cells = list(group)
-        console.print(_table(title, cells))
+        console.print(_table(title, cells, is_wide=console.width >= WIDE))
         for reason, names in _reasons(cells).items():
             console.print(f"{', '.join(names)}: {reason}", soft_wrap=True)
         console.print()
@@ -74,26 +79,32 @@ def _reasons(cells: list[Cell]) -> dict[str, list[str]]:
     return reasons
 
 
-def _table(title: str, cells: list[Cell]) -> Table:
+def _table(title: str, cells: list[Cell], is_wide: bool) -> Table:
+    """`is_wide`: there is room for what can also be read in the JSON."""
     table = Table(box=None, title=Text(title), title_justify="left", title_style="bold", pad_edge=False)
     table.add_column("target", no_wrap=True)
     table.add_column("fits", no_wrap=True)
     for column in ("registers", "shared", "spilt", "blocks"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("limited by")
-    table.add_column("seconds", justify="right", no_wrap=True)
+    if is_wide:
+        table.add_column("seconds", justify="right", no_wrap=True)
     planned = any(cell.planned for cell in cells)
-    for column in ("rung", "modelled", "bottleneck") if planned else ():
-        table.add_column(column, justify="right" if column == "modelled" else "left", no_wrap=True)
+    if planned:
+        table.add_column("rung", no_wrap=True)
+        table.add_column("modelled", justify="right", no_wrap=True)
+    if planned and is_wide:
+        table.add_column("bottleneck", no_wrap=True)
     for cell in cells:
         figures = (cell.registers_per_thread, cell.shared_bytes, cell.spill_bytes, cell.blocks_per_multiprocessor)
+        seconds = f"{cell.compile_seconds:.2f}" if cell.launches else ""
         table.add_row(
             Text(cell.target),
             Text(_VERDICTS[cell.fits], _STYLES[cell.fits]),
             *("" if figure is None else str(figure) for figure in figures),
             ", ".join(cell.limited_by),
-            f"{cell.compile_seconds:.2f}" if cell.launches else "",
-            *(_plan(cell) if planned else ()),
+            *([seconds] if is_wide else []),
+            *(_plan(cell)[: 3 if is_wide else 2] if planned else ()),
         )
     return table
 

@@ -145,7 +145,8 @@ def judged(prepared: Prepared, found: Sequence[LaunchUse | LaunchFailure]) -> Ju
         case.source.shown, target.key, target.architecture, case.dtype, case.shape, case.configuration, launches,
         prepared.want.unknown, prepared.planned, prepared.tensor_bytes, swap, whole.reason if whole else "",
     )  # fmt: skip
-    return Judged(cell, _shortage(found, target) or whole)
+    hopeless = prepared.tensor_bytes is not None and prepared.tensor_bytes > target.memory  # whatever the plan
+    return Judged(cell, None if hopeless else _shortage(found, target) or whole)
 
 
 def _shortage(found: Sequence[LaunchUse | LaunchFailure], target: Target) -> Shortage | None:
