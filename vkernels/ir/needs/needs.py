@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,8 @@ class Needs:
     a scratchpad's too; `copies.s` 1 for a second copy of a scratchpad; `packed.a` 1 where tensor a is packed;
     `plan.warps`, `plan.stages`, `device.warp`; `trips.k` of a loop whose bounds are no sizes. `most`, `least`: the
     largest, the smallest; `pieces(a, b)`: a / b, rounded up; `fits(a, b)`: 1 where a is at least b.
-    `split_phases`: of each splittable axis, the launches of a kernel that is split along it: whether they share it.
+    `splittable`: of each such axis, the launches of a kernel that is split along it: whether they share it.
+    `found`: what a planner found out about the kernel, whatever sizes and limits, and need not find out again.
     """
 
     kernel: str
@@ -61,6 +62,7 @@ class Needs:
     scratch_bytes: sympy.Expr
     swap_bytes: sympy.Expr
     distinct_read_bytes: sympy.Expr
+    found: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def evaluate(self, plan: Plan, sizes: Mapping[str, int], device: Device) -> Use:
         """What the kernel takes under a plan, for a call's sizes by name.
@@ -94,8 +96,8 @@ class Needs:
         import numpy as np
 
         bound = self._bound(plan, sizes, self.extents(sizes), device)
-        known = {name: given.get(name, np.float64(value)) for name, value in zip(self._names, bound, strict=True)}
-        registers, least, own, tensor_memory, scratch = self._held(*known.values())
+        values = [np.asarray(given.get(name, value), float) for name, value in zip(self._names, bound, strict=True)]
+        registers, least, own, tensor_memory, scratch = self._held(*values)
         return Columns(registers, least, _shared(scratch, own, device), tensor_memory)
 
     def extents(self, sizes: Mapping[str, int]) -> dict[str, int]:

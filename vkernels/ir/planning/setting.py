@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..plan import Home, Plan
 from .loops import Loop, Touch
@@ -117,12 +118,20 @@ class Setting:
 
     def among(self, which: Numbers, value: Numbers) -> Numbers:
         """The numbers of those plans of which `which` says so, as an array of one axis."""
-        return np.broadcast_to(value, self.shape)[np.broadcast_to(which, self.shape)]
+        return self._picked(np.broadcast_to(which, self.shape).nonzero(), value)
 
     def only(self, which: Numbers) -> Setting:
         """Those plans of which `which` says so, along one axis."""
-        *sizes, shares, warps, stages = (self.among(which, column) for column in self._columns)
+        where = np.broadcast_to(which, self.shape).nonzero()
+        *sizes, shares, warps, stages = (self._picked(where, column) for column in self._columns)
         return replace(self, sizes=dict(zip(self.sizes, sizes, strict=True)), shares=shares, warps=warps, stages=stages)
+
+    def _picked(self, where: tuple[NDArray[np.int64], ...], value: Numbers) -> Numbers:
+        """Numbers at some places: along few axes for what depends on few choices alone."""
+        value = np.asarray(value)
+        places = zip(where[len(where) - value.ndim :], value.shape, strict=True)
+        along = tuple(place for place, length in places if length > 1)
+        return value.squeeze()[along] if along else np.full(len(where[0]), value.item())
 
     def first(self) -> Plan:
         """The first plan."""

@@ -51,6 +51,8 @@ LONGEST = 1 << 15
 """Elements of one axis that a GPU's program takes at once: 64 of each thread of 16 warps."""
 MOST = 4096
 """Combinations of sizes, warps and stages that are modelled together."""
+MOST_KEPT = 64
+"""Kinds of strides for which a kernel's loops are kept."""
 LEAN = 32
 """Elements of an axis on a GPU where little fits."""
 DEEP = 128
@@ -94,7 +96,6 @@ class Space:
     strides: Mapping[str, Sequence[int]] = field(default_factory=dict)
     lean: bool = False
     pin: Pin = NOTHING
-    _loops: dict[tuple[Any, ...], tuple[Loop, ...] | PlanError] = field(default_factory=dict)
     _readings: dict[frozenset[str], Reading] = field(default_factory=dict)
     _known: Known = field(default_factory=Known)
 
@@ -269,10 +270,23 @@ class Space:
             try:
                 found = self._read(move)
             except PlanError as error:
-                found = error
+                found = str(error)
             self._loops[key] = found
-        if isinstance(found, PlanError):
-            raise found
+        if isinstance(found, str):
+            raise PlanError(found)
+        return found
+
+    @cached_property
+    def _loops(self) -> dict[tuple[Any, ...], tuple[Loop, ...] | str]:
+        """Those read before, or why they cannot be: the same whatever sizes and limits, as far as strides are alike."""
+        alike = tuple(
+            (name, tuple((stride == 1, stride % MOST_ALIGNED) for stride in strides))
+            for name, strides in sorted(self.strides.items())
+        )
+        kept = self.needs.found
+        if len(kept) >= MOST_KEPT:
+            kept.clear()
+        found: dict[tuple[Any, ...], tuple[Loop, ...] | str] = kept.setdefault(("loops", alike), {})
         return found
 
     def _read(self, move: Move) -> tuple[Loop, ...]:
