@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from jaxtyping import Float
 
 import vkernels as vk
-from vkernels.ir.limits import Limits
-from vkernels.ir.plan import Home, Plan
 
 from .arrays import Array, check_apart, empty_like
-from .gpu_plans import attention_on_gpu
 
 
 @vk.kernel
@@ -39,34 +34,6 @@ def attention_rows(
     p = vk.exp(score - vk.max(score, axis=j)).to(v.dtype)
     vk.phase()
     out[b, g, r, e, i] = vk.dot(v[b, g, j, e], p) / vk.sum(p, axis=j)
-
-
-SWAP = 64 << 20
-"""Bytes of scores that a core keeps in memory, at most; beyond, it computes them again."""
-
-
-@attention_rows.plan
-def plan_attention(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
-    """Queries lie along a register, keys and values come one at a time. Scores and their exponentials are in a core's
-    cache where they fit, then exponentials alone; beyond, in memory; and those of millions are computed again."""
-    if limits.warp > 1:
-        return attention_on_gpu(sizes, limits, dtypes["q"])
-    lanes = limits.register_bytes // (8 if "float64" in dtypes.values() else 4)
-    at_once = limits.registers // 2
-    row, room = limits.register_bytes * sizes["N"], limits.shared * 3 // 4
-    homes = {}
-    if sizes["N"] > at_once and row <= SWAP:
-        homes["p"] = Home.SHARED if row <= room else Home.MEMORY
-        homes |= {"score": Home.SHARED} if 2 * row <= room else {}
-    if sizes["D"] > 1 and limits.register_bytes * sizes["D"] <= limits.shared // 4:
-        homes["query"] = Home.SHARED
-    return Plan(
-        tiles={"b": 1, "g": 1, "r": 1, "i": lanes},
-        chunks={"j": at_once, "d": 1, "e": at_once},
-        homes=homes,
-        lanes="i",
-        order=("b", "g", "r", "i"),
-    )
 
 
 def attention(
