@@ -65,7 +65,7 @@ def compile_ahead(
 ) -> tuple[Ahead, ...]:
     """A kernel's code for each shape on each target, as a call with tensors of their own, row after row, would have it.
 
-    Plans and binaries are kept on disk, native code in this process: calls like these find them. Raises `OptionError`
+    Plans, binaries and native code are kept on disk, where calls like these find them. Raises `OptionError`
     for a target or a size that does not exist, `SetupError` for a target that the installed Triton has no compiler for,
     and what a call would raise, with a note of the shape and target.
     """

@@ -25,18 +25,27 @@ class AbandonedError(Exception):
 
 
 class _Gate:
-    """Open while threads may work; a fork closes it and waits until none does, so that no lock of theirs is held."""
+    """Open while threads may work; a fork closes it and waits until none does, so that no lock of theirs is held.
+
+    `holding`: how many calls want the interpreter for themselves: threads stop for them at their checkpoints.
+    """
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
         self.working = 0
+        self.holding = 0
         self.closed = False
 
-    def enter(self) -> None:
+    def enter(self, whoever_holds: bool = True) -> None:
         with self.changed:
-            while self.closed:
+            while self.closed or (self.holding and not whoever_holds):
                 self.changed.wait()
             self.working += 1
+
+    def hold(self, more: int) -> None:
+        with self.changed:
+            self.holding += more
+            self.changed.notify_all()
 
     def leave(self) -> None:
         with self.changed:
@@ -76,9 +85,20 @@ def checkpoint() -> None:
         return
     if not threading.main_thread().is_alive():
         raise AbandonedError
-    if _gate.closed:
+    if _gate.closed or _gate.holding:
         _gate.leave()
-        _gate.enter()
+        _gate.enter(whoever_holds=False)
+
+
+@contextmanager
+def holding() -> Iterator[None]:
+    """Have such work wait at its checkpoints meanwhile: who holds must not wait for any of it."""
+    gate = _gate
+    gate.hold(1)
+    try:
+        yield
+    finally:
+        gate.hold(-1)
 
 
 @contextmanager

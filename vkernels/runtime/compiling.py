@@ -41,7 +41,7 @@ def compile_kernel(module: ModuleOp, plan: Plan, facts: Facts, keep: bool = Fals
     stages = {"as-written": module, "after-split-phases": phases, "after-apply-plan": mapped} if keep else {}
     texts = {name: print_module(stage) for name, stage in stages.items()}
     expand_math(mapped, scales=host_scales())
-    native = compile_cpu(mapped)
+    native = compile_cpu(mapped, on_disk=True)
     if keep:
         texts |= {"after-expand-math": print_module(mapped)}
         texts |= {"mlir": native.mlir, "llvm": native.llvm_ir, "assembly": native.assembly}

@@ -17,7 +17,7 @@ from vkernels.ir.errors import OutOfMemoryError, PlanError
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.shortage import Lack, Shortage, ShortError
 
-from .background import AbandonedError, begin
+from .background import AbandonedError, begin, holding
 from .ladder import BOTTOM, Descent, shortages
 from .remembered import Remembered
 
@@ -159,7 +159,7 @@ class ChosenWay(Generic[Code, Ready]):
         last: ShortError | None = None
         for plan, rung in self._sure():
             try:
-                with shortages():
+                with shortages(), holding():
                     ready = self._finish(self._code(plan), plan, rung)
             except ShortError as error:
                 last = error

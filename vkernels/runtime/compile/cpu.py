@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import platform
 import threading
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from vkernels.ir.dialect import MappedOp
 from vkernels.ir.errors import IRError
 from vkernels.ir.lowering.lower_to_llvm import Lowered, lower_to_llvm
 
+from .kept import NativeCode, keep, kept, key_of
 from .triton_adapter import mlir_to_llvm_ir
 
 _numbers = itertools.count()
@@ -51,15 +53,18 @@ class CompiledCpu:
             return str(_machine().emit_assembly(module))
 
 
-def compile_cpu(module: ModuleOp, name: str | None = None, *, register_bytes: int | None = None) -> CompiledCpu:
+def compile_cpu(
+    module: ModuleOp, name: str | None = None, *, register_bytes: int | None = None, on_disk: bool = False
+) -> CompiledCpu:
     """Compile the module's `vk.mapped` (the one called `name`, or the only one) for this machine.
 
-    `register_bytes`: bytes of a vector register; the host's own unless given. May be called from several threads.
+    `register_bytes`: bytes of a vector register; the host's own unless given. `on_disk`: take what an
+    earlier process kept there, or keep it for later ones. May be called from several threads.
     Raises `UnsupportedError` for what has no native form, `SetupError` for an unknown Triton.
     """
     mapped = _mapped(module, name)
     lowered = lower_to_llvm(mapped, host_register_bytes() if register_bytes is None else register_bytes)
-    return _compile(lowered)
+    return _compile(lowered, on_disk)
 
 
 def _mapped(module: ModuleOp, name: str | None) -> MappedOp:
@@ -69,24 +74,40 @@ def _mapped(module: ModuleOp, name: str | None) -> MappedOp:
     return found[0]
 
 
-def _compile(lowered: Lowered) -> CompiledCpu:
+def _compile(lowered: Lowered, on_disk: bool) -> CompiledCpu:
     import llvmlite.binding as llvm
 
-    llvm_ir = mlir_to_llvm_ir(lowered.text)
+    made = _kept_code(lowered.text) if on_disk else _native_code(lowered.text)
+    with _lock:
+        library = llvm.JITLibraryBuilder().add_object_img(made.object).add_current_process()
+        for function in (lowered.prepare, *lowered.launches):
+            library.export_symbol(function)
+        code = library.link(_jit(), f"{lowered.name}.{next(_numbers)}")
+        return CompiledCpu(
+            lowered.name, code[lowered.prepare], tuple(code[launch] for launch in lowered.launches), lowered.sizes,
+            lowered.slots, lowered.buffers, lowered.workspace, lowered.text, made.llvm_ir, made.bitcode, code,
+        )  # fmt: skip
+
+
+def _kept_code(text: str) -> NativeCode:
+    with _lock:
+        key = key_of(text, f"{_machine().triple} {_processor()}", _features())
+    made = kept(key)
+    if made is None:
+        made = _native_code(text)
+        keep(key, made)
+    return made
+
+
+def _native_code(text: str) -> NativeCode:
+    """From MLIR text to an object file."""
+    llvm_ir = mlir_to_llvm_ir(text)
     with _lock:
         machine = _machine()
         with _opened(llvm_ir) as module:
             module.triple, module.data_layout = machine.triple, str(machine.target_data)
             _optimise(module)
-            library = llvm.JITLibraryBuilder().add_object_img(machine.emit_object(module)).add_current_process()
-            bitcode = module.as_bitcode()
-        for function in (lowered.prepare, *lowered.launches):
-            library.export_symbol(function)
-        code = library.link(_jit(), f"{lowered.name}.{next(_numbers)}")
-    return CompiledCpu(
-        lowered.name, code[lowered.prepare], tuple(code[launch] for launch in lowered.launches), lowered.sizes,
-        lowered.slots, lowered.buffers, lowered.workspace, lowered.text, llvm_ir, bitcode, code,
-    )  # fmt: skip
+            return NativeCode(llvm_ir, module.as_bitcode(), machine.emit_object(module))
 
 
 @contextmanager
@@ -123,10 +144,18 @@ def _machine() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=_features(), opt=2, reloc="pic", codemodel="jitdefault", jit=True
+        cpu=_processor(), features=_features(), opt=2, reloc="pic", codemodel="jitdefault", jit=True
     )
 
 
+@cache
+def _processor() -> str:
+    import llvmlite.binding as llvm
+
+    return str(llvm.get_host_cpu_name())
+
+
+@cache
 def _features() -> str:
     import llvmlite.binding as llvm
 
@@ -163,3 +192,7 @@ def host_register_bytes() -> int:
             return 64
         return 32 if features.get("avx2") else 16
     return 16
+
+
+if hasattr(os, "register_at_fork"):  # so that no child inherits LLVM's own locks from a thread that compiles
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
