@@ -23,7 +23,7 @@ from ..keys import frozen
 from ..ladder import Descent, shortages
 from ..plans import Plans
 from ..protocols import Constant, KernelLike, Signature, size_name
-from ..specialise import facts_for, kernel_in
+from ..specialise import kernel_in, specialised
 from .planned import AUTHOR, CHOSEN, PLAIN, Planned, describe_plan
 
 _ADDRESS = 1 << 20
@@ -82,7 +82,8 @@ class KernelPreparer:
 
         Raises what the kernel's plan cannot do, and `PlanError` where there is no plan left.
         """
-        plans = Plans(self.kernel, kernel_in(self.module), self.sizes, self.dtypes, limits)
+        strides = {name: view.strides for name, view in self.tensors.items()}
+        plans = Plans(self.kernel, kernel_in(self.module), self.sizes, self.dtypes, limits, strides)
         own = self.fixed or (None if self.by_model else plans.own())
         if own is None:
             return self._down(plans, tried)
@@ -137,21 +138,17 @@ class KernelPreparer:
 
     def _lower(self, plan: Plan, cores: int) -> int | Error:
         try:
-            try:
-                lowered = self._lowered_for(plan, cores, exact_whole=False)
-            except PlanError:  # of a value that needs memory along a whole axis, and so its exact length
-                lowered = self._lowered_for(plan, cores, exact_whole=True)
+            lowered = specialised(
+                lambda facts: self._lowered_for(plan, cores, facts),
+                kernel_in(self.module), plan, self.sizes, self.tensors, distinct=True, for_gpu=not cores,
+            )  # fmt: skip
         except Error as error:
             return error
         self.lowered.append(lowered)
         return len(self.lowered) - 1
 
-    def _lowered_for(self, plan: Plan, cores: int, exact_whole: bool) -> Lowered:
+    def _lowered_for(self, plan: Plan, cores: int, facts: Facts) -> Lowered:
         """For a GPU, or for a CPU of so many cores."""
-        facts = facts_for(
-            kernel_in(self.module), plan, self.sizes, self.tensors, distinct=True, exact_whole=exact_whole,
-            for_gpu=not cores,
-        )  # fmt: skip
         if cores:
             return Lowered((), self._native_bytes(plan, facts, cores))
         lowering = lower_for(self.module, plan, facts)
