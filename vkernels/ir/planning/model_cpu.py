@@ -127,12 +127,14 @@ def cpu_times(at: Setting, limits: Limits, registers: Numbers) -> Times:
     cycles = cycles + _rows(at) + np.where(traffic.distinct() > limits.shared, _far(at), 0)
     into_1, out_1 = traffic.missed(LEVEL_1 * 0.75, LINE)
     into_2, out_2 = traffic.missed(limits.shared * OWN, LINE, gradual=GRADUAL)
-    into_3, out_3 = traffic.missed(limits.cache * 0.75, LINE, users=busy)
+    into_3, out_3 = traffic.missed(limits.cache * KEPT, LINE, users=busy, gradual=GRADUAL)
     packed, repacked = _packing(at)
     lost = _lost(traffic.distinct(without=at.streams) / max(1.0, limits.cache * KEPT))
     past = traffic.written(at.streams)
     fetched = 1 if at.streams else 2  # a line is fetched before a part of it is written
-    cold = lost * (into_3 + 2 * np.maximum(0, out_3 - past)) + past
+    moved = into_3 + 2 * np.maximum(0, out_3 - past)
+    first = np.minimum(moved, traffic.distinct())  # what calls before may have left there
+    cold = moved - (1 - lost) * first + past
     partial = 3 * at.partial_bytes() if at.split is not None else 0  # written, and read by the two launches after
     return Times(
         {

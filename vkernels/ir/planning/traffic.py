@@ -69,14 +69,17 @@ class Traffic:
         writes: Numbers = 0.0
         met: set[tuple[str, bool]] = set()
         program = self._footprint(None, self._inside_programs) * users <= capacity
-        times: dict[_Key, Numbers] = {}
+        times: dict[tuple[_Key, bool], Numbers] = {}
         for touch, moved, repeats in self._moved_by(line):
             for key in repeats:
-                if key not in times:
+                if (key, touch.scattered) not in times:
                     repeat = self._repeats[key]
                     taken = repeat.taken * (users if repeat.alone else 1)
-                    times[key] = 1 + _beyond(taken, capacity, gradual) * (repeat.again - 1)
-                moved = moved * times[key]
+                    lost = _beyond(taken, capacity, gradual)
+                    if gradual and touch.scattered:  # in no order: what is there is found, whatever came before
+                        lost = np.minimum(lost, np.maximum(0, 1 - capacity / np.maximum(1, taken)))
+                    times[key, touch.scattered] = 1 + lost * (repeat.again - 1)
+                moved = moved * times[key, touch.scattered]
             if (touch.place, touch.writes) in met or (touch.home is not None and (touch.place, True) in met):
                 moved = np.where(program, 0, moved)
             met.add((touch.place, touch.writes))
