@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from vkernels.ir.errors import PlanError
-from vkernels.ir.needs import annotate_needs
+from vkernels.ir.needs import Device, annotate_needs
 from vkernels.ir.plan import Home, Plan
 from vkernels.ir.text import print_module
 from vkernels.library.catalogue import CATALOGUE, Entry
@@ -72,6 +73,30 @@ def test_registers_never_fall_where_a_tile_grows(entry: Entry, rng: random.Rando
         larger = replace(plan, tiles={**plan.tiles, axis: 2 * plan.tiles[axis]})
         before, after = (library.needs.evaluate(p, library.sizes, CPU) for p in (plan, larger))
         assert after.register_bytes >= before.register_bytes, (plan, axis)
+
+
+@pytest.mark.parametrize("device", [GPU, CPU], ids=["gpu", "cpu"])
+@pytest.mark.parametrize("entry", LIBRARY.values(), ids=LIBRARY)
+def test_columns_hold_what_each_plan_by_itself_does(entry: Entry, device: Device, rng: random.Random) -> None:
+    library = Library(entry)
+    needs, first = library.needs, library.random_plan(rng)
+    axis = rng.choice(sorted(first.tiles))
+    sizes, warps = np.array([[1.0], [16.0], [64.0]]), np.array([[1.0, 4.0]])
+    given = {f"tile.{axis}": sizes, "plan.warps": warps, "split.of nothing": warps}
+    columns = needs.columns(first, library.sizes, device, given)
+    found = [
+        np.broadcast_to(column, (3, 2))
+        for column in (columns.registers, columns.least_registers, columns.shared, columns.tensor_memory)
+    ]
+    for row, size in enumerate((1, 16, 64)):
+        for column, count in enumerate((1, 4)):
+            plan = replace(first, tiles={**first.tiles, axis: size}, warps=count)
+            use = needs.evaluate(plan, library.sizes, device)
+            if device.is_cpu and count > 1:
+                continue  # which has no warps
+            least = max(phase.registers_at_least for phase in use.phases)
+            alone = (use.registers_a_thread, least, use.shared_bytes, use.tensor_memory_columns)
+            assert [value[row, column] for value in found] == pytest.approx(alone), plan
 
 
 def test_a_copy_reads_and_writes_each_element_once() -> None:
