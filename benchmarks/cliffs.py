@@ -53,7 +53,7 @@ ASKED = 6
 """Plans close to the best whose sizes are pinned before those that stand for what authors may have pinned."""
 SLOW, CLOSE = 3.0, 1.12
 """Times the best, from which on a plan is timed but once, and up to which it is timed again at last."""
-TURNS, LAST_TURNS = 4, 25
+TURNS, FEWEST_TURNS, LAST_TURNS = 4, 9, 25
 POOL_UNTIL, BESIDE_UNTIL, PINNED_UNTIL = 0.4, 0.65, 0.85
 """Parts of the time for a kernel after which nothing more of a sort is compiled."""
 console = Console(highlight=False)
@@ -157,6 +157,7 @@ def measure(subject: Subject, seconds: float) -> Case:
     for generation in range(GENERATIONS):
         until = POOL_UNTIL + (BESIDE_UNTIL - POOL_UNTIL) * (generation + 1) / GENERATIONS
         bench.add_all(_beside(bench), "beside", until)
+    _turns_of_all(bench, set(), FEWEST_TURNS)
     near = [_near(bench, point) for point in points]
     authors = list(
         dict.fromkeys(some[rank] for rank in range(max(map(len, near))) for some in near if rank < len(some))
@@ -168,7 +169,8 @@ def measure(subject: Subject, seconds: float) -> Case:
     choices = [bench.add(chosen.plan, "chosen") for chosen in found]
     if None in choices:
         raise RuntimeError(f"{subject.label}: a chosen plan cannot be run")
-    _last_turns(bench, {n for n in choices if n is not None} | {n for plans in pinned.values() for n in plans})
+    matter = {n for n in choices if n is not None} | {n for plans in pinned.values() for n in plans}
+    _turns_of_all(bench, matter, LAST_TURNS)
     looks = {number: _native(bench, number) for number in {n for n in choices if n is not None}}
     return Case(
         subject.label, points, [_timed(entry) for entry in bench.entries],
@@ -213,8 +215,8 @@ def _pinned(bench: Bench, authors: list[int]) -> dict[int, list[int]]:
     return pinned
 
 
-def _last_turns(bench: Bench, matter: set[int]) -> None:
-    """Time what matters anew, in turns: what was chosen, what pins became, and what is close to the best anywhere.
+def _turns_of_all(bench: Bench, matter: set[int], rounds: int) -> None:
+    """Time anew, in turns, what matters and what is close to the best at any limits.
 
     In another order each time, and each after a call of its own.
     """
@@ -224,8 +226,8 @@ def _last_turns(bench: Bench, matter: set[int]) -> None:
     for entry in entries:
         entry.seconds, entry.final = [], True
     choose = np.random.default_rng(SEED)
-    for number in range(LAST_TURNS):
-        if number >= 9 and bench.is_over(1.0):
+    for number in range(rounds):
+        if number >= FEWEST_TURNS and bench.is_over(1.0):
             break
         for place in choose.permutation(len(entries)):
             entry = entries[place]
