@@ -75,7 +75,7 @@ COEFFICIENTS = 0
 PAST = 3.0
 """Cycles of each store past the caches: whether its address allows it is tested, which ends what can be interleaved."""
 PAST_STRAIGHT = 6.0
-"""The same in straight code and in scans, which live by that."""
+"""The same in straight code, in scans and among polynomials, which live by that."""
 OWN = 0.6
 """Part of a core's own cache that what is used again finds room in: what streams by takes the rest."""
 GRADUAL = 0.33
@@ -216,7 +216,7 @@ def _loop_cycles(loop: Loop, at: Setting, limits: Limits, rates: CpuRates, regis
     loads: Numbers = 0.0
     stores: Numbers = 0.0
     hops: Numbers = 0.0
-    scans = any(step.scans for step in loop.steps)
+    entwined = not loop.axes or any(step.scans or step.operations >= EXPANDED for step in loop.steps)
     for step in loop.steps:
         often = at.all_trips(executed(loop, step)) * at.all_trips(step.ranges)
         vectors = slots(step.axes, at, width)
@@ -231,7 +231,7 @@ def _loop_cycles(loop: Loop, at: Setting, limits: Limits, rates: CpuRates, regis
             if step.touch.writes:
                 stores = stores + cost
                 if step.touch.place in at.streams:
-                    hops = hops + (PAST if loop.axes and not scans else PAST_STRAIGHT) * cost
+                    hops = hops + (PAST_STRAIGHT if entwined else PAST) * cost
             else:
                 loads = loads + cost
             hops = hops + often * _hops(step, loop, at)
