@@ -1,4 +1,4 @@
-"""The library's hand-written plans for GPUs: powers of two that the kernels can be mapped by, for any size."""
+"""Plans of the library's kernels for GPUs, chosen and by default: powers of two that kernels are mapped by, any size."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from vkernels.ir.facts import Facts
 from vkernels.ir.limits import Limits
 from vkernels.ir.passes.apply_plan import apply_plan
 from vkernels.ir.passes.verify_mapped import verify_mapped
+from vkernels.ir.planning.choose_plan import choose_plan
 from vkernels.ir.planning.default_plan import default_plan
 from vkernels.library import long_rows, scans, segments, stencils
 from vkernels.library.attention import attention_rows
@@ -62,7 +63,7 @@ def is_power(number: int) -> bool:
     return number > 0 and number & (number - 1) == 0
 
 
-@pytest.mark.parametrize("planner", ["own", "default"])
+@pytest.mark.parametrize("planner", ["chosen", "default"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 @settings(max_examples=8, deadline=None)
 @given(limits=gpu_limits(), data=st.data(), dtype=st.sampled_from(DTYPES))
@@ -74,8 +75,8 @@ def test_a_kernel_is_mapped_to_tiles_of_powers_of_two(kernel, planner, limits, d
         sizes |= {"N": min(sizes["N"], 1024)}
     signature = signature_of(kernel, dtype)
     module = kernel.build(signature)
-    if planner == "own":
-        plan = kernel.plan_for(sizes, dict(signature.tensors), limits)
+    if planner == "chosen":
+        plan = choose_plan(kernel_in(module), sizes, limits).plan
     else:
         plan = default_plan(kernel_in(module), sizes, limits)
     assert all(map(is_power, [*plan.tiles.values(), *plan.chunks.values()])), plan
