@@ -9,7 +9,7 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.needs import Device
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.model_plan import model_plan
-from vkernels.ir.planning.occupancy import AmdSizes
+from vkernels.ir.planning.occupancy import AmdSizes, NvidiaSizes
 from vkernels.ir.planning.space import read_space
 from vkernels.runtime.targets import limits_of, target_named
 
@@ -53,3 +53,18 @@ def test_a_loop_of_gathers_waits_for_several_at_once():
 
     assert latency(4) < 1.2 * latency(1)
     assert latency(64) > 3 * latency(4)
+
+
+def test_shared_memory_that_nobody_takes_keeps_what_is_read_again():
+    """NVIDIA's first cache is what shared memory leaves of one array: neighbours of a stencil stay there."""
+    module = build("stencil_square")[1]
+    sizes = {"B": 4, "M": 4096, "N": 4096}
+    plan = Plan({"b": 1, "i": 1, "j": 1024}, {}, lanes="j", order=("b", "i", "j"), warps=1)
+
+    def cached(shared: int) -> float:
+        limits = limits_of(target_named("h100-sxm5-80"))
+        assert isinstance(limits.sizes, NvidiaSizes)
+        less = replace(limits, sizes=replace(limits.sizes, shared=shared))
+        return float(model_plan(read_space(kernel_of(module), sizes, less), plan).parts["cache"])
+
+    assert cached(228 << 10) < cached(8 << 10) / 2

@@ -19,7 +19,7 @@ SECTOR = 64
 CACHE_REACHED = 0.4
 """Part of the paths from the last cache that programs fill: 5.5 to 7 of H100's 16.7 TB/s in microbenchmarks."""
 LEVEL_1 = 32 << 10
-"""Bytes a multiprocessor that keep what a program reads again: what is left of 128 to 256 KiB beside shared memory."""
+"""Bytes a multiprocessor that keep what a program reads again, at least; NVIDIA's also what shared memory leaves."""
 MEMORY_LATENCY = 7e-7
 """Seconds from a load to its use: 500 to 800 cycles, as published microbenchmarks of both vendors find."""
 CACHE_LATENCY = 3e-7
@@ -48,12 +48,16 @@ SPILLING = 4.0
 
 @dataclass(frozen=True)
 class Room:
-    """What programs share of one multiprocessor: threads, registers, bytes of shared memory, programs."""
+    """What programs share of one multiprocessor: threads, registers, bytes of shared memory, programs.
+
+    `is_apart`: its first cache is no part of the shared memory, as on AMD's.
+    """
 
     threads: int
     registers: int
     shared: int
     programs: int
+    is_apart: bool = False
 
 
 def room_of(limits: Limits) -> Room:
@@ -63,7 +67,7 @@ def room_of(limits: Limits) -> Room:
         return Room(sizes.warps * sizes.warp, sizes.registers, sizes.shared, sizes.blocks)
     if isinstance(sizes, AmdSizes):
         registers = sizes.registers * sizes.partitions * sizes.warp
-        return Room(sizes.warps * sizes.partitions * sizes.warp, registers, sizes.shared, sizes.blocks)
+        return Room(sizes.warps * sizes.partitions * sizes.warp, registers, sizes.shared, sizes.blocks, is_apart=True)
     return Room(2048, 65536, limits.shared, 32)
 
 
@@ -80,7 +84,8 @@ def gpu_times(at: Setting, limits: Limits, registers: Numbers, shared: Numbers) 
     share = np.maximum(1, DRAWN * cores / programs)
     at_once = np.minimum(programs, cores * resident)
     traffic = Traffic(at, on_chip_counts=False, resident=at_once)
-    read, written = traffic.missed(LEVEL_1 / resident, SECTOR)
+    level_1 = LEVEL_1 if room.is_apart else np.maximum(LEVEL_1, room.shared - resident * shared)
+    read, written = traffic.missed(level_1 / resident, SECTOR)
     missed, put = traffic.missed(limits.cache * 0.75, SECTOR, users=at_once)
     plain, tensor, on_chip, chain = 0.0, 0.0, 0.0, PROGRAM
     for loop in at.loops:
