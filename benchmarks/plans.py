@@ -280,6 +280,7 @@ def main(
     near: Annotated[int, typer.Option(help="plans that the model likes")] = 40,
     threads: int = 2,
     json_file: Annotated[Path | None, typer.Option("--json")] = None,
+    markdown: Annotated[bool, typer.Option(help="rows for docs/planning.md")] = False,
 ) -> None:
     vk.set_threads(threads)
     table = Table("kernel", "chosen, ms", "modelled", "× author's", "× best found", "rung", "of", "choosing, ms")
@@ -299,8 +300,17 @@ def main(
         )
         console.print(f"  chosen {result.chosen_plan}\n  best {result.best_plan}", style="dim")
     console.print(table)
+    if markdown:
+        print("\n".join(_row(result) for result in results))
     if json_file is not None:
         json_file.write_text(json.dumps([asdict(result) for result in results], indent=1))
+
+
+def _row(result: Result) -> str:
+    return (
+        f"| {result.label} | {1e3 * result.chosen.median:.2f} | {1e3 * result.modelled:.2f} "
+        f"| {result.against_best.median:.2f} | {result.rung} | {result.found} | {1e3 * result.choosing:.0f} |"
+    )
 
 
 if __name__ == "__main__":
