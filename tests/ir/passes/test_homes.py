@@ -143,3 +143,32 @@ def test_a_home_is_of_no_use_to_what_a_loop_carries_in_registers(length: int, ch
     plan = Plan({"i": 2}, {"j": chunk}, {"total": Home.MEMORY}, lanes="j")
     text = run_three_ways(parse_module(CARRIED), arguments, {"M": 4, "N": length}, plan, Facts({"N": length}))
     assert ("vk.buffer" in text) == (length > chunk)
+
+
+SCANS = """
+vk.kernel @scans(%x: !vk.tensor<[M, N, K], f32>, %out: !vk.tensor<[M, N, K], f32>, %more: !vk.tensor<[M, N, K], f32>) {
+  %m = vk.size M
+  %n = vk.size N
+  %k = vk.size K
+  vk.tile i < %m
+  vk.whole u < %n
+  vk.whole v < %k
+  %a = vk.load %x[i, u, v] : !vk.tensor<[M, N, K], f32> -> tensor<?x?x?xf32, #vk.axes<i, u, v>>
+  %down = vk.scan sum %a along u : tensor<?x?x?xf32, #vk.axes<i, u, v>>
+  %across = vk.scan sum %a along v : tensor<?x?x?xf32, #vk.axes<i, u, v>>
+  vk.boundary
+  %both = arith.addf %down, %across : tensor<?x?x?xf32, #vk.axes<i, u, v>>
+  vk.store %both in %out[i, u, v] : !vk.tensor<[M, N, K], f32> <- tensor<?x?x?xf32, #vk.axes<i, u, v>>
+  vk.store %down in %more[i, u, v] : !vk.tensor<[M, N, K], f32> <- tensor<?x?x?xf32, #vk.axes<i, u, v>>
+}
+"""
+
+
+@pytest.mark.parametrize("lanes", ["i", "u", "v"])
+@pytest.mark.parametrize("homed", [(), ("down",), ("across",), ("down", "across")], ids=str)
+def test_scans_along_several_axes_go_through_loops_of_their_own(homed: tuple[str, ...], lanes: str) -> None:
+    """Whichever of them are kept, and whichever axis lies along the lanes."""
+    numbers = np.random.default_rng(0)
+    arguments = {name: numbers.integers(0, 9, (3, 5, 7)).astype(np.float32) for name in ("x", "out", "more")}
+    plan = Plan({"i": 2}, {"u": 2, "v": 4}, dict.fromkeys(homed, Home.MEMORY), lanes=lanes)
+    run_three_ways(parse_module(SCANS), arguments, {"M": 3, "N": 5, "K": 7}, plan, Facts({"N": 5, "K": 7}))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
-from ...dialect import DotOp, KernelOp, PhaseOp, ReductionOp, YieldOp, axes_of
+from ...dialect import DotOp, KernelOp, PhaseOp, ReductionOp, ScanOp, YieldOp, axes_of
 from ..accesses import Access, accesses_of, inputs_of
 from ..split_phases import CONTROL, EFFECTS
 from .axes import Axis
@@ -54,6 +55,11 @@ class Reading:
     def under(self, axes: dict[str, Axis]) -> Reading:
         """The same kernel with other sizes, and not gone through again."""
         return Reading(self.kernel, axes, self.position, self.phase, self.structures, _accesses=self._accesses)
+
+    @cached_property
+    def scans(self) -> bool:
+        """Whether there are scans."""
+        return any(isinstance(item, ScanOp) for item in self.phase)
 
     def is_structural(self, op: Operation) -> bool:
         """Whether an operation is a loop or conditional around phases."""

@@ -28,6 +28,8 @@ class Nest:
     reductions: list[Operation] = field(default_factory=list)
     effects: list[Operation] = field(default_factory=list)
     stores: list[tuple[SSAValue, SSAValue]] = field(default_factory=list)
+    scanned: frozenset[str] = frozenset()
+    """Axes that it scans; the last of its loops is over it."""
     online: list[Online] = field(default_factory=list)
     """Pairs whose maximum is among the reductions, and whose sum is carried along."""
 
@@ -117,12 +119,24 @@ def _nest_for(schedule: Schedule, nests: list[Nest], chunks: frozenset[str], ite
     """The nest over these axes that an item may join: no nest after it must have run before the item."""
     reading = schedule.reading
     late: list[Nest] = []
+    scanned = _scanned(schedule, item)
     for nest in reversed(nests):
-        if frozenset(nest.axes) == chunks and not any(_depends(schedule, item, other) for other in late):
+        joins = frozenset(nest.axes) == chunks and len(scanned | nest.scanned) <= 1
+        if joins and not any(_depends(schedule, item, other) for other in late):
+            nest.scanned |= scanned
             return nest
         late.append(nest)
-    nests.append(Nest(tuple(axis for axis in reading.axes if axis in chunks)))
+    nests.append(Nest(tuple(axis for axis in reading.axes if axis in chunks), scanned=scanned))
     return nests[-1]
+
+
+def _scanned(schedule: Schedule, item: Operation) -> frozenset[str]:
+    """The axes that an item, and what it is computed from, scan in chunks: of a nest, only one can be the innermost."""
+    reading = schedule.reading
+    if not reading.scans:
+        return frozenset()
+    items = [item, *slice_for(schedule, inputs_of(item))]
+    return frozenset(op.axis.data for op in items if isinstance(op, ScanOp)) & reading.chunked
 
 
 def _depends(schedule: Schedule, item: Operation, nest: Nest) -> bool:
@@ -150,7 +164,7 @@ def _ordered(schedule: Schedule, nest: Nest, plan: Plan) -> tuple[str, ...]:
     if len(nest.axes) < 2:
         return nest.axes
     reading = schedule.reading
-    scanned: dict[str, int] = {}
+    scanned = dict.fromkeys(nest.scanned, 1)
     reduced: dict[str, int] = {}
     for item in slice_for(schedule, nest.roots()):
         if isinstance(item, ScanOp) and item.axis.data in reading.chunked:
