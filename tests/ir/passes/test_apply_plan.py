@@ -12,12 +12,9 @@ from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import Facts
 from vkernels.ir.interpret import interpret
 from vkernels.ir.passes.apply_plan import apply_plan
-from vkernels.ir.passes.split_phases import split_phases
 from vkernels.ir.passes.verify_mapped import verify_mapped
 from vkernels.ir.plan import Home, Plan
 from vkernels.ir.text import parse_module, print_module
-
-from .random_kernels import RandomKernel
 
 KERNELS = Path(__file__).parent
 Arguments = dict[str, Any]
@@ -44,36 +41,6 @@ def check(name: str, arguments: Arguments, plan: Plan, facts: Facts, exact: bool
         if isinstance(value, np.ndarray):
             np.testing.assert_allclose(actual[key], value, rtol=0 if exact else 1e-5, atol=0 if exact else 1e-6)
     return text
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_random_kernels_give_the_same_split_and_mapped(seed: int) -> None:
-    kernel = RandomKernel(seed)
-    module = parse_module(kernel.text())
-    arguments = kernel.arguments()
-    expected, split = copied(arguments), copied(arguments)
-    interpret(module, expected)
-    split_phases(module)
-    module.verify()
-    interpret(module, split)
-    for name, value in expected.items():
-        np.testing.assert_array_equal(split[name], value, f"{name} of kernel {seed}, split")
-    mapped_once = False
-    for number in range(3):
-        plan, facts = kernel.plan(10 * seed + number)
-        try:
-            mapped = apply_plan(module, plan, facts)
-        except PlanError:
-            continue
-        mapped_once = True
-        actual = copied(arguments)
-        verify_mapped(mapped)
-        interpret(mapped, actual, order=number, check_races=True)
-        for name, value in expected.items():
-            np.testing.assert_array_equal(actual[name], value, f"{name} of kernel {seed} under {plan}, {facts}")
-    if not mapped_once:
-        plain = Plan(dict.fromkeys(kernel.tiles, 2), dict.fromkeys(kernel.wholes, 2), lanes=kernel.axes[0])
-        verify_mapped(apply_plan(module, plain, Facts(kernel.sizes, distinct=True)))
 
 
 ROWS, LENGTH = 7, 150

@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,11 @@ from xdsl.dialects.builtin import ModuleOp
 from tests.ir.interpret.ttir.library import numbers
 from tests.kernels.random_kernels.compare import difference
 from tests.kernels.random_kernels.generate import generate
-from vkernels.ir.dialect import AccessOp, KernelOp, TensorArgumentType, TileOp
+from tests.kernels.random_kernels.races import programs_race
+from vkernels.ir.dialect import KernelOp
 from vkernels.ir.in_place import works_in_place
 from vkernels.ir.interpret import interpret
 from vkernels.ir.needs import Needs, annotate_needs
-from vkernels.ir.passes.accesses import accesses_of, clash, elementwise
 from vkernels.ir.passes.split_phases import split_phases
 from vkernels.ir.text import parse_module, print_module
 from vkernels.runtime.arrays import ArrayView
@@ -83,12 +82,8 @@ class Subject:
 
     @cached_property
     def races(self) -> bool:
-        """Whether programs meet in memory as the kernel is written: one writes what another accesses."""
-        kernel = self.kernel
-        tiles = [op.axis.data for op in kernel.walk() if isinstance(op, TileOp)]
-        found = [a for op in kernel.walk() if isinstance(op, AccessOp) for a in accesses_of(op)]
-        found = [a for a in found if isinstance(a.base.type, TensorArgumentType)]
-        return any(clash(a, b) and not elementwise(a, b, tiles) for a, b in combinations(found, 2))
+        """Whether it has no meaning for several programs."""
+        return programs_race(self.kernel)
 
     @cached_property
     def types(self) -> dict[str, str]:

@@ -88,6 +88,14 @@ class Loaded:
     held: str
 
 
+@dataclass(frozen=True)
+class Scratch:
+    """Scratchpad, and what is known of all that is ever in it."""
+
+    memory: SSAValue
+    value: Value
+
+
 @dataclass
 class Kernel:
     """A kernel in the making and the arguments for its call. `tolerances`: of each output, absolute."""
@@ -98,6 +106,7 @@ class Kernel:
     arguments: dict[str, Any] = field(default_factory=dict)
     tolerances: dict[str, float] = field(default_factory=dict)
     loaded: list[Loaded] = field(default_factory=list)
+    scratches: list[Scratch] = field(default_factory=list)
     online: set[str] = field(default_factory=set)
     """Axes along which a sum of exp(x - maximum) follows the maximum."""
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import random
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.ir.passes.random_kernels import RandomKernel
 from vkernels.ir.errors import ArgumentError, PlanError
 from vkernels.ir.facts import Facts
 from vkernels.ir.interpret.ttir import interpret_ttir
@@ -94,25 +91,6 @@ def test_spdnn(plan: Plan, resident: int) -> None:
     module = kernel("spdnn")
     sizes = {"I": images, "P": pixels, "N": neurons, "K": weights, "L": layers}
     assert_same(module, lowered(module, plan, Facts({"N": neurons}), resident), arguments, sizes, 1e-5)
-
-
-def above(number: int) -> int:
-    """The next power of two."""
-    return 1 << max(0, number - 1).bit_length()
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_random_kernels_under_random_plans(seed: int) -> None:
-    made = RandomKernel(seed)
-    module = parse_module(made.text())
-    plan, facts = made.plan(seed)
-    tiles, chunks = ({axis: above(n) for axis, n in sizes.items()} for sizes in (plan.tiles, plan.chunks))
-    plan = dataclasses.replace(plan, tiles=tiles, chunks=chunks)
-    try:
-        ttir = lowered(module, plan, facts, random.Random(seed).choice((0, 3)))
-    except PlanError as error:
-        pytest.skip(f"the plan cannot be applied: {error}")
-    assert_same(module, ttir, made.arguments(), made.sizes)
 
 
 def test_parameters_are_what_facts_leave_open_and_the_launch_uses() -> None:
