@@ -103,3 +103,13 @@ def test_an_authors_plan_beyond_the_budget_is_an_error_and_one_within_is_taken()
     assert plans_for("h100-sxm5-80", vk.Budget(threads=256), plan=plan).own() == plan
     with pytest.raises(vk.BudgetError, match=r"needs 256 threads a program, its budget allows 128(.|\n)*author gives"):
         plans_for("h100-sxm5-80", vk.Budget(threads=128), plan=plan).own()
+
+
+def test_what_runs_meanwhile_keeps_to_the_budget_too():
+    for bound in (32, 64, 100, 1024):
+        plans = [plan for plan, _ in plans_for("h100-sxm5-80", vk.Budget(threads=bound)).sure()]
+        assert all(32 * plan.warps <= bound for plan in plans)
+    (wide, _), _ = plans_for("h100-sxm5-80", None, shape=(4096, 1 << 14)).sure()
+    assert wide.chunks["j"] > 1
+    ((bottom, rung),) = plans_for("h100-sxm5-80", vk.Budget(registers=10), shape=(4096, 1 << 14)).sure()
+    assert (bottom.chunks["j"], rung) == (1, "bottom")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -95,8 +96,9 @@ class Plans:
         """Plans that take no choosing, with their rungs: the plain one, and the bottom rung's."""
         from vkernels.ir.planning.choose_plan import choose_bottom
 
-        if self.kernel.budget is None:  # which the plain plan does not look at
-            plain = self._plain()
+        plain = self._plain()
+        with suppress(BudgetError):
+            self._check_own(plain)
             yield plain, stated_rung(plain)
         bottom = choose_bottom(self.built, self.sizes, self.allowed, self.strides, self.kernel.pin)
         self._check(bottom)
@@ -110,7 +112,7 @@ class Plans:
             check_budget(self.kernel.budget, self._space(), chosen.plan, chosen.use)
 
     def _check_own(self, plan: Plan) -> None:
-        """The same for the author's plan."""
+        """The same for a plan that nobody chose."""
         if self.kernel.budget is None:
             return
         from vkernels.ir.needs import Device, annotate_needs
