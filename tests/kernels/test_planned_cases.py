@@ -74,16 +74,21 @@ def test_another_computation_than_the_written_one_is_a_failure(monkeypatch, on_g
     assert any("wrong" in failure.message for failure in outcome.failures)
 
 
-def test_a_crash_and_a_hang_are_failures_of_their_case():
-    noted = "import sys, json; print(json.dumps({'note': 'a case'}), flush=True); sys.stdin.readline();"
-    for script, said in (
-        ("import os; os.kill(os.getpid(), 11)", "SIGSEGV"),
-        ("raise SystemExit(3)", "code 3"),
-        ("import time; time.sleep(60)", "no answer"),
-    ):
-        (failure,) = Child(1.0, [sys.executable, "-c", f"{noted}\n{script}"]).run(7)["failures"]
-        assert said in failure["message"]
-        assert (failure["seed"], failure["where"]) == (7, "a case")
+@pytest.mark.parametrize(
+    "script, patience, said",
+    [
+        ("import os; os.kill(os.getpid(), 11)", 60, "SIGSEGV"),
+        ("raise SystemExit(3)", 60, "code 3"),
+        ("import time; time.sleep(60)", 5, "no answer"),
+    ],
+    ids=["crash", "end", "hang"],
+)
+def test_a_child_that_does_not_answer_is_a_failure_of_its_case(script, patience, said):
+    noted = "import sys, json; print(json.dumps({'note': 'a case'}), flush=True); sys.stdin.readline()"
+    (failure,) = Child(patience, [sys.executable, "-c", f"{noted}\n{script}"]).run(7)["failures"]
+    assert said in failure["message"]
+    assert failure["seed"] == 7
+    assert failure["where"] == "a case"
 
 
 def test_another_process_chooses_the_same_plans_and_a_log_remembers_them(tmp_path):
