@@ -206,8 +206,9 @@ def _splittable(flow: Flow) -> dict[str, tuple[bool, ...]]:
     if any(not isinstance(op, PhaseOp) for op in flow.reading.structures) or list(_scratchpads(flow)):
         return {}
     found = {}
+    scanned = {op.axis.data for op in flow.kernel.walk() if isinstance(op, ScanOp)}  # needs all that comes before
     for axis in flow.reading.axes.values():
-        if axis.is_tile:
+        if axis.is_tile or axis.name in scanned:
             continue
         launches: list[bool] = []
         for phase in flow.phases:
