@@ -75,7 +75,7 @@ def test_another_computation_than_the_written_one_is_a_failure(monkeypatch, on_g
 
 
 @pytest.mark.parametrize(
-    "script, patience, said",
+    ("script", "patience", "said"),
     [
         ("import os; os.kill(os.getpid(), 11)", 60, "SIGSEGV"),
         ("raise SystemExit(3)", 60, "code 3"),

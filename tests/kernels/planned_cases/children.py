@@ -59,7 +59,7 @@ class Child:
     def _start(self) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            [sys.executable, "-m", f"{__package__}.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=self._errors, start_new_session=True,
         )  # fmt: skip
         self._seeds, self._rest = 0, b""
