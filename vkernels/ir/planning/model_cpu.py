@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -293,16 +294,35 @@ def _rows(at: Setting) -> Numbers:
                 cycles = cycles + np.where(rows > 1, often * rows * RESTART, 0)
             met.add(touch.place)
         cycles = cycles + lines * np.clip((streams - STREAMS) * LOST, 0, MOST_LOST)
-    return cycles
+    return cycles + _beside(at)
+
+
+def _beside(at: Setting) -> Numbers:
+    """The same of rows along the fastest tile axis: each program goes on where the one before it ended."""
+    rows: dict[str, Numbers] = {}
+    lines: Numbers = 0
+    for loop in at.loops:
+        for step in loop.steps:
+            touch = step.touch
+            if touch is None or touch.home is not None or loop.axes or touch.run not in at.order or step.ranges:
+                continue
+            if touch.place not in rows:
+                goes_on = at.all_trips(at.order[at.order.index(touch.run) + 1 :]) == 1
+                beside = at.tile(axis for axis in touch.axes if axis != touch.run)
+                alike = [each.touch for each in loop.steps if each.touch and each.touch.place == touch.place]
+                shifted = max(Counter(each.alignment for each in alike).values())  # neighbours' rows are rows too
+                rows[touch.place] = goes_on * beside * shifted
+                length = at.extents.get(touch.run, 1) * touch.element_bytes / LINE
+                lines = lines + goes_on * length * beside * at.all_trips(a for a in touch.axes if a != touch.run)
+    streams = sum(rows.values()) if rows else 0
+    return lines * np.clip((streams - STREAMS) * LOST, 0, MOST_LOST)
 
 
 def _far(at: Setting) -> Numbers:
     """Cycles of lines of tiles whose neighbours along their rows belong to no program just before or after."""
     cycles: Numbers = 0.0
-    touches = {
-        step.touch for loop in at.loops for step in loop.steps if step.touch is not None and not step.touch.writes
-    }
-    for touch in touches:
+    steps = [step for loop in at.loops for step in loop.steps]
+    for touch in dict.fromkeys(step.touch for step in steps if step.touch is not None and not step.touch.writes):
         if touch.home is None and touch.run in at.order and touch.place not in at.packs:
             faster = at.order[at.order.index(touch.run) + 1 :]
             turns = at.all_trips(axis for axis in faster if axis in touch.axes)
