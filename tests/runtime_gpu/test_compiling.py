@@ -11,6 +11,9 @@ import torch
 from tests.gpu_compile.texts import COPY, compiled
 from vkernels.ir.errors import PlanError, SetupError
 from vkernels.ir.facts import Facts
+from vkernels.ir.pin import Pin
+from vkernels.ir.plan import Home
+from vkernels.ir.planning.choose_plan import choose_plan
 from vkernels.library.dense import matmul_bias
 from vkernels.library.rows import softmax_rows
 from vkernels.library.sparse import spdnn
@@ -21,6 +24,7 @@ from vkernels.runtime.gpu.compiling import CompiledGpu, compile_for, lower_for
 from vkernels.runtime.gpu.device import GpuDevice
 from vkernels.runtime.gpu.loading import hidden_parameters, load
 from vkernels.runtime.launch import Launcher
+from vkernels.runtime.specialise import kernel_in
 from vkernels.runtime.targets import limits_of, target_named
 
 from .fakes import FakeDriver, OnGpu, use
@@ -61,8 +65,8 @@ def test_calls_are_compiled_for_their_device(
 def compiled_softmax(architecture: str) -> CompiledGpu:
     limits = limits_of(target_named(TARGETS[architecture]))
     module = softmax_rows.build(softmax_rows.signature(x="float32", out="float32"))
-    plan = softmax_rows.plan_for({"M": 8, "N": 9000}, {"x": "float32", "out": "float32"}, limits)
-    assert plan is not None
+    pin = Pin(chunks={"j": 4096}, homes={"e": Home.SHARED}, splits={})
+    plan = choose_plan(kernel_in(module), {"M": 8, "N": 9000}, limits, pin=pin).plan
     return compile_for(module, plan, Facts(sizes={"N": 9000}), architecture)
 
 
@@ -95,9 +99,8 @@ def test_lowering_says_what_is_to_be_compiled() -> None:
     limits = limits_of(target_named("h200-sxm-141"))
     dtypes = {"y": "float32", "column": "int64", "weight": "float32", "out": "float32", "peak": "float32"}
     sizes = {"N": 1024, "I": 64, "L": 2, "K": 4}
-    plan = spdnn.plan_for(sizes, dtypes, limits)
-    assert plan is not None
     module = spdnn.build(spdnn.signature(**dtypes, bias=float))
+    plan = choose_plan(kernel_in(module), sizes, limits, pin=Pin(copies=("features",))).plan
     lowering = lower_for(module, plan, Facts(sizes={"N": 1024}), keep=True)
     (job,) = lowering.jobs("sm_90")
     assert job.text == lowering.stages["ttir"]
@@ -114,8 +117,7 @@ def test_a_compiler_of_ones_own_is_asked_once_a_launch() -> None:
 
     module = softmax_rows.build(softmax_rows.signature(x="float32", out="float32"))
     limits = limits_of(target_named("h200-sxm-141"))
-    plan = softmax_rows.plan_for({"M": 1, "N": 1 << 20}, {"x": "float32", "out": "float32"}, limits)
-    assert plan is not None
+    plan = choose_plan(kernel_in(module), {"M": 1, "N": 1 << 20}, limits).plan
     made = compile_for(module, plan, Facts(), "sm_90", compiler=compiler)
     assert [architecture for _, architecture in asked] == ["sm_90"] * len(made.launches)
     assert len(made.launches) > 1

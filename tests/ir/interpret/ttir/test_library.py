@@ -12,6 +12,9 @@ from vkernels.ir.errors import ArgumentError
 from vkernels.ir.interpret.ttir import interpret_ttir
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
+from vkernels.ir.planning.choose_plan import choose_plan
+from vkernels.runtime.protocols import Signature
+from vkernels.runtime.specialise import kernel_in
 
 from .library import (
     COPIES,
@@ -84,9 +87,12 @@ def test_networks(plan):
     [softmax(6, 300), layer_norm(6, 300), matmul(70, 50, 40), network(64, 20)],
     ids=lambda call: call.kernel.name,
 )
-def test_plans_of_the_library_for_gpus(call):
-    dtypes = {name: "float32" for name, a in call.arguments.items() if isinstance(a, np.ndarray)}
-    check(call, call.kernel.plan_for(call.sizes, dtypes, GPU))
+def test_chosen_plans_of_the_library(call):
+    tensors = {name: a for name, a in call.arguments.items() if isinstance(a, np.ndarray)}
+    dtypes = tuple((name, a.dtype.name) for name, a in tensors.items())
+    scalars = tuple((name, "f64") for name in call.arguments if name not in tensors)
+    module = call.kernel.build(Signature(dtypes, scalars, tuple(call.constants.items())))
+    check(call, choose_plan(kernel_in(module), call.sizes, GPU).plan)
 
 
 def test_the_interpreter_says_what_is_missing():
