@@ -30,9 +30,9 @@ from . import reporting as _reporting
 from .language import *
 
 __all__ = [
-    "ArgumentError", "Axis", "AxisError", "Budget", "BudgetError", "CheckError", "Constant", "DType", "Error", "FileError",
-    "Function", "Home", "IRError", "Kernel", "LaunchEvent", "Limits", "OptionError", "OutOfMemoryError", "Parameter",
-    "Pin", "Plan", "PlanError", "Scalar", "Scratch", "SetupError", "SourceError", "Tensor", "Tile",
+    "ArgumentError", "Axis", "AxisError", "Budget", "BudgetError", "CheckError", "Constant", "DType", "Error",
+    "FileError", "Function", "Home", "IRError", "Kernel", "LaunchEvent", "Limits", "OptionError", "OutOfMemoryError",
+    "Parameter", "Pin", "Plan", "PlanError", "Scalar", "Scratch", "SetupError", "SourceError", "Tensor", "Tile",
     "TypeMismatchError", "UnknownNameError", "UnsupportedError", "abs", "all", "any", "argmax", "argmin",
     "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bool", "bool_", "broadcast", "cast", "ceil", "clamp",
     "cos", "cumulative_max", "cumulative_min", "cumulative_product", "cumulative_sum", "device_assert", "dot", "erf",

@@ -31,7 +31,7 @@ def kernel(body: str, more_axes: str = "") -> object:
 
 
 @pytest.mark.parametrize(
-    "body, axes, works",
+    ("body", "axes", "works"),
     [
         (f"%v = {LOAD}\n{STORE}", "", True),
         (f"%v = {LOAD}\n{STORE}", "vk.tile b < %b", False),

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from vkernels import library as functions
 from vkernels.library.attention import attention_rows
+from vkernels.library.elements import drop_elements
 from vkernels.library.mlp import mlp_rows
 from vkernels.library.scans import cumulative_sum_rows, cumulative_sum_segments, sum_of_each_segment
 from vkernels.library.segments import csr_times_dense, sum_segment_rows, sum_segments
@@ -52,6 +54,13 @@ def stencil(shape: tuple[int, int, int], square: bool, dtype: Any, seed: int) ->
     arguments, sizes = {"x": x, "weight": weight, "out": out}, dict(zip("BMN", shape, strict=True))
     kernel = stencil_square if square else stencil_cross
     return Call(kernel, arguments, sizes, {"out": expected}, 4 * TOLERANCES[dtype])
+
+
+def dropout(rows: int, columns: int, dtype: Any, seed: int) -> Call:
+    x, out = (array((rows, columns), dtype, seed + n) for n in range(2))
+    arguments = {"x": x, "probability": 0.25, "scale": 4 / 3, "seed": seed, "out": out}
+    expected = numbers(functions.dropout(x, 0.25, seed))
+    return Call(drop_elements, arguments, {"M": rows, "N": columns}, {"out": expected}, TOLERANCES[dtype])
 
 
 def segments(lengths: list[int], columns: int | None, dtype: Any, seed: int) -> Call:

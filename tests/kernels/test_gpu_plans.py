@@ -1,4 +1,4 @@
-"""Plans of the library's kernels for GPUs, chosen and by default: powers of two that kernels are mapped by, any size."""
+"""Plans of the library's kernels for GPUs, chosen and by default: powers of two that map kernels, of any size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library's kernels, planned for GPUs by hand and by default, are right in the interpreter of TTIR."""
+"""The library's kernels, planned for GPUs by choice and by default, are right in the interpreter of TTIR."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 from vkernels.ir.limits import Limits
 from vkernels.ir.planning.choose_plan import choose_plan
 from vkernels.ir.planning.default_plan import default_plan
-from vkernels.runtime.protocols import Signature
 from vkernels.runtime.specialise import kernel_in
 
 from ..ir.interpret.ttir.library import Call
@@ -44,11 +43,7 @@ def small_attention(dtype: type, seed: int) -> dict[str, Call]:
 
 
 def check(call: Call, planner: str, seed: int, exact: bool | None = None) -> None:
-    tensors = {name: a for name, a in call.arguments.items() if isinstance(a, np.ndarray)}
-    names = {np.uint16: "bfloat16"}
-    dtypes = {name: names.get(a.dtype.type, a.dtype.name) for name, a in tensors.items()}
-    scalars = tuple((name, "f64") for name in call.arguments if name not in tensors)
-    module = call.kernel.build(Signature(tuple(dtypes.items()), scalars, tuple(call.constants.items())))
+    module = call.kernel.build(call.signature)
     if planner == "default":
         plan = default_plan(kernel_in(module), call.sizes, GPU)
     else:
@@ -80,3 +75,9 @@ def test_a_wide_mlp_keeps_its_hidden_values_where_they_fit(hidden):
     seed = fresh_seed()
     check(calls.mlp(16, 20, hidden, 300, np.float32, seed), "chosen", seed, exact=True)
     check(calls.mlp(16, 20, hidden, 300, np.float16, seed), "chosen", seed, exact=True)
+
+
+def test_the_same_elements_are_dropped_in_ttir_as_on_a_cpu():
+    """The seed's own arithmetic is the launch's, not the host's."""
+    seed = fresh_seed()
+    check(calls.dropout(9, 100, np.float32, seed), "chosen", seed)

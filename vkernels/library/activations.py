@@ -52,7 +52,7 @@ def slope(x, activation: vk.Constant):
 
 
 @vk.kernel
-def activate_elements(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"], activation: vk.Constant):
+def activate_elements(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"], activation: vk.Constant = "relu"):
     i = vk.tile("M")
     j = vk.tile("N")
     out[i, j] = activated(x[i, j], activation)
@@ -60,7 +60,10 @@ def activate_elements(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"], 
 
 @vk.kernel
 def activation_gradient(
-    grad: Float[vk.Tensor, "M N"], x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"], activation: vk.Constant
+    grad: Float[vk.Tensor, "M N"],
+    x: Float[vk.Tensor, "M N"],
+    out: Float[vk.Tensor, "M N"],
+    activation: vk.Constant = "relu",
 ):
     i = vk.tile("M")
     j = vk.tile("N")

@@ -28,9 +28,22 @@ _ROWS, _LONG, _SPARSE, _ATTENTION, _SEGMENT_SUMS, _SCANS, _STENCILS = (
     f"vkernels.library.{module}"
     for module in ("rows", "long_rows", "sparse", "attention", "segments", "scans", "stencils")
 )
+_LOSSES, _NORMS, _ACTIVATIONS, _ELEMENTS, _REDUCTIONS, _PRODUCTS, _CONVOLUTION, _FINITE, _EXPERTS = (
+    f"vkernels.library.{module}"
+    for module in (
+        "losses", "norms", "activations", "elements", "reductions", "sparse_products", "convolution",
+        "finite_elements", "experts",
+    )
+)  # fmt: skip
 _SHORT_ROWS, _LONG_ROWS = {"M": 4096, "N": 1024}, {"M": 512, "N": 32768}
 _SEGMENTS = {"M": 16, "S": 64, "L": 65536}
 _IMAGES = {"B": 16, "M": 1024, "N": 1024}
+
+_CLASSES = {"M": 8192, "V": 32768}
+_GROUPS = {"B": 32, "G": 32, "C": 8, "S": 3136}
+_MIDDLE = {"A": 64, "N": 4096, "C": 64}
+_IMAGE_STACK = {"B": 16, "G": 1, "C": 64, "H": 56, "W": 56, "O": 64, "R": 3, "S": 3, "Y": 54, "X": 54}
+_HEXAHEDRA = {"E": 8192, "C": 1, "P": 5, "Q": 6}
 
 _UP_TO_FLOAT32 = ("float32", "float16", "bfloat16")
 
@@ -74,6 +87,57 @@ CATALOGUE = (
     Entry("cumulative_sum", "cumulative_sum_segments", _SCANS, _SEGMENTS, "float32", computed=("total",)),
     Entry("stencil", "stencil_cross", _STENCILS, _IMAGES, "float32"),
     Entry("stencil", "stencil_square", _STENCILS, _IMAGES, "float32"),
+    Entry("log_softmax", "log_softmax_rows", _LOSSES, _SHORT_ROWS, "float16"),
+    Entry("log_softmax", "log_softmax_gradient", _LOSSES, _SHORT_ROWS, "float16"),
+    Entry("cross_entropy", "cross_entropy_rows", _LOSSES, _CLASSES, "float16", computed=("loss", "normaliser")),
+    Entry("cross_entropy", "cross_entropy_gradient", _LOSSES, _CLASSES, "float16", computed=("grad", "normaliser")),
+    Entry("cross_entropy", "add_up", _LOSSES, {"M": 8192}, "float32"),
+    Entry("layer_norm", "layer_norm_gradient", _NORMS, _SHORT_ROWS, "float16", computed=("middle", "inverse")),
+    Entry("layer_norm", "layer_norm_parameter_gradients", _NORMS, _SHORT_ROWS, "float16", ("middle", "inverse")),
+    Entry("rms_norm", "rms_norm_rows", _NORMS, _SHORT_ROWS, "float16"),
+    Entry("rms_norm", "rms_norm_gradient", _NORMS, _SHORT_ROWS, "float16", computed=("inverse",)),
+    Entry("rms_norm", "rms_norm_parameter_gradient", _NORMS, _SHORT_ROWS, "float16", computed=("inverse",)),
+    Entry("group_norm", "group_norm_groups", _NORMS, _GROUPS, "float16"),
+    Entry("group_norm", "group_norm_gradient", _NORMS, _GROUPS, "float16", computed=("middle", "inverse")),
+    Entry("group_norm", "group_norm_parameter_gradients", _NORMS, _GROUPS, "float16", computed=("middle", "inverse")),
+    Entry("activate", "activate_elements", _ACTIVATIONS, _SHORT_ROWS, "float16"),
+    Entry("activate", "activation_gradient", _ACTIVATIONS, _SHORT_ROWS, "float16"),
+    Entry("dropout", "drop_elements", _ELEMENTS, _SHORT_ROWS, "float16"),
+    Entry("rotary_embedding", "rotate_pairs", _ELEMENTS, {"B": 4, "M": 2048, "H": 32, "P": 64}, "float16"),
+    Entry("adamw", "adamw_elements", _ELEMENTS, _SHORT_ROWS, "float32"),
+    Entry("sum", "reduce_middle", _REDUCTIONS, _MIDDLE, "float16"),
+    Entry("argmax", "find_middle", _REDUCTIONS, _MIDDLE, "float16"),
+    Entry("topk", "largest_in_turn", _REDUCTIONS, {"M": 4096, "N": 1024, "K": 8}, "float16"),
+    Entry("histogram", "count_in_parts", _REDUCTIONS, {"E": 1 << 24, "P": 256, "B": 256}, "float32"),
+    Entry("ell_matmul", "ell_times_dense", _PRODUCTS, {"R": 65536, "L": 32, "K": 65536, "C": 64}, "float32"),
+    Entry(
+        "block_matmul",
+        "blocks_times_dense",
+        _PRODUCTS,
+        {"S": 513, "R": 512, "E": 8192, "P": 32, "Q": 32, "K": 512, "C": 256},
+        "float16",
+    ),
+    Entry("sampled_matmul", "sampled_products", _PRODUCTS, {"E": 1 << 18, "R": 4096, "C": 4096, "K": 64}, "float32"),
+    Entry(
+        "embedding_bag",
+        "bags_of_rows",
+        _PRODUCTS,
+        {"S": 65537, "R": 65536, "E": 1 << 20, "V": 1 << 17, "C": 64},
+        "float32",
+    ),
+    Entry("conv2d", "convolve", _CONVOLUTION, _IMAGE_STACK, "float16"),
+    Entry("conv2d", "convolution_weight_gradient", _CONVOLUTION, _IMAGE_STACK, "float16"),
+    Entry("conv2d", "channel_sums", _CONVOLUTION, {"B": 16, "C": 64, "S": 2916}, "float16"),
+    Entry("apply_mass", "mass", _FINITE, _HEXAHEDRA, "float64"),
+    Entry("apply_stiffness", "stiffness", _FINITE, _HEXAHEDRA, "float64"),
+    Entry("apply_stiffness", "stiffness_at_nodes", _FINITE, _HEXAHEDRA, "float64"),
+    Entry(
+        "grouped_matmul",
+        "multiply_blocks",
+        _EXPERTS,
+        {"T": 8192, "K": 1024, "S": 16384, "G": 8, "N": 1024, "B": 520},
+        "float16",
+    ),
     Entry("spdnn", "spdnn", _SPARSE, {"L": 120, "N": 1024, "K": 32, "I": 60000}, "float32", dtypes=_UP_TO_FLOAT32),
     Entry("spdnn", "take_columns", _SPARSE, {"N": 1024, "P": 60000, "I": 30000}, "float32"),
 )

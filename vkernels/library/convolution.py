@@ -19,12 +19,12 @@ def convolve(
     weight: Float[vk.Tensor, "G O C R S"],
     bias: Float[vk.Tensor, "G O"],
     out: Float[vk.Tensor, "B G O Y X"],
-    step_y: vk.Constant,
-    step_x: vk.Constant,
-    above: vk.Constant,
-    left: vk.Constant,
-    apart_y: vk.Constant,
-    apart_x: vk.Constant,
+    step_y: vk.Constant = 1,
+    step_x: vk.Constant = 1,
+    above: vk.Constant = 0,
+    left: vk.Constant = 0,
+    apart_y: vk.Constant = 1,
+    apart_x: vk.Constant = 1,
     activation: vk.Constant = "none",
 ):
     b = vk.tile("B")
@@ -47,12 +47,12 @@ def convolution_weight_gradient(
     grad: Float[vk.Tensor, "B G O Y X"],
     image: Float[vk.Tensor, "B G C H W"],
     out: Float[vk.Tensor, "G O C R S"],
-    step_y: vk.Constant,
-    step_x: vk.Constant,
-    above: vk.Constant,
-    left: vk.Constant,
-    apart_y: vk.Constant,
-    apart_x: vk.Constant,
+    step_y: vk.Constant = 1,
+    step_x: vk.Constant = 1,
+    above: vk.Constant = 0,
+    left: vk.Constant = 0,
+    apart_y: vk.Constant = 1,
+    apart_x: vk.Constant = 1,
 ):
     g = vk.tile("G")
     o = vk.tile("O")

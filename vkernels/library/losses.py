@@ -75,7 +75,7 @@ def add_up(
     ignored: int,
     total: Float[vk.Tensor, "1"],
     count: Float[vk.Tensor, "1"],
-    mean: vk.Constant,
+    mean: vk.Constant = True,
 ):
     i = vk.tile(1)
     j = vk.whole("M")

@@ -24,7 +24,7 @@ def reduced(x, axis, kind: vk.Constant):
 
 
 @vk.kernel
-def reduce_middle(x: Num[vk.Tensor, "A N C"], out: Num[vk.Tensor, "A C"], kind: vk.Constant):
+def reduce_middle(x: Num[vk.Tensor, "A N C"], out: Num[vk.Tensor, "A C"], kind: vk.Constant = "sum"):
     a = vk.tile("A")
     c = vk.tile("C")
     j = vk.whole("N")
@@ -32,7 +32,7 @@ def reduce_middle(x: Num[vk.Tensor, "A N C"], out: Num[vk.Tensor, "A C"], kind: 
 
 
 @vk.kernel
-def find_middle(x: Num[vk.Tensor, "A N C"], out: Int[vk.Tensor, "A C"], smallest: vk.Constant):
+def find_middle(x: Num[vk.Tensor, "A N C"], out: Int[vk.Tensor, "A C"], smallest: vk.Constant = False):
     a = vk.tile("A")
     c = vk.tile("C")
     j = vk.whole("N")

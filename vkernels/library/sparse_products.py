@@ -69,7 +69,7 @@ def bags_of_rows(
     index: Int[vk.Tensor, "E"],
     table: Float[vk.Tensor, "V C"],
     out: Float[vk.Tensor, "R C"],
-    kind: vk.Constant,
+    kind: vk.Constant = "sum",
 ):
     r = vk.tile("R")
     c = vk.tile("C")

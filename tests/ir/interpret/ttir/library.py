@@ -19,7 +19,14 @@ from vkernels.runtime.gpu.compiling import lower_for
 from vkernels.runtime.protocols import Signature
 from vkernels.runtime.specialise import facts_for, kernel_in
 
-NAMES = {np.float64: "float64", np.float32: "float32", np.float16: "float16", np.uint16: "bfloat16", np.int32: "int32"}
+NAMES = {
+    np.float64: "float64",
+    np.float32: "float32",
+    np.float16: "float16",
+    np.uint16: "bfloat16",
+    np.int32: "int32",
+    np.int64: "int64",
+}
 
 
 @dataclass(frozen=True)
@@ -37,13 +44,19 @@ class Call:
     constants: Mapping[str, Any] = field(default_factory=dict)
     in_place: str = ""
 
+    @property
+    def signature(self) -> Signature:
+        arrays = {name: a for name, a in self.arguments.items() if isinstance(a, np.ndarray)}
+        dtypes = tuple((name, NAMES[a.dtype.type]) for name, a in arrays.items())
+        others = {name: value for name, value in self.arguments.items() if name not in arrays}
+        scalars = tuple((name, "i64" if isinstance(value, int) else "f64") for name, value in others.items())
+        return Signature(dtypes, scalars, tuple(self.constants.items()))
+
     def lowered(self, plan: Plan, exact: bool = False) -> LoweredTtir:
         """The kernel's launches; `exact`: compiled for these sizes."""
         arrays = {name: a for name, a in self.arguments.items() if isinstance(a, np.ndarray)}
         views = {name: _view(array) for name, array in arrays.items()}
-        scalars = tuple((name, "f64") for name in self.arguments if name not in arrays)
-        dtypes = tuple((name, view.dtype) for name, view in views.items())
-        module = self.kernel.build(Signature(dtypes, scalars, tuple(self.constants.items())))
+        module = self.kernel.build(self.signature)
         facts = facts_for(kernel_in(module), plan, self.sizes, views, not self.in_place, exact, for_gpu=True)
         return lower_for(module, plan, facts).lowered
 

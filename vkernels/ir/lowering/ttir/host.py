@@ -116,7 +116,10 @@ def _product(values: list[int], factors: tuple[int, ...]) -> int:
 
 
 def host_arithmetic(mapped: MappedOp, element_bytes: Callable[[BufferOp], int]) -> HostArithmetic:
-    """The top level of a mapped kernel as steps. Raises `UnsupportedError` for an operation that sizes do not need."""
+    """What buffers and launches of a mapped kernel depend on, as steps. What only launches compute with, they compute.
+
+    Raises `UnsupportedError` for what no size is computed with.
+    """
     steps: list[Step] = []
     numbers: dict[SSAValue, int] = {}
     buffers, launches, widths, swaps = [], [], [], []
@@ -130,6 +133,7 @@ def host_arithmetic(mapped: MappedOp, element_bytes: Callable[[BufferOp], int]) 
         shape = [d for d in op.result.type.shape if isinstance(d, int)]
         return tuple(numbers[next(given)] if d == DYNAMIC_INDEX else number(Step(number=d)) for d in shape)
 
+    needed = _needed(mapped)
     for op in mapped.body.block.ops:
         if isinstance(op, BufferOp):
             buffers.append(factors(op))
@@ -137,10 +141,27 @@ def host_arithmetic(mapped: MappedOp, element_bytes: Callable[[BufferOp], int]) 
         elif isinstance(op, LaunchOp):
             launches.append(tuple(numbers[size] for size in op.grid))
             swaps.append(tuple((factors(one), element_bytes(one)) for one in swap_of_a_call(op)))
-        else:
+        elif op in needed:
             numbers[op.results[0]] = number(_step(op, numbers))
     known = Facts.from_attribute(mapped.facts).sizes
     return HostArithmetic(tuple(steps), tuple(buffers), tuple(widths), tuple(launches), dict(known), tuple(swaps))
+
+
+def _needed(mapped: MappedOp) -> set[Operation]:
+    """The operations of the top level that sizes of buffers and of grids are computed by."""
+    needed: set[Operation] = set()
+    values: list[SSAValue] = []
+    for op in mapped.body.block.ops:
+        if isinstance(op, BufferOp):
+            values += op.sizes
+        elif isinstance(op, LaunchOp):
+            values += [*op.grid, *(size for one in swap_of_a_call(op) for size in one.sizes)]
+    while values:
+        owner = values.pop().owner
+        if isinstance(owner, Operation) and owner not in needed:
+            needed.add(owner)
+            values += owner.operands
+    return needed
 
 
 def swap_of_a_call(launch: LaunchOp) -> list[BufferOp]:
