@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
+from vkernels.ir.errors import PlanError
 from vkernels.ir.needs import Use
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.choose_plan import Chosen
 from vkernels.ir.planning.model_time import Times
 from vkernels.ir.planning.occupancy import Use as Takes
-from vkernels.ir.planning.shortage import Lack, Shortage, Taken, misfit, spill
-from vkernels.runtime.ladder import BOTTOM, CLEARLY, TRIES, next_down
+from vkernels.ir.planning.shortage import Lack, Shortage, ShortError, Taken, misfit, spill
+from vkernels.runtime.ladder import BOTTOM, CLEARLY, TRIES, Descent, SpillError, next_down
 from vkernels.runtime.targets import limits_of, target_named
 
 FIELD = {
@@ -80,3 +82,52 @@ def test_a_few_bytes_on_the_stack_are_no_spill():
     found = spill(Taken(Takes(128, 255), stack=72))
     assert found is not None
     assert found.lack is Lack.REGISTERS
+
+
+def descent(plans, attempt) -> Descent:
+    return Descent("kernel", lambda wanted: iter(plans), attempt)
+
+
+def named(name: str, rung="registers", registers=100) -> Chosen:
+    return replace(chosen(rung, registers_a_thread=registers), plan=Plan({name: 1}))
+
+
+def spilling_below(most: float):
+    """Code of plans that are modelled to take no more registers fits; that of others spills, and is named so."""
+
+    def attempt(plan: Plan):
+        (name,) = plan.tiles
+        if sizes[name] > most:
+            raise SpillError(short(Lack.REGISTERS), "launch", f"{name} spills")
+        return name
+
+    sizes = {"a": 100, "b": 70, "c": 40, "d": 10}
+    return attempt, [named(name, registers=size) for name, size in sizes.items()]
+
+
+def test_what_spills_gives_way_to_what_does_not():
+    attempt, plans = spilling_below(50)
+    found = descent([*plans, named("bottom", BOTTOM)], attempt)
+    assert found.land() == "c"
+    assert [each.plan for each, _ in found.tried] == [plans[0].plan, plans[1].plan]
+
+
+def test_where_all_spill_the_first_is_taken_before_the_bottom_rung():
+    attempt, plans = spilling_below(0)
+    bottom = named("bottom", BOTTOM)
+    found = descent([*plans, bottom], lambda plan: "bottom" if plan == bottom.plan else attempt(plan))
+    assert found.land() == "a spills"
+    assert found.chosen is plans[0]
+    found.down(short(Lack.SWAP))  # and where that finds no memory, the bottom rung
+    assert found.land() == "bottom"
+    with pytest.raises(PlanError):
+        found.down(short(Lack.SWAP))
+
+
+def test_a_bottom_rung_that_spills_is_run():
+    def attempt(plan: Plan):
+        if plan.tiles == {"first": 1}:
+            raise ShortError(short(Lack.SHARED))
+        raise SpillError(short(Lack.REGISTERS), "launch", "bottom spills")
+
+    assert descent([named("first"), named("bottom", BOTTOM)], attempt).land() == "bottom spills"

@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Generic, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from vkernels.ir.errors import PlanError
 from vkernels.ir.plan import Plan
@@ -40,12 +41,20 @@ much is of use."""
 Code = TypeVar("Code")
 
 
+class SpillError(ShortError):
+    """A plan's `code` can run, but spills more than a chosen plan should."""
+
+    def __init__(self, shortage: Shortage, what: str, code: object):
+        super().__init__(shortage, what)
+        self.code: Any = code
+
+
 class Descent(Generic[Code]):
     """The plans of one kernel, in the order in which they are tried.
 
     `chosen`: the present one; `tried`: those before. `attempt`: makes a plan's code, and raises `ShortError` where
-    there is too little of something. `remembered`: a plan that once came of this, tried before any is chosen. For one
-    thread at a time.
+    there is too little of something: of what merely spills the first is kept, which the bottom rung is slower than.
+    `remembered`: a plan that once came of this, tried before any is chosen. For one thread at a time.
     """
 
     def __init__(
@@ -54,6 +63,7 @@ class Descent(Generic[Code]):
         self.kernel = kernel
         self.tried: list[tuple[Chosen, Shortage]] = []
         self._attempt = attempt
+        self._spilling: tuple[Chosen, Code] | None = None
         self._plans = plans(self._is_wanted)
         self.chosen: Chosen | Remembered = next(self._plans) if remembered is None else remembered
 
@@ -61,10 +71,26 @@ class Descent(Generic[Code]):
         """The code of the first plan, from the present one on, that has some. Raises `PlanError` where none has."""
         while True:
             checkpoint()
+            present, spilling = self.chosen, self._spilling
+            if spilling is not None and present.rung == BOTTOM and not isinstance(present, Remembered):
+                return self._back_to_what_spills(*spilling, present)
             try:
                 return self._attempt(self.chosen.plan)
+            except SpillError as error:
+                if isinstance(self.chosen, Remembered) or self.chosen.rung == BOTTOM:
+                    code: Code = error.code
+                    return code
+                self._spilling = self._spilling or (self.chosen, error.code)
+                self.down(error.shortage)
             except ShortError as error:
                 self.down(error.shortage)
+
+    def _back_to_what_spills(self, spilling: Chosen, code: Code, bottom: Chosen) -> Code:
+        """The bottom rung stays where the way leads further down."""
+        self.chosen, self._spilling = spilling, None
+        self._plans = chain([bottom], self._plans)
+        _log.info("%s: all plans tried spill; the first of them, on the rung %s, is taken", self.kernel, spilling.rung)
+        return code
 
     def down(self, shortage: Shortage) -> None:
         """Leave the present plan for the next. Raises `PlanError` that says all that was tried where there is none."""
@@ -133,9 +159,7 @@ def _modelled(use: Use, lack: Lack) -> float:
             return use.registers_a_thread * use.threads
         case Lack.TENSOR_MEMORY:
             return use.tensor_memory_columns
-        case (
-            Lack.SWAP
-        ):  # packed operands and partial results take a launch each, and count where there is no swap space
+        case Lack.SWAP:  # packed operands and partial results, a launch each, count where there is no swap space
             return use.swap_bytes + use.launches - 1
         case Lack.PROGRAMS:
             return max(use.programs, default=1)
