@@ -13,7 +13,7 @@ from vkernels.runtime.explaining.preparing import PREPARER
 
 TARGETS = ("h100-sxm5-80", "mi300x", "t4", "cpu")
 SHAPES = {
-    "softmax": "M=64,N=20000",
+    "softmax": "M=64,N=70000",
     "layer_norm": "M=64,N=1024",
     "matmul": "M=512,N=512,K=512",
     "spdnn": "L=3,N=1024,K=32,I=600",

@@ -34,10 +34,11 @@ def mass(
     s = vk.whole("Q")
     one = vk.dot(values[s, k], x[e, c, i, j, k])
     two = vk.dot(values[r, j], one)
-    at_points = vk.dot(values[q, i], two) * weight[e, q, r, s]
-    one = vk.dot(values[q, i], at_points)
-    two = vk.dot(values[r, j], one)
-    out[e, c, i, j, k] = vk.dot(values[s, k], two)
+    three = vk.dot(values[q, i], two)
+    back_one = vk.dot(values[q, i], three * weight[e, q, r, s])
+    back_two = vk.dot(values[r, j], back_one)
+    back_three = vk.dot(values[s, k], back_two)
+    out[e, c, i, j, k] = back_three
 
 
 @vk.function
@@ -73,8 +74,9 @@ def stiffness(
     flux_r = row_times(metric, e, q, r, s, 1, along_q, along_r, along_s)
     flux_s = row_times(metric, e, q, r, s, 2, along_q, along_r, along_s)
     by_q, by_r, by_s = vk.dot(slopes[q, i], flux_q), vk.dot(values[q, i], flux_r), vk.dot(values[q, i], flux_s)
-    back = vk.dot(values[r, j], by_q) + vk.dot(slopes[r, j], by_r)
-    out[e, c, i, j, k] = vk.dot(values[s, k], back) + vk.dot(slopes[s, k], vk.dot(values[r, j], by_s))
+    back_q, back_r, back_s = vk.dot(values[r, j], by_q), vk.dot(slopes[r, j], by_r), vk.dot(values[r, j], by_s)
+    plain, sloped = vk.dot(values[s, k], back_q + back_r), vk.dot(slopes[s, k], back_s)
+    out[e, c, i, j, k] = plain + sloped
 
 
 @vk.kernel
@@ -100,8 +102,10 @@ def stiffness_at_nodes(
     flux_j[e, c, i, j, k] = row_times(metric, e, i, j, k, 1, along_i, along_j, along_k)
     flux_k[e, c, i, j, k] = row_times(metric, e, i, j, k, 2, along_i, along_j, along_k)
     vk.phase()
-    back = vk.dot(slopes[a, i], flux_i[e, c, a, j, k]) + vk.dot(slopes[a, j], flux_j[e, c, i, a, k])
-    out[e, c, i, j, k] = back + vk.dot(slopes[a, k], flux_k[e, c, i, j, a])
+    back_i = vk.dot(slopes[a, i], flux_i[e, c, a, j, k])
+    back_j = vk.dot(slopes[a, j], flux_j[e, c, i, a, k])
+    back_k = vk.dot(slopes[a, k], flux_k[e, c, i, j, a])
+    out[e, c, i, j, k] = back_i + back_j + back_k
 
 
 @dataclass(frozen=True)

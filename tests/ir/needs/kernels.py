@@ -59,7 +59,7 @@ class Library:
                 wanted = "float32" if p.name in self.entry.computed else self.entry.dtype
                 tensors[p.name] = wanted if wanted in p.dtypes else "int32"
         object.__setattr__(self, "dtypes", tensors)
-        scalars = tuple((p.name, "f64") for p in kernel.parameters if p.kind == "scalar")
+        scalars = tuple((p.name, p.dtypes[0]) for p in kernel.parameters if p.kind == "scalar")
         constants = tuple((p.name, p.default) for p in kernel.parameters if p.kind == "constant")
         object.__setattr__(self, "module", kernel.build(Signature(tuple(tensors.items()), scalars, constants)))
 

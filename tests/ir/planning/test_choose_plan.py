@@ -38,6 +38,23 @@ def sizes_for(kernel, data):
     return sizes
 
 
+@pytest.mark.parametrize("limits", [CPU, GPU], ids=["cpu", "gpu"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_what_was_chosen_before_changes_no_choice(name, limits):
+    """Axes of one position or none are held by any chunk: what was read of a kernel under such sizes is no other's."""
+    kernel, module = build(name)
+    needs = replace(annotate_needs(kernel_of(module)), found={})
+    usual = {
+        **dict.fromkeys(kernel.sizes, 300),
+        **({"S": 301} if "start" in [p.name for p in kernel.parameters] else {}),
+    }
+    first = choose_plan(kernel_of(module), usual, limits, replace(needs, found={}))
+    for few in (0, 1):
+        choose_plan(kernel_of(module), dict.fromkeys(kernel.sizes, few), limits, needs)
+    again = choose_plan(kernel_of(module), usual, limits, needs)
+    assert (again.plan, again.seconds) == (first.plan, first.seconds)
+
+
 def is_power(number):
     return number > 0 and number & (number - 1) == 0
 

@@ -278,11 +278,13 @@ class Space:
 
     @cached_property
     def _loops(self) -> dict[tuple[Any, ...], tuple[Loop, ...] | str]:
-        """Those read before, or why they cannot be: the same whatever sizes and limits, as far as strides are alike."""
-        alike = tuple(
+        """Those read before, or why they cannot be: the same whatever sizes and limits, as far as strides are alike,
+        and axes of one position or none are the same ones: any chunk holds those at once."""
+        strides = tuple(
             (name, tuple((stride == 1, stride % MOST_ALIGNED) for stride in strides))
             for name, strides in sorted(self.strides.items())
         )
+        alike = strides, tuple((axis, min(extent, 2)) for axis, extent in sorted(self.extents.items()))
         kept = self.needs.found
         if len(kept) >= MOST_KEPT:
             kept.clear()
