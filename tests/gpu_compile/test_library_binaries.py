@@ -43,7 +43,8 @@ SLOW = [pytest.param(name, marks=pytest.mark.thorough) for name in WITHOUT_TRITO
 def test_matmul_uses_tensor_cores_wherever_triton_does(architecture: str) -> None:
     found = resources_of(matmul_bias, {"M": 4096, "N": 4096, "K": 4096}, "float16", architecture)
     assert (found.mix.tensor_core > 0) == (architecture not in WITHOUT_MATRIX_CORES + WITHOUT_TRITONS_USE)
-    assert found.mix.wide_loads > 0
+    # without tensor cores a thread's share of an operand's rows may be narrower than 16 bytes
+    assert found.mix.wide_loads + (0 if found.mix.tensor_core else found.mix.wide_stores) > 0
 
 
 @pytest.mark.parametrize("architecture", TARGETS)
