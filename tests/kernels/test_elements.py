@@ -25,6 +25,10 @@ TORCHS = {
 }
 
 
+def largest(x: torch.Tensor) -> float:
+    return float(x.abs().max()) if x.numel() else 0.0
+
+
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_activations_are_right_forward_and_backward(activation, dtype):
@@ -36,8 +40,10 @@ def test_activations_are_right_forward_and_backward(activation, dtype):
         expected.backward(grad.double())
         out = poisoned(shape, dtype)
         assert activate(x, activation, out) is out
-        assert_close(out, expected.detach())
-        assert_close(activate_backward(grad, x, activation, poisoned(shape, dtype)), exact.grad, scale=4.0)
+        # what is left of 1 - tanh², or of 1 + erf, is as wrong as what it is the rest of
+        assert_close(out, expected.detach(), added=largest(x))
+        found = activate_backward(grad, x, activation, poisoned(shape, dtype))
+        assert_close(found, exact.grad, scale=4.0, added=largest(grad))
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
