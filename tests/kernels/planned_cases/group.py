@@ -205,15 +205,18 @@ def _run_plan(
         if code.seconds(case, subject, plan) > LONGEST:
             outcome.counts["too long"] += 1
             continue
+        try:
+            wrong = checked_run(code, case, subject.written, choose.getrandbits(20))
+        except MemoryError:  # all programs' tiles together, in NumPy
+            outcome.counts["too large"] += 1
+            continue
+        except Exception:
+            wrong = _shortened(traceback.format_exc())
         outcome.counts["cases"] += 1
         outcome.counts[way] += 1
         outcome.counts["in place"] += case.same is not None
         outcome.counts[f"run on {chosen.rung}"] += 1
         outcome.counts["empty"] += 0 in case.sizes.values()
-        try:
-            wrong = checked_run(code, case, subject.written, choose.getrandbits(20))
-        except Exception:
-            wrong = _shortened(traceback.format_exc())
         if wrong:
             return f"sizes {case.sizes}, {facts}\n{wrong}"
     return ""
