@@ -38,6 +38,8 @@ PANEL = 128 << 10
 """Bytes of such rows, in whole lines, that the nearer caches do not keep for the next time."""
 PAGE = 4096
 """Bytes between rows from which on this happens."""
+PAGES = 2048
+"""Pages whose places a core knows without asking memory, as of Zen 3; of rows on more pages each is waited for."""
 CLOSER = 0.25
 """Part of it where rows are closer, but no closer than half a page: every other shares a page with the one before."""
 RESTART = 450.0
@@ -365,9 +367,9 @@ def _hops(step: Step, loop: Loop, at: Setting) -> Numbers:
     stride = max(1, at.extents.get(touch.run, 1)) * touch.element_bytes
     if stride < PAGE // 2:
         return 0.0
-    rows = at.tile(
-        axis for axis in touch.axes if axis not in (touch.run, inner[-1])
-    )  # an iteration's are waited for together
+    rows = at.tile(axis for axis in touch.axes if axis not in (touch.run, inner[-1]))
+    if at.extents.get(inner[-1], 1) * min(1, stride // PAGE) > PAGES:  # else an iteration's are waited for together
+        rows = rows * at.size(inner[-1])
     length = at.size(touch.run) * touch.element_bytes
     panel = max(1, at.extents.get(inner[-1], 1)) * np.maximum(LINE, length)
     part = 1.0 if stride >= PAGE else CLOSER
