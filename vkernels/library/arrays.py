@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -46,12 +47,12 @@ def flip(array: Array, dimensions: tuple[int, ...]) -> Array:
 
 def as_rows(array: Array) -> Array:
     """An array of any rank as a matrix of its last dimension's rows; a view wherever strides allow one."""
-    return array if array.ndim == 2 else array.reshape(_count(array.shape[:-1]), array.shape[-1])
+    return array if array.ndim == 2 else array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
 
 
 def as_images(array: Array) -> Array:
     """An array of any rank from two as its last two dimensions' images; a view wherever strides allow one."""
-    return array if array.ndim == 3 else array.reshape(_count(array.shape[:-2]), *array.shape[-2:])
+    return array if array.ndim == 3 else array.reshape(math.prod(array.shape[:-2]), *array.shape[-2:])
 
 
 def as_segments(array: Array, segment: int) -> Array:
@@ -75,10 +76,3 @@ def check_apart(function: str, out: Array, **read: Array) -> None:
 def _address(array: Array) -> int:
     address: int = array.ctypes.data if isinstance(array, np.ndarray) else array.data_ptr()
     return address
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count

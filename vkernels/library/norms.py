@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from jaxtyping import Float
 
 import vkernels as vk
@@ -243,7 +245,4 @@ def _as_groups(function: str, x: Array, groups: int) -> Array:
     if x.ndim < 2 or groups < 1 or x.shape[1] % groups:
         expected = "batches of channels that the groups divide"
         raise vk.ArgumentError(f"{function}: x has shape {tuple(x.shape)} for {groups} groups, expected {expected}")
-    rest = 1
-    for size in x.shape[2:]:
-        rest *= size
-    return x.reshape((x.shape[0], groups, x.shape[1] // groups, rest))
+    return x.reshape((x.shape[0], groups, x.shape[1] // groups, math.prod(x.shape[2:])))

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 import vkernels as vk
 
 from .arrays import Array, empty_like
+from .indices import check_indices, check_starts
 
 
 @vk.kernel
@@ -57,7 +58,7 @@ def segment_sum(value: Array, start: Array, out: Array | None = None, checked: b
     """
     if value.ndim not in (1, 2):
         raise vk.ArgumentError(f"segment_sum: value has shape {tuple(value.shape)}, expected one or two dimensions")
-    _check_starts("segment_sum", start, value.shape[0], checked)
+    check_starts("segment_sum", start, value.shape[0], checked)
     out = empty_like(value, (start.shape[0] - 1, *value.shape[1:])) if out is None else out
     _check_rows("segment_sum", start, out)
     kernel = sum_segments if value.ndim == 1 else sum_segment_rows
@@ -75,25 +76,13 @@ def csr_matmul(
     `checked`: read `start` and `column` first; without, what they say must be right.
     Raises `ArgumentError` for other dtypes or shapes that do not go together, and for indices out of range or order.
     """
-    _check_starts("csr_matmul", start, value.shape[0], checked)
-    if checked and column.shape[0] and bool(((column < 0) | (column >= dense.shape[0])).any()):
-        raise vk.ArgumentError(f"csr_matmul: column holds {_range_of(column)}, expected 0 to {dense.shape[0] - 1}")
+    check_starts("csr_matmul", start, value.shape[0], checked)
+    if checked:
+        check_indices("csr_matmul", "column", column, dense.shape[0])
     out = empty_like(dense, (start.shape[0] - 1, dense.shape[1])) if out is None else out
     _check_rows("csr_matmul", start, out)
     csr_times_dense(start, column, value, dense, out)
     return out
-
-
-def _check_starts(function: str, start: Array, values: int, checked: bool) -> None:
-    """Raises `ArgumentError` for what no segments of so many values start and end at."""
-    if start.ndim != 1 or start.shape[0] == 0:
-        raise vk.ArgumentError(f"{function}: start has shape {tuple(start.shape)}, expected one more than segments")
-    if not checked:
-        return
-    if bool((start[1:] < start[:-1]).any()):
-        raise vk.ArgumentError(f"{function}: start falls, expected each segment to end at or after its start")
-    if int(start[0]) < 0 or int(start[-1]) > values:
-        raise vk.ArgumentError(f"{function}: start holds {_range_of(start)}, expected 0 to {values}")
 
 
 def _check_rows(function: str, start: Array, out: Array) -> None:
@@ -101,7 +90,3 @@ def _check_rows(function: str, start: Array, out: Array) -> None:
         raise vk.ArgumentError(
             f"{function}: out has {out.shape[0]} rows, expected {start.shape[0] - 1}: start has one more"
         )
-
-
-def _range_of(index: Array) -> str:
-    return f"{int(index.min())} to {int(index.max())}"

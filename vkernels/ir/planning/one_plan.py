@@ -25,24 +25,9 @@ def setting_of(space: Space, plan: Plan) -> Setting:
         order=order, lanes=plan.lanes, split=split, online=plan.online,
     )  # fmt: skip
     sizes = {**{axis: plan.tiles.get(axis, 1) for axis in space.tiles}, **chunks}
-    return Setting(
-        loops=space.loops(move),
-        sizes={axis: _one(size) for axis, size in sizes.items()},
-        extents=space.extents,
-        order=order,
-        held=held,
-        lanes=plan.lanes,
-        homes=dict(plan.homes),
-        copies=plan.copies,
-        packs=plan.packs,
-        streams=plan.streams,
-        split=split,
-        split_launches=space.needs.splittable.get(split, ()) if split is not None else (),
-        shares=_one(plan.splits[split] if split is not None else 1),
-        warps=_one(plan.warps if space.limits.warp > 1 else 1),
-        stages=_one(plan.stages),
-        online=plan.online,
-    )
+    warps, shares = plan.warps if space.limits.warp > 1 else 1, plan.splits[split] if split is not None else 1
+    one = {axis: _one(size) for axis, size in sizes.items()}
+    return space.setting_with(move, one, _one(warps), _one(plan.stages), _one(shares))
 
 
 def registers_of(setting: Setting, use: Use, limits: Limits) -> float:
