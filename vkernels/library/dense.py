@@ -6,20 +6,8 @@ from jaxtyping import Float
 
 import vkernels as vk
 
+from .activations import activated
 from .arrays import Array, constant_like, empty_like
-
-
-@vk.function
-def activate(x, activation: vk.Constant):
-    if activation == "relu":
-        return vk.maximum(x, 0.0)
-    if activation == "gelu":
-        return 0.5 * x * (1.0 + vk.erf(x * 0.7071067811865476))
-    if activation == "sigmoid":
-        return vk.sigmoid(x)
-    if activation == "tanh":
-        return vk.tanh(x)
-    return x
 
 
 @vk.kernel
@@ -34,7 +22,7 @@ def matmul_bias(
     j = vk.tile("N")
     k = vk.whole("K")
     product = vk.dot(a[i, k], b[k, j])
-    out[i, j] = activate(product + bias[j], activation)
+    out[i, j] = activated(product + bias[j], activation)
 
 
 ACTIVATIONS = ("none", "relu", "gelu", "sigmoid", "tanh")

@@ -6,8 +6,9 @@ from jaxtyping import Float
 
 import vkernels as vk
 
+from .activations import activated
 from .arrays import Array, check_apart, constant_like, empty_like
-from .dense import ACTIVATIONS, activate
+from .dense import ACTIVATIONS
 
 
 @vk.kernel
@@ -25,7 +26,7 @@ def mlp_rows(
     h = vk.whole("H")
     n = vk.whole("N")
     product = vk.dot(w1[k, h], x[i, k])
-    hidden = activate(product + b1[h], activation).to(x.dtype)
+    hidden = activated(product + b1[h], activation).to(x.dtype)
     vk.phase()  # so that `hidden` can be kept, instead of its product alone
     out[i, n] = vk.dot(w2[h, n], hidden) + b2[n]
 
