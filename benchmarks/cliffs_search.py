@@ -21,9 +21,9 @@ from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.choose_plan import UNROLLED, Chosen, choose_plan, plans_down
 from vkernels.ir.planning.model_cpu import cpu_registers, cpu_unrolled
-from vkernels.ir.planning.one_plan import setting_of
 from vkernels.ir.planning.model_time import model_time
 from vkernels.ir.planning.moves import first_moves, next_moves
+from vkernels.ir.planning.one_plan import setting_of
 from vkernels.ir.planning.setting import Setting
 from vkernels.ir.planning.space import Move, Space
 
