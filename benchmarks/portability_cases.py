@@ -114,7 +114,7 @@ def one_of_each(found: Mapping[str, Target]) -> dict[str, Target]:
 
 
 def case_of(subject: Subject, dtype: str, size: str) -> KernelCase:
-    """A kernel for a dtype and a size, planned by the model alone."""
+    """A kernel for a dtype and a size."""
     source = Source(subject.name, f"vkernels.library.{subject.module}")
     parameters = [
         Declared(
@@ -123,5 +123,4 @@ def case_of(subject: Subject, dtype: str, size: str) -> KernelCase:
         for p in getattr(import_module(source.module), source.name).parameters
     ]
     shape = getattr(subject, size)
-    case = kernel_case(source, parameters, Wanted(), shape, dtype)
-    return KernelCase(case.source, dtype, case.shape, case.dtypes, case.scalars, case.constants, by_model=True)
+    return kernel_case(source, parameters, Wanted(), shape, dtype)

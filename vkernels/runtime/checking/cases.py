@@ -29,7 +29,7 @@ class KernelCase:
     """A `@vk.kernel` for certain arguments, tensors dense and row after row.
 
     `shape`: sizes by name. `dtypes`: of each tensor; `dtype`: what to call them all. `scalars`: f64, i64 or i1.
-    `by_model`: a plan that the author wrote is left aside, and one chosen. `fixed`: the plan, as JSON, for all targets.
+    `fixed`: the plan, as JSON, for all targets.
     """
 
     source: Source
@@ -38,7 +38,6 @@ class KernelCase:
     dtypes: Mapping[str, str]
     scalars: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, Constant] = field(default_factory=dict)
-    by_model: bool = False
     fixed: Mapping[str, Any] | None = None
 
     @property
@@ -50,8 +49,7 @@ class KernelCase:
         """As `preparing` takes it."""
         return {
             "kind": "kernel", "source": vars(self.source), "shape": dict(self.shape), "dtypes": dict(self.dtypes),
-            "scalars": dict(self.scalars), "constants": dict(self.constants), "by_model": self.by_model,
-            "fixed": self.fixed,
+            "scalars": dict(self.scalars), "constants": dict(self.constants), "fixed": self.fixed,
         }  # fmt: skip
 
 

@@ -54,8 +54,7 @@ class Prepared:
 class KernelPreparer:
     """Prepares one kernel, for certain arguments, for one target after another. `lowered`: for each plan so far.
 
-    `by_model`: a plan that the author wrote is left aside, and one chosen by modelled time. `fixed`: the plan that
-    every target gets.
+    `fixed`: the plan that every target gets.
     """
 
     def __init__(
@@ -65,11 +64,10 @@ class KernelPreparer:
         dtypes: Mapping[str, str],
         scalars: Mapping[str, str],
         constants: Mapping[str, Constant],
-        by_model: bool = False,
         fixed: Plan | None = None,
     ):
         """Raises the author's mistakes in the kernel's text, and `ArgumentError` for a size that is missing."""
-        self.kernel, self.sizes, self.dtypes, self.by_model, self.fixed = kernel, sizes, dtypes, by_model, fixed
+        self.kernel, self.sizes, self.dtypes, self.fixed = kernel, sizes, dtypes, fixed
         signature = Signature(tuple(dtypes.items()), tuple(scalars.items()), tuple(constants.items()))
         self.module: ModuleOp = kernel.build(signature)
         self.tensors = dense_tensors(kernel, sizes, dtypes)
@@ -84,7 +82,7 @@ class KernelPreparer:
         """
         strides = {name: view.strides for name, view in self.tensors.items()}
         plans = Plans(self.kernel, kernel_in(self.module), self.sizes, self.dtypes, limits, strides)
-        own = self.fixed or (None if self.by_model else plans.own())
+        own = self.fixed or plans.own()
         if own is None:
             return self._down(plans, tried)
         if tried:
