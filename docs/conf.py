@@ -1,0 +1,51 @@
+"""The site, made by Sphinx. Pages are Markdown (MyST), the library's come from its docstrings; warnings are errors:
+
+    sphinx-build -W --keep-going docs build/docs
+
+Only `index.md` and the pages of `library/` hold directives, so that all others read the same on a code host.
+"""
+
+from __future__ import annotations
+
+import inspect
+from importlib import metadata
+
+from pygments.lexers.special import TextLexer
+from sphinx.application import Sphinx
+
+from vkernels import library
+
+project = "vkernels"
+author = "the authors of vkernels"
+release = metadata.version("vkernels")
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+exclude_patterns = ["README.md"]  # index.md includes it
+html_theme = "furo"
+html_title = f"vkernels {release}"
+
+myst_heading_anchors = 3
+
+default_role = "literal"  # docstrings have code in single backticks
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+autodoc_member_order = "bysource"
+python_maximum_signature_line_length = 100
+
+BESIDE = ("_backward", "_forward", "_parts")
+"""How functions are named that stand beside those which the library gives."""
+
+
+def is_public(name: str, value: object) -> bool:
+    """Whether callers of the library are meant to use it: what it gives, and what stands beside that."""
+    given = next((name.removesuffix(end) for end in BESIDE if name.endswith(end)), name)
+    return inspect.isfunction(value) and bool({name, given} & set(library.__all__))
+
+
+def skips(app: Sphinx, what: str, name: str, value: object, skip: bool, options: object) -> bool | None:
+    """Leave kernels, helpers and tables out of a family's page."""
+    return None if is_public(name, value) else True
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("autodoc-skip-member", skips)
+    app.add_lexer("mlir", TextLexer)  # Pygments knows none
