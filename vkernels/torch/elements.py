@@ -1,0 +1,97 @@
+"""Dropout, rotary embedding, and the AdamW step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from vkernels.library import elements
+
+from .registering import Context, Operation, define, like_first, refuse_gradients
+
+
+def _keep_dropout(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    _, ctx.probability, ctx.seed = inputs
+
+
+_dropout: Operation = define(
+    "dropout(Tensor x, float probability, int seed) -> Tensor",
+    elements.dropout,
+    like_first,
+    _keep_dropout,
+    lambda ctx, grad: (_dropout(grad, ctx.probability, ctx.seed), None, None),
+)
+
+
+def _keep_rotation(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    _, cosine, sine, ctx.interleaved, ctx.backward_ = inputs
+    refuse_gradients(ctx, "rotary_embedding", cosine=1, sine=2)
+    ctx.save_for_backward(cosine, sine)
+
+
+def _rotate_back(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    of_x = _rotary_embedding(grad, *ctx.saved_tensors, ctx.interleaved, not ctx.backward_)
+    return of_x, None, None, None, None
+
+
+_rotary_embedding: Operation = define(
+    "rotary_embedding(Tensor x, Tensor cosine, Tensor sine, bool interleaved, bool backward) -> Tensor",
+    elements.rotary_embedding,
+    like_first,
+    _keep_rotation,
+    _rotate_back,
+)
+
+
+def _step(
+    parameter: torch.Tensor,
+    grad: torch.Tensor,
+    mean: torch.Tensor,
+    square: torch.Tensor,
+    step: int,
+    rate: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    decay: float,
+) -> None:
+    elements.adamw(parameter, grad, mean, square, step, rate, (beta1, beta2), eps, decay)
+
+
+_adamw = define(
+    "adamw(Tensor(a!) parameter, Tensor grad, Tensor(b!) mean, Tensor(c!) square, int step, float rate, float beta1, "
+    "float beta2, float eps, float decay) -> ()",
+    _step,
+    lambda *arguments: None,
+)
+
+
+def dropout(x: torch.Tensor, probability: float, seed: int) -> torch.Tensor:
+    """0 for each element with a probability, others divided by what is left: `vkernels.library.dropout`.
+
+    Gradient: of x, of any order; no mask is kept.
+    """
+    return _dropout(x, probability, seed)
+
+
+def rotary_embedding(
+    x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor, interleaved: bool = False, backward: bool = False
+) -> torch.Tensor:
+    """Pairs of each head's elements, turned: `vkernels.library.rotary_embedding`. Gradient: of x, of any order."""
+    return _rotary_embedding(x, cosine, sine, interleaved, backward)
+
+
+def adamw(
+    parameter: torch.Tensor,
+    grad: torch.Tensor,
+    mean: torch.Tensor,
+    square: torch.Tensor,
+    step: int,
+    rate: float = 1e-3,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    decay: float = 1e-2,
+) -> None:
+    """One step of AdamW in one pass, in place: `vkernels.library.adamw`. Call it within `torch.no_grad()`."""
+    _adamw(parameter, grad, mean, square, step, rate, *betas, eps, decay)
