@@ -82,7 +82,7 @@ class FakeDriver:
     """Notes launches. `blocks`: of any function, on a multiprocessor."""
 
     def __init__(self, blocks: int = 2, device: int = 0):
-        self.blocks, self.device = blocks, device
+        self.blocks, self.device, self.captures = blocks, device, False
         self.loaded: list[tuple[bytes, str, int]] = []
         self.launches: list[Launched] = []
         self.allocations: list[Allocation] = []
@@ -92,6 +92,7 @@ class FakeDriver:
         return target_named("h200-sxm-141")
 
     def load(self, code: bytes, name: str, shared: int) -> int:
+        assert not self.captures, "a graph that is captured breaks off"
         self.loaded.append((code, name, shared))
         return len(self.loaded)
 
@@ -110,6 +111,9 @@ class FakeDriver:
 
     def current_device(self) -> int:
         return self.device
+
+    def is_capturing(self) -> bool:
+        return self.captures
 
     @contextmanager
     def on(self, device: int) -> Iterator[None]:

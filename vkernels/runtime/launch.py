@@ -245,7 +245,7 @@ class Launcher:
         def way(placed: Arguments, finish: Finish[Any, Any]) -> Way[Any]:
             return self._making(placed, built, distinct, here(arguments.device)).way(finish)
 
-        return GpuCalls(gpu_device(arguments.device), arguments, way)
+        return GpuCalls(self.kernel.name, gpu_device(arguments.device), arguments, way)
 
     def _build(self, signature: Signature) -> _Built:
         with self._lock:

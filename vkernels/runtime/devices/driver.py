@@ -49,6 +49,10 @@ class Driver(Protocol):
         """The calling thread's device."""
         ...
 
+    def is_capturing(self) -> bool:
+        """Whether work on the current device's current stream goes into a graph: then nothing can be loaded."""
+        ...
+
     def on(self, device: int) -> AbstractContextManager[object]:
         """Within, a device is the calling thread's current one."""
         ...
@@ -71,6 +75,7 @@ class TorchDriver:
         self._torch = torch
         # The last two cost a microsecond less without torch's Python around them.
         self.on: Callable[[int], AbstractContextManager[object]] = torch.cuda.device
+        self.is_capturing: Callable[[], bool] = torch.cuda.is_current_stream_capturing
         self.current_device: Callable[[], int] = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
         self.stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", self._stream)
 

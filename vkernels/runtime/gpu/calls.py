@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from vkernels.ir.errors import OutOfMemoryError
+from vkernels.ir.errors import ArgumentError, OutOfMemoryError
 from vkernels.ir.plan import Plan
 
 from ..arguments import Arguments
@@ -24,12 +24,16 @@ WayFor = Callable[[Arguments, Finish[CompiledGpu, PreparedGpu]], Way[PreparedGpu
 
 
 class GpuCalls:
-    """What `Launcher` runs for one key of arguments on a GPU. `arguments`: those of its first call, without memory."""
+    """What `Launcher` runs for one key of arguments on a GPU. `arguments`: those of its first call, without memory.
 
-    def __init__(self, device: GpuDevice, arguments: Arguments, way: WayFor):
-        self._device, self._arguments, self._way = device, arguments, way
+    While a graph is captured nothing is loaded: calls run what is ready, be it that something better is by now.
+    """
+
+    def __init__(self, kernel: str, device: GpuDevice, arguments: Arguments, way: WayFor):
+        self._kernel, self._device, self._arguments, self._way = kernel, device, arguments, way
         self._aligned: PreparedGpu | None = None
         self._others: dict[Hashable, PreparedGpu] = {}
+        self._ready_before: dict[Hashable, PreparedGpu] = {}
         self._ways: dict[Hashable, Way[PreparedGpu]] = {}
         self._last: PreparedGpu | None = None
 
@@ -45,6 +49,8 @@ class GpuCalls:
         try:
             prepared.run(addresses, scalars)
         except OutOfMemoryError as error:
+            if self._is_captured():
+                raise
             with_less(self._ways[key], error, partial(self._put, key), lambda ready: ready.run(addresses, scalars))
 
     def ran(self) -> Ran:
@@ -54,7 +60,7 @@ class GpuCalls:
 
     def _put(self, key: Hashable, prepared: PreparedGpu | None) -> None:
         if prepared is not None:
-            self._last = prepared
+            self._last = self._ready_before[key] = prepared
         if key is None:
             self._aligned = prepared
         elif prepared is None:
@@ -63,6 +69,14 @@ class GpuCalls:
             self._others[key] = prepared
 
     def _prepare(self, key: Hashable, addresses: Sequence[int]) -> PreparedGpu:
+        """The best code by now. Raises `ArgumentError` where there is none yet, and a graph is being captured."""
+        if self._is_captured():
+            if key in self._ready_before:
+                return self._ready_before[key]
+            raise ArgumentError(
+                f"{self._kernel}: a first call with tensors of these shapes, dtypes and alignments loads code, which "
+                "cannot be done while a CUDA graph is captured: make a call like it before"
+            )
         way = self._ways.get(key)
         if way is None:
             views = zip(self._arguments.tensors.items(), addresses, strict=True)
@@ -73,6 +87,11 @@ class GpuCalls:
         self._put(key, prepared)
         way.when_better(lambda: self._put(key, None))
         return prepared
+
+    def _is_captured(self) -> bool:
+        """Whether what is started now goes into a graph instead of to the device."""
+        with self._device.driver.on(self._device.number):
+            return self._device.driver.is_capturing()
 
     def _ready(self, arguments: Arguments, compiled: CompiledGpu, plan: Plan, rung: str) -> PreparedGpu:
         prepared = compiled.lowered.prepare(arguments.sizes)
