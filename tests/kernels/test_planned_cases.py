@@ -50,7 +50,7 @@ WITHOUT = {
     "cross_entropy_rows", "drop_elements", "ell_times_dense", "find_middle", "group_norm_gradient", "group_norm_groups",
     "group_norm_parameter_gradients", "largest_in_turn", "layer_norm_gradient", "layer_norm_parameter_gradients",
     "log_softmax_gradient", "log_softmax_rows", "mass", "multiply_blocks", "reduce_middle", "rms_norm_gradient",
-    "rms_norm_parameter_gradient", "rms_norm_rows", "rotate_pairs", "sampled_products", "stiffness",
+    "rms_norm_parameter_gradient", "rms_norm_rows", "rotate_pairs", "sampled_products", "softmax_gradient", "stiffness",
     "stiffness_at_nodes",
 }  # fmt: skip
 """Kernels that have none yet: so far their own tests alone say that they are right."""

@@ -1,4 +1,4 @@
-"""Softmax and layer_norm equal torch in float64, for every dtype, size and stride."""
+"""Softmax, its gradient and layer_norm equal torch in float64, for every dtype, size and stride."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import torch
 
 import vkernels as vk
 from vkernels.library import layer_norm, softmax
+from vkernels.library.rows import softmax_backward
 
-from .reference import DTYPES, assert_close, fresh_seed, normal, poisoned, strided
+from .reference import DTYPES, assert_close, every_dtype, fresh_seed, normal, poisoned, strided
 
 SHAPES = [
     (1, 1),
@@ -47,6 +48,49 @@ def test_softmax_is_right(shape, dtype):
     out = poisoned(shape, dtype)
     assert softmax(x, out) is out
     assert_close(out, softmax_reference(x), terms=shape[-1])
+
+
+def softmax_gradient_reference(grad: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    grad, result = grad.double(), result.double()
+    return result * (grad - (grad * result).sum(-1, keepdim=True))
+
+
+@pytest.mark.parametrize(("shape", "dtype"), every_dtype([(0, 7), (3, 0), *SHAPES[1::2]]))
+def test_the_gradient_of_softmax_is_right(shape, dtype):
+    seed = fresh_seed()
+    result, grad = softmax(normal(shape, dtype, seed) * 8), normal(shape, dtype, seed + 1)
+    out = poisoned(shape, dtype)
+    assert softmax_backward(grad, result, out) is out
+    added = float((grad.double() * result.double()).abs().max()) if result.numel() else 0.0
+    assert_close(out, softmax_gradient_reference(grad, result), terms=shape[-1], added=added)
+
+
+def test_the_gradient_of_softmax_is_what_autograd_takes_it_for():
+    x = normal((3, 4, 50), torch.float64, fresh_seed()).requires_grad_()
+    result, grad = x.softmax(-1), normal((3, 4, 50), torch.float64, fresh_seed())
+    result.backward(grad)
+    assert_close(softmax_backward(grad, result.detach()), x.grad, terms=50)
+    out = poisoned((4, 3, 50), torch.float64).transpose(0, 1)
+    assert softmax_backward(grad.numpy(), result.detach().numpy(), out.numpy()) is not None
+    assert_close(out, x.grad, terms=50)
+
+
+@pytest.mark.parametrize("columns", [5, 300, 70_000])
+def test_nan_and_infinity_spread_through_the_gradient_of_softmax_as_in_torch(columns):
+    result, grad = torch.full((5, columns), 1 / columns), normal((5, columns), torch.float32, fresh_seed())
+    result[0, columns // 2], grad[1, -1], grad[2, 0] = float("nan"), float("nan"), float("inf")
+    grad[3, 1], result[3, 1] = float("-inf"), 0.0
+    expected = softmax_gradient_reference(grad, result)
+    assert_close(softmax_backward(grad, result), expected, terms=columns, added=5 / columns)
+
+
+def test_the_gradient_of_softmax_in_place_and_of_any_strides():
+    seed = fresh_seed()
+    for grad in strided((37, 203), torch.float32, seed):
+        result = softmax(normal((37, 203), torch.float32, seed + 1))
+        expected = softmax_gradient_reference(grad, result)
+        added = float((grad * result).abs().max())
+        assert_close(softmax_backward(grad, result, result), expected, terms=203, added=added)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -129,6 +173,8 @@ def test_wrong_arguments_are_named():
     x = torch.zeros(4, 8)
     with pytest.raises(vk.ArgumentError, match="out"):
         softmax(x, torch.zeros(4, 9))
+    with pytest.raises(vk.ArgumentError, match="result"):
+        softmax_backward(x, torch.zeros(4, 9))
     with pytest.raises(vk.ArgumentError, match="x"):
         softmax(torch.zeros(4, 8, dtype=torch.int32))
     with pytest.raises(vk.ArgumentError, match="weight"):

@@ -52,6 +52,7 @@ CATALOGUE = (
     Entry("softmax", "softmax_rows", _ROWS, _LONG_ROWS, "float16"),
     Entry("softmax", "summarise_exponentials", _LONG, _SEGMENTS, "float16", computed=("peak", "total")),
     Entry("softmax", "normalise_exponentials", _LONG, _SEGMENTS, "float16", computed=("peak", "total")),
+    Entry("softmax", "softmax_gradient", _ROWS, _SHORT_ROWS, "float16"),
     Entry("layer_norm", "layer_norm_rows", _ROWS, _SHORT_ROWS, "float16"),
     Entry("layer_norm", "layer_norm_rows", _ROWS, _LONG_ROWS, "float16"),
     Entry("layer_norm", "summarise_moments", _LONG, _SEGMENTS, "float16", computed=("mean", "squares")),

@@ -1,4 +1,4 @@
-"""Kernels that work on rows: softmax and layer normalisation."""
+"""Kernels that work on rows: softmax with its gradient, and layer normalisation."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ def softmax_rows(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
     row = x[i, j]
     e = vk.exp(row - vk.max(row, axis=j))
     out[i, j] = e / vk.sum(e, axis=j)
+
+
+@vk.kernel
+def softmax_gradient(grad: Float[vk.Tensor, "M N"], result: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    change, row = grad[i, j], result[i, j]
+    out[i, j] = row * (change - vk.sum(change * row, axis=j))
 
 
 @vk.kernel
@@ -49,6 +57,19 @@ def softmax(x: Array, out: Array | None = None) -> Array:
         softmax_rows(rows, results)
     else:
         softmax_long(rows, results, segment)
+    give_back(results, out)
+    return out
+
+
+def softmax_backward(grad: Array, result: Array, out: Array | None = None) -> Array:
+    """The gradient of x, of the gradient of `softmax(x)` and that result: result * (grad - sum(grad * result)).
+
+    All of one shape and dtype, rows of any length. Returns `out`, or a new array like them; NaN and infinities spread
+    as in torch. Raises `ArgumentError` where they do not go together.
+    """
+    out = empty_like(result, tuple(result.shape)) if out is None else out
+    results = as_rows(out)
+    softmax_gradient(as_rows(grad), as_rows(result), results)
     give_back(results, out)
     return out
 
