@@ -3,6 +3,8 @@
 `import vkernels as vk` gives what kernels are written with; `vkernels.library` has kernels ready to call.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from vkernels.ir.budget import Budget
 from vkernels.ir.errors import (
     ArgumentError,
@@ -29,6 +31,9 @@ from vkernels.runtime import LaunchEvent, get_threads, on_launch, set_threads, s
 from . import reporting as _reporting
 from .language import *
 
+if TYPE_CHECKING:
+    from .torch.own import torch_op
+
 __all__ = [
     "ArgumentError", "Axis", "AxisError", "Budget", "BudgetError", "CheckError", "Constant", "DType", "Error",
     "FileError", "Function", "Home", "IRError", "Kernel", "LaunchEvent", "Limits", "OptionError", "OutOfMemoryError",
@@ -40,8 +45,17 @@ __all__ = [
     "full_like", "function", "gelu", "get_threads", "int8", "int16", "int32", "int64", "isinf", "isnan", "kernel",
     "load", "log", "log1p", "log2", "max", "maximum", "mean", "min", "minimum", "on_launch", "phase", "pow", "print",
     "product", "promote", "random", "random_bits", "range", "relu", "reshape", "round", "rsqrt", "scratch",
-    "set_threads", "sigmoid", "silu", "sin", "size", "sqrt", "stats", "store", "sum", "tanh", "tile", "transpose",
-    "trunc", "where", "whole", "zeros", "zeros_like",
+    "set_threads", "sigmoid", "silu", "sin", "size", "sqrt", "stats", "store", "sum", "tanh", "tile", "torch_op",
+    "transpose", "trunc", "where", "whole", "zeros", "zeros_like",
 ]  # fmt: skip
 
 _reporting.install()
+
+
+def __getattr__(name: str) -> Any:
+    """`torch_op`, which alone imports torch."""
+    if name == "torch_op":
+        from .torch.own import torch_op
+
+        return torch_op
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

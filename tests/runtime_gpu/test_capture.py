@@ -52,9 +52,9 @@ def test_a_first_call_is_refused_and_leaves_the_graph_alone(monkeypatch: pytest.
     launcher = softmax(SWAPPED)
     driver.captures = True
     for _ in range(2):
-        with pytest.raises(vk.ArgumentError, match="softmax_rows: a first call .* CUDA graph .* before"):
+        with pytest.raises(vk.ArgumentError, match=r"softmax_rows: a first call .* CUDA graph .* before"):
             launcher(OnGpu(x), OnGpu(out))
-    assert not (driver.loaded or driver.launches or driver.allocations)
+    assert [driver.loaded, driver.launches, driver.allocations] == [[], [], []]
     driver.captures = False
     launcher(OnGpu(x), OnGpu(out))
     assert driver.launches
@@ -125,6 +125,6 @@ def test_no_memory_for_the_graph_is_an_error_and_no_other_plan(monkeypatch: pyte
     assert driver.allocations
     driver.captures = True
     loaded = len(driver.loaded)
-    with pytest.raises(vk.OutOfMemoryError, match="no .* bytes"):
+    with pytest.raises(vk.OutOfMemoryError, match=r"no \d+ bytes"):
         launcher(*pair)
     assert len(driver.loaded) == loaded

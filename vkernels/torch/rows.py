@@ -15,7 +15,13 @@ def _keep_result(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) ->
     ctx.save_for_backward(output)
 
 
-_softmax = define("softmax(Tensor x) -> Tensor", rows.softmax, like_first)
+_softmax_backward = define(
+    "softmax_backward(Tensor grad, Tensor result) -> Tensor", rows.softmax_backward, like_first
+)  # fmt: skip
+_softmax = define(
+    "softmax(Tensor x) -> Tensor", rows.softmax, like_first,
+    _keep_result, lambda ctx, grad: _softmax_backward(grad, *ctx.saved_tensors),
+)  # fmt: skip
 
 _log_softmax_backward = define(
     "log_softmax_backward(Tensor grad, Tensor result) -> Tensor", losses.log_softmax_backward, like_first
