@@ -19,7 +19,8 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.needs import Device
 from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Plan
-from vkernels.ir.planning.choose_plan import UNROLLED, Chosen, choose_plan, plans_down
+from vkernels.ir.planning.choose_plan import Chosen, choose_plan, plans_down
+from vkernels.ir.planning.kinds import UNROLLED
 from vkernels.ir.planning.model_cpu import cpu_registers, cpu_unrolled
 from vkernels.ir.planning.model_time import model_time
 from vkernels.ir.planning.moves import first_moves, next_moves

@@ -29,7 +29,8 @@ import vkernels as vk
 from vkernels.ir.errors import Error
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
-from vkernels.ir.planning.choose_plan import Chosen, _kinds, choose_plan
+from vkernels.ir.planning.choose_plan import Chosen, choose_plan
+from vkernels.ir.planning.kinds import kinds_of
 from vkernels.ir.planning.moves import first_moves, next_moves
 from vkernels.ir.planning.space import Space, read_space
 from vkernels.language.kernel import Kernel, Options
@@ -192,7 +193,7 @@ def random_plans(space: Space, count: int, choose: random.Random) -> list[Plan]:
 
 def liked_plans(space: Space, count: int) -> list[Plan]:
     """The best sizes of the best kinds, as modelled, some of each kind."""
-    kinds = sorted(_kinds(space), key=lambda kind: kind.least)
+    kinds = sorted(kinds_of(space), key=lambda kind: kind.least)
     found: list[Plan] = []
     for rank in range(8):
         for kind in kinds:

@@ -86,9 +86,15 @@ class Needs:
         return [self._use(plan, extents, device, row) for plan, row in zip(plans, table, strict=True)]
 
     def columns(
-        self, plan: Plan, sizes: Mapping[str, int], device: Device, given: Mapping[str, NDArray[np.float64]]
+        self,
+        plan: Plan,
+        sizes: Mapping[str, int],
+        device: Device,
+        given: Mapping[str, NDArray[np.float64]],
+        phases: tuple[str, ...] | None = None,
     ) -> Columns:
-        """What plans hold that differ from one in the values of some symbols alone, which are `given` by name.
+        """What plans hold that differ from one in the values of some symbols alone, which are `given` by name; in some
+        phases where they are named, else in all.
 
         Names that the needs do not have are passed over. Arrays are broadcast: give what depends on one size alone
         an axis of its own, and little is computed more than once.
@@ -97,7 +103,7 @@ class Needs:
 
         bound = self._bound(plan, sizes, self.extents(sizes), device)
         values = [np.asarray(given.get(name, value), float) for name, value in zip(self._names, bound, strict=True)]
-        registers, least, own, tensor_memory, scratch = self._held(*values)
+        registers, least, own, tensor_memory, scratch = self._held_in(phases)(*values)
         return Columns(registers, least, _shared(scratch, own, device), tensor_memory)
 
     def extents(self, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -151,15 +157,22 @@ class Needs:
 
         return of_arrays(self._code)
 
-    @cached_property
-    def _held(self) -> Function:
-        """Of the worst phases: registers, the least of them, shared bytes, tensor memory; and scratchpads."""
+    def _held_in(self, phases: tuple[str, ...] | None) -> Function:
+        """Of the worst of some phases: registers, the least of them, shared bytes, tensor memory; and scratchpads."""
         from .algebra import most
         from .compiled import compiled, of_arrays
 
-        fields = ("registers_a_thread", "registers_at_least", "shared_bytes", "tensor_memory_columns")
-        worst = [most(getattr(phase, name) for phase in self.phases) for name in fields]
-        return of_arrays(compiled(self._symbols, [*worst, self.scratch_bytes]))
+        made = self._held.get(phases)
+        if made is None:
+            some = [phase for phase in self.phases if phases is None or phase.name in phases]
+            fields = ("registers_a_thread", "registers_at_least", "shared_bytes", "tensor_memory_columns")
+            worst = [most(getattr(phase, name) for phase in some) for name in fields]
+            made = self._held[phases] = of_arrays(compiled(self._symbols, [*worst, self.scratch_bytes]))
+        return made
+
+    @cached_property
+    def _held(self) -> dict[tuple[str, ...] | None, Function]:
+        return {}
 
     @cached_property
     def _names(self) -> list[str]:
@@ -243,7 +256,7 @@ class Needs:
         grid = prod(along.values())
         split = next((axis for axis, programs in plan.splits.items() if programs > 1), None)
         if split is None:
-            return (*grids, grid)
+            return (*grids, *[grid] * (len(plan.launches) + 1))
         return (
             *grids,
             *(grid * plan.splits[split] if shares else grid for shares in self.splittable.get(split, (True,))),

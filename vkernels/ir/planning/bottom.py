@@ -19,6 +19,6 @@ def bottom_plan(space: Space) -> tuple[Plan, Setting]:
     setting = replace(
         space.setting(move), sizes={axis: np.array([1.0]) for axis in (*space.tiles, *space.wholes)},
         warps=np.array([1.0]), stages=np.array([1.0]), shares=np.array([1.0]),
+        resident=np.array([1.0 if space.limits.warp > 1 else 0.0]),
     )  # fmt: skip
-    (plan,) = setting.plans()
-    return replace(plan, resident_programs=1 if space.limits.warp > 1 else 0), setting
+    return setting.first(), setting

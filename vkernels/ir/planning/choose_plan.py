@@ -9,36 +9,27 @@ from functools import cached_property
 import numpy as np
 
 from ..dialect import KernelOp
-from ..errors import PlanError
 from ..limits import Limits
 from ..needs import Device, Needs, Use
 from ..pin import Pin, with_pin
 from ..plan import Home, Plan
 from .accepts import accepts
 from .bottom import bottom_plan
-from .columns import columns_of, most_registers, which_fit
+from .columns import most_registers
 from .fits import why_not
-from .model_cpu import cpu_registers, cpu_unrolled
-from .model_gpu import is_wieldy
+from .kinds import Kind, kinds_of, modelled
 from .model_time import Times, model_time
-from .moves import first_moves, in_memory, next_moves
-from .pinned import NOTHING, pinned_move
-from .setting import Numbers, Setting
-from .space import Move, Space, read_space
+from .pinned import NOTHING
+from .space import Space, read_space
 
-KEPT = 4
-"""Sizes of each kind of plan that are looked at closely, four times as many where those do not fit."""
 CLOSELY = 64
 """Plans that are looked at closely: their needs evaluated, and modelled again with those."""
 TRIED = 16
 """Rejected plans that are told of."""
-UNROLLED = 2048
-"""Instructions that CPU code unrolls a loop's body into, at most: more take long to compile, and leave a core's first
-cache."""
-PLAIN = 0.01
-"""Part of the time that each further decision has to win."""
-ROUNDS = 4
-"""Times that all moves are tried from the best kind of plan so far."""
+FEWER = 4
+"""Plans of which it is asked whether fewer programs at once would take less time."""
+FEWER_WIN = 0.9
+"""Part of the time that they may take, at most: programs that go on to others are less plain than a grid of them."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +96,7 @@ def plans_down(
     tried: list[Rejected] = []
     given: list[Plan] = []
     for some in (space, replace(space, lean=True)):
-        for near in _closely(some, _kinds(some)):
+        for near in _closely(some, kinds_of(some)):
             if near.plan in given or not wanted(near.use):
                 continue
             reason = near.misfit or accepts(space, near.plan)
@@ -139,7 +130,7 @@ def _bottom(space: Space) -> Chosen:
 def rung_of(plan: Plan, space: Space) -> str:
     """The last rung of the ladder that a plan stands on."""
     homes = set(plan.homes.values())
-    if plan.splits:
+    if plan.launches or any(shares > 1 for shares in plan.splits.values()):
         return "launches"
     if Home.MEMORY in homes:
         return "memory"
@@ -151,31 +142,11 @@ def rung_of(plan: Plan, space: Space) -> str:
 
 
 @dataclass(frozen=True)
-class _Kind:
-    """Plans of one kind, the registers and shared bytes that they take, their times, and the best of them in order.
-
-    `seconds`: what decides between them and others: see `_plainness`.
-    """
-
-    move: Move
-    setting: Setting
-    registers: Numbers
-    shared: Numbers
-    times: Times
-    seconds: Numbers
-    best: Sequence[int]
-
-    @property
-    def least(self) -> float:
-        return float(self.seconds[self.best[0]])
-
-
-@dataclass(frozen=True)
 class _Near:
     """A plan looked at closely: one of a kind."""
 
     space: Space
-    kind: _Kind
+    kind: Kind
     number: int
 
     @property
@@ -200,72 +171,10 @@ class _Near:
         """Why it does not fit, None if it does."""
         space = self.space
         may_spill = space.limits.warp == 1 and space.pin != NOTHING
-        return why_not(self.use, space.limits, 0.0 if may_spill else float(self.kind.registers[self.number]))
+        return why_not(self.use, space.limits, 0.0 if may_spill else float(self.kind.taken.registers[self.number]))
 
 
-def _kinds(space: Space) -> list[_Kind]:
-    """Kinds of plans: what holds what first, then every move from the best of them, while that is better."""
-    seen: dict[Move, _Kind | None] = {}
-
-    def look(move: Move) -> _Kind | None:
-        move = pinned_move(space, move)
-        if move not in seen:
-            seen[move] = _kind(space, move)
-        return seen[move]
-
-    starts = [kind for move in first_moves(space) if (kind := look(move)) is not None]
-    for start in sorted(starts, key=lambda kind: kind.least)[:2]:
-        best = start
-        for _ in range(ROUNDS):
-            others = [kind for move in next_moves(space, best.move) if (kind := look(move)) is not None]
-            better = min(others, key=lambda kind: kind.least, default=best)
-            if better.least >= best.least:
-                break
-            best = better
-        look(in_memory(best.move))
-    return [kind for kind in seen.values() if kind is not None]
-
-
-def _kind(space: Space, move: Move) -> _Kind | None:
-    """A kind's plans by modelled time; None where the kernel cannot have it, or nothing fits at first sight."""
-    try:
-        grid = space.grid(move)
-    except PlanError:
-        return None
-    limits = space.limits
-    most: Numbers
-    if limits.warp > 1:
-        columns = columns_of(space, grid)
-        registers, shared, most = columns.registers, columns.shared, limits.registers
-        fits = which_fit(columns, grid, limits)
-        wieldy = fits & is_wieldy(grid, limits, registers)
-        fits = wieldy if np.any(wieldy) else fits
-    else:
-        registers, shared, most = cpu_registers(grid, limits), 0, np.inf
-        fits = (registers <= limits.registers) & (cpu_unrolled(grid, limits) <= UNROLLED)
-        if space.pin != NOTHING and not np.any(fits):  # what is pinned may spill
-            fits = registers == np.min(registers)
-    if move.split is not None and move.split not in space.pin.splits:
-        fits = fits & (grid.shares * grid.size(move.split) < grid.extents[move.split])
-    if not np.any(fits):
-        return None
-    return _modelled(space, move, grid.only(fits), grid.among(fits, registers), grid.among(fits, shared), most)
-
-
-def _modelled(space: Space, move: Move, setting: Setting, registers: Numbers, shared: Numbers, most: Numbers) -> _Kind:
-    """A kind whose plans get no more registers a thread than `most`."""
-    times = model_time(setting, space.limits, np.minimum(registers, most), shared)
-    seconds = np.broadcast_to(times.seconds * _plainness(move), setting.shape)
-    best = np.argsort(seconds, kind="stable")[: 4 * KEPT]
-    return _Kind(move, setting, registers, shared, times, seconds, best.tolist())
-
-
-def _plainness(move: Move) -> float:
-    """Above 1 for what is less plain: decisions that are modelled to win nothing are not made."""
-    return 1 + PLAIN * (len(move.homes) + len(move.copies) + len(move.packs) + len(move.streams) + 2 * bool(move.split))
-
-
-def _closely(space: Space, kinds: Sequence[_Kind]) -> Iterator[_Near]:
+def _closely(space: Space, kinds: Sequence[Kind]) -> Iterator[_Near]:
     """The best plans of all kinds, by their time as modelled with all that bounds their registers."""
     rows = sorted(
         ((float(kind.seconds[row]), number, row) for number, kind in enumerate(kinds) for row in kind.best),
@@ -276,16 +185,33 @@ def _closely(space: Space, kinds: Sequence[_Kind]) -> Iterator[_Near]:
         for _, number, row in rows[start : start + CLOSELY]:
             of_kinds.setdefault(number, []).append(row)
         near = [each for number, some in of_kinds.items() for each in _near(space, kinds[number], sorted(some))]
-        yield from sorted(near, key=lambda each: each.weight)
+        near.sort(key=lambda each: each.weight)
+        fewer = [found for each in near[:FEWER] if (found := _with_fewer(each)) is not None]
+        yield from sorted([*fewer, *near], key=lambda each: each.weight)
 
 
-def _near(space: Space, kind: _Kind, rows: Sequence[int]) -> list[_Near]:
+def _near(space: Space, kind: Kind, rows: Sequence[int]) -> list[_Near]:
     """Some plans of a kind, modelled with all that bounds their registers."""
     limits, setting = space.limits, kind.setting
     if limits.warp > 1:
-        taken, most = kind.registers[rows], setting.among(True, most_registers(setting, limits))[rows]
-        if np.any(np.minimum(taken, most) != np.minimum(taken, limits.registers)):
+        taken, most = kind.taken.rows(rows), setting.among(True, most_registers(setting, limits))[rows]
+        if np.any(np.minimum(taken.registers, most) != np.minimum(taken.registers, limits.registers)):
             some = np.isin(np.arange(len(kind.seconds)), rows)
-            kind = _modelled(space, kind.move, setting.only(some), taken, kind.shared[rows], most)
+            kind = modelled(space, kind.move, setting.only(some), taken, most)
             rows = range(len(rows))
     return [_Near(space, kind, row) for row in rows]
+
+
+def _with_fewer(near: _Near) -> _Near | None:
+    """A GPU's plan with fewer programs at once, where what they read again or swap then stays in the caches; None where
+    that wins too little."""
+    space, kind = near.space, near.kind
+    cores, at = space.limits.multiprocessors, kind.setting.only(np.arange(len(kind.seconds)) == near.number)
+    programs = float(np.max(at.threads_of_work))
+    some = [cores * n for n in (1, 2, 4, 8) if cores * n < programs]
+    if space.limits.warp == 1 or not some or space.pin.resident_programs is not None:
+        return None
+    taken, most = kind.taken.rows([near.number] * len(some)), most_registers(at, space.limits)
+    at = replace(at, resident=np.array(some, dtype=float)).only(True)
+    fewer = modelled(space, kind.move, at, taken, most)
+    return _Near(space, fewer, fewer.best[0]) if fewer.least < FEWER_WIN * near.weight else None

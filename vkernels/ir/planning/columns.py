@@ -10,11 +10,11 @@ from .setting import Numbers, Setting
 from .space import Space
 
 
-def columns_of(space: Space, at: Setting) -> Columns:
-    """What the plans of a setting take on a GPU."""
+def columns_of(space: Space, at: Setting, phases: tuple[str, ...] | None = None) -> Columns:
+    """What the plans of a setting take on a GPU; in some phases where they are named, else in all."""
     given = {"plan.warps": at.warps, "plan.stages": at.stages, f"split.{at.split}": at.shares}
     given |= {f"{kind}.{axis}": size for kind in ("tile", "chunk") for axis, size in at.sizes.items()}
-    return space.needs.columns(at.first(), space.sizes, Device.of(space.limits), given)
+    return space.needs.columns(at.first(), space.sizes, Device.of(space.limits), given, phases)
 
 
 def most_registers(at: Setting, limits: Limits) -> Numbers:

@@ -77,12 +77,14 @@ def gpu_times(at: Setting, limits: Limits, registers: Numbers, shared: Numbers) 
     threads = at.warps * limits.warp
     resident = np.minimum(room.threads // threads, room.registers // np.maximum(1, threads * registers))
     resident = np.minimum(np.minimum(resident, room.shared // np.maximum(1, shared)), room.programs)
-    resident = np.maximum(1, resident)
     programs = at.threads_of_work
-    waves = np.ceil(programs / (cores * resident))
-    uneven = np.ceil(programs / cores) * cores / programs
-    share = np.maximum(1, DRAWN * cores / programs)
-    at_once = np.minimum(programs, cores * resident)
+    at_once = np.minimum(programs, cores * np.maximum(1, resident))
+    at_once = np.where(np.asarray(at.resident) > 0, np.minimum(at_once, at.resident), at_once)
+    resident = np.minimum(np.maximum(1, resident), np.ceil(at_once / cores))
+    busy = np.minimum(cores, at_once)
+    waves = np.ceil(programs / at_once)
+    uneven = np.ceil(programs / busy) * cores / programs
+    share = np.maximum(1, DRAWN * cores / at_once)
     traffic = Traffic(at, on_chip_counts=False, resident=at_once)
     level_1 = LEVEL_1 if room.is_apart else np.maximum(LEVEL_1, room.shared - resident * shared)
     read, written = traffic.missed(level_1 / resident, SECTOR)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations
 
 from ..plan import Home
+from .launches import phases_of_launches, scratchpads_across
 from .space import Move, Space
 
 MOST_LANES = 3
@@ -53,6 +54,26 @@ def all_in_memory(space: Space) -> tuple[tuple[str, Home], ...]:
     labels = [value.label for value in space.needs.crossing if Home.MEMORY in value.homes]
     labels += [scratchpad.label for scratchpad in space.needs.scratchpads]
     return tuple((label, Home.MEMORY) for label in sorted(set(labels)))
+
+
+def cut_moves(space: Space, move: Move, phases: Sequence[str]) -> Iterator[Move]:
+    """One more launch, that begins after one of some phases; what crosses then lies in memory."""
+    for label in phases:
+        if label not in move.cuts and move.split is None:
+            cuts = tuple(each for each in space.cuts if each in (*move.cuts, label))
+            yield replace(move, cuts=cuts, homes=_homes_across(space, move, cuts))
+
+
+def _homes_across(space: Space, move: Move, cuts: tuple[str, ...]) -> tuple[tuple[str, Home], ...]:
+    """Homes with those in memory that shared memory would not outlast."""
+    launch_of = {phase: n for n, phases in enumerate(phases_of_launches(space.kernel, cuts)) for phase in phases}
+    homes = dict(move.homes)
+    for value in space.needs.crossing:
+        across = {launch_of.get(phase) for phase in (value.made, *value.used)}
+        if len(across) > 1 and homes.get(value.label, value.homes[0]) is Home.SHARED:
+            homes[value.label] = Home.MEMORY
+    homes.update(dict.fromkeys(scratchpads_across(space.kernel, cuts), Home.MEMORY))
+    return tuple(sorted(homes.items()))
 
 
 def in_memory(move: Move) -> Move:

@@ -22,12 +22,13 @@ def setting_of(space: Space, plan: Plan) -> Setting:
     order = tuple(axis for axis in plan.order if axis in space.tiles) or space.tiles
     move = Move(
         held=held, homes=tuple(sorted(plan.homes.items())), copies=plan.copies, packs=plan.packs, streams=plan.streams,
-        order=order, lanes=plan.lanes, split=split, online=plan.online,
+        order=order, lanes=plan.lanes, split=split, online=plan.online, cuts=plan.launches,
     )  # fmt: skip
     sizes = {**{axis: plan.tiles.get(axis, 1) for axis in space.tiles}, **chunks}
     warps, shares = plan.warps if space.limits.warp > 1 else 1, plan.splits[split] if split is not None else 1
     one = {axis: _one(size) for axis, size in sizes.items()}
-    return space.setting_with(move, one, _one(warps), _one(plan.stages), _one(shares))
+    resident = _one(plan.resident_programs)
+    return space.setting_with(move, one, _one(warps), _one(plan.stages), _one(shares), resident)
 
 
 def registers_of(setting: Setting, use: Use, limits: Limits) -> float:

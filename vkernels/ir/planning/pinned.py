@@ -36,7 +36,8 @@ def pinned_move(space: Space, move: Move) -> Move:
     split = _split(pin, move)
     return replace(
         move, held=_held(space, move, split), homes=tuple(sorted(kept.items())), split=split,
-        lanes=move.lanes if pin.lanes is None else pin.lanes, **decided,
+        lanes=move.lanes if pin.lanes is None else pin.lanes,
+        cuts=move.cuts if pin.launches is None else tuple(pin.launches), **decided,
     )  # fmt: skip
 
 

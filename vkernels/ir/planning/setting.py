@@ -25,7 +25,8 @@ class Setting:
     """`sizes`: elements a program or a chunk, of every axis; `extents`: positions of every axis, trips of every range.
 
     `order`: tile axes from the slowest to the fastest. `split`: the axis that `shares` programs share. `loops`: what
-    runs under `homes`, `copies`, and with the axes `held` held at once.
+    runs under `homes`, `copies`, and with the axes `held` held at once. `launched`: the phases of each launch, where
+    `cuts` say after which one begins. `resident`: programs that run at once; as many as fit where it is 0.
     """
 
     loops: tuple[Loop, ...]
@@ -43,7 +44,10 @@ class Setting:
     shares: Numbers = 1
     warps: Numbers = 1
     stages: Numbers = 1
+    resident: Numbers = 0
     online: tuple[str, ...] = ()
+    cuts: tuple[str, ...] = ()
+    launched: tuple[tuple[str, ...], ...] = ()
     _tiles: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
     _trips: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
     kept: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
@@ -90,7 +94,7 @@ class Setting:
 
     @property
     def launches(self) -> int:
-        return len(self.packs) + max(1, len(self.split_launches) if self.split else 1)
+        return len(self.packs) + max(1, len(self.launched), len(self.split_launches) if self.split else 1)
 
     def is_on_chip(self, touch: Touch) -> bool:
         return touch.home is Home.SHARED
@@ -109,7 +113,7 @@ class Setting:
 
     @property
     def _columns(self) -> tuple[Numbers, ...]:
-        return (*self.sizes.values(), self.shares, self.warps, self.stages)
+        return (*self.sizes.values(), self.shares, self.warps, self.stages, self.resident)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -123,8 +127,11 @@ class Setting:
     def only(self, which: Numbers) -> Setting:
         """Those plans of which `which` says so, along one axis."""
         where = np.broadcast_to(which, self.shape).nonzero()
-        *sizes, shares, warps, stages = (self._picked(where, column) for column in self._columns)
-        return replace(self, sizes=dict(zip(self.sizes, sizes, strict=True)), shares=shares, warps=warps, stages=stages)
+        *sizes, shares, warps, stages, resident = (self._picked(where, column) for column in self._columns)
+        return replace(
+            self, sizes=dict(zip(self.sizes, sizes, strict=True)), shares=shares, warps=warps, stages=stages,
+            resident=resident,
+        )  # fmt: skip
 
     def _picked(self, where: tuple[NDArray[np.int64], ...], value: Numbers) -> Numbers:
         """Numbers at some places: along few axes for what depends on few choices alone."""
@@ -137,19 +144,19 @@ class Setting:
         """The first plan."""
         return self.plan(0)
 
-    def plan(self, number: int, resident: int = 0) -> Plan:
+    def plan(self, number: int) -> Plan:
         """One of those along the only axis; where there are several axes, the first alone."""
         flat = (np.asarray(column).reshape(-1) for column in self._columns)
-        return self._plan(tuple(float(column[number if column.size > 1 else 0]) for column in flat), resident)
+        return self._plan(tuple(float(column[number if column.size > 1 else 0]) for column in flat))
 
-    def plans(self, resident: int = 0) -> list[Plan]:
+    def plans(self) -> list[Plan]:
         """One plan for each number."""
         columns = np.broadcast_arrays(*self._columns)
         rows = zip(*(column.reshape(-1).tolist() for column in columns), strict=True)
-        return [self._plan(row, resident) for row in rows]
+        return [self._plan(row) for row in rows]
 
-    def _plan(self, row: tuple[float, ...], resident: int) -> Plan:
-        *each, shares, warps, stages = (int(value) for value in row)
+    def _plan(self, row: tuple[float, ...]) -> Plan:
+        *each, shares, warps, stages, resident = (int(value) for value in row)
         sizes = dict(zip(self.sizes, each, strict=True))
         return Plan(
             tiles={axis: sizes[axis] for axis in sizes if axis in self.order},
@@ -157,6 +164,7 @@ class Setting:
             homes=dict(self.homes),
             copies=self.copies,
             splits={self.split: shares} if self.split is not None and shares > 1 else {},
+            launches=self.cuts,
             online=self.online,
             packs=self.packs,
             streams=self.streams,

@@ -36,6 +36,7 @@ from ..passes.apply_plan.reading import Reading
 from ..passes.split_phases import split_phases
 from ..pin import Pin
 from ..plan import Home, Plan
+from .launches import cut_loops, cuts_of, phases_of_launches
 from .loops import MOST_ALIGNED, WHILE, Known, Loop, bytes_of, range_axes, read_loops
 from .pinned import NOTHING, pinned_size
 from .powers import power_above
@@ -71,7 +72,8 @@ UNROLLED = 96
 
 @dataclass(frozen=True)
 class Move:
-    """The decisions that are no sizes. Homes are those that are not the default."""
+    """The decisions that are no sizes. Homes are those that are not the default. `cuts`: phases after which a launch
+    begins."""
 
     held: frozenset[str] = frozenset()
     homes: tuple[tuple[str, Home], ...] = ()
@@ -82,6 +84,7 @@ class Move:
     lanes: str | None = None
     split: str | None = None
     online: tuple[str, ...] = ()
+    cuts: tuple[str, ...] = ()
 
 
 @dataclass
@@ -204,6 +207,11 @@ class Space:
             yield always | frozenset(axis for bit, axis in enumerate(able) if number >> bit & 1)
 
     @cached_property
+    def cuts(self) -> tuple[str, ...]:
+        """The phases after which a launch of its own can begin."""
+        return cuts_of(self.kernel)
+
+    @cached_property
     def can_go_online(self) -> tuple[str, ...]:
         """Whole axes along which a sum of exponentials follows the maximum that is taken from them."""
         found: list[str] = []
@@ -237,13 +245,20 @@ class Space:
         return self.setting_with(move, sizes, *columns[len(names) :])
 
     def setting_with(
-        self, move: Move, sizes: Mapping[str, Numbers], warps: Numbers, stages: Numbers, shares: Numbers
+        self,
+        move: Move,
+        sizes: Mapping[str, Numbers],
+        warps: Numbers,
+        stages: Numbers,
+        shares: Numbers,
+        resident: Numbers = 0,
     ) -> Setting:
         """Given sizes for some decisions. Raises `PlanError` where the kernel cannot have them."""
         return Setting(
             self.loops(move), sizes, self.extents, move.order, move.held, move.lanes, dict(move.homes), move.copies,
             move.packs, move.streams, move.split, self.needs.splittable.get(move.split, ()) if move.split else (),
-            shares, warps, stages, move.online,
+            shares, warps, stages, resident, move.online, move.cuts,
+            phases_of_launches(self.kernel, move.cuts) if move.cuts else (),
         )  # fmt: skip
 
     def _as_loops_see(self, move: Move) -> Move:
@@ -264,7 +279,7 @@ class Space:
         return self._loops_of(self._as_loops_see(move))
 
     def _loops_of(self, move: Move) -> tuple[Loop, ...]:
-        key = (move.held, move.homes, move.copies, move.lanes, move.online)
+        key = (move.held, move.homes, move.copies, move.lanes, move.online, move.cuts)
         found = self._loops.get(key)
         if found is None:
             try:
@@ -298,7 +313,8 @@ class Space:
         plan = Plan(tiles, chunks, dict(move.homes), move.copies, online=move.online, lanes=move.lanes)
         reading = self._reading(move.held, plan, facts)
         schedule = make_schedule(reading, plan, facts, find_copies(reading, plan))
-        return read_loops(schedule, plan, self.strides, self._known)
+        loops = read_loops(schedule, plan, self.strides, self._known)
+        return cut_loops(loops, reading, self.tiles, move.cuts) if move.cuts else loops
 
     def _choices(self, axis: str, move: Move) -> list[int]:
         pinned = pinned_size(self.pin, axis)

@@ -18,7 +18,8 @@ from vkernels.ir.plan_json import plan_to_json
 from vkernels.ir.planning.choose_plan import choose_plan, rung_of
 from vkernels.ir.planning.default_plan import default_plan
 from vkernels.ir.planning.fits import why_not
-from vkernels.ir.planning.model_time import Times, model_time
+from vkernels.ir.planning.model_plan import model_use
+from vkernels.ir.planning.model_time import Times
 from vkernels.ir.planning.one_plan import registers_by_phase, registers_of, setting_of
 from vkernels.ir.planning.space import Space, read_space
 from vkernels.ir.text import print_module
@@ -148,8 +149,7 @@ def _judge(space: Space) -> Judge:
         except PlanError:
             return why_not(use, space.limits, use.registers_a_thread) or "", None
         registers = registers_of(setting, use, space.limits)
-        times = model_time(setting, space.limits, registers, use.shared_bytes).at(0)
-        return why_not(use, space.limits, registers) or "", times
+        return why_not(use, space.limits, registers) or "", model_use(setting, use, space.limits)
 
     return judged
 

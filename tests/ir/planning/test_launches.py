@@ -1,0 +1,77 @@
+"""Launches of their own, and fewer programs at once, are chosen where they take less time, and not elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.ir.planning.kernels import build, kernel_of
+from vkernels.ir.facts import Facts
+from vkernels.ir.passes.apply_plan import apply_plan
+from vkernels.ir.passes.verify_mapped import verify_mapped
+from vkernels.ir.pin import Pin
+from vkernels.ir.plan import Home
+from vkernels.ir.planning.choose_plan import choose_plan
+from vkernels.ir.planning.launches import cuts_of, parts_of
+from vkernels.ir.planning.model_plan import model_plan
+from vkernels.ir.planning.one_plan import setting_of
+from vkernels.ir.planning.space import read_space
+from vkernels.runtime.targets import limits_of, target_named
+
+T4 = limits_of(target_named("t4"))
+ROWS = {"M": 512, "N": 32768}
+
+
+def test_phases_that_hold_much_get_a_launch_of_their_own_where_registers_are_few():
+    module = build("layer_norm_rows", "float16")[1]
+    chosen = choose_plan(kernel_of(module), ROWS, T4)
+    together = choose_plan(kernel_of(module), ROWS, T4, pin=Pin(launches=()))
+    assert chosen.plan.launches
+    assert chosen.rung == "launches"
+    assert chosen.seconds < together.seconds
+    assert not together.plan.launches
+    mapped = apply_plan(module, chosen.plan, Facts(ROWS))
+    verify_mapped(mapped)
+    assert sum(op.name == "vk.launch" for op in mapped.walk()) == len(chosen.plan.launches) + 1
+
+
+def test_a_launch_more_is_not_begun_where_it_wins_nothing():
+    plan = choose_plan(kernel_of(build("softmax_rows")[1]), {"M": 8, "N": 64}, T4).plan
+    assert not plan.launches
+
+
+@pytest.mark.parametrize("name", ["softmax_rows", "layer_norm_rows", "mlp_rows"])
+def test_what_crosses_a_launch_is_modelled_as_memory_of_every_program(name):
+    kernel = kernel_of(build(name)[1])
+    sizes = dict.fromkeys(("M", "N", "K", "H"), 2048)
+    space = read_space(kernel, sizes, T4)
+    whole = choose_plan(kernel, sizes, T4, pin=Pin(launches=())).plan
+    whole = replace(whole, homes={label: Home.MEMORY for label, home in whole.homes.items()})
+    for label in cuts_of(space.kernel):
+        cut = replace(whole, launches=(label,))
+        at = setting_of(space, cut)
+        parts = parts_of(at)
+        assert len(parts) == 2
+        assert sum(len(part.loops) for part in parts) == len(at.loops) >= len(setting_of(space, whole).loops)
+        written = [step.touch for loop in parts[0].loops for step in loop.steps if step.touch and step.touch.writes]
+        read = {s.touch.place: s.touch for loop in parts[1].loops for s in loop.steps if s.touch and not s.touch.writes}
+        handed = [touch for touch in written if touch.place in read]
+        assert all(touch.home is None and set(space.tiles) <= set(touch.axes) for touch in handed)
+        one, two = model_plan(space, whole), model_plan(space, cut)
+        assert float(two.launches) >= float(one.launches) + T4.launch_seconds
+        assert float(two.parts["latency"]) > 0
+
+
+def test_fewer_programs_run_at_once_where_what_they_read_again_then_stays_in_the_cache():
+    """Rows that are read again, of which the cache holds one for each multiprocessor and no more; memory is slow."""
+    row = 1 << 18
+    kernel = kernel_of(build("softmax_rows")[1])
+    roomy = replace(T4, cache=3 * T4.multiprocessors * 4 * row, memory_bandwidth=2e10, cache_bandwidth=1e13)
+    sizes, pin = {"M": 4096, "N": row}, Pin(chunks={"j": 2048}, warps=4, splits={"j": 1})
+    chosen = choose_plan(kernel, sizes, roomy, pin=pin)
+    assert chosen.plan.resident_programs == T4.multiprocessors
+    assert chosen.rung == "recompute"
+    everything = choose_plan(kernel, sizes, roomy, pin=replace(pin, resident_programs=0))
+    assert everything.plan.resident_programs == 0
+    assert chosen.seconds < 0.9 * everything.seconds
