@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn import functional
 
 import vkernels as vk
-from vkernels.library import matmul
+from vkernels.library import batched_matmul, matmul
 
-from .reference import DTYPES, assert_close, fresh_seed, normal, poisoned, strided
+from .reference import DTYPES, assert_close, every_dtype, fresh_seed, normal, poisoned, strided
 
 SIZES = [
     (1, 1, 1),
@@ -22,8 +23,11 @@ SIZES = [
 ]
 ACTIVATIONS = {
     None: lambda x: x,
+    "none": lambda x: x,
     "relu": torch.relu,
-    "gelu": torch.nn.functional.gelu,
+    "gelu": functional.gelu,
+    "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "silu": functional.silu,
     "sigmoid": torch.sigmoid,
     "tanh": torch.tanh,
 }
@@ -61,6 +65,56 @@ def test_any_strides():
             assert_close(matmul(a, b), a.double() @ b.double(), terms=300, scale=20)
 
 
+@pytest.mark.parametrize(("of_a", "of_b"), [(False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_transposed_operands(dtype, of_a, of_b):
+    seed = fresh_seed()
+    a = normal((129, 65), dtype, seed).t() if of_a else normal((65, 129), dtype, seed)
+    b = normal((70, 129), dtype, seed).t() if of_b else normal((129, 70), dtype, seed)
+    assert_close(matmul(a, b), a.double() @ b.double(), terms=129, scale=12)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize(
+    ("size", "dtype"),
+    every_dtype([(3, 17, 31, 5), (1, 1, 1, 1), (5, 64, 33, 65), (0, 2, 3, 4), (7, 1, 0, 3), (2, 0, 5, 3)]),
+)
+def test_batches_are_right(size, dtype, shared):
+    batch, m, k, n = size
+    seed = fresh_seed()
+    a, bias = normal((batch, m, k), dtype, seed), normal((n,), dtype, seed + 1)
+    b = normal((n, k), dtype, seed + 2).t() if shared else normal((batch, n, k), dtype, seed + 2).swapaxes(1, 2)
+    out = poisoned((batch, m, n), dtype)
+    assert batched_matmul(a, b, bias, "silu", out=out) is out
+    assert_close(out, functional.silu(a.double() @ b.double() + bias.double()), terms=k + 1, scale=8 * max(1, k) ** 0.5)
+
+
+def test_batches_of_any_strides():
+    a = normal((7, 5, 6), torch.float32, fresh_seed()).permute(1, 0, 2)
+    out = poisoned((9, 7, 5), torch.float32).permute(2, 1, 0)
+    for b in (normal((6, 9), torch.float32, 1), normal((9, 6, 5), torch.float32, 2).permute(2, 1, 0)):
+        assert_close(batched_matmul(a, b, out=out), a.double() @ b.double(), terms=6, scale=4)
+
+
+def test_results_may_have_another_dtype():
+    a, b = (normal((40, 40), torch.float16, fresh_seed() + n) for n in range(2))
+    out = poisoned((40, 40), torch.float32)
+    assert_close(matmul(a, b, a[0], out=out), a.double() @ b.double() + a[0].double(), terms=40, scale=7)
+
+
+@pytest.mark.parametrize("precision", [None, "ieee", "tf32"])
+def test_a_cpu_keeps_every_bit_whatever_precision_is_allowed(precision):
+    a, b = (normal((50, 50), torch.float32, fresh_seed() + n) for n in range(2))
+    assert_close(matmul(a, b, precision=precision), a.double() @ b.double(), terms=50, scale=7)
+    assert_close(batched_matmul(a[None], b, precision=precision)[0], a.double() @ b.double(), terms=50, scale=7)
+
+
+def test_eight_bits_are_refused_by_name():
+    a = torch.ones(16, 16).to(torch.float8_e4m3fn)
+    with pytest.raises(vk.ArgumentError, match="float8_e4m3fn is not compiled for CPUs"):
+        matmul(a, a)
+
+
 def test_infinities_and_nan():
     a, b = torch.ones(4, 4), torch.ones(4, 4)
     a[0, 0], b[1, 1], a[2, 2] = float("inf"), float("nan"), float("-inf")
@@ -72,3 +126,14 @@ def test_wrong_arguments_are_named():
         matmul(torch.zeros(3, 4), torch.zeros(5, 6))
     with pytest.raises(vk.ArgumentError, match="swish"):
         matmul(torch.zeros(3, 4), torch.zeros(4, 6), activation="swish")
+    with pytest.raises(vk.ArgumentError, match="tf33"):
+        matmul(torch.zeros(3, 4), torch.zeros(4, 6), precision="tf33")
+    with pytest.raises(vk.ArgumentError, match="2 and 2 dimensions"):
+        matmul(torch.zeros(4), torch.zeros(4, 6))
+    with pytest.raises(vk.ArgumentError, match="3 and 2 dimensions"):
+        batched_matmul(torch.zeros(3, 4), torch.zeros(4, 6))
+    with pytest.raises(vk.ArgumentError, match="B"):
+        batched_matmul(torch.zeros(2, 3, 4), torch.zeros(3, 4, 6))
+    a = torch.zeros(4, 4)
+    with pytest.raises(vk.ArgumentError, match="out is a"):
+        matmul(a, torch.zeros(4, 4), out=a)

@@ -3,7 +3,7 @@
 from .activations import activate
 from .attention import attention
 from .convolution import conv2d
-from .dense import matmul
+from .dense import batched_matmul, matmul
 from .elements import adamw, dropout, rotary_embedding
 from .experts import grouped_matmul, mixture_of_experts
 from .finite_elements import apply_mass, apply_stiffness, apply_stiffness_at_nodes
@@ -26,6 +26,7 @@ __all__ = [
     "argmax",
     "argmin",
     "attention",
+    "batched_matmul",
     "block_matmul",
     "conv2d",
     "cross_entropy",

@@ -40,6 +40,22 @@ def zeros(array: Array, shape: tuple[int, ...]) -> Array:
     return np.zeros(shape, array.dtype) if isinstance(array, np.ndarray) else array.new_zeros(shape)
 
 
+def integers_like(array: Array, shape: tuple[int, ...]) -> Array:
+    """An uninitialised array of int64, with the library and device of another."""
+    if isinstance(array, np.ndarray):
+        return np.empty(shape, np.int64)
+    import torch
+
+    return array.new_empty(shape, dtype=torch.int64)
+
+
+def as_computed(array: Array) -> Array:
+    """An array in the dtype that kernels compute in: float32 for 16-bit floats; itself where it is."""
+    if array.dtype.itemsize >= 4:
+        return array
+    return array.astype(np.float32) if isinstance(array, np.ndarray) else array.float()
+
+
 def flip(array: Array, dimensions: tuple[int, ...]) -> Array:
     """An array with some dimensions in reverse."""
     return np.flip(array, dimensions) if isinstance(array, np.ndarray) else array.flip(dimensions)
@@ -71,6 +87,12 @@ def check_apart(function: str, out: Array, **read: Array) -> None:
     for name, array in read.items():
         if 0 not in (*out.shape, *array.shape) and _address(out) == _address(array):
             raise ArgumentError(f"{function}: out is {name}, expected memory of its own")
+
+
+def check_shape(function: str, name: str, array: Array, shape: tuple[int, ...]) -> None:
+    """Raises `ArgumentError` where an argument, the gradient of a result say, is of another shape."""
+    if tuple(array.shape) != tuple(shape):
+        raise ArgumentError(f"{function}: {name} has shape {tuple(array.shape)}, expected {tuple(shape)}")
 
 
 def _address(array: Array) -> int:

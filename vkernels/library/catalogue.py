@@ -35,8 +35,13 @@ _LOSSES, _NORMS, _ACTIVATIONS, _ELEMENTS, _REDUCTIONS, _PRODUCTS, _CONVOLUTION, 
         "finite_elements", "experts",
     )
 )  # fmt: skip
+_DENSE, _DENSE_GRADIENTS, _SPARSE_GRADIENTS, _SEGMENT_GRADIENTS, _EXPERT_GRADIENTS = (
+    f"vkernels.library.{module}"
+    for module in ("dense", "dense_gradients", "sparse_gradients", "segment_gradients", "expert_gradients")
+)
 _SHORT_ROWS, _LONG_ROWS = {"M": 4096, "N": 1024}, {"M": 512, "N": 32768}
 _SEGMENTS = {"M": 16, "S": 64, "L": 65536}
+_BATCHES = {"B": 64, "M": 512, "N": 512, "K": 64}
 _IMAGES = {"B": 16, "M": 1024, "N": 1024}
 
 _CLASSES = {"M": 8192, "V": 32768}
@@ -58,7 +63,10 @@ CATALOGUE = (
     Entry("layer_norm", "summarise_moments", _LONG, _SEGMENTS, "float16", computed=("mean", "squares")),
     Entry("layer_norm", "normalise_moments", _LONG, _SEGMENTS, "float16", computed=("mean", "squares")),
     Entry("matmul", "matmul_bias", "vkernels.library.dense", {"M": 4096, "N": 4096, "K": 4096}, "float16"),
+    Entry("batched_matmul", "matmul_batches", _DENSE, _BATCHES, "float16"),
+    Entry("matmul", "slopes_of_products", _DENSE_GRADIENTS, _BATCHES, "float16"),
     Entry("mlp", "mlp_rows", "vkernels.library.mlp", {"M": 4096, "K": 1024, "H": 4096, "N": 1024}, "float16"),
+    Entry("mlp", "mlp_between", _DENSE_GRADIENTS, {"M": 4096, "K": 1024, "H": 4096, "N": 1024}, "float16"),
     Entry(
         "attention",
         "attention_rows",
@@ -86,8 +94,11 @@ CATALOGUE = (
     Entry("cumulative_sum", "cumulative_sum_rows", _SCANS, _LONG_ROWS, "float32"),
     Entry("cumulative_sum", "sum_of_each_segment", _SCANS, _SEGMENTS, "float32", computed=("total",)),
     Entry("cumulative_sum", "cumulative_sum_segments", _SCANS, _SEGMENTS, "float32", computed=("total",)),
+    Entry("cumulative_sum", "cumulative_sum_from_the_end", _SCANS, _SHORT_ROWS, "float32"),
+    Entry("cumulative_sum", "cumulative_sum_segments_from_the_end", _SCANS, _SEGMENTS, "float32", ("total",)),
     Entry("stencil", "stencil_cross", _STENCILS, _IMAGES, "float32"),
     Entry("stencil", "stencil_square", _STENCILS, _IMAGES, "float32"),
+    Entry("stencil", "stencil_weight_gradient", _STENCILS, _IMAGES, "float32", computed=("part",)),
     Entry("log_softmax", "log_softmax_rows", _LOSSES, _SHORT_ROWS, "float16"),
     Entry("log_softmax", "log_softmax_gradient", _LOSSES, _SHORT_ROWS, "float16"),
     Entry("cross_entropy", "cross_entropy_rows", _LOSSES, _CLASSES, "float16", computed=("loss", "normaliser")),
@@ -126,6 +137,36 @@ CATALOGUE = (
         {"S": 65537, "R": 65536, "E": 1 << 20, "V": 1 << 17, "C": 64},
         "float32",
     ),
+    Entry(
+        "csr_matmul",
+        "csr_value_gradient",
+        _SPARSE_GRADIENTS,
+        {"E": 1 << 20, "R": 65536, "K": 65536, "C": 64},
+        "float32",
+    ),
+    Entry("ell_matmul", "ell_value_gradient", _SPARSE_GRADIENTS, {"R": 65536, "L": 32, "K": 65536, "C": 64}, "float32"),
+    Entry(
+        "block_matmul",
+        "block_gradient",
+        _SPARSE_GRADIENTS,
+        {"E": 8192, "R": 512, "K": 512, "P": 32, "Q": 32, "C": 256},
+        "float16",
+    ),
+    Entry("segment_sum", "spread_over_segments", _SEGMENT_GRADIENTS, {"E": 1 << 20, "R": 65536, "C": 64}, "float32"),
+    Entry(
+        "embedding_bag",
+        "find_largest_of_bags",
+        _SEGMENT_GRADIENTS,
+        {"S": 65537, "R": 65536, "E": 1 << 20, "V": 1 << 17, "C": 64},
+        "float32",
+    ),
+    Entry(
+        "embedding_bag",
+        "bags_gradient",
+        _SEGMENT_GRADIENTS,
+        {"S": 65537, "R": 65536, "T": (1 << 17) + 1, "E": 1 << 20, "P": 65536, "V": 1 << 17, "C": 64},
+        "float32",
+    ),
     Entry("conv2d", "convolve", _CONVOLUTION, _IMAGE_STACK, "float16"),
     Entry("conv2d", "convolution_weight_gradient", _CONVOLUTION, _IMAGE_STACK, "float16"),
     Entry("conv2d", "channel_sums", _CONVOLUTION, {"B": 16, "C": 64, "S": 2916}, "float16"),
@@ -137,6 +178,13 @@ CATALOGUE = (
         "multiply_blocks",
         _EXPERTS,
         {"T": 8192, "K": 1024, "S": 16384, "G": 8, "N": 1024, "B": 520},
+        "float16",
+    ),
+    Entry(
+        "grouped_matmul",
+        "group_weight_gradient",
+        _EXPERT_GRADIENTS,
+        {"T": 8192, "K": 1024, "E": 16384, "S": 9, "G": 8, "N": 1024},
         "float16",
     ),
     Entry("spdnn", "spdnn", _SPARSE, {"L": 120, "N": 1024, "K": 32, "I": 60000}, "float32", dtypes=_UP_TO_FLOAT32),

@@ -1,4 +1,4 @@
-"""Matrix multiplication with bias and activation in the same pass."""
+"""Matrix products, one or many, with bias and activation in the same pass; gradients stand in `dense_gradients`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from jaxtyping import Float
 
 import vkernels as vk
 
-from .activations import activated
-from .arrays import Array, constant_like, empty_like
+from .activations import activated, check_activation
+from .arrays import Array, as_rows, check_apart, constant_like, empty_like, give_back
+
+PRECISIONS = ("ieee", "tf32")
 
 
 @vk.kernel
@@ -17,30 +19,103 @@ def matmul_bias(
     bias: Float[vk.Tensor, "N"],
     out: Float[vk.Tensor, "M N"],
     activation: vk.Constant = "none",
+    precision: vk.Constant = "ieee",
 ):
     i = vk.tile("M")
     j = vk.tile("N")
     k = vk.whole("K")
-    product = vk.dot(a[i, k], b[k, j])
+    product = vk.dot(a[i, k], b[k, j], precision=precision)
     out[i, j] = activated(product + bias[j], activation)
 
 
-ACTIVATIONS = ("none", "relu", "gelu", "sigmoid", "tanh")
+@vk.kernel
+def matmul_batches(
+    a: Float[vk.Tensor, "B M K"],
+    b: Float[vk.Tensor, "B K N"],
+    bias: Float[vk.Tensor, "N"],
+    out: Float[vk.Tensor, "B M N"],
+    activation: vk.Constant = "none",
+    precision: vk.Constant = "ieee",
+):
+    n = vk.tile("B")
+    i = vk.tile("M")
+    j = vk.tile("N")
+    k = vk.whole("K")
+    product = vk.dot(a[n, i, k], b[n, k, j], precision=precision)
+    out[n, i, j] = activated(product + bias[j], activation)
 
 
 def matmul(
-    a: Array, b: Array, bias: Array | None = None, activation: str | None = None, out: Array | None = None
+    a: Array,
+    b: Array,
+    bias: Array | None = None,
+    activation: str | None = None,
+    precision: str | None = None,
+    out: Array | None = None,
 ) -> Array:
     """activation(a @ b + bias), the sum over K kept in f32 (f64 for f64 operands) until the end.
 
-    `a`: M × K, `b`: K × N, of any strides and of one dtype: f64, f32, f16 or bf16. `bias`: N elements.
-    `activation`: none, relu, gelu (exact, with erf), sigmoid or tanh. Returns `out`, or a new M × N array of a's dtype.
-    Raises `ArgumentError` for shapes or dtypes that do not go together, or an unknown activation.
+    `a`: M × K, `b`: K × N, of any strides, transposes included, and of one dtype: f64, f32, f16 or bf16. `bias`: N
+    elements, or none. `activation`: none, relu, gelu (exact, with erf), gelu_tanh, silu, sigmoid or tanh. `precision`:
+    "ieee", or "tf32", which lets devices that have it round f32 operands to tf32. Returns `out`, which may be of
+    another of these dtypes, or a new M × N array of a's dtype.
+    Raises `ArgumentError` for shapes or dtypes that do not go together, and for an unknown activation or precision.
     """
-    activation = "none" if activation is None else activation
-    if activation not in ACTIVATIONS:
-        raise vk.ArgumentError(f"matmul: activation is {activation!r}, expected one of {', '.join(ACTIVATIONS)}")
+    activation, precision = _checked("matmul", activation, precision)
+    check_dimensions("matmul", a, b, 2)
     out = empty_like(a, (a.shape[0], b.shape[1])) if out is None else out
-    bias = constant_like(a, 0.0, (b.shape[1],)) if bias is None else bias
-    matmul_bias(a, b, bias, out, activation)
+    bias = constant_like(out, 0.0, (b.shape[1],)) if bias is None else bias
+    check_apart("matmul", out, a=a, b=b)
+    matmul_bias(a, b, bias, out, activation, precision)
     return out
+
+
+def batched_matmul(
+    a: Array,
+    b: Array,
+    bias: Array | None = None,
+    activation: str | None = None,
+    precision: str | None = None,
+    out: Array | None = None,
+) -> Array:
+    """activation(a[n] @ b[n] + bias) for each n, or with one b for all.
+
+    `a`: B × M × K, `b`: B × K × N or K × N; the rest is as of `matmul`. Returns `out`, or a new B × M × N array of a's
+    dtype.
+    """
+    if b.ndim == 2:
+        check_dimensions("batched_matmul", a, b, 3, 2)
+        out = empty_like(a, (*a.shape[:2], b.shape[1])) if out is None else out
+        results = as_rows(out)
+        matmul(as_rows(a), b, bias, activation, precision, results)
+        give_back(results, out)
+        return out
+    activation, precision = _checked("batched_matmul", activation, precision)
+    check_dimensions("batched_matmul", a, b, 3)
+    out = empty_like(a, (*a.shape[:2], b.shape[2])) if out is None else out
+    bias = constant_like(out, 0.0, (b.shape[2],)) if bias is None else bias
+    check_apart("batched_matmul", out, a=a, b=b)
+    matmul_batches(a, b, bias, out, activation, precision)
+    return out
+
+
+def check_dimensions(function: str, a: Array, b: Array, rank: int, rank_of_b: int | None = None) -> None:
+    """Raises `ArgumentError` for factors of other numbers of dimensions."""
+    ranks = (rank, rank if rank_of_b is None else rank_of_b)
+    if (a.ndim, b.ndim) != ranks:
+        shapes = f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}"
+        raise vk.ArgumentError(f"{function}: {shapes}, expected {ranks[0]} and {ranks[1]} dimensions")
+
+
+def check_precision(function: str, precision: str | None) -> str:
+    """The precision, "ieee" for none; raises `ArgumentError` for one that there is not."""
+    precision = "ieee" if precision is None else precision
+    if precision not in PRECISIONS:
+        raise vk.ArgumentError(f"{function}: precision is {precision!r}, expected one of {', '.join(PRECISIONS)}")
+    return precision
+
+
+def _checked(function: str, activation: str | None, precision: str | None) -> tuple[str, str]:
+    activation = "none" if activation is None else activation
+    check_activation(function, activation)
+    return activation, check_precision(function, precision)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +15,7 @@ from .activations import activated, check_activation
 from .arrays import Array, constant_like, empty_like
 from .indices import check_indices, check_starts
 from .sparse_products import ell_times_dense
+from .transposes import count_up, grouped
 
 BLOCK = 32
 """Rows that are multiplied at a time; of every group the last ones may be fewer."""
@@ -67,7 +69,7 @@ def grouped_matmul(
         raise vk.ArgumentError(f"grouped_matmul: start is {ends}, expected {expected}")
     if row is not None and checked:
         check_indices("grouped_matmul", "row", row, x.shape[0])
-    row = _integers(start, range(rows)) if row is None else row
+    row = count_up(start, rows) if row is None else row
     bias = constant_like(weight, 0.0, (weight.shape[0], weight.shape[2])) if bias is None else bias
     out = empty_like(x, (rows, weight.shape[2])) if out is None else out
     blocks = [
@@ -96,28 +98,40 @@ def mixture_of_experts(
     f32, f16 or bf16. No token is dropped, however many an expert gets. Returns a new T × N array like x.
     Raises `ArgumentError` for other dtypes, shapes that do not go together, and experts that there are not.
     """
-    if expert.ndim != 2 or tuple(expert.shape) != tuple(gate.shape) or expert.shape[0] != x.shape[0]:
-        shapes = f"expert has shape {tuple(expert.shape)} and gate {tuple(gate.shape)}"
-        raise vk.ArgumentError(f"mixture_of_experts: {shapes}, expected {x.shape[0]} × choices")
-    if checked:
-        check_indices("mixture_of_experts", "expert", expert, w1.shape[0])
-    flat = expert.reshape(-1)
-    order = flat.argsort()
-    place = order.argsort().reshape(expert.shape)  # where each choice's result will stand
-    start = _starts(flat, w1.shape[0])
-    hidden = grouped_matmul(x, w1, start, b1, activation, order // max(1, expert.shape[1]), checked=False)
-    results = grouped_matmul(hidden, w2, start, b2)
+    routes = route("mixture_of_experts", x, expert, gate, w1.shape[0], checked)
+    hidden = grouped_matmul(x, w1, routes.start, b1, activation, routes.token, checked=False)
+    results = grouped_matmul(hidden, w2, routes.start, b2)
     out = empty_like(x, (x.shape[0], w2.shape[2]))
-    ell_times_dense(place, gate, results, constant_like(gate, 0.0, (x.shape[0],)), out)
+    ell_times_dense(routes.place, gate, results, constant_like(gate, 0.0, (x.shape[0],)), out)
     return out
 
 
-def _starts(group: Array, groups: int) -> Array:
-    """Where each group begins among all, sorted; and where the last ends."""
-    if isinstance(group, np.ndarray):
-        return np.concatenate([[0], np.bincount(group, minlength=groups).cumsum()])
-    counts = group.bincount(minlength=groups).cumsum(0)
-    return group.new_zeros(groups + 1).index_copy(0, _integers(group, range(1, groups + 1)), counts)
+@dataclass(frozen=True)
+class Routes:
+    """Every token's choices in the order of experts.
+
+    `start`: where each expert's begin, and where the last ends. `order`: the number of each choice, `token` its token.
+    `place`: T × C, where each choice stands in this order.
+    """
+
+    start: Array
+    order: Array
+    token: Array
+    place: Array
+
+
+def route(function: str, x: Array, expert: Array, gate: Array, experts: int, checked: bool) -> Routes:
+    """The choices of tokens, T × C, in the order of so many experts; raises `ArgumentError` for wrong ones."""
+    if expert.ndim != 2 or tuple(expert.shape) != tuple(gate.shape) or expert.shape[0] != x.shape[0]:
+        shapes = f"expert has shape {tuple(expert.shape)} and gate {tuple(gate.shape)}"
+        raise vk.ArgumentError(f"{function}: {shapes}, expected {x.shape[0]} × choices")
+    if checked:
+        check_indices(function, "expert", expert, experts)
+    choices = max(1, expert.shape[1])
+    flat = expert.reshape(-1)
+    routes = grouped(flat, count_up(flat, flat.shape[0]) // choices, experts)
+    place = routes.order.argsort().reshape(expert.shape)
+    return Routes(routes.start, routes.order, routes.row, place)
 
 
 def _integers(like: Array, values: Sequence[int]) -> Array:

@@ -6,9 +6,8 @@ from jaxtyping import Float
 
 import vkernels as vk
 
-from .activations import activated
+from .activations import activated, check_activation
 from .arrays import Array, check_apart, constant_like, empty_like
-from .dense import ACTIVATIONS
 
 
 @vk.kernel
@@ -44,11 +43,11 @@ def mlp(
 
     `x`: M × K, `w1`: K × H, `w2`: H × N, of any strides (transposes of an H × K and an N × H are fastest on a CPU) and
     of one dtype: f64, f32, f16 or bf16. `b1`: H elements, `b2`: N, or none. `activation`: none, relu, gelu (exact,
-    with erf), sigmoid or tanh; its results are rounded to x's dtype. Returns `out`, or a new M × N array of x's dtype.
+    with erf), gelu_tanh, silu, sigmoid or tanh; its results are rounded to x's dtype. Returns `out`, or a new M × N
+    array of x's dtype.
     Raises `ArgumentError` for shapes or dtypes that do not go together, or an unknown activation.
     """
-    if activation not in ACTIVATIONS:
-        raise vk.ArgumentError(f"mlp: activation is {activation!r}, expected one of {', '.join(ACTIVATIONS)}")
+    check_activation("mlp", activation)
     out = empty_like(x, (x.shape[0], w2.shape[-1])) if out is None else out
     b1 = constant_like(x, 0.0, (w1.shape[-1],)) if b1 is None else b1
     b2 = constant_like(x, 0.0, (w2.shape[-1],)) if b2 is None else b2

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int, Num
 
 import vkernels as vk
 
-from .arrays import Array, empty_like
+from .arrays import Array, empty_like, integers_like
 
 
 @vk.function
@@ -117,7 +117,7 @@ def topk(x: Array, k: int) -> tuple[Array, Array]:
     """
     if x.ndim != 2 or not 0 <= k <= x.shape[1]:
         raise vk.ArgumentError(f"topk: x has shape {tuple(x.shape)} and k is {k}, expected rows of at least k elements")
-    value, index = empty_like(x, (x.shape[0], k)), _integers_like(x, (x.shape[0], k))
+    value, index = empty_like(x, (x.shape[0], k)), integers_like(x, (x.shape[0], k))
     largest_in_turn(x, value, index)
     return value, index
 
@@ -135,7 +135,7 @@ def histogram(x: Array, bins: int, low: float, high: float) -> Array:
     if bins < 1 or not low < high:
         raise vk.ArgumentError(f"histogram: {bins} bins from {low} to {high}, expected 1 or more, from low to high")
     flat = x.reshape(-1)
-    count = _integers_like(x, (PARTS, bins))
+    count = integers_like(x, (PARTS, bins))
     count[...] = 0
     count_in_parts(flat, -(-flat.shape[0] // PARTS), low, high, count)
     return _reduce("sum", count, 0, False)
@@ -145,14 +145,14 @@ def _reduce(kind: str, x: Array, dim: int | None, keepdim: bool) -> Array:
     cut, shape = _around(kind, x, dim, keepdim)
     counts = kind == "sum" and not _is_float(x)
     outer = (cut.shape[0], cut.shape[2])
-    out = _integers_like(x, outer) if counts else empty_like(x, outer)
+    out = integers_like(x, outer) if counts else empty_like(x, outer)
     reduce_middle(cut, out, kind)
     return out.reshape(shape)
 
 
 def _find(kind: str, x: Array, dim: int | None, keepdim: bool) -> Array:
     cut, shape = _around(kind, x, dim, keepdim)
-    out = _integers_like(x, (cut.shape[0], cut.shape[2]))
+    out = integers_like(x, (cut.shape[0], cut.shape[2]))
     find_middle(cut, out, kind == "argmin")
     return out.reshape(shape)
 
@@ -174,11 +174,3 @@ def _around(kind: str, x: Array, dim: int | None, keepdim: bool) -> tuple[Array,
 
 def _is_float(x: Array) -> bool:
     return x.dtype.kind == "f" if isinstance(x, np.ndarray) else bool(x.dtype.is_floating_point)
-
-
-def _integers_like(x: Array, shape: tuple[int, ...]) -> Array:
-    if isinstance(x, np.ndarray):
-        return np.empty(shape, np.int64)
-    import torch
-
-    return x.new_empty(shape, dtype=torch.int64)

@@ -1,4 +1,4 @@
-"""Cumulative sums along rows; a few long rows are cut into segments, whose sums come first."""
+"""Cumulative sums along rows, from either end; a few long rows are cut into segments, whose sums come first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from jaxtyping import Float
 
 import vkernels as vk
 
-from .arrays import Array, as_rows, as_segments, empty_like, give_back
+from .arrays import Array, as_rows, as_segments, check_shape, empty_like, give_back
 from .long_rows import segment_of
 
 
@@ -15,6 +15,14 @@ def cumulative_sum_rows(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]
     i = vk.tile("M")
     j = vk.whole("N")
     out[i, j] = vk.cumulative_sum(x[i, j], axis=j)
+
+
+@vk.kernel
+def cumulative_sum_from_the_end(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    back = vk.size("N") - 1 - j
+    out[i, back] = vk.cumulative_sum(x[i, back], axis=j)
 
 
 @vk.kernel
@@ -37,6 +45,19 @@ def cumulative_sum_segments(
     out[i, s, j] = vk.cumulative_sum(x[i, s, j], axis=j) + before
 
 
+@vk.kernel
+def cumulative_sum_segments_from_the_end(
+    x: Float[vk.Tensor, "M S L"], total: Float[vk.Tensor, "M S"], out: Float[vk.Tensor, "M S L"]
+):
+    i = vk.tile("M")
+    s = vk.tile("S")
+    j = vk.whole("L")
+    t = vk.whole("S")
+    back = vk.size("L") - 1 - j
+    after = vk.sum(vk.where(t > s, total[i, t], 0.0), axis=t)
+    out[i, s, back] = vk.cumulative_sum(x[i, s, back], axis=j) + after
+
+
 FEW = 64
 """Rows that are too few to keep all of a GPU busy."""
 
@@ -48,16 +69,30 @@ def cumulative_sum(x: Array, out: Array | None = None) -> Array:
     new array of x's shape and dtype. NaN and infinities reach all that follows, as in torch.
     Raises `ArgumentError` for other dtypes and for an `out` of another shape or dtype.
     """
+    return _cumulative_sum("cumulative_sum", x, out, cumulative_sum_rows, cumulative_sum_segments)
+
+
+def cumulative_sum_backward(grad: Array, out: Array | None = None) -> Array:
+    """The gradient of x, of the gradient of `cumulative_sum(x)`: the sum of each element and all after it.
+
+    The rest is as of `cumulative_sum`.
+    """
+    kernels = cumulative_sum_from_the_end, cumulative_sum_segments_from_the_end
+    return _cumulative_sum("cumulative_sum_backward", grad, out, *kernels)
+
+
+def _cumulative_sum(function: str, x: Array, out: Array | None, of_rows: vk.Kernel, of_segments: vk.Kernel) -> Array:
     out = empty_like(x, tuple(x.shape)) if out is None else out
+    check_shape(function, "out", out, tuple(x.shape))
     rows, results = as_rows(x), as_rows(out)
     few = FEW if getattr(x, "is_cuda", False) else vk.get_threads()  # cutting costs a second reading
-    segment = segment_of(rows.shape[1]) if rows.shape == results.shape and rows.shape[0] < few else None
+    segment = segment_of(rows.shape[1]) if rows.shape[0] < few else None
     if segment is None:
-        cumulative_sum_rows(rows, results)
+        of_rows(rows, results)
     else:
         cut = as_segments(rows, segment)
         total = empty_like(cut, tuple(cut.shape[:2]), computed=True)
         sum_of_each_segment(cut, total)
-        cumulative_sum_segments(cut, total, as_segments(results, segment))
+        of_segments(cut, total, as_segments(results, segment))
     give_back(results, out)
     return out

@@ -125,21 +125,29 @@ def block_matmul(
     f32, f16 or bf16, the latter two added in f32. `bias`: R · P elements, or none. Returns `out`, or a new R · P × C
     array like dense. Raises `ArgumentError` for other dtypes, shapes that do not go together, and wrong indices.
     """
-    check_activation("block_matmul", activation)
-    if block.ndim != 3 or dense.ndim != 2 or block.shape[2] == 0 or dense.shape[0] % block.shape[2]:
-        shapes = f"block has shape {tuple(block.shape)} and dense {tuple(dense.shape)}"
-        raise vk.ArgumentError(f"block_matmul: {shapes}, expected blocks whose columns divide dense's rows")
-    down, across = block.shape[1:]
-    check_starts("block_matmul", start, block.shape[0], checked)
-    if checked:
-        check_indices("block_matmul", "column", column, dense.shape[0] // across)
+    cut = cut_for_blocks("block_matmul", start, column, block, dense, activation, checked)
+    down = block.shape[1]
     rows = start.shape[0] - 1
     out = empty_like(dense, (rows * down, dense.shape[1])) if out is None else out
     bias = constant_like(block, 0.0, (rows, down)) if bias is None else bias.reshape((rows, down))
-    cut = dense.reshape((dense.shape[0] // across, across, dense.shape[1]))
     results = out.reshape((rows, down, out.shape[-1]))
     blocks_times_dense(start, column, block, cut, bias, results, activation)
     return out
+
+
+def cut_for_blocks(
+    function: str, start: Array, column: Array, block: Array, dense: Array, activation: str, checked: bool
+) -> Array:
+    """Dense as rows of blocks have it: columns of blocks × Q × C; raises `ArgumentError` as `block_matmul` does."""
+    check_activation(function, activation)
+    if block.ndim != 3 or dense.ndim != 2 or block.shape[2] == 0 or dense.shape[0] % block.shape[2]:
+        shapes = f"block has shape {tuple(block.shape)} and dense {tuple(dense.shape)}"
+        raise vk.ArgumentError(f"{function}: {shapes}, expected blocks whose columns divide dense's rows")
+    across = block.shape[2]
+    check_starts(function, start, block.shape[0], checked)
+    if checked:
+        check_indices(function, "column", column, dense.shape[0] // across)
+    return dense.reshape((dense.shape[0] // across, across, dense.shape[1]))
 
 
 def sampled_matmul(
@@ -173,11 +181,16 @@ def embedding_bag(
     `index` first. Returns `out`, or a new R × C array like table.
     Raises `ArgumentError` for other dtypes or kinds, shapes that do not go together, and wrong indices.
     """
-    if kind not in BAGS:
-        raise vk.ArgumentError(f"embedding_bag: kind is {kind!r}, expected one of {', '.join(BAGS)}")
-    check_starts("embedding_bag", start, index.shape[0], checked)
-    if checked:
-        check_indices("embedding_bag", "index", index, table.shape[0])
+    check_bags("embedding_bag", table, index, start, kind, checked)
     out = empty_like(table, (start.shape[0] - 1, table.shape[1])) if out is None else out
     bags_of_rows(start, index, table, out, kind)
     return out
+
+
+def check_bags(function: str, table: Array, index: Array, start: Array, kind: str, checked: bool) -> None:
+    """Raises `ArgumentError` as `embedding_bag` does; `checked`: looks at elements too."""
+    if kind not in BAGS:
+        raise vk.ArgumentError(f"{function}: kind is {kind!r}, expected one of {', '.join(BAGS)}")
+    check_starts(function, start, index.shape[0], checked)
+    if checked:
+        check_indices(function, "index", index, table.shape[0])

@@ -1,4 +1,5 @@
-"""Stencils over the last two dimensions: each result is a weighted sum of its neighbours, 0 beyond the boundary."""
+"""Stencils over the last two dimensions: each result is a weighted sum of its neighbours, 0 beyond the boundary; with
+their gradients."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ from jaxtyping import Float
 
 import vkernels as vk
 
-from .arrays import Array, as_images, check_apart, empty_like, give_back
+from .arrays import Array, as_images, check_apart, check_shape, empty_like, flip, give_back
+from .reductions import sum as sum_along
 
 
 @vk.kernel
@@ -31,6 +33,22 @@ def stencil_square(x: Float[vk.Tensor, "B M N"], weight: Float[vk.Tensor, "3 3"]
     out[b, i, j] = total
 
 
+@vk.kernel
+def stencil_weight_gradient(
+    grad: Float[vk.Tensor, "B M N"], x: Float[vk.Tensor, "B M N"], part: Float[vk.Tensor, "B M 3 3"]
+):
+    b = vk.tile("B")
+    i = vk.tile("M")
+    j = vk.whole("N")
+    for down in range(3):
+        for right in range(3):
+            part[b, i, down, right] = vk.sum(grad[b, i, j] * x[b, i + (down - 1), j + (right - 1)], axis=j)
+
+
+CROSS = (1, 3, 4, 5, 7)
+"""Which of 3 × 3 weights, row after row, are a cross."""
+
+
 def stencil(x: Array, weight: Array, out: Array | None = None) -> Array:
     """Each element and its neighbours in the last two dimensions, weighted and added; what lies beyond is 0.
 
@@ -49,3 +67,20 @@ def stencil(x: Array, weight: Array, out: Array | None = None) -> Array:
     kernel(images, weight, results)
     give_back(results, out)
     return out
+
+
+def stencil_backward(grad: Array, x: Array, weight: Array) -> tuple[Array, Array]:
+    """The gradients of x and weight, of the gradient of `stencil(x, weight)`: new arrays.
+
+    That of x is the stencil of `grad` with the weights turned round. `grad`: as x is.
+    Raises `ArgumentError` for dtypes or shapes that do not go together.
+    """
+    check_shape("stencil_backward", "grad", grad, tuple(x.shape))
+    of_x = stencil(grad, flip(weight, tuple(range(weight.ndim))))
+    images = as_images(x)
+    part = empty_like(x, (*images.shape[:2], 3, 3), computed=True)
+    stencil_weight_gradient(as_images(grad), images, part)
+    whole = sum_along(part.reshape((images.shape[0] * images.shape[1], 9)), 0)
+    of_weight = empty_like(weight, tuple(weight.shape))
+    of_weight[...] = whole[list(CROSS)] if weight.ndim == 1 else whole.reshape((3, 3))
+    return of_x, of_weight

@@ -1,0 +1,184 @@
+"""Gradients of products with sparse matrices. Every sum has one order: no atomics, the same bits every time."""
+
+from __future__ import annotations
+
+from jaxtyping import Float, Int
+
+import vkernels as vk
+
+from .activations import activation_gradient, check_activation
+from .arrays import Array, as_computed, check_shape, constant_like, empty_like
+from .indices import check_indices, check_starts
+from .reductions import sum as sum_along
+from .segments import csr_times_dense
+from .sparse_products import blocks_times_dense, cut_for_blocks, ell_times_dense, sampled_products
+from .transposes import Transpose, csr_transpose, ell_transpose, pair_transposes, rows_of
+
+
+@vk.kernel
+def csr_value_gradient(
+    row: Int[vk.Tensor, "E"],
+    column: Int[vk.Tensor, "E"],
+    grad: Float[vk.Tensor, "R C"],
+    dense: Float[vk.Tensor, "K C"],
+    out: Float[vk.Tensor, "E"],
+):
+    e = vk.tile("E")
+    c = vk.whole("C")
+    inside = (row[e] >= 0) & (row[e] < vk.size("R"))
+    products = vk.load(grad[row[e], c], where=inside) * vk.load(dense[column[e], c], where=inside)
+    out[e] = vk.sum(products, axis=c)
+
+
+@vk.kernel
+def ell_value_gradient(
+    column: Int[vk.Tensor, "R L"],
+    grad: Float[vk.Tensor, "R C"],
+    dense: Float[vk.Tensor, "K C"],
+    out: Float[vk.Tensor, "R L"],
+):
+    r = vk.tile("R")
+    l = vk.tile("L")
+    c = vk.whole("C")
+    out[r, l] = vk.sum(grad[r, c] * dense[column[r, l], c], axis=c)
+
+
+@vk.kernel
+def block_gradient(
+    row: Int[vk.Tensor, "E"],
+    column: Int[vk.Tensor, "E"],
+    grad: Float[vk.Tensor, "R P C"],
+    dense: Float[vk.Tensor, "K Q C"],
+    out: Float[vk.Tensor, "E P Q"],
+):
+    e = vk.tile("E")
+    p = vk.tile("P")
+    q = vk.tile("Q")
+    c = vk.whole("C")
+    inside = (row[e] >= 0) & (row[e] < vk.size("R"))
+    change, factor = vk.load(grad[row[e], p, c], where=inside), vk.load(dense[column[e], q, c], where=inside)
+    out[e, p, q] = vk.dot(change, factor)
+
+
+def csr_matmul_backward(
+    grad: Array,
+    start: Array,
+    column: Array,
+    value: Array,
+    dense: Array,
+    transpose: Transpose | None = None,
+    checked: bool = True,
+) -> tuple[Array, Array]:
+    """The gradients of value and dense, of the gradient of `csr_matmul(start, column, value, dense)`: new arrays.
+
+    `grad`: R × C. `transpose`: what `csr_transpose(start, column, K)` gives, built anew where it is not given.
+    Raises `ArgumentError` for other dtypes, shapes that do not go together, and indices out of range or order.
+    """
+    check_starts("csr_matmul_backward", start, value.shape[0], checked)
+    check_shape("csr_matmul_backward", "grad", grad, (start.shape[0] - 1, dense.shape[1]))
+    if checked:
+        check_indices("csr_matmul_backward", "column", column, dense.shape[0])
+    of_value, of_dense = empty_like(value, tuple(value.shape)), empty_like(dense, tuple(dense.shape))
+    csr_value_gradient(rows_of(start, value.shape[0]), column, grad, dense, of_value)
+    transpose = csr_transpose(start, column, dense.shape[0]) if transpose is None else transpose
+    csr_times_dense(transpose.start, transpose.row, value[transpose.order], grad, of_dense)
+    return of_value, of_dense
+
+
+def ell_matmul_backward(
+    grad: Array,
+    column: Array,
+    value: Array,
+    dense: Array,
+    bias: Array | None = None,
+    activation: str = "none",
+    transpose: Transpose | None = None,
+    checked: bool = True,
+) -> tuple[Array, Array, Array | None]:
+    """The gradients of value, dense and bias, of that of `ell_matmul(column, value, dense, bias, activation)`.
+
+    `grad`: R × C. With an activation the sums are computed again. `transpose`: what `ell_transpose(column, K)` gives,
+    built anew where it is not given. New arrays; none where there is no bias.
+    Raises `ArgumentError` for other dtypes, shapes that do not go together, and indices out of range.
+    """
+    check_activation("ell_matmul_backward", activation)
+    check_shape("ell_matmul_backward", "grad", grad, (value.shape[0], dense.shape[1]))
+    if checked:
+        check_indices("ell_matmul_backward", "column", column, dense.shape[0])
+    change = grad
+    if activation != "none":
+        sums, change = empty_like(grad, tuple(grad.shape), computed=True), empty_like(grad, tuple(grad.shape))
+        kept = constant_like(value, 0.0, (value.shape[0],)) if bias is None else bias
+        ell_times_dense(column, value, dense, kept, sums)
+        activation_gradient(grad, sums, change, activation)
+    of_value, of_dense = empty_like(value, tuple(value.shape)), empty_like(dense, tuple(dense.shape))
+    ell_value_gradient(column, change, dense, of_value)
+    transpose = ell_transpose(column, dense.shape[0]) if transpose is None else transpose
+    csr_times_dense(transpose.start, transpose.row, value.reshape(-1)[transpose.order], change, of_dense)
+    return of_value, of_dense, None if bias is None else sum_along(change, 1)
+
+
+def block_matmul_backward(
+    grad: Array,
+    start: Array,
+    column: Array,
+    block: Array,
+    dense: Array,
+    bias: Array | None = None,
+    activation: str = "none",
+    transpose: Transpose | None = None,
+    checked: bool = True,
+) -> tuple[Array, Array, Array | None]:
+    """The gradients of block, dense and bias, of that of `block_matmul(start, column, block, dense, bias, activation)`.
+
+    `grad`: R · P × C. With an activation the sums are computed again. `transpose`: what `csr_transpose(start, column,
+    columns of blocks)` gives, built anew where it is not given. New arrays; none where there is no bias.
+    Raises `ArgumentError` for other dtypes, shapes that do not go together, and wrong indices.
+    """
+    cut = cut_for_blocks("block_matmul_backward", start, column, block, dense, activation, checked)
+    rows, (down, across) = start.shape[0] - 1, block.shape[1:]
+    check_shape("block_matmul_backward", "grad", grad, (rows * down, dense.shape[1]))
+    shape = (rows, down, dense.shape[1])
+    change = grad.reshape(shape)
+    if activation != "none":
+        sums, rounded = empty_like(grad, shape, computed=True), empty_like(grad, tuple(grad.shape))
+        kept = constant_like(block, 0.0, shape[:2]) if bias is None else bias.reshape(shape[:2])
+        blocks_times_dense(start, column, block, cut, kept, sums)
+        activation_gradient(grad, sums.reshape(grad.shape), rounded, activation)
+        change = rounded.reshape(shape)
+    of_block, of_dense = empty_like(block, tuple(block.shape)), empty_like(dense, tuple(cut.shape))
+    block_gradient(rows_of(start, block.shape[0]), column, change, cut, of_block)
+    transpose = csr_transpose(start, column, cut.shape[0]) if transpose is None else transpose
+    none = constant_like(block, 0.0, (cut.shape[0], across))
+    turned = block[transpose.order].swapaxes(1, 2)
+    blocks_times_dense(transpose.start, transpose.row, turned, change, none, of_dense)
+    of_bias = None if bias is None else sum_along(change, 2).reshape(bias.shape)
+    return of_block, of_dense.reshape(dense.shape), of_bias
+
+
+def sampled_matmul_backward(
+    grad: Array,
+    row: Array,
+    column: Array,
+    value: Array,
+    a: Array,
+    b: Array,
+    transposes: tuple[Transpose, Transpose] | None = None,
+    checked: bool = True,
+) -> tuple[Array, Array, Array]:
+    """The gradients of value, a and b, of the gradient of `sampled_matmul(row, column, value, a, b)`: new arrays.
+
+    `grad`: E elements. `transposes`: what `pair_transposes(row, column, R, C)` gives, built anew where it is not given.
+    Raises `ArgumentError` for other dtypes, shapes that do not go together, and wrong indices.
+    """
+    check_shape("sampled_matmul_backward", "grad", grad, tuple(value.shape))
+    if checked:
+        check_indices("sampled_matmul_backward", "row", row, a.shape[0])
+        check_indices("sampled_matmul_backward", "column", column, b.shape[0])
+    of_value, of_a, of_b = (empty_like(array, tuple(array.shape)) for array in (value, a, b))
+    sampled_products(row, column, grad, a, b, of_value)
+    scaled = as_computed(grad) * as_computed(value)
+    by_row, by_column = pair_transposes(row, column, a.shape[0], b.shape[0]) if transposes is None else transposes
+    csr_times_dense(by_row.start, by_row.row, scaled[by_row.order], b, of_a)
+    csr_times_dense(by_column.start, by_column.row, scaled[by_column.order], a, of_b)
+    return of_value, of_a, of_b
