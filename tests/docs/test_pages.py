@@ -1,0 +1,52 @@
+"""Pages' code does what they show. `pytest --update-goldens` puts in what it prints now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .pages import with_results
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("name", ["tutorial.md"])
+def test_the_page_shows_what_its_code_prints(name, tmp_path, golden):
+    golden(DOCS / name, with_results(DOCS / name, tmp_path))
+
+
+PAGE = """```python
+import vkernels as vk
+
+@vk.kernel
+def nothing(): ...
+```
+```python
+print("one\\ntwo\\nthree")
+```
+
+```text
+%s```
+"""
+
+
+@pytest.mark.parametrize("shown", ["one\ntwo\nthree\n", "…\nthree\n", "one\n…\n", "one\n…\nthree\n", "…\ntwo\n…\n"])
+def test_what_is_shown_stays(shown, tmp_path):
+    (tmp_path / "page.md").write_text(PAGE % shown)
+    assert with_results(tmp_path / "page.md", tmp_path) == PAGE % shown
+    assert "nothing" in (tmp_path / "page.py").read_text()
+
+
+@pytest.mark.parametrize(
+    "shown", ["", "one\ntwo\n", "one\n…\ntwo\n", "two\n…\n", "one\ntwo\nthree\nfour\n", "onetwothree\n"]
+)
+def test_what_was_not_printed_is_replaced(shown, tmp_path):
+    (tmp_path / "page.md").write_text(PAGE % shown)
+    assert with_results(tmp_path / "page.md", tmp_path) == PAGE % "one\ntwo\nthree\n"
+
+
+def test_what_is_printed_must_be_shown(tmp_path):
+    (tmp_path / "page.md").write_text("```python\nprint(1)\n```\n")
+    with pytest.raises(AssertionError, match="nothing shows"):
+        with_results(tmp_path / "page.md", tmp_path)
