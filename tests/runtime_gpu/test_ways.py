@@ -325,6 +325,16 @@ def finished():
         time.sleep(0.01)
 
 
+def test_who_is_patient_gets_the_better_plan_at_once(slow):
+    kernel, seen = new("patient"), []
+    x, out = arrays()
+    threading.Timer(0.2, slow.set).start()
+    with vk.on_launch(seen.append), way.patient():
+        kernel(x, out)
+    check(x, out)
+    assert [event.plan for event in seen] == [kernel.compile(x, out).plan]
+
+
 def test_a_plain_plan_runs_until_the_better_one_is_ready_and_both_are_said(slow, caplog):
     caplog.set_level(logging.INFO, "vkernels")
     kernel, seen = new("late"), []

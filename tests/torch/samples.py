@@ -39,6 +39,10 @@ class Maker:
         return torch.randint(0, high, shape, generator=self.generator)
 
 
+def _starts(*starts: int) -> torch.Tensor:
+    return torch.tensor(starts)
+
+
 def _target(make: Maker) -> torch.Tensor:
     target = make.integers(7, 5)
     target[2] = -100
@@ -71,6 +75,30 @@ SAMPLES: dict[str, Sample] = {
     "apply_stiffness_at_nodes": lambda make: (
         make.turned(2, 1, 3, 3, 3), _NODE_SLOPES, make(2, 6, 3, 3, 3, grad=False),
     ),
+    "matmul": lambda make: (make.turned(5, 7), make.sparse(7, 4), make.sparse(4), None, None),
+    "batched_matmul": lambda make: (make.turned(2, 5, 7), make.sparse(2, 7, 4), make.sparse(4), "silu", "ieee"),
+    "mlp": lambda make: (make.turned(5, 6), make.sparse(6, 7), make(7), make.turned(7, 4), None, "tanh"),
+    "cumulative_sum": lambda make: (make.turned(2, 3, 9),),
+    "stencil": lambda make: (make.turned(2, 5, 6), make.sparse(3, 3)),
+    "segment_sum": lambda make: (make.turned(9, 4), _starts(1, 4, 4, 9), True),
+    "csr_matmul": lambda make: (_starts(0, 3, 3, 7), make.integers(5, 7), make.sparse(7), make.turned(5, 4), True),
+    "ell_matmul": lambda make: (
+        make.integers(5, 6, 3), make.turned(6, 3), make.sparse(5, 4), make(6), "sigmoid", True,
+    ),
+    "block_matmul": lambda make: (
+        _starts(0, 2, 3), make.integers(3, 3), make.turned(3, 2, 4), make.sparse(12, 5), make(4), "tanh", True,
+    ),
+    "sampled_matmul": lambda make: (
+        make.integers(4, 9), make.integers(5, 9), make.sparse(9), make.turned(4, 6), make(5, 6), True,
+    ),
+    "embedding_bag": lambda make: (make.turned(6, 5), make.integers(6, 8), _starts(0, 3, 3, 8), "max", True),
+    "grouped_matmul": lambda make: (
+        make.turned(6, 4), make.sparse(3, 4, 5), _starts(0, 2, 2, 7), make(3, 5), "tanh", make.integers(6, 7), True,
+    ),
+    "mixture_of_experts": lambda make: (
+        make.turned(5, 4), make.integers(3, 5, 2), make.sparse(5, 2), make(3, 4, 6), make.turned(3, 6, 4), None,
+        make(3, 4), "gelu", True,
+    ),
     "sum": lambda make: (make.turned(2, 5, 3), 1, True),
     "mean": lambda make: (make.turned(2, 5, 3), -1, False),
     "max": lambda make: (make.turned(2, 5, 3), 1, False),
@@ -90,6 +118,34 @@ GRADIENTS: dict[str, Sample] = {
     "group_norm_backward": lambda make: (make.turned(2, 6, 5), make(2, 6, 5), 3, make(6), 1e-3),
     "cross_entropy_backward": lambda make: (
         make(), make(5, 7), _target(make), make(5, grad=False), torch.ones(1, dtype=torch.float64), -100, 0.1, "mean",
+    ),
+    "matmul_backward": lambda make: (make.turned(5, 4), make(5, 7), make(7, 4), make(4), "gelu", "tf32"),
+    "batched_matmul_backward": lambda make: (make.turned(2, 5, 4), make(2, 5, 7), make(7, 4), None, None, None),
+    "mlp_backward": lambda make: (make.turned(5, 4), make(5, 6), make(6, 7), None, make(7, 4), make(4), "relu"),
+    "cumulative_sum_backward": lambda make: (make.turned(2, 3, 9),),
+    "stencil_backward": lambda make: (make.turned(5, 6), make(5, 6), make(5)),
+    "segment_sum_backward": lambda make: (make.sparse(3), _starts(1, 4, 4, 9), 10),
+    "csr_matmul_backward": lambda make: (
+        make.turned(3, 4), _starts(0, 3, 3, 7), make.integers(5, 7), make(7), make(5, 4),
+    ),
+    "ell_matmul_backward": lambda make: (
+        make.turned(6, 4), make.integers(5, 6, 3), make(6, 3), make(5, 4), None, "none",
+    ),
+    "block_matmul_backward": lambda make: (
+        make.turned(4, 5), _starts(0, 2, 3), make.integers(3, 3), make(3, 2, 4), make(12, 5), None, "none",
+    ),
+    "sampled_matmul_backward": lambda make: (
+        make.sparse(9), make.integers(4, 9), make.integers(5, 9), make(9), make(4, 6), make(5, 6),
+    ),
+    "embedding_bag_backward": lambda make: (
+        make.turned(3, 5), make(6, 5), make.integers(6, 8), _starts(0, 3, 3, 8), "mean",
+    ),
+    "grouped_matmul_backward": lambda make: (
+        make.turned(6, 5), make(6, 4), make(3, 4, 5), _starts(0, 2, 2, 6), None, "none", None,
+    ),
+    "mixture_of_experts_backward": lambda make: (
+        make.turned(5, 4), make(5, 4), make.integers(3, 5, 2), make(5, 2), make(3, 4, 6), make(3, 6, 4), make(3, 6),
+        None, "relu",
     ),
     "activate_backward": lambda make: (make.turned(3, 8), make(3, 8), "gelu"),
     "conv2d_backward": lambda make: (

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 from vkernels.ir.errors import OutOfMemoryError, PlanError
@@ -25,6 +26,20 @@ _log = logging.getLogger(__name__)
 
 PATIENCE = 2.0
 """Seconds that a first call waits for a better plan."""
+
+_patient: list[None] = []
+"""As many as want first calls to wait."""
+
+
+@contextmanager
+def patient() -> Iterator[None]:
+    """Within, first calls wait for the plan that is modelled best however long its code takes to be made."""
+    _patient.append(None)
+    try:
+        yield
+    finally:
+        _patient.pop()
+
 
 Code = TypeVar("Code")
 Ready = TypeVar("Ready")
@@ -102,7 +117,7 @@ class ChosenWay(Generic[Code, Ready]):
 
     def get(self) -> Ready:
         best = self._begin()
-        if not wait([best], max(0.0, self._begun + PATIENCE - time.monotonic())).done:
+        if not wait([best], None if _patient else max(0.0, self._begun + PATIENCE - time.monotonic())).done:
             return self._plainest(best)
         return self._take(best)
 

@@ -1,0 +1,129 @@
+"""Matrix products, one or many, with bias and activation in the same pass, and two layers in one launch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from vkernels.library import dense, dense_gradients
+from vkernels.library.mlp import mlp as two_layers
+
+from .registering import Context, define, like, like_each, or_empty
+
+_FACTORS = "Tensor a, Tensor b, Tensor? bias, str? activation, str? precision"
+
+
+def _keep(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    a, b, bias, ctx.activation, ctx.precision = inputs
+    ctx.save_for_backward(a, b, bias)
+
+
+_matmul_backward = define(
+    f"matmul_backward(Tensor grad, {_FACTORS}) -> (Tensor, Tensor, Tensor)",
+    lambda grad, *factors: or_empty(grad, dense_gradients.matmul_backward(grad, *factors)),
+    lambda grad, a, b, bias, *_: like_each(grad, a, b, bias),
+)
+_batched_matmul_backward = define(
+    f"batched_matmul_backward(Tensor grad, {_FACTORS}) -> (Tensor, Tensor, Tensor)",
+    lambda grad, *factors: or_empty(grad, dense_gradients.batched_matmul_backward(grad, *factors)),
+    lambda grad, a, b, bias, *_: like_each(grad, a, b, bias),
+)
+
+
+def _matmul_gradients(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    """Those that are wanted: without an activation they are products of their own."""
+    a, b, bias = ctx.saved_tensors
+    for_a, for_b, for_bias, *_ = ctx.needs_input_grad
+    if ctx.activation not in (None, "none"):
+        of_a, of_b, of_bias = _matmul_backward(grad, a, b, bias, ctx.activation, ctx.precision)
+        return of_a, of_b, None if bias is None else of_bias, None, None
+    of_a = _matmul(grad, b.t(), None, None, ctx.precision) if for_a else None
+    of_b = _matmul(a.t(), grad, None, None, ctx.precision) if for_b else None
+    return of_a, of_b, grad.sum(0) if for_bias else None, None, None
+
+
+def _batched_gradients(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    a, b, bias = ctx.saved_tensors
+    of_a, of_b, of_bias = _batched_matmul_backward(grad, a, b, bias, ctx.activation, ctx.precision)
+    return of_a, of_b, None if bias is None else of_bias, None, None
+
+
+_matmul: Any = define(
+    f"matmul({_FACTORS}) -> Tensor",
+    dense.matmul,
+    lambda a, b, *_: like(a, (a.shape[0], b.shape[1])),
+    _keep,
+    _matmul_gradients,
+)
+_batched_matmul = define(
+    f"batched_matmul({_FACTORS}) -> Tensor",
+    dense.batched_matmul,
+    lambda a, b, *_: like(a, (a.shape[0], a.shape[1], b.shape[-1])),
+    _keep,
+    _batched_gradients,
+)
+
+_LAYERS = "Tensor x, Tensor w1, Tensor? b1, Tensor w2, Tensor? b2, str activation"
+_mlp_backward = define(
+    f"mlp_backward(Tensor grad, {_LAYERS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    lambda grad, *layers: or_empty(grad, dense_gradients.mlp_backward(grad, *layers)),
+    lambda grad, *layers: like_each(grad, *layers[:5]),
+)
+
+
+def _keep_layers(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    *layers, ctx.activation = inputs
+    ctx.save_for_backward(*layers)
+
+
+def _mlp_gradients(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    layers = ctx.saved_tensors
+    found = _mlp_backward(grad, *layers, ctx.activation)
+    return *(None if each is None else of for each, of in zip(layers, found, strict=True)), None
+
+
+_mlp = define(
+    f"mlp({_LAYERS}) -> Tensor",
+    two_layers,
+    lambda x, w1, b1, w2, *_: like(x, (x.shape[0], w2.shape[1])),
+    _keep_layers,
+    _mlp_gradients,
+)
+
+
+def matmul(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    activation: str | None = None,
+    precision: str | None = None,
+) -> torch.Tensor:
+    """activation(a @ b + bias) of two matrices: `vkernels.library.matmul`. Gradients: of a, b and bias.
+
+    With an activation the product is computed again for the gradient, so that nothing of it need be kept.
+    """
+    return _matmul(a, b, bias, activation, precision)
+
+
+def batched_matmul(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    activation: str | None = None,
+    precision: str | None = None,
+) -> torch.Tensor:
+    """activation(a[n] @ b[n] + bias) for each n: `vkernels.library.batched_matmul`. Gradients: of a, b and bias."""
+    return _batched_matmul(a, b, bias, activation, precision)
+
+
+def mlp(
+    x: torch.Tensor,
+    w1: torch.Tensor,
+    b1: torch.Tensor | None,
+    w2: torch.Tensor,
+    b2: torch.Tensor | None = None,
+    activation: str = "relu",
+) -> torch.Tensor:
+    """activation(x @ w1 + b1) @ w2 + b2 in one launch: `vkernels.library.mlp`. Gradients: of x, weights and biases."""
+    return _mlp(x, w1, b1, w2, b2, activation)

@@ -1,0 +1,96 @@
+"""Is a layer faster as it is or replaced? Both are called in turns with what it was given."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_map
+
+ROUNDS = 7
+"""Rounds, in which both are timed one after the other; the median of each counts."""
+
+ROUND_SECONDS = 2e-3
+"""How long a round calls each, at least once."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a layer was given, detached; tensors that required grad still do. `backward`: whether gradients count."""
+
+    arguments: tuple[Any, ...]
+    named: Mapping[str, Any]
+    backward: bool
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The same for calls that take the same time."""
+        leaves, structure = tree_flatten((self.arguments, self.named))
+        shapes = tuple(
+            (each.dtype, each.shape, each.stride(), each.device, each.requires_grad)
+            if isinstance(each, torch.Tensor)
+            else repr(each)
+            for each in leaves
+        )
+        return shapes, str(structure), self.backward
+
+
+def recorded(arguments: tuple[Any, ...], named: Mapping[str, Any], backward: bool) -> Call:
+    """A call with these arguments; what comes later does not change them, unless it works in place."""
+
+    def detached(value: Any) -> Any:
+        is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
+        return value.detach().requires_grad_(value.requires_grad and is_float) if is_float else value
+
+    return Call(tree_map(detached, arguments), tree_map(detached, dict(named)), backward)
+
+
+def seconds(
+    run: Callable[..., Any], other: Callable[..., Any], call: Call, parameters: Iterator[torch.Tensor]
+) -> tuple[float, float]:
+    """The time that each of two layers takes for a call. Raises what they raise."""
+    wanted = [each for each in (*tree_flatten((call.arguments, call.named))[0], *parameters) if _is_wanted(each)]
+    steps = [_step(each, call, wanted) for each in (run, other)]
+    times: list[list[float]] = [[], []]
+    counts = []
+    for step in steps:
+        for _ in range(2):
+            step()
+        counts.append(max(1, int(ROUND_SECONDS / max(1e-9, _timed(step, 1, call)))))
+    for _ in range(ROUNDS):
+        for step, count, found in zip(steps, counts, times, strict=True):
+            found.append(_timed(step, count, call))
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+def _is_wanted(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def _step(run: Callable[..., Any], call: Call, wanted: list[torch.Tensor]) -> Callable[[], None]:
+    def step() -> None:
+        with torch.set_grad_enabled(call.backward):
+            out = run(*call.arguments, **call.named)
+            if call.backward and wanted and isinstance(out, torch.Tensor) and out.requires_grad:
+                torch.autograd.grad(out, wanted, torch.ones_like(out), allow_unused=True)
+
+    return step
+
+
+def _timed(step: Callable[[], None], count: int, call: Call) -> float:
+    _wait(call)
+    start = time.perf_counter()
+    for _ in range(count):
+        step()
+    _wait(call)
+    return (time.perf_counter() - start) / count
+
+
+def _wait(call: Call) -> None:
+    for each in tree_flatten((call.arguments, call.named))[0]:
+        if isinstance(each, torch.Tensor) and each.is_cuda:
+            torch.cuda.synchronize(each.device)

@@ -1,0 +1,266 @@
+"""Layers of a model with the library's functions inside, where that is measured to help; and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import nn
+
+from vkernels.ir.errors import Error, OptionError
+from vkernels.runtime.way import patient
+
+from .layers import FUSING, LAYERS, Sequential, activation_of, has_hooks, original, run_fused, unfit
+from .measuring import Call, recorded, seconds
+
+WORTH = 1.05
+"""How many times as fast a layer has to become."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What became of a layer. `name`: as `named_modules` has it; of two in one pass, the first's with the second's.
+
+    `kind`: torch's name of its class. `before` and `after`: seconds of a call, as it was and replaced, if measured.
+    """
+
+    name: str
+    kind: str
+    swapped: bool
+    reason: str
+    before: float | None = None
+    after: float | None = None
+
+    def __str__(self) -> str:
+        times = "" if self.before is None or self.after is None else f"{_told(self.before)} → {_told(self.after)}, "
+        return (
+            f"{'swapped' if self.swapped else 'left   '}  {self.name or '(itself)'}: {self.kind}: {times}{self.reason}"
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `replace` did, layer by layer; its text says it."""
+
+    layers: tuple[Layer, ...]
+
+    @property
+    def swapped(self) -> tuple[Layer, ...]:
+        return tuple(layer for layer in self.layers if layer.swapped)
+
+    @property
+    def left(self) -> tuple[Layer, ...]:
+        return tuple(layer for layer in self.layers if not layer.swapped)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.layers)) or "there is no layer"
+
+
+def replace(model: nn.Module, *arguments: Any, everywhere: bool = False, **named: Any) -> Report:
+    """Let a model's layers compute by the library where that is faster, in place, and say what was done.
+
+    The model is called once with `arguments` and `named`, as an example. Each layer that has a counterpart is then
+    timed with what it was given, as it is and replaced: with gradients where the model trains, forward alone where it
+    is in evaluation mode or within `torch.no_grad()`. It is replaced where it becomes 1.05 times as fast. A linear
+    layer or convolution with an activation behind it in an `nn.Sequential` is also tried in one pass. Random state and
+    buffers are as before. `everywhere`: replace all layers that can be, without an example.
+
+    Parameters, their names and `state_dict` stay what they are, and so do the layers themselves and hooks on them:
+    their classes are exchanged. Only torch's own classes are, not subclasses. What was replaced before is decided anew.
+    Raises `OptionError` without an example, and what the model raises.
+    """
+    restore(model)
+    layers = {name: layer for name, layer in model.named_modules() if not any(True for _ in layer.children())}
+    pairs = dict(_pairs(model))
+    if everywhere:
+        report = _all(layers, pairs)
+    else:
+        if not (arguments or named):
+            raise OptionError("replace: expected arguments to call the model with, or everywhere=True")
+        calls = _record(model, arguments, named)
+        with patient(), _kept(model):
+            report = _where_faster(layers, pairs, calls)
+    modules = dict(model.named_modules())
+    for each in report.swapped:
+        first, _, second = each.name.partition(" + ")
+        if second:
+            parent, _, child = first.rpartition(".")
+            _fuse(modules[parent], child)
+        else:
+            modules[first].__class__ = LAYERS[type(modules[first])]
+    return report
+
+
+def restore(model: nn.Module) -> None:
+    """Take back what `replace` did to a model, or to the one that it was copied from."""
+    for layer in model.modules():
+        if isinstance(layer, Sequential):
+            del layer.fused
+        if original(layer) is not type(layer):
+            layer.__class__ = original(layer)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A layer and the activation behind it in a `Sequential`, by their names in the model."""
+
+    first: str
+    second: str
+    layer: nn.Module
+    following: nn.Module
+    activation: str
+
+    @property
+    def kind(self) -> str:
+        return f"{type(self.layer).__name__} + {type(self.following).__name__}"
+
+
+def _pairs(model: nn.Module) -> Iterator[tuple[str, _Pair]]:
+    """By the first's name."""
+    for parent, module in model.named_modules():
+        if type(module) is not nn.Sequential:
+            continue
+        inside = [(f"{parent}.{name}" if parent else name, layer) for name, layer in module._modules.items()]
+        for (first, layer), (second, following) in pairwise(inside):
+            activation = activation_of(following)
+            if layer is None or following is None or type(layer) not in FUSING or activation is None:
+                continue
+            if unfit(layer) is None and not has_hooks(layer) and not has_hooks(following):
+                yield first, _Pair(first, second, layer, following, activation)
+
+
+def _all(layers: dict[str, nn.Module], pairs: dict[str, _Pair]) -> Report:
+    found = []
+    behind = {pair.second for pair in pairs.values()}
+    for name, layer in layers.items():
+        if name in pairs:
+            pair = pairs[name]
+            found.append(Layer(f"{name} + {pair.second}", pair.kind, True, "as asked, in one pass"))
+        elif name not in behind:
+            reason = _unfit(layer)
+            found.append(Layer(name, type(layer).__name__, reason is None, reason or "as asked"))
+    return Report(tuple(found))
+
+
+def _unfit(layer: nn.Module) -> str | None:
+    if type(layer) not in LAYERS and any(isinstance(layer, kind) for kind in LAYERS):
+        return "a subclass of torch's layer, which may do something else"
+    return unfit(layer)
+
+
+def _record(model: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[nn.Module, Call]:
+    """What each layer is given first when the model is called."""
+    calls: dict[nn.Module, Call] = {}
+    backward = model.training and torch.is_grad_enabled()
+
+    def note(layer: nn.Module, given: tuple[Any, ...], by_name: dict[str, Any]) -> None:
+        if layer not in calls:
+            calls[layer] = recorded(given, by_name, backward)
+
+    layers = [layer for layer in model.modules() if type(layer) in LAYERS]
+    handles = [layer.register_forward_pre_hook(note, with_kwargs=True) for layer in layers]
+    try:
+        with _kept(model), torch.set_grad_enabled(backward):
+            model(*arguments, **named)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return calls
+
+
+@contextmanager
+def _kept(model: nn.Module) -> Iterator[None]:
+    """Leave buffers and torch's random state as they were."""
+    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    with torch.random.fork_rng():
+        yield
+    with torch.no_grad():
+        for buffer, before in buffers:
+            buffer.copy_(before)
+
+
+def _where_faster(layers: dict[str, nn.Module], pairs: dict[str, _Pair], calls: dict[nn.Module, Call]) -> Report:
+    timing = _Timing(calls)
+    found = []
+    done: set[str] = set()
+    for name, layer in layers.items():
+        if name in done:
+            continue
+        alone = timing.alone(name, layer)
+        pair = pairs.get(name)
+        if pair is not None:
+            second = timing.alone(pair.second, pair.following)
+            together = timing.together(pair, alone, second)
+            done.add(pair.second)
+            found += [together] if together.swapped else [alone, second]
+        else:
+            found.append(alone)
+    return Report(tuple(found))
+
+
+class _Timing:
+    """Times layers by their calls; layers alike, with calls alike, once."""
+
+    def __init__(self, calls: dict[nn.Module, Call]):
+        self.calls = calls
+        self.known: dict[object, tuple[float, float] | str] = {}
+
+    def alone(self, name: str, layer: nn.Module) -> Layer:
+        kind, reason = type(layer).__name__, _unfit(layer)
+        if reason is None and layer not in self.calls:
+            reason = "not called with the example"
+        if reason is not None:
+            return Layer(name, kind, False, reason)
+        ours = LAYERS[type(layer)]
+        return self._layer(name, kind, layer, layer.forward, partial(ours.forward, layer))
+
+    def together(self, pair: _Pair, alone: Layer, second: Layer) -> Layer:
+        """One pass for both, beside the better of each alone."""
+        name, layer = f"{pair.first} + {pair.second}", pair.layer
+        if layer not in self.calls or pair.following not in self.calls:
+            return Layer(name, pair.kind, False, "not called with the example")
+        steps = [
+            partial(LAYERS[type(module)].forward, module) if each.swapped else module.forward
+            for module, each in ((layer, alone), (pair.following, second))
+        ]
+        return self._layer(
+            name, pair.kind, layer, lambda x: steps[1](steps[0](x)), lambda x: run_fused(layer, x, pair.activation)
+        )
+
+    def _layer(
+        self, name: str, kind: str, layer: nn.Module, before: Callable[..., Any], after: Callable[..., Any]
+    ) -> Layer:
+        call = self.calls[layer]
+        key = (kind, layer.extra_repr(), tuple(p.requires_grad for p in layer.parameters()), call.key)
+        if key not in self.known:
+            self.known[key] = self._measure(layer, call, before, after)
+        found = self.known[key]
+        if isinstance(found, str):
+            return Layer(name, kind, False, found)
+        gain = found[0] / found[1]
+        reason = f"{gain:.2f} times as fast" + ("" if gain >= WORTH else f", and {WORTH} is worth it")
+        return Layer(name, kind, gain >= WORTH, reason, *found)
+
+    @staticmethod
+    def _measure(
+        layer: nn.Module, call: Call, before: Callable[..., Any], after: Callable[..., Any]
+    ) -> tuple[float, float] | str:
+        try:
+            return seconds(before, after, call, layer.parameters())
+        except Error as error:
+            return f"refused: {error}"
+
+
+def _fuse(sequential: Any, child: str) -> None:
+    if not isinstance(sequential, Sequential):
+        sequential.__class__, sequential.fused = Sequential, ()
+    sequential.fused = (*sequential.fused, child)
+
+
+def _told(time: float) -> str:
+    return f"{time * 1e6:.0f} µs" if time < 1e-2 else f"{time * 1e3:.1f} ms"
