@@ -11,7 +11,7 @@ from .pages import with_results
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("name", ["tutorial.md"])
+@pytest.mark.parametrize("name", ["tutorial.md", "debugging.md"])
 def test_the_page_shows_what_its_code_prints(name, tmp_path, golden):
     golden(DOCS / name, with_results(DOCS / name, tmp_path))
 
@@ -44,6 +44,11 @@ def test_what_is_shown_stays(shown, tmp_path):
 def test_what_was_not_printed_is_replaced(shown, tmp_path):
     (tmp_path / "page.md").write_text(PAGE % shown)
     assert with_results(tmp_path / "page.md", tmp_path) == PAGE % "one\ntwo\nthree\n"
+
+
+def test_marked_blocks_are_left_alone(tmp_path):
+    (tmp_path / "page.md").write_text("<!-- mine -->\n```python\nraise ValueError\n```\n")
+    assert "raise" in with_results(tmp_path / "page.md", tmp_path)
 
 
 def test_what_is_printed_must_be_shown(tmp_path):
