@@ -110,6 +110,12 @@ def test_unary_of_integers(operation):
     check(unary, operation, UNARY[operation](x if keeps else x.float()), x)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_bits_of_floats_are_those_that_are_computed_with(dtype):
+    x = VALUES[~VALUES.isnan()].to(dtype)
+    check(unary, vk.bits, x.view(torch.int64) if dtype == torch.float64 else x.float().view(torch.int32), x)
+
+
 @vk.function
 def tanh_gelu(x):
     return vk.gelu(x, approximate="tanh")

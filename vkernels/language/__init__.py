@@ -23,8 +23,8 @@ from .values import Axis, Scratch, Tensor, Tile
 bool = bool_
 
 __all__ = [
-    "Axis", "Constant", "DType", "Function", "Kernel", "Parameter", "Scalar", "Scratch", "Tensor", "Tile",
-    "abs", "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bool", "bool_",
+    "Axis", "Constant", "DType", "Function", "Kernel", "Parameter", "Scalar", "Scratch", "Tensor", "Tile", "abs",
+    "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bits", "bool", "bool_",
     "broadcast", "cast", "ceil", "clamp", "cos", "cumulative_max", "cumulative_min", "cumulative_product",
     "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1", "float8_e4m3fn", "float8_e5m2", "float16",
     "float32", "float64", "floor", "fma", "full", "full_like", "function", "gelu", "int8", "int16", "int32", "int64",

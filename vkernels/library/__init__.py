@@ -10,10 +10,11 @@ from .finite_elements import apply_mass, apply_stiffness, apply_stiffness_at_nod
 from .losses import cross_entropy, log_softmax
 from .mlp import mlp
 from .norms import group_norm, rms_norm
-from .reductions import argmax, argmin, histogram, max, mean, min, sum, topk
+from .reductions import argmax, argmin, histogram, max, mean, min, sum
 from .rows import layer_norm, softmax
 from .scans import cumulative_sum
 from .segments import csr_matmul, segment_sum
+from .selection import topk
 from .sparse_products import block_matmul, ell_matmul, embedding_bag, sampled_matmul
 from .stencils import stencil
 

@@ -35,9 +35,9 @@ _LOSSES, _NORMS, _ACTIVATIONS, _ELEMENTS, _REDUCTIONS, _PRODUCTS, _CONVOLUTION, 
         "finite_elements", "experts",
     )
 )  # fmt: skip
-_DENSE, _DENSE_GRADIENTS, _SPARSE_GRADIENTS, _SEGMENT_GRADIENTS, _EXPERT_GRADIENTS = (
+_DENSE, _DENSE_GRADIENTS, _SPARSE_GRADIENTS, _SEGMENT_GRADIENTS, _EXPERT_GRADIENTS, _SELECTION = (
     f"vkernels.library.{module}"
-    for module in ("dense", "dense_gradients", "sparse_gradients", "segment_gradients", "expert_gradients")
+    for module in ("dense", "dense_gradients", "sparse_gradients", "segment_gradients", "expert_gradients", "selection")
 )
 _SHORT_ROWS, _LONG_ROWS = {"M": 4096, "N": 1024}, {"M": 512, "N": 32768}
 _SEGMENTS = {"M": 16, "S": 64, "L": 65536}
@@ -119,7 +119,9 @@ CATALOGUE = (
     Entry("adamw", "adamw_elements", _ELEMENTS, _SHORT_ROWS, "float32"),
     Entry("sum", "reduce_middle", _REDUCTIONS, _MIDDLE, "float16"),
     Entry("argmax", "find_middle", _REDUCTIONS, _MIDDLE, "float16"),
-    Entry("topk", "largest_in_turn", _REDUCTIONS, {"M": 4096, "N": 1024, "K": 8}, "float16"),
+    Entry("topk", "largest_in_turn", _SELECTION, {"M": 4096, "N": 1024, "K": 8}, "float16"),
+    Entry("topk", "select_largest", _SELECTION, {"M": 4096, "N": 32768, "K": 64}, "float16"),
+    Entry("topk", "sort_rows", _SELECTION, {"M": 4096, "N": 1024, "K": 1024}, "float16"),
     Entry("histogram", "count_in_parts", _REDUCTIONS, {"E": 1 << 24, "P": 256, "B": 256}, "float32"),
     Entry("ell_matmul", "ell_times_dense", _PRODUCTS, {"R": 65536, "L": 32, "K": 65536, "C": 64}, "float32"),
     Entry(

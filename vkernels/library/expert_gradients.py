@@ -9,6 +9,7 @@ import vkernels as vk
 from .activations import activation_gradient, check_activation
 from .arrays import Array, check_shape, constant_like, empty_like
 from .experts import BLOCK, Routes, grouped_matmul, route
+from .indices import check_indices
 from .segments import csr_times_dense, segment_sum
 from .sparse_gradients import ell_value_gradient
 from .transposes import count_up, grouped
@@ -56,10 +57,12 @@ def grouped_matmul_backward(
     check_activation("grouped_matmul_backward", activation)
     rows = x.shape[0] if row is None else row.shape[0]
     check_shape("grouped_matmul_backward", "grad", grad, (rows, weight.shape[2]))
+    if row is not None and checked:
+        check_indices("grouped_matmul_backward", "row", row, x.shape[0])
     change = grad
     if activation != "none":
         products, change = (empty_like(grad, tuple(grad.shape), computed=computed) for computed in (True, False))
-        grouped_matmul(x, weight, start, bias, "none", row, products, checked)
+        grouped_matmul(x, weight, start, bias, "none", row, products, checked=False)
         activation_gradient(grad, products, change, activation)
     of_rows = empty_like(x, (rows, x.shape[1]), computed=row is not None)
     grouped_matmul(change, weight.swapaxes(1, 2), start, out=of_rows)

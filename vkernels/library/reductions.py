@@ -1,4 +1,4 @@
-"""Reductions along a dimension, the largest elements of rows, and histograms."""
+"""Reductions along a dimension, and histograms."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from jaxtyping import Float, Int, Num
 import vkernels as vk
 
 from .arrays import Array, empty_like, integers_like
+from .selection import topk as topk
 
 
 @vk.function
@@ -37,23 +38,6 @@ def find_middle(x: Num[vk.Tensor, "A N C"], out: Int[vk.Tensor, "A C"], smallest
     c = vk.tile("C")
     j = vk.whole("N")
     out[a, c] = vk.argmin(x[a, j, c], axis=j) if smallest else vk.argmax(x[a, j, c], axis=j)
-
-
-@vk.kernel
-def largest_in_turn(x: Float[vk.Tensor, "M N"], value: Float[vk.Tensor, "M K"], index: Int[vk.Tensor, "M K"]):
-    i = vk.tile("M")
-    j = vk.whole("N")
-    row = x[i, j]
-    last = vk.full((i,), float("nan"), row.dtype)  # no number comes before any
-    place = vk.full((i,), -1, vk.int64)
-    for k in vk.range("K"):
-        after = vk.isnan(last) & (~vk.isnan(row) | (j > place)) | (row < last) | ((row == last) & (j > place))
-        best = vk.max(vk.where(after, row, float("-inf")), axis=j)
-        same = after & ((row == best) | (vk.isnan(row) & vk.isnan(best)))
-        place = vk.min(vk.where(same, j, vk.size("N")), axis=j)
-        last = best
-        value[i, k] = best
-        index[i, k] = place
 
 
 @vk.kernel
@@ -107,19 +91,6 @@ def argmax(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
 def argmin(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """The first place of the smallest element; the rest is as of `argmax`."""
     return _find("argmin", x, dim, keepdim)
-
-
-def topk(x: Array, k: int) -> tuple[Array, Array]:
-    """The k largest elements of each row, in falling order, and their places, int64; of equal ones the first first.
-
-    `x`: M × N, of any strides; f64, f32, f16 or bf16. `k`: 0 to N; rows are read k times, so it should be small. NaN is
-    larger than all, as in torch. Raises `ArgumentError` for other shapes, dtypes or numbers.
-    """
-    if x.ndim != 2 or not 0 <= k <= x.shape[1]:
-        raise vk.ArgumentError(f"topk: x has shape {tuple(x.shape)} and k is {k}, expected rows of at least k elements")
-    value, index = empty_like(x, (x.shape[0], k)), integers_like(x, (x.shape[0], k))
-    largest_in_turn(x, value, index)
-    return value, index
 
 
 PARTS = 256

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects import math
-from xdsl.dialects.builtin import f64, i1, i64
+from xdsl.dialects.builtin import f64, i1, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from vkernels.ir.dialect import BroadcastOp, PositionOp, arith
 from vkernels.ir.errors import SourceError, TypeMismatchError
 
 from ..current import Mistake
-from ..dtypes import DEFAULT, WEAK, DType, PromotionError, bool_, float32, float64, int64, result_type, weak_type
+from ..dtypes import DEFAULT, WEAK, DType, PromotionError, bool_, float32, float64, int32, int64, result_type, weak_type
 from ..values import Affine, Axis, Memory, Scratch, Tile
 from .affine import affine_binary
 from .describe import describe
@@ -164,6 +164,14 @@ class Arithmetic(Emitter):
             return self.widened(narrow, dtype, value.axes)
         result = self.convert(value, dtype)
         return self.cast(Tile(result.ssa, float32, result.axes), dtype) if is_rounded(dtype) else result
+
+    def bits(self, value: Any) -> Tile:
+        """The bits of a float as it is computed, as an integer."""
+        tile = self.tile(value)
+        if not tile.dtype.is_float:
+            raise Mistake(TypeMismatchError, f"expected floats, found {describe(tile)}", culprit=value)
+        element, dtype = (i64, int64) if computed_element(tile.dtype) == f64 else (i32, int32)
+        return Tile(self.result(arith.BitcastOp(tile.ssa, type_of(element, tile.axes))), dtype, tile.axes)
 
     def widened(self, ssa: SSAValue, dtype: DType, axes: tuple[Axis, ...]) -> Tile:
         """Elements as memory holds them, as a tile to compute with."""

@@ -6,6 +6,7 @@ from .checks import device_assert, phase, print
 from .contraction import dot
 from .elementwise import (
     abs,
+    bits,
     cast,
     ceil,
     clamp,
@@ -39,10 +40,11 @@ from .scans import cumulative_max, cumulative_min, cumulative_product, cumulativ
 from .shapes import broadcast, full, full_like, reshape, transpose, zeros, zeros_like
 
 __all__ = [
-    "abs", "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "broadcast", "cast", "ceil",
-    "clamp", "cos", "cumulative_max", "cumulative_min", "cumulative_product", "cumulative_sum", "device_assert", "dot",
-    "erf", "exp", "exp2", "expm1", "floor", "fma", "full", "full_like", "gelu", "isinf", "isnan", "load", "log",
-    "log1p", "log2", "max", "maximum", "mean", "min", "minimum", "phase", "pow", "print", "product", "random",
-    "random_bits", "range", "relu", "reshape", "round", "rsqrt", "scratch", "sigmoid", "silu", "sin", "size", "sqrt",
-    "store", "sum", "tanh", "tile", "transpose", "trunc", "where", "whole", "zeros", "zeros_like",
+    "abs", "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bits", "broadcast", "cast",
+    "ceil", "clamp", "cos", "cumulative_max", "cumulative_min", "cumulative_product", "cumulative_sum",
+    "device_assert", "dot", "erf", "exp", "exp2", "expm1", "floor", "fma", "full", "full_like", "gelu", "isinf",
+    "isnan", "load", "log", "log1p", "log2", "max", "maximum", "mean", "min", "minimum", "phase", "pow", "print",
+    "product", "random", "random_bits", "range", "relu", "reshape", "round", "rsqrt", "scratch", "sigmoid", "silu",
+    "sin", "size", "sqrt", "store", "sum", "tanh", "tile", "transpose", "trunc", "where", "whole", "zeros",
+    "zeros_like",
 ]  # fmt: skip

@@ -174,6 +174,12 @@ def isinf(x: Any) -> Tile:
 
 
 @operation
+def bits(x: Any) -> Tile:
+    """The bits of floats as they are computed: int64 of float64, int32 of all others; of 1 in float32 0x3F800000."""
+    return current().bits(x)
+
+
+@operation
 def cast(x: Any, dtype: Any) -> Tile:
     """x in another dtype, as `x.to(dtype)`: float to integer rounds towards zero, to f16, bf16 and f8 to nearest."""
     return current().cast(x, dtype)

@@ -1,0 +1,139 @@
+"""The largest elements of rows and their places, in falling order, for any number of them.
+
+Few are found one after another. Otherwise a threshold is found by bisection over bit patterns, which takes as many
+readings of a row as elements have bits; what reaches it is moved together, and sorted by Batcher's bitonic network
+(1968), all rows at once: lanes lie along rows, so that no step of it moves anything between lanes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Int
+
+import vkernels as vk
+
+from .arrays import Array, empty_like, integers_like
+from .transposes import count_up
+
+
+@vk.kernel
+def largest_in_turn(x: Float[vk.Tensor, "M N"], value: Float[vk.Tensor, "M K"], index: Int[vk.Tensor, "M K"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    row = x[i, j]
+    last = vk.full((i,), float("nan"), row.dtype)  # no number comes before any
+    place = vk.full((i,), -1, vk.int64)
+    for k in vk.range("K"):
+        after = vk.isnan(last) & (~vk.isnan(row) | (j > place)) | (row < last) | ((row == last) & (j > place))
+        best = vk.max(vk.where(after, row, float("-inf")), axis=j)
+        same = after & ((row == best) | (vk.isnan(row) & vk.isnan(best)))
+        place = vk.min(vk.where(same, j, vk.size("N")), axis=j)
+        last = best
+        value[i, k] = best
+        index[i, k] = place
+
+
+@vk.function
+def ordered(x):
+    """Integers in the order of numbers: NaN above all, and -0 equal to 0."""
+    bits = vk.bits(vk.where(x == 0.0, 0.0, x))
+    most = 0x7FFFFFFFFFFFFFFF if x.dtype == vk.float64 else 0x7FFFFFFF
+    return vk.where(vk.isnan(x), most, vk.where(bits < 0, bits ^ most, bits))
+
+
+@vk.kernel
+def select_largest(x: Float[vk.Tensor, "M N"], value: Float[vk.Tensor, "M K"], index: Int[vk.Tensor, "M K"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    key = ordered(x[i, j])
+    most = 0x7FFFFFFFFFFFFFFF if x.dtype == vk.float64 else 0x7FFFFFFF
+    low, high = vk.full((i,), -1 - most, key.dtype), vk.full((i,), most, key.dtype)
+    for _ in vk.range(64 if x.dtype == vk.float64 else 32):
+        middle = (low | high) - ((low ^ high) >> 1)
+        enough = vk.sum(vk.where(key >= middle, 1.0, 0.0), axis=j) >= vk.size("K")
+        low = vk.where(enough, middle, low)
+        high = vk.where(enough, high, middle - 1)
+    above = vk.sum(vk.where(key > low, 1.0, 0.0), axis=j)
+    number = vk.cumulative_sum(vk.where(key == low, 1.0, 0.0), axis=j)
+    taken = (key > low) | ((key == low) & (number <= vk.size("K") - above))
+    place = vk.cumulative_sum(vk.where(taken, 1.0, 0.0), axis=j).to(vk.int64) - 1
+    vk.store(value[i, place], x[i, j], where=taken)
+    vk.store(index[i, place], j, where=taken)
+
+
+@vk.kernel
+def sort_rows(
+    x: Float[vk.Tensor, "M N"],
+    origin: Int[vk.Tensor, "M N"],
+    value: Float[vk.Tensor, "M K"],
+    index: Int[vk.Tensor, "M K"],
+    room: vk.Constant = 1024,
+    steps: vk.Constant = 55,
+):
+    i = vk.tile("M")
+    j = vk.whole(room)  # a power of two
+    k = vk.whole("K")
+    number, place = vk.scratch((j, i), x.dtype), vk.scratch((j, i), vk.int32)
+    is_there = j < vk.size("N")
+    given = vk.where(is_there, vk.load(x[i, j], where=is_there), float("-inf"))
+    number[j, i] = vk.where(vk.isnan(given), float("inf"), given)
+    place[j, i] = vk.where(vk.isnan(given), j - room, j).to(vk.int32)  # before what is infinite
+    run = 2
+    apart = 1
+    for _ in vk.range(steps):
+        other = j ^ apart
+        mine, theirs, here, there = number[j, i], number[other, i], place[j, i], place[other, i]
+        before = (mine > theirs) | ((mine == theirs) & (here < there))
+        keep = before == (((j & apart) == 0) == ((j & run) == 0))
+        vk.phase()  # all have read before any is rewritten
+        number[j, i] = vk.where(keep, mine, theirs)
+        place[j, i] = vk.where(keep, here, there)
+        run = vk.where(apart == 1, run * 2, run)
+        apart = vk.where(apart == 1, run // 2, apart // 2)
+    found = place[k, i]
+    value[i, k] = vk.where(found < 0, float("nan"), number[k, i])
+    index[i, k] = origin[i, vk.where(found < 0, found + room, found)]
+
+
+FEW = 8
+"""Elements that are found soonest one after another."""
+
+
+def topk(x: Array, k: int) -> tuple[Array, Array]:
+    """The k largest elements of each row, in falling order, and their places, int64; of equal ones the first first.
+
+    `x`: M × N, of any strides; f64, f32, f16 or bf16; N below 2³¹. `k`: 0 to N. NaN is larger than all, as in torch
+    (which leaves open which of equal ones come first). New arrays.
+    Raises `ArgumentError` for other shapes, dtypes or numbers.
+    """
+    if x.ndim != 2 or not 0 <= k <= x.shape[1] < 1 << 31:
+        raise vk.ArgumentError(f"topk: x has shape {tuple(x.shape)} and k is {k}, expected rows of at least k elements")
+    value, index = empty_like(x, (x.shape[0], k)), integers_like(x, (x.shape[0], k))
+    if k <= FEW:
+        largest_in_turn(x, value, index)
+        return value, index
+    is_selected = _room(k) < _room(x.shape[1])
+    x, origin = _selected(x, k) if is_selected else (x, _for_every_row(count_up(index, x.shape[1]), x.shape[0]))
+    room = _room(x.shape[1])
+    digits = room.bit_length() - 1
+    by_place = empty_like(x, (k, x.shape[0])), integers_like(x, (k, x.shape[0]))  # rows side by side, as lanes are
+    sort_rows(x, origin, by_place[0].T, by_place[1].T, room, digits * (digits + 1) // 2)
+    value[...], index[...] = by_place[0].T, by_place[1].T
+    return value, index
+
+
+def _selected(x: Array, k: int) -> tuple[Array, Array]:
+    """The k largest of each row and their places, in the order that they stand in."""
+    value, index = empty_like(x, (x.shape[0], k)), integers_like(x, (x.shape[0], k))
+    select_largest(x, value, index)
+    return value, index
+
+
+def _for_every_row(row: Array, rows: int) -> Array:
+    """One row seen as many."""
+    return np.broadcast_to(row, (rows, row.shape[0])) if isinstance(row, np.ndarray) else row.expand(rows, -1)
+
+
+def _room(length: int) -> int:
+    """The least power of two that is not below a length."""
+    return 1 << max(0, length - 1).bit_length()
