@@ -11,7 +11,10 @@ from .pages import with_results
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("name", ["tutorial.md", "debugging.md"])
+PAGES = ["tutorial.md", "debugging.md", *(f"library/{page.name}" for page in sorted((DOCS / "library").glob("*.md")))]
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_the_page_shows_what_its_code_prints(name, tmp_path, golden):
     golden(DOCS / name, with_results(DOCS / name, tmp_path))
 

@@ -62,7 +62,7 @@ def test_examples_compiled_give_what_they_give_interpreted(tmp_path):
 
 
 def test_each_example_shows_its_operation():
-    assert list(sorted(EXAMPLES)) == sorted(operations.__all__)
+    assert sorted(EXAMPLES) == sorted(operations.__all__)
     assert [name for name, example in EXAMPLES.items() if f"vk.{name}(" not in example.code] == []
 
 
