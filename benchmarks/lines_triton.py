@@ -6,8 +6,6 @@ Written as a Triton author would, and short: parameters side by side, no autotun
 import triton
 import triton.language as tl
 
-# fmt: off
-
 
 @triton.jit
 def add_kernel(a_ptr, b_ptr, out_ptr, n, a_n, b_n, out_n, BLOCK: tl.constexpr):
@@ -84,7 +82,7 @@ def layer_norm(x, weight, bias, eps, out):
 def matmul_kernel(
     a_ptr, b_ptr, bias_ptr, out_ptr, M, N, K, a_m, a_k, b_k, b_n, bias_n, out_m, out_n,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-):
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
     column = tl.program_id(1).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
     depth = tl.arange(0, BLOCK_K)
@@ -116,7 +114,7 @@ def attention_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, scale, H, M, N, D, E,
     q_b, q_h, q_m, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_e, out_b, out_h, out_m, out_e,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_E: tl.constexpr,
-):
+):  # fmt: skip
     batch = (tl.program_id(1) // H).to(tl.int64)
     head = (tl.program_id(1) % H).to(tl.int64)
     q_ptr += batch * q_b + head * q_h

@@ -25,7 +25,10 @@ html_title = f"vkernels {release}"
 
 myst_heading_anchors = 3
 
+smartquotes = False
+add_module_names = False
 default_role = "literal"  # docstrings have code in single backticks
+autodoc_type_aliases = {"Array": "Array", "Pair": "Pair"}
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"

@@ -86,7 +86,10 @@ def activate(x: Array, activation: str, out: Array | None = None) -> Array:
 
 
 def activate_backward(grad: Array, x: Array, activation: str, out: Array | None = None) -> Array:
-    """The gradient of x, of the gradient of `activate(x, activation)`; returns `out`, or a new array like x."""
+    """The gradient of x, of the gradient of `activate(x, activation)`: grad times the activation's slope at x.
+
+    `grad`: of x's shape and dtype. Returns `out`, or a new array like x. Raises `ArgumentError` as `activate` does.
+    """
     check_activation("activate", activation)
     out = empty_like(x, tuple(x.shape)) if out is None else out
     results = as_rows(out)

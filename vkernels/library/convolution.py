@@ -116,7 +116,11 @@ def conv2d_backward(
     dilation: Pair = 1,
     groups: int = 1,
 ) -> tuple[Array, Array, Array]:
-    """The gradients of image, weight and bias, of the gradient of `conv2d` without an activation: new arrays."""
+    """The gradients of image, weight and bias, of the gradient of `conv2d` without an activation: new arrays.
+
+    `grad`: B × O × Y × X, as the result is, of the dtype of all. Raises `ArgumentError` for another shape, and as
+    `conv2d` does.
+    """
     steps = _steps(stride, padding, dilation)
     if tuple(grad.shape) != _result_shape(image, weight, steps, groups):
         expected = _result_shape(image, weight, steps, groups)

@@ -120,7 +120,8 @@ def adamw(
     """One step of AdamW (Loshchilov, Hutter 2019) in one pass, in place, as `torch.optim.AdamW` takes it.
 
     `parameter`, `grad`, and the running `mean` and `square` of the gradient: of one shape, and any strides; f64, f32,
-    f16 or bf16, each its own. `step`: from 1 on. `rate`: learning rate. `decay`: of weights.
+    f16 or bf16, each its own. `step`: from 1 on. `rate`: learning rate. `betas`: the shares of
+    the running mean and square that stay. `eps` is added to the root of the square. `decay`: of weights.
     Raises `ArgumentError` for other dtypes or shapes that do not go together.
     """
     if step < 1:

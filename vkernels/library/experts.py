@@ -95,7 +95,8 @@ def mixture_of_experts(
 
     `x`: T × K tokens; `expert`: T × C integers, each token's experts; `gate`: T × C, what they count; `w1`: G × K × H
     and `w2`: G × H × N, one matrix an expert, `b1`: G × H and `b2`: G × N, or none; of any strides and one dtype: f64,
-    f32, f16 or bf16. No token is dropped, however many an expert gets. Returns a new T × N array like x.
+    f32, f16 or bf16. No token is dropped, however many an expert gets. `checked`: read `expert` first; without,
+    what it says must be right. Returns a new T × N array like x.
     Raises `ArgumentError` for other dtypes, shapes that do not go together, and experts that there are not.
     """
     routes = route("mixture_of_experts", x, expert, gate, w1.shape[0], checked)

@@ -135,7 +135,7 @@ def cross_entropy_parts(
     x: Array, target: Array, ignored: int, smoothing: float, reduction: str, checked: bool
 ) -> tuple[Array, Array, Array]:
     """The loss as `cross_entropy` gives it, and what its gradient needs, in the dtype that x is computed in:
-    log(sum(exp(x))) of each of the M rows, and how many rows count, one number."""
+    log(sum(exp(x))) of each of the M rows, and how many rows count, one number. Raises `ArgumentError` as it does."""
     _check(x, target, ignored, smoothing, reduction, checked)
     normaliser, count = (empty_like(x, shape, computed=True) for shape in ((x.shape[0],), (1,)))
     loss = empty_like(x, (x.shape[0],), computed=reduction != "none")
@@ -156,9 +156,10 @@ def cross_entropy_backward(
     reduction: str = "mean",
     out: Array | None = None,
 ) -> Array:
-    """The gradient of x, of the loss's gradient and of what `cross_entropy_parts` gave beside the loss.
+    """The gradient of x: grad times softmax(x) less what the row's loss asks for.
 
-    `grad`: as the loss is. Returns `out`, or a new array like x.
+    `grad`: as the loss is. `normaliser`, `count`: what `cross_entropy_parts` gave beside the loss; the rest is as of
+    `cross_entropy`. Returns `out`, or a new array like x.
     Raises `ArgumentError` for shapes or dtypes that do not go together.
     """
     out = empty_like(x, tuple(x.shape)) if out is None else out

@@ -167,7 +167,10 @@ def rms_norm(x: Array, weight: Array | None = None, eps: float = 1e-5, out: Arra
 
 
 def rms_norm_backward(grad: Array, x: Array, weight: Array | None = None, eps: float = 1e-5) -> tuple[Array, Array]:
-    """The gradients of x and weight, of the gradient of `rms_norm(x, weight, eps)`: new arrays."""
+    """The gradients of x and weight, of the gradient of `rms_norm(x, weight, eps)`: new arrays.
+
+    `grad`: of x's shape and dtype. Raises `ArgumentError` as `rms_norm` does.
+    """
     weight = _ones(x) if weight is None else weight
     grad, rows = as_rows(grad), as_rows(x)
     out, inverse = empty_like(x, tuple(rows.shape)), empty_like(x, (rows.shape[0],), computed=True)
@@ -180,7 +183,10 @@ def rms_norm_backward(grad: Array, x: Array, weight: Array | None = None, eps: f
 def layer_norm_backward(
     grad: Array, x: Array, weight: Array | None = None, eps: float = 1e-5
 ) -> tuple[Array, Array, Array]:
-    """The gradients of x, weight and bias, of the gradient of `layer_norm(x, weight, bias, eps)`: new arrays."""
+    """The gradients of x, weight and bias, of the gradient of `layer_norm(x, weight, bias, eps)`: new arrays.
+
+    `grad`: of x's shape and dtype. Raises `ArgumentError` as `layer_norm` does.
+    """
     weight = _ones(x) if weight is None else weight
     grad, rows = as_rows(grad), as_rows(x)
     out = empty_like(x, tuple(rows.shape))
@@ -217,7 +223,10 @@ def group_norm(
 def group_norm_backward(
     grad: Array, x: Array, groups: int, weight: Array | None = None, eps: float = 1e-5
 ) -> tuple[Array, Array, Array]:
-    """The gradients of x, weight and bias, of the gradient of `group_norm(x, groups, weight, bias, eps)`."""
+    """The gradients of x, weight and bias, of the gradient of `group_norm(x, groups, weight, bias, eps)`: new arrays.
+
+    `grad`: of x's shape and dtype. Raises `ArgumentError` as `group_norm` does.
+    """
     grad, cut = _as_groups("group_norm", grad, groups), _as_groups("group_norm", x, groups)
     weight = _cut(_of_channels(x, 1.0, weight), groups)
     out = empty_like(x, tuple(cut.shape))

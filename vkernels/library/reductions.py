@@ -57,7 +57,7 @@ def sum(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """The sum along a dimension, or of all elements. Of integers and bool in int64; without elements 0.
 
     `x`: any shape and strides; f64, f32, f16 or bf16, the latter two added in f32, or integers. Returns a new array, in
-    x's dtype, without the dimension, or, `keepdim`, with one element there.
+    x's dtype, without the dimension `dim`, or, `keepdim`, with one element there.
     Raises `ArgumentError` for other dtypes and for a dimension that x does not have.
     """
     return _reduce("sum", x, dim, keepdim)

@@ -122,7 +122,8 @@ def block_matmul(
 
     `start`: R + 1 integers that do not fall, from 0 up to E: the blocks of each row of blocks. `column`: E integers,
     the column of each block, in blocks. `block`: E × P × Q; `dense`: a multiple of Q rows of C; of any strides; f64,
-    f32, f16 or bf16, the latter two added in f32. `bias`: R · P elements, or none. Returns `out`, or a new R · P × C
+    f32, f16 or bf16, the latter two added in f32. `bias`: R · P elements, or none. `activation`: as `activate` has it.
+    `checked`: read `start` and `column` first; without, what they say must be right. Returns `out`, or a new R · P × C
     array like dense. Raises `ArgumentError` for other dtypes, shapes that do not go together, and wrong indices.
     """
     cut = cut_for_blocks("block_matmul", start, column, block, dense, activation, checked)
@@ -177,8 +178,8 @@ def embedding_bag(
     """The sum, mean or max of a table's rows for each bag, whose indices are `index[start[r] : start[r + 1]]`.
 
     `table`: V × C, of any strides; f64, f32, f16 or bf16, the latter two computed in f32. `index`: E integers from 0 up
-    to V. `start`: R + 1 integers that do not fall, from 0 up to E. An empty bag gives 0. `checked`: read `start` and
-    `index` first. Returns `out`, or a new R × C array like table.
+    to V. `start`: R + 1 integers that do not fall, from 0 up to E. `kind`: which of the three. An empty bag gives 0.
+    `checked`: read `start` and `index` first. Returns `out`, or a new R × C array like table.
     Raises `ArgumentError` for other dtypes or kinds, shapes that do not go together, and wrong indices.
     """
     check_bags("embedding_bag", table, index, start, kind, checked)
