@@ -188,7 +188,7 @@ class Sequential(Named, nn.Sequential):
                 done = False
                 continue
             following = layers[at + 1][1] if at + 1 < len(layers) else None
-            activation = activation_of(following) if name in self.fused else None
+            activation = activation_of(following, True) if name in self.fused else None
             if activation is None or has_hooks(layer) or has_hooks(following):
                 x = layer(x)
             else:
@@ -257,9 +257,9 @@ def _unfit_bag(layer: nn.EmbeddingBag) -> str | None:
     return f"option {', '.join(found)}" if found else None
 
 
-def activation_of(layer: nn.Module | None) -> str | None:
-    """The library's name of a layer that is an activation, not in place; None for others."""
-    if layer is None or getattr(layer, "inplace", False):
+def activation_of(layer: nn.Module | None, in_place: bool = False) -> str | None:
+    """The library's name of an activation, of one that works in place only if that is fine; None for other layers."""
+    if layer is None or (getattr(layer, "inplace", False) and not in_place):
         return None
     if original(layer) is nn.GELU:
         return {"none": "gelu", "tanh": "gelu_tanh"}.get(str(layer.approximate))

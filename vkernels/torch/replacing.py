@@ -127,7 +127,7 @@ def _pairs(model: nn.Module) -> Iterator[tuple[str, _Pair]]:
             continue
         inside = [(f"{parent}.{name}" if parent else name, layer) for name, layer in module._modules.items()]
         for (first, layer), (second, following) in pairwise(inside):
-            activation = activation_of(following)
+            activation = activation_of(following, True)
             if layer is None or following is None or type(layer) not in FUSING or activation is None:
                 continue
             if unfit(layer) is None and not has_hooks(layer) and not has_hooks(following):
