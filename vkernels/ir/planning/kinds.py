@@ -16,7 +16,7 @@ from .launches import phases_of_launches
 from .model_cpu import cpu_registers, cpu_unrolled
 from .model_gpu import is_wieldy
 from .model_time import Times, model_time
-from .moves import cut_moves, first_moves, in_memory, next_moves
+from .moves import cut_moves, decisions, first_moves, in_memory
 from .pinned import NOTHING, pinned_move
 from .setting import Numbers, Setting
 from .space import Move, Space
@@ -29,7 +29,7 @@ cache."""
 PLAIN = 0.01
 """Part of the time that each further decision has to win."""
 ROUNDS = 4
-"""Times that all moves are tried from the best kind of plan so far."""
+"""Times that every decision is made anew, under the best kind of plan so far."""
 WORTH = 0.75
 """Part of what the whole kernel holds that a launch has to do with, for it to be one of its own."""
 
@@ -80,8 +80,8 @@ class Kind:
 
 
 def kinds_of(space: Space) -> list[Kind]:
-    """Kinds of plans: what holds what first, then every move from the best of them, while that is better; last, on a
-    GPU, launches of their own."""
+    """Kinds of plans: what holds what first, then one decision after another from the best of them, until none is
+    better made otherwise; last, on a GPU, launches of their own."""
     seen: dict[Move, Kind | None] = {}
 
     def better(moves: Iterable[Move], best: Kind) -> Kind:
@@ -95,9 +95,14 @@ def kinds_of(space: Space) -> list[Kind]:
 
     starts = [kind for move in first_moves(space) if (kind := look(move)) is not None]
     found: list[Kind] = []
+    to_decide = decisions(space)
     for best in sorted(starts, key=lambda kind: kind.least)[:2]:
         for _ in range(ROUNDS):
-            best = better(next_moves(space, best.move), best)
+            before = best
+            for decision in to_decide:
+                best = better(decision(best.move), best)
+            if best is before:
+                break
         look(in_memory(best.move))
         found.append(best)
     for best in sorted(found, key=lambda kind: kind.least)[:1]:
