@@ -1,8 +1,7 @@
-"""Attention equals torch in float64, for every dtype, size and stride, causal or not, with heads that share keys."""
+"""Attention equals torch in float64, for every dtype, size and stride, causal, in windows or neither, with heads that
+share keys."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import pytest
@@ -11,7 +10,8 @@ import torch
 import vkernels as vk
 from vkernels.library import attention
 
-from .reference import DTYPES, EPSILON, assert_close, fresh_seed, normal, poisoned
+from .attentions import operands, reference, scale_of
+from .reference import DTYPES, assert_close, fresh_seed, normal, poisoned
 
 SIZES = [
     # heads of queries and keys, queries, keys, elements of a query and of a value
@@ -23,31 +23,6 @@ SIZES = [
     (2, 1, 33, 129, 128, 40),
     (1, 1, 20, 65, 512, 512),
 ]
-
-
-def reference(q, k, v, scale=None, causal=False) -> torch.Tensor:
-    """In float64. Where query and key counts differ, a causal mask ends at the last of both."""
-    q, k, v = (tensor.double() for tensor in (q, k, v))
-    shared = q.shape[1] // k.shape[1]
-    k, v = k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1)
-    score = q @ k.transpose(-1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
-    if causal:
-        rows, keys = score.shape[-2:]
-        score = score.masked_fill(~torch.ones(rows, keys, dtype=torch.bool).tril(keys - rows), -math.inf)
-    return score.softmax(-1) @ v
-
-
-def operands(sizes, dtype: torch.dtype, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    heads, groups, rows, keys, depth, values = sizes
-    shapes = (2, heads, rows, depth), (2, groups, keys, depth), (2, groups, keys, values)
-    q, k, v = (normal(shape, dtype, seed + number) for number, shape in enumerate(shapes))
-    return q, k, v
-
-
-def scale_of(q: torch.Tensor, values: float = 1.0) -> float:
-    """Exponentials of scores around sqrt(D) err by as many units; those of 16 bits are rounded to them first."""
-    computed = EPSILON[torch.float32] if EPSILON[q.dtype] > EPSILON[torch.float32] else EPSILON[q.dtype]
-    return values * (math.sqrt(q.shape[-1]) + EPSILON[q.dtype] / computed / 16)
 
 
 CASES = [
@@ -63,6 +38,33 @@ def test_attention_is_right(sizes, dtype, causal):
     out = poisoned((*q.shape[:3], v.shape[3]), dtype)
     assert attention(q, k, v, causal=causal, out=out) is out
     assert_close(out, reference(q, k, v, causal=causal), terms=k.shape[2], scale=scale_of(q))
+
+
+WINDOWS = [
+    ((4, 2, 150, 200, 16, 24), torch.float32, {"causal": True, "window": 37}),
+    ((2, 2, 70, 200, 16, 24), torch.float32, {"window": 5}),
+    ((2, 1, 70, 70, 16, 24), torch.float32, {"window": (None, 3)}),
+    ((2, 1, 90, 70, 16, 24), torch.float32, {"window": (0, 30)}),  # the first queries stand before all keys
+    ((6, 2, 1, 100, 16, 24), torch.float32, {"causal": True, "window": 20}),
+    ((2, 1, 9, 30, 16, 24), torch.float32, {"causal": True, "window": 100}),
+    *(((2, 1, 40, 90, 16, 24), dtype, {"causal": True, "window": (17, 5)}) for dtype in DTYPES),
+]
+
+
+@pytest.mark.parametrize(("sizes", "dtype", "how"), WINDOWS)
+def test_windows_are_right(sizes, dtype, how):
+    q, k, v = operands(sizes, dtype, fresh_seed())
+    out = poisoned((*q.shape[:3], v.shape[3]), dtype)
+    assert attention(q, k, v, **how, out=out) is out
+    assert_close(out, reference(q, k, v, **how), terms=k.shape[2], scale=scale_of(q))
+
+
+@pytest.mark.parametrize("how", [{"causal": True}, {"window": 60}])
+def test_keys_that_no_query_of_a_block_sees_are_not_computed(how):
+    """Else even 0 times NaN would be NaN."""
+    q, k, v = operands((1, 1, 300, 300, 16, 24), torch.float32, fresh_seed())
+    k[:, :, 190:], v[:, :, 190:] = float("nan"), float("nan")
+    assert not attention(q, k, v, **how)[:, :, :64].isnan().any()
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.7, -1.5])
@@ -131,6 +133,11 @@ def test_wrong_arguments_are_named():
         attention(q[:, :3], k, v)
     with pytest.raises(vk.ArgumentError, match="at most k's 7"):
         attention(q.repeat(1, 1, 2, 1), k, v, causal=True)
+    with pytest.raises(vk.ArgumentError, match="at most k's 7 and 2"):
+        attention(q.repeat(1, 1, 2, 1), k, v, window=(None, 2))
+    for window in (-1, (1, 2, 3), (None, 0.5), "ab"):
+        with pytest.raises(vk.ArgumentError, match="a number of places, or two"):
+            attention(q, k, v, window=window)
     with pytest.raises(vk.ArgumentError, match="four dimensions"):
         attention(q[0], k, v)
     with pytest.raises(vk.ArgumentError, match="out has shape"):

@@ -1,4 +1,4 @@
-"""Attention, forward: queries look at all keys, or, causal, at those up to their own place."""
+"""Attention: queries look at all keys, or, causal, at those up to their own place, or at a window around it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,18 @@ from jaxtyping import Float
 import vkernels as vk
 
 from .arrays import Array, check_apart, empty_like
+from .attention_calls import (
+    UNLIMITED,
+    Band,
+    Sequences,
+    Window,
+    band_of,
+    by_groups,
+    check_shapes,
+    run_blocks,
+    run_gradients,
+    scale_of,
+)
 
 
 @vk.kernel
@@ -37,43 +49,110 @@ def attention_rows(
 
 
 def attention(
-    q: Array, k: Array, v: Array, scale: float | None = None, causal: bool = False, out: Array | None = None
+    q: Array,
+    k: Array,
+    v: Array,
+    scale: float | None = None,
+    causal: bool = False,
+    window: Window = None,
+    out: Array | None = None,
 ) -> Array:
     """softmax(q kᵀ · scale) v for every head (Vaswani et al. 2017), the row's maximum subtracted.
 
     `q`: B × H × M × D, `k`: B × G × N × D, `v`: B × G × N × E, of any strides and one dtype: f64, f32, f16 or bf16, the
     latter two computed in f32, exponentials rounded to v's dtype before they meet it. H is a multiple of G: consecutive
     H / G heads of queries share one of keys and values (Ainslie et al. 2023). `scale`: 1 / sqrt(D) unless given.
-    `causal`: query m sees the keys up to m + N - M, so the last sees all; there must be as many keys as queries.
+    Query m's own place is key m + N - M, so the last query stands at the last key. `causal`: it sees no key after its
+    place. `window`: it sees only keys at most so many places before or after its own; or two numbers, for before and
+    after, None for no bound (Beltagy et al. 2020). There must be a key that each query sees. Keys that no query of a
+    block sees cost nothing.
     Returns `out`, or a new B × H × M × E array of q's dtype. Without keys it is 0.
     Raises `ArgumentError` for shapes or dtypes that do not go together.
     """
+    band = _checked("attention", q, k, v, causal, window, out)
+    out = _room("attention", q, k, v, out)
+    if q.shape[2] == 1 and band.back < UNLIMITED:  # it stands at the last key
+        seen = slice(k.shape[2] - 1 - band.back, None)
+        k, v, band = k[:, :, seen], v[:, :, seen], Band()
+    if band != Band() and q.shape[2] > 1:
+        run_blocks(q, k, v, scale_of(scale, q), _as_sequences(q, k, band), out)
+    elif k.shape[2] == 0:
+        out[...] = 0
+    else:
+        one = q.shape[2] == 1  # heads that share keys then stand in for queries
+        attention_rows(_grouped(q, k.shape[1], one), k, v, scale_of(scale, q), _grouped(out, k.shape[1], one))
+    return out
+
+
+def attention_forward(
+    q: Array,
+    k: Array,
+    v: Array,
+    scale: float | None = None,
+    causal: bool = False,
+    window: Window = None,
+    out: Array | None = None,
+) -> tuple[Array, Array]:
+    """What `attention` gives, and the normaliser that its gradient needs: log(sum(exp(q kᵀ · scale))) of the keys seen.
+
+    The normaliser is a new B × H × M array of the dtype that q is computed in; -inf without keys.
+    """
+    band = _checked("attention_forward", q, k, v, causal, window, out)
+    out = _room("attention_forward", q, k, v, out)
+    return out, run_blocks(q, k, v, scale_of(scale, q), _as_sequences(q, k, band), out)
+
+
+def attention_backward(
+    grad: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    out: Array,
+    normaliser: Array,
+    scale: float | None = None,
+    causal: bool = False,
+    window: Window = None,
+) -> tuple[Array, Array, Array]:
+    """The gradients of q, k and v, of the gradient of `out`, which `attention_forward` gave beside the normaliser.
+
+    Scores are computed again; those of 16 bits have exponentials and slopes rounded to their dtype before products.
+    Returns new arrays like q, k and v. Raises `ArgumentError` for shapes or dtypes that do not go together.
+    """
+    function = "attention_backward"
+    band = _checked(function, q, k, v, causal, window, out)
+    results = (*q.shape[:3], v.shape[3])
+    more = (("grad", grad, results), ("normaliser", normaliser, tuple(q.shape[:3])))
+    check_shapes(function, q, k, v, more)
+    return run_gradients(grad, q, k, v, out, normaliser, scale_of(scale, q), _as_sequences(q, k, band))
+
+
+def _checked(function: str, q: Array, k: Array, v: Array, causal: bool, window: Window, out: Array | None) -> Band:
+    """Which keys queries see; raises `ArgumentError` for what is no attention."""
     for name, array in (("q", q), ("k", k), ("v", v)):
         if array.ndim != 4:
-            raise vk.ArgumentError(f"attention: {name} has shape {tuple(array.shape)}, expected four dimensions")
-    (batch, heads, rows, depth), (groups, keys) = q.shape, k.shape[1:3]
-    if heads != groups * (heads // max(1, groups)):
-        raise vk.ArgumentError(f"attention: q has {heads} heads, expected a multiple of k's {groups}")
-    if causal and rows > keys:
-        raise vk.ArgumentError(f"attention: causal, but q has {rows} rows, expected at most k's {keys}")
-    out = empty_like(q, (batch, heads, rows, v.shape[3])) if out is None else out
-    if tuple(out.shape) != (batch, heads, rows, v.shape[3]):
-        expected = (batch, heads, rows, v.shape[3])
-        raise vk.ArgumentError(f"attention: out has shape {tuple(out.shape)}, expected {expected}")
-    check_apart("attention", out, k=k, v=v)
-    if keys == 0:
-        out[...] = 0
-        return out
-    scale = 1.0 / max(1, depth) ** 0.5 if scale is None else scale
-    one = rows == 1  # heads that share keys then stand in for queries
-    attention_rows(_grouped(q, groups, one), k, v, scale, _grouped(out, groups, one), causal and not one)
+            raise vk.ArgumentError(f"{function}: {name} has shape {tuple(array.shape)}, expected four dimensions")
+    check_shapes(function, q, k, v, () if out is None else (("out", out, (*q.shape[:3], v.shape[3])),))
+    rows, keys = q.shape[2], k.shape[2]
+    band = band_of(function, causal, window)
+    if rows > keys + band.ahead and (causal or keys):
+        seen = "causal" if causal else f"a window of {band.ahead} ahead"
+        most = f"at most k's {keys}" + (f" and {band.ahead}" if band.ahead else "")
+        raise vk.ArgumentError(f"{function}: {seen}, but q has {rows} rows, expected {most}")
+    return band.within(rows, keys)
+
+
+def _room(function: str, q: Array, k: Array, v: Array, out: Array | None) -> Array:
+    out = empty_like(q, (*q.shape[:3], v.shape[3])) if out is None else out
+    check_apart(function, out, k=k, v=v)
     return out
+
+
+def _as_sequences(q: Array, k: Array, band: Band) -> Sequences:
+    return Sequences((0, q.shape[2]), (0, k.shape[2]), band)
 
 
 def _grouped(array: Array, groups: int, one: bool) -> Array:
     """B × H × M × D as B × G × H / G × D × M, or where M is one as B × G × 1 × D × H / G; a view."""
-    shape = array.shape
-    heads = shape[1] // max(1, groups)
-    parts = array.reshape(shape[0], groups, heads, *shape[2:]) if groups else array.reshape(shape[0], 0, 0, *shape[2:])
+    parts = by_groups(array, groups)
     parts = parts.swapaxes(2, 3) if one else parts
     return parts.swapaxes(3, 4)

@@ -1,0 +1,121 @@
+"""The gradients of attention: of queries, block by block of them, and of keys and values, block by block of those.
+
+Exponentials are computed again from the normaliser that the forward pass kept (Dao et al. 2022).
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Float, Int
+
+import vkernels as vk
+
+from .attention_blocks import STEP, is_seen
+
+
+@vk.kernel
+def attention_query_gradient(
+    grad: Float[vk.Tensor, "B G R E M"],
+    q: Float[vk.Tensor, "B G R D M"],
+    k: Float[vk.Tensor, "B G N D"],
+    v: Float[vk.Tensor, "B G N E"],
+    out: Float[vk.Tensor, "B G R E M"],
+    normaliser: Float[vk.Tensor, "B G R M"],
+    scale: vk.Scalar,
+    block: Int[vk.Tensor, "P 5"],
+    back: int,
+    ahead: int,
+    mean: Float[vk.Tensor, "B G R M"],
+    dq: Float[vk.Tensor, "B G R D M"],
+    windowed: vk.Constant = False,
+    size: vk.Constant = 64,
+):
+    b = vk.tile("B")
+    g = vk.tile("G")
+    r = vk.tile("R")
+    p = vk.tile("P")
+    m = vk.whole(size)
+    a = vk.whole(STEP)
+    c = vk.whole(STEP)  # keys, elements again: in chunks of their own in the product that they are summed over in
+    d = vk.whole("D")
+    f = vk.whole("D")
+    e = vk.whole("E")
+    first, last, begin, end = block[p, 0], block[p, 1], block[p, 2], block[p, 3]
+    place = first + m + block[p, 4] - begin
+    low = vk.cast(vk.maximum(place - back, 0), vk.int32)
+    high = vk.cast(vk.minimum(place + ahead + 1, end - begin), vk.int32)
+    query = vk.scratch((b, g, p, d, r, m), q.dtype)
+    query[b, g, p, d, r, m] = vk.load(q[b, g, r, d, first + m], where=first + m < last)
+    change = vk.scratch((b, g, p, e, r, m), grad.dtype)
+    change[b, g, p, e, r, m] = vk.load(grad[b, g, r, e, first + m], where=first + m < last)
+    result = vk.load(out[b, g, r, e, first + m], where=first + m < last)
+    of_mean = vk.sum(change[b, g, p, e, r, m] * result, axis=e)
+    vk.store(mean[b, g, r, first + m], of_mean, where=first + m < last)
+    log_total = vk.load(normaliser[b, g, r, first + m], where=first + m < last)
+    vk.phase()
+    slopes = vk.scratch((b, g, p, r, a, m), k.dtype)
+    total = vk.zeros((b, g, p, f, r, m), normaliser.dtype)
+    for step in vk.range(0, (end - begin + STEP - 1) // STEP):
+        near = begin + STEP * step
+        seen = is_seen(vk.cast(STEP * step + a, vk.int32), low, high, windowed)
+        weight = vk.exp(vk.dot(k[b, g, near + a, d], query[b, g, p, d, r, m]) * scale - log_total)
+        slope = weight * (vk.dot(v[b, g, near + a, e], change[b, g, p, e, r, m]) - of_mean)
+        slopes[b, g, p, r, a, m] = vk.where(seen, slope, 0.0).to(k.dtype)
+        key = vk.load(k[b, g, near + c, f], where=near + c < end)
+        total = vk.dot(key, slopes[b, g, p, r, c, m], total)
+    vk.store(dq[b, g, r, f, first + m], total * scale, where=first + m < last)
+
+
+@vk.kernel
+def attention_key_gradients(
+    grad: Float[vk.Tensor, "B G R M E"],
+    q: Float[vk.Tensor, "B G R M D"],
+    k: Float[vk.Tensor, "B G D N"],
+    v: Float[vk.Tensor, "B G E N"],
+    normaliser: Float[vk.Tensor, "B G R M"],
+    mean: Float[vk.Tensor, "B G R M"],
+    scale: vk.Scalar,
+    block: Int[vk.Tensor, "P 5"],
+    back: int,
+    ahead: int,
+    dk: Float[vk.Tensor, "B G D N"],
+    dv: Float[vk.Tensor, "B G E N"],
+    windowed: vk.Constant = False,
+    size: vk.Constant = 64,
+):
+    b = vk.tile("B")
+    g = vk.tile("G")
+    p = vk.tile("P")
+    n = vk.whole(size)
+    a = vk.whole(STEP)
+    c = vk.whole(STEP)
+    d = vk.whole("D")
+    f = vk.whole("D")
+    e = vk.whole("E")
+    h = vk.whole("E")
+    first, last, begin, end = block[p, 0], block[p, 1], block[p, 2], block[p, 3]
+    place = first + n + block[p, 4] - begin  # queries are counted from the first that sees one of the keys
+    low = vk.cast(vk.maximum(place - back, 0), vk.int32)
+    high = vk.cast(vk.minimum(place + ahead + 1, end - begin), vk.int32)
+    key = vk.scratch((b, g, p, d, n), k.dtype)
+    key[b, g, p, d, n] = vk.load(k[b, g, d, first + n], where=first + n < last)
+    value = vk.scratch((b, g, p, e, n), v.dtype)
+    value[b, g, p, e, n] = vk.load(v[b, g, e, first + n], where=first + n < last)
+    vk.phase()
+    weights = vk.scratch((b, g, p, a, n), v.dtype)
+    slopes = vk.scratch((b, g, p, a, n), k.dtype)
+    of_key = vk.zeros((b, g, p, f, n), normaliser.dtype)
+    of_value = vk.zeros((b, g, p, h, n), normaliser.dtype)
+    for r in vk.range("R"):
+        for step in vk.range(0, (end - begin + STEP - 1) // STEP):
+            near = begin + STEP * step
+            seen = is_seen(vk.cast(STEP * step + a, vk.int32), low, high, windowed)
+            weight = vk.exp(vk.dot(q[b, g, r, near + a, d], key[b, g, p, d, n]) * scale - normaliser[b, g, r, near + a])
+            weights[b, g, p, a, n] = vk.where(seen, weight, 0.0).to(v.dtype)
+            slope = weight * (vk.dot(grad[b, g, r, near + a, e], value[b, g, p, e, n]) - mean[b, g, r, near + a])
+            slopes[b, g, p, a, n] = vk.where(seen, slope, 0.0).to(k.dtype)
+            change = vk.load(grad[b, g, r, near + c, h], where=near + c < end)
+            of_value = vk.dot(change, weights[b, g, p, c, n], of_value)
+            query = vk.load(q[b, g, r, near + c, f], where=near + c < end)
+            of_key = vk.dot(query, slopes[b, g, p, c, n], of_key)
+    vk.store(dk[b, g, f, first + n], of_key * scale, where=first + n < last)
+    vk.store(dv[b, g, h, first + n], of_value, where=first + n < last)
