@@ -75,7 +75,7 @@ def cumulative_sum(x: Array, out: Array | None = None) -> Array:
 def cumulative_sum_backward(grad: Array, out: Array | None = None) -> Array:
     """The gradient of x, of the gradient of `cumulative_sum(x)`: the sum of each element and all after it.
 
-    The rest is as of `cumulative_sum`.
+    `grad`: of x's shape and dtype; the rest is as of `cumulative_sum`.
     """
     kernels = cumulative_sum_from_the_end, cumulative_sum_segments_from_the_end
     return _cumulative_sum("cumulative_sum_backward", grad, out, *kernels)
