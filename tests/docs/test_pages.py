@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import triton
 
 from .pages import with_results
 
@@ -16,6 +17,8 @@ PAGES = ["tutorial.md", "debugging.md", *(f"library/{page.name}" for page in sor
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_shows_what_its_code_prints(name, tmp_path, golden):
+    if "vk explain" in (DOCS / name).read_text() and triton.__version__.split(".")[:2] != ["3", "9"]:
+        pytest.skip(f"the page shows what Triton 3.9 compiles, here is {triton.__version__}")
     golden(DOCS / name, with_results(DOCS / name, tmp_path))
 
 

@@ -115,8 +115,9 @@ def attention_backward(
 ) -> tuple[Array, Array, Array]:
     """The gradients of q, k and v, of the gradient of `out`, which `attention_forward` gave beside the normaliser.
 
-    Scores are computed again; those of 16 bits have exponentials and slopes rounded to their dtype before products.
-    Returns new arrays like q, k and v. Raises `ArgumentError` for shapes or dtypes that do not go together.
+    `grad`: of out's shape and dtype; the rest is as of `attention`. Scores are computed again; those of 16 bits have
+    exponentials and slopes rounded to their dtype before products. Returns new arrays like q, k and v.
+    Raises `ArgumentError` for shapes or dtypes that do not go together.
     """
     function = "attention_backward"
     band = _checked(function, q, k, v, causal, window, out)
