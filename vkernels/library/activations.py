@@ -7,6 +7,7 @@ from jaxtyping import Float
 import vkernels as vk
 
 from .arrays import Array, as_rows, empty_like, give_back
+from .replay import replayed
 
 ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
 
@@ -70,6 +71,7 @@ def activation_gradient(
     out[i, j] = grad[i, j] * slope(x[i, j], activation)
 
 
+@replayed
 def activate(x: Array, activation: str, out: Array | None = None) -> Array:
     """An activation of each element: none, relu, gelu (exact, with erf), gelu_tanh, silu, sigmoid or tanh.
 
@@ -85,6 +87,7 @@ def activate(x: Array, activation: str, out: Array | None = None) -> Array:
     return out
 
 
+@replayed
 def activate_backward(grad: Array, x: Array, activation: str, out: Array | None = None) -> Array:
     """The gradient of x, of the gradient of `activate(x, activation)`: grad times the activation's slope at x.
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from vkernels.ir.errors import ArgumentError
 
+from .replay import constant, made, refuse
+
 Array = Any
 """A torch tensor or a NumPy array."""
 
@@ -24,29 +26,30 @@ def empty_like(array: Array, shape: tuple[int, ...], computed: bool = False) -> 
     if small:
         import torch
 
-        return array.new_empty(shape, dtype=torch.float32)
-    return array.new_empty(shape)
+        return made(array.new_empty(shape, dtype=torch.float32))
+    return made(array.new_empty(shape))
+
+
+def integers_like(array: Array, shape: tuple[int, ...]) -> Array:
+    """An uninitialised array of int64, of the library and on the device of another."""
+    if isinstance(array, np.ndarray):
+        return np.empty(shape, np.int64)
+    import torch
+
+    return made(array.new_empty(shape, dtype=torch.int64))
 
 
 def constant_like(array: Array, value: float, shape: tuple[int, ...]) -> Array:
     """One value seen as an array of any shape, with the dtype of another; it takes no memory of its own (strides 0)."""
     if isinstance(array, np.ndarray):
         return np.broadcast_to(np.asarray(value, array.dtype), shape)
-    return array.new_full((1,) * len(shape), value).expand(shape)
+    return constant(array.new_full((1,) * len(shape), value).expand(shape))
 
 
 def zeros(array: Array, shape: tuple[int, ...]) -> Array:
     """A new array of zeros, with the library, dtype and device of another."""
+    refuse()
     return np.zeros(shape, array.dtype) if isinstance(array, np.ndarray) else array.new_zeros(shape)
-
-
-def integers_like(array: Array, shape: tuple[int, ...]) -> Array:
-    """An uninitialised array of int64, with the library and device of another."""
-    if isinstance(array, np.ndarray):
-        return np.empty(shape, np.int64)
-    import torch
-
-    return array.new_empty(shape, dtype=torch.int64)
 
 
 def as_computed(array: Array) -> Array:
@@ -79,6 +82,7 @@ def as_segments(array: Array, segment: int) -> Array:
 def give_back(rows: Array, out: Array) -> None:
     """Write `rows = as_rows(out)`, or `as_images(out)`, into `out` where its strides had no such view."""
     if _address(rows) != _address(out):
+        refuse()
         out[...] = rows.reshape(out.shape)
 
 

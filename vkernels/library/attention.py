@@ -19,6 +19,7 @@ from .attention_calls import (
     run_gradients,
     scale_of,
 )
+from .replay import replayed
 
 
 @vk.kernel
@@ -48,6 +49,7 @@ def attention_rows(
     out[b, g, r, e, i] = vk.dot(v[b, g, j, e], p) / vk.sum(p, axis=j)
 
 
+@replayed
 def attention(
     q: Array,
     k: Array,
@@ -84,6 +86,7 @@ def attention(
     return out
 
 
+@replayed
 def attention_forward(
     q: Array,
     k: Array,
@@ -102,6 +105,7 @@ def attention_forward(
     return out, run_blocks(q, k, v, scale_of(scale, q), _as_sequences(q, k, band), out)
 
 
+@replayed
 def attention_backward(
     grad: Array,
     q: Array,

@@ -14,6 +14,7 @@ import vkernels as vk
 from .arrays import Array, empty_like, zeros
 from .attention_blocks import attention_blocks
 from .attention_gradients import attention_key_gradients, attention_query_gradient
+from .replay import constant
 
 Window = int | Sequence[int | None] | None
 UNLIMITED = 1 << 62
@@ -82,7 +83,7 @@ def blocks_of(sequences: Sequences, device: Any, of_keys: bool = False) -> Block
     `device`: a torch device, or None for NumPy.
     """
     table, band, size = _blocks_of(sequences, device, of_keys)
-    return Blocks(table, band, size)
+    return Blocks(constant(table), band, size)
 
 
 @lru_cache(maxsize=256)

@@ -48,6 +48,7 @@ _CLASSES = {"M": 8192, "V": 32768}
 _GROUPS = {"B": 32, "G": 32, "C": 8, "S": 3136}
 _MIDDLE = {"A": 64, "N": 4096, "C": 64}
 _IMAGE_STACK = {"B": 16, "G": 1, "C": 64, "H": 56, "W": 56, "O": 64, "R": 3, "S": 3, "Y": 54, "X": 54}
+_WEIGHTS = {"G": 1, "O": 64, "C": 64, "R": 3, "S": 3}
 _HEXAHEDRA = {"E": 8192, "C": 1, "P": 5, "Q": 6}
 
 _UP_TO_FLOAT32 = ("float32", "float16", "bfloat16")
@@ -170,7 +171,10 @@ CATALOGUE = (
         "float32",
     ),
     Entry("conv2d", "convolve", _CONVOLUTION, _IMAGE_STACK, "float16"),
-    Entry("conv2d", "convolution_weight_gradient", _CONVOLUTION, _IMAGE_STACK, "float16"),
+    Entry("conv2d", "arrange_weights", _CONVOLUTION, _WEIGHTS, "float16"),
+    Entry("conv2d", "turn_weights", _CONVOLUTION, _WEIGHTS, "float16"),
+    Entry("conv2d", "convolution_weight_gradient", _CONVOLUTION, {**_IMAGE_STACK, "P": 16}, "float16", ("out",)),
+    Entry("conv2d", "channels_last", _CONVOLUTION, {"B": 16, "C": 64, "Y": 54, "X": 54}, "float16"),
     Entry("conv2d", "channel_sums", _CONVOLUTION, {"B": 16, "C": 64, "S": 2916}, "float16"),
     Entry("apply_mass", "mass", _FINITE, _HEXAHEDRA, "float64"),
     Entry("apply_stiffness", "stiffness", _FINITE, _HEXAHEDRA, "float64"),
@@ -189,6 +193,8 @@ CATALOGUE = (
         {"T": 8192, "K": 1024, "E": 16384, "S": 9, "G": 8, "N": 1024},
         "float16",
     ),
+    Entry("indices", "find_extent", "vkernels.library.indices", {"M": 1, "N": 1 << 20}, "int64"),
+    Entry("indices", "find_fall", "vkernels.library.indices", {"S": 65537}, "int64"),
     Entry("spdnn", "spdnn", _SPARSE, {"L": 120, "N": 1024, "K": 32, "I": 60000}, "float32", dtypes=_UP_TO_FLOAT32),
     Entry("spdnn", "take_columns", _SPARSE, {"N": 1024, "P": 60000, "I": 30000}, "float32"),
 )

@@ -8,6 +8,7 @@ import vkernels as vk
 
 from .activations import activated, check_activation
 from .arrays import Array, as_rows, check_apart, constant_like, empty_like, give_back
+from .replay import replayed
 
 PRECISIONS = ("ieee", "tf32")
 
@@ -45,6 +46,7 @@ def matmul_batches(
     out[n, i, j] = activated(product + bias[j], activation)
 
 
+@replayed
 def matmul(
     a: Array,
     b: Array,
@@ -70,6 +72,7 @@ def matmul(
     return out
 
 
+@replayed
 def batched_matmul(
     a: Array,
     b: Array,

@@ -10,6 +10,7 @@ from .activations import activated, check_activation, slope
 from .arrays import Array, as_rows, check_shape, constant_like, empty_like
 from .dense import batched_matmul, check_dimensions, check_precision, matmul
 from .reductions import sum as sum_along
+from .replay import replayed
 
 
 @vk.kernel
@@ -50,6 +51,7 @@ def mlp_between(
     change[i, h] = vk.dot(grad[i, n], w2[h, n]) * slope(product, activation)
 
 
+@replayed
 def matmul_backward(
     grad: Array,
     a: Array,
@@ -72,6 +74,7 @@ def matmul_backward(
     return of_a, of_b, None if bias is None else sum_along(change, 0)
 
 
+@replayed
 def batched_matmul_backward(
     grad: Array,
     a: Array,
@@ -95,6 +98,7 @@ def batched_matmul_backward(
     return of_a, of_b, None if bias is None else sum_along(as_rows(change), 0)
 
 
+@replayed
 def mlp_backward(
     grad: Array,
     x: Array,

@@ -9,6 +9,7 @@ from jaxtyping import Float
 import vkernels as vk
 
 from .arrays import Array, as_rows, empty_like, give_back
+from .replay import replayed
 
 
 @vk.kernel
@@ -81,6 +82,7 @@ def dropout(x: Array, probability: float, seed: int, out: Array | None = None) -
     return out
 
 
+@replayed
 def rotary_embedding(
     x: Array, cosine: Array, sine: Array, interleaved: bool = False, backward: bool = False, out: Array | None = None
 ) -> Array:

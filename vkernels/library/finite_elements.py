@@ -15,6 +15,7 @@ from numpy.polynomial import legendre
 import vkernels as vk
 
 from .arrays import Array, check_apart, empty_like
+from .replay import replayed
 
 
 @vk.kernel
@@ -144,6 +145,7 @@ def basis(degree: int) -> Basis:
     return Basis(nodes, points, weights, values, slopes_at(points), node_weights, slopes_at(nodes))
 
 
+@replayed
 def apply_mass(x: Array, values: Array, weight: Array, out: Array | None = None) -> Array:
     """The mass operator of each element, Bᵀ W B: BK1 with one component, BK2 with three.
 
@@ -157,6 +159,7 @@ def apply_mass(x: Array, values: Array, weight: Array, out: Array | None = None)
     return out
 
 
+@replayed
 def apply_stiffness(x: Array, values: Array, slopes: Array, metric: Array, out: Array | None = None) -> Array:
     """The stiffness operator of each element, Gᵀ D G: BK3 with one component, BK4 with three.
 
@@ -170,6 +173,7 @@ def apply_stiffness(x: Array, values: Array, slopes: Array, metric: Array, out: 
     return out
 
 
+@replayed
 def apply_stiffness_at_nodes(x: Array, slopes: Array, metric: Array, out: Array | None = None) -> Array:
     """The stiffness operator with the nodes as points, as spectral elements have it: BK5 with one component, BK6 with
     three. `slopes`: P × P, `metric`: E × 6 × P × P × P; the rest is as of `apply_stiffness`."""

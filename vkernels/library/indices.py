@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
+from jaxtyping import Int
+
 import vkernels as vk
 
-from .arrays import Array
+from .arrays import Array, as_rows, integers_like
+from .replay import expect
+
+
+@vk.kernel
+def find_extent(index: Int[vk.Tensor, "M N"], least: Int[vk.Tensor, "1"], most: Int[vk.Tensor, "1"]):
+    one = vk.tile(1)
+    i = vk.whole("M")
+    j = vk.whole("N")
+    number = index[i, j].to(vk.int64)
+    least[one] = vk.min(number, axis=(i, j))
+    most[one] = vk.max(number, axis=(i, j))
+
+
+@vk.kernel
+def find_fall(
+    start: Int[vk.Tensor, "S"], first: Int[vk.Tensor, "1"], last: Int[vk.Tensor, "1"], least: Int[vk.Tensor, "1"]
+):
+    one = vk.tile(1)
+    i = vk.whole("S")
+    end = vk.size("S") - 1
+    step = start[i + 1].to(vk.int64) - start[i].to(vk.int64)
+    least[one] = vk.min(vk.where(i < end, step, 0), axis=i)
+    first[one] = start[one].to(vk.int64)
+    last[one] = start[one + end].to(vk.int64)
 
 
 def check_starts(function: str, start: Array, values: int, checked: bool) -> None:
     """Raises `ArgumentError` for what no segments of so many values start at; `checked`: looks at elements too."""
     if start.ndim != 1 or start.shape[0] == 0:
         raise vk.ArgumentError(f"{function}: start has shape {tuple(start.shape)}, expected one more than segments")
-    if not checked:
+    if not checked or _starts_are_right(start, values):
         return
     if bool((start[1:] < start[:-1]).any()):
         raise vk.ArgumentError(f"{function}: start falls, expected each segment to end at or after its start")
@@ -21,8 +47,35 @@ def check_starts(function: str, start: Array, values: int, checked: bool) -> Non
 
 def check_indices(function: str, name: str, index: Array, length: int) -> None:
     """Raises `ArgumentError` where an index is not from 0 up to a length."""
-    if 0 not in index.shape and bool(((index < 0) | (index >= length)).any()):
+    if 0 in index.shape or _all_within(index, length):
+        return
+    if bool(((index < 0) | (index >= length)).any()):
         raise vk.ArgumentError(f"{function}: {name} holds {_range_of(index)}, expected 0 to {length - 1}")
+
+
+def _starts_are_right(start: Array, values: int) -> bool:
+    """Found in one reading; False also where only torch or NumPy can tell: on a GPU, which one program is slow on."""
+    if not _is_read_here(start):
+        return False
+    found = integers_like(start, (3,))
+    find_fall(start, found[0:1], found[1:2], found[2:3])
+    return expect(found, lambda numbers: numbers[2] >= 0 and numbers[0] >= 0 and numbers[1] <= values)
+
+
+def _all_within(index: Array, length: int) -> bool:
+    """As `_starts_are_right`."""
+    if not _is_read_here(index) or index.ndim == 0:
+        return False
+    found = integers_like(index, (2,))
+    find_extent(as_rows(index), found[0:1], found[1:2])
+    return expect(found, lambda numbers: numbers[0] >= 0 and numbers[1] < length)
+
+
+def _is_read_here(index: Array) -> bool:
+    return not getattr(index, "is_cuda", False) and str(index.dtype).removeprefix("torch.") in _INTEGERS
+
+
+_INTEGERS = ("int8", "int16", "int32", "int64")
 
 
 def _range_of(index: Array) -> str:

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 import vkernels as vk
 
 from .arrays import Array, as_rows, empty_like, give_back
+from .replay import replayed
 
 IGNORED = -100
 """The class of rows that do not count, as in torch."""
@@ -85,6 +86,7 @@ def add_up(
     count[i] = number
 
 
+@replayed
 def log_softmax(x: Array, out: Array | None = None) -> Array:
     """x - log(sum(exp(x))) along the last dimension, computed with the row's maximum subtracted.
 
@@ -99,6 +101,7 @@ def log_softmax(x: Array, out: Array | None = None) -> Array:
     return out
 
 
+@replayed
 def log_softmax_backward(grad: Array, result: Array, out: Array | None = None) -> Array:
     """The gradient of x, of the gradient of `log_softmax(x)` and that result: grad - exp(result) * sum(grad).
 

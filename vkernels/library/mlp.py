@@ -8,6 +8,7 @@ import vkernels as vk
 
 from .activations import activated, check_activation
 from .arrays import Array, check_apart, constant_like, empty_like
+from .replay import replayed
 
 
 @vk.kernel
@@ -30,6 +31,7 @@ def mlp_rows(
     out[i, n] = vk.dot(w2[h, n], hidden) + b2[n]
 
 
+@replayed
 def mlp(
     x: Array,
     w1: Array,

@@ -9,6 +9,7 @@ from jaxtyping import Float
 import vkernels as vk
 
 from .arrays import Array, as_rows, constant_like, empty_like, give_back
+from .replay import replayed
 
 
 @vk.kernel
@@ -152,6 +153,7 @@ def group_norm_parameter_gradients(
     bias[g, c] = vk.sum(change, axis=(b, s))
 
 
+@replayed
 def rms_norm(x: Array, weight: Array | None = None, eps: float = 1e-5, out: Array | None = None) -> Array:
     """x / sqrt(mean(x²) + eps) * weight along the last dimension (Zhang, Sennrich 2019).
 
@@ -166,6 +168,7 @@ def rms_norm(x: Array, weight: Array | None = None, eps: float = 1e-5, out: Arra
     return out
 
 
+@replayed
 def rms_norm_backward(grad: Array, x: Array, weight: Array | None = None, eps: float = 1e-5) -> tuple[Array, Array]:
     """The gradients of x and weight, of the gradient of `rms_norm(x, weight, eps)`: new arrays.
 
@@ -180,6 +183,7 @@ def rms_norm_backward(grad: Array, x: Array, weight: Array | None = None, eps: f
     return out.reshape(x.shape), of_weight
 
 
+@replayed
 def layer_norm_backward(
     grad: Array, x: Array, weight: Array | None = None, eps: float = 1e-5
 ) -> tuple[Array, Array, Array]:
@@ -197,6 +201,7 @@ def layer_norm_backward(
     return out.reshape(x.shape), of_weight, of_bias
 
 
+@replayed
 def group_norm(
     x: Array,
     groups: int,
@@ -220,6 +225,7 @@ def group_norm(
     return out
 
 
+@replayed
 def group_norm_backward(
     grad: Array, x: Array, groups: int, weight: Array | None = None, eps: float = 1e-5
 ) -> tuple[Array, Array, Array]:

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int, Num
 import vkernels as vk
 
 from .arrays import Array, empty_like, integers_like
+from .replay import replayed
 from .selection import topk as topk
 
 
@@ -53,6 +54,7 @@ def count_in_parts(
         vk.store(count[i, bin_], vk.load(count[i, bin_], where=inside) + 1, where=inside)
 
 
+@replayed
 def sum(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """The sum along a dimension, or of all elements. Of integers and bool in int64; without elements 0.
 
@@ -63,6 +65,7 @@ def sum(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     return _reduce("sum", x, dim, keepdim)
 
 
+@replayed
 def mean(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """The mean along a dimension, or of all elements; of no elements NaN. Floats alone; the rest is as of `sum`."""
     if not _is_float(x):
@@ -70,16 +73,19 @@ def mean(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     return _reduce("mean", x, dim, keepdim)
 
 
+@replayed
 def max(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """The largest element along a dimension, or of all, which must not be empty; NaN if any is NaN. See `sum`."""
     return _reduce("max", x, dim, keepdim)
 
 
+@replayed
 def min(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """The smallest element along a dimension, or of all, which must not be empty; NaN if any is NaN. See `sum`."""
     return _reduce("min", x, dim, keepdim)
 
 
+@replayed
 def argmax(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """The first place, int64, of the largest element along a dimension, which must not be empty, or of the first NaN.
 
@@ -88,6 +94,7 @@ def argmax(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     return _find("argmax", x, dim, keepdim)
 
 
+@replayed
 def argmin(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """The first place of the smallest element; the rest is as of `argmax`."""
     return _find("argmin", x, dim, keepdim)

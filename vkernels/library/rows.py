@@ -8,6 +8,7 @@ import vkernels as vk
 
 from .arrays import Array, as_rows, constant_like, empty_like, give_back
 from .long_rows import layer_norm_long, segment_of, softmax_long
+from .replay import replayed
 
 
 @vk.kernel
@@ -43,6 +44,7 @@ def layer_norm_rows(
     out[i, j] = centred * vk.rsqrt(variance + eps) * weight[j] + bias[j]
 
 
+@replayed
 def softmax(x: Array, out: Array | None = None) -> Array:
     """exp(x) / sum(exp(x)) along the last dimension, computed with the row's maximum subtracted.
 
@@ -61,6 +63,7 @@ def softmax(x: Array, out: Array | None = None) -> Array:
     return out
 
 
+@replayed
 def softmax_backward(grad: Array, result: Array, out: Array | None = None) -> Array:
     """The gradient of x, of the gradient of `softmax(x)` and that result: result * (grad - sum(grad * result)).
 
@@ -74,6 +77,7 @@ def softmax_backward(grad: Array, result: Array, out: Array | None = None) -> Ar
     return out
 
 
+@replayed
 def layer_norm(
     x: Array, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5, out: Array | None = None
 ) -> Array:

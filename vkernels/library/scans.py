@@ -8,6 +8,7 @@ import vkernels as vk
 
 from .arrays import Array, as_rows, as_segments, check_shape, empty_like, give_back
 from .long_rows import segment_of
+from .replay import replayed
 
 
 @vk.kernel
@@ -62,6 +63,7 @@ FEW = 64
 """Rows that are too few to keep all of a GPU busy."""
 
 
+@replayed
 def cumulative_sum(x: Array, out: Array | None = None) -> Array:
     """The sum of each element and all before it along the last dimension.
 
@@ -72,6 +74,7 @@ def cumulative_sum(x: Array, out: Array | None = None) -> Array:
     return _cumulative_sum("cumulative_sum", x, out, cumulative_sum_rows, cumulative_sum_segments)
 
 
+@replayed
 def cumulative_sum_backward(grad: Array, out: Array | None = None) -> Array:
     """The gradient of x, of the gradient of `cumulative_sum(x)`: the sum of each element and all after it.
 

@@ -8,6 +8,7 @@ import vkernels as vk
 
 from .arrays import Array, empty_like
 from .indices import check_indices, check_starts
+from .replay import replayed
 
 
 @vk.kernel
@@ -48,6 +49,7 @@ def csr_times_dense(
     out[r, c] = total
 
 
+@replayed
 def segment_sum(value: Array, start: Array, out: Array | None = None, checked: bool = True) -> Array:
     """`out[r] = sum of value[start[r] : start[r + 1]]`; 0 for an empty segment.
 
@@ -66,6 +68,7 @@ def segment_sum(value: Array, start: Array, out: Array | None = None, checked: b
     return out
 
 
+@replayed
 def csr_matmul(
     start: Array, column: Array, value: Array, dense: Array, out: Array | None = None, checked: bool = True
 ) -> Array:

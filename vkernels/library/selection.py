@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 import vkernels as vk
 
 from .arrays import Array, empty_like, integers_like
+from .replay import replayed
 from .transposes import count_up
 
 
@@ -99,6 +100,7 @@ FEW = 8
 """Elements that are found soonest one after another."""
 
 
+@replayed
 def topk(x: Array, k: int) -> tuple[Array, Array]:
     """The k largest elements of each row, in falling order, and their places, int64; of equal ones the first first.
 

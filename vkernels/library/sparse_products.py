@@ -10,6 +10,7 @@ import vkernels as vk
 from .activations import activated, check_activation
 from .arrays import Array, constant_like, empty_like
 from .indices import check_indices, check_starts
+from .replay import replayed
 
 
 @vk.kernel
@@ -83,6 +84,7 @@ def bags_of_rows(
     out[r, c] = vk.where(count > 0, total / vk.maximum(count, 1) if kind == "mean" else total, 0.0)
 
 
+@replayed
 def ell_matmul(
     column: Array,
     value: Array,
@@ -108,6 +110,7 @@ def ell_matmul(
     return out
 
 
+@replayed
 def block_matmul(
     start: Array,
     column: Array,
@@ -151,6 +154,7 @@ def cut_for_blocks(
     return dense.reshape((dense.shape[0] // across, across, dense.shape[1]))
 
 
+@replayed
 def sampled_matmul(
     row: Array, column: Array, value: Array, a: Array, b: Array, out: Array | None = None, checked: bool = True
 ) -> Array:
@@ -172,6 +176,7 @@ def sampled_matmul(
 BAGS = ("sum", "mean", "max")
 
 
+@replayed
 def embedding_bag(
     table: Array, index: Array, start: Array, kind: str = "sum", out: Array | None = None, checked: bool = True
 ) -> Array:

@@ -9,6 +9,7 @@ import vkernels as vk
 
 from .arrays import Array, as_images, check_apart, check_shape, empty_like, flip, give_back
 from .reductions import sum as sum_along
+from .replay import replayed
 
 
 @vk.kernel
@@ -49,6 +50,7 @@ CROSS = (1, 3, 4, 5, 7)
 """Which of 3 × 3 weights, row after row, are a cross."""
 
 
+@replayed
 def stencil(x: Array, weight: Array, out: Array | None = None) -> Array:
     """Each element and its neighbours in the last two dimensions, weighted and added; what lies beyond is 0.
 

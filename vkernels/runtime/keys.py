@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
+_modules = sys.modules
+
 
 def tensor_key(value: Any) -> object:
     """Dtype, shape, strides, and whether it may be written."""
     if isinstance(value, np.ndarray):
         return value.dtype, value.shape, value.strides, value.flags.writeable
     try:
-        tracked = value.requires_grad and sys.modules["torch"].is_grad_enabled()
+        tracked = value.requires_grad and _modules["torch"].is_grad_enabled()
         return value.dtype, value.shape, value.stride(), value.device, value.is_neg(), tracked
     except (AttributeError, KeyError, RuntimeError):  # no tensor, or one without strides: binding says what is wrong
         return type(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -19,7 +20,7 @@ from vkernels.ir.facts import Facts
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 
-from . import events
+from . import events, recording
 from .arguments import Arguments, as_scalar, bind, check_native, in_order
 from .arrays import CPU, address_reader, is_torch
 from .compiling import Compiled
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from .making import Code
 
 __all__ = ["Launcher", "call", "compile", "interpret", "launcher_of", "limits"]
+
+_modules = sys.modules
 
 REMEMBERED_CALLS = 1024
 """Shapes that a kernel remembers how to call; the oldest goes first."""
@@ -89,6 +92,7 @@ class _Entry:
     scalars: tuple[tuple[int, str], ...]
     pairs: tuple[tuple[int, int, int, int], ...]
     tracked: tuple[int, ...]
+    counters: events.Counters
     distinct: Runnable | None = None
     shared: Runnable | None = None
     verdicts: dict[tuple[int, ...], bool] = field(default_factory=dict)
@@ -131,7 +135,7 @@ class Launcher:
             start = time.perf_counter()
         if kwargs or len(args) != len(self._keys):
             args = in_order(self.kernel, args, kwargs)
-        key = tuple([describe(value) for describe, value in zip(self._keys, args, strict=True)])
+        key = tuple([describe(value) for describe, value in zip(self._keys, args)])  # noqa: B905 (as many, and in haste)
         entry = self._calls.get(key)
         if entry is None:
             entry, missed = self._enter(key, args), True
@@ -148,12 +152,14 @@ class Launcher:
                 prepared, missed = self._prepare(entry, args, True), True
         if missed:
             events.count_miss(self._counters)
-        scalars = [as_scalar(args[position], what) for position, what in entry.scalars]
+        scalars = [as_scalar(args[position], what) for position, what in entry.scalars] if entry.scalars else ()
         try:
             prepared.run(addresses, scalars)
         except OutOfMemoryError as error:
             prepared = _run_with_less(entry, prepared, error, addresses, scalars)
         self._counters.calls += 1
+        if recording.recording and (recorder := recording.current()) is not None:
+            recorder.launched(entry, prepared, addresses, scalars)
         if entry.tracked:
             _count_writes([args[position] for position in entry.tracked])
         if told:
@@ -200,6 +206,7 @@ class Launcher:
             scalars=tuple((positions[name], f"{self.kernel.name}: argument `{name}`") for name in arguments.scalars),
             pairs=_pairs(written, arguments),
             tracked=tuple(positions[name] for name in written if is_torch(values[positions[name]])),
+            counters=self._counters,
         )
         with self._lock:
             while len(self._calls) >= REMEMBERED_CALLS:
@@ -347,9 +354,7 @@ def _layout(
 
 def _count_writes(tensors: Sequence[Any]) -> None:
     """Tell autograd that these were written in place, so that it notices values saved before."""
-    import torch
-
-    torch.autograd.graph.increment_version(tensors)
+    _modules["torch"].autograd.graph.increment_version(tensors)
 
 
 _all: WeakSet[Launcher] = WeakSet()

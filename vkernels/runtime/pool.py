@@ -13,6 +13,8 @@ import platform
 import signal
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 
 from vkernels.ir.errors import SetupError
 
@@ -52,6 +54,10 @@ class Pool:
     def run(self, call: Call) -> None:
         """Run a call until it is complete. Other Python threads run meanwhile."""
         self._code.run(self._address, call.address)
+
+    def runner(self, call: Call) -> Callable[[], None]:
+        """What runs this call, again and again, in less of Python's time than `run`."""
+        return partial(self._code.run, self._address, call.address)
 
     def stop(self) -> None:
         """End the helpers, after what they are doing; `run` still works, on the calling thread."""

@@ -82,13 +82,14 @@ class Prepared:
         except IndexError:
             frame = _Frame(self)
         words = frame.words
-        for slot, address in zip(self.tensors, addresses, strict=True):
+        for slot, address in zip(self.tensors, addresses):  # noqa: B905 (a call is checked before, and this is its time)
             words[slot] = address
-        for (slot, is_float), value in zip(self.scalars, scalars, strict=True):
-            if is_float:
-                frame.floats[slot] = value
-            else:
-                words[slot] = int(value)
+        if scalars:
+            for (slot, is_float), value in zip(self.scalars, scalars, strict=True):
+                if is_float:
+                    frame.floats[slot] = value
+                else:
+                    words[slot] = int(value)
         if self.memory:
             block = borrow(self.memory)
             frame.use(block.address)
@@ -107,10 +108,10 @@ class Prepared:
         if frame.threads != self.threads:
             frame.set_threads(self.threads)
         if not self.trials:
-            the_pool().run(frame.call)
+            frame.run()
             return
         start = time.perf_counter()
-        the_pool().run(frame.call)
+        frame.run()
         self.fastest = min(self.fastest, time.perf_counter() - start)
         self.trials -= 1
         if self.trials <= 0:
@@ -137,6 +138,7 @@ class _Frame:
         self.threads = 1
         self.call = Call(launches, self._slots.address, self.threads, self._workspace, helpers)
         self._memory = 0
+        self.run = the_pool().runner(self.call)
 
     def use(self, address: int) -> None:
         """Work in this memory: the caller's workspace, then the buffers."""

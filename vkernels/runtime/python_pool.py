@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from itertools import count
 
 from .calls import Call
@@ -42,6 +44,10 @@ class PythonPool:
         finally:
             if mine:
                 self._busy.release()
+
+    def runner(self, call: Call) -> Callable[[], None]:
+        """What runs this call, again and again."""
+        return partial(self.run, call)
 
     def _launch(self, launch: ctypes.Array[ctypes.c_int64], arguments: int, workspaces: list[int]) -> None:
         address, programs, grain = launch

@@ -1,0 +1,314 @@
+"""Calls of library functions on torch tensors of a CPU, repeated without what Python does around their kernels.
+
+The first call of a kind is recorded: its kernels' calls, the arrays made for it, and what it returns. A later one of
+the same kind (dtypes, shapes, strides, numbers) makes the same results and runs the same code on its own addresses. So
+a function may be `replayed` if all that it does to the elements of arrays it does by kernels and the helpers of
+`arrays` and `indices`; what those cannot repeat they say (`refuse`), and an address that is neither an argument's nor
+one of the arrays made is not repeated either.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from vkernels.ir.errors import OutOfMemoryError
+from vkernels.runtime import events
+from vkernels.runtime.recording import Recording, current
+from vkernels.runtime.threads import when_threads_change
+
+F = TypeVar("F", bound=Callable[..., Any])
+Expectation = Callable[[Sequence[int]], bool]
+
+REMEMBERED = 256
+"""Kinds of calls that a function remembers; the oldest goes first."""
+
+KEPT_BYTES = 1 << 16
+"""An array that no caller sees is kept from one call to the next up to this size."""
+
+_modules = sys.modules
+_tables: list[dict[Any, Any]] = []
+_PLAIN = frozenset((int, float, bool, str, type(None)))
+
+
+def replayed(function: F) -> F:
+    """Repeat the calls of a library function; see above for what such a function may do."""
+    tapes: dict[Any, _Tape | None] = {}
+    _tables.append(tapes)
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if (torch := _modules.get("torch")) is None or events.LISTENERS or current() is not None:
+            return function(*args, **kwargs)  # who records this one's caller needs to see all of it
+        tensor, tracks = torch.Tensor, torch.is_grad_enabled()
+        values = (*args, *kwargs.values()) if kwargs else args
+        key: Any = tuple(kwargs)
+        for value in values:
+            kind = type(value)
+            if kind is tensor:
+                if tracks and value.requires_grad:
+                    return function(*args, **kwargs)
+                key = key, value.dtype, value.shape, value.stride(), value.device, value.is_neg()
+            elif kind in _PLAIN or (kind is tuple and all(type(each) is int for each in value)):
+                key = key, kind, value
+            else:
+                return function(*args, **kwargs)
+        tape = tapes.get(key, _NEW)
+        if tape is not None and tape is not _NEW:
+            try:
+                return tape.play(values)
+            except _NotThisTime:
+                return function(*args, **kwargs)
+            except _CannotPlay:
+                tapes.pop(key, None)
+                return function(*args, **kwargs)
+        return function(*args, **kwargs) if tape is None else _record(function, args, kwargs, tapes, key)
+
+    return call  # type: ignore[return-value]
+
+
+def made(array: Any) -> Any:
+    """An array that the present call has made, not initialised; given back."""
+    if (recorder := current()) is not None:
+        recorder.made.append(array)
+    return array
+
+
+def constant(array: Any) -> Any:
+    """An array of which the present call only reads, and the same in each call of its kind; given back."""
+    if (recorder := current()) is not None:
+        recorder.constants.append(array)
+    return array
+
+
+def refuse() -> None:
+    """The present call does what cannot be repeated."""
+    if (recorder := current()) is not None:
+        recorder.refused = True
+
+
+def expect(array: Any, holds: Expectation) -> bool:
+    """Whether what the present call has computed into an array of its own is as expected; asked again in each call."""
+    if (recorder := current()) is not None:
+        recorder.steps.append((array, holds))
+    return holds(array.tolist())
+
+
+class _CannotPlay(Exception):
+    """What was recorded is no longer how calls go."""
+
+
+class _NotThisTime(Exception):
+    """These arguments are not like those recorded: they share memory, or are not as expected."""
+
+
+def _record(function: Callable[..., Any], args: Any, kwargs: Any, tapes: dict[Any, Any], key: Any) -> Any:
+    recorder = _Recorder()
+    with Recording(recorder):
+        result = function(*args, **kwargs)
+    while len(tapes) >= REMEMBERED:
+        tapes.pop(next(iter(tapes)), None)
+    tapes[key] = recorder.tape((*args, *kwargs.values()), result)
+    return result
+
+
+@dataclass
+class _Recorder:
+    """What one call did."""
+
+    made: list[Any] = field(default_factory=list)
+    constants: list[Any] = field(default_factory=list)
+    steps: list[Any] = field(default_factory=list)
+    refused: bool = False
+
+    def launched(self, entry: Any, prepared: Any, addresses: Sequence[int], scalars: Sequence[Any]) -> None:
+        if prepared is not entry.distinct or not hasattr(prepared, "template"):
+            self.refused = True
+        self.steps.append((entry, prepared, tuple(addresses), tuple(scalars), len(self.made)))
+
+    def tape(self, values: Sequence[Any], result: Any) -> _Tape | None:
+        """How to repeat it; None where that is not known."""
+        try:
+            return None if self.refused else _Taping(self, values).tape(result)
+        except _CannotPlay:
+            return None
+
+
+class _Taping:
+    """Finds where a recorded call's addresses come from. Arrays are numbered: arguments, results, others, constants."""
+
+    def __init__(self, recorder: _Recorder, values: Sequence[Any]):
+        import torch
+
+        self.torch, self.recorder, self.values = torch, recorder, values
+        self.given = [number for number, value in enumerate(values) if isinstance(value, torch.Tensor)]
+        self.arrays = [values[number] for number in self.given]
+        spans = [_span(array) for array in [*self.arrays, *recorder.made]]
+        shared = any(one[1] > two[0] for one, two in pairwise(sorted(spans)))
+        if shared or any(low >= high for low, high in spans):
+            raise _CannotPlay
+
+    def tape(self, result: Any) -> _Tape:
+        results = result if isinstance(result, tuple) else (result,)
+        if not all(each is None or isinstance(each, self.torch.Tensor) for each in results):
+            raise _CannotPlay
+        returned = [each for each in results if each is not None and all(each is not value for value in self.values)]
+        owners = [self._owner(each) for each in returned]
+        if len({id(owner) for owner in owners}) < len(owners):
+            raise _CannotPlay
+        others = [array for array in self.recorder.made if all(array is not owner for owner in owners)]
+        self.arrays += [*owners, *others, *self.recorder.constants]
+        numbers = {id(each): len(self.given) + number for number, each in enumerate(returned)}
+        numbers |= {id(self.values[number]): at for at, number in enumerate(self.given)}
+        steps = [self._step(*step) if len(step) > 2 else self._test(*step) for step in self.recorder.steps]
+        return _Tape(
+            tuple(self.given), tuple(self._template(each) for each in returned),
+            tuple(self._template(each) for each in others), tuple(self.recorder.constants),
+            tuple(steps), tuple(None if each is None else numbers[id(each)] for each in results),
+            isinstance(result, tuple),
+        )  # fmt: skip
+
+    def _owner(self, result: Any) -> Any:
+        """The array made that a result is all of."""
+        for array in self.recorder.made:
+            if array.data_ptr() == result.data_ptr() and array.numel() == result.numel():
+                return array
+        raise _CannotPlay
+
+    def _template(self, array: Any) -> Any:
+        """A tensor without memory whose likes are like this one."""
+        template = self.torch.empty_strided(array.shape, array.stride(), dtype=array.dtype, device=array.device)
+        if self.torch.empty_like(template).stride() != array.stride():
+            raise _CannotPlay
+        template.untyped_storage().resize_(0)
+        return template
+
+    def _step(
+        self, entry: Any, prepared: Any, addresses: Sequence[int], scalars: Sequence[Any], made_then: int
+    ) -> _Step:
+        later = self.recorder.made[made_then:]  # where memory of this call's that nobody noted may have been
+        sources = tuple(self._source(address, later) for address in addresses)
+        pairs = tuple(
+            (sources[a], sources[b], low, high) for a, b, low, high in entry.pairs
+            if sources[a][0] < len(self.given) and sources[b][0] < len(self.given)
+        )  # fmt: skip
+        at = {position: source for (position, _), source in zip(entry.readers, sources, strict=True)}
+        written = tuple(number for position in entry.tracked if (number := at[position][0]) < len(self.given))
+        return _Step(entry, prepared, sources, tuple(scalars), pairs, written)
+
+    def _test(self, array: Any, holds: Expectation) -> _Step:
+        number, offset = self._source(array.data_ptr())
+        if offset:
+            raise _CannotPlay
+        return _Step(None, None, ((number, 0),), (), (), (), holds)
+
+    def _source(self, address: int, later: Sequence[Any] = ()) -> tuple[int, int]:
+        """The number of an array that is none of those made later, and the bytes from its first element on."""
+        for number, array in enumerate(self.arrays):
+            low, high = _span(array)
+            if low <= address < high and all(array is not other for other in later):
+                return number, address - array.data_ptr()
+        raise _CannotPlay
+
+
+def _span(array: Any) -> tuple[int, int]:
+    """The memory that an array lies in, from its lowest byte to past its highest; torch has no negative strides."""
+    if array.device.type != "cpu" or 0 in array.shape:
+        return 0, 0
+    last = sum((length - 1) * stride for length, stride in zip(array.shape, array.stride(), strict=True))
+    return array.data_ptr(), array.data_ptr() + (last + 1) * array.element_size()
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One call of a kernel. `sources`: for each address an array's number and an offset; `pairs`: as the entry's, those
+    that arguments can share; `written`: arguments. Or, where `holds` is given, a look at what an array holds."""
+
+    entry: Any
+    prepared: Any
+    sources: tuple[tuple[int, int], ...]
+    scalars: tuple[Any, ...]
+    pairs: tuple[tuple[tuple[int, int], tuple[int, int], int, int], ...]
+    written: tuple[int, ...]
+    holds: Expectation | None = None
+
+
+class _Tape:
+    """One kind of call, ready to be repeated; from several threads at once."""
+
+    def __init__(
+        self, given: tuple[int, ...], templates: tuple[Any, ...], others: tuple[Any, ...], constants: tuple[Any, ...],
+        steps: tuple[_Step, ...], results: tuple[int | None, ...], several: bool,
+    ):  # fmt: skip
+        import torch
+
+        self.empty_like = torch.empty_like
+        self.given, self.templates, self.others, self.constants = given, templates, others, constants
+        self.steps, self.results, self.several = steps, results, several
+        self.fixed = [array.data_ptr() for array in constants]
+        self.only = results[0] if len(results) == 1 and not several else None
+        self.pairs = tuple(pair for step in steps for pair in step.pairs)
+        self.written = sorted({number for step in steps for number in step.written})
+        small = sum(array.numel() * array.element_size() for array in others) <= KEPT_BYTES
+        self.spare: list[list[Any]] | None = [] if small and others else None
+
+    def play(self, values: Sequence[Any]) -> Any:
+        arrays = [values[number] for number in self.given]
+        for template in self.templates:
+            arrays.append(self.empty_like(template))
+        addresses = [array.data_ptr() for array in arrays]
+        others: list[Any] = []
+        if self.others:
+            others = self._others()
+            addresses += [array.data_ptr() for array in others]
+        if self.fixed:
+            addresses += self.fixed
+        for (one, start), (other, end), low, high in self.pairs:
+            if low < addresses[other] + end - addresses[one] - start < high:
+                raise _NotThisTime
+        for step in self.steps:
+            if step.entry is not None and step.entry.distinct is not step.prepared:
+                raise _CannotPlay
+        for step in self.steps:
+            if step.holds is None:
+                try:
+                    step.prepared.run([addresses[number] + offset for number, offset in step.sources], step.scalars)
+                except OutOfMemoryError:
+                    raise _CannotPlay from None
+                step.entry.counters.calls += 1
+            elif not step.holds([*arrays, *others][step.sources[0][0]].tolist()):
+                raise _NotThisTime
+        if self.written:
+            _count_writes([arrays[number] for number in self.written])
+        if others and self.spare is not None:
+            self.spare.append(others)
+        if self.only is not None:
+            return arrays[self.only]
+        return tuple([None if number is None else arrays[number] for number in self.results]) if self.several else None
+
+    def _others(self) -> list[Any]:
+        """Arrays that no caller sees: those of an earlier call where they are small."""
+        try:
+            return self.spare.pop()  # type: ignore[union-attr]
+        except (IndexError, AttributeError):
+            return [self.empty_like(template) for template in self.others]
+
+
+def _count_writes(tensors: list[Any]) -> None:
+    """Tell autograd, as every call of a kernel does."""
+    sys.modules["torch"].autograd.graph.increment_version(tensors)
+
+
+_NEW: Any = object()
+
+
+def _forget() -> None:
+    for tapes in _tables:
+        tapes.clear()
+
+
+when_threads_change(_forget)
