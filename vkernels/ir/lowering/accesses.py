@@ -53,15 +53,10 @@ def zero(element: str) -> str:
 
 
 def _load_if(emit: Emitter, pointer: str, condition: str, element: str) -> str:
-    rest = emit.constant(zero(element), element)
-    result, loaded = emit.name(), emit.name()
-    emit.line(f"{result} = scf.if {condition} -> ({element}) {{")
-    emit.line(f"{loaded} = llvm.load {pointer} {{alignment = {element_bytes(element)} : i64}} : !llvm.ptr -> {element}")
-    emit.line(f"scf.yield {loaded} : {element}")
-    emit.line("} else {")
-    emit.line(f"scf.yield {rest} : {element}")
-    emit.line("}")
-    return result
+    """One element, or 0: from the address of a 0 where it is inactive. A branch for each would cost more than the rest
+    of a masked loop of products."""
+    place = emit.pure(f"arith.select {condition}, {pointer}, {emit.nothing()} : !llvm.ptr")
+    return emit.operation(f"llvm.load {place} {{alignment = {element_bytes(element)} : i64}} : !llvm.ptr -> {element}")
 
 
 def _is_set(emit: Emitter, byte: str, width: int) -> str:

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 Number = int | str
 """An i64: known while compiling, or the name of an SSA value."""
 
+NOTHING = "vk_nothing"
+"""The name of a constant 0 of eight bytes."""
+
 
 class Emitter:
     """The body of one function. A pure operation whose text was emitted before, in a region that is still
@@ -50,6 +53,14 @@ class Emitter:
     def constant(self, value: str, type_: str) -> str:
         """A constant of any type; `value` as MLIR writes it (`4`, `0x7F800000`, `dense<0>`)."""
         text = f"arith.constant {value}" if type_ == "i1" else f"arith.constant {value} : {type_}"
+        if (name := self._constant_names.get(text)) is None:
+            name = self._constant_names[text] = self.name()
+            self._constants.append(f"{name} = {text}")
+        return name
+
+    def nothing(self) -> str:
+        """The address of eight bytes that are 0: the module has them where this was asked for."""
+        text = f"llvm.mlir.addressof @{NOTHING} : !llvm.ptr"
         if (name := self._constant_names.get(text)) is None:
             name = self._constant_names[text] = self.name()
             self._constants.append(f"{name} = {text}")

@@ -28,7 +28,7 @@ from .constants import lower_below, lower_broadcast, lower_constant, lower_posit
 from .control import lower_for, lower_if, lower_while
 from .dots import lower_dot
 from .elementwise import ELEMENTWISE
-from .emit import Number
+from .emit import NOTHING, Number
 from .failures import unsupported
 from .reductions import lower_reduction, lower_scan
 from .scaling import lower_scale
@@ -71,6 +71,8 @@ def lower_to_llvm(mapped: MappedOp, register_bytes: int = 32) -> Lowered:
         text, needed = _launch(mapped, slots, lanes, launch, names[-1])
         functions.append(text)
         workspace = max(workspace, needed)
+    if any(f"@{NOTHING} " in function for function in functions):
+        functions.insert(0, f"llvm.mlir.global internal constant @{NOTHING}(0 : i64) {{alignment = 8 : i64}} : i64")
     return Lowered(
         name, "module {\n" + "\n".join(functions) + "\n}\n", slots.count, slots.sizes, len(slots.buffers),
         f"{name}_prepare", tuple(names), workspace,

@@ -69,6 +69,8 @@ MASKS = 7
 """Masks that registers hold."""
 MASKED = 3.0
 """Cycles that a register's load or store takes more where some of it lies beyond the end of an axis."""
+SELECTED = 1.0
+"""Cycles of one element, for all lanes, that may lie beyond the end of a tile axis: its address, or that of a 0."""
 EXPANDED = 9
 """Operations from which on something is a polynomial: it takes registers while it is computed."""
 WITHIN = 2
@@ -231,6 +233,7 @@ def _loop_cycles(loop: Loop, at: Setting, limits: Limits, rates: CpuRates, regis
         if step.touch is not None:
             cost = often * _accesses(step, at, width)
             hops = hops + MASKED * _in_tails(step, loop, at, width) + often * SPLIT * _splits(step, at, width)
+            hops = hops + often * _selected(step, at)
             if step.touch.writes:
                 stores = stores + cost
                 if step.touch.place in at.streams:
@@ -270,6 +273,21 @@ def _in_tails(step: Step, loop: Loop, at: Setting, width: int) -> Numbers:
     others = [axis for axis in (*executed(loop, step), *step.ranges) if axis != at.lanes]
     ragged = at.extents.get(at.lanes, 1) % at.size(at.lanes) > 0
     return ragged * at.all_trips(others) * slots(step.axes, at, width)
+
+
+def _selected(step: Step, at: Setting) -> Numbers:
+    """Cycles of elements for all lanes in the programs at the end of a tile axis, which have masks along all axes."""
+    touch = step.touch
+    if touch is None or touch.home is not None or touch.place in at.packs or at.lanes in step.axes:
+        return 0.0
+    ragged: Numbers = False
+    full: Numbers = 1.0
+    for axis in at.order:
+        extent, size = at.extents.get(axis, 1), at.size(axis)
+        full = full * (extent // size) / np.maximum(1, np.ceil(extent / size))
+        if axis in touch.axes:
+            ragged = ragged | ((extent % size > 0) & (size > 1))
+    return ragged * (1 - full) * SELECTED * at.tile(step.axes)
 
 
 def _is_reduction(step: Step, loop: Loop) -> bool:
