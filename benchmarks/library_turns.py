@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from library_cases.case import Case, Way, as_tuple
 Clock = Callable[[], float]
 SHORTEST_TURN = 1e-3
 """Seconds; a shorter call is repeated within its turn."""
+
+MOST_PLANS = 8
+"""Calls until all kernels of a function have their plans."""
 
 SECONDS = 3.0
 """What a case's turns may take; fewer rounds then, but three."""
@@ -140,7 +144,12 @@ def _seconds(run: Callable[[], object], clock: Clock, repeats: int = 1) -> float
 
 def _first_seconds(run: Callable[[], object], clock: Clock) -> float:
     """The least of some calls, warm: plans that are found meanwhile are taken over."""
-    run()
+    for _ in range(MOST_PLANS):
+        run()
+        if not (making := [thread for thread in threading.enumerate() if thread.name.startswith("vkernels-")]):
+            break
+        for thread in making:
+            thread.join()
     once = _seconds(run, clock)
     repeats = max(3, min(100, int(0.02 / max(once, 1e-7))))
     return min(_seconds(run, clock) for _ in range(repeats))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 from jaxtyping import Float
 
 import vkernels as vk
+from vkernels.language.kernel import Kernel
 
 from .activations import activated, check_activation
-from .arrays import Array, constant_like, empty_like, flip, zeros
+from .arrays import Array, constant_like, empty_like, zeros
+from .reductions import reduce_middle
+from .replay import replayed
 
 Pair = int | tuple[int, int]
 """One number for both directions, or one for down and one for across."""
@@ -46,7 +51,8 @@ def convolve(
 def convolution_weight_gradient(
     grad: Float[vk.Tensor, "B G O Y X"],
     image: Float[vk.Tensor, "B G C H W"],
-    out: Float[vk.Tensor, "G O C R S"],
+    each: int,
+    out: Float[vk.Tensor, "P G O C R S"],
     step_y: vk.Constant = 1,
     step_x: vk.Constant = 1,
     above: vk.Constant = 0,
@@ -54,19 +60,49 @@ def convolution_weight_gradient(
     apart_y: vk.Constant = 1,
     apart_x: vk.Constant = 1,
 ):
+    p = vk.tile("P")
     g = vk.tile("G")
     o = vk.tile("O")
     c = vk.tile("C")
     r = vk.tile("R")
     s = vk.tile("S")
     x = vk.whole("X")
-    total = vk.zeros((g, o, c, r, s), vk.float64 if image.dtype == vk.float64 else vk.float32)
-    for b in vk.range("B"):
+    total = vk.zeros((p, g, o, c, r, s), vk.float64 if image.dtype == vk.float64 else vk.float32)
+    for n in vk.range(each):
         for y in vk.range("Y"):
             down = step_y * y + apart_y * r - above
             across = step_x * x + apart_x * s - left
-            total = vk.dot(grad[b, g, o, y, x], image[b, g, c, down, across], total)
-    out[g, o, c, r, s] = total
+            total = vk.dot(grad[p * each + n, g, o, y, x], image[p * each + n, g, c, down, across], total)
+    out[p, g, o, c, r, s] = total
+
+
+@vk.kernel
+def arrange_weights(weight: Float[vk.Tensor, "G O C R S"], out: Float[vk.Tensor, "G R S C O"]):
+    g = vk.tile("G")
+    r = vk.tile("R")
+    s = vk.tile("S")
+    c = vk.tile("C")
+    o = vk.tile("O")
+    out[g, r, s, c, o] = weight[g, o, c, r, s]
+
+
+@vk.kernel
+def turn_weights(weight: Float[vk.Tensor, "G C O R S"], out: Float[vk.Tensor, "G R S C O"]):
+    g = vk.tile("G")
+    r = vk.tile("R")
+    s = vk.tile("S")
+    c = vk.tile("C")
+    o = vk.tile("O")
+    out[g, r, s, c, o] = weight[g, c, o, vk.size("R") - 1 - r, vk.size("S") - 1 - s]
+
+
+@vk.kernel
+def channels_last(grad: Float[vk.Tensor, "B C Y X"], out: Float[vk.Tensor, "B Y X C"]):
+    b = vk.tile("B")
+    y = vk.tile("Y")
+    x = vk.tile("X")
+    c = vk.tile("C")
+    out[b, y, x, c] = grad[b, c, y, x]
 
 
 @vk.kernel
@@ -77,6 +113,7 @@ def channel_sums(grad: Float[vk.Tensor, "B C S"], out: Float[vk.Tensor, "C"]):
     out[c] = vk.sum(grad[b, c, s], axis=(b, s))
 
 
+@replayed
 def conv2d(
     image: Array,
     weight: Array,
@@ -101,12 +138,13 @@ def conv2d(
     out = empty_like(image, shape) if out is None else out
     bias = constant_like(image, 0.0, shape[1:2]) if bias is None else bias
     convolve(
-        _in_groups(image, groups), _weights_in_groups(weight, groups), bias.reshape((groups, shape[1] // groups)),
-        _in_groups(out, groups), *steps, activation,
+        _in_groups(image, groups), _arranged(arrange_weights, _weights_in_groups(weight, groups)),
+        bias.reshape((groups, shape[1] // groups)), _in_groups(out, groups), *steps, activation,
     )  # fmt: skip
     return out
 
 
+@replayed
 def conv2d_backward(
     grad: Array,
     image: Array,
@@ -127,14 +165,36 @@ def conv2d_backward(
         raise vk.ArgumentError(f"conv2d_backward: grad has shape {tuple(grad.shape)}, expected {expected}")
     of_bias = empty_like(grad, (grad.shape[1],))
     channel_sums(grad.reshape((*grad.shape[:2], grad.shape[2] * grad.shape[3])), of_bias)
-    of_weight = empty_like(weight, tuple(weight.shape))
-    cut, pieces = _in_groups(grad, groups), _in_groups(image, groups)
-    convolution_weight_gradient(cut, pieces, _weights_in_groups(of_weight, groups), *steps)
+    of_weight = _weight_gradient(grad, image, weight, steps, groups)
     return _image_gradient(grad, image, weight, steps, groups), of_weight, of_bias
 
 
 Steps = tuple[int, int, int, int, int, int]
 """Strides, padding and dilation, each down and across."""
+
+
+PARTIAL_BYTES = 8 << 20
+"""Memory that partial gradients of weights may take."""
+
+
+def _weight_gradient(grad: Array, image: Array, weight: Array, steps: Steps, groups: int) -> Array:
+    """In as many parts as there are images, if there is room, so that a part's images stay in a core's cache."""
+    of_weight = empty_like(weight, tuple(weight.shape))
+    images, bytes_ = grad.shape[0], math.prod(weight.shape) * max(4, weight.dtype.itemsize)
+    parts = max(1, min(images, PARTIAL_BYTES // max(1, bytes_)))
+    last = empty_like(grad, (images, *grad.shape[2:], grad.shape[1]))  # outputs, which the lanes are, side by side
+    channels_last(grad, last)
+    cut = _in_groups(last.swapaxes(2, 3).swapaxes(1, 2), groups)
+    shape = (parts, groups, weight.shape[0] // groups, *weight.shape[1:])
+    each = -(-images // parts)
+    if parts == 1:
+        convolution_weight_gradient(cut, _in_groups(image, groups), each, of_weight.reshape(shape), *steps)
+        return of_weight
+    partial = empty_like(weight, shape, computed=True)
+    convolution_weight_gradient(cut, _in_groups(image, groups), each, partial, *steps)
+    elements = math.prod(weight.shape)
+    reduce_middle(partial.reshape((1, parts, elements)), of_weight.reshape((1, elements)), "sum")
+    return of_weight
 
 
 def _image_gradient(grad: Array, image: Array, weight: Array, steps: Steps, groups: int) -> Array:
@@ -145,7 +205,7 @@ def _image_gradient(grad: Array, image: Array, weight: Array, steps: Steps, grou
     if (down, across) != (1, 1):
         spread = zeros(grad, (*grad.shape[:2], down * grad.shape[2], across * grad.shape[3]))
         spread[:, :, ::down, ::across] = grad
-    turned = flip(_weights_in_groups(weight, groups).swapaxes(1, 2), (3, 4))
+    turned = _arranged(turn_weights, _weights_in_groups(weight, groups))
     out = empty_like(image, tuple(image.shape))
     bias = constant_like(image, 0.0, (groups, image.shape[1] // groups))
     convolve(
@@ -182,6 +242,19 @@ def _in_groups(image: Array, groups: int) -> Array:
     """B × C × H × W as B × groups × C / groups × H × W; a view, whatever the strides."""
     shape = image.shape
     return image.reshape((shape[0], groups, shape[1] // groups, *shape[2:]))
+
+
+def _arranged(kernel: Kernel, weight: Array) -> Array:
+    """Weights copied so that those of all outputs stand beside one another, as a view G × O × C × R × S.
+
+    A program reads them again and again, and as torch lays them out each one is in a line of its own.
+    """
+    groups, outputs, channels, rows, columns = weight.shape
+    if kernel is turn_weights:
+        outputs, channels = channels, outputs
+    out = empty_like(weight, (groups, rows, columns, channels, outputs))
+    kernel(weight, out)
+    return out.swapaxes(1, 4).swapaxes(2, 3).swapaxes(3, 4)
 
 
 def _weights_in_groups(weight: Array, groups: int) -> Array:
