@@ -117,7 +117,14 @@ class Writer:
 
 
 def works_for(
-    known: Mapping[Key, Record], only: str, on: str, sizes: Iterable[str], again: bool, fixed: bool, few: bool = False
+    known: Mapping[Key, Record],
+    only: str,
+    on: str,
+    sizes: Iterable[str],
+    again: bool,
+    fixed: bool,
+    few: bool = False,
+    dtypes: Iterable[str] = DTYPES,
 ) -> list[Work]:
     """What there is to do: the parts of names that `only` and `on` have between commas choose kernels and targets."""
     named = one_of_each(targets()) if few else targets()
@@ -127,7 +134,7 @@ def works_for(
     works = []
     for size in sizes:
         for subject in SUBJECTS:
-            for dtype in DTYPES:
+            for dtype in dtypes:
                 if only and not any(part in subject.name for part in only.split(",")):
                     continue
                 case, record = case_of(subject, dtype, size), {"size": size, "fixed": fixed}
@@ -147,8 +154,9 @@ def works_for(
     return works
 
 
-EVERY_SIZE = ",".join(SIZES)
+EVERY_SIZE, EVERY_DTYPE = ",".join(SIZES), ",".join(DTYPES)
 Sizes = Annotated[str, typer.Option(help="Between commas: small, large, absurd.")]
+Dtypes = Annotated[str, typer.Option(help="Between commas: float32, float16.")]
 Only = Annotated[str, typer.Option(help="Kernels whose names have one of these parts.")]
 Few = Annotated[bool, typer.Option("--few", help="Slices, and only the first device of each architecture.")]
 On = Annotated[str, typer.Option(help="Targets whose names have one of these parts.")]
@@ -160,6 +168,7 @@ def run(
     only: Only = "",
     on: On = "",
     sizes: Sizes = EVERY_SIZE,
+    dtypes: Dtypes = EVERY_DTYPE,
     again: Annotated[bool, typer.Option("--again", help="Also what is there already.")] = False,
     few: Few = False,
     workers: int = 1,
@@ -167,7 +176,8 @@ def run(
 ) -> None:
     """Plan and compile every cell that RECORDS lacks."""
     calibrate_cpu()
-    works = works_for(records_in(records), only, on, sizes.split(","), again, fixed=False, few=few)
+    known, wanted = records_in(records), (sizes.split(","), dtypes.split(","))
+    works = works_for(known, only, on, wanted[0], again, fixed=False, few=few, dtypes=wanted[1])
     Writer(records, workers, seconds, sum(len(work.targets) for work in works)).run(works)
 
 

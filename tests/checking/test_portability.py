@@ -15,7 +15,9 @@ from types import ModuleType
 import pytest
 
 from vkernels.ir.planning.occupancy import AmdSizes, NvidiaSizes
+from vkernels.library.catalogue import CATALOGUE
 from vkernels.runtime.checking.asking import preparing_pool
+from vkernels.runtime.checking.cases import KernelCase
 from vkernels.runtime.checking.cells import Cell
 from vkernels.runtime.checking.check import Tools, check, triton_version
 from vkernels.runtime.compile.workers import CompilePool
@@ -25,6 +27,12 @@ from vkernels.runtime.targets.present import present_cpu
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 GIB = 1 << 30
+NAMES = tuple(dict.fromkeys(entry.name for entry in CATALOGUE))
+SAMPLE = (
+    "softmax_rows", "layer_norm_gradient", "matmul_bias", "mlp_rows", "attention_rows", "sum_segments",
+    "csr_times_dense", "cumulative_sum_rows", "group_norm_gradient", "stencil_square", "spdnn", "convolve",
+    "largest_in_turn", "blocks_times_dense",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +90,21 @@ def is_complete(cell: Cell) -> bool:
     return plan.origin == "chosen" and None not in told and cell.swap_bytes is not None
 
 
-@pytest.mark.parametrize("number", range(11))
+def case_of(matrix: ModuleType, name: str, dtype: str, size: str) -> KernelCase:
+    (subject,) = (each for each in matrix.SUBJECTS if each.name == name)
+    case: KernelCase = matrix.case_of(subject, dtype, size)
+    return case
+
+
+def test_every_kernel_of_the_library_is_in_the_matrix(matrix: ModuleType) -> None:
+    assert sorted(subject.name for subject in matrix.SUBJECTS) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("number", range(len(SAMPLE)))
 def test_absurd_sizes_fit_small_gpus(matrix: ModuleType, tools: Tools, number: int) -> None:
     targets = small_gpus()
     chosen = [targets[number % len(targets)], targets[(number + 3) % len(targets)]]
-    case = matrix.case_of(matrix.SUBJECTS[number], matrix.DTYPES[number % 2], "absurd")
+    case = case_of(matrix, SAMPLE[number], matrix.DTYPES[number % 2], "absurd")
     found = check([case], chosen, tools, lambda *step: None)
     assert not misfits(found.cells)
     assert all(map(is_complete, found.cells))
@@ -94,13 +112,14 @@ def test_absurd_sizes_fit_small_gpus(matrix: ModuleType, tools: Tools, number: i
 
 @pytest.mark.parametrize("number", range(4, 7))
 def test_small_sizes_fit_where_there_is_next_to_nothing(matrix: ModuleType, tools: Tools, number: int) -> None:
-    cases = [matrix.case_of(matrix.SUBJECTS[n], matrix.DTYPES[n % 2], "small") for n in range(number - 4, 11, 3)]
+    numbers = range(number - 4, len(SAMPLE), 3)
+    cases = [case_of(matrix, SAMPLE[n], matrix.DTYPES[n % 2], "small") for n in numbers]
     assert not misfits(check(cases, [everywhere()[number]], tools, lambda *step: None).cells)
 
 
 def test_tensors_that_no_memory_holds_are_no_plans_fault(matrix: ModuleType, tools: Tools) -> None:
     tiny = replace(target_named("t4"), memory=1 << 20)
-    case = matrix.case_of(matrix.SUBJECTS[0], "float32", "small")
+    case = case_of(matrix, "softmax_rows", "float32", "small")
     (cell,) = check([case], [tiny], tools, lambda *step: None).cells
     assert cell.fits is False
     assert (
@@ -112,7 +131,7 @@ def test_tensors_that_no_memory_holds_are_no_plans_fault(matrix: ModuleType, too
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("size", ["small", "large", "absurd"])
-@pytest.mark.parametrize("number", range(11))
-def test_everything_fits_everywhere(matrix: ModuleType, tools: Tools, number: int, size: str) -> None:
-    cases = [matrix.case_of(matrix.SUBJECTS[number], dtype, size) for dtype in matrix.DTYPES]
+@pytest.mark.parametrize("name", NAMES)
+def test_everything_fits_everywhere(matrix: ModuleType, tools: Tools, name: str, size: str) -> None:
+    cases = [case_of(matrix, name, dtype, size) for dtype in matrix.DTYPES]
     assert not misfits(check(cases, everywhere(), tools, lambda *step: None).cells)
