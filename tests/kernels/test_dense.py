@@ -98,8 +98,15 @@ def test_batches_of_any_strides():
 
 def test_results_may_have_another_dtype():
     a, b = (normal((40, 40), torch.float16, fresh_seed() + n) for n in range(2))
-    out = poisoned((40, 40), torch.float32)
-    assert_close(matmul(a, b, a[0], out=out), a.double() @ b.double() + a[0].double(), terms=40, scale=7)
+    out, expected = poisoned((40, 40), torch.float32), a.double() @ b.double() + a[0].double()
+    assert_close(matmul(a, b, a[0], out=out), expected, terms=40, scale=7)
+    for dtype in (torch.bfloat16, torch.float64):
+        found = batched_matmul(a[None], b, a[0], dtype=str(dtype).removeprefix("torch."))
+        assert found.dtype == dtype
+        tight = found.float() if dtype == torch.float64 else found  # products are added in f32
+        assert_close(tight[0], expected, terms=40, scale=7)
+    with pytest.raises(vk.ArgumentError, match="no dtype 'float17'"):
+        matmul(a, b, dtype="float17")
 
 
 @pytest.mark.parametrize("precision", [None, "ieee", "tf32"])
@@ -111,8 +118,9 @@ def test_a_cpu_keeps_every_bit_whatever_precision_is_allowed(precision):
 
 def test_eight_bits_are_refused_by_name():
     a = torch.ones(16, 16).to(torch.float8_e4m3fn)
-    with pytest.raises(vk.ArgumentError, match="float8_e4m3fn is not compiled for CPUs"):
-        matmul(a, a)
+    for out in (None, torch.ones(16, 16), a.clone()):
+        with pytest.raises(vk.ArgumentError, match="float8_e4m3fn is not compiled for CPUs"):
+            matmul(a, a, out=out)
 
 
 def test_infinities_and_nan():

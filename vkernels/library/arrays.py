@@ -39,6 +39,28 @@ def integers_like(array: Array, shape: tuple[int, ...]) -> Array:
     return made(array.new_empty(shape, dtype=torch.int64))
 
 
+def empty_of(array: Array, shape: tuple[int, ...], dtype: str) -> Array:
+    """An uninitialised array of a dtype by its name, with the library and device of another.
+
+    Raises `ArgumentError` for a name that the library has no dtype of.
+    """
+    if isinstance(array, np.ndarray):
+        found = getattr(np, dtype, None)
+        if isinstance(found, type) and issubclass(found, np.generic):
+            return np.empty(shape, found)
+        raise ArgumentError(f"NumPy has no dtype {dtype!r}")
+    import torch
+
+    if isinstance(found := getattr(torch, dtype, None), torch.dtype):
+        return array.new_empty(shape, dtype=found)
+    raise ArgumentError(f"torch has no dtype {dtype!r}")
+
+
+def is_of_eight_bits(array: Array) -> bool:
+    """Whether an array is of one of the two f8, which torch alone has."""
+    return not isinstance(array, np.ndarray) and str(array.dtype).startswith("torch.float8")
+
+
 def constant_like(array: Array, value: float, shape: tuple[int, ...]) -> Array:
     """One value seen as an array of any shape, with the dtype of another; it takes no memory of its own (strides 0)."""
     if isinstance(array, np.ndarray):
@@ -57,6 +79,11 @@ def as_computed(array: Array) -> Array:
     if array.dtype.itemsize >= 4:
         return array
     return array.astype(np.float32) if isinstance(array, np.ndarray) else array.float()
+
+
+def laid_out(array: Array) -> Array:
+    """An array whose elements lie row after row: itself where they do, else a copy."""
+    return np.ascontiguousarray(array) if isinstance(array, np.ndarray) else array.contiguous()
 
 
 def flip(array: Array, dimensions: tuple[int, ...]) -> Array:

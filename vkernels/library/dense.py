@@ -7,7 +7,7 @@ from jaxtyping import Float
 import vkernels as vk
 
 from .activations import activated, check_activation
-from .arrays import Array, as_rows, check_apart, constant_like, empty_like, give_back
+from .arrays import Array, as_rows, check_apart, constant_like, empty_like, empty_of, give_back, is_of_eight_bits
 from .replay import replayed
 
 PRECISIONS = ("ieee", "tf32")
@@ -54,19 +54,22 @@ def matmul(
     activation: str | None = None,
     precision: str | None = None,
     out: Array | None = None,
+    dtype: str | None = None,
 ) -> Array:
     """activation(a @ b + bias), the sum over K kept in f32 (f64 for f64 operands) until the end.
 
-    `a`: M × K, `b`: K × N, of any strides, transposes included, and of one dtype: f64, f32, f16 or bf16. `bias`: N
-    elements, or none. `activation`: none, relu, gelu (exact, with erf), gelu_tanh, silu, sigmoid or tanh. `precision`:
-    "ieee", or "tf32", which lets devices that have it round f32 operands to tf32. Returns `out`, which may be of
-    another of these dtypes, or a new M × N array of a's dtype.
+    `a`: M × K, `b`: K × N, of any strides, transposes included, and of one dtype: f64, f32, f16 or bf16; or one of the
+    two f8 on GPUs whose tensor cores take it. `bias`: N elements, or none. `activation`: none, relu, gelu (exact, with
+    erf), gelu_tanh, silu, sigmoid or tanh. `precision`: "ieee", or "tf32", which lets devices that have it round f32
+    operands to tf32, and add up to 128 products of f8 in fewer bits than f32 has (sm_90 is much faster so). Returns
+    `out`, or a new M × N array of the dtype that `dtype` names, such as "float16": a's where it names none, float32
+    for f8.
     Raises `ArgumentError` for shapes or dtypes that do not go together, and for an unknown activation or precision.
     """
     activation, precision = _checked("matmul", activation, precision)
     check_dimensions("matmul", a, b, 2)
-    out = empty_like(a, (a.shape[0], b.shape[1])) if out is None else out
-    bias = constant_like(out, 0.0, (b.shape[1],)) if bias is None else bias
+    out = _room(a, (a.shape[0], b.shape[1]), dtype) if out is None else out
+    bias = _no_bias(out, b.shape[1]) if bias is None else bias
     check_apart("matmul", out, a=a, b=b)
     matmul_bias(a, b, bias, out, activation, precision)
     return out
@@ -80,23 +83,23 @@ def batched_matmul(
     activation: str | None = None,
     precision: str | None = None,
     out: Array | None = None,
+    dtype: str | None = None,
 ) -> Array:
     """activation(a[n] @ b[n] + bias) for each n, or with one b for all.
 
-    `a`: B × M × K, `b`: B × K × N or K × N; the rest is as of `matmul`. Returns `out`, or a new B × M × N array of a's
-    dtype.
+    `a`: B × M × K, `b`: B × K × N or K × N; the rest is as of `matmul`. Returns `out`, or a new B × M × N array.
     """
     if b.ndim == 2:
         check_dimensions("batched_matmul", a, b, 3, 2)
-        out = empty_like(a, (*a.shape[:2], b.shape[1])) if out is None else out
+        out = _room(a, (*a.shape[:2], b.shape[1]), dtype) if out is None else out
         results = as_rows(out)
         matmul(as_rows(a), b, bias, activation, precision, results)
         give_back(results, out)
         return out
     activation, precision = _checked("batched_matmul", activation, precision)
     check_dimensions("batched_matmul", a, b, 3)
-    out = empty_like(a, (*a.shape[:2], b.shape[2])) if out is None else out
-    bias = constant_like(out, 0.0, (b.shape[2],)) if bias is None else bias
+    out = _room(a, (*a.shape[:2], b.shape[2]), dtype) if out is None else out
+    bias = _no_bias(out, b.shape[2]) if bias is None else bias
     check_apart("batched_matmul", out, a=a, b=b)
     matmul_batches(a, b, bias, out, activation, precision)
     return out
@@ -122,3 +125,15 @@ def _checked(function: str, activation: str | None, precision: str | None) -> tu
     activation = "none" if activation is None else activation
     check_activation(function, activation)
     return activation, check_precision(function, precision)
+
+
+def _room(a: Array, shape: tuple[int, ...], dtype: str | None) -> Array:
+    """A new array for products, of a dtype by its name or else of a's, float32 for f8."""
+    dtype = "float32" if dtype is None and is_of_eight_bits(a) else dtype
+    return empty_like(a, shape) if dtype is None else empty_of(a, shape, dtype)
+
+
+def _no_bias(out: Array, columns: int) -> Array:
+    """A bias of zeros; f8 meets no other dtype."""
+    like = empty_of(out, (0,), "float32") if is_of_eight_bits(out) else out
+    return constant_like(like, 0.0, (columns,))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from vkernels.ir.errors import ArgumentError
+from vkernels.ir.limits import Limits
 
 from .arrays import CPU, ArrayView, kind_of, view_of
 from .protocols import Constant, KernelLike, ParameterLike, Signature, size_name
@@ -174,10 +175,13 @@ def as_scalar(value: Any, what: str) -> Scalar:
     return value
 
 
-def check_native(kernel: KernelLike, arguments: Arguments) -> None:
-    """Raise `ArgumentError` for a dtype that kernels are not compiled for: the eight-bit floats."""
-    machines = "CPUs" if arguments.device == CPU else "GPUs"
-    for name, dtype in arguments.dtypes.items():
+def check_native(kernel: KernelLike, dtypes: Mapping[str, str], limits: Limits) -> None:
+    """Raise `ArgumentError` for a dtype that kernels are not compiled for here: the eight-bit floats, but where tensor
+    cores take them. `dtypes`: of tensors by name."""
+    if limits.tensor_multiply_adds.get("float8"):
+        return
+    machines = "CPUs" if limits.warp == 1 else "GPUs whose tensor cores do not take it"
+    for name, dtype in dtypes.items():
         if dtype.startswith("float8"):
             raise ArgumentError(
                 f"{kernel.name}: argument `{name}`: {dtype} is not compiled for {machines}; "

@@ -266,7 +266,7 @@ class Launcher:
         kernel = kernel_in(built.module)
 
         def code(plan: Plan) -> Code:
-            check_native(self.kernel, arguments)
+            check_native(self.kernel, arguments.dtypes, where.limits)
             return specialised(
                 lambda facts: self._code_for(arguments.signature, built, plan, facts, where.architecture, keep),
                 kernel, plan, arguments.sizes, arguments.tensors, distinct, where.on_gpu,

@@ -125,7 +125,7 @@ class Making:
     def way(self, finish: Finish[Any, Any]) -> Way[Any]:
         """How calls come to the code. Raises the author's mistakes in the plan."""
         name = self.kernel.name
-        check_native(self.kernel, self.arguments)
+        check_native(self.kernel, self.arguments.dtypes, self.where.limits)
         own = self.plans.own()
         if own is not None:
             return AuthorsWay(name, own, stated_rung(own), lambda: self.code(own), finish)

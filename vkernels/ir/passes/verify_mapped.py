@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import math, scf
-from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, ModuleOp, TensorType, i64
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    ModuleOp,
+    TensorType,
+    i64,
+)
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
@@ -42,7 +51,7 @@ _IN_LAUNCH = (
     ScaleOp, ScanOp, ScratchOp, scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp,
 )  # fmt: skip
 _FORMATS = (arith.ExtFOp, arith.TruncFOp, arith.ConstantOp, arith.BitcastOp, arith.SelectOp)
-"""What may hold f16 and bf16: conversions, and what only passes values on."""
+"""What may hold f16, bf16 and f8: conversions, and what only passes values on."""
 _UPSTREAM = {arith.ARITH.name, math.Math.name}
 
 
@@ -102,7 +111,7 @@ def _in_launch(launch: LaunchOp, op: Operation) -> Iterator[str]:
 
 
 def _is_narrow(element: Attribute) -> bool:
-    return isinstance(element, Float16Type | BFloat16Type)
+    return isinstance(element, Float16Type | BFloat16Type | Float8E4M3FNType | Float8E5M2Type)
 
 
 def _guards(kernel: MappedOp) -> Iterator[str]:

@@ -17,6 +17,7 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.planning.choose_plan import Chosen
 from vkernels.ir.planning.shortage import Lack, Shortage, ShortError
 
+from ..arguments import check_native
 from ..arrays import ArrayView
 from ..gpu.compiling import lower_for
 from ..keys import frozen
@@ -78,8 +79,10 @@ class KernelPreparer:
         """What runs within these limits. `tried`: what the code of each plan so far took too much of (`Lack`), where
         plans are chosen: the next plan down comes then.
 
-        Raises what the kernel's plan cannot do, and `PlanError` where there is no plan left.
+        Raises what the kernel's plan cannot do, `ArgumentError` for a dtype that the target has no code for, and
+        `PlanError` where there is no plan left.
         """
+        check_native(self.kernel, self.dtypes, limits)
         strides = {name: view.strides for name, view in self.tensors.items()}
         plans = Plans(self.kernel, kernel_in(self.module), self.sizes, self.dtypes, limits, strides)
         own = self.fixed or plans.own()

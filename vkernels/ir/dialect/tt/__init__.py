@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect, Operation
 
-from .compute import DotOp, PreciseDivOp, PreciseSqrtOp, ReduceOp, ReduceReturnOp, ScanOp, ScanReturnOp
+from .compute import DotOp, FpToFpOp, PreciseDivOp, PreciseSqrtOp, ReduceOp, ReduceReturnOp, ScanOp, ScanReturnOp
 from .memory import AddPtrOp, Atomic, AtomicOp, BitcastOp, LoadOp, ScratchpadOp, StoreOp
 from .programs import BarrierOp, FuncOp, NumProgramsOp, ProgramIdOp, ReturnOp
 from .shapes import BroadcastOp, ExpandDimsOp, MakeRangeOp, ReshapeOp, SplatOp, TransOp
@@ -17,15 +17,15 @@ from .types import MOST_ELEMENTS, PointerType, element, shape, tensor, verify_te
 
 __all__ = [
     "GPU", "MOST_ELEMENTS", "TT", "AddPtrOp", "Atomic", "AtomicOp", "BarrierOp", "BitcastOp", "BroadcastOp", "DotOp",
-    "ExpandDimsOp", "FuncOp", "LoadOp", "MakeRangeOp", "NumProgramsOp", "PointerType", "PreciseDivOp", "PreciseSqrtOp",
-    "ProgramIdOp", "ReduceOp", "ReduceReturnOp", "ReshapeOp", "ReturnOp", "ScanOp", "ScanReturnOp", "ScratchpadOp",
-    "SplatOp", "StoreOp", "TransOp", "element", "shape", "tensor", "verify_tensor",
+    "ExpandDimsOp", "FpToFpOp", "FuncOp", "LoadOp", "MakeRangeOp", "NumProgramsOp", "PointerType", "PreciseDivOp",
+    "PreciseSqrtOp", "ProgramIdOp", "ReduceOp", "ReduceReturnOp", "ReshapeOp", "ReturnOp", "ScanOp", "ScanReturnOp",
+    "ScratchpadOp", "SplatOp", "StoreOp", "TransOp", "element", "shape", "tensor", "verify_tensor",
 ]  # fmt: skip
 
 _OPERATIONS: list[type[Operation]] = [
     FuncOp, ReturnOp, ProgramIdOp, NumProgramsOp, MakeRangeOp, SplatOp, ExpandDimsOp, BroadcastOp, TransOp, ReshapeOp,
     AddPtrOp, BitcastOp, LoadOp, StoreOp, AtomicOp, DotOp, ReduceOp, ReduceReturnOp, ScanOp, ScanReturnOp,
-    PreciseSqrtOp, PreciseDivOp, ScratchpadOp,
+    FpToFpOp, PreciseSqrtOp, PreciseDivOp, ScratchpadOp,
 ]  # fmt: skip
 TT = Dialect("tt", _OPERATIONS, [PointerType])
 GPU = Dialect("gpu", [BarrierOp], [])

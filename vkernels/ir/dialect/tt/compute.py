@@ -10,10 +10,11 @@ from xdsl.dialects.builtin import (
     TensorType,
     i32,
 )
-from xdsl.ir import Region, SSAValue
+from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     region_def,
     result_def,
@@ -28,7 +29,8 @@ from .types import TtOp, element, shape, tensor
 
 @irdl_op_definition
 class DotOp(TtOp):
-    """a @ b + c, of two dimensions, or of three with a batch first. `inputPrecision`: 0 tf32, 2 ieee, for f32."""
+    """a @ b + c, of two dimensions, or of three with a batch first. `inputPrecision`: 0 tf32, 2 ieee, for f32.
+    `maxNumImpreciseAcc`: of f8, how many products may be added in fewer bits than f32 has."""
 
     name = "tt.dot"
     PRECISIONS: ClassVar[dict[str, int]] = {"tf32": 0, "ieee": 2}
@@ -41,15 +43,32 @@ class DotOp(TtOp):
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
-    def __init__(self, a: SSAValue, b: SSAValue, c: SSAValue, precision: str):
+    def __init__(self, a: SSAValue, b: SSAValue, c: SSAValue, precision: str, imprecise: int = 0):
         super().__init__(
             operands=[a, b, c],
             properties={
                 "inputPrecision": IntegerAttr(self.PRECISIONS[precision], i32),
-                "maxNumImpreciseAcc": IntegerAttr(0, i32),
+                "maxNumImpreciseAcc": IntegerAttr(imprecise, i32),
             },
             result_types=[c.type],
         )
+
+
+@irdl_op_definition
+class FpToFpOp(TtOp):
+    """Floats in another type, one of the two f8. `rounding`: 1, to nearest, ties to even, where that is narrower."""
+
+    name = "tt.fp_to_fp"
+    NEAREST: ClassVar[int] = 1
+
+    src = operand_def()
+    rounding = opt_prop_def(IntegerAttr)
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def __init__(self, value: SSAValue, result: Attribute, narrows: bool):
+        rounding = {"rounding": IntegerAttr(self.NEAREST, i32)} if narrows else {}
+        super().__init__(operands=[value], properties=rounding, result_types=[result])
 
 
 @irdl_op_definition

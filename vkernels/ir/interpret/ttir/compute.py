@@ -96,6 +96,10 @@ class ComputeFunctions(InterpreterFunctions):
         stored = np.ascontiguousarray(to_storage(args[0], source)).reshape(tt.shape(op.src.type))
         return (from_storage(stored.view(storage_of(target)), target),)
 
+    @impl(tt.FpToFpOp)
+    def convert(self, interpreter: Interpreter, op: tt.FpToFpOp, args: PythonValues) -> PythonValues:
+        return (rounded(args[0], tt.element(op.result.type)),)
+
     @impl(tt.DotOp)
     def dot(self, interpreter: Interpreter, op: tt.DotOp, args: PythonValues) -> PythonValues:
         """Summed in f64 and rounded once: closer to the exact sum than any GPU comes. tf32 operands lose 13 bits."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, i1, i16, i32, i64
+from xdsl.dialects.builtin import AnyFloat, IntegerType, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from vkernels.ir.dialect import AccessOp, arith, element_of, tt
@@ -81,6 +81,6 @@ def _from_bits(build: Builder, value: SSAValue, element: Attribute) -> SSAValue:
     """What `_to_bits` gave as elements again."""
     if not isinstance(element, AnyFloat):
         return build.cast(value, element)
-    if element.bitwidth == 16:
-        value = build.cast(value, i16)
+    if element.bitwidth < 32:
+        value = build.cast(value, IntegerType(element.bitwidth))
     return build.bitcast(value, element)

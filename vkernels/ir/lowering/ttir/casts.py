@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from xdsl.dialects import math
 from xdsl.dialects.builtin import BFloat16Type, IntegerType, f32, f64, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from vkernels.ir.dialect import arith, element_of, tt
 
-from ..halves import is_half, refuse_half
+from ..halves import is_half, is_quarter, refuse_half
 from .builder import Builder
 from .state import State
 from .tiles import register_element
@@ -42,19 +42,32 @@ def lower_bitcast(state: State, operation: Operation) -> None:
 
 
 def lower_extend(state: State, operation: Operation) -> None:
-    """`arith.extf`; f16 and bf16 go to f64 through f32, since Triton has no direct way for AMD."""
+    """`arith.extf`; f16 and bf16 go to f64 through f32, since Triton has no direct way for AMD, and f8 likewise."""
     value, result = state.value(operation.operands[0]), element_of(operation.results[0])
+    if is_quarter(tt.element(value.type)):
+        value = _other_format(state.build, value, f32)
+        if result == f32:
+            state.define(operation.results[0], value)
+            return
     if is_half(tt.element(value.type)) and result == f64:
         value = state.build.unary(arith.ExtFOp, value, f32)
     state.define(operation.results[0], state.build.unary(arith.ExtFOp, value, result))
 
 
 def lower_truncate(state: State, operation: Operation) -> None:
-    """`arith.truncf`: to nearest, ties to even; f64 goes to bf16 through an f32 that keeps what decides."""
+    """`arith.truncf`: to nearest, ties to even; f64 goes to bf16 and f8 through an f32 that keeps what decides."""
     value, result = state.value(operation.operands[0]), element_of(operation.results[0])
-    if tt.element(value.type) == f64 and isinstance(result, BFloat16Type):
+    if tt.element(value.type) == f64 and (isinstance(result, BFloat16Type) or is_quarter(result)):
         value = _rounded_to_odd(state.build, value)
+    if is_quarter(result):
+        state.define(operation.results[0], _other_format(state.build, value, result))
+        return
     state.define(operation.results[0], state.build.unary(arith.TruncFOp, value, result))
+
+
+def _other_format(build: Builder, value: SSAValue, element: Attribute) -> SSAValue:
+    """f8 as f32, or f32 as f8, which arith does not convert in Triton."""
+    return build.pure(tt.FpToFpOp(value, tt.tensor(element, tt.shape(value.type)), is_quarter(element)))
 
 
 def _rounded_to_odd(build: Builder, value: SSAValue) -> SSAValue:

@@ -12,14 +12,18 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from vkernels.ir.dialect import DotOp, arith, axes_of, sizes_of, tt
 
-from ..halves import is_half, refuse_half
+from ..halves import is_half, is_quarter, refuse_half
 from .builder import Builder
 from .reductions import reduced
 from .state import State
 from .tiles import along, transposed
 
 LEAST = 16
-"""Elements that each side of Triton's dot has at least; of i8 the contracted one has twice as many."""
+"""Elements that each side of Triton's dot has at least; of i8 and f8 the contracted one has twice as many."""
+
+IMPRECISE = 128
+"""Products of f8 that may be added in fewer bits than f32 has where precision is not "ieee": tensor cores of sm_90 take
+f8 itself only then."""
 
 MOST_PRODUCTS = 1 << 13
 """Products that a program holds at once where they are added up one by one: they lie in registers."""
@@ -66,10 +70,12 @@ def _shape(operation: DotOp) -> _Shape:
 
 
 def _narrowed(value: SSAValue) -> SSAValue:
-    """The f16, bf16 or i8 tile that was extended to give a value; the value itself where none was."""
+    """The f16, bf16, f8 or i8 tile that was extended to give a value; the value itself where none was."""
     owner = value.owner
     if isinstance(owner, arith.ExtFOp) and is_half(tt.element(owner.input.type)):
         return owner.input
+    if isinstance(owner, tt.FpToFpOp) and is_quarter(tt.element(owner.src.type)):
+        return owner.src
     if isinstance(owner, arith.ExtSIOp) and tt.element(owner.input.type) == i8:
         return owner.input
     return value
@@ -77,10 +83,11 @@ def _narrowed(value: SSAValue) -> SSAValue:
 
 def _fits(shape: _Shape, left: Attribute, right: Attribute, total: Attribute) -> bool:
     """Whether Triton has such a dot, of operands of these elements."""
-    if left != right or not ((total == f32 and (left == f32 or is_half(left))) or (left == i8 and total == i32)):
+    is_float = left == f32 or is_half(left) or is_quarter(left)
+    if left != right or not ((total == f32 and is_float) or (left == i8 and total == i32)):
         return False
     sides = (shape.count(shape.rows), shape.count(shape.columns))
-    return min(sides) >= LEAST and shape.sizes[shape.axis] >= (2 * LEAST if left == i8 else LEAST)
+    return min(sides) >= LEAST and shape.sizes[shape.axis] >= (2 * LEAST if left == i8 or is_quarter(left) else LEAST)
 
 
 def _dot(build: Builder, operation: DotOp, shape: _Shape, left: SSAValue, right: SSAValue, total: SSAValue) -> SSAValue:
@@ -91,7 +98,9 @@ def _dot(build: Builder, operation: DotOp, shape: _Shape, left: SSAValue, right:
     a = _grouped(build, left, axes_of(operation.left), (batch, rows, axis), shape)
     b = _grouped(build, right, axes_of(operation.right), (batch, axis, columns), shape)
     c = _grouped(build, total, axes, (batch, rows, columns), shape)
-    result = build.result(tt.DotOp(a, b, c, operation.precision.data))
+    precision = operation.precision.data
+    imprecise = IMPRECISE if precision == "tf32" and is_quarter(tt.element(left.type)) else 0
+    result = build.result(tt.DotOp(a, b, c, precision, imprecise))
     sizes = [shape.sizes[name] for name in order]
     if tt.shape(result.type) != tuple(sizes):
         result = build.pure(tt.ReshapeOp(result, sizes))

@@ -15,6 +15,7 @@ from ..failures import unsupported
 from .builder import Builder
 
 _WIDTHS = (1, 8, 16, 32, 64)
+_FLOATS = ("f8E4M3FN", "f8E5M2", "f16", "bf16", "f32", "f64")
 
 
 def register_element(element: Attribute, operation: Operation) -> Attribute:
@@ -23,7 +24,7 @@ def register_element(element: Attribute, operation: Operation) -> Attribute:
         return i64
     if isinstance(element, IntegerType) and element.width.data in _WIDTHS:
         return element
-    if isinstance(element, AnyFloat) and str(element) in ("f16", "bf16", "f32", "f64"):
+    if isinstance(element, AnyFloat) and str(element) in _FLOATS:
         return element
     raise unsupported(operation, f"elements of {element} have no form in Triton")
 
