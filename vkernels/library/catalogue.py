@@ -35,9 +35,9 @@ _LOSSES, _NORMS, _ACTIVATIONS, _ELEMENTS, _REDUCTIONS, _PRODUCTS, _CONVOLUTION, 
         "finite_elements", "experts",
     )
 )  # fmt: skip
-_DENSE, _DENSE_GRADIENTS, _SPARSE_GRADIENTS, _SEGMENT_GRADIENTS, _EXPERT_GRADIENTS, _SELECTION = (
+_DENSE, _SPARSE_GRADIENTS, _SEGMENT_GRADIENTS, _EXPERT_GRADIENTS, _SELECTION = (
     f"vkernels.library.{module}"
-    for module in ("dense", "dense_gradients", "sparse_gradients", "segment_gradients", "expert_gradients", "selection")
+    for module in ("dense", "sparse_gradients", "segment_gradients", "expert_gradients", "selection")
 )
 _SHORT_ROWS, _LONG_ROWS = {"M": 4096, "N": 1024}, {"M": 512, "N": 32768}
 _SEGMENTS = {"M": 16, "S": 64, "L": 65536}
@@ -65,9 +65,7 @@ CATALOGUE = (
     Entry("layer_norm", "normalise_moments", _LONG, _SEGMENTS, "float16", computed=("mean", "squares")),
     Entry("matmul", "matmul_bias", "vkernels.library.dense", {"M": 4096, "N": 4096, "K": 4096}, "float16"),
     Entry("batched_matmul", "matmul_batches", _DENSE, _BATCHES, "float16"),
-    Entry("matmul", "slopes_of_products", _DENSE_GRADIENTS, _BATCHES, "float16"),
     Entry("mlp", "mlp_rows", "vkernels.library.mlp", {"M": 4096, "K": 1024, "H": 4096, "N": 1024}, "float16"),
-    Entry("mlp", "mlp_between", _DENSE_GRADIENTS, {"M": 4096, "K": 1024, "H": 4096, "N": 1024}, "float16"),
     Entry(
         "attention",
         "attention_rows",

@@ -2,53 +2,11 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float
-
-import vkernels as vk
-
-from .activations import activated, check_activation, slope
-from .arrays import Array, as_rows, check_shape, constant_like, empty_like
-from .dense import batched_matmul, check_dimensions, check_precision, matmul
+from .activations import activate, activate_backward, check_activation
+from .arrays import Array, as_rows, check_shape, empty_like
+from .dense import batched_matmul, check_dimensions, matmul
 from .reductions import sum as sum_along
 from .replay import replayed
-
-
-@vk.kernel
-def slopes_of_products(
-    grad: Float[vk.Tensor, "B M N"],
-    a: Float[vk.Tensor, "B M K"],
-    b: Float[vk.Tensor, "B K N"],
-    bias: Float[vk.Tensor, "N"],
-    out: Float[vk.Tensor, "B M N"],
-    activation: vk.Constant = "relu",
-    precision: vk.Constant = "ieee",
-):
-    n = vk.tile("B")
-    i = vk.tile("M")
-    j = vk.tile("N")
-    k = vk.whole("K")
-    product = vk.dot(a[n, i, k], b[n, k, j], precision=precision) + bias[j]
-    out[n, i, j] = grad[n, i, j] * slope(product, activation)
-
-
-@vk.kernel
-def mlp_between(
-    grad: Float[vk.Tensor, "M N"],
-    x: Float[vk.Tensor, "M K"],
-    w1: Float[vk.Tensor, "K H"],
-    b1: Float[vk.Tensor, "H"],
-    w2: Float[vk.Tensor, "H N"],
-    hidden: Float[vk.Tensor, "M H"],
-    change: Float[vk.Tensor, "M H"],
-    activation: vk.Constant = "relu",
-):
-    i = vk.tile("M")
-    h = vk.tile("H")
-    k = vk.whole("K")
-    n = vk.whole("N")
-    product = vk.dot(x[i, k], w1[k, h]) + b1[h]
-    hidden[i, h] = activated(product, activation)
-    change[i, h] = vk.dot(grad[i, n], w2[h, n]) * slope(product, activation)
 
 
 @replayed
@@ -68,10 +26,11 @@ def matmul_backward(
     """
     check_dimensions("matmul_backward", a, b, 2)
     check_shape("matmul_backward", "grad", grad, (a.shape[0], b.shape[1]))
-    change = _before_activation("matmul_backward", grad[None], a[None], b[None], bias, activation, precision)[0]
-    of_a = matmul(change, b.swapaxes(0, 1), precision=precision)
-    of_b = matmul(a.swapaxes(0, 1), change, precision=precision)
-    return of_a, of_b, None if bias is None else sum_along(change, 0)
+    if activation not in (None, "none"):
+        grad = _before_activation(grad, matmul(a, b, bias, None, precision, _products(grad)), activation)
+    of_a = matmul(grad, b.swapaxes(0, 1), precision=precision)
+    of_b = matmul(a.swapaxes(0, 1), grad, precision=precision)
+    return of_a, of_b, None if bias is None else sum_along(grad, 0)
 
 
 @replayed
@@ -83,7 +42,7 @@ def batched_matmul_backward(
     activation: str | None = None,
     precision: str | None = None,
 ) -> tuple[Array, Array, Array | None]:
-    """The gradients of a, b and bias, of the gradient of `batched_matmul(a, b, bias, activation)`.
+    """The gradients of a, b and bias, of the gradient of `batched_matmul(a, b, bias, activation)`: new arrays.
 
     `grad`: B × M × N; the rest is as of `matmul_backward`. That of one b for all is the sum over n.
     """
@@ -92,10 +51,11 @@ def batched_matmul_backward(
     if b.ndim == 2:
         of_a, of_b, of_bias = matmul_backward(as_rows(grad), as_rows(a), b, bias, activation, precision)
         return of_a.reshape(a.shape), of_b, of_bias
-    change = _before_activation("batched_matmul_backward", grad, a, b, bias, activation, precision)
-    of_a = batched_matmul(change, b.swapaxes(1, 2), precision=precision)
-    of_b = batched_matmul(a.swapaxes(1, 2), change, precision=precision)
-    return of_a, of_b, None if bias is None else sum_along(as_rows(change), 0)
+    if activation not in (None, "none"):
+        grad = _before_activation(grad, batched_matmul(a, b, bias, None, precision, _products(grad)), activation)
+    of_a = batched_matmul(grad, b.swapaxes(1, 2), precision=precision)
+    of_b = batched_matmul(a.swapaxes(1, 2), grad, precision=precision)
+    return of_a, of_b, None if bias is None else sum_along(as_rows(grad), 0)
 
 
 @replayed
@@ -116,24 +76,22 @@ def mlp_backward(
     """
     check_activation("mlp_backward", activation)
     check_dimensions("mlp_backward", x, w1, 2)
-    hidden, change = (empty_like(x, (x.shape[0], w1.shape[1])) for _ in range(2))
-    kept = constant_like(x, 0.0, (w1.shape[1],)) if b1 is None else b1
-    mlp_between(grad, x, w1, kept, w2, hidden, change, activation)
+    check_shape("mlp_backward", "grad", grad, (x.shape[0], w2.shape[-1]))
+    products, upper = (empty_like(x, (x.shape[0], w1.shape[1]), computed=True) for _ in range(2))
+    matmul(x, w1, b1, out=products)
+    hidden = activate(products, activation, empty_like(x, tuple(products.shape)))
+    matmul(grad, w2.swapaxes(0, 1), out=upper)
+    change = activate_backward(upper, products, activation, empty_like(x, tuple(products.shape)))
     of_x, of_w1 = matmul(change, w1.swapaxes(0, 1)), matmul(x.swapaxes(0, 1), change)
     of_b1, of_b2 = (None if bias is None else sum_along(over, 0) for bias, over in ((b1, change), (b2, grad)))
     return of_x, of_w1, of_b1, matmul(hidden.swapaxes(0, 1), grad), of_b2
 
 
-def _before_activation(
-    function: str, grad: Array, a: Array, b: Array, bias: Array | None, activation: str | None, precision: str | None
-) -> Array:
-    """The gradient of a @ b + bias, batches of each; `grad` itself where there is no activation."""
-    activation = "none" if activation is None else activation
-    check_activation(function, activation)
-    precision = check_precision(function, precision)
-    if activation == "none":
-        return grad
-    bias = constant_like(a, 0.0, (b.shape[-1],)) if bias is None else bias
-    change = empty_like(grad, tuple(grad.shape))
-    slopes_of_products(grad, a, b, bias, change, activation, precision)
-    return change
+def _products(grad: Array) -> Array:
+    """Room for products as they are computed."""
+    return empty_like(grad, tuple(grad.shape), computed=True)
+
+
+def _before_activation(grad: Array, products: Array, activation: str) -> Array:
+    """The gradient of products, of that of their activations, in the dtype of the latter."""
+    return activate_backward(grad, products, activation, empty_like(grad, tuple(grad.shape)))

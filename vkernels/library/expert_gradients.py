@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 import vkernels as vk
 
 from .activations import activation_gradient, check_activation
-from .arrays import Array, check_shape, constant_like, empty_like
+from .arrays import Array, check_shape, constant_like, empty_like, laid_out
 from .experts import BLOCK, Routes, grouped_matmul, route
 from .indices import check_indices
 from .segments import csr_times_dense, segment_sum
@@ -65,7 +65,7 @@ def grouped_matmul_backward(
         grouped_matmul(x, weight, start, bias, "none", row, products, checked=False)
         activation_gradient(grad, products, change, activation)
     of_rows = empty_like(x, (rows, x.shape[1]), computed=row is not None)
-    grouped_matmul(change, weight.swapaxes(1, 2), start, out=of_rows)
+    grouped_matmul(change, laid_out(weight.swapaxes(1, 2)), start, out=of_rows)
     of_weight = empty_like(weight, tuple(weight.shape))
     places = count_up(start, rows) if row is None else row
     group_weight_gradient(x, places, start, change, of_weight)

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 import vkernels as vk
 
 from .activations import activation_gradient, check_activation
-from .arrays import Array, as_computed, check_shape, constant_like, empty_like
+from .arrays import Array, as_computed, check_shape, constant_like, empty_like, laid_out
 from .indices import check_indices, check_starts
 from .reductions import sum as sum_along
 from .segments import csr_times_dense
@@ -147,7 +147,8 @@ def block_matmul_backward(
         activation_gradient(grad, sums.reshape(grad.shape), rounded, activation)
         change = rounded.reshape(shape)
     of_block, of_dense = empty_like(block, tuple(block.shape)), empty_like(dense, tuple(cut.shape))
-    block_gradient(rows_of(start, block.shape[0]), column, change, cut, of_block)
+    lying = laid_out(cut.swapaxes(1, 2)).swapaxes(1, 2)  # read once a block, along Q
+    block_gradient(rows_of(start, block.shape[0]), column, change, lying, of_block)
     transpose = csr_transpose(start, column, cut.shape[0]) if transpose is None else transpose
     none = constant_like(block, 0.0, (cut.shape[0], across))
     turned = block[transpose.order].swapaxes(1, 2)
