@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -17,7 +18,18 @@ from tests.kernels.reference import fresh_seed
 from .samples import GRADIENTS, IN_PLACE, INTEGERS, SAMPLES, Maker
 
 ALL = {**SAMPLES, **GRADIENTS, **IN_PLACE}
-DIFFERENTIABLE = [name for name in SAMPLES if name not in INTEGERS]
+QUICK = (
+    "softmax", "rms_norm", "cross_entropy", "matmul", "max", "topk", "segment_sum", "ell_matmul", "dropout", "adamw",
+    "softmax_backward", "argmax",
+)  # fmt: skip
+"""One operation of each way to be registered; the others' tests take long for all the kernels that they compile."""
+
+
+def cases(names: Iterable[str]) -> list[Any]:
+    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.thorough) for name in names]
+
+
+DIFFERENTIABLE = cases(name for name in SAMPLES if name not in INTEGERS)
 
 
 def operation(name: str) -> Any:
@@ -42,7 +54,7 @@ def test_importing_vkernels_does_not_import_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", cases(ALL))
 def test_torch_finds_nothing_wrong(name: str) -> None:
     opcheck(operation(name), ALL[name](Maker(fresh_seed(), name not in GRADIENTS)))
 
