@@ -18,7 +18,11 @@ def seen(rows: int, keys: int, causal: bool = False, window: int | tuple[int | N
     ahead = 0 if causal else ahead
     apart = torch.arange(keys)[None] - (torch.arange(rows)[:, None] + keys - rows)
     found = torch.ones(rows, keys, dtype=torch.bool)
-    return found & (apart >= -(keys + rows if back is None else back)) & (apart <= (keys + rows if ahead is None else ahead))
+    return (
+        found
+        & (apart >= -(keys + rows if back is None else back))
+        & (apart <= (keys + rows if ahead is None else ahead))
+    )
 
 
 def reference(q, k, v, scale=None, causal=False, window=None) -> torch.Tensor:
@@ -28,8 +32,8 @@ def reference(q, k, v, scale=None, causal=False, window=None) -> torch.Tensor:
     k, v = k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1)
     score = q @ k.transpose(-1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     mask = seen(*score.shape[-2:], causal, window)
-    result = score.masked_fill(~mask, -math.inf).softmax(-1) @ v
-    return result.masked_fill(~mask.any(-1)[:, None], 0.0)
+    some = mask.any(-1)[:, None]
+    return (score.masked_fill(some & ~mask, -math.inf).softmax(-1) @ v).masked_fill(~some, 0.0)
 
 
 def exactly(grad, q, k, v, **how) -> tuple[torch.Tensor, list[torch.Tensor]]:

@@ -2,6 +2,7 @@
 
 from .activations import activate
 from .attention import attention
+from .attention_of_sequences import attention_of_sequences
 from .convolution import conv2d
 from .dense import batched_matmul, matmul
 from .elements import adamw, dropout, rotary_embedding
@@ -27,6 +28,7 @@ __all__ = [
     "argmax",
     "argmin",
     "attention",
+    "attention_of_sequences",
     "batched_matmul",
     "block_matmul",
     "conv2d",

@@ -9,10 +9,10 @@ from jaxtyping import Float, Int
 
 import vkernels as vk
 
-from .attention_blocks import STEP, is_seen
+from .attention_blocks import ALONG_KEYS, ALONG_QUERIES, STEP, is_seen
 
 
-@vk.kernel
+@vk.kernel(plan=ALONG_QUERIES)
 def attention_query_gradient(
     grad: Float[vk.Tensor, "B G R E M"],
     q: Float[vk.Tensor, "B G R D M"],
@@ -65,7 +65,7 @@ def attention_query_gradient(
     vk.store(dq[b, g, r, f, first + m], total * scale, where=first + m < last)
 
 
-@vk.kernel
+@vk.kernel(plan=ALONG_KEYS)
 def attention_key_gradients(
     grad: Float[vk.Tensor, "B G R M E"],
     q: Float[vk.Tensor, "B G R M D"],

@@ -51,6 +51,9 @@ _IMAGE_STACK = {"B": 16, "G": 1, "C": 64, "H": 56, "W": 56, "O": 64, "R": 3, "S"
 _WEIGHTS = {"G": 1, "O": 64, "C": 64, "R": 3, "S": 3}
 _HEXAHEDRA = {"E": 8192, "C": 1, "P": 5, "Q": 6}
 
+_ATTENTION_BLOCKS, _ATTENTION_GRADIENTS = "vkernels.library.attention_blocks", "vkernels.library.attention_gradients"
+_BLOCKED = {"B": 4, "G": 8, "R": 4, "M": 2048, "N": 2048, "D": 64, "E": 64, "P": 32}
+
 _UP_TO_FLOAT32 = ("float32", "float16", "bfloat16")
 
 CATALOGUE = (
@@ -80,6 +83,9 @@ CATALOGUE = (
         {"B": 1, "G": 8, "R": 1, "M": 1024, "N": 1024, "D": 512, "E": 512},
         "float16",
     ),
+    Entry("attention", "attention_blocks", _ATTENTION_BLOCKS, _BLOCKED, "float16", computed=("normaliser",)),
+    Entry("attention", "attention_query_gradient", _ATTENTION_GRADIENTS, _BLOCKED, "float16", ("normaliser", "mean")),
+    Entry("attention", "attention_key_gradients", _ATTENTION_GRADIENTS, _BLOCKED, "float16", ("normaliser", "mean")),
     Entry("segment_sum", "sum_segments", _SEGMENT_SUMS, {"S": 65537, "R": 65536, "E": 1 << 22}, "float32"),
     Entry("segment_sum", "sum_segment_rows", _SEGMENT_SUMS, {"S": 65537, "R": 65536, "E": 1 << 20, "C": 64}, "float32"),
     Entry(
