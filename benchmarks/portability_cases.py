@@ -57,6 +57,7 @@ _STACKS = (
     {"B": 32, "G": 1, "C": 256, "H": 56, "W": 56, "O": 256, "R": 3, "S": 3, "Y": 54, "X": 54},
     {"B": 1, "G": 1, "C": 1 << 16, "H": 16, "W": 16, "O": 64, "R": 3, "S": 3, "Y": 14, "X": 14},
 )
+_WEIGHTS = tuple({name: shape[name] for name in "GOCRS"} for shape in _STACKS)
 _HEXAHEDRA = (
     {"E": 512, "C": 1, "P": 4, "Q": 5}, {"E": 1 << 15, "C": 3, "P": 8, "Q": 9}, {"E": 64, "C": 1, "P": 33, "Q": 34},
 )  # fmt: skip
@@ -156,7 +157,10 @@ SUBJECTS = (
     ),
     Subject("bags_of_rows", *_BAGS),
     Subject("convolve", *_STACKS),
-    Subject("convolution_weight_gradient", *_STACKS),
+    Subject("convolution_weight_gradient", *({**shape, "P": min(16, shape["B"])} for shape in _STACKS)),
+    Subject("arrange_weights", *_WEIGHTS),
+    Subject("turn_weights", *_WEIGHTS),
+    Subject("channels_last", *({name: shape[name] for name in "BCYX"} for shape in _STACKS)),
     Subject(
         "channel_sums", {"B": 2, "C": 32, "S": 784}, {"B": 32, "C": 256, "S": 3136}, {"B": 1, "C": 2, "S": 1 << 28}
     ),
@@ -209,6 +213,8 @@ SUBJECTS = (
         "spdnn", {"L": 24, "N": 1024, "K": 32, "I": 4096}, {"L": 120, "N": 4096, "K": 32, "I": 16384},
         {"L": 12, "N": 1 << 16, "K": 32, "I": 4096},
     ),
+    Subject("find_extent", *_ELEMENTS),
+    Subject("find_fall", {"S": 4097}, {"S": (1 << 20) + 1}, {"S": (1 << 28) + 1}),
     Subject(
         "take_columns", {"N": 256, "P": 4096, "I": 2048}, {"N": 4096, "P": 65536, "I": 32768},
         {"N": 2, "P": 1 << 28, "I": 1 << 27},

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
+from vkernels import on_launch
 from vkernels.ir.dialect import GatherOp, KernelOp, LoadOp
 from vkernels.ir.interpret.ttir import interpret_ttir
 from vkernels.ir.limits import Limits
@@ -31,18 +32,28 @@ SMALL = Limits(registers=32, register_bytes=4, shared=2 << 10, multiprocessors=2
 """So few threads and registers that what is longer than a few hundred elements goes in chunks."""
 
 
+class TooLargeError(Exception):
+    """A call that would take the interpreter too long."""
+
+
 @dataclass
 class Gpu:
-    """What a GPU of these limits has run: kernels by name, each as often. `seed`: of the order of programs."""
+    """What a GPU of these limits has run: kernels by name, each as often. `seed`: of the order of programs.
+
+    `largest`: elements that a tensor may have.
+    """
 
     limits: Limits
     seed: int
+    largest: int = 1 << 62
     ran: Counter[str] = field(default_factory=Counter)
 
     def run(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """As `Kernel.__call__`; raises what it raises."""
+        """As `Kernel.__call__`; raises what it raises, and `TooLargeError`."""
         values = in_order(kernel, args, kwargs)
         arguments = bind(kernel, values)
+        if any(view.size > self.largest for view in arguments.tensors.values()):
+            raise TooLargeError(f"{kernel.name} with {dict(arguments.sizes)}")
         module = kernel.build(arguments.signature)
         op = kernel_in(module)
         written = written_tensors(op)
@@ -62,14 +73,14 @@ class Gpu:
 
 
 @contextmanager
-def on_a_gpu(limits: Limits, seed: int) -> Iterator[Gpu]:
+def on_a_gpu(limits: Limits, seed: int, largest: int = 1 << 62) -> Iterator[Gpu]:
     """Kernels called within run as on a GPU of these limits, on tensors and arrays in this machine's memory."""
-    gpu = Gpu(limits, seed)
+    gpu = Gpu(limits, seed, largest)
 
     def call(kernel: Kernel, *args: Any, **kwargs: Any) -> None:
         gpu.run(kernel, args, kwargs)
 
-    with patch.object(Kernel, "__call__", call):
+    with on_launch(lambda event: None), patch.object(Kernel, "__call__", call):  # who listens is told of every call
         yield gpu
 
 

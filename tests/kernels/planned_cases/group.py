@@ -198,7 +198,11 @@ def _run_plan(
         return ""
     for number in range(CALLS[way]):
         if number or case is None:
-            case = subject.draw(choose, layouts, choose.choice(ROOMS), facts.sizes, facts.multiples)
+            try:
+                case = subject.draw(choose, layouts, choose.choice(ROOMS), facts.sizes, facts.multiples)
+            except MemoryError:
+                outcome.counts["too large"] += 1
+                continue
         if not holds(facts, case):
             outcome.counts["other layouts"] += 1
             continue

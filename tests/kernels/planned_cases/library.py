@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
 from typing import Any
@@ -15,87 +15,9 @@ from tests.ir.interpret.ttir.library import numbers, rounded
 from vkernels.library.catalogue import CATALOGUE
 from vkernels.runtime.protocols import Signature
 
-Array = np.ndarray[Any, Any]
-DTYPES = {"float64": np.float64, "float32": np.float32, "float16": np.float16, "bfloat16": np.uint16}
-"""uint16 holds bf16."""
-LENGTHS = (1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 31, 32, 33, 61, 64, 65, 97, 100, 127, 128, 129, 251, 256, 257, 1000)
-EMPTY = 0.03
-"""How often a length is 0."""
-LONG = (*LENGTHS, 1021, 1024, 2047, 3001, 4096, 6007)
-
-
-@dataclass
-class Draw:
-    """What a call's arguments are made of. `room`: the most elements of a tile with all axes.
-
-    `sizes`: that must be these; `multiples`: that must be of these numbers.
-    """
-
-    choose: random.Random
-    dtype: str
-    computed: str
-    room: int
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    multiples: Mapping[str, int] = field(default_factory=dict)
-    constants: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.numbers = np.random.default_rng(self.choose.getrandbits(32))
-        self.left = max(1, self.room)
-
-    def size(self, name: str, least: int = 0, most: int = 1 << 62) -> int:
-        """A length for an axis."""
-        found = self.sizes.get(name)
-        if found is None:
-            step = self.multiples.get(name, 1)
-            fits = [n * step for n in LONG if least <= n * step <= min(most, self.left)]
-            found = self.choose.choice(fits or [-(-max(1, least) // step) * step])
-            found = 0 if least == 0 and self.choose.random() < EMPTY else found
-        self.left = max(1, self.left // max(1, found))
-        return found
-
-    def normal(self, *shape: int, computed: bool = False, scale: float = 1.0) -> Array:
-        """Normal numbers as a dtype holds them; now and then the same along a dimension."""
-        values = scale * self.numbers.normal(size=shape)
-        if shape and self.choose.random() < 0.1:
-            number = self.choose.randrange(len(shape))
-            values = np.repeat(values.take([0], number), shape[number], number) if shape[number] else values
-        return rounded(values, DTYPES[self.computed if computed else self.dtype])
-
-    def with_specials(self, values: Array) -> Array:
-        """Now and then with infinities and NaN among the numbers, or all of a row -inf, or all far from 0."""
-        what = self.choose.randint(0, 11)
-        wide = numbers(values)
-        if what == 0 and values.size:
-            flat = wide.reshape(-1)
-            flat[self.numbers.integers(0, flat.size, 3)] = self.choose.choice([np.nan, np.inf, -np.inf])
-        elif what == 1 and values.size:
-            wide[self.numbers.integers(0, len(wide))] = -np.inf
-        elif what == 2:
-            wide += self.choose.choice([-700, 700])
-        return rounded(wide, values.dtype.type)
-
-    def indices(self, below: int, *shape: int) -> Array:
-        return self.numbers.integers(0, max(1, below), shape).astype(np.int32)
-
-    def starts(self, rows: int) -> Array:
-        lengths = self.choose.choices([0, 0, 1, 2, 3, 7, 31, 32, 33, 64, 70], k=rows)
-        return np.cumsum([0, *lengths]).astype(np.int32)
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """Arguments but for outputs, and what those must be.
-
-    `roundings`: how far off, in roundings of the dtype that the kernel computes in, beside two of the output's, of
-    numbers as large as what is expected but no smaller than `floor`. `inner`: values inside are rounded to the dtype.
-    """
-
-    arguments: dict[str, Any]
-    expected: dict[str, Array]
-    roundings: float = 32.0
-    floor: float | Array = 1.0
-    inner: bool = False
+from .as_written import drawn_as_written
+from .drawing import DTYPES, Array, Draw, Drawn
+from .recipes import RECIPES
 
 
 def _softmax(d: Draw) -> Drawn:
@@ -297,7 +219,7 @@ _DRAWS: Mapping[str, Callable[[Draw], Drawn]] = {
     "spdnn": _spdnn,
     "take_columns": _take_columns,
 }
-KERNELS = tuple(_DRAWS)
+KERNELS = (*_DRAWS, *RECIPES)
 _ENTRIES = {entry.name: entry for entry in CATALOGUE}
 _CONSTANTS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "matmul_bias": {"activation": ("none", "none", "relu", "gelu", "sigmoid", "tanh")},
@@ -319,7 +241,9 @@ class LibraryKernel:
         computed = "float32" if DTYPES[self.dtype](0).itemsize == 2 else self.dtype
         d = Draw(choose, self.dtype, computed, room, sizes, multiples, dict(self.constants))
         with np.errstate(all="ignore"):
-            return _DRAWS[self.name](d)
+            if self.name in _DRAWS:
+                return _DRAWS[self.name](d)
+            return drawn_as_written(RECIPES[self.name], self.function, _ENTRIES[self.name].computed, d)
 
     def dtype_of(self, parameter: Any) -> str:
         """Of a tensor parameter."""
@@ -339,7 +263,7 @@ class LibraryKernel:
         return self.function.build(
             Signature(
                 tuple((p.name, self.dtype_of(p)) for p in parameters if p.kind == "tensor"),
-                tuple((p.name, "f64") for p in parameters if p.kind == "scalar"),
+                tuple((p.name, p.dtypes[0]) for p in parameters if p.kind == "scalar"),
                 self.constants,
             )
         )
@@ -348,5 +272,6 @@ class LibraryKernel:
 def random_library_kernel(choose: random.Random) -> LibraryKernel:
     name = choose.choice(KERNELS)
     dtype = choose.choice([d for d in DTYPES if d in _ENTRIES[name].dtypes])
-    constants = tuple((key, choose.choice(values)) for key, values in _CONSTANTS.get(name, {}).items())
+    values = RECIPES[name].constants if name in RECIPES else _CONSTANTS.get(name, {})
+    constants = tuple((key, choose.choice(among)) for key, among in values.items())
     return LibraryKernel(name, dtype, constants)

@@ -25,11 +25,15 @@ from vkernels.runtime.arrays import ArrayView
 from vkernels.runtime.specialise import kernel_in, written_tensors
 
 from .arrays import laid_out, views_of
-from .library import DTYPES, Drawn, LibraryKernel
+from .drawing import DTYPES, Drawn
+from .library import LibraryKernel
 
 Array = np.ndarray[Any, Any]
 LARGEST_OF = {np.float64: np.inf, np.float32: 2.0**128, np.float16: 65520.0, np.uint16: 2.0**128}
 """What is stored as infinite, from here on; bf16 lies in uint16."""
+KINDS = DTYPES | {"int32": np.int32}
+SMALLEST = {np.float64: 0.0, np.float32: 2.0**-126, np.float16: 2.0**-14, np.uint16: 2.0**-126}
+"""From here on numbers have all their digits."""
 ROUNDING = {np.float64: 2.0**-52, np.float32: 2.0**-23, np.float16: 2.0**-10, np.uint16: 2.0**-7}
 
 
@@ -110,7 +114,8 @@ class LibrarySubject(Subject):
     ) -> Case:
         drawn = self.library.draw(choose, room, sizes, multiples)
         layout = random.Random(layouts)
-        place = layout.choice(self.places) if self.places and layout.random() < 0.25 else None
+        places = [place for place in self.places if place[0] not in drawn.arguments]
+        place = layout.choice(places) if places and layout.random() < 0.25 else None
         arguments, found = {}, {}
         for parameter in self.library.function.parameters:
             name = parameter.name
@@ -118,9 +123,11 @@ class LibrarySubject(Subject):
                 continue
             value = drawn.arguments.get(name)
             if parameter.kind == "tensor":
-                written = value is None or (place is not None and name == place[1])
+                written = name in drawn.expected or (place is not None and name == place[1])
                 if value is None:
-                    value = poisoned(drawn.expected[name].shape, DTYPES[self.library.dtype_of(parameter)])
+                    value = poisoned(
+                        drawn.expected[name].shape, (DTYPES | {"int32": np.int32})[self.library.dtype_of(parameter)]
+                    )
                 found |= dict(zip(parameter.dimensions, value.shape, strict=True))
                 laid = laid_out(layout, value, written)
                 laid[...] = value
@@ -128,22 +135,30 @@ class LibrarySubject(Subject):
             arguments[name] = value
         if place is not None:
             arguments[place[0]] = arguments[place[1]]
-        unread = () if place else tuple(drawn.expected)
+        unread = () if place else tuple(name for name in drawn.expected if name not in drawn.arguments)
         named = {size: length for size, length in found.items() if isinstance(size, str)}
         return Case(arguments, named, lambda actual: self._wrong(drawn, actual), unread, place)
+
+    def _allowed(self, drawn: Drawn, name: str, dtype: type, computed: float) -> Array:
+        """How far off each element may be; `computed`: a rounding of the dtype that is computed in."""
+        expected = np.abs(drawn.expected[name])
+        if dtype not in ROUNDING:
+            return np.zeros(expected.shape)  # whole numbers
+        if drawn.allowed is not None:
+            return 2 * ROUNDING[dtype] * np.maximum(SMALLEST[dtype], expected) + computed * drawn.allowed[name]
+        unit = 2 * ROUNDING[dtype] + drawn.roundings * computed
+        return (0 if drawn.roundings == 0 else unit) * np.maximum(drawn.floor, expected)
 
     def _wrong(self, drawn: Drawn, actual: Mapping[str, Any]) -> str:
         computed = ROUNDING[DTYPES[self.library.dtype]]
         computed = computed if drawn.inner else min(computed, 2.0**-23)
         for name, expected in drawn.expected.items():
             found = numbers(actual[name])
-            unit = 2 * ROUNDING[actual[name].dtype.type] + drawn.roundings * computed
-            unit = 0 if drawn.roundings == 0 else unit
             with np.errstate(all="ignore"):
-                allowed = unit * np.maximum(drawn.floor, np.abs(expected))
+                allowed = self._allowed(drawn, name, actual[name].dtype.type, computed)
                 right = (found == expected) | (np.isnan(found) & np.isnan(expected))
                 right |= np.abs(found - expected) <= allowed
-                beyond = np.abs(expected) + allowed >= LARGEST_OF[actual[name].dtype.type]
+                beyond = np.abs(expected) + allowed >= LARGEST_OF.get(actual[name].dtype.type, np.inf)
                 right |= beyond & np.isinf(found) & (np.sign(found) == np.sign(expected))
             if not right.all():
                 where = tuple(int(n) for n in np.argwhere(~right)[0])

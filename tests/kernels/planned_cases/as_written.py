@@ -1,0 +1,117 @@
+"""Calls of the library's kernels whose results are what the interpreter makes of the kernel as written, in float64.
+
+That what is written is right is for the functions' own tests to say; here, that every plan computes it. How far off
+results may be follows from how much they change where the arguments do by a little.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tests.ir.interpret.ttir.library import numbers
+from vkernels.ir.interpret import interpret
+from vkernels.language.kernel import Kernel
+from vkernels.runtime.protocols import Signature
+from vkernels.runtime.specialise import kernel_in, written_tensors
+
+from .drawing import Array, Draw, Drawn
+from .recipes import Given, Recipe
+
+NUDGE = 2.0**-30
+"""By what share of themselves arguments are moved, to see how much results are."""
+TRIES = 3
+LARGEST = 1 << 20
+"""Elements of a tensor."""
+
+
+def drawn_as_written(recipe: Recipe, kernel: Kernel, computed: tuple[str, ...], d: Draw) -> Drawn:
+    """Arguments of a call, with what it must give. `computed`: tensors of the dtype that is computed in.
+
+    Raises `MemoryError` for tensors that are too large.
+    """
+    tensors = [p for p in kernel.parameters if p.kind == "tensor"]
+    written = outputs_of(kernel, tuple(d.constants.items()))
+    sizes: dict[str, int] = {}
+    for name in kernel.sizes:
+        sizes[name] = d.size(name, recipe.least.get(name, 0), recipe.most.get(name, 1 << 62))
+    given = recipe.given(d, sizes)
+    if any(prod(_shape(p, sizes)) > LARGEST for p in tensors):
+        raise MemoryError(f"tensors of {kernel.name} with {sizes}")
+    arguments: Given = {}
+    for parameter in kernel.parameters:
+        name = parameter.name
+        if name in given:
+            arguments[name] = given[name]
+        elif parameter.kind == "tensor" and name not in written:
+            values = d.normal(*_shape(parameter, sizes), computed=name in computed)
+            arguments[name] = d.with_specials(values) if name in recipe.special else values
+    outputs = {p.name: _shape(p, sizes) for p in tensors if p.name in written}
+    exact = _run(kernel, d.constants, arguments, outputs)
+    moved = {name: np.zeros(shape) for name, shape in outputs.items()}
+    for _ in range(TRIES):
+        nudged = {name: _nudged(value, d.numbers) for name, value in arguments.items()}
+        for name, values in _run(kernel, d.constants, nudged, outputs).items():
+            apart = np.abs(values - exact[name])
+            moved[name] = np.maximum(moved[name], _finite(apart))
+    terms = prod(sorted((max(1, n) for n in sizes.values()), reverse=True)[:2])
+    arrays = [numbers(value) for value in arguments.values() if isinstance(value, np.ndarray)]
+    largest = max(map(_largest, arrays), default=0.0)  # what is left of it is as wrong as it is
+    allowed = {
+        name: (16 + 4 * terms**0.5) * (_largest(change) / NUDGE + _finite(np.abs(exact[name])) + largest)
+        for name, change in moved.items()
+    }
+    return Drawn(arguments, exact, inner=recipe.inner, allowed=allowed)
+
+
+@functools.cache
+def outputs_of(kernel: Kernel, constants: tuple[tuple[str, Any], ...]) -> tuple[str, ...]:
+    """The tensors that a kernel writes."""
+    return written_tensors(kernel_in(_in_float64(kernel, constants)))
+
+
+@functools.cache
+def _in_float64(kernel: Kernel, constants: tuple[tuple[str, Any], ...]) -> Any:
+    """The kernel's module with all tensors that can be in float64."""
+    tensors = tuple(
+        (p.name, "float64" if "float64" in p.dtypes else "int64") for p in kernel.parameters if p.kind == "tensor"
+    )
+    scalars = tuple((p.name, p.dtypes[0]) for p in kernel.parameters if p.kind == "scalar")
+    return kernel.build(Signature(tensors, scalars, constants))
+
+
+def _shape(parameter: Any, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(d if isinstance(d, int) else sizes[d] for d in parameter.dimensions)
+
+
+def _run(kernel: Kernel, constants: Mapping[str, Any], arguments: Given, outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """What the outputs become in float64; the arguments stay as they are."""
+    module = _in_float64(kernel, tuple(constants.items()))
+    wide: Given = {}
+    for parameter in kernel.parameters:
+        value = arguments.get(parameter.name)
+        if parameter.kind == "tensor":
+            dtype = np.float64 if "float64" in parameter.dtypes else np.int64
+            value = (np.zeros(outputs[parameter.name]) if value is None else numbers(value)).astype(dtype)
+        if parameter.kind != "constant":
+            wide[parameter.name] = value
+    interpret(module, wide)
+    return {name: wide[name].astype(np.float64) for name in outputs}
+
+
+def _nudged(value: Any, random: np.random.Generator) -> Any:
+    if not isinstance(value, np.ndarray) or np.issubdtype(value.dtype, np.signedinteger):
+        return value
+    return numbers(value) * (1 + NUDGE * random.uniform(-1, 1, value.shape))
+
+
+def _largest(values: Array) -> float:
+    return float(_finite(np.abs(values)).max(initial=0.0))
+
+
+def _finite(values: Array) -> Array:
+    return np.nan_to_num(values, nan=0, posinf=0, neginf=0)
