@@ -75,6 +75,13 @@ SAMPLES: dict[str, Sample] = {
     "apply_stiffness_at_nodes": lambda make: (
         make.turned(2, 1, 3, 3, 3), _NODE_SLOPES, make(2, 6, 3, 3, 3, grad=False),
     ),
+    "attention_forward": lambda make: (
+        make.turned(2, 4, 5, 3), make.sparse(2, 2, 6, 3), make.turned(2, 2, 6, 4), 0.7, True, 3, None,
+    ),
+    "attention_of_sequences": lambda make: (
+        make.turned(7, 2, 3), make.sparse(9, 1, 3), make.turned(9, 1, 4), _starts(0, 3, 7), _starts(0, 5, 9), None,
+        True, None, None,
+    ),
     "matmul": lambda make: (make.turned(5, 7), make.sparse(7, 4), make.sparse(4), None, None),
     "batched_matmul": lambda make: (make.turned(2, 5, 7), make.sparse(2, 7, 4), make.sparse(4), "silu", "ieee"),
     "mlp": lambda make: (make.turned(5, 6), make.sparse(6, 7), make(7), make.turned(7, 4), None, "tanh"),
@@ -121,6 +128,14 @@ GRADIENTS: dict[str, Sample] = {
     ),
     "matmul_backward": lambda make: (make.turned(5, 4), make(5, 7), make(7, 4), make(4), "gelu", "tf32"),
     "batched_matmul_backward": lambda make: (make.turned(2, 5, 4), make(2, 5, 7), make(7, 4), None, None, None),
+    "attention_backward": lambda make: (
+        make.turned(2, 4, 5, 4), make(2, 4, 5, 3), make(2, 2, 6, 3), make(2, 2, 6, 4), make(2, 4, 5, 4), make(2, 4, 5),
+        None, False, 2, 1,
+    ),
+    "attention_of_sequences_backward": lambda make: (
+        make.turned(7, 2, 4), make(7, 2, 3), make(9, 1, 3), make(9, 1, 4), make(7, 2, 4), make(2, 7), _starts(0, 3, 7),
+        _starts(0, 5, 9), 0.5, False, None, None,
+    ),
     "mlp_backward": lambda make: (make.turned(5, 4), make(5, 6), make(6, 7), None, make(7, 4), make(4), "relu"),
     "cumulative_sum_backward": lambda make: (make.turned(2, 3, 9),),
     "stencil_backward": lambda make: (make.turned(5, 6), make(5, 6), make(5)),
@@ -153,6 +168,13 @@ GRADIENTS: dict[str, Sample] = {
     ),
 }  # fmt: skip
 """Operations that are the gradients of others."""
+
+WITHOUT_GRADIENTS: dict[str, Sample] = {
+    "attention": lambda make: (
+        make.turned(2, 4, 5, 3), make.sparse(2, 2, 6, 3), make.turned(2, 2, 6, 4), None, False, None, 2,
+    ),
+}  # fmt: skip
+"""Operations that stand for others where no gradient is wanted."""
 
 IN_PLACE: dict[str, Sample] = {
     "adamw": lambda make: (

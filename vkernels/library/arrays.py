@@ -74,6 +74,15 @@ def zeros(array: Array, shape: tuple[int, ...]) -> Array:
     return np.zeros(shape, array.dtype) if isinstance(array, np.ndarray) else array.new_zeros(shape)
 
 
+def is_captured(device: Any) -> bool:
+    """Whether work on a torch device, or for NumPy on None, goes into a graph of a GPU's instead of to it."""
+    if device is None or device.type != "cuda":
+        return False
+    import torch
+
+    return torch.cuda.is_current_stream_capturing()
+
+
 def as_computed(array: Array) -> Array:
     """An array in the dtype that kernels compute in: float32 for 16-bit floats; itself where it is."""
     if array.dtype.itemsize >= 4:

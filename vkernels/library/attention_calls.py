@@ -11,7 +11,7 @@ import numpy as np
 
 import vkernels as vk
 
-from .arrays import Array, empty_like, zeros
+from .arrays import Array, empty_like, is_captured, zeros
 from .attention_blocks import attention_blocks
 from .attention_gradients import attention_key_gradients, attention_query_gradient
 from .replay import constant
@@ -80,14 +80,26 @@ class Blocks:
 def blocks_of(sequences: Sequences, device: Any, of_keys: bool = False) -> Blocks:
     """Blocks of queries, each with the keys that it sees; or of keys, each with the queries that see it.
 
-    `device`: a torch device, or None for NumPy.
+    `device`: a torch device, or None for NumPy. Raises `ArgumentError` for what is not known yet while a GPU's graph is
+    captured; what is stays where it is from then on, since replays read it.
     """
     table, band, size = _blocks_of(sequences, device, of_keys)
+    if is_captured(device):
+        _captured[id(table)] = table
     return Blocks(constant(table), band, size)
+
+
+_captured: dict[int, Array] = {}
+"""Tables that graphs read whenever they are replayed."""
 
 
 @lru_cache(maxsize=256)
 def _blocks_of(sequences: Sequences, device: Any, of_keys: bool) -> tuple[Array, Band, int]:
+    if is_captured(device):
+        raise vk.ArgumentError(
+            "attention: a first call of these sizes tells the GPU which keys a block of queries sees, which cannot be "
+            "done while a CUDA graph is captured: make a call like it before"
+        )
     start, other = (np.array(each, np.int64) for each in (sequences.queries, sequences.keys))
     start, other, band = (other, start, sequences.band.turned) if of_keys else (start, other, sequences.band)
     longest = int(np.diff(start).max(initial=0))

@@ -6,6 +6,7 @@
 from vkernels.runtime.way import patient
 
 from .activations import activate
+from .attention import attention, attention_of_sequences
 from .convolution import conv2d
 from .dense import batched_matmul, matmul, mlp
 from .elements import adamw, dropout, rotary_embedding
@@ -29,6 +30,8 @@ __all__ = [
     "apply_stiffness_at_nodes",
     "argmax",
     "argmin",
+    "attention",
+    "attention_of_sequences",
     "batched_matmul",
     "block_matmul",
     "conv2d",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 
 from vkernels.ir.errors import ArgumentError
+from vkernels.library.arrays import is_captured
 
 
 def is_capturing(x: torch.Tensor) -> bool:
     """Whether work with a tensor goes into a graph instead of to its GPU."""
-    return x.is_cuda and torch.cuda.is_current_stream_capturing()
+    return is_captured(x.device)
 
 
 def refuse_checks(function: str, x: torch.Tensor, checked: bool) -> None:
