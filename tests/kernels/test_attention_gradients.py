@@ -12,7 +12,7 @@ from vkernels.library.attention import attention, attention_backward, attention_
 from vkernels.runtime.way import patient
 
 from .attentions import exactly, operands, reference, scale_of, seen
-from .reference import DTYPES, assert_close, fresh_seed, normal
+from .reference import assert_close, fresh_seed, normal
 
 SIZES = (4, 2, 70, 150, 24, 17)
 
