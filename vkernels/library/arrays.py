@@ -52,7 +52,7 @@ def empty_of(array: Array, shape: tuple[int, ...], dtype: str) -> Array:
     import torch
 
     if isinstance(found := getattr(torch, dtype, None), torch.dtype):
-        return array.new_empty(shape, dtype=found)
+        return made(array.new_empty(shape, dtype=found))
     raise ArgumentError(f"torch has no dtype {dtype!r}")
 
 
@@ -87,11 +87,13 @@ def as_computed(array: Array) -> Array:
     """An array in the dtype that kernels compute in: float32 for 16-bit floats; itself where it is."""
     if array.dtype.itemsize >= 4:
         return array
+    refuse()
     return array.astype(np.float32) if isinstance(array, np.ndarray) else array.float()
 
 
 def laid_out(array: Array) -> Array:
     """An array whose elements lie row after row: itself where they do, else a copy."""
+    refuse()
     return np.ascontiguousarray(array) if isinstance(array, np.ndarray) else array.contiguous()
 
 

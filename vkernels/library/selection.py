@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 import vkernels as vk
 
 from .arrays import Array, empty_like, integers_like
-from .replay import replayed
+from .replay import refuse, replayed
 from .transposes import count_up
 
 
@@ -79,8 +79,7 @@ def sort_rows(
     given = vk.where(is_there, vk.load(x[i, j], where=is_there), float("-inf"))
     number[j, i] = vk.where(vk.isnan(given), float("inf"), given)
     place[j, i] = vk.where(vk.isnan(given), j - room, j).to(vk.int32)  # before what is infinite
-    run = 2
-    apart = 1
+    run, apart = vk.full((), 2), vk.full((), 1)
     for _ in vk.range(steps):
         other = j ^ apart
         mine, theirs, here, there = number[j, i], number[other, i], place[j, i], place[other, i]
@@ -120,6 +119,7 @@ def topk(x: Array, k: int) -> tuple[Array, Array]:
     digits = room.bit_length() - 1
     by_place = empty_like(x, (k, x.shape[0])), integers_like(x, (k, x.shape[0]))  # rows side by side, as lanes are
     sort_rows(x, origin, by_place[0].T, by_place[1].T, room, digits * (digits + 1) // 2)
+    refuse()
     value[...], index[...] = by_place[0].T, by_place[1].T
     return value, index
 

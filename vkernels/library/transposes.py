@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Array
+from .replay import constant
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def count_up(like: Array, count: int) -> Array:
         return np.arange(count)
     import torch
 
-    return torch.arange(count, device=like.device)
+    return constant(torch.arange(count, device=like.device))
 
 
 def _searched(places: Array, wanted: Array, side: str) -> Array:
