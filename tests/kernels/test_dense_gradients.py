@@ -15,7 +15,7 @@ from .gradients import assert_gradients, exact_gradients, largest_sum
 from .reference import assert_close, every_dtype, fresh_seed, normal, strided
 from .test_dense import ACTIVATIONS as TORCHS
 
-SIZES = [(1, 1, 1), (0, 3, 4), (17, 31, 5), (3, 4, 0), (65, 1, 130), (127, 61, 2)]
+SIZES = [(1, 1, 1), (0, 3, 4), (17, 31, 5), (3, 4, 0), (127, 1, 61)]
 
 
 def normals(shapes, dtype, seed):
@@ -32,8 +32,9 @@ def test_gradients_of_products_are_right(size, dtype):
     assert matmul_backward(grad, a, b)[2] is None
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("activation", "dtype"), [*((name, torch.float32) for name in ACTIVATIONS), ("gelu", torch.bfloat16)]
+)
 def test_slopes_of_activations_are_in_the_gradients(activation, dtype):
     torchs = TORCHS[activation]
     a, b, bias, grad = normals([(33, 20), (20, 41), (41,), (33, 41)], dtype, fresh_seed())
@@ -46,7 +47,7 @@ def test_slopes_of_activations_are_in_the_gradients(activation, dtype):
 
 
 @pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize(("size", "dtype"), every_dtype([(3, 5, 7, 4), (1, 1, 1, 1), (4, 33, 20, 17), (0, 2, 3, 4)]))
+@pytest.mark.parametrize(("size", "dtype"), every_dtype([(1, 1, 1, 1), (0, 2, 3, 4), (4, 33, 20, 17)]))
 def test_gradients_of_batches_are_right(size, dtype, shared):
     batch, m, k, n = size
     b_shape = (k, n) if shared else (batch, k, n)
@@ -57,9 +58,7 @@ def test_gradients_of_batches_are_right(size, dtype, shared):
         assert_close(gradient, exact, terms=terms, scale=8 * max(1, terms) ** 0.5)
 
 
-@pytest.mark.parametrize(
-    ("size", "dtype"), every_dtype([(9, 20, 30, 10), (1, 1, 1, 1), (33, 17, 65, 20), (0, 2, 3, 4)])
-)
+@pytest.mark.parametrize(("size", "dtype"), every_dtype([(1, 1, 1, 1), (0, 2, 3, 4), (33, 17, 65, 20)]))
 def test_gradients_of_two_layers_are_right(size, dtype):
     m, k, h, n = size
     shapes = [(m, k), (k, h), (h,), (h, n), (n,), (m, n)]
@@ -78,7 +77,7 @@ def test_gradients_of_two_layers_are_right(size, dtype):
         assert_close(gradient, exact, terms=k * h, scale=8, added=added)
 
 
-@pytest.mark.parametrize("activation", ["none", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"])
+@pytest.mark.parametrize("activation", ["none", "gelu_tanh"])
 def test_gradients_of_products_are_those_of_differences(activation):
     given = normals([(4, 3), (3, 5), (5,)], torch.float64, fresh_seed())
     assert_gradients(

@@ -21,10 +21,8 @@ def check(x: torch.Tensor, k: int) -> None:
     torch.testing.assert_close(value, x.gather(1, index), rtol=0, atol=0, equal_nan=True)
 
 
-@pytest.mark.parametrize("share", [0.01, 0.3, 1.0])
-@pytest.mark.parametrize(
-    ("shape", "dtype"), every_dtype([(7, 40), (1, 1), (33, 1009), (3, 128), (0, 40), (2, 30_011), (5, 0), (17, 13)])
-)
+@pytest.mark.parametrize("share", [0.05, 1.0])
+@pytest.mark.parametrize(("shape", "dtype"), every_dtype([(7, 40), (1, 1), (33, 1009), (0, 40), (5, 0), (2, 30_011)]))
 def test_any_number_is_right(shape, dtype, share):
     x = normal(shape, dtype, fresh_seed()).round(decimals=1)  # some are equal: the first comes first
     if x.numel() > 40:
@@ -33,7 +31,7 @@ def test_any_number_is_right(shape, dtype, share):
     check(x, int(np.ceil(share * shape[1])))
 
 
-@pytest.mark.parametrize("k", [9, 20, 64])
+@pytest.mark.parametrize("k", [9, 64])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("number", [float("-inf"), float("inf"), float("nan"), 0.0, -1e-45, 3e38])
 def test_equal_elements_come_in_the_order_of_their_places(number, dtype, k):
@@ -43,9 +41,8 @@ def test_equal_elements_come_in_the_order_of_their_places(number, dtype, k):
 
 
 def test_any_strides():
-    for view in strided((37, 203), torch.float32, fresh_seed()):
-        for k in (3, 50, 203):
-            check(view, k)
+    for view, k in zip(strided((37, 203), torch.float32, fresh_seed()), (50, 203, 3, 50), strict=True):
+        check(view, k)
 
 
 def test_places_of_no_number_are_left_out_where_there_are_enough_others():
