@@ -82,8 +82,10 @@ SAMPLES: dict[str, Sample] = {
         make.turned(7, 2, 3), make.sparse(9, 1, 3), make.turned(9, 1, 4), _starts(0, 3, 7), _starts(0, 5, 9), None,
         True, None, None,
     ),
-    "matmul": lambda make: (make.turned(5, 7), make.sparse(7, 4), make.sparse(4), None, None),
-    "batched_matmul": lambda make: (make.turned(2, 5, 7), make.sparse(2, 7, 4), make.sparse(4), "silu", "ieee"),
+    "matmul": lambda make: (make.turned(5, 7), make.sparse(7, 4), make.sparse(4), None, None, None),
+    "batched_matmul": lambda make: (
+        make.turned(2, 5, 7), make.sparse(2, 7, 4), make.sparse(4), "silu", "ieee", "float64",
+    ),
     "mlp": lambda make: (make.turned(5, 6), make.sparse(6, 7), make(7), make.turned(7, 4), None, "tanh"),
     "cumulative_sum": lambda make: (make.turned(2, 3, 9),),
     "stencil": lambda make: (make.turned(2, 5, 6), make.sparse(3, 3)),

@@ -88,6 +88,14 @@ def results_and_gradients(name: str, arguments: Any) -> list[torch.Tensor]:
     return [*results, *torch.autograd.grad([each.sum() for each in floats], wanted)]
 
 
+def test_products_of_a_named_dtype_have_gradients_of_their_factors() -> None:
+    a, b = (torch.randn(4, 4, dtype=torch.bfloat16, requires_grad=True) for _ in range(2))
+    out = vt.matmul(a, b, dtype="float32")
+    assert out.dtype == torch.float32
+    torch.testing.assert_close(out, a.float() @ b.float())
+    assert [each.dtype for each in torch.autograd.grad(out.sum(), (a, b))] == [torch.bfloat16] * 2
+
+
 def test_attention_keeps_for_its_gradient_only_what_is_wanted() -> None:
     make = Maker(fresh_seed())
     q, k, v = make(1, 2, 5, 3), make(1, 2, 5, 3), make(1, 2, 5, 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -75,7 +76,8 @@ def _run_sequences(
 
 def _run_sequences_backward(grad: torch.Tensor, *arguments: Any) -> Any:
     _refuse_capture("attention_of_sequences_backward", grad)
-    found = attention_of_sequences_backward(grad, *arguments[:-2], _window(*arguments[-2:]))
+    run: Callable[..., Any] = attention_of_sequences_backward
+    found = run(grad, *arguments[:-2], _window(*arguments[-2:]))
     return tuple(each.contiguous() for each in found)
 
 

@@ -9,13 +9,13 @@ import torch
 from vkernels.library import dense, dense_gradients
 from vkernels.library.mlp import mlp as two_layers
 
-from .registering import Context, define, like, like_each, or_empty
+from .registering import Context, Operation, define, like, like_each, or_empty
 
 _FACTORS = "Tensor a, Tensor b, Tensor? bias, str? activation, str? precision"
 
 
 def _keep(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    a, b, bias, ctx.activation, ctx.precision = inputs
+    a, b, bias, ctx.activation, ctx.precision, _ = inputs
     ctx.save_for_backward(a, b, bias)
 
 
@@ -31,35 +31,44 @@ _batched_matmul_backward = define(
 )
 
 
+def _fake_product(a: torch.Tensor, shape: tuple[int, ...], dtype: str | None) -> torch.Tensor:
+    """Of the dtype that is named; where none is of a's, or float32 for floats of 8 bits."""
+    usual = torch.float32 if a.dtype.itemsize == 1 else a.dtype
+    return like(a, shape, usual if dtype is None else getattr(torch, dtype))
+
+
 def _matmul_gradients(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     """Those that are wanted: without an activation they are products of their own."""
     a, b, bias = ctx.saved_tensors
     for_a, for_b, for_bias, *_ = ctx.needs_input_grad
+    grad = grad.to(a.dtype)
     if ctx.activation not in (None, "none"):
         of_a, of_b, of_bias = _matmul_backward(grad, a, b, bias, ctx.activation, ctx.precision)
-        return of_a, of_b, None if bias is None else of_bias, None, None
-    of_a = _matmul(grad, b.t(), None, None, ctx.precision) if for_a else None
-    of_b = _matmul(a.t(), grad, None, None, ctx.precision) if for_b else None
-    return of_a, of_b, grad.sum(0) if for_bias else None, None, None
+        return of_a, of_b, None if bias is None else of_bias, None, None, None
+    of_a = _matmul(grad, b.t(), None, None, ctx.precision, None) if for_a else None
+    of_b = _matmul(a.t(), grad, None, None, ctx.precision, None) if for_b else None
+    return of_a, of_b, grad.sum(0) if for_bias else None, None, None, None
 
 
 def _batched_gradients(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     a, b, bias = ctx.saved_tensors
-    of_a, of_b, of_bias = _batched_matmul_backward(grad, a, b, bias, ctx.activation, ctx.precision)
-    return of_a, of_b, None if bias is None else of_bias, None, None
+    of_a, of_b, of_bias = _batched_matmul_backward(grad.to(a.dtype), a, b, bias, ctx.activation, ctx.precision)
+    return of_a, of_b, None if bias is None else of_bias, None, None, None
 
 
-_matmul: Any = define(
-    f"matmul({_FACTORS}) -> Tensor",
-    dense.matmul,
-    lambda a, b, *_: like(a, (a.shape[0], b.shape[1])),
+_matmul: Operation = define(
+    f"matmul({_FACTORS}, str? dtype) -> Tensor",
+    lambda a, b, bias, activation, precision, dtype: dense.matmul(a, b, bias, activation, precision, None, dtype),
+    lambda a, b, *others: _fake_product(a, (a.shape[0], b.shape[1]), others[-1]),
     _keep,
     _matmul_gradients,
 )
 _batched_matmul = define(
-    f"batched_matmul({_FACTORS}) -> Tensor",
-    dense.batched_matmul,
-    lambda a, b, *_: like(a, (a.shape[0], a.shape[1], b.shape[-1])),
+    f"batched_matmul({_FACTORS}, str? dtype) -> Tensor",
+    lambda a, b, bias, activation, precision, dtype: dense.batched_matmul(
+        a, b, bias, activation, precision, None, dtype
+    ),
+    lambda a, b, *others: _fake_product(a, (a.shape[0], a.shape[1], b.shape[-1]), others[-1]),
     _keep,
     _batched_gradients,
 )
@@ -98,12 +107,13 @@ def matmul(
     bias: torch.Tensor | None = None,
     activation: str | None = None,
     precision: str | None = None,
+    dtype: str | None = None,
 ) -> torch.Tensor:
     """activation(a @ b + bias) of two matrices: `vkernels.library.matmul`. Gradients: of a, b and bias.
 
     With an activation the product is computed again for the gradient, so that nothing of it need be kept.
     """
-    return _matmul(a, b, bias, activation, precision)
+    return _matmul(a, b, bias, activation, precision, dtype)
 
 
 def batched_matmul(
@@ -112,9 +122,10 @@ def batched_matmul(
     bias: torch.Tensor | None = None,
     activation: str | None = None,
     precision: str | None = None,
+    dtype: str | None = None,
 ) -> torch.Tensor:
     """activation(a[n] @ b[n] + bias) for each n: `vkernels.library.batched_matmul`. Gradients: of a, b and bias."""
-    return _batched_matmul(a, b, bias, activation, precision)
+    return _batched_matmul(a, b, bias, activation, precision, dtype)
 
 
 def mlp(

@@ -1,8 +1,8 @@
 """How operations get into torch's registry: what runs them, what shapes they give, and their gradients.
 
-Of the ways that torch offers this one costs a call least, of those that the registry documents: `Library` with
-`register_autograd` 15 µs where `custom_op` takes 18 and the library's own function 9; forward and backward 76 and 92 µs
-(log-softmax of 8 × 16, one core, torch 2.13).
+Of the ways that torch documents this one costs a call least. Beside the library's own function, `Library` with
+`register_autograd` takes 6 µs of a call and 20 of one with its gradient, `custom_op` 9 and 35 (log-softmax of 8 × 16,
+one core, torch 2.13).
 """
 
 from __future__ import annotations
