@@ -253,3 +253,30 @@ def test_numbers_equal_but_of_other_types_are_kept_apart():
         assert library.sum(x, 1, True).shape == (4, 1)
         assert library.sum(x, 1, False).shape == (4,)
         assert library.sum(x).shape == ()
+
+
+def test_numbers_that_change_are_given_to_each_call():
+    parameter, grad = normal(6, 8), normal(6, 8, seed=1)
+    mean, square = torch.zeros(6, 8), torch.zeros(6, 8)
+    leaf = parameter.clone().requires_grad_()
+    optimiser = torch.optim.AdamW([leaf], lr=1e-2)
+    for step in range(1, 6):
+        leaf.grad = grad * step
+        optimiser.step()
+        library.adamw(parameter, grad * step, mean, square, step, rate=1e-2)
+        torch.testing.assert_close(parameter, leaf.detach())
+
+
+def test_each_seed_drops_other_elements():
+    x = torch.ones(64, 64)
+    kept = [library.dropout(x, 0.5, seed) != 0 for seed in (1, 2, 1)]
+    assert torch.equal(kept[0], kept[2])
+    assert not torch.equal(kept[0], kept[1])
+
+
+def test_wrong_classes_are_found_in_a_repeated_call():
+    x = normal(4, 10)
+    for target in (torch.tensor([0, 9, 3, -100]), torch.tensor([1, 2, 3, 4])):
+        torch.testing.assert_close(library.cross_entropy(x, target), torch.nn.functional.cross_entropy(x, target))
+    with pytest.raises(vk.ArgumentError, match="target holds 10"):
+        library.cross_entropy(x, torch.tensor([0, 10, 3, 4]))

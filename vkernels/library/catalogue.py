@@ -49,6 +49,7 @@ _GROUPS = {"B": 32, "G": 32, "C": 8, "S": 3136}
 _MIDDLE = {"A": 64, "N": 4096, "C": 64}
 _IMAGE_STACK = {"B": 16, "G": 1, "C": 64, "H": 56, "W": 56, "O": 64, "R": 3, "S": 3, "Y": 54, "X": 54}
 _WEIGHTS = {"G": 1, "O": 64, "C": 64, "R": 3, "S": 3}
+_ROW_PARTS = {**_SHORT_ROWS, "P": 128}
 _HEXAHEDRA = {"E": 8192, "C": 1, "P": 5, "Q": 6}
 
 _ATTENTION_BLOCKS, _ATTENTION_GRADIENTS = "vkernels.library.attention_blocks", "vkernels.library.attention_gradients"
@@ -109,11 +110,9 @@ CATALOGUE = (
     Entry("cross_entropy", "cross_entropy_rows", _LOSSES, _CLASSES, "float16", computed=("loss", "normaliser")),
     Entry("cross_entropy", "cross_entropy_gradient", _LOSSES, _CLASSES, "float16", computed=("grad", "normaliser")),
     Entry("cross_entropy", "add_up", _LOSSES, {"M": 8192}, "float32"),
-    Entry("layer_norm", "layer_norm_gradient", _NORMS, _SHORT_ROWS, "float16", computed=("middle", "inverse")),
-    Entry("layer_norm", "layer_norm_parameter_gradients", _NORMS, _SHORT_ROWS, "float16", ("middle", "inverse")),
+    Entry("layer_norm", "layer_norm_gradient", _NORMS, _ROW_PARTS, "float16", computed=("of_weight", "of_bias")),
+    Entry("rms_norm", "rms_norm_gradient", _NORMS, _ROW_PARTS, "float16", computed=("of_weight",)),
     Entry("rms_norm", "rms_norm_rows", _NORMS, _SHORT_ROWS, "float16"),
-    Entry("rms_norm", "rms_norm_gradient", _NORMS, _SHORT_ROWS, "float16", computed=("inverse",)),
-    Entry("rms_norm", "rms_norm_parameter_gradient", _NORMS, _SHORT_ROWS, "float16", computed=("inverse",)),
     Entry("group_norm", "group_norm_groups", _NORMS, _GROUPS, "float16"),
     Entry("group_norm", "group_norm_gradient", _NORMS, _GROUPS, "float16", computed=("middle", "inverse")),
     Entry("group_norm", "group_norm_parameter_gradients", _NORMS, _GROUPS, "float16", computed=("middle", "inverse")),
@@ -197,6 +196,7 @@ CATALOGUE = (
         {"T": 8192, "K": 1024, "E": 16384, "S": 9, "G": 8, "N": 1024},
         "float16",
     ),
+    Entry("indices", "find_classes", _LOSSES, {"M": 8192}, "int64"),
     Entry("indices", "find_extent", "vkernels.library.indices", {"M": 1, "N": 1 << 20}, "int64"),
     Entry("indices", "find_fall", "vkernels.library.indices", {"S": 65537}, "int64"),
     Entry("spdnn", "spdnn", _SPARSE, {"L": 120, "N": 1024, "K": 32, "I": 60000}, "float32", dtypes=_UP_TO_FLOAT32),

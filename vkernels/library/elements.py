@@ -9,7 +9,7 @@ from jaxtyping import Float
 import vkernels as vk
 
 from .arrays import Array, as_rows, empty_like, give_back
-from .replay import replayed
+from .replay import Live, LiveInt, replayed
 
 
 @vk.kernel
@@ -74,9 +74,14 @@ def dropout(x: Array, probability: float, seed: int, out: Array | None = None) -
     """
     if not 0.0 <= probability <= 1.0:
         raise vk.ArgumentError(f"dropout: probability is {probability}, expected 0 to 1")
+    scale = 1.0 / (1.0 - probability) if probability < 1.0 else 0.0
+    return _dropout(x, float(probability), scale, LiveInt(seed), out)
+
+
+@replayed
+def _dropout(x: Array, probability: float, scale: float, seed: int, out: Array | None) -> Array:
     out = empty_like(x, tuple(x.shape)) if out is None else out
     results = as_rows(out)
-    scale = 1.0 / (1.0 - probability) if probability < 1.0 else 0.0
     drop_elements(as_rows(x), probability, scale, seed, results)
     give_back(results, out)
     return out
@@ -129,10 +134,18 @@ def adamw(
     if step < 1:
         raise vk.ArgumentError(f"adamw: step is {step}, expected 1 or more")
     beta1, beta2 = betas
-    states = (parameter, mean, square)
-    rows = [as_rows(array) for array in states]
     correction = 1.0 / math.sqrt(1.0 - beta2**step)
     keep, rate = 1.0 - rate * decay, rate / (1.0 - beta1**step)
+    _step(parameter, grad, mean, square, Live(keep), Live(rate), float(beta1), float(beta2), Live(correction), eps)
+
+
+@replayed
+def _step(
+    parameter: Array, grad: Array, mean: Array, square: Array,
+    keep: float, rate: float, beta1: float, beta2: float, correction: float, eps: float,
+) -> None:  # fmt: skip
+    states = (parameter, mean, square)
+    rows = [as_rows(array) for array in states]
     adamw_elements(rows[0], as_rows(grad), rows[1], rows[2], keep, rate, beta1, beta2, correction, eps)
     for row, state in zip(rows, states, strict=True):
         give_back(row, state)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -14,6 +15,7 @@ import vkernels as vk
 from .activations import activated, check_activation
 from .arrays import Array, constant_like, empty_like
 from .indices import check_indices, check_starts
+from .replay import replayed
 from .sparse_products import ell_times_dense
 from .transposes import count_up, grouped
 
@@ -62,22 +64,42 @@ def grouped_matmul(
     """
     check_activation("grouped_matmul", activation)
     rows = x.shape[0] if row is None else row.shape[0]
-    check_starts("grouped_matmul", start, rows, True)
-    ends = [int(each) for each in start]
+    check_starts("grouped_matmul", start, rows, False)
+    ends = tuple(map(int, start.tolist()))
+    if any(end < begin for begin, end in pairwise(ends)):
+        check_starts("grouped_matmul", start, rows, True)  # which says what is wrong
     if len(ends) != weight.shape[0] + 1 or ends[0] != 0 or ends[-1] != rows:
         expected = f"{weight.shape[0] + 1} starts from 0 to {rows}"
-        raise vk.ArgumentError(f"grouped_matmul: start is {ends}, expected {expected}")
+        raise vk.ArgumentError(f"grouped_matmul: start is {list(ends)}, expected {expected}")
     if row is not None and checked:
         check_indices("grouped_matmul", "row", row, x.shape[0])
-    row = count_up(start, rows) if row is None else row
+    blocks, rows_in_order = _blocks_and_rows(ends, None if isinstance(start, np.ndarray) else start.device)
+    return _multiply(x, rows_in_order if row is None else row, weight, blocks, bias, activation, out)
+
+
+@replayed
+def _multiply(
+    x: Array, row: Array, weight: Array, blocks: Array, bias: Array | None, activation: str, out: Array | None
+) -> Array:
     bias = constant_like(weight, 0.0, (weight.shape[0], weight.shape[2])) if bias is None else bias
-    out = empty_like(x, (rows, weight.shape[2])) if out is None else out
+    out = empty_like(x, (row.shape[0], weight.shape[2])) if out is None else out
+    multiply_blocks(x, row, weight, bias, blocks[0], blocks[1], blocks[2], out, activation)
+    return out
+
+
+@lru_cache(maxsize=64)
+def _blocks_and_rows(ends: tuple[int, ...], device: Any) -> tuple[Array, Array]:
+    """Each block's group, first row and where that group ends; and all rows in order. `device`: torch's, or None."""
     blocks = [
         (group, first, end) for group, (begin, end) in enumerate(pairwise(ends)) for first in range(begin, end, BLOCK)
     ]
-    columns = [_integers(start, [block[at] for block in blocks]) for at in range(3)]
-    multiply_blocks(x, row, weight, bias, *columns, out, activation)
-    return out
+    arrays = np.array(blocks, np.int64).reshape(-1, 3).T.copy(), np.arange(ends[-1], dtype=np.int64)
+    if device is None:
+        return arrays
+    import torch
+
+    table, rows = (torch.from_numpy(array).to(device) for array in arrays)
+    return table, rows
 
 
 def mixture_of_experts(
@@ -133,12 +155,3 @@ def route(function: str, x: Array, expert: Array, gate: Array, experts: int, che
     routes = grouped(flat, count_up(flat, flat.shape[0]) // choices, experts)
     place = routes.order.argsort().reshape(expert.shape)
     return Routes(routes.start, routes.order, routes.row, place)
-
-
-def _integers(like: Array, values: Sequence[int]) -> Array:
-    """Integers as an array of the library and on the device of another."""
-    if isinstance(like, np.ndarray):
-        return np.array(values, dtype=np.int64)
-    import torch
-
-    return torch.tensor(list(values), dtype=torch.int64, device=like.device)

@@ -55,7 +55,7 @@ def check_indices(function: str, name: str, index: Array, length: int) -> None:
 
 def _starts_are_right(start: Array, values: int) -> bool:
     """Found in one reading; False also where only torch or NumPy can tell: on a GPU, which one program is slow on."""
-    if not _is_read_here(start):
+    if not is_read_here(start):
         return False
     found = integers_like(start, (3,))
     find_fall(start, found[0:1], found[1:2], found[2:3])
@@ -64,14 +64,15 @@ def _starts_are_right(start: Array, values: int) -> bool:
 
 def _all_within(index: Array, length: int) -> bool:
     """As `_starts_are_right`."""
-    if not _is_read_here(index) or index.ndim == 0:
+    if not is_read_here(index) or index.ndim == 0:
         return False
     found = integers_like(index, (2,))
     find_extent(as_rows(index), found[0:1], found[1:2])
     return expect(found, lambda numbers: numbers[0] >= 0 and numbers[1] < length)
 
 
-def _is_read_here(index: Array) -> bool:
+def is_read_here(index: Array) -> bool:
+    """Whether one program reads these integers quickly: not on a GPU."""
     return not getattr(index, "is_cuda", False) and str(index.dtype).removeprefix("torch.") in _INTEGERS
 
 

@@ -6,8 +6,9 @@ from jaxtyping import Float, Int
 
 import vkernels as vk
 
-from .arrays import Array, as_rows, empty_like, give_back
-from .replay import replayed
+from .arrays import Array, as_rows, empty_like, give_back, integers_like
+from .indices import is_read_here
+from .replay import expect, replayed
 
 IGNORED = -100
 """The class of rows that do not count, as in torch."""
@@ -86,6 +87,15 @@ def add_up(
     count[i] = number
 
 
+@vk.kernel
+def find_classes(target: Int[vk.Tensor, "M"], ignored: int, least: Int[vk.Tensor, "1"], most: Int[vk.Tensor, "1"]):
+    one = vk.tile(1)
+    i = vk.whole("M")
+    number = vk.where(target[i] == ignored, 0, target[i]).to(vk.int64)
+    least[one] = vk.min(number, axis=i)
+    most[one] = vk.max(number, axis=i)
+
+
 @replayed
 def log_softmax(x: Array, out: Array | None = None) -> Array:
     """x - log(sum(exp(x))) along the last dimension, computed with the row's maximum subtracted.
@@ -114,6 +124,7 @@ def log_softmax_backward(grad: Array, result: Array, out: Array | None = None) -
     return out
 
 
+@replayed
 def cross_entropy(
     x: Array,
     target: Array,
@@ -134,6 +145,7 @@ def cross_entropy(
     return cross_entropy_parts(x, target, ignored, smoothing, reduction, checked)[0]
 
 
+@replayed
 def cross_entropy_parts(
     x: Array, target: Array, ignored: int, smoothing: float, reduction: str, checked: bool
 ) -> tuple[Array, Array, Array]:
@@ -190,7 +202,13 @@ def _check(x: Array, target: Array, ignored: int, smoothing: float, reduction: s
         raise vk.ArgumentError(f"cross_entropy: smoothing is {smoothing}, expected 0 to 1")
     if not checked or tuple(target.shape) != (x.shape[0],):
         return
+    if 0 not in target.shape and is_read_here(target):
+        classes = x.shape[1]  # what is asked again keeps no tensor alive
+        found = integers_like(target, (2,))
+        find_classes(target, ignored, found[0:1], found[1:2])
+        if expect(found, lambda numbers: numbers[0] >= 0 and numbers[1] < classes):
+            return
     outside = (target != ignored) & ((target < 0) | (target >= x.shape[1]))
     if bool(outside.any()):
-        found = int(target[outside][0])
-        raise vk.ArgumentError(f"cross_entropy: target holds {found}, expected 0 to {x.shape[1] - 1} or {ignored}")
+        wrong = int(target[outside][0])
+        raise vk.ArgumentError(f"cross_entropy: target holds {wrong}, expected 0 to {x.shape[1] - 1} or {ignored}")

@@ -7,8 +7,10 @@ import math
 from jaxtyping import Float
 
 import vkernels as vk
+from vkernels.language.kernel import Kernel
 
 from .arrays import Array, as_rows, constant_like, empty_like, give_back
+from .reductions import reduce_middle
 from .replay import replayed
 
 
@@ -28,29 +30,22 @@ def rms_norm_gradient(
     x: Float[vk.Tensor, "M N"],
     weight: Float[vk.Tensor, "N"],
     eps: vk.Scalar,
+    each: int,
     out: Float[vk.Tensor, "M N"],
-    inverse: Float[vk.Tensor, "M"],
+    of_weight: Float[vk.Tensor, "P N"],
 ):
-    i = vk.tile("M")
+    p = vk.tile("P")
     j = vk.whole("N")
-    row = x[i, j]
-    factor = vk.rsqrt(vk.mean(row * row, axis=j) + eps)
-    normal = row * factor
-    change = grad[i, j] * weight[j]
-    out[i, j] = factor * (change - normal * vk.mean(change * normal, axis=j))
-    inverse[i] = factor
-
-
-@vk.kernel
-def rms_norm_parameter_gradient(
-    grad: Float[vk.Tensor, "M N"],
-    x: Float[vk.Tensor, "M N"],
-    inverse: Float[vk.Tensor, "M"],
-    weight: Float[vk.Tensor, "N"],
-):
-    j = vk.tile("N")
-    i = vk.whole("M")
-    weight[j] = vk.sum(grad[i, j] * x[i, j] * inverse[i], axis=i)
+    slopes = vk.zeros((p, j), vk.float64 if x.dtype == vk.float64 else vk.float32)
+    for i in vk.range(p * each, vk.minimum((p + 1) * each, vk.size("M"))):
+        row = x[i, j]
+        change = grad[i, j]
+        factor = vk.rsqrt(vk.mean(row * row, axis=j) + eps)
+        normal = row * factor
+        weighed = change * weight[j]
+        out[i, j] = factor * (weighed - normal * vk.mean(weighed * normal, axis=j))
+        slopes += change * normal
+    of_weight[p, j] = slopes
 
 
 @vk.kernel
@@ -59,37 +54,27 @@ def layer_norm_gradient(
     x: Float[vk.Tensor, "M N"],
     weight: Float[vk.Tensor, "N"],
     eps: vk.Scalar,
+    each: int,
     out: Float[vk.Tensor, "M N"],
-    middle: Float[vk.Tensor, "M"],
-    inverse: Float[vk.Tensor, "M"],
+    of_weight: Float[vk.Tensor, "P N"],
+    of_bias: Float[vk.Tensor, "P N"],
 ):
-    i = vk.tile("M")
+    p = vk.tile("P")
     j = vk.whole("N")
-    row = x[i, j]
-    mean = vk.mean(row, axis=j)
-    centred = row - mean
-    factor = vk.rsqrt(vk.mean(centred * centred, axis=j) + eps)
-    normal = centred * factor
-    change = grad[i, j] * weight[j]
-    out[i, j] = factor * (change - vk.mean(change, axis=j) - normal * vk.mean(change * normal, axis=j))
-    middle[i] = mean
-    inverse[i] = factor
-
-
-@vk.kernel
-def layer_norm_parameter_gradients(
-    grad: Float[vk.Tensor, "M N"],
-    x: Float[vk.Tensor, "M N"],
-    middle: Float[vk.Tensor, "M"],
-    inverse: Float[vk.Tensor, "M"],
-    weight: Float[vk.Tensor, "N"],
-    bias: Float[vk.Tensor, "N"],
-):
-    j = vk.tile("N")
-    i = vk.whole("M")
-    change = grad[i, j]
-    weight[j] = vk.sum(change * (x[i, j] - middle[i]) * inverse[i], axis=i)
-    bias[j] = vk.sum(change, axis=i)
+    slopes = vk.zeros((p, j), vk.float64 if x.dtype == vk.float64 else vk.float32)
+    total = vk.zeros((p, j), vk.float64 if x.dtype == vk.float64 else vk.float32)
+    for i in vk.range(p * each, vk.minimum((p + 1) * each, vk.size("M"))):
+        row = x[i, j]
+        change = grad[i, j]
+        centred = row - vk.mean(row, axis=j)
+        factor = vk.rsqrt(vk.mean(centred * centred, axis=j) + eps)
+        normal = centred * factor
+        weighed = change * weight[j]
+        out[i, j] = factor * (weighed - vk.mean(weighed, axis=j) - normal * vk.mean(weighed * normal, axis=j))
+        slopes += change * normal
+        total += change
+    of_weight[p, j] = slopes
+    of_bias[p, j] = total
 
 
 @vk.kernel
@@ -174,13 +159,8 @@ def rms_norm_backward(grad: Array, x: Array, weight: Array | None = None, eps: f
 
     `grad`: of x's shape and dtype. Raises `ArgumentError` as `rms_norm` does.
     """
-    weight = _ones(x) if weight is None else weight
-    grad, rows = as_rows(grad), as_rows(x)
-    out, inverse = empty_like(x, tuple(rows.shape)), empty_like(x, (rows.shape[0],), computed=True)
-    of_weight = empty_like(x, tuple(weight.shape))
-    rms_norm_gradient(grad, rows, weight, eps, out, inverse)
-    rms_norm_parameter_gradient(grad, rows, inverse, of_weight)
-    return out.reshape(x.shape), of_weight
+    out, (of_weight,) = _gradients(rms_norm_gradient, 1, grad, x, weight, eps)
+    return out, of_weight
 
 
 @replayed
@@ -191,14 +171,33 @@ def layer_norm_backward(
 
     `grad`: of x's shape and dtype. Raises `ArgumentError` as `layer_norm` does.
     """
-    weight = _ones(x) if weight is None else weight
-    grad, rows = as_rows(grad), as_rows(x)
-    out = empty_like(x, tuple(rows.shape))
-    middle, inverse = (empty_like(x, (rows.shape[0],), computed=True) for _ in range(2))
-    of_weight, of_bias = (empty_like(x, tuple(weight.shape)) for _ in range(2))
-    layer_norm_gradient(grad, rows, weight, eps, out, middle, inverse)
-    layer_norm_parameter_gradients(grad, rows, middle, inverse, of_weight, of_bias)
-    return out.reshape(x.shape), of_weight, of_bias
+    out, (of_weight, of_bias) = _gradients(layer_norm_gradient, 2, grad, x, weight, eps)
+    return out, of_weight, of_bias
+
+
+ROWS = 32
+"""Rows of which a program adds up the gradients of parameters, at least."""
+PARTS = 256
+"""Parts of those sums, at most."""
+
+
+def _gradients(
+    kernel: Kernel, count: int, grad: Array, x: Array, weight: Array | None, eps: float
+) -> tuple[Array, list[Array]]:
+    """The gradient of x, and those of `count` parameters, which are added up in parts: so rows are read once."""
+    grad, rows, weight = as_rows(grad), as_rows(x), _ones(x) if weight is None else weight
+    each = max(ROWS, -(-rows.shape[0] // PARTS))
+    parts = max(1, -(-rows.shape[0] // each))
+    out, columns = empty_like(x, tuple(x.shape)), tuple(weight.shape)
+    results = [empty_like(x, columns) for _ in range(count)]
+    if parts == 1:
+        kernel(grad, rows, weight, eps, each, as_rows(out), *(result[None] for result in results))
+        return out, results
+    partial = [empty_like(x, (parts, *columns), computed=True) for _ in range(count)]
+    kernel(grad, rows, weight, eps, each, as_rows(out), *partial)
+    for one, result in zip(partial, results, strict=True):
+        reduce_middle(one[None], result[None], "sum")
+    return out, results
 
 
 @replayed

@@ -24,6 +24,15 @@ from vkernels.runtime.threads import when_threads_change
 F = TypeVar("F", bound=Callable[..., Any])
 Expectation = Callable[[Sequence[int]], bool]
 
+
+class Live(float):
+    """A number that changes from call to call, so that calls of one kind have others; kernels alone are given it."""
+
+
+class LiveInt(int):
+    """The same of a whole number."""
+
+
 REMEMBERED = 256
 """Kinds of calls that a function remembers; the oldest goes first."""
 
@@ -53,6 +62,8 @@ def replayed(function: F) -> F:
                 if tracks and value.requires_grad:
                     return function(*args, **kwargs)
                 key = key, value.dtype, value.shape, value.stride(), value.device, value.is_neg()
+            elif kind is Live or kind is LiveInt:
+                key = key, kind
             elif kind in _PLAIN or (kind is tuple and all(type(each) is int for each in value)):
                 key = key, kind, value
             else:
@@ -112,7 +123,8 @@ def _record(function: Callable[..., Any], args: Any, kwargs: Any, tapes: dict[An
         result = function(*args, **kwargs)
     while len(tapes) >= REMEMBERED:
         tapes.pop(next(iter(tapes)), None)
-    tapes[key] = recorder.tape((*args, *kwargs.values()), result)
+    if recorder.settled:
+        tapes[key] = recorder.tape((*args, *kwargs.values()), result)
     return result
 
 
@@ -124,10 +136,11 @@ class _Recorder:
     constants: list[Any] = field(default_factory=list)
     steps: list[Any] = field(default_factory=list)
     refused: bool = False
+    settled: bool = True
 
     def launched(self, entry: Any, prepared: Any, addresses: Sequence[int], scalars: Sequence[Any]) -> None:
-        if prepared is not entry.distinct or not hasattr(prepared, "template"):
-            self.refused = True
+        self.refused = self.refused or not hasattr(prepared, "template")  # a GPU's
+        self.settled = self.settled and prepared is entry.distinct  # and not about to be replaced by something better
         self.steps.append((entry, prepared, tuple(addresses), tuple(scalars), len(self.made)))
 
     def tape(self, values: Sequence[Any], result: Any) -> _Tape | None:
@@ -198,13 +211,21 @@ class _Taping:
         )  # fmt: skip
         at = {position: source for (position, _), source in zip(entry.readers, sources, strict=True)}
         written = tuple(number for position in entry.tracked if (number := at[position][0]) < len(self.given))
-        return _Step(entry, prepared, sources, tuple(scalars), pairs, written)
+        live = tuple((at, self._live(value)) for at, value in enumerate(scalars) if isinstance(value, Live | LiveInt))
+        return _Step(entry, prepared, sources, tuple(scalars), pairs, written, live)
+
+    def _live(self, value: Any) -> int:
+        """The argument that a number is."""
+        for number, given in enumerate(self.values):
+            if given is value:
+                return number
+        raise _CannotPlay
 
     def _test(self, array: Any, holds: Expectation) -> _Step:
         number, offset = self._source(array.data_ptr())
         if offset:
             raise _CannotPlay
-        return _Step(None, None, ((number, 0),), (), (), (), holds)
+        return _Step(None, None, ((number, 0),), (), (), (), (), holds)
 
     def _source(self, address: int, later: Sequence[Any] = ()) -> tuple[int, int]:
         """The number of an array that is none of those made later, and the bytes from its first element on."""
@@ -225,8 +246,11 @@ def _span(array: Any) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class _Step:
-    """One call of a kernel. `sources`: for each address an array's number and an offset; `pairs`: as the entry's, those
-    that arguments can share; `written`: arguments. Or, where `holds` is given, a look at what an array holds."""
+    """One call of a kernel, or, where `holds` is given, a look at what an array holds.
+
+    `sources`: for each address an array's number and an offset. `pairs`: as the entry's, those that arguments can
+    share. `written`: arguments. `live`: scalars and the arguments that they are.
+    """
 
     entry: Any
     prepared: Any
@@ -234,6 +258,7 @@ class _Step:
     scalars: tuple[Any, ...]
     pairs: tuple[tuple[tuple[int, int], tuple[int, int], int, int], ...]
     written: tuple[int, ...]
+    live: tuple[tuple[int, int], ...]
     holds: Expectation | None = None
 
 
@@ -275,8 +300,13 @@ class _Tape:
                 raise _CannotPlay
         for step in self.steps:
             if step.holds is None:
+                scalars: Any = step.scalars
+                if step.live:
+                    scalars = list(scalars)
+                    for at, number in step.live:
+                        scalars[at] = values[number]
                 try:
-                    step.prepared.run([addresses[number] + offset for number, offset in step.sources], step.scalars)
+                    step.prepared.run([addresses[number] + offset for number, offset in step.sources], scalars)
                 except OutOfMemoryError:
                     raise _CannotPlay from None
                 step.entry.counters.calls += 1
