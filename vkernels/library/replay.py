@@ -146,7 +146,7 @@ class _Recorder:
     def tape(self, values: Sequence[Any], result: Any) -> _Tape | None:
         """How to repeat it; None where that is not known."""
         try:
-            return None if self.refused else _Taping(self, values).tape(result)
+            return None if self.refused or not self.steps else _Taping(self, values).tape(result)
         except _CannotPlay:
             return None
 

@@ -45,6 +45,10 @@ def _eps(d: Draw, sizes: dict[str, int]) -> Given:
     return {"eps": d.choose.choice([1e-5, 1e-3])}
 
 
+def _parts_of_rows(d: Draw, sizes: dict[str, int]) -> Given:
+    return {**_eps(d, sizes), "each": d.choose.randint(0, 9)}
+
+
 def _adamw(d: Draw, sizes: dict[str, int]) -> Given:
     shape = (sizes["M"], sizes["N"])
     square = np.abs(numbers(d.normal(*shape))) + 0.01
@@ -171,11 +175,9 @@ RECIPES: Mapping[str, Recipe] = {
     "cross_entropy_rows": Recipe(least={"V": 1}, given=_targets),
     "cross_entropy_gradient": Recipe(least={"V": 1}, given=_targets),
     "add_up": Recipe(given=_targets, constants={"mean": (True, False)}),
-    "layer_norm_gradient": Recipe(given=_eps),
-    "layer_norm_parameter_gradients": Recipe(),
+    "layer_norm_gradient": Recipe(most={"P": 5}, given=_parts_of_rows),
     "rms_norm_rows": Recipe(given=_eps),
-    "rms_norm_gradient": Recipe(given=_eps),
-    "rms_norm_parameter_gradient": Recipe(),
+    "rms_norm_gradient": Recipe(most={"P": 5}, given=_parts_of_rows),
     "group_norm_groups": Recipe(most={"B": 3, "G": 3}, given=_eps),
     "group_norm_gradient": Recipe(most={"B": 3, "G": 3}, given=_eps),
     "group_norm_parameter_gradients": Recipe(most={"G": 3, "C": 8}),
@@ -218,6 +220,7 @@ RECIPES: Mapping[str, Recipe] = {
     "arrange_weights": Recipe(most=_FEW),
     "turn_weights": Recipe(most=_FEW),
     "channels_last": Recipe(most={"B": 3}),
+    "find_classes": Recipe(least={"M": 1}, given=_targets),
     "find_extent": Recipe(least={"M": 1, "N": 1}, given=_any_indices),
     "find_fall": Recipe(least={"S": 1}, given=_any_starts),
     "channel_sums": Recipe(),
