@@ -7,16 +7,27 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from vkernels.library import attention, conv2d, grouped_matmul, matmul, mixture_of_experts, mlp
+from vkernels.library import (
+    attention,
+    attention_of_sequences,
+    batched_matmul,
+    conv2d,
+    grouped_matmul,
+    matmul,
+    mixture_of_experts,
+    mlp,
+)
+from vkernels.library.attention import attention_backward, attention_forward
 from vkernels.library.convolution import conv2d_backward
+from vkernels.library.dense_gradients import batched_matmul_backward, matmul_backward, mlp_backward
 
 from .case import Case, Cases, Way, bytes_of
 
-PRODUCTS = {"small": (64, 64, 64), "medium": (512, 512, 512), "large": (1024, 1024, 1024)}
-MLPS = {"small": (32, 64, 256, 64), "medium": (256, 256, 1024, 256), "large": (1024, 512, 2048, 512)}
-ATTENTIONS = {"small": (1, 2, 64, 32), "medium": (1, 8, 512, 64), "large": (1, 8, 2048, 64)}
-IMAGES = {"small": (1, 8, 16, 16), "medium": (4, 32, 28, 64), "large": (8, 64, 56, 64)}
-EXPERTS = {"small": (4, 64, 32, 64), "medium": (8, 512, 128, 512), "large": (8, 2048, 256, 1024)}
+PRODUCTS = {"small": (128, 128, 128), "medium": (512, 512, 512), "large": (1024, 1024, 1024)}
+MLPS = {"small": (64, 128, 256, 128), "medium": (256, 256, 1024, 256), "large": (1024, 512, 2048, 512)}
+ATTENTIONS = {"small": (1, 4, 128, 64), "medium": (1, 8, 512, 64), "large": (1, 8, 2048, 64)}
+IMAGES = {"small": (2, 16, 16, 32), "medium": (4, 32, 28, 64), "large": (8, 64, 56, 64)}
+EXPERTS = {"small": (4, 128, 64, 128), "medium": (8, 512, 128, 512), "large": (8, 2048, 256, 1024)}
 
 
 def cases() -> list[Case]:
@@ -38,6 +49,18 @@ def _products(found: Cases, size: str, m: int, n: int, k: int) -> None:
         "matmul", size, f"{shape}, bias, gelu", (a, b, bias), lambda a, b, c: matmul(a, b, c, "gelu"),
         {"addmm": lambda a, b, c: functional.gelu(torch.addmm(c, a, b))}, moved, work,
     )  # fmt: skip
+    grad = torch.randn(m, n)
+    found.add(
+        "matmul_backward", size, shape, (grad, a, b), lambda g, a, b: matmul_backward(g, a, b)[:2],
+        {"mm": lambda g, a, b: (g @ b.t(), a.t() @ g)}, 2 * moved, 2 * work,
+    )  # fmt: skip
+    a, b, grad = (torch.randn(8, *shape) for shape in ((m // 2, k // 2), (k // 2, n // 2), (m // 2, n // 2)))
+    shape = f"8×{m // 2}×{n // 2}×{k // 2}"
+    found.add("batched_matmul", size, shape, (a, b), batched_matmul, {"bmm": torch.bmm}, bytes_of(a, b, grad), work)
+    found.add(
+        "batched_matmul_backward", size, shape, (grad, a, b), lambda g, a, b: batched_matmul_backward(g, a, b)[:2],
+        {"bmm": lambda g, a, b: (g @ b.mT, a.mT @ g)}, 2 * bytes_of(a, b, grad), 2 * work,
+    )  # fmt: skip
 
 
 def _mlp(found: Cases, size: str, m: int, k: int, h: int, n: int) -> None:
@@ -50,6 +73,23 @@ def _mlp(found: Cases, size: str, m: int, k: int, h: int, n: int) -> None:
         {"linear": lambda x, w1, b1, w2, b2: linear(linear(x, w1, b1).relu_(), w2, b2)},
         bytes_of(x, w1, b1, w2, b2) + 4 * m * n, 2 * m * h * (k + n),
     )  # fmt: skip
+    grad = torch.randn(m, n)
+    found.add(
+        "mlp_backward", size, f"{m}×{k}×{h}×{n}", (grad, x, w1, b1, w2, b2),
+        lambda g, x, w1, b1, w2, b2: mlp_backward(g, x, w1.t(), b1, w2.t(), b2),
+        {"mm": Way(_mlp_backward, (grad, x, w1, w2, linear(x, w1, b1).relu_()))},
+        2 * bytes_of(x, w1, w2) + 4 * m * n, 4 * m * h * (k + n), exact=_exact_mlp_backward,
+    )  # fmt: skip
+
+
+def _mlp_backward(grad: Any, x: Any, w1: Any, w2: Any, hidden: Any) -> Any:
+    """torch keeps what is between the layers; ours finds it again."""
+    change = torch.ops.aten.threshold_backward(grad @ w2, hidden, 0)
+    return change @ w1, (change.t() @ x).t(), change.sum(0), (grad.t() @ hidden).t(), grad.sum(0)
+
+
+def _exact_mlp_backward(grad: Any, x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
+    return _mlp_backward(grad, x, w1, w2, functional.linear(x, w1, b1).relu_())
 
 
 def _attention(found: Cases, size: str, batch: int, heads: int, rows: int, depth: int) -> None:
@@ -62,6 +102,46 @@ def _attention(found: Cases, size: str, batch: int, heads: int, rows: int, depth
             {"sdpa": lambda q, k, v, causal=causal: sdpa(q, k, v, is_causal=causal)},
             bytes_of(q, k, v, q), 4 * batch * heads * rows * (rows + 1 if causal else 2 * rows) // 2 * depth,
         )  # fmt: skip
+        grad = torch.randn_like(q)
+        out, normaliser = attention_forward(q, k, v, causal=causal)
+        theirs, sums = _flash(q, k, v, 0.0, causal)
+        found.add(
+            "attention_backward", size, f"{batch}×{heads}×{rows}×{depth}{', causal' if causal else ''}",
+            (grad, q, k, v, out, normaliser),
+            lambda g, q, k, v, o, n, causal=causal: attention_backward(g, q, k, v, o, n, causal=causal),
+            {"flash": Way(_FlashBackward(causal), (grad, q, k, v, theirs, sums))},
+            bytes_of(q, k, v, q, q, k, v), 10 * batch * heads * rows * (rows + 1 if causal else 2 * rows) // 2 * depth,
+            exact=_ExactAttentionBackward(causal),
+        )  # fmt: skip
+    start = torch.arange(0, batch * heads * rows + 1, rows)
+    parts = [each.transpose(1, 2).reshape(-1, 1, depth) for each in (q, k, v)]
+    apart = [each.view(batch * heads, 1, rows, depth) for each in parts]
+    found.add(
+        "attention_of_sequences", size, f"{batch * heads} of {rows}×{depth}", parts,
+        lambda q, k, v: attention_of_sequences(q, k, v, start, start),
+        {"sdpa": Way(lambda q, k, v: sdpa(q, k, v).reshape(-1, 1, depth), apart)},
+        bytes_of(q, k, v, q), 4 * batch * heads * rows * rows * depth,
+    )  # fmt: skip
+
+
+_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+
+
+class _FlashBackward:
+    def __init__(self, causal: bool):
+        self.causal = causal
+
+    def __call__(self, grad: Any, q: Any, k: Any, v: Any, out: Any, sums: Any) -> Any:
+        backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+        return backward(grad, q, k, v, out, sums, 0.0, self.causal)
+
+
+class _ExactAttentionBackward(_FlashBackward):
+    def __call__(self, grad: Any, q: Any, k: Any, v: Any, out: Any, sums: Any) -> Any:
+        with torch.enable_grad():
+            leaves = [each.detach().requires_grad_() for each in (q, k, v)]
+            result = functional.scaled_dot_product_attention(*leaves, is_causal=self.causal)
+            return torch.autograd.grad(result, leaves, grad)
 
 
 def _convolution(found: Cases, size: str, batch: int, channels: int, side: int, outputs: int) -> None:

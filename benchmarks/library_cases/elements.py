@@ -9,13 +9,15 @@ from torch.nn import functional
 
 from vkernels import library
 from vkernels.library.activations import activate_backward
+from vkernels.library.scans import cumulative_sum_backward
+from vkernels.library.stencils import stencil_backward
 
 from .case import Case, Cases, Way, bytes_of
 
 aten = torch.ops.aten
-ROWS = {"small": (32, 256), "medium": (1024, 1024), "large": (8192, 2048)}
-HEADS = {"small": (1, 16, 4, 32), "medium": (1, 512, 16, 64), "large": (4, 1024, 32, 64)}
-IMAGES = {"small": (1, 64, 64), "medium": (4, 512, 512), "large": (16, 1024, 1024)}
+ROWS = {"small": (128, 512), "medium": (1024, 1024), "large": (8192, 2048)}
+HEADS = {"small": (1, 64, 16, 64), "medium": (1, 512, 16, 64), "large": (4, 1024, 32, 64)}
+IMAGES = {"small": (1, 256, 256), "medium": (4, 512, 512), "large": (16, 1024, 1024)}
 
 
 def cases() -> list[Case]:
@@ -42,6 +44,10 @@ def _elements(found: Cases, size: str, rows: int, columns: int) -> None:
         {"dropout": lambda x: functional.dropout(x, 0.25)}, exact=_dropped,
     )  # fmt: skip
     found.add("cumulative_sum", size, shape, (x,), library.cumulative_sum, {"cumsum": lambda x: torch.cumsum(x, -1)})
+    found.add(
+        "cumulative_sum_backward", size, shape, (grad,), cumulative_sum_backward,
+        {"flip, cumsum": lambda g: g.flip(-1).cumsum(-1).flip(-1)},
+    )  # fmt: skip
 
 
 def _dropped(x: Any) -> Any:
@@ -147,3 +153,14 @@ def _stencils(found: Cases, size: str, batch: int, rows: int, columns: int) -> N
             },
             bytes_of(x, x),
         )  # fmt: skip
+        if weight.ndim == 2:
+            found.add(
+                "stencil_backward", size, f"{batch}×{rows}×{columns}, 3×3", (torch.randn_like(x), x, weight),
+                stencil_backward, {"convolution_backward": _stencil_backward}, bytes_of(x, x, x),
+            )  # fmt: skip
+
+
+def _stencil_backward(grad: Any, x: Any, weight: Any) -> Any:
+    flags = (None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True, True, False])
+    of_x, of_weight, _ = aten.convolution_backward(grad[:, None], x[:, None], weight[None, None], *flags)
+    return of_x[:, 0], of_weight[0, 0]

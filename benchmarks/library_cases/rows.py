@@ -13,13 +13,14 @@ from torch.nn import functional
 from vkernels.library import cross_entropy, group_norm, layer_norm, log_softmax, rms_norm, softmax
 from vkernels.library.losses import cross_entropy_backward, cross_entropy_parts, log_softmax_backward
 from vkernels.library.norms import group_norm_backward, layer_norm_backward, rms_norm_backward
+from vkernels.library.rows import softmax_backward
 
 from .case import Case, Cases, Way, bytes_of
 
 aten = torch.ops.aten
-ROWS = {"small": (32, 256), "medium": (1024, 1024), "large": (8192, 2048)}
-SCORES = {"small": (32, 1000), "medium": (512, 8192), "large": (1024, 32000)}
-IMAGES = {"small": (2, 32, 16, 16, 8), "medium": (8, 64, 32, 32, 32), "large": (16, 256, 56, 56, 32)}
+ROWS = {"small": (128, 512), "medium": (1024, 1024), "large": (8192, 2048)}
+SCORES = {"small": (64, 1000), "medium": (512, 8192), "large": (1024, 32000)}
+IMAGES = {"small": (4, 64, 16, 16, 8), "medium": (8, 64, 32, 32, 32), "large": (16, 256, 56, 56, 32)}
 
 
 def cases() -> list[Case]:
@@ -37,6 +38,10 @@ def _rows(found: Cases, size: str, rows: int, columns: int) -> None:
     x, grad, shape = torch.randn(rows, columns), torch.randn(rows, columns), f"{rows}×{columns}"
     weight, bias = torch.randn(columns), torch.randn(columns)
     found.add("softmax", size, shape, (x,), softmax, {"softmax": lambda x: torch.softmax(x, -1)})
+    found.add(
+        "softmax_backward", size, shape, (grad, torch.softmax(x, -1)), softmax_backward,
+        {"aten": lambda g, r: aten._softmax_backward_data(g, r, -1, g.dtype)},
+    )  # fmt: skip
     found.add("log_softmax", size, shape, (x,), log_softmax, {"log_softmax": lambda x: torch.log_softmax(x, -1)})
     found.add(
         "log_softmax_backward", size, shape, (grad, torch.log_softmax(x, -1)), log_softmax_backward,

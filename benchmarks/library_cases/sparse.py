@@ -8,13 +8,16 @@ import torch
 from torch.nn import functional
 
 from vkernels.library import block_matmul, csr_matmul, ell_matmul, embedding_bag, sampled_matmul, segment_sum
+from vkernels.library.segment_gradients import embedding_bag_backward, segment_sum_backward
+from vkernels.library.sparse_gradients import csr_matmul_backward
+from vkernels.library.transposes import csr_transpose
 
 from .case import Case, Cases, Way, bytes_of
 
-SHAPES = {"small": (64, 8, 32), "medium": (4096, 16, 64), "large": (32768, 32, 64)}
+SHAPES = {"small": (512, 8, 64), "medium": (4096, 16, 64), "large": (32768, 32, 64)}
 """Rows, elements a row on average, columns of what is dense."""
 
-BLOCKS = {"small": (4, 2, 16, 32), "medium": (32, 4, 32, 128), "large": (128, 16, 32, 256)}
+BLOCKS = {"small": (8, 2, 32, 64), "medium": (32, 4, 32, 128), "large": (128, 16, 32, 256)}
 """Rows of blocks, blocks in each, a block's side, columns of what is dense."""
 
 
@@ -46,6 +49,12 @@ def _segments(found: Cases, size: str, rows: int, mean: int, columns: int) -> No
             },
             bytes_of(value, start) + bytes_of(value) // max(1, len(value)) * rows,
         )  # fmt: skip
+    grad = torch.randn(rows, columns)
+    found.add(
+        "segment_sum_backward", size, f"{rows} of {mean}×{columns}", (grad,),
+        lambda g: segment_sum_backward(g, start, len(segment)),
+        {"index_select": lambda g: g[segment]}, bytes_of(grad, start) + 4 * columns * len(segment),
+    )  # fmt: skip
 
 
 def _rows_of_elements(found: Cases, size: str, rows: int, mean: int, columns: int) -> None:
@@ -57,6 +66,20 @@ def _rows_of_elements(found: Cases, size: str, rows: int, mean: int, columns: in
     found.add(
         "csr_matmul", size, shape, (start, column, value, dense), csr_matmul,
         {"sparse csr": Way(lambda a, d: a @ d, (csr, dense), compiled=False)}, moved, 2 * elements * columns,
+    )  # fmt: skip
+    transpose, grad = csr_transpose(start, column, rows), torch.randn(rows, columns)
+    turned = torch.sparse_csr_tensor(transpose.start, transpose.row, value[transpose.order], (rows, rows))
+    pattern = torch.sparse_csr_tensor(start, column, torch.zeros(elements), (rows, rows))
+    found.add(
+        "csr_matmul_backward", size, shape, (grad, value, dense),
+        lambda g, v, d: csr_matmul_backward(g, start, column, v, d, transpose),
+        {
+            "sparse csr": Way(
+                lambda s, t, g, d: (torch.sparse.sampled_addmm(s, g, d.t(), beta=0.0).values(), t @ g),
+                (pattern, turned, grad, dense), compiled=False,
+            )
+        },
+        2 * moved, 4 * elements * columns, exact=lambda g, v, d: _exact_csr_backward(g, v, d, start, column),
     )  # fmt: skip
     column_2, value_2 = torch.randint(0, rows, (rows, mean)), torch.randn(rows, mean)
     even = torch.arange(0, rows * mean + 1, mean)
@@ -83,6 +106,12 @@ def _rows_of_elements(found: Cases, size: str, rows: int, mean: int, columns: in
     )  # fmt: skip
 
 
+def _exact_csr_backward(grad: Any, value: Any, dense: Any, start: Any, column: Any) -> Any:
+    row = torch.repeat_interleave(torch.arange(len(start) - 1), start.diff())
+    of_value = (grad[row] * dense[column]).sum(-1)
+    return of_value, torch.zeros_like(dense).index_add_(0, column, value[:, None] * grad[row])
+
+
 def _bags(found: Cases, size: str, rows: int, mean: int, columns: int) -> None:
     start, table = starts(rows, mean), torch.randn(2 * rows, columns)
     index = torch.randint(0, 2 * rows, (int(start[-1]),))
@@ -94,6 +123,14 @@ def _bags(found: Cases, size: str, rows: int, mean: int, columns: int) -> None:
             ),
         },
         bytes_of(table, index, start) + 4 * rows * columns, len(index) * columns,
+    )  # fmt: skip
+    grad, transpose = torch.randn(rows, columns), csr_transpose(start, index, len(table))
+    bag = torch.repeat_interleave(torch.arange(rows), start.diff())
+    found.add(
+        "embedding_bag_backward", size, f"{rows}×{mean}×{columns}", (grad, table, index, start),
+        lambda g, t, i, s: embedding_bag_backward(g, t, i, s, "sum", transpose),
+        {"index_add": Way(lambda g, i, b: g.new_zeros((2 * rows, columns)).index_add_(0, i, g[b]), (grad, index, bag))},
+        bytes_of(table, index, start, grad), len(index) * columns,
     )  # fmt: skip
 
 
