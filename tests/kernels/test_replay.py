@@ -40,6 +40,15 @@ def test_a_like_call_is_right_and_does_not_run_the_function():
     assert len(ran) == 1
 
 
+def test_a_models_parameters_are_tensors_like_others():
+    norm, ran = calls_of(library.rms_norm)
+    for weight in (normal(33, seed=1), torch.nn.Parameter(normal(33, seed=2)), torch.nn.Parameter(normal(33, seed=3))):
+        x = normal(5, 33)
+        with torch.no_grad():
+            torch.testing.assert_close(norm(x, weight, 1e-5), torch.rms_norm(x, (33,), weight, 1e-5))
+    assert len(ran) == 1
+
+
 def test_results_are_new_at_each_call():
     x = normal(4, 8)
     first = library.softmax(x)

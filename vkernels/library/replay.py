@@ -53,12 +53,12 @@ def replayed(function: F) -> F:
     def call(*args: Any, **kwargs: Any) -> Any:
         if (torch := _modules.get("torch")) is None or events.LISTENERS or current() is not None:
             return function(*args, **kwargs)  # who records this one's caller needs to see all of it
-        tensor, tracks = torch.Tensor, torch.is_grad_enabled()
+        tensor, parameter, tracks = torch.Tensor, torch.nn.Parameter, torch.is_grad_enabled()
         values = (*args, *kwargs.values()) if kwargs else args
         key: Any = tuple(kwargs)
         for value in values:
             kind = type(value)
-            if kind is tensor:
+            if kind is tensor or kind is parameter:
                 if tracks and value.requires_grad:
                     return function(*args, **kwargs)
                 key = key, value.dtype, value.shape, value.stride(), value.device, value.is_neg()
