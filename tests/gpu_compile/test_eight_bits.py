@@ -34,8 +34,16 @@ def binary_of(dtype: str, architecture: str, precision: str = "ieee") -> Binary:
     )
 
 
-@pytest.mark.parametrize("dtype", EIGHT)
-@pytest.mark.parametrize("architecture", ["sm_89", "sm_90", "gfx942"])
+@pytest.mark.parametrize(
+    ("dtype", "architecture"),
+    [
+        ("float8_e4m3fn", "sm_89"),
+        ("float8_e5m2", "sm_89"),
+        ("float8_e4m3fn", "gfx942"),
+        pytest.param("float8_e5m2", "sm_90", marks=pytest.mark.thorough),
+        pytest.param("float8_e5m2", "gfx942", marks=pytest.mark.thorough),
+    ],
+)
 def test_tensor_cores_multiply_them(dtype: str, architecture: str) -> None:
     binary = binary_of(dtype, architecture)
     assert read_resources(binary).mix.tensor_core > 0
@@ -45,6 +53,7 @@ def test_tensor_cores_multiply_them(dtype: str, architecture: str) -> None:
 
 def test_hopper_takes_them_as_they_are_where_sums_may_have_fewer_bits() -> None:
     exact, quick = (binary_of("float8_e4m3fn", "sm_90", precision).assembly for precision in ("ieee", "tf32"))
+    assert "mma.sync" in exact
     assert "wgmma" not in exact
     assert "wgmma" in quick
     assert ".f32.e4m3.e4m3" in quick
