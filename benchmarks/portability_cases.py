@@ -57,6 +57,11 @@ _STACKS = (
     {"B": 32, "G": 1, "C": 256, "H": 56, "W": 56, "O": 256, "R": 3, "S": 3, "Y": 54, "X": 54},
     {"B": 1, "G": 1, "C": 1 << 16, "H": 16, "W": 16, "O": 64, "R": 3, "S": 3, "Y": 14, "X": 14},
 )
+_BLOCKED = (
+    {"B": 1, "G": 8, "R": 1, "M": 512, "N": 512, "D": 64, "E": 64, "P": 8},
+    {"B": 4, "G": 8, "R": 4, "M": 4096, "N": 4096, "D": 128, "E": 128, "P": 64},
+    {"B": 1, "G": 1, "R": 1, "M": 1 << 17, "N": 1 << 17, "D": 512, "E": 512, "P": 2048},
+)
 _WEIGHTS = tuple({name: shape[name] for name in "GOCRS"} for shape in _STACKS)
 _HEXAHEDRA = (
     {"E": 512, "C": 1, "P": 4, "Q": 5}, {"E": 1 << 15, "C": 3, "P": 8, "Q": 9}, {"E": 64, "C": 1, "P": 33, "Q": 34},
@@ -213,6 +218,9 @@ SUBJECTS = (
     ),
     Subject("find_extent", *_ELEMENTS),
     Subject("find_fall", {"S": 4097}, {"S": (1 << 20) + 1}, {"S": (1 << 28) + 1}),
+    Subject("attention_blocks", *_BLOCKED),
+    Subject("attention_query_gradient", *_BLOCKED),
+    Subject("attention_key_gradients", *_BLOCKED),
     Subject(
         "take_columns", {"N": 256, "P": 4096, "I": 2048}, {"N": 4096, "P": 65536, "I": 32768},
         {"N": 2, "P": 1 << 28, "I": 1 << 27},

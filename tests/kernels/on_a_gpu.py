@@ -60,7 +60,7 @@ class Gpu:
         check_written(kernel.name, written, arguments.tensors)
         distinct = is_distinct(op, written, arguments.tensors)
         strides = {name: view.strides for name, view in arguments.tensors.items()}
-        plan = choose_plan(op, arguments.sizes, self.limits, strides=strides).plan
+        plan = choose_plan(op, arguments.sizes, self.limits, strides=strides, pin=kernel.pin).plan
         lowering = specialised(
             lambda facts: lower_for(module, plan, facts), op, plan, arguments.sizes, arguments.tensors, distinct, True
         )

@@ -24,6 +24,8 @@ from vkernels.library.catalogue import CATALOGUE
 
 from . import (
     test_attention,
+    test_attention_gradients,
+    test_attention_of_sequences,
     test_convolution,
     test_dense,
     test_elements,
@@ -204,8 +206,8 @@ RUNS = (
     run(
         test_convolution.check,
         "convolve arrange_weights turn_weights convolution_weight_gradient channels_last channel_sums",
-        ("three by three", F32, 1), ("strides", F16, 2), ("wide padding", F64, 3),
-        ("dilation and groups", BF16, 4), ("one by one", F32, 5), ("one place", F32, 6),
+        ("strides", F32, 1), ("depthwise", F16, 2), ("wide padding", F64, 3),
+        ("wide padding", BF16, 4), ("dilation and groups", F32, 5), ("one place", F32, 6),
     ),
     run(
         test_experts.test_grouped_products_are_right, "multiply_blocks",
@@ -241,8 +243,22 @@ RUNS = (
     ),
     run(
         test_attention.test_attention_is_right, "attention_rows",
-        ((4, 2, 5, 7, 3, 9), F32, False), ((2, 2, 17, 33, 24, 17), F16, True), ((2, 1, 5, 9, 7, 3), F64, True),
-        ((2, 1, 33, 129, 128, 40), F32, True), ((6, 2, 1, 100, 16, 16), BF16, False), ((1, 1, 1, 1, 1, 1), F64, True),
+        ((4, 2, 5, 7, 3, 9), F32, False), ((2, 2, 17, 33, 24, 17), F16, False), ((1, 1, 3, 5, 2, 3), F64, False),
+        ((2, 1, 33, 129, 64, 40), F32, True), ((6, 2, 1, 100, 16, 16), BF16, False), ((1, 1, 1, 1, 1, 1), F64, False),
+    ),
+    run(
+        test_attention.test_windows_are_right, "attention_blocks",
+        ((2, 2, 70, 90, 16, 24), F32, {"window": 5}),
+        ((2, 1, 40, 70, 16, 24), F16, {"causal": True, "window": (17, 5)}),
+    ),
+    run(
+        test_attention_gradients.test_gradients_are_right,
+        "attention_blocks attention_query_gradient attention_key_gradients",
+        ((4, 2, 20, 70, 24, 17), F32, {"causal": True}), ((2, 1, 17, 33, 7, 5), F16, {}),
+    ),
+    run(
+        test_attention_of_sequences.test_results_and_gradients_are_those_of_each_alone,
+        "attention_blocks attention_query_gradient attention_key_gradients",
     ),
     run(test_stencils.test_stencil_is_right, "stencil_cross", *CROSSES),
     run(test_stencils.test_stencil_is_right, "stencil_square", *SQUARES),
@@ -260,11 +276,18 @@ def test_every_kernel_of_the_library_has_a_run():
     assert {entry.name for entry in CATALOGUE} == {name for each in RUNS for name in each.kernels}
 
 
-@pytest.mark.parametrize("gpu", GPUS)
-@pytest.mark.parametrize("each", RUNS, ids=[each.name for each in RUNS])
-def test_the_library_is_right_on_a_gpu(each, gpu):
+def each_on_one() -> Iterator[Any]:
+    """Tests with those of their calls that are a GPU's turn."""
+    for each in RUNS:
+        for number, (name, limits) in enumerate(GPUS.items()):
+            if calls := each.calls[number :: len(GPUS)]:
+                yield pytest.param(each, calls, limits, id=f"{each.name}-{name}")
+
+
+@pytest.mark.parametrize(("each", "calls", "limits"), list(each_on_one()))
+def test_the_library_is_right_on_a_gpu(each, calls, limits):
     """Each call on one of the GPUs."""
-    check(each, each.calls[list(GPUS).index(gpu) :: len(GPUS)], GPUS[gpu])
+    check(each, calls, limits)
 
 
 @pytest.mark.thorough
@@ -309,7 +332,8 @@ def own_calls(test: Callable[..., None]) -> list[tuple[Any, ...]]:
     for mark in getattr(test, "pytestmark", []):
         if mark.name == "parametrize":
             keys = mark.args[0] if isinstance(mark.args[0], tuple) else (mark.args[0],)
-            values = [value if len(keys) > 1 else (value,) for value in mark.args[1]]
+            plain = [value.values if hasattr(value, "marks") else value for value in mark.args[1]]
+            values = [value if len(keys) > 1 else (value,) for value in plain]
             choices.append([dict(zip(keys, value, strict=True)) for value in values])
     products = ({k: v for part in parts for k, v in part.items()} for parts in itertools.product(*choices))
     return [tuple(found[name] for name in names) for found in products if set(found) == set(names)]

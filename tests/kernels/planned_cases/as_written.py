@@ -24,7 +24,9 @@ from .recipes import Given, Recipe
 
 NUDGE = 2.0**-30
 """By what share of themselves arguments are moved, to see how much results are."""
-TRIES = 3
+TRIES = 2
+ROUNDED = 2.0**-23
+"""A rounding in float32, in which the kernel is interpreted too: results may err as much as they do there."""
 LARGEST = 1 << 20
 """Elements of a tensor."""
 
@@ -52,7 +54,8 @@ def drawn_as_written(recipe: Recipe, kernel: Kernel, computed: tuple[str, ...], 
             arguments[name] = d.with_specials(values) if name in recipe.special else values
     outputs = {p.name: _shape(p, sizes) for p in tensors if p.name in written}
     exact = _run(kernel, d.constants, arguments, outputs)
-    moved = {name: np.zeros(shape) for name, shape in outputs.items()}
+    rounded = _run(kernel, d.constants, arguments, outputs, "float32")
+    moved = {name: _finite(np.abs(rounded[name] - exact[name])) * NUDGE / ROUNDED for name in outputs}
     for _ in range(TRIES):
         nudged = {name: _nudged(value, d.numbers) for name, value in arguments.items()}
         for name, values in _run(kernel, d.constants, nudged, outputs).items():
@@ -71,15 +74,13 @@ def drawn_as_written(recipe: Recipe, kernel: Kernel, computed: tuple[str, ...], 
 @functools.cache
 def outputs_of(kernel: Kernel, constants: tuple[tuple[str, Any], ...]) -> tuple[str, ...]:
     """The tensors that a kernel writes."""
-    return written_tensors(kernel_in(_in_float64(kernel, constants)))
+    return written_tensors(kernel_in(_module(kernel, constants, "float64")))
 
 
 @functools.cache
-def _in_float64(kernel: Kernel, constants: tuple[tuple[str, Any], ...]) -> Any:
-    """The kernel's module with all tensors that can be in float64."""
-    tensors = tuple(
-        (p.name, "float64" if "float64" in p.dtypes else "int64") for p in kernel.parameters if p.kind == "tensor"
-    )
+def _module(kernel: Kernel, constants: tuple[tuple[str, Any], ...], dtype: str) -> Any:
+    """The kernel's module with all tensors in a dtype that can be."""
+    tensors = tuple((p.name, dtype if dtype in p.dtypes else "int64") for p in kernel.parameters if p.kind == "tensor")
     scalars = tuple((p.name, p.dtypes[0]) for p in kernel.parameters if p.kind == "scalar")
     return kernel.build(Signature(tensors, scalars, constants))
 
@@ -88,15 +89,17 @@ def _shape(parameter: Any, sizes: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(d if isinstance(d, int) else sizes[d] for d in parameter.dimensions)
 
 
-def _run(kernel: Kernel, constants: Mapping[str, Any], arguments: Given, outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """What the outputs become in float64; the arguments stay as they are."""
-    module = _in_float64(kernel, tuple(constants.items()))
+def _run(
+    kernel: Kernel, constants: Mapping[str, Any], arguments: Given, outputs: Mapping[str, Any], dtype: str = "float64"
+) -> dict[str, Any]:
+    """What the outputs become, computed in a dtype; the arguments stay as they are."""
+    module = _module(kernel, tuple(constants.items()), dtype)
     wide: Given = {}
     for parameter in kernel.parameters:
         value = arguments.get(parameter.name)
         if parameter.kind == "tensor":
-            dtype = np.float64 if "float64" in parameter.dtypes else np.int64
-            value = (np.zeros(outputs[parameter.name]) if value is None else numbers(value)).astype(dtype)
+            held = np.dtype(dtype if dtype in parameter.dtypes else np.int64)
+            value = (np.zeros(outputs[parameter.name]) if value is None else numbers(value)).astype(held)
         if parameter.kind != "constant":
             wide[parameter.name] = value
     interpret(module, wide)

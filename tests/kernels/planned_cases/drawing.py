@@ -71,9 +71,9 @@ class Draw:
             wide += self.choose.choice([-700, 700])
         return rounded(wide, values.dtype.type)
 
-    def rounded(self, values: Array) -> Array:
+    def rounded(self, values: Array, computed: bool = False) -> Array:
         """Numbers in the dtype."""
-        return rounded(values, DTYPES[self.dtype])
+        return rounded(values, DTYPES[self.computed if computed else self.dtype])
 
     def indices(self, below: int, *shape: int) -> Array:
         return self.numbers.integers(0, max(1, below), shape).astype(np.int32)

@@ -14,10 +14,8 @@ from math import prod
 from vkernels.ir.limits import Limits
 from vkernels.ir.needs import Device, Use, annotate_needs
 from vkernels.ir.plan import Plan
-from vkernels.ir.planning.bottom import bottom_plan
-from vkernels.ir.planning.choose_plan import Chosen, choose_plan, plans_down
+from vkernels.ir.planning.choose_plan import Chosen, choose_bottom, choose_plan, plans_down
 from vkernels.ir.planning.fits import SWAP
-from vkernels.ir.planning.space import read_space
 from vkernels.runtime.keys import frozen
 
 from .code import Native, Ttir, checked_run, holds, mapped_by
@@ -129,14 +127,14 @@ def _picked(
     """The best plan, and now and then one further down or the last. Raises `AssertionError` for what does not fit."""
     strides = {name: view.strides for name, view in case.views.items()}
     arguments = (subject.kernel, sizes, limits)
-    down = plans_down(*arguments, subject.needs, strides)
+    down = plans_down(*arguments, subject.needs, strides, subject.pin)
     first = next(down)
     outcome.counts["chosen"] += 1
     outcome.counts[f"rung {first.rung}"] += 1
     check_fits(subject, first, sizes, limits)
     if choose.random() < 0.05:
         outcome.counts["chosen twice"] += 1
-        again = choose_plan(*arguments, annotate_needs(subject.kernel), strides)
+        again = choose_plan(*arguments, annotate_needs(subject.kernel), strides, subject.pin)
         assert frozen(again.plan) == frozen(first.plan), f"the same choice twice gives {first.plan} and {again.plan}"
     yield first
     what = choose.random()
@@ -149,8 +147,7 @@ def _picked(
         check_fits(subject, other, sizes, limits)
         yield other
     elif what < 0.5:
-        plan, _ = bottom_plan(read_space(*arguments, subject.needs, strides))
-        yield Chosen(plan, first.use, first.times, "bottom")
+        yield choose_bottom(*arguments, strides, subject.pin)
 
 
 def _decisions(plan: Plan) -> tuple[object, ...]:

@@ -138,6 +138,27 @@ def _any_starts(d: Draw, sizes: dict[str, int]) -> Given:
     return {"start": start[::-1].copy() if d.choose.random() < 0.3 else start}
 
 
+def _seen(d: Draw, sizes: dict[str, int], of_keys: bool = False) -> Given:
+    """Blocks of queries and the keys that they see, or of keys and the queries that see them; some see fewer."""
+    along, across = (sizes["N"], sizes["M"]) if of_keys else (sizes["M"], sizes["N"])
+    blocks = [
+        [first, min(first + _BLOCK, along), begin, d.choose.choice([across, (begin + across) // 2]), 0]
+        for first in range(0, along, _BLOCK)
+        for begin in [d.choose.choice([0, 0, across // 3])]
+    ]
+    sizes["P"] = len(blocks)
+    table = np.array(blocks, np.int32).reshape(len(blocks), 5)
+    shape = tuple(sizes[name] for name in "BGRM")
+    normaliser = np.abs(d.numbers.normal(size=shape)) + 3
+    back, ahead = (d.choose.choice([3, 1 << 20]) for _ in range(2))
+    given: Given = {"block": table, "scale": 0.3, "back": back, "ahead": ahead}
+    return given | {"normaliser": d.rounded(normaliser, computed=True)}
+
+
+def _seen_forward(d: Draw, sizes: dict[str, int]) -> Given:
+    return {name: value for name, value in _seen(d, sizes).items() if name != "normaliser"}
+
+
 def _sampled(d: Draw, sizes: dict[str, int]) -> Given:
     return {"row": d.indices(sizes["R"], sizes["E"]), "column": d.indices(sizes["C"], sizes["E"])}
 
@@ -159,12 +180,23 @@ _STEPS = {
 }  # fmt: skip
 _FEW = {"B": 3, "G": 2, "R": 3, "S": 3}
 _ONE = {"N": 1, "M": 1}
-_ROOM = 64
+_ROOM = 32
 _READ = {"S": 1, "E": 1}
 """Sizes that follow from what is drawn."""
 _NODES = {"P": 5, "Q": 6, "C": 3}
 
+_BLOCK = 16
+_BLOCKED = {"windowed": (False, True), "size": (_BLOCK,)}
+_HEADS = {"B": 2, "G": 2, "R": 2, "M": 65, "N": 129, "D": 33, "E": 33, "P": 1}
+
 RECIPES: Mapping[str, Recipe] = {
+    "attention_blocks": Recipe(
+        least={"N": 1, "M": 1}, most=_HEADS, given=_seen_forward, constants=_BLOCKED, inner=True
+    ),
+    "attention_query_gradient": Recipe(most=_HEADS, given=_seen, constants=_BLOCKED, inner=True),
+    "attention_key_gradients": Recipe(
+        most=_HEADS, given=lambda d, sizes: _seen(d, sizes, of_keys=True), constants=_BLOCKED, inner=True
+    ),
     "softmax_gradient": Recipe(),
     "cumulative_sum_from_the_end": Recipe(special=("x",)),
     "cumulative_sum_segments_from_the_end": Recipe(),
@@ -191,7 +223,7 @@ RECIPES: Mapping[str, Recipe] = {
     "largest_in_turn": Recipe(least={"N": 7}, most={"K": 7}, given=_ranked),
     "select_largest": Recipe(least={"N": 7}, most={"K": 7}, given=_ranked),
     "sort_rows": Recipe(
-        least={"N": 7}, most={"N": _ROOM, "K": 7}, given=_sorted, constants={"room": (_ROOM,), "steps": (21,)}
+        least={"N": 7}, most={"N": _ROOM, "K": 7}, given=_sorted, constants={"room": (_ROOM,), "steps": (15,)}
     ),
     "count_in_parts": Recipe(least={"P": 1, "B": 1}, most={"E": 129, "P": 8, "B": 64}, given=_counted),
     "ell_times_dense": Recipe(least={"K": 1}, most={"L": 9, "K": 40}, given=_ell, constants=_SOME_ACTIVATIONS),

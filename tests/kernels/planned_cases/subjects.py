@@ -20,6 +20,7 @@ from vkernels.ir.in_place import works_in_place
 from vkernels.ir.interpret import interpret
 from vkernels.ir.needs import Needs, annotate_needs
 from vkernels.ir.passes.split_phases import split_phases
+from vkernels.ir.pin import Pin
 from vkernels.ir.text import parse_module, print_module
 from vkernels.runtime.arrays import ArrayView
 from vkernels.runtime.specialise import kernel_in, written_tensors
@@ -60,6 +61,8 @@ class Subject:
     """A kernel as written and in phases, with its needs."""
 
     label: str
+    pin: Pin | None = None
+    """What the author decided."""
 
     def __init__(self, label: str, module: ModuleOp):
         self.label, self.module = label, module
@@ -108,6 +111,7 @@ class LibrarySubject(Subject):
     def __init__(self, kernel: LibraryKernel):
         super().__init__(str(kernel), kernel.build())
         self.library = kernel
+        self.pin = kernel.function.pin
 
     def draw(
         self, choose: random.Random, layouts: int, room: int, sizes: Mapping[str, int], multiples: Mapping[str, int]
