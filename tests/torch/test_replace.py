@@ -225,6 +225,16 @@ def test_buffers_and_random_state_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 
 
+def test_a_model_that_fails_is_left_as_it_was() -> None:
+    model = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3), nn.Linear(4, 3))
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        vt.replace(model, torch.randn(5, 4))
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+    assert type(model[1]) is nn.Linear
+    assert not model[1]._forward_pre_hooks
+
+
 def test_real_times_are_taken() -> None:
     model = nn.Sequential(nn.Tanh(), nn.Flatten())
     tanh, flatten = vt.replace(model, torch.randn(3, 4)).layers

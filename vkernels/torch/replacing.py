@@ -177,11 +177,13 @@ def _record(model: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any])
 def _kept(model: nn.Module) -> Iterator[None]:
     """Leave buffers and torch's random state as they were."""
     buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
-    with torch.random.fork_rng():
-        yield
-    with torch.no_grad():
-        for buffer, before in buffers:
-            buffer.copy_(before)
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)
 
 
 def _where_faster(layers: dict[str, nn.Module], pairs: dict[str, _Pair], calls: dict[nn.Module, Call]) -> Report:
