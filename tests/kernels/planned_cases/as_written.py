@@ -12,9 +12,13 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import TensorType
 
 from tests.ir.interpret.ttir.library import numbers
+from vkernels.ir.dialect import TileOp, WholeOp, axes_of
+from vkernels.ir.facts import Facts
 from vkernels.ir.interpret import interpret
+from vkernels.ir.passes.apply_plan.axes import known_value
 from vkernels.language.kernel import Kernel
 from vkernels.runtime.protocols import Signature
 from vkernels.runtime.specialise import kernel_in, written_tensors
@@ -27,8 +31,8 @@ NUDGE = 2.0**-30
 TRIES = 2
 ROUNDED = 2.0**-23
 """A rounding in float32, in which the kernel is interpreted too: results may err as much as they do there."""
-LARGEST = 1 << 20
-"""Elements of a tensor."""
+LARGEST = 1 << 22
+"""Elements of a tensor, or of a tile of one program that has all of every axis."""
 
 
 def drawn_as_written(recipe: Recipe, kernel: Kernel, computed: tuple[str, ...], d: Draw) -> Drawn:
@@ -42,8 +46,9 @@ def drawn_as_written(recipe: Recipe, kernel: Kernel, computed: tuple[str, ...], 
     for name in kernel.sizes:
         sizes[name] = d.size(name, recipe.least.get(name, 0), recipe.most.get(name, 1 << 62))
     given = recipe.given(d, sizes)
-    if any(prod(_shape(p, sizes)) > LARGEST for p in tensors):
-        raise MemoryError(f"tensors of {kernel.name} with {sizes}")
+    held = max([_largest_tile(kernel, d.constants, sizes), *(prod(_shape(p, sizes)) for p in tensors)])
+    if held > LARGEST:
+        raise MemoryError(f"{held} elements of {kernel.name} with {sizes}")
     arguments: Given = {}
     for parameter in kernel.parameters:
         name = parameter.name
@@ -83,6 +88,15 @@ def _module(kernel: Kernel, constants: tuple[tuple[str, Any], ...], dtype: str) 
     tensors = tuple((p.name, dtype if dtype in p.dtypes else "int64") for p in kernel.parameters if p.kind == "tensor")
     scalars = tuple((p.name, p.dtypes[0]) for p in kernel.parameters if p.kind == "scalar")
     return kernel.build(Signature(tensors, scalars, constants))
+
+
+def _largest_tile(kernel: Kernel, constants: Mapping[str, Any], sizes: Mapping[str, int]) -> int:
+    """Elements of the largest tile as written."""
+    op, facts = kernel_in(_module(kernel, tuple(constants.items()), "float64")), Facts(sizes)
+    axes = [each for each in op.walk() if isinstance(each, TileOp | WholeOp)]
+    extents = {axis.axis.data: known_value(axis.extent, facts) or 1 for axis in axes}
+    tiles = [result for each in op.walk() for result in each.results if isinstance(result.type, TensorType)]
+    return max(prod(extents[axis] for axis in axes_of(tile)) for tile in tiles)
 
 
 def _shape(parameter: Any, sizes: Mapping[str, int]) -> tuple[int, ...]:
