@@ -12,9 +12,6 @@ import vkernels as vk
 STEP = 64
 """Keys, or queries, that a block looks at at a time."""
 
-ALONG_QUERIES, ALONG_KEYS = vk.Pin(lanes="m"), vk.Pin(lanes="n")
-"""The only axis that all products have and none adds up along; to try others takes thrice as long and finds worse."""
-
 
 @vk.function
 def is_seen(key, low, high, windowed):
@@ -24,7 +21,7 @@ def is_seen(key, low, high, windowed):
     return key < high
 
 
-@vk.kernel(plan=ALONG_QUERIES)
+@vk.kernel
 def attention_blocks(
     q: Float[vk.Tensor, "B G R D M"],
     k: Float[vk.Tensor, "B G N D"],
