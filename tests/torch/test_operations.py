@@ -116,6 +116,15 @@ def test_the_gradient_of_a_gradient_is_refused() -> None:
         torch.autograd.grad(grad.sum(), x)
 
 
+def test_forward_mode_is_refused_rather_than_taken_for_constant() -> None:
+    x = torch.randn(3, 4)
+    with pytest.raises(vk.UnsupportedError, match="vkernels::softmax has no derivative in forward mode"):
+        torch.func.jvp(vt.softmax, (x,), (x,))
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(vk.UnsupportedError, match="forward mode"):
+        vt.softmax(torch.autograd.forward_ad.make_dual(x, x))
+    assert vt.softmax(x).shape == x.shape
+
+
 def test_gradients_that_there_are_not_are_refused() -> None:
     x, angle = torch.randn(1, 3, 2, 4), torch.randn(3, 2, requires_grad=True)
     with pytest.raises(vk.UnsupportedError, match="rotary_embedding: cosine requires grad"):

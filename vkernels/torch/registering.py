@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 from torch.library import Library, register_autograd, register_fake
 
 from vkernels.ir.errors import UnsupportedError
@@ -58,8 +59,8 @@ def define_in(
     """The same in another namespace's library, which lives as long as the operation should."""
     name = schema[: schema.index("(")]
     library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
-    library.impl(name, run, ANY_DEVICE)
     qualified = f"{namespace}::{name}"
+    library.impl(name, _without_tangents(qualified, run), ANY_DEVICE)
     register_fake(qualified, fake, lib=library)
     operation: Operation = getattr(getattr(torch.ops, namespace), name).default
     if not operation._schema.is_mutable:  # the kernels refuse to write what requires grad
@@ -107,6 +108,17 @@ def refuse_gradients(ctx: Context, operation: str, **places: int) -> None:
     for name, place in places.items():
         if ctx.needs_input_grad[place]:
             raise UnsupportedError(f"{operation}: {name} requires grad, but there is no gradient of it; `.detach()` it")
+
+
+def _without_tangents(qualified: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuses forward-mode differentiation, for which torch would take tangents to be 0 without a word."""
+
+    def call(*arguments: Any) -> Any:
+        if forward_ad._current_level >= 0:
+            raise UnsupportedError(f"{qualified} has no derivative in forward mode (jvp, forward_ad)")
+        return run(*arguments)
+
+    return call
 
 
 def _refusal(qualified: str) -> Backward:
