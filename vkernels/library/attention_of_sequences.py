@@ -72,7 +72,7 @@ def attention_of_sequences_backward(
     window: Window = None,
 ) -> tuple[Array, Array, Array]:
     """The gradients of q, k and v, of the gradient of `out`, which `attention_of_sequences_forward` gave beside the
-    normaliser: new arrays. Raises `ArgumentError` as that does."""
+    normaliser: new arrays. `grad`: of out's shape and dtype. Raises `ArgumentError` as that does."""
     function = "attention_of_sequences_backward"
     named = (("grad", grad), ("q", q), ("k", k), ("v", v), ("out", out))
     grad, q, k, v, out = (_as_batch(function, name, each) for name, each in named)
@@ -107,4 +107,4 @@ def _sequences(
     if len(starts[0]) != len(starts[1]):
         counts = f"q_start has {len(starts[0]) - 1} sequences and k_start {len(starts[1]) - 1}"
         raise vk.ArgumentError(f"{function}: {counts}, expected as many")
-    return Sequences(*starts, band_of(function, causal, window))
+    return Sequences(starts[0], starts[1], band_of(function, causal, window))
