@@ -217,6 +217,7 @@ SUBJECTS = (
         {"L": 12, "N": 1 << 16, "K": 32, "I": 4096},
     ),
     Subject("find_extent", *_ELEMENTS),
+    Subject("find_classes", {"M": 512}, {"M": 1 << 16}, {"M": 1 << 28}),
     Subject("find_fall", {"S": 4097}, {"S": (1 << 20) + 1}, {"S": (1 << 28) + 1}),
     Subject("attention_blocks", *_BLOCKED),
     Subject("attention_query_gradient", *_BLOCKED),

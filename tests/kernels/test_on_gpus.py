@@ -106,7 +106,7 @@ RUNS = (
     run(test_losses.test_log_softmax_is_right_forward_and_backward, "log_softmax_rows log_softmax_gradient", *ROWS),
     run(
         test_losses.test_cross_entropy_is_right_forward_and_backward,
-        "cross_entropy_rows cross_entropy_gradient add_up",
+        "cross_entropy_rows cross_entropy_gradient add_up find_classes",
         ((17, 33), F32, 0.1, "mean"), ((3, 1021), F16, 0.1, "none"), ((5, 127), F64, 0.1, "mean"),
         ((7, 4097), F32, 0.1, "sum"), ((300, 7), BF16, 0.0, "mean"), ((1, 1), F64, 0.0, "sum"),
     ),
