@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPERATIONS
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Operation
+from xdsl.ir import BlockArgument, Operation
 
 from .constants import is_constant
 from .emit import Emitter, vector
@@ -114,26 +114,37 @@ def lower_extremum(state: State, operation: Operation) -> None:
     """`arith.maximumf` and `minimumf`, which propagate NaN.
 
     Where one operand is a constant it goes first: an x86 maximum gives its second operand if either is NaN,
-    and LLVM knows that a constant is a number, so one instruction remains.
+    and LLVM knows that a constant is a number, so one instruction remains. What a loop carries goes last: whether the
+    other one is a number is found while the loop's last step is still waited for.
     """
     refuse_half(operation)
     kind = "max" if operation.name == "arith.maximumf" else "min"
-    swap = is_constant(operation.operands[1].owner)
+    one, other = operation.operands
+    known = is_constant(one.owner) or is_constant(other.owner)
+    swap = is_constant(other.owner) or (isinstance(one, BlockArgument) and not is_constant(one.owner))
 
     def make(operands: list[str], type_: str) -> str:
         a, b = operands
-        return extremum(state.emit, kind, *((b, a) if swap else (a, b)), type_)
+        return extremum(state.emit, kind, *((b, a) if swap else (a, b)), type_, known)
 
     for_each_register(state, operation, make)
 
 
-def extremum(emit: Emitter, kind: str, a: str, b: str, type_: str) -> str:
-    """The larger (`max`) or smaller (`min`) of two floats, NaN if either is. Which of -0 and 0 is free."""
+def extremum(emit: Emitter, kind: str, a: str, b: str, type_: str, known: bool = False) -> str:
+    """The larger (`max`) or smaller (`min`) of two floats, NaN if either is. Which of -0 and 0 is free.
+
+    `known`: one of them is a constant. Otherwise the maximum is kept from being merged with the test for NaN: together
+    they would no longer be an instruction that x86 has.
+    """
     condition = "i1" if not type_.startswith("vector") else f"{type_.rpartition('x')[0]}xi1>"
     types = type_ if condition == "i1" else f"{condition}, {type_}"
     first = emit.pure(f"arith.cmpf {'ogt' if kind == 'max' else 'olt'}, {a}, {b} : {type_}")
     number = emit.pure(f"arith.select {first}, {a}, {b} : {types}")
     unordered = emit.pure(f"arith.cmpf uno, {a}, {a} : {type_}")
+    if not known and type_.startswith("vector"):
+        lanes, element = type_.removeprefix("vector<").removesuffix(">").split("x")
+        intrinsic = f'llvm.call_intrinsic "llvm.arithmetic.fence.v{lanes}{element}"'
+        number = emit.pure(f"{intrinsic}({number}) : ({type_}) -> {type_}")
     return emit.pure(f"arith.select {unordered}, {a}, {number} : {types}")
 
 

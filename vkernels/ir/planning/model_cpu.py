@@ -138,7 +138,8 @@ def cpu_times(at: Setting, limits: Limits, registers: Numbers) -> Times:
     past = traffic.written(at.streams)
     fetched = 1 if at.streams else 2  # a line is fetched before a part of it is written
     moved = into_3 + 2 * np.maximum(0, out_3 - past)
-    first = np.minimum(moved, traffic.distinct())  # what calls before may have left there
+    kept = traffic.distinct() + traffic.written() - past  # what calls before may have left there, and this
+    first = np.minimum(moved, kept)  # one leaves: written lines are fetched and, at some time, written back
     cold = moved - (1 - lost) * first + past
     partial = 3 * at.partial_bytes() if at.split is not None else 0  # written, and read by the two launches after
     return Times(

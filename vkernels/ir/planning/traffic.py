@@ -54,10 +54,12 @@ class Traffic:
                 sizes[touch.place] = np.maximum(sizes.get(touch.place, 0), self._elements(touch) * touch.element_bytes)
         return sum(sizes.values()) if sizes else 0
 
-    def written(self, places: Collection[str]) -> Numbers:
-        """Bytes that stores to some tensors write, each element once."""
-        sizes = {t.place: self._elements(t) * t.element_bytes for _, _, t in self.touches if t.writes}
-        return sum(size for place, size in sizes.items() if place in places)
+    def written(self, places: Collection[str] | None = None) -> Numbers:
+        """Bytes that stores to tensors, or to some of them, write, each element once."""
+        sizes = {
+            t.place: self._elements(t) * t.element_bytes for _, _, t in self.touches if t.writes and t.home is None
+        }
+        return sum(size for place, size in sizes.items() if places is None or place in places)
 
     def missed(self, capacity: Numbers, line: int, users: Numbers = 1, gradual: float = 0.0) -> tuple[Numbers, Numbers]:
         """Bytes read from beyond a cache of so many bytes, and written there, in whole lines.
