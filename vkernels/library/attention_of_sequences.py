@@ -97,7 +97,7 @@ def _as_batch(function: str, name: str, array: Array | None) -> Array:
 def _sequences(
     function: str, q: Array, k: Array, q_start: Array, k_start: Array, causal: bool, window: Window
 ) -> Sequences:
-    starts = []
+    starts: list[tuple[int, ...]] = []
     for name, start, rows in (("q_start", q_start, q.shape[2]), ("k_start", k_start, k.shape[2])):
         check_starts(function, start, rows, False)
         found = np.asarray(start if isinstance(start, np.ndarray) else start.cpu())
