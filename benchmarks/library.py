@@ -124,7 +124,7 @@ def main(
         colour = "red" if result.ratio.median < 0.5 else "yellow" if result.ratio.median < 1 else "green"
         console.print(f"[{colour}]{row(result)}[/{colour}]", soft_wrap=True)
     text = report(results, Machine.here(threads), ceilings, compiler if compiled else None)
-    print(text[text.rindex("|") + 1 :] if results else text)
+    print("\n".join(line for line in text.splitlines() if not line.startswith("|")))
     if markdown is not None:
         markdown.write_text(text + "\n")
     if json_file is not None:
