@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vkernels.library.sparse_network.network import Layers, Network
+from vkernels.library.sparse_network.network import Layers, SparseNetwork, even_bias
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "spdnn"
 
@@ -28,9 +28,8 @@ def random_network(neurons, layers, inputs, bias, seed):
     weight[random.random(column.shape) < 0.2] = 0
     column[weight == 0] = 0
     nonzeros = np.count_nonzero(weight, axis=(1, 2))
-    return Network(
-        neurons, layers, bias, lambda first, last: Layers(column[first:last], weight[first:last], nonzeros[first:last])
-    )
+    everything = Layers(column, weight, even_bias(layers, neurons, bias), nonzeros, neurons)
+    return SparseNetwork((neurons,) * (layers + 1), everything.part)
 
 
 def random_inputs(neurons, images, seed):
@@ -39,12 +38,12 @@ def random_inputs(neurons, images, seed):
     return (random.random((neurons, images)) < random.random(images) ** 2).astype(np.float32)
 
 
-def numpy_spdnn(y, column, weight, bias, out, peak):
-    """What the library's `spdnn` must do."""
+def numpy_layers(y, column, weight, bias, cap, out, peak):
+    """What `run_layers` must do."""
     values = y
-    for inputs, weights in zip(column, weight, strict=True):
+    for inputs, weights, added in zip(column, weight, bias, strict=True):
         total = sum(weights[:, k, None] * values[inputs[:, k]] for k in range(inputs.shape[1]))
-        values = np.clip(total + np.float32(bias), 0, 32)
+        values = np.clip(total + added[:, None], 0, cap)
     out[:] = values
     peak[:] = values.max(axis=0)
 
@@ -53,9 +52,9 @@ def plain_live(network, inputs):
     """Ids of the images alive before each layer and after the last, in float64 on dense matrices."""
     layers, values = network.read(0, network.layers), inputs.astype(np.float64)
     alive = [np.flatnonzero(values.any(axis=0))]
-    for column, weight in zip(layers.column, layers.weight, strict=True):
-        dense = np.zeros((network.neurons, network.neurons))
-        np.add.at(dense, (np.arange(network.neurons)[:, None], column), weight)
-        values = np.clip(dense @ values + network.bias, 0, 32)
+    for column, weight, bias in zip(layers.column, layers.weight, layers.bias, strict=True):
+        dense = np.zeros((network.inputs, network.inputs))
+        np.add.at(dense, (np.arange(network.inputs)[:, None], column), weight)
+        values = np.clip(dense @ values + bias[:, None].astype(np.float64), 0, network.cap)
         alive.append(np.flatnonzero(values.any(axis=0)))
     return alive

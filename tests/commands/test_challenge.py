@@ -14,17 +14,17 @@ from vkernels.library.sparse_network.compare import Spread, interleave, ratio
 from vkernels.library.sparse_network.generate import radix_network
 from vkernels.library.sparse_network.images import digits
 
-from .sparse_networks import numpy_spdnn
+from .sparse_networks import numpy_layers
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "json.md"
 
 
 def small_run(**options):
-    options = {"threads": 1, "rounds": 2, "kernel": numpy_spdnn} | options
+    options = {"threads": 1, "rounds": 2, "kernel": numpy_layers} | options
     return run_challenge(radix_network(1024, 8), digits(1024)[:, :200], **options)
 
 
-def deaf(y, column, weight, bias, out, peak):
+def deaf(y, column, weight, bias, cap, out, peak):
     """A kernel that is wrong: nobody survives it."""
     out[:] = 0
     peak[:] = 0
@@ -54,7 +54,7 @@ def test_survivors_that_are_wrong_in_one_round_only_are_a_finding():
 
     def fickle(*arguments):
         calls.append(arguments[0].shape[1] == 200)
-        (deaf if sum(calls) == 3 else numpy_spdnn)(*arguments)
+        (deaf if sum(calls) == 3 else numpy_layers)(*arguments)
 
     assert not small_run(kernel=fickle).matches
 

@@ -14,7 +14,7 @@ from vkernels.library.sparse_network.images import digits
 from vkernels.library.sparse_network.infer import Group, infer
 from vkernels.library.sparse_network.reference import run_reference
 
-from .sparse_networks import numpy_spdnn, plain_live, random_inputs, random_network
+from .sparse_networks import numpy_layers, plain_live, random_inputs, random_network
 
 NETWORKS = st.builds(
     random_network,
@@ -28,11 +28,11 @@ NETWORKS = st.builds(
 
 @given(network=NETWORKS, images=st.integers(0, 40), seed=st.integers(0, 2**32), batch=st.integers(1, 50))
 def test_the_reference_is_dense_float64(network, images, seed, batch):
-    inputs = random_inputs(network.neurons, images, seed)
+    inputs = random_inputs(network.inputs, images, seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reference, "BATCH", batch)
-        patch.setattr(reference, "PIECE_BYTES", 8 * network.neurons * 2 * batch)
-        patch.setattr(reference, "LAYER_BYTES", network.neurons * 512 * 2)
+        patch.setattr(reference, "PIECE_BYTES", 8 * network.inputs * 2 * batch)
+        patch.setattr(reference, "LAYER_BYTES", network.read(0, 1).nbytes * 2)
         truth = run_reference(network, inputs, threads=2)
     alive = plain_live(network, inputs)
     assert truth.survivors.tolist() == alive[-1].tolist()
@@ -50,23 +50,23 @@ def test_the_reference_is_dense_float64(network, images, seed, batch):
     batch=st.none() | st.integers(1, 50),
 )
 def test_groups_and_batches_change_no_result(network, images, seed, groups, batch):
-    inputs = random_inputs(network.neurons, images, seed)
+    inputs = random_inputs(network.inputs, images, seed)
     told = []
     result = infer(
         network,
         inputs,
         groups=groups,
         batch=batch,
-        kernel=numpy_spdnn,
+        kernel=numpy_layers,
         progress=lambda layers, live: told.append((layers, live)),
     )
     alive = plain_live(network, inputs)[-1]
     assert result.survivors.tolist() == alive.tolist()
-    everything = np.empty((network.neurons, images), np.float32)
+    everything = np.empty((network.inputs, images), np.float32)
     layers = network.read(0, network.layers)
     if images:
         peak = np.empty(images, np.float32)
-        numpy_spdnn(inputs, layers.column, layers.weight, network.bias, everything, peak)
+        numpy_layers(inputs, layers.column, layers.weight, layers.bias, network.cap, everything, peak)
     np.testing.assert_array_equal(result.features, everything[:, alive])
     assert sum(layers for layers, _ in told) == pytest.approx(network.layers)
     assert sum(g.layers * g.images for g in result.groups) <= images * network.layers
@@ -76,9 +76,9 @@ def test_dead_images_are_dropped_between_groups():
     network = radix_network(1024, 12).in_memory()
     inputs = digits(1024)[:, :300]
     truth = run_reference(network, inputs)
-    result = infer(network, inputs, groups=[1, 2, 3], kernel=numpy_spdnn)
+    result = infer(network, inputs, groups=[1, 2, 3], kernel=numpy_layers)
     assert result.groups == tuple(
-        Group(n, int(truth.live[first])) for n, first in ((1, 0), (2, 1), (3, 3), (3, 6), (3, 9))
+        Group(n, int(truth.live[first]), first) for n, first in ((1, 0), (2, 1), (3, 3), (3, 6), (3, 9))
     )
     assert result.executed_edges == 32768 * sum(group.layers * group.images for group in result.groups)
     assert truth.real_edges <= result.executed_edges < 32768 * 12 * 300
@@ -87,26 +87,26 @@ def test_dead_images_are_dropped_between_groups():
 def test_groups_grow_where_nothing_dies_and_shrink_where_much_does():
     length = inference._length
     assert length(None, [], 100) == inference.FIRST_LAYERS
-    assert length(None, [Group(1, 100)], 100) == 2
-    assert length(None, [Group(8, 100)], 100) == 16
-    assert length(None, [Group(64, 100)], 100) == inference.MOST_LAYERS
-    assert length(None, [Group(8, 100)], 1) < 8
-    assert length(None, [Group(1, 100)], 1) == 1
-    assert 1 <= length(None, [Group(8, 100)], 60) < 8
-    assert [length([2, 5], [Group(1, 1)] * count, 1) for count in range(4)] == [2, 5, 5, 5]
+    assert length(None, [Group(1, 100, 0)], 100) == 2
+    assert length(None, [Group(8, 100, 0)], 100) == 16
+    assert length(None, [Group(64, 100, 0)], 100) == inference.MOST_LAYERS
+    assert length(None, [Group(8, 100, 0)], 1) < 8
+    assert length(None, [Group(1, 100, 0)], 1) == 1
+    assert 1 <= length(None, [Group(8, 100, 0)], 60) < 8
+    assert [length([2, 5], [Group(1, 1, 0)] * count, 1) for count in range(4)] == [2, 5, 5, 5]
 
 
 @pytest.mark.parametrize("wrong", [{"batch": 0}, {"groups": []}, {"groups": [3, 0]}, {"threads": 0}])
 def test_no_work_at_a_time_is_refused(wrong):
     network = random_network(4, 2, 2, -0.3, 0)
     with pytest.raises(OptionError):
-        infer(network, random_inputs(4, 5, 0), kernel=numpy_spdnn, **wrong)
+        infer(network, random_inputs(4, 5, 0), kernel=numpy_layers, **wrong)
 
 
 @given(network=NETWORKS, images=st.integers(0, 40), seed=st.integers(0, 2**32))
 @settings(max_examples=50)
 def test_baselines_find_the_survivors(network, images, seed):
-    inputs = random_inputs(network.neurons, images, seed)
+    inputs = random_inputs(network.inputs, images, seed)
     survivors = plain_live(network, inputs)[-1].tolist()
     for name, run in prepare_baselines(network, inputs, threads=2).items():
         assert run().tolist() == survivors, name
@@ -136,5 +136,5 @@ def test_the_kernel_finds_the_survivors_of_the_challenge():
 @given(network=NETWORKS, images=st.integers(1, 40), seed=st.integers(0, 2**32))
 @settings(max_examples=10)
 def test_the_kernel_takes_any_network(network, images, seed):
-    inputs = random_inputs(network.neurons, images, seed)
+    inputs = random_inputs(network.inputs, images, seed)
     assert infer(network, inputs).survivors.tolist() == plain_live(network, inputs)[-1].tolist()

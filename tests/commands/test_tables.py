@@ -43,8 +43,8 @@ def test_a_network_in_a_folder_is_the_one_written_there(tmp_path):
     for layer in range(8):
         tables.write_layer(tmp_path / tables.layer_file(1024, layer), written, layer)
     read = tables.read_network(tmp_path, 1024, 8)
-    assert (read.neurons, read.layers, read.bias) == (1024, 8, -0.3)
-    for name in ("column", "weight", "nonzeros"):
+    assert (read.inputs, read.layers) == (1024, 8)
+    for name in ("column", "weight", "bias", "nonzeros"):
         np.testing.assert_array_equal(getattr(read.read(2, 8), name), getattr(network.read(2, 8), name))
     assert tables.read_network(tmp_path, 1024, 3).layers == 3
 

@@ -17,7 +17,7 @@ from vkernels.ir import errors
 from vkernels.library.sparse_network import infer, tables
 from vkernels.library.sparse_network.generate import radix_network
 
-from .sparse_networks import numpy_spdnn
+from .sparse_networks import numpy_layers
 from .test_challenge import deaf
 
 WIDE = {**os.environ, "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
@@ -176,7 +176,7 @@ def test_help_imports_nothing_heavy():
 @pytest.fixture
 def plain_kernel(monkeypatch):
     """NumPy in place of the compiled kernel: these tests are about the command."""
-    monkeypatch.setattr(infer, "_spdnn", lambda: numpy_spdnn)
+    monkeypatch.setattr(infer, "run_layers", numpy_layers)
 
 
 @pytest.mark.usefixtures("plain_kernel")
@@ -199,7 +199,7 @@ def test_json_can_go_to_standard_output(vk):
 
 
 def test_survivors_that_differ_are_code_1(vk, monkeypatch):
-    monkeypatch.setattr(infer, "_spdnn", lambda: deaf)
+    monkeypatch.setattr(infer, "run_layers", deaf)
     code, output, _ = vk("run", "spdnn", "--layers", "2")
     assert code == 1
     assert "categories: differ" in output

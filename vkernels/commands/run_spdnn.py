@@ -16,7 +16,7 @@ from .results import check_writable, write_json
 
 if TYPE_CHECKING:
     from vkernels.library.sparse_network.challenge import Progress, Report
-    from vkernels.library.sparse_network.network import Floats, Network
+    from vkernels.library.sparse_network.network import Floats, SparseNetwork
 
 ROUNDS = 5
 PATIENCE = 20.0
@@ -76,7 +76,7 @@ def run_spdnn(
         raise typer.Exit(Code.FINDING)
 
 
-def _network(folder: Path | None, neurons: int, layers: int) -> Network:
+def _network(folder: Path | None, neurons: int, layers: int) -> SparseNetwork:
     if folder is None:
         from vkernels.library.sparse_network.generate import radix_network
 

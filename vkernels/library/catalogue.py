@@ -200,6 +200,13 @@ CATALOGUE = (
     Entry("indices", "find_extent", "vkernels.library.indices", {"M": 1, "N": 1 << 20}, "int64"),
     Entry("indices", "find_fall", "vkernels.library.indices", {"S": 65537}, "int64"),
     Entry("spdnn", "spdnn", _SPARSE, {"L": 120, "N": 1024, "K": 32, "I": 60000}, "float32", dtypes=_UP_TO_FLOAT32),
+    Entry(
+        "spdnn", "sparse_layers", _SPARSE, {"L": 120, "N": 1024, "K": 32, "I": 60000}, "float32", dtypes=_UP_TO_FLOAT32
+    ),
+    Entry(
+        "spdnn", "sparse_layer", _SPARSE, {"M": 1024, "N": 64, "K": 32, "I": 60000}, "float32", dtypes=_UP_TO_FLOAT32
+    ),
+    Entry("spdnn", "distance_to_state", _SPARSE, {"N": 1024, "I": 1800}, "float32"),
     Entry("spdnn", "take_columns", _SPARSE, {"N": 1024, "P": 60000, "I": 30000}, "float32"),
 )
 """Every kernel of the library."""

@@ -37,3 +37,55 @@ def take_columns(y: Float[vk.Tensor, "N P"], column: Int[vk.Tensor, "I"], out: F
     n = vk.tile("N")
     i = vk.whole("I")
     out[n, i] = y[n, column[i]]
+
+
+@vk.kernel
+def sparse_layers(
+    y: Float[vk.Tensor, "N I"],
+    column: Int[vk.Tensor, "L N K"],
+    weight: Float[vk.Tensor, "L N K"],
+    bias: Float[vk.Tensor, "L N"],
+    cap: vk.Scalar,
+    out: Float[vk.Tensor, "N I"],
+    peak: Float[vk.Tensor, "I"],
+):
+    i = vk.tile("I")
+    n = vk.whole("N")
+    features = vk.scratch((n, i), vk.float32)
+    features[n, i] = y[n, i]
+    for l in vk.range("L"):
+        total = vk.zeros((n, i), vk.float32)
+        for k in vk.range("K"):
+            total += weight[l, n, k] * features[column[l, n, k], i]
+        vk.phase()
+        features[n, i] = vk.clamp(total + bias[l, n], 0, cap)
+    last = features[n, i]
+    out[n, i] = last
+    peak[i] = vk.max(last, axis=n)
+
+
+@vk.kernel
+def sparse_layer(
+    y: Float[vk.Tensor, "M I"],
+    column: Int[vk.Tensor, "N K"],
+    weight: Float[vk.Tensor, "N K"],
+    bias: Float[vk.Tensor, "N"],
+    cap: vk.Scalar,
+    out: Float[vk.Tensor, "N I"],
+    peak: Float[vk.Tensor, "I"],
+):
+    i = vk.tile("I")
+    n = vk.whole("N")
+    total = vk.zeros((n, i), vk.float32)
+    for k in vk.range("K"):
+        total += weight[n, k] * y[column[n, k], i]
+    last = vk.clamp(total + bias[n], 0, cap)
+    out[n, i] = last
+    peak[i] = vk.max(last, axis=n)
+
+
+@vk.kernel
+def distance_to_state(y: Float[vk.Tensor, "N I"], state: Float[vk.Tensor, "N"], out: Float[vk.Tensor, "I"]):
+    i = vk.tile("I")
+    n = vk.whole("N")
+    out[i] = vk.max(vk.abs(y[n, i] - state[n]), axis=n)

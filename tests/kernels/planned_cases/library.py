@@ -192,6 +192,42 @@ def _spdnn(d: Draw) -> Drawn:
     return Drawn(arguments, {"out": features, "peak": features.max(0)}, 8)
 
 
+def _sparse_layers(d: Draw) -> Drawn:
+    neurons, images = d.size("N", least=1), d.size("I")
+    return _layers_of(d, neurons, neurons, images, d.choose.choice([0, 1, 2, 3]))
+
+
+def _sparse_layer(d: Draw) -> Drawn:
+    outputs, images = d.size("N", least=1), d.size("I")
+    drawn = _layers_of(d, d.choose.choice([1, 3, 50]), outputs, images, 1)
+    one = {name: drawn.arguments[name][0] for name in ("column", "weight", "bias")}
+    return Drawn(drawn.arguments | one, drawn.expected, drawn.roundings)
+
+
+def _layers_of(d: Draw, inputs: int, outputs: int, images: int, layers: int) -> Drawn:
+    """Numbers that dtypes hold, and sums that they nearly do."""
+    width, dtype = d.choose.choice([0, 1, 2, 4]), DTYPES[d.dtype]
+    y = rounded(d.numbers.integers(0, 2, (inputs, images)).astype(np.float64), dtype)
+    column = d.indices(inputs, layers, outputs, width)
+    weight = rounded(d.numbers.integers(-2, 3, (layers, outputs, width)) / 2, dtype)
+    bias = rounded(d.numbers.integers(-4, 3, (layers, outputs)) / 4, dtype)
+    features = numbers(y)
+    for layer in range(layers):
+        total = np.zeros((outputs, images)) + numbers(bias)[layer, :, None]
+        for k in range(width):
+            total += numbers(weight)[layer, :, k, None] * features[column[layer, :, k]]
+        features = np.clip(total, 0, 2.5)
+    arguments = {"y": y, "column": column, "weight": weight, "bias": bias, "cap": 2.5}
+    return Drawn(arguments, {"out": features, "peak": features.max(0)}, 8)
+
+
+def _distance_to_state(d: Draw) -> Drawn:
+    y = d.normal(d.size("N", least=1), d.size("I"))
+    state = d.normal(y.shape[0])
+    expected = np.abs(numbers(y) - numbers(state)[:, None]).max(axis=0)
+    return Drawn({"y": y, "state": state}, {"out": expected}, 8, 8.0)
+
+
 def _take_columns(d: Draw) -> Drawn:
     rows, columns, among = d.size("N"), d.size("I"), d.choose.choice([1, 3, 50])
     y, column = d.normal(rows, among), d.indices(among, columns)
@@ -217,6 +253,9 @@ _DRAWS: Mapping[str, Callable[[Draw], Drawn]] = {
     "stencil_cross": lambda d: _stencil(d, square=False),
     "stencil_square": lambda d: _stencil(d, square=True),
     "spdnn": _spdnn,
+    "sparse_layers": _sparse_layers,
+    "sparse_layer": _sparse_layer,
+    "distance_to_state": _distance_to_state,
     "take_columns": _take_columns,
 }
 KERNELS = (*_DRAWS, *RECIPES)

@@ -14,11 +14,9 @@ from vkernels.ir.errors import OptionError
 from .baselines import prepare_baselines
 from .compare import Spread, interleave, ratio
 from .infer import Group, Kernel, infer
-from .network import Floats, Network
+from .network import Floats, SparseNetwork
+from .prepare import MOST_BYTES, bytes_of
 from .reference import Truth, run_reference
-
-MOST_BYTES = 6 << 30
-"""Networks up to this size are kept in memory; larger ones are read again for every run."""
 
 OURS = "vkernels"
 
@@ -63,7 +61,7 @@ class Report:
 
 
 def run_challenge(
-    network: Network,
+    network: SparseNetwork,
     inputs: Floats,
     *,
     threads: int,
@@ -78,10 +76,10 @@ def run_challenge(
     There are `rounds` rounds, fewer where `patience` seconds do not suffice. With `compare`, each round runs
     the baselines too; `OptionError` where the network is too large to be kept in memory for them.
     """
-    if network_bytes(network) <= MOST_BYTES:
+    if bytes_of(network) <= MOST_BYTES:
         network = network.in_memory()
     elif compare:
-        size = network_bytes(network) >> 30
+        size = bytes_of(network) >> 30
         raise OptionError(f"a network of {size} GiB is too large for the baselines; leave --compare out")
     images = inputs.shape[1]
     truth = run_reference(
@@ -108,15 +106,9 @@ def run_challenge(
     }
     wrong = next((result for result in results if not np.array_equal(result.survivors, truth.survivors)), first)
     return Report(
-        network.neurons, network.layers, images, threads, wrong.survivors, truth,
+        network.inputs, network.layers, images, threads, wrong.survivors, truth,
         Spread.of(ours), len(ours), first.executed_edges, first.groups, baselines,
     )  # fmt: skip
-
-
-def network_bytes(network: Network) -> int:
-    """Bytes of all its layers, if they are like the first."""
-    layers = network.read(0, 1)
-    return network.layers * (layers.column.nbytes + layers.weight.nbytes)
 
 
 def as_json(report: Report, target: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .network import BIASES, Indices, Layers, Network, check_size
+from .network import BIASES, Indices, Layers, SparseNetwork, check_size, even_bias
 
 COPIES = 16
 """Neurons that are joined alike: neuron j has the inputs of neuron j modulo neurons / 16."""
@@ -14,7 +14,7 @@ COPIES = 16
 WEIGHT = 1 / 16
 
 
-def radix_network(neurons: int, layers: int, seed: int = 0) -> Network:
+def radix_network(neurons: int, layers: int, seed: int = 0) -> SparseNetwork:
     """The challenge's network of that size (`OptionError` if it has none), generated as it is read.
 
     Layers come in blocks of log2(neurons / 16). The first block is the same for every seed; the inputs of
@@ -24,9 +24,10 @@ def radix_network(neurons: int, layers: int, seed: int = 0) -> Network:
 
     def read(first: int, last: int) -> Layers:
         column = np.stack([radix_layer(neurons, layer, seed) for layer in range(first, last)])
-        return Layers(column, np.full(column.shape, WEIGHT, np.float32), np.full(last - first, column[0].size))
+        weight, bias = np.full(column.shape, WEIGHT, np.float32), even_bias(last - first, neurons, BIASES[neurons])
+        return Layers(column, weight, bias, np.full(last - first, column[0].size), neurons)
 
-    return Network(neurons, layers, BIASES[neurons], read)
+    return SparseNetwork((neurons,) * (layers + 1), read)
 
 
 def radix_layer(neurons: int, layer: int, seed: int = 0) -> Indices:

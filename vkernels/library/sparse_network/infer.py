@@ -1,4 +1,4 @@
-"""Inference with the `spdnn` kernel: groups of layers a launch, dead images dropped between groups."""
+"""Inference: groups of layers a launch, images that are dead or done dropped between groups."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from vkernels.ir.errors import OptionError
 
-from .network import Floats, Indices, Layers, Network
+from .network import Floats, Indices, Layers, SparseNetwork
+from .saturation import FixedPoints
 
-BATCH = 4096
-"""Images that are worked on at once unless the caller says otherwise: at 1024 neurons their features, 16 MiB, stay
-in a last-level cache from group to group, and few enough pages are touched."""
+BATCH_BYTES = 16 << 20
+"""Features that are worked on at once unless the caller says otherwise: they stay in a last-level cache from group to
+group, and few enough pages are touched."""
 
 FEW = 8
 """Batches are joined once so small a part of their images, one in `FEW`, is alive."""
@@ -25,33 +26,40 @@ FEW = 8
 DROP_COST = 0.7
 """What it costs to end a group (its launch, and storing and loading the features), in layers."""
 
+COPY_COST = 25
+"""What it costs to copy a feature, in connections."""
+
 FIRST_LAYERS = 2
 """Layers of the first group, before the rate at which images die is known."""
 
 MOST_LAYERS = 64
 """Layers of one group, at most."""
 
+MOST_UNSETTLED = 8
+"""The same where images may be done before the last layer, which is looked for after each group."""
+
 
 class Kernel(Protocol):
-    """The library's `spdnn` or its like: `out` is what the layers make of `y`, `peak` each column's largest feature."""
+    """`run_layers` or its like: `out` is what the layers make of `y`, `peak` each column's largest feature."""
 
     def __call__(
-        self, y: Floats, column: Indices, weight: Floats, bias: float, out: Floats, peak: Floats
+        self, y: Floats, column: Indices, weight: Floats, bias: Floats, cap: float, out: Floats, peak: Floats
     ) -> object: ...
 
 
 @dataclass(frozen=True)
 class Group:
-    """One launch: how many layers ran, on how many live images."""
+    """One launch: how many layers ran, on how many images, from which layer on."""
 
     layers: int
     images: int
+    first: int
 
 
 @dataclass(frozen=True)
 class Result:
-    """`survivors`: ids, from 0, of the images with a feature that is not 0 after the last layer.
-    `features`: those images' features, neurons × survivors.
+    """`survivors`: ids, from 0 and ascending, of the images with a feature that is not 0 after the last layer.
+    `features`: those images' features, outputs × survivors.
     `seconds`: spent in launches and in dropping; reading and generating layers is left out.
     `executed_edges`: multiply-adds that ran, a vector's unused lanes left out.
     `groups`: the launches, in order.
@@ -65,7 +73,7 @@ class Result:
 
 
 def infer(
-    network: Network,
+    network: SparseNetwork,
     features: Floats,
     *,
     threads: int | None = None,
@@ -73,121 +81,195 @@ def infer(
     batch: int | None = None,
     progress: Callable[[float, int], None] = lambda layers, live: None,
     kernel: Kernel | None = None,
+    fixed: FixedPoints | None = None,
 ) -> Result:
-    """Run the network on the images of `features`: neurons × images of float32.
+    """Run the network on the images of `features`: inputs × images of float32.
 
     `groups`: layers of each launch, the last number repeated as long as there are layers; by default each
     group is as long as pays at the rate at which images die. `batch`: images worked on at once, until few are
     alive. `threads`: as `set_threads` said, by default. `progress` is told, after each launch, how many layers were
-    done, as a share of all images, and how many images of the batch are alive. Raises `OptionError` for groups or
-    batches of nothing.
+    done, as a share of all images, and how many images of the batch are alive. `fixed`: states in which images are
+    done. Raises `OptionError` for groups or batches of nothing.
     """
     if batch is not None and batch < 1:
         raise OptionError(f"batch: expected at least one image, got {batch}")
     if groups is not None and (not groups or min(groups) < 1):
         raise OptionError(f"groups: expected at least one layer each, got {list(groups)}")
-    with _using(threads):
-        work = _Work(kernel or _spdnn(), network, groups, batch or BATCH, progress)
+    batch = batch or max(1, BATCH_BYTES // (4 * max(1, *network.sizes[1:])))
+    with using_threads(threads):
+        work = _Work(kernel or run_layers, network, groups, batch, progress, fixed)
         ids, done = np.arange(features.shape[1], dtype=np.int64), 0
         while done < network.layers:
-            features, kept, done = _stage(work, features, done)
-            ids = ids[kept]
+            features, ids, done = _stage(work, features, ids, done)
+    if fixed is not None and work.settled:
+        features, ids = _with_settled(features, ids, np.concatenate(work.settled), fixed.state(network.layers))
+    alive = features.any(axis=0)
+    if not alive.all():
+        features, ids = features[:, alive], ids[alive]
     return Result(ids, features, work.seconds, work.edges, tuple(work.groups))
+
+
+def run_layers(y: Floats, column: Indices, weight: Floats, bias: Floats, cap: float, out: Floats, peak: Floats) -> None:
+    """The library's kernels: layers × outputs × connections, one layer where not as many come out as go in."""
+    from vkernels.library.sparse import sparse_layer, sparse_layers
+
+    if 0 in (y.shape[0], out.shape[0]):  # nothing to gather, or nothing to find the largest of
+        out[:] = np.clip(bias[-1][:, None], 0, cap)
+        peak[:] = out.max(axis=0, initial=0)
+    elif y.shape[0] == out.shape[0]:
+        sparse_layers(y, column, weight, bias, cap, out, peak)
+    else:
+        sparse_layer(y, column[0], weight[0], bias[0], cap, out, peak)
+
+
+def _with_settled(
+    features: Floats, ids: NDArray[np.int64], settled: NDArray[np.int64], state: Floats
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Images that ran to the end and those that were done before, in the order of their ids."""
+    everyone = np.concatenate([ids, settled])
+    order = np.argsort(everyone)
+    result = np.empty((state.size, everyone.size), np.float32)
+    place = np.argsort(order)
+    result[:, place[: ids.size]] = features
+    result[:, place[ids.size :]] = state[:, None]
+    return result, everyone[order]
 
 
 @dataclass
 class _Work:
-    """What one inference is given, and what it has done so far."""
+    """What one inference is given, and what it has done so far; `settled`: ids of images that are done."""
 
     kernel: Kernel
-    network: Network
+    network: SparseNetwork
     lengths: Sequence[int] | None
     batch: int
     progress: Callable[[float, int], None]
+    fixed: FixedPoints | None
     groups: list[Group] = field(default_factory=list)
+    settled: list[NDArray[np.int64]] = field(default_factory=list)
     seconds: float = 0.0
     edges: int = 0
 
+    @property
+    def most_layers(self) -> int:
+        return MOST_LAYERS if self.fixed is None else MOST_UNSETTLED
 
-def _stage(work: _Work, features: Floats, done: int) -> tuple[Floats, NDArray[np.int64], int]:
+
+def _stage(work: _Work, features: Floats, ids: NDArray[np.int64], done: int) -> tuple[Floats, NDArray[np.int64], int]:
     """Run batch after batch, all through as many layers: to the last, or until few of the first batch are alive.
 
-    Returns the live images' features side by side, which columns of `features` they were, and the layers done.
+    Returns the live images' features side by side, these images' ids, and the layers done.
     """
-    images = features.shape[1]
+    network, images = work.network, ids.size
     starts = range(0, max(1, images), work.batch)
-    memory = [np.empty(work.network.neurons * min(images, work.batch), np.float32) for _ in range(2)]
+    largest = max(network.sizes[done + 1 :])
+    memory = [np.empty(largest * min(images, work.batch), np.float32) for _ in range(2)]
     lengths: list[int] = []
-    parts: list[Floats] = []
-    kept: list[NDArray[np.int64]] = []
+    parts: list[_Batch] = []
     for first in starts:
-        columns = features[:, first : first + work.batch]
-        run = _Batch(work, columns, columns.shape[1] / images if images else 1.0, memory)
+        chosen = slice(first, first + work.batch)
+        run = _Batch(work, features[:, chosen], ids[chosen], memory, images)
         if first == 0:
-            while done + sum(lengths) < work.network.layers and (len(starts) == 1 or not run.has_few):
-                lengths.append(min(run.next_length(), work.network.layers - done - sum(lengths)))
+            while done + sum(lengths) < network.layers and (len(starts) == 1 or not run.has_few):
+                lengths.append(run.next_length(done + sum(lengths)))
                 run.advance(done + sum(lengths[:-1]), lengths[-1])
         else:
             for number, length in enumerate(lengths):
                 run.advance(done + sum(lengths[:number]), length)
-        parts.append(run.features.copy() if len(starts) > 1 else run.features)
-        kept.append(first + run.ids)
-    return np.concatenate(parts, axis=1), np.concatenate(kept), done + sum(lengths)
+        if len(starts) > 1:
+            run.features = run.features.copy()
+        parts.append(run)
+    done += sum(lengths)
+    return np.concatenate([run.features for run in parts], axis=1), np.concatenate([run.ids for run in parts]), done
 
 
 class _Batch:
     """Some images on their way: the `features` of those that may be alive, and which images, `ids`, these are."""
 
-    def __init__(self, work: _Work, features: Floats, share: float, memory: list[NDArray[np.float32]]):
-        self.work, self.features, self.share = work, features, share
-        self.images: int = features.shape[1]
-        self.ids = np.arange(self.images, dtype=np.int64)
-        self.groups: list[Group] = []
+    def __init__(
+        self, work: _Work, features: Floats, ids: NDArray[np.int64], memory: list[NDArray[np.float32]], among: int
+    ):
+        self.work, self.features, self.ids = work, features, ids
+        self.images: int = ids.size
+        self.share = self.images / among if among else 1.0
+        self.alive = self.images
+        self.pace: list[Group] = []
         self._spare, self._used = memory
 
     @property
     def has_few(self) -> bool:
         """Whether so few are alive that batches should be joined."""
-        return FEW * self.ids.size <= self.images
+        return FEW * self.alive <= self.images
 
-    def next_length(self) -> int:
-        return _length(self.work.lengths, self.groups, self.ids.size)
+    def next_length(self, done: int) -> int:
+        """Layers of the next group, which one launch can take."""
+        network = self.work.network
+        length = _length(self.work.lengths, self.pace, self.alive, self.work.most_layers)
+        return min(length, network.end_after(done) - done)
 
     def advance(self, first: int, length: int) -> None:
-        """One group: `length` layers from the layer `first` on, and drop who died."""
-        work, images = self.work, self.ids.size
+        """One group: `length` layers from the layer `first` on, and drop who died or is done."""
+        work, images, last = self.work, self.ids.size, first + length
         if images:
-            layers = work.network.read(first, first + length)
+            layers = work.network.read(first, last)
             start = perf_counter()
             self.features, peak = self._launch(layers)
-            self._drop(np.flatnonzero(peak > 0).astype(np.int32))
+            self.pace.append(Group(length, self.alive, first))
+            if last >= work.network.settled_from:
+                self._drop(peak != 0, layers, last)
+            if work.fixed is not None and last >= work.fixed.first and self.ids.size:
+                self._settle(work.fixed.state(last))
             work.seconds += perf_counter() - start
             work.edges += images * int(layers.nonzeros.sum())
-            self.groups.append(Group(length, images))
-            work.groups.append(self.groups[-1])
+            work.groups.append(Group(length, images, first))
+        else:
+            self.features = np.empty((work.network.sizes[last], 0), np.float32)
         work.progress(length * self.share, self.ids.size)
 
     def _launch(self, layers: Layers) -> tuple[Floats, NDArray[np.float32]]:
-        out, peak = self._take_spare(self.ids.size), np.empty(self.ids.size, np.float32)
-        self.work.kernel(self.features, layers.column, layers.weight, self.work.network.bias, out, peak)
+        out, peak = self._take_spare(layers.outputs, self.ids.size), np.empty(self.ids.size, np.float32)
+        self.work.kernel(self.features, layers.column, layers.weight, layers.bias, self.work.network.cap, out, peak)
         return out, peak
 
-    def _drop(self, live: Indices) -> None:
+    def _drop(self, living: NDArray[np.bool_], layers: Layers, last: int) -> None:
+        """Drop the dead, where that costs less than to carry them through the next two groups."""
+        network = self.work.network
+        self.alive = int(np.count_nonzero(living))
+        if self.work.lengths is None and self.work.fixed is None and self.alive and last < network.layers:
+            if network.held and last == network.end_after(last - 1):
+                layers = network.read(last, last + 1)
+            carried = 2 * self.next_length(last) * layers.column.shape[2] * (living.size - self.alive)
+            if carried < COPY_COST * self.alive and FEW * self.alive > self.images:
+                return
+        self._keep(living)
+
+    def _settle(self, state: Floats) -> None:
+        """Put the images aside that have reached this state."""
+        from vkernels.library.sparse import distance_to_state
+
+        away = np.empty(self.ids.size, np.float32)
+        distance_to_state(self.features, state, away)
+        self.work.settled.append(self.ids[away == 0])
+        self._keep(away != 0)
+        self.alive = self.ids.size
+
+    def _keep(self, chosen: NDArray[np.bool_]) -> None:
+        live = np.flatnonzero(chosen).astype(np.int32)
         if live.size < self.ids.size:
             from vkernels.library.sparse import take_columns
 
-            out = self._take_spare(live.size)
-            take_columns(self.features, live, out)
+            out = self._take_spare(self.features.shape[0], live.size)
+            if out.size:
+                take_columns(self.features, live, out)
             self.features, self.ids = out, self.ids[live]
 
-    def _take_spare(self, images: int) -> Floats:
+    def _take_spare(self, outputs: int, images: int) -> Floats:
         """Memory for the features of so many images, not where `self.features` may be."""
         self._spare, self._used = self._used, self._spare
-        neurons = self.work.network.neurons
-        return self._used[: neurons * images].reshape(neurons, images)
+        return self._used[: outputs * images].reshape(outputs, images)
 
 
-def _length(lengths: Sequence[int] | None, groups: Sequence[Group], live: int) -> int:
+def _length(lengths: Sequence[int] | None, groups: Sequence[Group], live: int, most: int = MOST_LAYERS) -> int:
     """Layers of the next group."""
     if lengths is not None:
         return lengths[min(len(groups), len(lengths) - 1)]
@@ -196,19 +278,12 @@ def _length(lengths: Sequence[int] | None, groups: Sequence[Group], live: int) -
     last = groups[-1]
     rate = (1 - live / last.images) / last.layers
     # A group of g layers wastes about rate · g² / 2 layers on the dead, and saves 1 / g ends of a group.
-    best = MOST_LAYERS if rate == 0 else round((2 * DROP_COST / rate) ** 0.5)
-    return max(1, min(best, 2 * last.layers, MOST_LAYERS))
-
-
-def _spdnn() -> Kernel:
-    from vkernels.library.sparse import spdnn
-
-    kernel: Kernel = spdnn
-    return kernel
+    best = most if rate == 0 else round((2 * DROP_COST / rate) ** 0.5)
+    return max(1, min(best, 2 * last.layers, most))
 
 
 @contextmanager
-def _using(threads: int | None) -> Iterator[None]:
+def using_threads(threads: int | None) -> Iterator[None]:
     from vkernels.runtime.threads import get_threads, set_threads
 
     before = get_threads()

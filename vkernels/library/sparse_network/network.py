@@ -2,67 +2,184 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vkernels.ir.errors import OptionError
 
+if TYPE_CHECKING:
+    from .prepare import Prepared
+    from .run import Inference
+
 Floats: TypeAlias = NDArray[np.float32]
-Indices: TypeAlias = NDArray[np.int32]
+Indices: TypeAlias = NDArray[Any]
+"""Integers of 16 or 32 bits."""
 
 BIASES = {1024: -0.30, 4096: -0.35, 16384: -0.40, 65536: -0.45}
 """Neurons → the bias that the challenge adds at each of them."""
 
-CEILING = 32.0
-"""No feature is larger than this after a layer."""
+CAP = 32.0
+"""No feature of the challenge is larger than this after a layer."""
 
 MOST_LAYERS = 1920
 
 
 @dataclass(frozen=True)
 class Layers:
-    """Consecutive layers: `column[l, n, k]` is the input that `weight[l, n, k]` joins to output n.
+    """Consecutive layers of equal sizes: `column[l, n, k]` is the input that `weight[l, n, k]` joins to output n.
 
-    Both have the shape layers × neurons × most inputs of one neuron; outputs with fewer inputs are padded
-    with weights of 0. `nonzeros[l]`: the connections of each layer, padding left out.
+    Both have the shape layers × outputs × most inputs of one output; outputs with fewer inputs are padded with weights
+    of 0. `bias[l, n]` is added to each output. `inputs`: how many there are; if not as many as outputs, there is one
+    layer. `nonzeros[l]`: the connections of each layer, padding left out.
     """
 
     column: Indices
     weight: Floats
+    bias: Floats
     nonzeros: NDArray[np.int64]
+    inputs: int
+
+    @property
+    def outputs(self) -> int:
+        return int(self.column.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of indices and weights."""
+        return self.column.nbytes + self.weight.nbytes
+
+    def part(self, first: int, last: int) -> Layers:
+        """Some of the layers, `last` exclusive; nothing is copied."""
+        chosen = slice(first, last)
+        return Layers(self.column[chosen], self.weight[chosen], self.bias[chosen], self.nonzeros[chosen], self.inputs)
+
+    def narrow(self) -> Layers:
+        """The same with indices of 16 bits, where those suffice."""
+        dtype = np.int16 if self.inputs <= np.iinfo(np.int16).max else np.int32
+        return Layers(self.column.astype(dtype, copy=False), self.weight, self.bias, self.nonzeros, self.inputs)
 
 
 @dataclass(frozen=True)
-class Network:
-    """`layers` layers of `neurons` neurons: clamp(weights · features + bias, 0, 32) each.
+class SparseNetwork:
+    """Layers of features, each clamp(weights · features + bias, 0, cap) of the one before.
 
-    `read(first, last)` gives the layers from `first` up to `last`, counted from 0, `last` exclusive.
-    Raises `OptionError` for a positive bias: the challenge adds it only where a sum is not 0, and an image without
-    features stays without.
+    `sizes`: how many features go in, then how many come out of each layer. `read(first, last)` gives the layers from
+    `first` up to `last`, counted from 0, `last` exclusive; it is asked for layers of equal sizes and between two `cuts`
+    only. `settled_from`: the first layer from which on no bias is positive, so that images without features stay so.
+    `held`: reading costs nothing.
     """
 
-    neurons: int
-    layers: int
-    bias: float
+    sizes: tuple[int, ...]
     read: Callable[[int, int], Layers]
+    cap: float = CAP
+    cuts: tuple[int, ...] = ()
+    settled_from: int = 0
+    held: bool = False
 
-    def __post_init__(self) -> None:
-        if not self.bias <= 0:
-            raise OptionError(f"the bias is {self.bias}, expected one that is not positive")
+    @staticmethod
+    def of(
+        layers: Sequence[Any], bias: float | Sequence[Any] = 0.0, cap: float = CAP, inputs: int | None = None
+    ) -> SparseNetwork:
+        """The network of these layers' weights, outputs × inputs each, as float32.
 
-    def in_memory(self) -> Network:
+        Each layer: a sparse matrix or array of SciPy, a sparse tensor of torch, a dense array or tensor, or arrays
+        `(start, column, weight)` of CSR form or `(column, weight)` of ELL form; the first layer's `inputs` must be
+        said for the last two. `bias`: one number, or for each layer a number or an array of one for each output.
+        Raises `ArgumentError` for weights or biases that are not finite, indices out of range, and sizes that do not
+        go together; it names the layer.
+        """
+        from .building import build
+
+        return build(layers, bias, cap, inputs)
+
+    @staticmethod
+    def load(path: Path | str) -> SparseNetwork:
+        """The network that `save` wrote. Raises `FileError` where it is missing, damaged or something else."""
+        from .network_file import load
+
+        return load(Path(path))
+
+    def save(self, path: Path | str) -> None:
+        """Write the network to a .npz, its layers in CSR form. Raises `FileError` where that cannot be."""
+        from .network_file import save
+
+        save(self, Path(path))
+
+    def infer(self, images: Any, devices: Sequence[str] = ("cpu",), kind: str = "auto") -> Inference:
+        """Run the network on images: inputs × images of numbers, in NumPy or torch; each image is a column.
+
+        `kind`: "general" (any weights), "structured" (equal outputs are merged where there are any), "saturating"
+        (images are done once they have provably reached a fixed point), or "auto", which is structured where that
+        leaves no more than half of the connections, else saturating where fixed points are proved from the middle of
+        the layers or before, else general. `devices`: "cpu", which is all threads that calls may use, or slices of it,
+        "cpu:cores=1"; with several, each has its part of the images, by measured speed, and all the weights.
+        What is found out about the weights is kept for the next call. Raises `ArgumentError` for images of another
+        shape, `OptionError` for unknown kinds and devices.
+        """
+        from .run import run
+
+        return run(self, images, devices, kind)
+
+    @property
+    def layers(self) -> int:
+        return len(self.sizes) - 1
+
+    @property
+    def inputs(self) -> int:
+        return self.sizes[0]
+
+    @property
+    def outputs(self) -> int:
+        return self.sizes[-1]
+
+    @cached_property
+    def prepared(self) -> dict[str, Prepared]:
+        """What was found out and made ready, by class of execution."""
+        return {}
+
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """Where runs of layers end that one launch can take: of as many inputs as outputs, and between cuts."""
+        last = [
+            layer
+            for layer in range(1, self.layers)
+            if not self.sizes[layer - 1] == self.sizes[layer] == self.sizes[layer + 1]
+        ]
+        return tuple(sorted({*last, *self.cuts, self.layers} - {0}))
+
+    def end_after(self, layer: int) -> int:
+        """The end of the run that a layer is in."""
+        return self.ends[bisect_right(self.ends, layer)]
+
+    def in_memory(self) -> SparseNetwork:
         """The same network with all its layers read, once."""
-        everything = self.read(0, self.layers)
+        starts = (0, *self.ends[:-1]) if self.layers else ()
+        runs = [self.read(first, last) for first, last in zip(starts, self.ends, strict=bool(starts))]
 
         def part(first: int, last: int) -> Layers:
-            chosen = slice(first, last)
-            return Layers(everything.column[chosen], everything.weight[chosen], everything.nonzeros[chosen])
+            number = bisect_right(self.ends, first)
+            return runs[number].part(first - starts[number], last - starts[number])
 
-        return Network(self.neurons, self.layers, self.bias, part)
+        return SparseNetwork(self.sizes, part, self.cap, self.cuts, self.settled_from, held=True)
+
+    def each_run(self, most_bytes: int = 1 << 62) -> list[tuple[int, int]]:
+        """First and last layer, exclusive, of groups of layers that can be read at once."""
+        found = []
+        first = 0
+        while first < self.layers:
+            end = self.end_after(first)
+            if end - first > 1 and most_bytes < 1 << 62:
+                end = min(end, first + max(1, most_bytes // max(1, self.read(first, first + 1).nbytes)))
+            found.append((first, end))
+            first = end
+        return found
 
 
 def check_size(neurons: int, layers: int) -> None:
@@ -74,13 +191,22 @@ def check_size(neurons: int, layers: int) -> None:
         raise OptionError(f"{layers} layers: a network has from 1 to {MOST_LAYERS}")
 
 
-def joined(parts: list[Layers]) -> Layers:
-    """Groups of layers as one; narrower ones are padded."""
+def even_bias(layers: int, neurons: int, bias: float) -> Floats:
+    """One bias for all outputs of some layers, in the room of one number."""
+    return np.broadcast_to(np.float32(bias), (layers, neurons))
+
+
+def joined(parts: Sequence[Layers]) -> Layers:
+    """Groups of layers of equal sizes as one; narrower ones are padded."""
     most = max(part.column.shape[2] for part in parts)
 
-    def padded(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    def padded(array: NDArray[Any]) -> NDArray[Any]:
         return np.pad(array, ((0, 0), (0, 0), (0, most - array.shape[2])))
 
-    column = np.concatenate([padded(part.column) for part in parts])
-    weight = np.concatenate([padded(part.weight) for part in parts])
-    return Layers(column, weight, np.concatenate([part.nonzeros for part in parts]))
+    return Layers(
+        np.concatenate([padded(part.column) for part in parts]),
+        np.concatenate([padded(part.weight) for part in parts]),
+        np.concatenate([part.bias for part in parts]),
+        np.concatenate([part.nonzeros for part in parts]),
+        parts[0].inputs,
+    )

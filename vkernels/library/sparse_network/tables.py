@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vkernels.ir.errors import FileError
 
-from .network import BIASES, Floats, Layers, Network, check_size, joined
+from .network import BIASES, Floats, Layers, SparseNetwork, check_size, even_bias, joined
 
 NUMBER = rb"[ ]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[ ]*"
 
@@ -23,7 +23,7 @@ def layer_file(neurons: int, layer: int) -> str:
     return f"n{neurons}-l{layer + 1}.tsv"
 
 
-def read_network(folder: Path, neurons: int, layers: int) -> Network:
+def read_network(folder: Path, neurons: int, layers: int) -> SparseNetwork:
     """The network in a folder of `nN-l1.tsv`, `nN-l2.tsv`, …: lines of input, output and weight.
 
     Files are read when their layers are. `FileError` where one is missing, or a line of it malformed.
@@ -36,9 +36,10 @@ def read_network(folder: Path, neurons: int, layers: int) -> Network:
             raise FileError(_missing(folder, neurons, layers, layer))
 
     def read(first: int, last: int) -> Layers:
-        return joined([read_layer(folder / layer_file(neurons, layer), neurons) for layer in range(first, last)])
+        bias = BIASES[neurons]
+        return joined([read_layer(folder / layer_file(neurons, layer), neurons, bias) for layer in range(first, last)])
 
-    return Network(neurons, layers, BIASES[neurons], read)
+    return SparseNetwork((neurons,) * (layers + 1), read)
 
 
 def _missing(folder: Path, neurons: int, layers: int, layer: int) -> str:
@@ -50,8 +51,8 @@ def _missing(folder: Path, neurons: int, layers: int, layer: int) -> str:
     return f"{message}; a network of {layers} layers has {layers} such files"
 
 
-def read_layer(path: Path, neurons: int) -> Layers:
-    """One layer, from lines of input, output (from 1 to `neurons`) and weight, in any order."""
+def read_layer(path: Path, neurons: int, bias: float = 0.0) -> Layers:
+    """One layer with this bias, from lines of input, output (from 1 to `neurons`) and weight, in any order."""
     table = _read_table(path, 3)
     for position, name in enumerate(("input", "output")):
         _check_range(path, table[:, position], neurons, name)
@@ -65,10 +66,12 @@ def read_layer(path: Path, neurons: int) -> Layers:
         raise FileError(
             f"{path}:{order[again + 1].min() + 1}: this input and output are joined on an earlier line already"
         )
-    return _ell(source, target, weight, neurons)
+    return _ell(source, target, weight, neurons, bias)
 
 
-def _ell(source: NDArray[np.int64], target: NDArray[np.int64], weight: NDArray[Any], neurons: int) -> Layers:
+def _ell(
+    source: NDArray[np.int64], target: NDArray[np.int64], weight: NDArray[Any], neurons: int, bias: float
+) -> Layers:
     """Connections sorted by output, as one layer."""
     counts = np.bincount(target, minlength=neurons)
     slot = np.arange(len(target)) - np.repeat(counts.cumsum() - counts, counts)
@@ -76,7 +79,7 @@ def _ell(source: NDArray[np.int64], target: NDArray[np.int64], weight: NDArray[A
     column, values = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
     column[0, target, slot] = source
     values[0, target, slot] = weight
-    return Layers(column, values, np.array([len(target)]))
+    return Layers(column, values, even_bias(1, neurons, bias), np.array([len(target)]), neurons)
 
 
 def write_layer(path: Path, layers: Layers, index: int) -> None:

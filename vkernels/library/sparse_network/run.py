@@ -1,0 +1,139 @@
+"""`SparseNetwork.infer`: a class of execution chosen, images divided among devices, and what was done told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vkernels.ir.errors import ArgumentError
+
+from .devices import cut, parse_devices
+from .infer import Group, Result, infer
+from .network import Floats, SparseNetwork
+from .prepare import Prepared, prepare
+
+PROBE = 8
+"""One in so many images, spread evenly, tells how fast each worker is."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one device did: `images` that it was given, and its seconds in kernels."""
+
+    device: str
+    images: int
+    kernels: float
+
+
+@dataclass(frozen=True)
+class Record:
+    """What was done. Times are seconds.
+
+    `kind`: "general", "structured" or "saturating"; `findings`: what was found in the weights, in words.
+    `preprocessing`: analysing weights and holding them as kernels want them; 0 where an earlier call did it.
+    `transfer`: bringing images to where and how kernels want them. `kernels`: launches and dropping images, of the
+    device that took longest; it includes compiling, where a kernel is new.
+    `executed_edges`: multiply-adds that ran. `live[l]`: images that layer l ran on; `groups`: the launches.
+    """
+
+    kind: str
+    findings: tuple[str, ...]
+    preprocessing: float
+    transfer: float
+    kernels: float
+    executed_edges: int
+    live: tuple[int, ...]
+    groups: tuple[Group, ...]
+    shares: tuple[Share, ...]
+
+
+@dataclass(frozen=True)
+class Inference:
+    """`survivors`: ids, from 0 and ascending, of the images with a feature that is not 0 after the last layer;
+    `features`: these images' features, outputs × survivors; `record`: how that was found."""
+
+    survivors: NDArray[np.int64]
+    features: Floats
+    record: Record
+
+
+def run(network: SparseNetwork, images: Any, devices: Sequence[str], kind: str) -> Inference:
+    """As `SparseNetwork.infer` says."""
+    workers = parse_devices(devices)
+    start = perf_counter()
+    features = _as_features(images, network.inputs)
+    transfer = perf_counter() - start
+    prepared, preprocessing = prepare(network, kind)
+    results, shares = _run_on(prepared, features, workers)
+    ids = np.concatenate([chosen[result.survivors] for chosen, result in results])
+    order = np.argsort(ids)
+    found = [result.features for _, result in results]
+    merged = found[0] if len(found) == 1 else np.concatenate(found, axis=1)[:, order]
+    if prepared.copies is not None:
+        merged = merged[prepared.copies]
+    groups = tuple(group for _, result in results for group in result.groups)
+    record = Record(
+        prepared.kind, prepared.findings, preprocessing, transfer, max(share.kernels for share in shares),
+        sum(result.executed_edges for _, result in results), _live(groups, network.layers), groups, shares,
+    )  # fmt: skip
+    return Inference(ids[order], merged, record)
+
+
+Part = tuple[NDArray[np.int64], Result]
+
+
+def _run_on(
+    prepared: Prepared, features: Floats, workers: Sequence[tuple[str, int | None]]
+) -> tuple[list[Part], tuple[Share, ...]]:
+    """Each worker's results with the ids of its images, and what each device did."""
+    everyone = np.arange(features.shape[1])
+    if len(workers) == 1:
+        device, threads = workers[0]
+        result = infer(prepared.network, features, threads=threads, fixed=prepared.fixed)
+        return [(everyone, result)], (Share(device, everyone.size, result.seconds),)
+    parts: list[list[Part]] = [[] for _ in workers]
+
+    def work(number: int, chosen: NDArray[np.int64]) -> float:
+        start = perf_counter()
+        if chosen.size:
+            own = np.ascontiguousarray(features[:, chosen])
+            parts[number].append((chosen, infer(prepared.network, own, fixed=prepared.fixed)))
+        return perf_counter() - start
+
+    from .infer import using_threads
+
+    with using_threads(1), ThreadPoolExecutor(len(workers)) as pool:
+        probe, rest = everyone[::PROBE], np.delete(everyone, np.s_[::PROBE])
+        first = cut(probe, [1.0] * len(workers))
+        seconds = list(pool.map(work, range(len(workers)), first))
+        speeds = [part.size / max(second, 1e-9) for part, second in zip(first, seconds, strict=True)]
+        list(pool.map(work, range(len(workers)), cut(rest, speeds)))
+    shares = []
+    for device in dict.fromkeys(name for name, _ in workers):
+        own = [parts[number] for number, (name, _) in enumerate(workers) if name == device]
+        images = sum(chosen.size for worker in own for chosen, _ in worker)
+        seconds_of = max(sum(result.seconds for _, result in worker) for worker in own)
+        shares.append(Share(device.partition("#")[0], images, seconds_of))
+    every = [part for worker in parts for part in worker]
+    return every or [(everyone, infer(prepared.network, features, fixed=prepared.fixed))], tuple(shares)
+
+
+def _as_features(images: Any, inputs: int) -> Floats:
+    array = images.detach().cpu().numpy() if hasattr(images, "detach") else np.asarray(images)
+    if array.ndim != 2 or array.shape[0] != inputs or array.dtype.kind not in "fiub":
+        found = f"{array.dtype} of shape {array.shape}"
+        raise ArgumentError(f"images: {found}, expected numbers, {inputs} (inputs) × images")
+    return array.astype(np.float32, copy=False)
+
+
+def _live(groups: Sequence[Group], layers: int) -> tuple[int, ...]:
+    live = np.zeros(layers, np.int64)
+    for group in groups:
+        live[group.first : group.first + group.layers] += group.images
+    return tuple(live.tolist())
