@@ -11,6 +11,8 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.planning.model_plan import model_plan
 from vkernels.ir.planning.occupancy import AmdSizes, NvidiaSizes
 from vkernels.ir.planning.space import read_space
+from vkernels.library.elements import drop_elements
+from vkernels.runtime.protocols import Signature
 from vkernels.runtime.targets import limits_of, target_named
 
 
@@ -68,3 +70,14 @@ def test_shared_memory_that_nobody_takes_keeps_what_is_read_again():
         return float(model_plan(read_space(kernel_of(module), sizes, less), plan).parts["cache"])
 
     assert cached(228 << 10) < cached(8 << 10) / 2
+
+
+def test_whole_numbers_of_64_bits_take_no_units_of_float64():
+    """Counters of a generator do not wait for units that some devices have few of."""
+    limits = limits_of(target_named("rtx4090"))
+    tensors = (("x", "float32"), ("out", "float32"))
+    module = drop_elements.build(Signature(tensors, (("probability", "f64"), ("scale", "f64"), ("seed", "i64")), ()))
+    plan = Plan({"i": 1, "j": 1024}, {}, lanes="j", order=("i", "j"), warps=4)
+    parts = model_plan(read_space(kernel_of(module), {"M": 4096, "N": 4096}, limits), plan).parts
+    slower = replace(limits, multiply_adds={**limits.multiply_adds, "float64": 1e9})
+    assert parts == model_plan(read_space(kernel_of(module), {"M": 4096, "N": 4096}, slower), plan).parts

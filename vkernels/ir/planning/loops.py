@@ -108,7 +108,7 @@ class Loop:
 
     `reduced`: the tiles of partial results that it carries: axes, the axis reduced, bytes of an element. `live`: the
     tiles alive at its worst point, those included. `operand_bytes`: of what a dot in it takes; `element_bytes`: of
-    most of what it computes.
+    most of what it computes; `in_float64`: those of 8 bytes are not all integers.
     """
 
     phase: str
@@ -119,6 +119,7 @@ class Loop:
     live: tuple[Alive, ...] = ()
     operand_bytes: int = 4
     element_bytes: int = 4
+    in_float64: bool = True
 
 
 @dataclass(frozen=True)
@@ -210,10 +211,11 @@ class _Reader:
         if steps:
             reductions = [*reductions, *(pair.total for pair in online)]
             reduced = tuple(_reduced(op) for op in reductions)
-            widths = [bytes_of(r.type) for op in own for r in op.results if isinstance(r.type, TensorType)]
+            tiles = [element_of(r.type) for op in own for r in op.results if isinstance(r.type, TensorType)]
+            wide = [element for element in tiles if bytes_of(element) == 8]
             yield Loop(
                 phase, axes, ranges, tuple(steps), reduced, self._live(own, reductions), _operand_bytes(own),
-                8 if widths.count(8) * 2 > len(widths) else 4,
+                8 if len(wide) * 2 > len(tiles) else 4, any(isinstance(element, AnyFloat) for element in wide),
             )  # fmt: skip
 
     def _home(self, value: SSAValue) -> tuple[str, Home]:

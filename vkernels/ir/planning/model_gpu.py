@@ -125,7 +125,8 @@ def _work(loop: Loop, at: Setting, limits: Limits, threads: Numbers) -> tuple[Nu
     """Seconds of plain units and of tensor cores, bytes of shared memory, of all programs; seconds of one by itself."""
     ranged = at.all_trips(loop.ranges)
     runs = at.programs * ranged
-    rate = limits.multiply_adds.get("float64" if loop.element_bytes == 8 else "float32", 1e10)
+    wide = "float64" if loop.in_float64 else "int64"
+    rate = limits.multiply_adds.get(wide if loop.element_bytes == 8 else "float32", 1e10)
     operations: Numbers = 0.0
     tensor: Numbers = 0.0
     on_chip: Numbers = 0.0
