@@ -284,10 +284,14 @@ def _length(lengths: Sequence[int] | None, groups: Sequence[Group], live: int, m
 
 @contextmanager
 def using_threads(threads: int | None) -> Iterator[None]:
+    """Let calls use so many threads meanwhile; None: as many as they do."""
     from vkernels.runtime.threads import get_threads, set_threads
 
     before = get_threads()
-    set_threads(before if threads is None else threads)
+    if threads in (None, before):  # said again, it would make kernels forget how they were called
+        yield
+        return
+    set_threads(threads or before)
     try:
         yield
     finally:
