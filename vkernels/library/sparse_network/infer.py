@@ -288,10 +288,10 @@ def using_threads(threads: int | None) -> Iterator[None]:
     from vkernels.runtime.threads import get_threads, set_threads
 
     before = get_threads()
-    if threads in (None, before):  # said again, it would make kernels forget how they were called
+    if threads is None or threads == before:  # said again, it would make kernels forget how they were called
         yield
         return
-    set_threads(threads or before)
+    set_threads(threads)
     try:
         yield
     finally:
