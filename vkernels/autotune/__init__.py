@@ -1,1 +1,1 @@
-"""vkernels.autotune: search spaces, searches and the tuning database will live here; nothing is here yet."""
+"""vkernels.autotune: search spaces, searches, and what recorded spaces are replayed with; the tuner builds on them."""

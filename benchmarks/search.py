@@ -1,0 +1,148 @@
+"""How fast searches find good points: on recorded spaces, one device left out, beside kernel_tuner's strategies.
+
+    python benchmarks/search.py [--repeats 30] [--seeds / --no-seeds] [--only forest,genetic_algorithm] [--cache FOLDER]
+
+Each GPU's recorded space is searched as if it were new: without seeds, and with those that the other five GPUs give
+(`best_of_neighbours`), which count as evaluations. A score is the optimum's time over that of the best point found so
+far: the median of the repeats, then the mean of the GPUs. Replays stop at the optimum. kernel_tuner's strategies run in
+its own simulation mode where it is installed (`pip install 'vkernels[benchmarks]'`). `--alone` searches each file by
+itself, without seeds: for spaces of one device. With `--cache`, finished parts are kept, and not run again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from time import process_time
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from vkernels.autotune.drive import Stop, drive
+from vkernels.autotune.recordings import Recording, read_recording
+from vkernels.autotune.searches import SEARCHES
+from vkernels.autotune.seeds import best_of_neighbours
+from vkernels.autotune.space import Point
+from vkernels.ir.errors import FileError
+
+DATA = Path(__file__).parents[2] / "shared" / "data" / "tuning_spaces"
+MARKS = (25, 50, 100, 200)
+OURS = tuple(name for name in SEARCHES if name != "exhaustive")
+Run = Callable[[int, Sequence[Point]], list[float]]
+"""Times of the points measured, in turn, in any unit, by the seed of chance and the points to begin with."""
+console = Console(highlight=False)
+
+
+def run_ours(recording: Recording, name: str, seed: int, seeds: Sequence[Point]) -> list[float]:
+    """Seconds of the points that one of our searches measures, up to the optimum."""
+    search = SEARCHES[name](recording.space, seed=seed, seeds=seeds)
+    while len(search.told) < MARKS[-1] and (search.best is None or search.best.seconds > recording.optimum):
+        if drive(search, recording.measure, Stop(evaluations=len(search.told) + 1)) == "space":
+            break
+    return [told.seconds for told in search.told]
+
+
+def scores(times: Sequence[float], optimum: float) -> list[float]:
+    """At each mark, the optimum over the best of the times until then; a run that ended found no more."""
+    best = np.minimum.accumulate([*times, *[np.inf] * (MARKS[-1] - len(times))])
+    return [float(optimum / best[mark - 1]) for mark in MARKS]
+
+
+def contestants(only: str) -> dict[str, Callable[[Recording], Run]]:
+    """By name, what makes a run on a recording: our searches, then kernel_tuner's."""
+    found: dict[str, Callable[[Recording], Run]] = {}
+    for name in OURS:
+        found[name] = lambda recording, name=name: lambda seed, seeds: run_ours(recording, name, seed, seeds)
+    if find_spec("kernel_tuner") is None:
+        console.print("kernel_tuner is not installed: its strategies are left out")
+    else:
+        from search_theirs import STRATEGIES, Theirs
+
+        for name in STRATEGIES:
+
+            def make(recording: Recording, name: str = name) -> Run:
+                theirs = Theirs(recording)
+                return lambda seed, seeds: [1e-3 * ms for ms in theirs.run(name, MARKS[-1], seed, seeds)]
+
+            found[f"kernel_tuner {name}"] = make
+    wanted = [part for part in only.split(",") if part]
+    return {name: make for name, make in found.items() if not wanted or name.split()[-1] in wanted}
+
+
+def measured(
+    make: Callable[[Recording], Run], recording: Recording, seeds: Sequence[Point], repeats: int
+) -> list[float]:
+    """The median score at each mark."""
+    run = make(recording)
+    return np.median([scores(run(seed, seeds), recording.optimum) for seed in range(repeats)], 0).tolist()
+
+
+def cached(folder: Path | None, key: str, compute: Callable[[], list[float]]) -> list[float]:
+    """What `compute` gives, kept in a file of `folder`."""
+    if folder is None:
+        return compute()
+    path = folder / f"{key.replace(' ', '-')}.json"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(compute()))
+    found: list[float] = json.loads(path.read_text())
+    return found
+
+
+def show(title: str, rows: dict[str, list[list[float]]], names: Sequence[str]) -> None:
+    """Print the means of the recordings at each mark, and what each recording had at the last."""
+    table = Table(
+        *["search", *[str(mark) for mark in MARKS], *[f"{name} at {MARKS[-1]}" for name in names]], title=title
+    )
+    for label, found in sorted(rows.items(), key=lambda row: -float(np.mean(row[1]))):
+        table.add_row(label, *[f"{mean:.3f}" for mean in np.mean(found, 0)], *[f"{each[-1]:.2f}" for each in found])
+    console.print(table)
+
+
+def main(
+    repeats: Annotated[int, typer.Option(help="runs by each search on each recording", min=1)] = 30,
+    only: Annotated[str, typer.Option(help="searches and strategies, by comma; all unless told")] = "",
+    seeds: Annotated[bool, typer.Option(help="with seeds from the other recordings, too")] = True,
+    alone: Annotated[bool, typer.Option(help="each recording by itself, without seeds")] = False,
+    files: Annotated[str, typer.Option(help="pattern of the recordings' names")] = "convolution-*.json.gz",
+    data: Annotated[Path, typer.Option(help="folder of recordings")] = DATA,
+    cache: Annotated[Path | None, typer.Option(help="folder for what is finished")] = None,
+) -> None:
+    """Compare searches on recorded spaces."""
+    try:
+        recordings = [read_recording(path) for path in sorted(data.glob(files))]
+    except FileError as error:
+        console.print(str(error), markup=False)
+        sys.exit(1)
+    if not recordings:
+        console.print(f"no recordings in {data}: nothing to search", markup=False)
+        return
+    names = [recording.name.removeprefix("convolution-") for recording in recordings]
+    for seeded in (False, True) if seeds and not alone and len(recordings) > 1 else (False,):
+        rows: dict[str, list[list[float]]] = {}
+        for label, make in contestants(only).items():
+            began = process_time()
+            rows[label] = []
+            for recording in recordings:
+                others = [other.outcomes for other in recordings if other is not recording]
+                begin = best_of_neighbours(recording.space, others) if seeded else []
+                key = f"{label} {recording.name} {'seeded' if seeded else 'alone'} {repeats}"
+                rows[label].append(
+                    cached(
+                        cache,
+                        key,
+                        lambda make=make, recording=recording, begin=begin: measured(make, recording, begin, repeats),
+                    )
+                )
+            console.print(f"[dim]{label}: {process_time() - began:.0f} s[/dim]")
+        show("Seeds of the other recordings" if seeded else "No seeds", rows, names)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,88 @@
+"""The default search: a tree ensemble learns how long points take, and says which are worth measuring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ..space import Point, Space
+from .children import children
+from .search import Search, Told
+from .surrogate import Surrogate
+
+START = 8
+"""Random points that are told before the trees are asked, seeds not counted."""
+EXPLORE = 16
+"""Of as many points one is random, whatever the trees say: they may be wrong about a part that they never saw."""
+BURST, SHARE = 8, 8
+"""Points that follow the seeds at once, and then of how many one does."""
+ELITE = 6
+"""Points whose children are candidates."""
+CANDIDATES = 200
+"""Children, and as many random points, among which the trees choose."""
+TIE = 1e-2
+"""Weight of all trees where one of them is asked, so that what it finds the same is chosen by the others."""
+
+
+class ForestSearch(Search):
+    """Seeds and points near them, then a search of its own, which the seeds do not lead, and now and then they again.
+
+    The search of its own begins with random points. Then every other point refines: it is the child of the best points
+    with the least time by the trees' mean, less their spread; in turn of the best points, and of the best of those that
+    have little in common with the best, since luck leads into one valley of several. The points between are the best of
+    children and random points by one tree, taken by chance, so that what the trees disagree about is looked at. One of
+    `EXPLORE` points is random. Refinement has no end of its own: the search is as good as it can be after any number.
+
+    What follows the seeds is refined with all that was told; the other search knows only what it asked for itself, for
+    many good seeds of one valley hide all others from the trees.
+    """
+
+    def __init__(self, space: Space, *, seed: int = 0, seeds: Iterable[Point] = ()) -> None:
+        super().__init__(space, seed=seed, seeds=seeds)
+        self._own: list[Told] = []
+        self._learnt_alone = Surrogate(space, seed)
+        self._learnt = Surrogate(space, seed) if self._seeds else self._learnt_alone
+
+    def _propose(self, random: np.random.Generator) -> Point | None:
+        turn = len(self.told) + len(self._pending)
+        follow = self._follows(turn)
+        told, surrogate = (self.told, self._learnt) if follow else (self._own, self._learnt_alone)
+        if not follow and (len(told) < START or turn % EXPLORE == 2):
+            return None
+        if not any(isinstance(each.outcome, float) for each in told):
+            return None
+        refine = follow or turn % 2 == 1
+        elite = _elite(self.space, told, apart=turn % 4 == 3 and not follow)
+        candidates = self._new(children(self.space, elite, CANDIDATES, random))
+        if not refine:
+            candidates += self._new(self.space.sample(random) for _ in range(CANDIDATES))
+        if not candidates:
+            return None
+        predicted = surrogate.predict(told, candidates)
+        mean, spread = predicted.mean(0), predicted.std(0)
+        liked = mean - spread if refine else predicted[int(random.integers(len(predicted)))] + TIE * mean
+        return candidates[int(np.argmin(liked))]
+
+    def _learn(self, told: Told) -> None:
+        place = len(self.told) - 1
+        if place >= len(self._seeds) and not self._follows(place):
+            self._own.append(told)
+
+    def _follows(self, turn: int) -> bool:
+        """Whether the point of this turn is one that follows the seeds."""
+        after = turn - len(self._seeds)
+        return bool(self._seeds) and after >= 0 and (after < BURST or turn % SHARE == 0)
+
+    def _new(self, points: Iterable[Point | None]) -> list[Point]:
+        return [point for point in dict.fromkeys(points) if point is not None and self.is_new(point)]
+
+
+def _elite(space: Space, told: Sequence[Told], apart: bool) -> list[Point]:
+    """The best points told; `apart`, of those that differ from the best in half of the parameters or more."""
+    ranked = [each.point for each in sorted(told, key=lambda each: each.seconds)]
+    if apart:
+        varied = sum(len(values) > 1 for values in space.values)
+        far = [point for point in ranked if 2 * sum(a != b for a, b in zip(point, ranked[0], strict=True)) >= varied]
+        ranked = far or ranked
+    return ranked[:ELITE]
