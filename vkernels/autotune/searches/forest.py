@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -13,9 +13,9 @@ from .surrogate import Surrogate
 
 START = 8
 """Random points that are told before the trees are asked, seeds not counted."""
-EXPLORE = 16
+EXPLORE = 8
 """Of as many points one is random, whatever the trees say: they may be wrong about a part that they never saw."""
-BURST, SHARE = 8, 8
+BURST, SHARE = 4, 16
 """Points that follow the seeds at once, and then of how many one does."""
 ELITE = 6
 """Points whose children are candidates."""
@@ -29,10 +29,9 @@ class ForestSearch(Search):
     """Seeds and points near them, then a search of its own, which the seeds do not lead, and now and then they again.
 
     The search of its own begins with random points. Then every other point refines: it is the child of the best points
-    with the least time by the trees' mean, less their spread; in turn of the best points, and of the best of those that
-    have little in common with the best, since luck leads into one valley of several. The points between are the best of
-    children and random points by one tree, taken by chance, so that what the trees disagree about is looked at. One of
-    `EXPLORE` points is random. Refinement has no end of its own: the search is as good as it can be after any number.
+    with the least time by the trees' mean, less their spread. The points between are the best of children and random
+    points by one tree, taken by chance, so that what the trees disagree about is looked at. One of `EXPLORE` points is
+    random. Refinement has no phase of its own: the search is to be good after any number of points.
 
     What follows the seeds is refined with all that was told; the other search knows only what it asked for itself, for
     many good seeds of one valley hide all others from the trees.
@@ -53,8 +52,8 @@ class ForestSearch(Search):
         if not any(isinstance(each.outcome, float) for each in told):
             return None
         refine = follow or turn % 2 == 1
-        elite = _elite(self.space, told, apart=turn % 4 == 3 and not follow)
-        candidates = self._new(children(self.space, elite, CANDIDATES, random))
+        best = [each.point for each in sorted(told, key=lambda each: each.seconds)[:ELITE]]
+        candidates = self._new(children(self.space, best, CANDIDATES, random))
         if not refine:
             candidates += self._new(self.space.sample(random) for _ in range(CANDIDATES))
         if not candidates:
@@ -76,13 +75,3 @@ class ForestSearch(Search):
 
     def _new(self, points: Iterable[Point | None]) -> list[Point]:
         return [point for point in dict.fromkeys(points) if point is not None and self.is_new(point)]
-
-
-def _elite(space: Space, told: Sequence[Told], apart: bool) -> list[Point]:
-    """The best points told; `apart`, of those that differ from the best in half of the parameters or more."""
-    ranked = [each.point for each in sorted(told, key=lambda each: each.seconds)]
-    if apart:
-        varied = sum(len(values) > 1 for values in space.values)
-        far = [point for point in ranked if 2 * sum(a != b for a, b in zip(point, ranked[0], strict=True)) >= varied]
-        ranked = far or ranked
-    return ranked[:ELITE]
