@@ -26,7 +26,7 @@ from rich.table import Table
 
 from vkernels.autotune.drive import Stop, drive
 from vkernels.autotune.recordings import Recording, read_recording
-from vkernels.autotune.searches import SEARCHES
+from vkernels.autotune.searches import DEFAULT_SEARCH, SEARCHES
 from vkernels.autotune.seeds import best_of_neighbours
 from vkernels.autotune.space import Point
 from vkernels.ir.errors import FileError
@@ -96,13 +96,13 @@ def cached(folder: Path | None, key: str, compute: Callable[[], list[float]]) ->
 
 
 def show(title: str, rows: dict[str, list[list[float]]], names: Sequence[str]) -> None:
-    """Print the means of the recordings at each mark, and what each recording had at the last."""
-    table = Table(
-        *["search", *[str(mark) for mark in MARKS], *[f"{name} at {MARKS[-1]}" for name in names]], title=title
-    )
+    """Print the means of the recordings at each mark, and each recording's scores by the default search."""
+    table = Table("search", *[str(mark) for mark in MARKS], title=title)
     for label, found in sorted(rows.items(), key=lambda row: -float(np.mean(row[1]))):
-        table.add_row(label, *[f"{mean:.3f}" for mean in np.mean(found, 0)], *[f"{each[-1]:.2f}" for each in found])
+        table.add_row(label, *[f"{mean:.3f}" for mean in np.mean(found, 0)])
     console.print(table)
+    for name, found_here in zip(names, rows.get(DEFAULT_SEARCH, []), strict=False):
+        console.print(f"{DEFAULT_SEARCH} on {name}: {' '.join(f'{score:.3f}' for score in found_here)}")
 
 
 def main(
