@@ -29,8 +29,14 @@ def rng(request: pytest.FixtureRequest) -> random.Random:
     return random.Random(f"{SEED} {request.node.name}")
 
 
-MORE = {"mass", "stiffness", "stiffness_at_nodes"}
-"""Kernels of so many whole axes that homes are counted which no phase turns out to need."""
+MORE = {
+    "attention_blocks", "attention_key_gradients", "attention_query_gradient", "layer_norm_gradient", "mass",
+    "rms_norm_gradient", "sort_rows", "stiffness", "stiffness_at_nodes",
+}  # fmt: skip
+"""Kernels of which homes are counted that no phase turns out to need: of many whole axes, or with phases in loops."""
+
+ONE_LABEL = {"layer_norm_gradient", "rms_norm_gradient"}
+"""Kernels with a loop-carried value and others of the same label: the home of the last is believed to be that of all."""
 
 
 @pytest.mark.parametrize("entry", LIBRARY.values(), ids=LIBRARY)
@@ -52,7 +58,8 @@ def test_scratchpad_and_programs_are_those_that_lowering_gives(entry: Entry, rng
         )  # each is rounded up to 16 bytes, a slot of 16 added
         swap = max(launch.swap_bytes for launch in lowered.launches)  # type: ignore[attr-defined]
         least = 0 if entry.name not in MORE else -use.swap_bytes
-        assert least <= swap - use.swap_bytes < 64 * 8, plan
+        most = 64 * 8 if entry.name not in ONE_LABEL else 4 * library.sizes["N"] * plan.tiles["p"] + 64 * 8
+        assert least <= swap - use.swap_bytes < most, plan
         prepared = lowered.prepare(library.sizes)  # type: ignore[attr-defined]
         assert use.programs == tuple(prepared.programs), plan
         if compared == 3:
