@@ -36,7 +36,7 @@ MORE = {
 """Kernels of which homes are counted that no phase turns out to need: of many whole axes, or with phases in loops."""
 
 ONE_LABEL = {"layer_norm_gradient", "rms_norm_gradient"}
-"""Kernels with a loop-carried value and others of the same label: the home of the last is believed to be that of all."""
+"""Kernels with a loop-carried value and others of its label: the home of the last is believed to be that of all."""
 
 
 @pytest.mark.parametrize("entry", LIBRARY.values(), ids=LIBRARY)
