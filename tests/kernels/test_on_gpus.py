@@ -220,7 +220,7 @@ RUNS = (
     ),
     run(
         test_expert_gradients.test_gradients_of_grouped_products_are_right, "group_weight_gradient multiply_blocks",
-        (([13, 0, 67, 20], 24, 37), F32, "none"), (([5, 2, 9], 16, 17), F16, "gelu"), (([3, 1], 3, 5), F64, "none"),
+        (([13, 0, 67, 20], 24, 37), F32), (([5, 2, 9], 16, 17), F16), (([3, 1], 3, 5), F64),
     ),
     run(
         test_finite_elements.test_operators_are_right, "mass stiffness stiffness_at_nodes",
@@ -268,6 +268,11 @@ RUNS = (
         ((7, 3, 2, 5), F32), ((33, 5, 4, 129), F16), ((5, 2, 3, 7), F32), ((64, 8, 3, 64), F32), ((6, 2, 0, 10), BF16),
         ((1, 1, 1, 1), F32),
     ),
+    run(
+        test_sparse.test_layers_with_biases_and_caps_of_their_own_are_right, "sparse_layers sparse_layer",
+        ((7, 3, 2, 5), F32), ((33, 5, 4, 129), F16), ((5, 2, 3, 7), BF16),
+    ),
+    run(test_sparse.test_distances_are_the_largest_of_each_image, "distance_to_state", (F32,), (BF16,), (F64,)),
     run(test_sparse.test_take_columns, "take_columns", (F32,), (BF16,), (F64,)),
 )  # fmt: skip
 

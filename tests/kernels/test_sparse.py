@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from vkernels.library.sparse import spdnn, take_columns
+from vkernels.library.sparse import distance_to_state, sparse_layer, sparse_layers, spdnn, take_columns
 
 from .reference import DTYPES, assert_close, fresh_seed, normal, poisoned, strided
 
@@ -70,6 +70,43 @@ def test_indices_of_any_width(integer):
     seed = fresh_seed()
     column, weight = network(30, 4, 2, torch.float32, seed)
     check(normal((30, 20), torch.float32, seed), column.to(integer), weight, 0.0, poisoned((30, 20), torch.float32))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("size", SIZES)
+def test_layers_with_biases_and_caps_of_their_own_are_right(size, dtype):
+    """Several layers, and the first alone with as many outputs as there are less one."""
+    neurons, inputs, layers, images = size
+    seed = fresh_seed()
+    column, weight = network(neurons, inputs, layers, dtype, seed)
+    bias, cap = normal((layers, neurons), dtype, seed + 2), 2.5
+    y = normal((neurons, images), dtype, seed).abs()
+    out, peak = poisoned((neurons, images), dtype), torch.full((images,), float("nan"))
+    sparse_layers(y, column, weight, bias, cap, out, peak)
+    expected = y.double()
+    for layer in range(layers):
+        total = torch.einsum("nki,nk->ni", expected[column[layer].long()], weight[layer].double())
+        expected = (total + bias[layer].double()[:, None]).clamp(0, cap)
+    assert_close(out, expected, terms=max(1, inputs * layers), scale=4.0 * max(1, layers))
+    if images:
+        assert_close(peak, expected.amax(0), terms=max(1, inputs * layers), scale=4.0 * max(1, layers))
+    if layers and neurons > 1:
+        fewer = neurons - 1
+        out = poisoned((fewer, images), dtype)
+        sparse_layer(y, column[0, :fewer], weight[0, :fewer], bias[0, :fewer], cap, out, peak)
+        total = torch.einsum("nki,nk->ni", y.double()[column[0, :fewer].long()], weight[0, :fewer].double())
+        expected = (total + bias[0, :fewer].double()[:, None]).clamp(0, cap)
+        assert_close(out, expected, terms=max(1, inputs), scale=4.0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_distances_are_the_largest_of_each_image(dtype):
+    seed = fresh_seed()
+    for neurons, images in ((1, 1), (9, 200), (33, 17), (129, 0)):
+        y, state = normal((neurons, images), dtype, seed), normal((neurons,), dtype, seed + 1)
+        out = poisoned((images,), dtype)
+        distance_to_state(y, state, out)
+        assert_close(out, (y.double() - state.double()[:, None]).abs().amax(0), terms=1, scale=2.0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
