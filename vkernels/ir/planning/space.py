@@ -62,6 +62,8 @@ WHOLE = 256
 """Elements of a contracted axis that a GPU's program holds at once, at most, for the same reason."""
 BESIDE = 8
 """Elements of an axis that is but a part of a dot's side."""
+ENOUGH = 8
+"""Elements of a dot's side that keep a CPU's accumulators busy."""
 RAGGED = 16
 """Positions with steps of their own number that a GPU's program takes at once: all wait for the longest."""
 WARPS = (1, 2, 4, 8, 16)
@@ -330,6 +332,8 @@ class Space:
             return [extent]
         if axis in self.ragged:
             return [1]
+        if axis in self._apart and axis != move.lanes:
+            return [1]
         if axis == move.lanes:
             sizes = [n * self.width for n in (ACROSS[:1] if self.lean else ACROSS)]
             return sorted(
@@ -356,6 +360,13 @@ class Space:
             return [n for n in sizes if n <= BESIDE]
         least = min(16, most) if axis in self._in_dots else 1
         return [n for n in sizes if n >= least] or sizes[-1:]
+
+    @cached_property
+    def _apart(self) -> frozenset[str]:
+        """Axes that are a side of a dot together with a later one of elements enough. A CPU takes these one at a time:
+        several images' rows at once leave no register free, and lie whole pages apart."""
+        sides = [side for dot in self.needs.dots for side in (dot.rows, dot.columns)]
+        return frozenset(axis for side in sides if side and self.extents[side[-1]] >= ENOUGH for axis in side[:-1])
 
     @cached_property
     def _batches(self) -> frozenset[str]:
