@@ -47,3 +47,8 @@ class Plan:
     warps: int = 4
     stages: int = 1
     resident_programs: int = 0
+
+    @property
+    def split(self) -> str | None:
+        """The axis that several programs share, if one is."""
+        return next((axis for axis, programs in self.splits.items() if programs > 1), None)

@@ -101,6 +101,11 @@ def activate_backward(grad: Array, x: Array, activation: str, out: Array | None 
     return out
 
 
+def before_activation(grad: Array, products: Array, activation: str) -> Array:
+    """The gradient of products, of that of their activations: a new array of the latter's dtype."""
+    return activate_backward(grad, products, activation, empty_like(grad, tuple(grad.shape)))
+
+
 def check_activation(function: str, activation: str) -> None:
     """Raises `ArgumentError` for an activation that there is not."""
     if activation not in ACTIVATIONS:

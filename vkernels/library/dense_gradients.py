@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .activations import activate, activate_backward, check_activation
+from .activations import activate, activate_backward, before_activation, check_activation
 from .arrays import Array, as_rows, check_shape, empty_like
 from .dense import batched_matmul, check_dimensions, matmul
 from .reductions import sum as sum_along
@@ -27,7 +27,7 @@ def matmul_backward(
     check_dimensions("matmul_backward", a, b, 2)
     check_shape("matmul_backward", "grad", grad, (a.shape[0], b.shape[1]))
     if activation not in (None, "none"):
-        grad = _before_activation(grad, matmul(a, b, bias, None, precision, _products(grad)), activation)
+        grad = before_activation(grad, matmul(a, b, bias, None, precision, _products(grad)), activation)
     of_a = matmul(grad, b.swapaxes(0, 1), precision=precision)
     of_b = matmul(a.swapaxes(0, 1), grad, precision=precision)
     return of_a, of_b, None if bias is None else sum_along(grad, 0)
@@ -52,7 +52,7 @@ def batched_matmul_backward(
         of_a, of_b, of_bias = matmul_backward(as_rows(grad), as_rows(a), b, bias, activation, precision)
         return of_a.reshape(a.shape), of_b, of_bias
     if activation not in (None, "none"):
-        grad = _before_activation(grad, batched_matmul(a, b, bias, None, precision, _products(grad)), activation)
+        grad = before_activation(grad, batched_matmul(a, b, bias, None, precision, _products(grad)), activation)
     of_a = batched_matmul(grad, b.swapaxes(1, 2), precision=precision)
     of_b = batched_matmul(a.swapaxes(1, 2), grad, precision=precision)
     return of_a, of_b, None if bias is None else sum_along(as_rows(grad), 0)
@@ -90,8 +90,3 @@ def mlp_backward(
 def _products(grad: Array) -> Array:
     """Room for products as they are computed."""
     return empty_like(grad, tuple(grad.shape), computed=True)
-
-
-def _before_activation(grad: Array, products: Array, activation: str) -> Array:
-    """The gradient of products, of that of their activations, in the dtype of the latter."""
-    return activate_backward(grad, products, activation, empty_like(grad, tuple(grad.shape)))

@@ -6,7 +6,7 @@ from jaxtyping import Float, Int
 
 import vkernels as vk
 
-from .activations import activation_gradient, check_activation
+from .activations import before_activation, check_activation
 from .arrays import Array, check_shape, constant_like, empty_like, laid_out
 from .experts import BLOCK, Routes, grouped_matmul, route
 from .indices import check_indices
@@ -61,9 +61,9 @@ def grouped_matmul_backward(
         check_indices("grouped_matmul_backward", "row", row, x.shape[0])
     change = grad
     if activation != "none":
-        products, change = (empty_like(grad, tuple(grad.shape), computed=computed) for computed in (True, False))
+        products = empty_like(grad, tuple(grad.shape), computed=True)
         grouped_matmul(x, weight, start, bias, "none", row, products, checked=False)
-        activation_gradient(grad, products, change, activation)
+        change = before_activation(grad, products, activation)
     of_rows = empty_like(x, (rows, x.shape[1]), computed=row is not None)
     grouped_matmul(change, laid_out(weight.swapaxes(1, 2)), start, out=of_rows)
     of_weight = empty_like(weight, tuple(weight.shape))

@@ -6,7 +6,7 @@ from jaxtyping import Float, Int
 
 import vkernels as vk
 
-from .activations import activation_gradient, check_activation
+from .activations import before_activation, check_activation
 from .arrays import Array, as_computed, check_shape, constant_like, empty_like, laid_out
 from .indices import check_indices, check_starts
 from .reductions import sum as sum_along
@@ -107,10 +107,10 @@ def ell_matmul_backward(
         check_indices("ell_matmul_backward", "column", column, dense.shape[0])
     change = grad
     if activation != "none":
-        sums, change = empty_like(grad, tuple(grad.shape), computed=True), empty_like(grad, tuple(grad.shape))
+        sums = empty_like(grad, tuple(grad.shape), computed=True)
         kept = constant_like(value, 0.0, (value.shape[0],)) if bias is None else bias
         ell_times_dense(column, value, dense, kept, sums)
-        activation_gradient(grad, sums, change, activation)
+        change = before_activation(grad, sums, activation)
     of_value, of_dense = empty_like(value, tuple(value.shape)), empty_like(dense, tuple(dense.shape))
     ell_value_gradient(column, change, dense, of_value)
     transpose = ell_transpose(column, dense.shape[0]) if transpose is None else transpose
@@ -141,11 +141,10 @@ def block_matmul_backward(
     shape = (rows, down, dense.shape[1])
     change = grad.reshape(shape)
     if activation != "none":
-        sums, rounded = empty_like(grad, shape, computed=True), empty_like(grad, tuple(grad.shape))
+        sums = empty_like(grad, shape, computed=True)
         kept = constant_like(block, 0.0, shape[:2]) if bias is None else bias.reshape(shape[:2])
         blocks_times_dense(start, column, block, cut, kept, sums)
-        activation_gradient(grad, sums.reshape(grad.shape), rounded, activation)
-        change = rounded.reshape(shape)
+        change = before_activation(grad, sums.reshape(grad.shape), activation).reshape(shape)
     of_block, of_dense = empty_like(block, tuple(block.shape)), empty_like(dense, tuple(cut.shape))
     lying = laid_out(cut.swapaxes(1, 2)).swapaxes(1, 2)  # read once a block, along Q
     block_gradient(rows_of(start, block.shape[0]), column, change, lying, of_block)

@@ -135,7 +135,7 @@ def tell(kernel: str, ran: Ran, start: float, end: float, cache_hit: bool) -> No
 def stated_rung(plan: Plan) -> str:
     """The last rung of the ladder that a plan names; what it leaves to `apply_plan` is not counted."""
     homes = {str(home) for home in plan.homes.values()}
-    if plan.splits or plan.launches:
+    if plan.launches or plan.split is not None:
         return "launches"
     return next((rung for rung in ("memory", "recompute", "shared") if rung in homes), "registers")
 

@@ -114,6 +114,7 @@ def test_swap_space_and_rung_are_said():
         (vk.Plan(homes={"a": vk.Home.SHARED, "b": vk.Home.RECOMPUTE}), "recompute"),
         (vk.Plan(homes={"a": vk.Home.MEMORY, "b": vk.Home.RECOMPUTE}), "memory"),
         (vk.Plan(homes={"a": vk.Home.MEMORY}, splits={"j": 4}), "launches"),
+        (vk.Plan(homes={"a": vk.Home.SHARED}, splits={"j": 1}), "shared"),  # one program shares nothing
     ],
 )
 def test_the_last_rung_that_a_plan_names_is_told(plan, rung):

@@ -254,7 +254,7 @@ class Needs:
         packs = [self.packable[name] for name in plan.packs if name in self.packable]
         grids = [along[tile] * -(-extents[whole] // _PACK_ROWS) for tile, whole in packs]
         grid = prod(along.values())
-        split = next((axis for axis, programs in plan.splits.items() if programs > 1), None)
+        split = plan.split
         if split is None:
             return (*grids, *[grid] * (len(plan.launches) + 1))
         return (

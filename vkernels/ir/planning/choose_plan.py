@@ -130,7 +130,7 @@ def _bottom(space: Space) -> Chosen:
 def rung_of(plan: Plan, space: Space) -> str:
     """The last rung of the ladder that a plan stands on."""
     homes = set(plan.homes.values())
-    if plan.launches or any(shares > 1 for shares in plan.splits.values()):
+    if plan.launches or plan.split is not None:
         return "launches"
     if Home.MEMORY in homes:
         return "memory"

@@ -105,7 +105,8 @@ def kinds_of(space: Space) -> list[Kind]:
                 break
         look(in_memory(best.move))
         found.append(best)
-    for best in sorted(found, key=lambda kind: kind.least)[:1]:
+    if found:
+        best = min(found, key=lambda kind: kind.least)
         cuts = _worth_cutting(space, best)
         for _ in cuts:
             best = better(cut_moves(space, best.move, cuts), best)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
@@ -41,6 +40,11 @@ def phases_of_launches(kernel: KernelOp, launches: Sequence[str]) -> tuple[tuple
     return tuple(tuple(found[number]) for number in sorted(found))
 
 
+def launch_of_phases(launched: Sequence[Sequence[str]]) -> dict[str, int]:
+    """The number of each phase's launch, by the phases of each."""
+    return {phase: number for number, phases in enumerate(launched) for phase in phases}
+
+
 def scratchpads_across(kernel: KernelOp, launches: Sequence[str]) -> list[str]:
     """The labels of scratchpads that several launches access."""
     accessed: dict[str, set[int]] = {}
@@ -57,9 +61,7 @@ def cut_loops(loops: Sequence[Loop], reading: Reading, tiles: Axes, launches: Se
     Homes and scratchpads that several launches touch are no longer swap space, which few programs share. Values
     without chunked axes, which stay in registers within a launch, are stored at its end and loaded by those after.
     """
-    number_of = {
-        phase: number for number, phases in enumerate(phases_of_launches(reading.kernel, launches)) for phase in phases
-    }
+    number_of = launch_of_phases(phases_of_launches(reading.kernel, launches))
     by_launch: dict[str, set[int]] = {}
     for loop in loops:
         for step in loop.steps:
@@ -79,7 +81,7 @@ def cut_loops(loops: Sequence[Loop], reading: Reading, tiles: Axes, launches: Se
 
 def parts_of(at: Setting) -> list[Setting]:
     """A setting for each launch, of its own loops."""
-    number_of = {phase: number for number, phases in enumerate(at.launched) for phase in phases}
+    number_of = launch_of_phases(at.launched)
     last = len(at.launched) - 1
     return [
         replace(at, loops=tuple(loop for loop in at.loops if number_of.get(loop.phase, last) == number), launched=())
@@ -95,8 +97,8 @@ def _launch_of(kernel: KernelOp, launches: Sequence[str]) -> dict[Operation, int
             found[op] = number
         if isinstance(op, PhaseOp) and op.phase.data in launches:
             number += 1
-    used = dict(zip(sorted(set(found.values())), count(), strict=False))
-    return {op: used[number] for op, number in found.items()}
+    used = sorted(set(found.values()))  # a launch without phases is none
+    return {op: used.index(number) for op, number in found.items()}
 
 
 def _crossing(reading: Reading, launches: Sequence[str]) -> Iterator[_Crossing]:

@@ -9,7 +9,7 @@ from itertools import permutations
 
 from ..needs import Crossing
 from ..plan import Home
-from .launches import phases_of_launches, scratchpads_across
+from .launches import launch_of_phases, phases_of_launches, scratchpads_across
 from .space import Move, Space
 
 MOST_LANES = 3
@@ -74,7 +74,7 @@ def cut_moves(space: Space, move: Move, phases: Sequence[str]) -> Iterator[Move]
 
 def _homes_across(space: Space, move: Move, cuts: tuple[str, ...]) -> tuple[tuple[str, Home], ...]:
     """Homes with those in memory that shared memory would not outlast."""
-    launch_of = {phase: n for n, phases in enumerate(phases_of_launches(space.kernel, cuts)) for phase in phases}
+    launch_of = launch_of_phases(phases_of_launches(space.kernel, cuts))
     homes = dict(move.homes)
     for value in space.needs.crossing:
         across = {launch_of.get(phase) for phase in (value.made, *value.used)}

@@ -16,7 +16,7 @@ from .space import Move, Space
 
 def setting_of(space: Space, plan: Plan) -> Setting:
     """A plan as the model of time takes it. Raises `PlanError` where the kernel cannot have it."""
-    split = next((axis for axis, programs in plan.splits.items() if programs > 1), None)
+    split = plan.split
     chunks = {axis: plan.chunks.get(axis, 1) for axis in space.wholes}
     held = frozenset(axis for axis, chunk in chunks.items() if chunk >= space.extents[axis] and axis != split)
     order = tuple(axis for axis in plan.order if axis in space.tiles) or space.tiles
