@@ -28,11 +28,14 @@ def network(neurons: int, inputs: int, layers: int, dtype: torch.dtype, seed: in
     return column, normal((layers, neurons, inputs), dtype, seed + 1) / max(1, inputs) ** 0.5
 
 
-def reference(y: torch.Tensor, column: torch.Tensor, weight: torch.Tensor, bias: float) -> torch.Tensor:
-    values = y.double()
+def reference(
+    y: torch.Tensor, column: torch.Tensor, weight: torch.Tensor, bias: float | torch.Tensor, cap: float = 32
+) -> torch.Tensor:
+    """`bias`: one for all, or layers × neurons."""
+    values, bias = y.double(), torch.as_tensor(bias, dtype=torch.float64).expand(weight.shape[:2])
     for layer in range(column.shape[0]):
         total = torch.einsum("nki,nk->ni", values[column[layer].long()], weight[layer].double())
-        values = (total + bias).clamp(0, 32)
+        values = (total + bias[layer][:, None]).clamp(0, cap)
     return values
 
 
@@ -83,10 +86,7 @@ def test_layers_with_biases_and_caps_of_their_own_are_right(size, dtype):
     y = normal((neurons, images), dtype, seed).abs()
     out, peak = poisoned((neurons, images), dtype), torch.full((images,), float("nan"))
     sparse_layers(y, column, weight, bias, cap, out, peak)
-    expected = y.double()
-    for layer in range(layers):
-        total = torch.einsum("nki,nk->ni", expected[column[layer].long()], weight[layer].double())
-        expected = (total + bias[layer].double()[:, None]).clamp(0, cap)
+    expected = reference(y, column, weight, bias, cap)
     assert_close(out, expected, terms=max(1, inputs * layers), scale=4.0 * max(1, layers))
     if images:
         assert_close(peak, expected.amax(0), terms=max(1, inputs * layers), scale=4.0 * max(1, layers))
@@ -94,8 +94,7 @@ def test_layers_with_biases_and_caps_of_their_own_are_right(size, dtype):
         fewer = neurons - 1
         out = poisoned((fewer, images), dtype)
         sparse_layer(y, column[0, :fewer], weight[0, :fewer], bias[0, :fewer], cap, out, peak)
-        total = torch.einsum("nki,nk->ni", y.double()[column[0, :fewer].long()], weight[0, :fewer].double())
-        expected = (total + bias[0, :fewer].double()[:, None]).clamp(0, cap)
+        expected = reference(y, column[:1, :fewer], weight[:1, :fewer], bias[:1, :fewer], cap)
         assert_close(out, expected, terms=max(1, inputs), scale=4.0)
 
 
