@@ -43,12 +43,12 @@ def exact(layers, biases, cap, images):
 
 
 def check(network, images, expected, **options):
+    """What is clearly alive in float64 survives; of what survives besides, all features are as small as rounding is."""
     result = network.infer(images, **options)
-    alive = expected.max(axis=0, initial=0) > 1e-4
-    unclear = ~alive & (expected.max(axis=0, initial=0) > 0)
-    assert not unclear.any(), "the case is badly chosen"
-    assert result.survivors.tolist() == np.flatnonzero(alive).tolist()
-    np.testing.assert_allclose(result.features, expected[:, alive], atol=1e-4, rtol=1e-4)
+    clearly = np.flatnonzero(expected.max(axis=0, initial=0) > 1e-4)
+    assert set(clearly) <= set(result.survivors.tolist())
+    assert np.all(result.features.max(axis=0, initial=0) > 0)
+    np.testing.assert_allclose(result.features, expected[:, result.survivors], atol=1e-4, rtol=1e-4)
     return result
 
 
