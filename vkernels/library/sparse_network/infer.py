@@ -35,6 +35,9 @@ FIRST_LAYERS = 2
 MOST_LAYERS = 64
 """Layers of one group, at most."""
 
+GROUP_BYTES = 256 << 20
+"""Layers that are read for one group, at most, of a network that is not held."""
+
 MOST_UNSETTLED = 8
 """The same where images may be done before the last layer, which is looked for after each group."""
 
@@ -89,13 +92,16 @@ def infer(
     group is as long as pays at the rate at which images die. `batch`: images worked on at once, until few are
     alive. `threads`: as `set_threads` said, by default. `progress` is told, after each launch, how many layers were
     done, as a share of all images, and how many images of the batch are alive. `fixed`: states in which images are
-    done. Raises `OptionError` for groups or batches of nothing.
+    done. A network that is not held is read once: all images are then one batch. Raises `OptionError` for groups or
+    batches of nothing.
     """
     if batch is not None and batch < 1:
         raise OptionError(f"batch: expected at least one image, got {batch}")
     if groups is not None and (not groups or min(groups) < 1):
         raise OptionError(f"groups: expected at least one layer each, got {list(groups)}")
-    batch = batch or max(1, BATCH_BYTES // (4 * max(1, *network.sizes[1:])))
+    if batch is None:
+        batch = BATCH_BYTES // (4 * max(1, *network.sizes[1:])) if network.held else features.shape[1]
+        batch = max(1, batch)
     with using_threads(threads):
         work = _Work(kernel or run_layers, network, groups, batch, progress, fixed)
         ids, done = np.arange(features.shape[1], dtype=np.int64), 0
@@ -137,7 +143,8 @@ def _with_settled(
 
 @dataclass
 class _Work:
-    """What one inference is given, and what it has done so far; `settled`: ids of images that are done."""
+    """What one inference is given, and what it has done so far; `settled`: ids of images that are done;
+    `layer_bytes`: of a layer that was read last."""
 
     kernel: Kernel
     network: SparseNetwork
@@ -149,10 +156,16 @@ class _Work:
     settled: list[NDArray[np.int64]] = field(default_factory=list)
     seconds: float = 0.0
     edges: int = 0
+    layer_bytes: int = 0
 
     @property
     def most_layers(self) -> int:
         return MOST_LAYERS if self.fixed is None else MOST_UNSETTLED
+
+    @property
+    def most_read(self) -> int:
+        """Layers that may be read at once, if they are like the last."""
+        return MOST_LAYERS if self.network.held else max(1, GROUP_BYTES // max(1, self.layer_bytes))
 
 
 def _stage(work: _Work, features: Floats, ids: NDArray[np.int64], done: int) -> tuple[Floats, NDArray[np.int64], int]:
@@ -205,13 +218,14 @@ class _Batch:
         """Layers of the next group, which one launch can take."""
         network = self.work.network
         length = _length(self.work.lengths, self.pace, self.alive, self.work.most_layers)
-        return min(length, network.end_after(done) - done)
+        return min(length, network.end_after(done) - done, self.work.most_read)
 
     def advance(self, first: int, length: int) -> None:
         """One group: `length` layers from the layer `first` on, and drop who died or is done."""
         work, images, last = self.work, self.ids.size, first + length
         if images:
             layers = work.network.read(first, last)
+            work.layer_bytes = layers.nbytes // length
             start = perf_counter()
             self.features, peak = self._launch(layers)
             self.pace.append(Group(length, self.alive, first))
