@@ -173,7 +173,7 @@ def csr_matmul_cases(elements: int) -> Iterator[Case]:
         sparse = torch.sparse_csr_tensor(start, column, value, (rows, rows))
         yield Case(
             "csr_matmul", (rows, mean, columns),
-            lambda s=start, c=column, v=value, d=dense, o=out: csr_matmul(s, c, v, d, o),
+            lambda s=start, c=column, v=value, d=dense, o=out: csr_matmul(s, c, v, d, out=o),
             lambda a=sparse, d=dense: a @ d,
             lambda a=sparse, d=dense: a.double() @ d.double(),
             4 * (dense.numel() + out.numel()) + 12 * value.numel() + 8 * rows,

@@ -72,7 +72,7 @@ def _rows_of_elements(found: Cases, size: str, rows: int, mean: int, columns: in
     pattern = torch.sparse_csr_tensor(start, column, torch.zeros(elements), (rows, rows))
     found.add(
         "csr_matmul_backward", size, shape, (grad, value, dense),
-        lambda g, v, d: csr_matmul_backward(g, start, column, v, d, transpose),
+        lambda g, v, d: csr_matmul_backward(g, start, column, v, d, transpose=transpose)[:2],
         {
             "sparse csr": Way(
                 lambda s, t, g, d: (torch.sparse.sampled_addmm(s, g, d.t(), beta=0.0).values(), t @ g),

@@ -79,11 +79,13 @@ def sparse_product(lengths: list[int], inner: int, columns: int, dtype: Any, see
     column = np.random.default_rng(seed).integers(0, inner, start[-1]).astype(np.int32)
     value, dense = array((int(start[-1]),), dtype, seed), array((inner, columns), dtype, seed + 1)
     products = numbers(value)[:, None] * numbers(dense)[column]
-    expected = np.stack([products[a:b].sum(0) for a, b in pairwise(start)])
-    out = array((len(lengths), columns), dtype, seed)
-    arguments = {"start": start, "column": column, "value": value, "dense": dense, "out": out}
+    bias, out = array((len(lengths),), dtype, seed + 2), array((len(lengths), columns), dtype, seed)
+    sums = np.stack([products[a:b].sum(0) for a, b in pairwise(start)]) + numbers(bias)[:, None]
+    expected = np.where(sums < 0, 0, sums)
+    arguments = {"start": start, "column": column, "value": value, "dense": dense, "bias": bias, "out": out}
     sizes = {"S": len(start), "R": len(lengths), "E": int(start[-1]), "K": inner, "C": columns}
-    return Call(csr_times_dense, arguments, sizes, {"out": expected}, 8 * TOLERANCES[dtype])
+    tolerance = 8 * TOLERANCES[dtype]
+    return Call(csr_times_dense, arguments, sizes, {"out": expected}, tolerance, {"activation": "relu"})
 
 
 def mlp(m: int, k: int, h: int, n: int, dtype: Any, seed: int) -> Call:

@@ -47,6 +47,7 @@ def test_segment_sum_is_right(lengths, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 def test_csr_matmul_is_right(lengths, dtype):
+    """Without and with a bias, and an activation."""
     seed = fresh_seed()
     start, longest = starts_of(lengths), max([1, *lengths])
     values = int(start[-1])
@@ -54,9 +55,13 @@ def test_csr_matmul_is_right(lengths, dtype):
     for columns in (1, 37, 200):
         value, dense = normal((values,), dtype, seed), normal((19, columns), dtype, seed + 1)
         out = poisoned((len(lengths), columns), dtype)
-        assert csr_matmul(start, column, value, dense, out) is out
+        assert csr_matmul(start, column, value, dense, out=out) is out
         expected = sums(value.double()[:, None] * dense.double()[column.long()], start)
         assert_close(out, expected, terms=longest, scale=longest**0.5)
+        bias, out = normal((len(lengths),), dtype, seed + 2), poisoned((len(lengths), columns), dtype)
+        csr_matmul(start, column, value, dense, bias, "silu", out)
+        expected = torch.nn.functional.silu(expected + bias.double()[:, None])
+        assert_close(out, expected, terms=longest, scale=2 * longest**0.5)
 
 
 def test_any_strides():
@@ -100,6 +105,10 @@ def test_wrong_arguments_are_named():
     for column in ([0, 3], [-1, 0]):
         with pytest.raises(vk.ArgumentError, match="column holds"):
             csr_matmul(start, torch.tensor(column), value, torch.ones(3, 4))
+    with pytest.raises(vk.ArgumentError, match="bias"):
+        csr_matmul(start, torch.tensor([0, 1]), value, torch.ones(3, 4), torch.ones(2))
+    with pytest.raises(vk.ArgumentError, match="csr_matmul: activation is 'cube'"):
+        csr_matmul(start, torch.tensor([0, 1]), value, torch.ones(3, 4), activation="cube")
     with pytest.raises(vk.ArgumentError, match="start has shape"):
         segment_sum(value, torch.zeros(0, dtype=torch.int64))
     with pytest.raises(vk.ArgumentError, match="out has 3 rows"):

@@ -41,18 +41,26 @@ def bound(expected: torch.Tensor, terms: int) -> float:
     return 16.0 * max(1, terms) ** 0.5 if expected.numel() else 0.0
 
 
+@pytest.mark.parametrize("activation", ["none", "sigmoid"])
 @pytest.mark.parametrize(("sizes", "dtype"), every_dtype(CSR))
-def test_gradients_of_csr_are_right(sizes, dtype):
+def test_gradients_of_csr_are_right(sizes, dtype, activation):
+    torchs = torch.sigmoid if activation == "sigmoid" else lambda x: x
     seed, (rows, elements, inner, columns) = fresh_seed(), sizes
     start = starts(rows, elements, seed) if elements < 3 else some_rows(rows, elements, seed)
     column, value = indices((elements,), inner, seed + 1), normal((elements,), dtype, seed + 2)
     dense, grad = normal((inner, columns), dtype, seed + 3), normal((rows, columns), dtype, seed + 4)
-    expected = exact_gradients(lambda v, d: by_rows(start, v[:, None] * d[column]), grad, value, dense)
-    found = csr_matmul_backward(grad, start, column, value, dense)
-    for gradient, exact, terms in zip(found, expected, (columns, elements), strict=True):
-        assert_close(gradient, exact, terms=terms, added=bound(exact, terms))
+    bias = normal((rows,), dtype, seed + 5)
+
+    def products(value, dense, bias):
+        return torchs(by_rows(start, value[:, None] * dense[column]) + bias[:, None])
+
+    expected = exact_gradients(products, grad, value, dense, bias)
+    found = csr_matmul_backward(grad, start, column, value, dense, bias, activation)
+    for gradient, exact, terms in zip(found, expected, (columns, elements, columns), strict=True):
+        assert_close(gradient, exact, terms=terms, scale=8.0, added=bound(exact, terms))
+    assert csr_matmul_backward(grad, start, column, value, dense)[2] is None
     transpose = csr_transpose(start, column, inner)
-    again = csr_matmul_backward(grad, start.int(), column.int(), value, dense, transpose)
+    again = csr_matmul_backward(grad, start.int(), column.int(), value, dense, bias, activation, transpose)
     assert all(torch.equal(*pair) for pair in zip(found, again, strict=True))
 
 
@@ -121,9 +129,9 @@ def test_gradients_are_those_of_differences():
     start, column = torch.tensor([0, 2, 2, 5]), indices((5,), 4, seed)
     value, dense = normal((5,), torch.float64, seed), normal((4, 3), torch.float64, seed + 1)
     assert_gradients(
-        lambda *given: csr_matmul(start, column, *given),
-        lambda grad, *given: csr_matmul_backward(grad, start, column, *given),
-        value, dense,
+        lambda *given: csr_matmul(start, column, *given, "gelu_tanh"),
+        lambda grad, *given: csr_matmul_backward(grad, start, column, *given, "gelu_tanh"),
+        value, dense, normal((3,), torch.float64, seed + 3),
     )  # fmt: skip
     assert_gradients(
         lambda *given: sampled_matmul(column, column.flip(0), *given),
@@ -147,7 +155,7 @@ def test_gradients_are_those_of_differences():
 def test_what_is_in_no_row_gets_nothing_and_gives_nothing():
     start, column = torch.tensor([1, 2, 3]), torch.tensor([0, 1, 0, 0])
     value, dense = torch.tensor([float("nan"), 2.0, 3.0, float("inf")]), torch.full((2, 3), float("inf"))
-    of_value, of_dense = csr_matmul_backward(torch.ones(2, 3), start, column, value, dense)
+    of_value, of_dense, _ = csr_matmul_backward(torch.ones(2, 3), start, column, value, dense)
     assert of_value.tolist() == [0.0, float("inf"), float("inf"), 0.0]
     assert of_dense.tolist() == [[3.0] * 3, [2.0] * 3]
 
@@ -155,7 +163,7 @@ def test_what_is_in_no_row_gets_nothing_and_gives_nothing():
 def test_numpy_in_numpy_out():
     choose = np.random.default_rng(fresh_seed())
     start, column, value, dense = np.array([0, 2, 5]), choose.integers(0, 4, 5), choose.normal(size=5), np.eye(4)
-    of_value, of_dense = csr_matmul_backward(np.ones((2, 4)), start, column, value, dense)
+    of_value, of_dense, _ = csr_matmul_backward(np.ones((2, 4)), start, column, value, dense)
     np.testing.assert_allclose(of_value, np.ones(5))
     np.testing.assert_allclose(of_dense, np.bincount(column, value, 4)[:, None] * np.ones(4), rtol=1e-12, atol=1e-13)
     places = column[:4].reshape(2, 2)

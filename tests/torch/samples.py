@@ -90,7 +90,9 @@ SAMPLES: dict[str, Sample] = {
     "cumulative_sum": lambda make: (make.turned(2, 3, 9),),
     "stencil": lambda make: (make.turned(2, 5, 6), make.sparse(3, 3)),
     "segment_sum": lambda make: (make.turned(9, 4), _starts(1, 4, 4, 9), True),
-    "csr_matmul": lambda make: (_starts(0, 3, 3, 7), make.integers(5, 7), make.sparse(7), make.turned(5, 4), True),
+    "csr_matmul": lambda make: (
+        _starts(0, 3, 3, 7), make.integers(5, 7), make.sparse(7), make.turned(5, 4), make(3), "gelu", True,
+    ),
     "ell_matmul": lambda make: (
         make.integers(5, 6, 3), make.turned(6, 3), make.sparse(5, 4), make(6), "sigmoid", True,
     ),
@@ -143,7 +145,7 @@ GRADIENTS: dict[str, Sample] = {
     "stencil_backward": lambda make: (make.turned(5, 6), make(5, 6), make(5)),
     "segment_sum_backward": lambda make: (make.sparse(3), _starts(1, 4, 4, 9), 10),
     "csr_matmul_backward": lambda make: (
-        make.turned(3, 4), _starts(0, 3, 3, 7), make.integers(5, 7), make(7), make(5, 4),
+        make.turned(3, 4), _starts(0, 3, 3, 7), make.integers(5, 7), make(7), make(5, 4), None, "tanh",
     ),
     "ell_matmul_backward": lambda make: (
         make.turned(6, 4), make.integers(5, 6, 3), make(6, 3), make(5, 4), None, "none",

@@ -28,7 +28,7 @@ CHECKED = {
     "cross_entropy": lambda checked: vt.cross_entropy(torch.randn(2, 3), torch.tensor([0, 2]), checked=checked),
     "segment_sum": lambda checked: vt.segment_sum(torch.randn(3), torch.tensor([0, 3]), checked),
     "csr_matmul": lambda checked: vt.csr_matmul(
-        torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), torch.randn(1, 2), checked
+        torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), torch.randn(1, 2), checked=checked
     ),
     "ell_matmul": lambda checked: vt.ell_matmul(
         torch.tensor([[0]]), torch.ones(1, 1), torch.ones(1, 2), checked=checked

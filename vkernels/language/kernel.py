@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 Planner = Callable[[Mapping[str, int], Mapping[str, str], "Limits"], Plan]
 """A hand-written plan: from sizes by name, dtypes by tensor, and the target's limits."""
 
+Drawer = Callable[[Mapping[str, int], Mapping[str, str], Any], Mapping[str, Any]]
+"""Makes arguments to tune with: from sizes by name, dtypes by tensor, and a NumPy generator of random numbers."""
+
 F = TypeVar("F", bound=Callable[..., Any])
+D = TypeVar("D", bound=Drawer)
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class Kernel:
         self.parameters: tuple[Parameter, ...] = parse_parameters(function)
         self.pin, self._planner = _pin_and_planner(options.plan)
         self.budget = options.budget
+        self._inputs: Drawer | None = None
 
     def __repr__(self) -> str:
         return f"<vk.kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
@@ -97,6 +102,18 @@ class Kernel:
         """The plan that the author gives for sizes by name and dtypes by tensor; None where there is none."""
         planner = self._planner
         return planner if planner is None or isinstance(planner, Plan) else planner(sizes, dtypes, limits)
+
+    def inputs(self, drawer: D) -> D:
+        """Attach what tuning calls the kernel with: `@kernel.inputs` above `def inputs(sizes, dtypes, random) -> dict`.
+
+        It gives arrays and scalars by name, integer tensors at least: which indices are valid, nobody else knows.
+        """
+        self._inputs = drawer
+        return drawer
+
+    def inputs_for(self, sizes: Mapping[str, int], dtypes: Mapping[str, str], random: Any) -> Mapping[str, Any]:
+        """What the author's `inputs` gives; nothing where there is none."""
+        return {} if self._inputs is None else self._inputs(sizes, dtypes, random)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Run the kernel on tensors, scalars and constants, positional or by name; results go into its tensors."""

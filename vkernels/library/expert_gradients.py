@@ -10,7 +10,7 @@ from .activations import before_activation, check_activation
 from .arrays import Array, check_shape, constant_like, empty_like, laid_out
 from .experts import BLOCK, Routes, grouped_matmul, route
 from .indices import check_indices
-from .segments import csr_times_dense, segment_sum
+from .segments import csr_product, segment_sum
 from .sparse_gradients import ell_value_gradient
 from .transposes import count_up, grouped
 
@@ -108,7 +108,7 @@ def _weighted_by_gate(grad: Array, gate: Array, routes: Routes) -> Array:
     """The gradient of each choice's result, in the order of experts: a row of one element each."""
     out = empty_like(grad, (routes.token.shape[0], grad.shape[1]))
     each = count_up(routes.token, routes.token.shape[0] + 1)
-    csr_times_dense(each, routes.token, gate.reshape(-1)[routes.order], grad, out)
+    csr_product(each, routes.token, gate.reshape(-1)[routes.order], grad, out)
     return out
 
 
@@ -116,5 +116,5 @@ def _added_up(of_rows: Array, row: Array, out: Array) -> Array:
     """The sum of what each row of x was taken for."""
     transpose = grouped(row, count_up(row, row.shape[0]), out.shape[0])
     ones = constant_like(of_rows, 1.0, (row.shape[0],))
-    csr_times_dense(transpose.start, transpose.row, ones, of_rows, out)
+    csr_product(transpose.start, transpose.row, ones, of_rows, out)
     return out

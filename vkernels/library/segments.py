@@ -6,7 +6,8 @@ from jaxtyping import Float, Int
 
 import vkernels as vk
 
-from .arrays import Array, empty_like
+from .activations import activated, check_activation
+from .arrays import Array, constant_like, empty_like
 from .indices import check_indices, check_starts
 from .replay import replayed
 
@@ -39,14 +40,16 @@ def csr_times_dense(
     column: Int[vk.Tensor, "E"],
     value: Float[vk.Tensor, "E"],
     dense: Float[vk.Tensor, "K C"],
+    bias: Float[vk.Tensor, "R"],
     out: Float[vk.Tensor, "R C"],
+    activation: vk.Constant = "none",
 ):
     r = vk.tile("R")
     c = vk.tile("C")
     total = vk.zeros((r, c), value.dtype)
     for e in vk.range(start[r], start[r + 1]):
         total += value[e] * dense[column[e], c]
-    out[r, c] = total
+    out[r, c] = activated(total + bias[r], activation)
 
 
 @replayed
@@ -70,22 +73,46 @@ def segment_sum(value: Array, start: Array, out: Array | None = None, checked: b
 
 @replayed
 def csr_matmul(
-    start: Array, column: Array, value: Array, dense: Array, out: Array | None = None, checked: bool = True
+    start: Array,
+    column: Array,
+    value: Array,
+    dense: Array,
+    bias: Array | None = None,
+    activation: str = "none",
+    out: Array | None = None,
+    checked: bool = True,
 ) -> Array:
-    """A sparse matrix in CSR form times a dense one: `out[r] = sum of value[e] * dense[column[e]]` over the row's e.
+    """A sparse matrix in CSR form times a dense one: `activation(sum of value[e] * dense[column[e]] + bias[r])` over
+    the elements e of row r.
 
     `start`: R + 1 integers that do not fall, from 0 up to E. `column`: E integers. `value`: E values; `dense`: K × C;
-    of any strides; f64, f32, f16 or bf16, the latter two added in f32. Returns `out`, or a new R × C array like dense.
-    `checked`: read `start` and `column` first; without, what they say must be right.
+    of any strides; f64, f32, f16 or bf16, the latter two added in f32. `bias`: R elements, or none. `activation`: as
+    `activate` has it. `checked`: read `start` and `column` first; without, what they say must be right. Returns `out`,
+    or a new R × C array like dense.
     Raises `ArgumentError` for other dtypes or shapes that do not go together, and for indices out of range or order.
     """
+    check_activation("csr_matmul", activation)
     check_starts("csr_matmul", start, value.shape[0], checked)
     if checked:
         check_indices("csr_matmul", "column", column, dense.shape[0])
     out = empty_like(dense, (start.shape[0] - 1, dense.shape[1])) if out is None else out
     _check_rows("csr_matmul", start, out)
-    csr_times_dense(start, column, value, dense, out)
+    csr_product(start, column, value, dense, out, bias, activation)
     return out
+
+
+def csr_product(
+    start: Array,
+    column: Array,
+    value: Array,
+    dense: Array,
+    out: Array,
+    bias: Array | None = None,
+    activation: str = "none",
+) -> None:
+    """`csr_matmul` of arguments that are known to go together."""
+    bias = constant_like(value, 0.0, (start.shape[0] - 1,)) if bias is None else bias
+    csr_times_dense(start, column, value, dense, bias, out, activation)
 
 
 def _check_rows(function: str, start: Array, out: Array) -> None:

@@ -10,7 +10,7 @@ from .activations import before_activation, check_activation
 from .arrays import Array, as_computed, check_shape, constant_like, empty_like, laid_out
 from .indices import check_indices, check_starts
 from .reductions import sum as sum_along
-from .segments import csr_times_dense
+from .segments import csr_product
 from .sparse_products import blocks_times_dense, cut_for_blocks, ell_times_dense, sampled_products
 from .transposes import Transpose, csr_transpose, ell_transpose, pair_transposes, rows_of
 
@@ -66,23 +66,32 @@ def csr_matmul_backward(
     column: Array,
     value: Array,
     dense: Array,
+    bias: Array | None = None,
+    activation: str = "none",
     transpose: Transpose | None = None,
     checked: bool = True,
-) -> tuple[Array, Array]:
-    """The gradients of value and dense, of the gradient of `csr_matmul(start, column, value, dense)`: new arrays.
+) -> tuple[Array, Array, Array | None]:
+    """The gradients of value, dense and bias, of that of `csr_matmul(start, column, value, dense, bias, activation)`.
 
-    `grad`: R × C. `transpose`: what `csr_transpose(start, column, K)` gives, built anew where it is not given.
+    `grad`: R × C. With an activation the sums are computed again. `transpose`: what `csr_transpose(start, column, K)`
+    gives, built anew where it is not given. New arrays; none where there is no bias.
     Raises `ArgumentError` for other dtypes, shapes that do not go together, and indices out of range or order.
     """
+    check_activation("csr_matmul_backward", activation)
     check_starts("csr_matmul_backward", start, value.shape[0], checked)
     check_shape("csr_matmul_backward", "grad", grad, (start.shape[0] - 1, dense.shape[1]))
     if checked:
         check_indices("csr_matmul_backward", "column", column, dense.shape[0])
+    change = grad
+    if activation != "none":
+        sums = empty_like(grad, tuple(grad.shape), computed=True)
+        csr_product(start, column, value, dense, sums, bias)
+        change = before_activation(grad, sums, activation)
     of_value, of_dense = empty_like(value, tuple(value.shape)), empty_like(dense, tuple(dense.shape))
-    csr_value_gradient(rows_of(start, value.shape[0]), column, grad, dense, of_value)
+    csr_value_gradient(rows_of(start, value.shape[0]), column, change, dense, of_value)
     transpose = csr_transpose(start, column, dense.shape[0]) if transpose is None else transpose
-    csr_times_dense(transpose.start, transpose.row, value[transpose.order], grad, of_dense)
-    return of_value, of_dense
+    csr_product(transpose.start, transpose.row, value[transpose.order], change, of_dense)
+    return of_value, of_dense, None if bias is None else sum_along(change, 1)
 
 
 def ell_matmul_backward(
@@ -114,7 +123,7 @@ def ell_matmul_backward(
     of_value, of_dense = empty_like(value, tuple(value.shape)), empty_like(dense, tuple(dense.shape))
     ell_value_gradient(column, change, dense, of_value)
     transpose = ell_transpose(column, dense.shape[0]) if transpose is None else transpose
-    csr_times_dense(transpose.start, transpose.row, value.reshape(-1)[transpose.order], change, of_dense)
+    csr_product(transpose.start, transpose.row, value.reshape(-1)[transpose.order], change, of_dense)
     return of_value, of_dense, None if bias is None else sum_along(change, 1)
 
 
@@ -179,6 +188,6 @@ def sampled_matmul_backward(
     sampled_products(row, column, grad, a, b, of_value)
     scaled = as_computed(grad) * as_computed(value)
     by_row, by_column = pair_transposes(row, column, a.shape[0], b.shape[0]) if transposes is None else transposes
-    csr_times_dense(by_row.start, by_row.row, scaled[by_row.order], b, of_a)
-    csr_times_dense(by_column.start, by_column.row, scaled[by_column.order], a, of_b)
+    csr_product(by_row.start, by_row.row, scaled[by_row.order], b, of_a)
+    csr_product(by_column.start, by_column.row, scaled[by_column.order], a, of_b)
     return of_value, of_a, of_b

@@ -44,30 +44,44 @@ _segment_sum = define(
 
 # ── CSR ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+_CSR = "Tensor start, Tensor column, Tensor value, Tensor dense, Tensor? bias, str activation"
+
 _csr_matmul_backward = define(
-    "csr_matmul_backward(Tensor grad, Tensor start, Tensor column, Tensor value, Tensor dense) -> (Tensor, Tensor)",
+    f"csr_matmul_backward(Tensor grad, {_CSR}) -> (Tensor, Tensor, Tensor)",
     unchecked(sparse_gradients.csr_matmul_backward),
-    lambda grad, start, column, value, dense: (like(value, value.shape), like(dense, dense.shape)),
+    lambda grad, start, column, value, dense, bias, activation: like_each(grad, value, dense, bias),
 )
 
 
 def _run_csr_matmul(
-    start: torch.Tensor, column: torch.Tensor, value: torch.Tensor, dense: torch.Tensor, checked: bool
+    start: torch.Tensor,
+    column: torch.Tensor,
+    value: torch.Tensor,
+    dense: torch.Tensor,
+    bias: torch.Tensor | None,
+    activation: str,
+    checked: bool,
 ) -> torch.Tensor:
     refuse_checks("csr_matmul", dense, checked)
-    return segments.csr_matmul(start, column, value, dense, checked=checked)
+    return segments.csr_matmul(start, column, value, dense, bias, activation, checked=checked)
 
 
-def _keep_tensors(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    ctx.save_for_backward(*inputs[:-1])
+def _keep_and_activation(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    *tensors, ctx.activation, _ = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _csr_gradients(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    of_value, of_dense, of_bias = _csr_matmul_backward(grad, *ctx.saved_tensors, ctx.activation)
+    return None, None, of_value, of_dense, None if ctx.saved_tensors[-1] is None else of_bias, None, None
 
 
 _csr_matmul = define(
-    "csr_matmul(Tensor start, Tensor column, Tensor value, Tensor dense, bool checked) -> Tensor",
+    f"csr_matmul({_CSR}, bool checked) -> Tensor",
     _run_csr_matmul,
-    lambda start, column, value, dense, checked: like(dense, (start.shape[0] - 1, dense.shape[1])),
-    _keep_tensors,
-    lambda ctx, grad: (None, None, *_csr_matmul_backward(grad, *ctx.saved_tensors), None),
+    lambda start, column, value, dense, *_: like(dense, (start.shape[0] - 1, dense.shape[1])),
+    _keep_and_activation,
+    _csr_gradients,
 )
 
 # ── ELL ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -91,11 +105,6 @@ def _run_ell_matmul(
 ) -> torch.Tensor:
     refuse_checks("ell_matmul", dense, checked)
     return sparse_products.ell_matmul(column, value, dense, bias, activation, checked=checked)
-
-
-def _keep_and_activation(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    *tensors, ctx.activation, _ = inputs
-    ctx.save_for_backward(*tensors)
 
 
 def _ell_gradients(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
@@ -166,6 +175,10 @@ def _run_sampled_matmul(
     return sparse_products.sampled_matmul(row, column, value, a, b, checked=checked)
 
 
+def _keep_tensors(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    ctx.save_for_backward(*inputs[:-1])
+
+
 _sampled_matmul = define(
     f"sampled_matmul({_SAMPLED}, bool checked) -> Tensor",
     _run_sampled_matmul,
@@ -205,10 +218,16 @@ def segment_sum(value: torch.Tensor, start: torch.Tensor, checked: bool = True) 
 
 
 def csr_matmul(
-    start: torch.Tensor, column: torch.Tensor, value: torch.Tensor, dense: torch.Tensor, checked: bool = True
+    start: torch.Tensor,
+    column: torch.Tensor,
+    value: torch.Tensor,
+    dense: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    activation: str = "none",
+    checked: bool = True,
 ) -> torch.Tensor:
-    """A CSR matrix times a dense one: `vkernels.library.csr_matmul`. Gradients: of value and dense."""
-    return _csr_matmul(start, column, value, dense, checked)
+    """A CSR matrix times a dense one: `vkernels.library.csr_matmul`. Gradients: of value, dense and bias."""
+    return _csr_matmul(start, column, value, dense, bias, activation, checked)
 
 
 def ell_matmul(

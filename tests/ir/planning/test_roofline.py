@@ -65,10 +65,10 @@ def test_layers_of_a_network_read_their_weights_once_and_its_features_not_at_all
 
 def test_what_indices_find_is_read_again_as_far_as_no_cache_holds_it():
     sizes = {"S": 1001, "R": 1000, "E": 16000, "K": 1 << 18, "C": 64}
-    dense, rest = 4 * (1 << 18) * 64, 4 * (1001 + 2 * 16000 + 1000 * 64)
+    dense, rest = 4 * (1 << 18) * 64, 4 * (1001 + 2 * 16000 + 1000 * 65)
     assert of("csr_times_dense", sizes).moved == dense + rest  # less is asked for than there is
     many = {**sizes, "S": (1 << 20) + 1, "R": 1 << 20, "E": 1 << 24}
-    asked, rest = 4 * 16 * (1 << 20) * 64, 4 * ((1 << 20) + 1 + 2 * (1 << 24) + (1 << 20) * 64)
+    asked, rest = 4 * 16 * (1 << 20) * 64, 4 * ((1 << 20) + 1 + 2 * (1 << 24) + (1 << 20) * 65)
     missed = 1 - LIMITS.cache / dense
     assert of("csr_times_dense", many).moved == pytest.approx(dense + rest + (asked - dense) * missed)
     within = Limits(**{**vars(LIMITS), "cache": dense})

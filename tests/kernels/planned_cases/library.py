@@ -131,16 +131,6 @@ def _segments(d: Draw, columns: bool) -> Drawn:
     return Drawn({"start": start, "value": value}, {"out": np.reshape(sums, (rows, *more)).astype(np.float64)}, 256)
 
 
-def _csr(d: Draw) -> Drawn:
-    rows = d.size("R")
-    start, columns, inner = d.starts(rows), d.size("C"), d.choose.choice([1, 2, 9, 40])
-    column, value, dense = d.indices(inner, start[-1]), d.normal(int(start[-1])), d.normal(inner, columns)
-    products = numbers(value)[:, None] * numbers(dense)[column]
-    sums = [products[a:b].sum(0) for a, b in pairwise(start)]
-    arguments = {"start": start, "column": column, "value": value, "dense": dense}
-    return Drawn(arguments, {"out": np.reshape(sums, (rows, columns)).astype(np.float64)}, 256)
-
-
 def _cumulative_sum(d: Draw) -> Drawn:
     x = d.with_specials(d.normal(d.size("M"), d.size("N")))
     return Drawn(
@@ -246,7 +236,6 @@ _DRAWS: Mapping[str, Callable[[Draw], Drawn]] = {
     "attention_rows": _attention,
     "sum_segments": lambda d: _segments(d, columns=False),
     "sum_segment_rows": lambda d: _segments(d, columns=True),
-    "csr_times_dense": _csr,
     "cumulative_sum_rows": _cumulative_sum,
     "sum_of_each_segment": _sum_of_each_segment,
     "cumulative_sum_segments": _cumulative_sum_segments,

@@ -226,6 +226,9 @@ RECIPES: Mapping[str, Recipe] = {
         least={"N": 7}, most={"N": _ROOM, "K": 7}, given=_sorted, constants={"room": (_ROOM,), "steps": (15,)}
     ),
     "count_in_parts": Recipe(least={"P": 1, "B": 1}, most={"E": 129, "P": 8, "B": 64}, given=_counted),
+    "csr_times_dense": Recipe(
+        least={"K": 1}, most={"K": 40}, given=lambda d, sizes: _rows(d, sizes, column="K"), constants=_SOME_ACTIVATIONS
+    ),
     "ell_times_dense": Recipe(least={"K": 1}, most={"L": 9, "K": 40}, given=_ell, constants=_SOME_ACTIVATIONS),
     "blocks_times_dense": Recipe(
         least={"K": 1}, most=_READ | {"R": 9, "K": 9, "P": 33, "Q": 33}, constants=_SOME_ACTIVATIONS,

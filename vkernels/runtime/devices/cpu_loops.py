@@ -19,10 +19,12 @@ CHAIN_CYCLES = 16
 
 @dataclass(frozen=True)
 class Loops:
-    """`multiply(memory, steps)`, `read(memory, blocks, steps)`, `chain(steps)`: none holds Python's lock."""
+    """`multiply(memory, steps)`, `read(memory, blocks, steps)`, `gather(memory, places, blocks, steps)`,
+    `chain(steps)`: none holds Python's lock. `places`: for each vector where it lies, an i32 counted in vectors."""
 
     multiply: Callable[..., None]
     read: Callable[..., None]
+    gather: Callable[..., None]
     chain: Callable[..., None]
 
 
@@ -45,7 +47,7 @@ def loops(register_bytes: int) -> Iterator[Loops]:
         def function(name: str, words: int) -> Callable[..., None]:
             return ctypes.CFUNCTYPE(None, *[word] * words)(engine.get_function_address(name))
 
-        yield Loops(function("multiply", 2), function("read", 3), function("chain", 1))
+        yield Loops(function("multiply", 2), function("read", 3), function("gather", 4), function("chain", 1))
 
 
 def _text(register_bytes: int) -> str:
@@ -57,6 +59,11 @@ def _text(register_bytes: int) -> str:
     for n in loads:
         read += [f"%p{n} = getelementptr {words}, ptr %here, i64 {n}", f"%v{n} = load {words}, ptr %p{n}, align 8"]
         read += [f"%t{n} = xor {words} %s{n}, %v{n}"]
+    gather = [f"%s{n} = phi {floats} [%r{n}, %pass], [%t{n}, %loop]" for n in loads]
+    for n in loads:
+        gather += [f"%q{n} = getelementptr i32, ptr %here, i64 {n}", f"%i{n} = load i32, ptr %q{n}, align 4"]
+        gather += [f"%p{n} = getelementptr {floats}, ptr %at, i32 %i{n}", f"%v{n} = load {floats}, ptr %p{n}, align 8"]
+        gather += [f"%t{n} = call {floats} @llvm.fmuladd({floats} %v{n}, {floats} %a, {floats} %s{n})"]
     chain = ["%c0 = phi i64 [%steps, %entry], [%c16, %loop]"]
     chain += [f"%c{n + 1} = {'xor' if n % 2 else 'add'} i64 %c{n}, %steps" for n in links]
     return f"""
@@ -83,26 +90,15 @@ define void @read(i64 %memory, i64 %blocks, i64 %steps) {{
 entry:
   %at = inttoptr i64 %memory to ptr
   br label %pass
-pass:
-  %p = phi i64 [0, %entry], [%done_passes, %after]
-  {_lines(f"%r{n} = phi {words} [zeroinitializer, %entry], [%t{n}, %after]" for n in loads)}
-  br label %loop
-loop:
-  %n = phi i64 [0, %pass], [%next, %loop]
-  %here = phi ptr [%at, %pass], [%there, %loop]
-  {_lines(read)}
-  %there = getelementptr {words}, ptr %here, i64 {LOADED_VECTORS}
-  %next = add i64 %n, 1
-  %more = icmp slt i64 %next, %blocks
-  br i1 %more, label %loop, label %after
-after:
-  %done_passes = add i64 %p, 1
-  %again = icmp slt i64 %done_passes, %steps
-  br i1 %again, label %pass, label %done
-done:
-  {_lines(f"store volatile {words} %t{n}, ptr %at, align 8" for n in loads)}
-  ret void
-}}
+{_passes(read, "%at", words, words)}
+
+define void @gather(i64 %memory, i64 %places, i64 %blocks, i64 %steps) {{
+entry:
+  %at = inttoptr i64 %memory to ptr
+  %first = inttoptr i64 %places to ptr
+  %a = load {floats}, ptr %at, align 8
+  br label %pass
+{_passes(gather, "%first", "i32", floats)}
 
 define void @chain(i64 %steps) {{
 entry:
@@ -119,6 +115,31 @@ done:
   ret void
 }}
 """
+
+
+def _passes(body: list[str], first: str, element: str, kind: str) -> str:
+    """`%steps` passes over `%blocks` blocks of `LOADED_VECTORS` elements from the pointer `first` on."""
+    loads = range(LOADED_VECTORS)
+    return f"""pass:
+  %p = phi i64 [0, %entry], [%done_passes, %after]
+  {_lines(f"%r{n} = phi {kind} [zeroinitializer, %entry], [%t{n}, %after]" for n in loads)}
+  br label %loop
+loop:
+  %n = phi i64 [0, %pass], [%next, %loop]
+  %here = phi ptr [{first}, %pass], [%there, %loop]
+  {_lines(body)}
+  %there = getelementptr {element}, ptr %here, i64 {LOADED_VECTORS}
+  %next = add i64 %n, 1
+  %more = icmp slt i64 %next, %blocks
+  br i1 %more, label %loop, label %after
+after:
+  %done_passes = add i64 %p, 1
+  %again = icmp slt i64 %done_passes, %steps
+  br i1 %again, label %pass, label %done
+done:
+  {_lines(f"store volatile {kind} %t{n}, ptr %at, align 8" for n in loads)}
+  ret void
+}}"""
 
 
 def _lines(lines: Iterator[str] | list[str]) -> str:

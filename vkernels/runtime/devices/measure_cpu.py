@@ -92,7 +92,7 @@ def measure_cpu() -> CpuRates:
     limits = cpu_limits()
     cores, width = limits.multiprocessors, limits.register_bytes
     with ThreadPoolExecutor(cores) as threads, loops(width) as code:
-        measure = _Measure(threads, cores)
+        measure = Measure(threads, cores)
         clock = CHAIN_CYCLES / measure.seconds_a_step(1, [(code.chain, ())])
         alone = [(code.multiply, (buffer(2 * width),)) for _ in range(cores)]
         multiply = MULTIPLY_ADDS * width // 4 * cores / measure.seconds_a_step(cores, alone)
@@ -124,7 +124,7 @@ Work = tuple[Callable[..., None], Sequence[Any]]
 """A loop, and what it is given before the number of its steps: arrays and numbers."""
 
 
-class _Measure:
+class Measure:
     """Times loops that run on several threads at once."""
 
     def __init__(self, threads: ThreadPoolExecutor, cores: int):
