@@ -69,12 +69,12 @@ def _evened(single: list[Layers]) -> list[Layers]:
 def _merge(layer: Layers, copies: Copies, inputs: int) -> tuple[Layers, Copies]:
     """A layer on merged inputs, of which there are so many, with each output once; which output is which of these."""
     column, weight, bias = layer.column[0].astype(np.int32), layer.weight[0], np.asarray(layer.bias[0], np.float32)
-    rows, copy = _distinct_rows(column, weight, bias)
+    rows, copy = distinct_rows(column, weight, bias)
     if inputs < layer.inputs:
         chosen = Layers(column[rows][None], weight[rows][None], bias[rows][None], layer.nonzeros, layer.inputs)
         column, weight = _add_up(chosen, copies, inputs)
         bias = bias[rows]
-        again, copy_again = _distinct_rows(column, weight, bias)
+        again, copy_again = distinct_rows(column, weight, bias)
         rows, copy = again, copy_again[copy]
     column, weight = column[rows], weight[rows]
     return Layers(column[None], weight[None], bias[rows][None], np.array([np.count_nonzero(weight)]), inputs), copy
@@ -96,7 +96,7 @@ def _add_up(layer: Layers, copies: Copies, inputs: int) -> tuple[Indices, Floats
     return columns, weights
 
 
-def _distinct_rows(column: Indices, weight: Floats, bias: Floats) -> tuple[NDArray[np.int64], Copies]:
+def distinct_rows(column: Indices, weight: Floats, bias: Floats) -> tuple[NDArray[np.int64], Copies]:
     """The first of each set of equal rows, ascending, and for each row which of these it equals."""
     if not len(column):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

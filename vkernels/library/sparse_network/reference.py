@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .merge import distinct_rows
 from .network import Indices, Layers, SparseNetwork
 
 if TYPE_CHECKING:
@@ -20,13 +21,19 @@ State: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int64]]
 """Features, neurons × live images, and the images' ids."""
 
 BATCH = 2048
-"""Images computed at once."""
+"""Images computed at once, at most."""
+
+BATCH_BYTES = 64 << 20
+"""Features of the images computed at once, about."""
 
 PIECE_BYTES = 2 << 30
 """Features that are kept at once."""
 
 LAYER_BYTES = 256 << 20
-"""Roughly what the layers that are held at once may take."""
+"""Roughly what the layers that are read at once may take."""
+
+KEPT_BYTES = 1 << 30
+"""What layers that are kept for the next images may take; others are read again."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,12 @@ class Truth:
         """Multiply-adds needed for the images that are alive at each layer."""
         return int(self.live @ self.nonzeros)
 
+    @staticmethod
+    def joined(parts: Sequence[Truth], starts: Sequence[int]) -> Truth:
+        """Of images in parts, which begin at these ids."""
+        survivors = np.concatenate([start + part.survivors for start, part in zip(starts, parts, strict=True)])
+        return Truth(survivors, np.sum([part.live for part in parts], axis=0), parts[0].nonzeros)
+
 
 @dataclass(frozen=True)
 class _Distinct:
@@ -59,6 +72,59 @@ class _Distinct:
     cap: float
     may_drop: bool
 
+    @property
+    def nbytes(self) -> int:
+        rows = self.rows
+        return int(rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes + self.copy.nbytes + self.bias.nbytes)
+
+
+class Reference:
+    """A network ready to run in float64 on images that come in parts."""
+
+    def __init__(self, network: SparseNetwork):
+        self.network = network
+        self._kept: list[tuple[_Distinct, int]] = []
+
+    def run(
+        self,
+        features: NDArray[Any],
+        threads: int = 1,
+        progress: Callable[[int, int], None] = lambda layers, live: None,
+    ) -> Truth:
+        """As `run_reference` says."""
+        widest = 8 * max(1, *self.network.sizes)
+        batch = min(BATCH, max(64, BATCH_BYTES // widest))
+        starts = range(0, max(1, features.shape[1]), max(batch, PIECE_BYTES // widest))
+        with ThreadPoolExecutor(threads) as pool:
+            parts = [self._run_piece(features[:, i : i + starts.step], batch, pool, progress) for i in starts]
+        return Truth.joined(parts, starts)
+
+    def _run_piece(
+        self, features: NDArray[Any], batch: int, pool: ThreadPoolExecutor, progress: Callable[[int, int], None]
+    ) -> Truth:
+        """Batches of images on the pool, layer by layer."""
+        starts = range(0, max(1, features.shape[1]), batch)
+        may_drop = self.network.settled_from == 0
+        states = [_start(features[:, i : i + batch], i, may_drop) for i in starts]
+        live, nonzeros = [], []
+        for layer, (distinct, count) in enumerate(self._layers()):
+            live.append(sum(ids.size for _, ids in states))
+            nonzeros.append(count)
+            states = list(pool.map(partial(_advance, distinct), states))
+            progress(layer + 1, live[-1])
+        survivors = np.concatenate([_alive(*state)[1] for state in states]).astype(np.int64)
+        return Truth(survivors, np.array(live, np.int64), np.array(nonzeros, np.int64))
+
+    def _layers(self) -> Iterator[tuple[_Distinct, int]]:
+        """Each layer with its connections; the first are kept, as many as `KEPT_BYTES` hold."""
+        yield from self._kept
+        taken = sum(layer.nbytes for layer, _ in self._kept)
+        for number, found in enumerate(_distinct_layers(self.network, len(self._kept)), len(self._kept)):
+            taken += found[0].nbytes
+            if taken <= KEPT_BYTES and number == len(self._kept):
+                self._kept.append(found)
+            yield found
+
 
 def run_reference(
     network: SparseNetwork,
@@ -72,33 +138,12 @@ def run_reference(
     changes no result. `progress` is told, after each layer, how many were done (all over again for every
     `PIECE_BYTES` of features), and how many images were alive before it.
     """
-    images, size = features.shape[1], max(BATCH, PIECE_BYTES // (8 * max(1, *network.sizes)))
-    starts = range(0, max(1, images), size)
-    with ThreadPoolExecutor(threads) as pool:
-        pieces = [_run_piece(network, features[:, start : start + size], pool, progress) for start in starts]
-    survivors = np.concatenate([start + piece.survivors for start, piece in zip(starts, pieces, strict=True)])
-    return Truth(survivors, np.sum([piece.live for piece in pieces], axis=0), pieces[0].nonzeros)
-
-
-def _run_piece(
-    network: SparseNetwork, features: NDArray[Any], pool: ThreadPoolExecutor, progress: Callable[[int, int], None]
-) -> Truth:
-    """Batches of images on the pool, layer by layer."""
-    starts = range(0, max(1, features.shape[1]), BATCH)
-    states = [_start(features, i, network.settled_from == 0) for i in starts]
-    live, nonzeros = [], []
-    for layer, (distinct, count) in enumerate(_distinct_layers(network)):
-        live.append(sum(ids.size for _, ids in states))
-        nonzeros.append(count)
-        states = list(pool.map(partial(_advance, distinct), states))
-        progress(layer + 1, live[-1])
-    survivors = np.concatenate([_alive(*state)[1] for state in states]).astype(np.int64)
-    return Truth(survivors, np.array(live, np.int64), np.array(nonzeros, np.int64))
+    return Reference(network).run(features, threads, progress)
 
 
 def _start(features: NDArray[Any], first: int, may_drop: bool) -> State:
-    """The images of one batch, those that are all 0 dropped if they may."""
-    batch = features[:, first : first + BATCH].astype(np.float64)
+    """The images of one batch, numbered from `first` on, those that are all 0 dropped if they may."""
+    batch = features.astype(np.float64)
     ids = np.arange(first, first + batch.shape[1])
     return _alive(batch, ids) if may_drop else (batch, ids)
 
@@ -120,9 +165,12 @@ def _alive(features: NDArray[np.float64], ids: NDArray[np.int64]) -> State:
     return (features, ids) if alive.all() else (features[:, alive], ids[alive])
 
 
-def _distinct_layers(network: SparseNetwork) -> Iterator[tuple[_Distinct, int]]:
-    """Each layer's distinct rows, with the layer's connections."""
-    for first, last in network.each_run(LAYER_BYTES):
+def _distinct_layers(network: SparseNetwork, begin: int) -> Iterator[tuple[_Distinct, int]]:
+    """Each layer's distinct rows, with the layer's connections, from the layer `begin` on."""
+    for start, last in network.each_run(LAYER_BYTES):
+        if last <= begin:
+            continue
+        first = max(start, begin)
         layers = network.read(first, last)
         for index in range(last - first):
             may_drop = first + index + 1 >= network.settled_from
@@ -132,13 +180,11 @@ def _distinct_layers(network: SparseNetwork) -> Iterator[tuple[_Distinct, int]]:
 def _distinct(layers: Layers, index: int, cap: float, may_drop: bool) -> _Distinct:
     from scipy.sparse import csr_array
 
-    column, weight, bias = layers.column[index].astype(np.int32), layers.weight[index], layers.bias[index]
-    parts = [column, weight.view(np.int32), bias.astype(np.float32)[:, None].view(np.int32)]
-    whole = np.ascontiguousarray(np.concatenate(parts, axis=1))
-    keys = whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel()
-    _, first, copy = np.unique(keys, return_index=True, return_inverse=True)
+    column, weight = layers.column[index].astype(np.int32), layers.weight[index]
+    bias = np.ascontiguousarray(layers.bias[index], np.float32)
+    first, copy = distinct_rows(column, weight, bias)
     width = column.shape[1]
     ends: Indices = np.arange(0, (len(first) + 1) * width, width, dtype=np.int32)
     data = (weight[first].ravel().astype(np.float64), column[first].ravel(), ends)
     rows = csr_array(data, shape=(len(first), layers.inputs))
-    return _Distinct(rows, bias[first].astype(np.float64), copy.ravel(), cap, may_drop)
+    return _Distinct(rows, bias[first].astype(np.float64), copy, cap, may_drop)
