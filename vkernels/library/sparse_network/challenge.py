@@ -15,7 +15,7 @@ from .baselines import prepare_baselines
 from .compare import Spread, interleave, ratio
 from .infer import Group, Kernel, infer
 from .network import Floats, SparseNetwork
-from .prepare import MOST_BYTES, bytes_of
+from .prepare import bytes_of
 from .reference import Truth, run_reference
 
 OURS = "vkernels"
@@ -76,7 +76,7 @@ def run_challenge(
     There are `rounds` rounds, fewer where `patience` seconds do not suffice. With `compare`, each round runs
     the baselines too; `OptionError` where the network is too large to be kept in memory for them.
     """
-    if bytes_of(network) <= MOST_BYTES:
+    if bytes_of(network) <= network.most_held:
         network = network.in_memory()
     elif compare:
         size = bytes_of(network) >> 30

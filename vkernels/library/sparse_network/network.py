@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -29,6 +29,9 @@ CAP = 32.0
 """No feature of the challenge is larger than this after a layer."""
 
 MOST_LAYERS = 1920
+
+MOST_HELD = 6 << 30
+"""Bytes of layers up to which a network is held in memory for inference, unless it says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,8 @@ class SparseNetwork:
     `sizes`: how many features go in, then how many come out of each layer. `read(first, last)` gives the layers from
     `first` up to `last`, counted from 0, `last` exclusive; it is asked for layers of equal sizes and between two `cuts`
     only. `settled_from`: the first layer from which on no bias is positive, so that images without features stay so.
-    `held`: reading costs nothing.
+    `held`: reading costs nothing. `most_held`: layers that take more bytes than this are not held for inference but
+    read again for every run, some at a time.
     """
 
     sizes: tuple[int, ...]
@@ -82,6 +86,7 @@ class SparseNetwork:
     cuts: tuple[int, ...] = ()
     settled_from: int = 0
     held: bool = False
+    most_held: int = MOST_HELD
 
     @staticmethod
     def of(
@@ -158,6 +163,11 @@ class SparseNetwork:
         """The end of the run that a layer is in."""
         return self.ends[bisect_right(self.ends, layer)]
 
+    def first_layers(self, count: int) -> SparseNetwork:
+        """The network of the first layers alone."""
+        cuts = tuple(cut for cut in self.cuts if cut < count)
+        return replace(self, sizes=self.sizes[: count + 1], cuts=cuts, settled_from=min(count, self.settled_from))
+
     def in_memory(self) -> SparseNetwork:
         """The same network with all its layers read, once."""
         starts = (0, *self.ends[:-1]) if self.layers else ()
@@ -167,7 +177,7 @@ class SparseNetwork:
             number = bisect_right(self.ends, first)
             return runs[number].part(first - starts[number], last - starts[number])
 
-        return SparseNetwork(self.sizes, part, self.cap, self.cuts, self.settled_from, held=True)
+        return replace(self, read=part, held=True)
 
     def each_run(self, most_bytes: int = 1 << 62) -> list[tuple[int, int]]:
         """First and last layer, exclusive, of groups of layers that can be read at once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 from vkernels.ir.errors import OptionError
@@ -12,9 +12,6 @@ from .network import SparseNetwork
 from .saturation import FixedPoints, find_fixed_points
 
 KINDS = ("auto", "general", "structured", "saturating")
-
-MOST_BYTES = 6 << 30
-"""Networks up to this size are held in memory; larger ones are read again for every run, and not analysed."""
 
 WORTHWHILE = 0.5
 """The part of all connections that merging may leave at most, for "auto" to take what was merged."""
@@ -58,7 +55,7 @@ def _prepare(network: SparseNetwork, kind: str) -> Prepared:
         if fixed is None:
             return _general(network)
         return Prepared("saturating", prepare(network, "general")[0].network, None, fixed, (_proof(network, fixed),))
-    if bytes_of(network) > MOST_BYTES:
+    if bytes_of(network) > network.most_held:  # too large to be analysed by the way
         return prepare(network, "general")[0]
     merged = merge_equal(network)
     if merged.connections <= WORTHWHILE * merged.connections_before and merged.connections_before:
@@ -76,10 +73,8 @@ def bytes_of(network: SparseNetwork) -> int:
 def _held(network: SparseNetwork) -> SparseNetwork:
     """In memory, if it is small enough, with narrow indices."""
     read = network.read
-    narrow = SparseNetwork(
-        network.sizes, lambda first, last: read(first, last).narrow(), network.cap, network.cuts, network.settled_from
-    )
-    return narrow.in_memory() if bytes_of(network) <= MOST_BYTES else narrow
+    narrow = replace(network, read=lambda first, last: read(first, last).narrow())
+    return narrow.in_memory() if bytes_of(network) <= network.most_held else narrow
 
 
 def _structured(merged: Merged) -> Prepared:
