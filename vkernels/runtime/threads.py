@@ -39,6 +39,8 @@ def set_threads(number: int) -> None:
     global _threads
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise OptionError(f"threads: expected a whole number of at least 1, got {number!r}")
+    if number == _threads:  # calls are prepared for as many
+        return
     _threads = number
     for forget in _on_change:
         forget()

@@ -60,11 +60,16 @@ def test_quotas_of_old_control_groups(tmp_path):
     assert list(_quotas(tmp_path)) == []
 
 
-def test_the_number_of_threads_can_be_set():
+def test_the_number_of_threads_can_be_set(monkeypatch):
     before = get_threads()
     set_threads(3)
     assert get_threads() == 3
+    forgotten: list[int] = []
+    monkeypatch.setattr("vkernels.runtime.threads._on_change", [lambda: forgotten.append(get_threads())])
+    set_threads(3)
+    assert forgotten == []
     set_threads(before)
+    assert forgotten == [before]
     for wrong in (0, -1, 2.0, True, "2"):
         with pytest.raises(OptionError, match="threads: expected a whole number of at least 1"):
             set_threads(wrong)

@@ -61,10 +61,6 @@ class Setting:
         """Programs along a tile axis, chunks of a whole one, iterations of a range."""
         return self.all_trips((axis,))
 
-    def swept(self, axis: str) -> Numbers:
-        """Elements that all trips take, those in excess included."""
-        return self.trips(axis) * self.size(axis)
-
     def tile(self, axes: Iterable[str]) -> Numbers:
         """Elements of a tile of some axes."""
         key = tuple(axes)
