@@ -1,0 +1,23 @@
+"""The tuning database: what was measured, of which plans, under which limits; docs/database.md.
+
+SQLAlchemy is imported when a database is opened.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .entry import MEASURED, MODELLED, Entry, Provenance
+from .key import Key, key_of
+
+if TYPE_CHECKING:
+    from .database import Contents, Database, Wanted
+
+__all__ = ["MEASURED", "MODELLED", "Contents", "Database", "Entry", "Key", "Provenance", "Wanted", "key_of"]
+
+
+def __getattr__(name: str) -> Any:
+    """What imports SQLAlchemy."""
+    if name in ("Contents", "Database", "Wanted"):
+        from . import database
+
+        return getattr(database, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,304 @@
+"""The database: entries in, entries out, from many processes at once. What is read is checked as a stranger's."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log2
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, and_, case, delete, select
+
+from vkernels.ir.errors import FileError, SetupError
+from vkernels.ir.limits import Limits
+
+from .address import Address, address_of
+from .connecting import Store
+from .entry import Entry
+from .entry_json import entry_from_text, entry_to_text
+from .key import Key, compilers
+from .tables import check_ours, entries, make_tables
+
+_log = logging.getLogger(__name__)
+
+PATIENCE = 30.0
+"""Seconds that a database is waited for, where nobody says otherwise."""
+CONSIDERED = 64
+"""Entries that are looked at for the best."""
+ALIKE = 1.25
+"""Rates of two slices that differ by less, as a factor, count as the same."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which entries: all that have what is not None. `shape`: with `key`. `before`: seconds since 1970."""
+
+    kernel: str | None = None
+    key: Key | None = None
+    shape: Mapping[str, int] | None = None
+    before: float | None = None
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Entries as they were added, and why others cannot be read."""
+
+    entries: tuple[Entry, ...]
+    damaged: tuple[str, ...]
+
+
+class Database:
+    """An open database. For any number of threads, processes and forks at once: it connects anew for each use.
+
+    Everything raises `SetupError` where it cannot be reached or stays busy, `FileError` where it is damaged.
+    """
+
+    def __init__(self, address: Address, store: Store):
+        self.address = address
+        self._store = store
+
+    @staticmethod
+    def open(url: str | None = None, read_only: bool = False, seconds: float = PATIENCE) -> Database:
+        """The database at a path or URL, else the user's own; made where there is none, unless `read_only`.
+
+        `seconds`: how long to wait for it, now and later. Raises `OptionError` for what is no address, `FileError` for
+        a file that is not there, is another's, or cannot be read; such a file stays as it was.
+        """
+        address = address_of(url)
+        if address.file is not None and not read_only:
+            _make_file(address.file, own=url is None)
+        if address.file is not None and not address.file.is_file():
+            raise FileError(f"{address}: there is no database")
+        store = Store(address, seconds, read_only)
+        if read_only:
+            if not store.read(lambda connection: check_ours(connection, str(address))):
+                raise FileError(f"{address}: is no tuning database: it is empty")
+        else:
+            store.prepare()
+            store.write(lambda connection: make_tables(connection, str(address)))
+        return Database(address, store)
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._store.close()
+
+    # In
+
+    def add(self, *given: Entry) -> None:
+        """Remember entries, all or none; they are there when this returns.
+
+        One replaces what was measured of the same plan in the same environment, unless that stands higher
+        (`Entry.standing`). Entries of other environments stay beside it.
+        """
+        rows = _rows(given)
+        self._store.write(lambda connection: connection.execute(_upsert(connection), rows) if rows else None)
+
+    def add_new(self, given: Iterable[Entry]) -> tuple[int, int]:
+        """Remember those whose identity is not there yet, all or none: how many were added, how many were there."""
+        rows = _rows(given)
+
+        def insert(connection: Connection) -> int:
+            statement = _insert(connection).on_conflict_do_nothing(index_elements=["identity"])
+            return sum(connection.execute(statement, row).rowcount for row in rows)
+
+        added = self._store.write(insert)
+        return added, len(rows) - added
+
+    # Out
+
+    def best(self, key: Key, shape: Mapping[str, int] | None = None, limits: Limits | None = None) -> Entry | None:
+        """The entry with the plan to take: the first of `candidates`."""
+        return next(iter(self.candidates(key, shape, limits)), None)
+
+    def candidates(
+        self, key: Key, shape: Mapping[str, int] | None = None, limits: Limits | None = None
+    ) -> tuple[Entry, ...]:
+        """Entries with a time under a key, the best first. Whether their plans fit is not asked.
+
+        What was measured comes before what was modelled; then this very `shape` before others of its class, the nearest
+        first; then slices with rates like those of `limits`; then what a run settled on; then the least time.
+        """
+        text = "" if shape is None else _shape_text(shape)
+        statement = (
+            select(entries.c.document)
+            .where(and_(entries.c.question == key.digest, entries.c.standing.between(1, 3)))
+            .order_by(
+                case((entries.c.standing >= 2, 0), else_=1), case((entries.c.shape == text, 0), else_=1),
+                entries.c.standing.desc(), entries.c.rank, entries.c.identity,
+            )
+            .limit(CONSIDERED)
+        )  # fmt: skip
+        documents = self._store.read(lambda connection: connection.execute(statement).scalars().all())
+        found = self._understood(documents).entries
+        return tuple(sorted((each for each in found if each.key == key), key=lambda each: _order(each, shape, limits)))
+
+    def entries(self, wanted: Wanted | None = None) -> tuple[Entry, ...]:
+        """Entries in the order in which they came. Those that cannot be read are left out, with a warning."""
+        contents = self.read(wanted)
+        if contents.damaged:
+            _log.warning("%s: %d entries cannot be read; the first: %s",
+                         self.address, len(contents.damaged), contents.damaged[0])  # fmt: skip
+        return contents.entries
+
+    def read(self, wanted: Wanted | None = None) -> Contents:
+        """The same, with what is wrong with those that cannot be read."""
+        statement = select(entries.c.document).where(*_conditions(wanted or Wanted())).order_by(entries.c.id)
+        return self._understood(
+            self._store.read(lambda connection: connection.execute(statement).scalars().all()))  # fmt: skip
+
+    def prune(
+        self,
+        wanted: Wanted | None = None,
+        stale: bool = False,
+        failures: bool = False,
+        beaten: bool = False,
+        damaged: bool = False,
+        dry: bool = False,
+    ) -> int:
+        """Remove entries, and say how many; or only say it, if `dry`.
+
+        Of those `wanted`: all, or with any of the flags those only that some flag names: `stale`, made by other
+        compilers than the present ones; `failures`; `beaten`, all but the best of each key, shape and origin;
+        `damaged`, which cannot be read.
+        """
+        columns = entries.c
+        statement = select(
+            columns.id, columns.question, columns.shape, columns.standing, columns.compilers, columns.document
+        ).where(*_conditions(wanted or Wanted()))  # fmt: skip
+        statement = statement.order_by(columns.standing.desc(), columns.rank, columns.id)
+
+        def remove(connection: Connection) -> int:
+            present, seen, doomed = {compilers(False), compilers(True)}, set(), []
+            for row in connection.execute(statement):
+                group = (row.question, row.shape, row.standing == 1)
+                is_beaten = row.standing in (1, 2, 3) and group in seen
+                seen.add(group) if row.standing in (1, 2, 3) else None
+                flags = (
+                    stale and row.compilers not in present, failures and row.standing in (0, 4), beaten and is_beaten,
+                    damaged and isinstance(_understand(row.document), str),
+                )  # fmt: skip
+                if any(flags) or not (stale or failures or beaten or damaged):
+                    doomed.append(row.id)
+            for start in range(0, 0 if dry else len(doomed), 500):
+                connection.execute(delete(entries).where(columns.id.in_(doomed[start : start + 500])))
+            return len(doomed)
+
+        return self._store.read(remove) if dry else self._store.write(remove)
+
+    def _understood(self, documents: Sequence[object]) -> Contents:
+        found = [_understand(document) for document in documents]
+        return Contents(
+            tuple(each for each in found if isinstance(each, Entry)),
+            tuple(each for each in found if isinstance(each, str)),
+        )
+
+
+def _understand(document: object) -> Entry | str:
+    """An entry, or why it is none."""
+    if not isinstance(document, str):
+        return "the entry: is no text"
+    try:
+        return entry_from_text(document)
+    except FileError as error:
+        return str(error)
+
+
+def _order(entry: Entry, shape: Mapping[str, int] | None, limits: Limits | None) -> tuple[Any, ...]:
+    return (
+        entry.standing < 2, _apart(entry.shape, shape), limits is not None and not _alike(entry.limits, limits),
+        -entry.standing, entry.rank, entry.identity,
+    )  # fmt: skip
+
+
+def _apart(one: Mapping[str, int], other: Mapping[str, int] | None) -> float:
+    """How far two shapes are from each other, in powers of two; 0 of the same."""
+    if other is None or dict(one) == dict(other):
+        return 0.0
+    return 1e-9 + sum(abs(log2((1 + one.get(name, 0)) / (1 + other[name]))) for name in other)
+
+
+def _alike(one: Limits, other: Limits) -> bool:
+    pairs = [(one.clock, other.clock), (one.memory_bandwidth, other.memory_bandwidth),
+             (one.cache_bandwidth, other.cache_bandwidth)]  # fmt: skip
+    return all(0 < a < ALIKE * b and b < ALIKE * a for a, b in pairs)
+
+
+def _conditions(wanted: Wanted) -> list[Any]:
+    found = []
+    if wanted.kernel is not None:
+        found.append(entries.c.kernel == wanted.kernel)
+    if wanted.key is not None:
+        found.append(entries.c.question == wanted.key.digest)
+    if wanted.shape is not None:
+        found.append(entries.c.shape == _shape_text(wanted.shape))
+    if wanted.before is not None:
+        found.append(entries.c.created < wanted.before)
+    return found
+
+
+def _shape_text(shape: Mapping[str, int]) -> str:
+    return json.dumps(dict(shape), sort_keys=True)
+
+
+def _rows(given: Iterable[Entry]) -> list[dict[str, Any]]:
+    """Rows in the order of their identities, so that writers never wait for each other in a circle."""
+    found: dict[str, Entry] = {}
+    for entry in given:
+        known = found.get(entry.identity)
+        if known is None or entry.standing >= known.standing:
+            found[entry.identity] = entry
+    return [_row(found[identity]) for identity in sorted(found)]
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    """What is written; read back first, so that nothing comes in which would not come out."""
+    document = entry_to_text(entry)
+    entry_from_text(document)
+    return {
+        "identity": entry.identity, "question": entry.key.digest, "kernel": entry.kernel,
+        "compilers": entry.key.compilers, "shape": _shape_text(entry.shape), "standing": entry.standing,
+        "rank": entry.rank, "created": entry.provenance.when, "document": document,
+    }  # fmt: skip
+
+
+def _insert(connection: Connection) -> Any:
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert(entries)
+    from sqlalchemy.dialects import sqlite
+
+    return sqlite.insert(entries)
+
+
+def _upsert(connection: Connection) -> Any:
+    statement = _insert(connection)
+    new = statement.excluded
+    columns = [column.name for column in entries.columns if column.name not in ("id", "identity")]
+    return statement.on_conflict_do_update(
+        index_elements=["identity"],
+        set_={name: new[name] for name in columns},
+        where=new.standing >= entries.c.standing,
+    )
+
+
+def _make_file(path: Path, own: bool) -> None:
+    """An empty file that its owner alone may read and write, where there is none; and the folder of the user's own."""
+    try:
+        if own:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except FileNotFoundError:
+        raise FileError(f"{path}: there is no folder {path.parent}") from None
+    except OSError as error:
+        raise SetupError(f"{path}: cannot be opened: {error.strerror}") from None
