@@ -8,22 +8,18 @@ number of a pipe's reading end; the pool keeps the other end open as long as it 
 
 from __future__ import annotations
 
-import fcntl
 import importlib
 import os
 import re
-import resource
-import select
-import signal
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import BinaryIO
 
 from vkernels.ir.errors import Error, SetupError
 
 from .architectures import known
+from .child import be_modest, die_with_parent, take_streams
 from .frames import framed, read_frame
 from .jobs import Compiled, CompileFailure, CompileJob, Outcome, Ready, Reason
 from .records import from_bytes, to_bytes
@@ -51,9 +47,9 @@ def triton_compiler() -> Compile:
 
 def main(compiler: str, life: int) -> None:
     """Serve jobs until there are no more."""
-    _die_with_the_pool(life)
-    _be_modest()
-    jobs, answers = _take_streams()
+    die_with_parent(life)
+    be_modest()
+    jobs, answers = take_streams()
     try:
         module, function = compiler.split(":")
         compile_: Compile = getattr(importlib.import_module(module), function)()
@@ -83,37 +79,6 @@ def _failure(error: Exception, seconds: float) -> CompileFailure:
     message = str(error) if plain else f"{type(error).__name__}: {error}"
     lasting = not isinstance(error, SetupError | OSError | ImportError)
     return CompileFailure(Reason.ERROR, message, seconds, lasting=lasting)
-
-
-def _die_with_the_pool(life: int) -> None:
-    """Let the kernel kill the whole group, this process and its children, as soon as the pool's process is gone.
-
-    Python code would be too late: a compiler that hangs may hold the interpreter's lock. The kernel's own signal at a
-    parent's death reaches this process alone, and comes at the end of the thread that started it.
-    """
-    os.set_inheritable(life, False)
-    fcntl.fcntl(life, fcntl.F_SETOWN, -os.getpgrp())
-    fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(life, fcntl.F_SETFL, os.O_ASYNC)
-    if select.select([life], [], [], 0)[0]:  # it was gone before
-        os.killpg(os.getpgrp(), signal.SIGKILL)
-
-
-def _be_modest() -> None:
-    """No core files; and where the system runs out of memory, the compiler goes first."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")
-
-
-def _take_streams() -> tuple[BinaryIO, int]:
-    """The two pipes for messages, which children do not inherit. What compilers print goes to standard error."""
-    jobs, answers = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(2, 1)
-    os.close(nothing)
-    return os.fdopen(jobs, "rb"), answers
 
 
 def _answer(answers: int, message: bytes) -> None:

@@ -1,0 +1,7 @@
+"""Measuring that can be trusted: candidates compiled, compared with a reference and timed in processes of their own."""
+
+from .bench import Bench, Options
+from .effort import Bounds, Effort
+from .outcomes import Candidate, Constant, Failed, Measured, Outcome, Reason
+
+__all__ = ["Bench", "Bounds", "Candidate", "Constant", "Effort", "Failed", "Measured", "Options", "Outcome", "Reason"]

@@ -1,0 +1,163 @@
+"""Measures candidates of one task on one slice, in a process that they may hang or crash."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from vkernels.ir import errors
+from vkernels.ir.errors import Error, FileError, SetupError
+
+from ..task import Task
+from .child import Child, EndedError
+from .effort import Bounds, Effort
+from .outcomes import Candidate, Failed, Measured, Outcome, Reason, candidate_to_json, outcome_from_json
+from .places import Place, place_of
+
+TIMEOUT = 60.0
+"""Seconds that a candidate may take to be compiled, checked and timed, unless told otherwise."""
+STARTS = 3
+"""Times that a worker is started in vain, one after another, before it is given up."""
+
+_NOTHING = Failed(Reason.CRASH, "the worker answered nothing")
+
+
+@dataclass(frozen=True)
+class Options:
+    """`cores`: those to run on, where the slice's number of cores leaves a choice. `seed`: of the arguments. `locks`:
+    the folder of the locks that measuring processes share; the user's own unless given."""
+
+    effort: Effort = field(default_factory=Effort)
+    bounds: Bounds = field(default_factory=Bounds)
+    cores: tuple[int, ...] | None = None
+    seed: int = 0
+    locks: Path | None = None
+
+
+class Bench:
+    """Measures candidates one after another. A context manager; for one thread.
+
+        with Bench(task, "cpu:cores=1") as bench:
+            outcome = bench.measure(Candidate(plan))
+
+    The worker process is started when it is needed, and again after a candidate has hung, crashed or eaten memory,
+    which is that candidate's outcome. `restarts`: how often that was. `best`: the least seconds so far: candidates that
+    are much slower are not sampled for long.
+    """
+
+    def __init__(self, task: Task, slice: str = "cpu", options: Options = Options()):
+        """Raises `OptionError` for a slice that there is not, and `SetupError` for one that is not here."""
+        self.task, self.slice, self.options = task, slice, options
+        self.place: Place = place_of(slice, options.cores)
+        self.restarts = 0
+        self.best: float | None = None
+        self._child: Child | None = None
+        self._memory = 0
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the worker; another is started if anything more is measured."""
+        if self._child is not None:
+            self._child.kill()
+            self._child = None
+
+    def start(self) -> None:
+        """Have a worker that has made the arguments and the reference; `measure` does it too.
+
+        Raises what is wrong with the task, and `SetupError` where no worker comes up.
+        """
+        if self._child is not None and self._child.alive:
+            return
+        options, bounds = self.options, self.options.bounds
+        request = {
+            "do": "start", "task": self.task.to_json(), "seed": options.seed, "device": self.place.device,
+            "effort": asdict(options.effort), "patience": bounds.lock_seconds,
+            "locks": None if options.locks is None else str(options.locks),
+        }  # fmt: skip
+        for attempt in range(STARTS):
+            child = Child(self.place.cores)
+            try:
+                answer = child.ask(request, bounds.start_seconds, bounds.lock_seconds, 1 << 62)
+                break
+            except EndedError as end:
+                if attempt == STARTS - 1 or end.reason == Reason.TIME_OUT:
+                    raise SetupError(f"{self.task}: a worker does not come up: {end.text}") from end
+            except BaseException:
+                child.kill()
+                raise
+        if "error" in answer:
+            child.kill()
+            raise _error(answer)
+        self._child, self._memory = child, child.resident_bytes() + bounds.memory_bytes
+
+    def measure(self, candidate: Candidate, timeout: float = TIMEOUT, best: float | None = None) -> Outcome:
+        """Compile, check and time a candidate. `timeout`: seconds for all of that, without waiting for others who
+        measure on the same cores; `best`: in place of the bench's own."""
+        best = self.best if best is None else best
+        outcome = self._ask([candidate], {"best": best}, timeout)[0] or _NOTHING
+        if isinstance(outcome, Measured) and (self.best is None or outcome.seconds < self.best):
+            self.best = outcome.seconds
+        return outcome
+
+    def duel(self, candidates: Sequence[Candidate], timeout: float | None = None) -> list[Outcome]:
+        """Time finalists in turns, so that what changes with time changes for all; each as carefully as `measure`.
+
+        One that hangs or crashes is left out, and the others begin anew; where nobody knows which one it was, each is
+        measured by itself.
+        """
+        outcomes: list[Outcome | None] = [None] * len(candidates)
+        while left := [number for number, outcome in enumerate(outcomes) if outcome is None]:
+            seconds = timeout or TIMEOUT + self.options.bounds.duel_seconds * len(left)
+            found = self._ask([candidates[number] for number in left], {"duel": True}, seconds)
+            if not any(found):
+                found = [self.measure(candidates[number]) for number in left]
+            for number, outcome in zip(left, found, strict=True):
+                outcomes[number] = outcome
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    def _ask(self, candidates: Sequence[Candidate], more: dict[str, Any], seconds: float) -> list[Outcome | None]:
+        """The outcome of each; where one ended the worker, its alone if it is known, and None for the others."""
+        self.start()
+        child = self._child
+        assert child is not None, "it was just started"
+        request = {"do": "measure", "candidates": [candidate_to_json(each) for each in candidates], **more}
+        try:
+            answer = child.ask(request, seconds, self.options.bounds.lock_seconds + 1, self._memory)
+            if "error" in answer:
+                return [Failed(Reason.REFUSED, str(answer["error"]))] * len(candidates)
+            outcomes: list[Outcome | None] = [outcome_from_json(data) for data in answer["outcomes"]]
+            if len(outcomes) != len(candidates):
+                raise FileError(f"{len(outcomes)} outcomes of {len(candidates)} candidates")
+            return outcomes
+        except EndedError as end:
+            self._child, self.restarts = None, self.restarts + 1
+            blamed = 0 if len(candidates) == 1 else _blamed(end)
+            return [Failed(end.reason, end.text) if number == blamed else None for number in range(len(candidates))]
+        except (FileError, KeyError, TypeError) as error:
+            self.close()
+            return [Failed(Reason.CRASH, f"the worker answered nonsense: {error}")] * len(candidates)
+        except BaseException:
+            self.close()
+            raise
+
+
+def _blamed(end: EndedError) -> int:
+    """The number of the candidate that was at work when the worker ended; -1 where several were."""
+    return int(end.at.get("of", 0)) if end.at["note"] in ("compiling", "running") else -1
+
+
+def _error(answer: dict[str, Any]) -> Error:
+    """The worker's error, of its own class."""
+    found = getattr(errors, str(answer.get("kind")), None)
+    kind = found if isinstance(found, type) and issubclass(found, Error) else SetupError
+    return kind(str(answer["error"]))

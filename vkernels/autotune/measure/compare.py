@@ -1,0 +1,77 @@
+"""Whether what a candidate computed is right: up to rounding of the dtypes that it was computed and stored in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log2
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[Any]
+
+EPSILON = {
+    "float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7, "float8_e4m3fn": 2.0**-3,
+    "float8_e5m2": 2.0**-2,
+}  # fmt: skip
+"""Distance from 1 to the next number of a dtype."""
+UNITS, UNITS_OF_A_TERM = 16, 4
+"""Roundings that any computation may have, and more of them for each time that the number of terms doubles."""
+PEERS = 4
+"""A candidate may err so many times as much as another plan in the same dtypes does."""
+FAR_OFF = {"float64": 1e-8, "float32": 1e-2}
+"""Of the largest value: what differs by more, in float64 and as computed, is no rounding. Of 16 bits it is 0.2."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One output. `peer`: by another plan in the same dtypes; `exact`: in float64, where that can be computed;
+    `dtype`: the output's; `slack`: how far from `exact`, beyond the rounding of the result, an element may be."""
+
+    name: str
+    dtype: str
+    peer: Numbers
+    exact: Numbers | None
+    slack: float
+
+    @staticmethod
+    def of(name: str, dtype: str, peer: Numbers, exact: Numbers | None, terms: int) -> Expected:
+        """`terms`: how many numbers a result may be made of, at most."""
+        if dtype not in EPSILON:
+            return Expected(name, dtype, peer, None, 0.0)
+        expected = peer if exact is None else exact
+        finite = np.isfinite(peer) & np.isfinite(expected)
+        scale = float(np.max(np.abs(expected[finite]), initial=0.0))
+        apart = float(np.max(np.abs(peer[finite] - expected[finite]), initial=0.0))
+        if exact is not None and apart > FAR_OFF.get(dtype, 0.2) * scale:  # what jumps with rounding, a random mask
+            exact, apart = None, 0.0
+        units = UNITS + UNITS_OF_A_TERM * log2(max(2, terms))
+        rounding = min(EPSILON[dtype], EPSILON["float32"]) * units * scale
+        return Expected(name, dtype, peer, exact, (2 if exact is None else 1) * rounding + PEERS * apart)
+
+    def difference(self, found: Numbers) -> str:
+        """What is wrong about an output; empty where nothing is."""
+        if found.shape != self.peer.shape:
+            return f"{self.name} has shape {found.shape}, expected {self.peer.shape}"
+        wrong = self._wrong(found)
+        count = int(np.count_nonzero(wrong))
+        if not count:
+            return ""
+        first = tuple(int(number) for number in np.argwhere(wrong)[0])
+        expected = (self.peer if self.exact is None else self.exact)[first]
+        place = ", ".join(map(str, first))
+        return (
+            f"{self.name}: {count} of {wrong.size} elements are wrong; the first, [{place}], is {found[first]:.9g}, "
+            f"expected {expected:.9g}"
+        )
+
+    def _wrong(self, found: Numbers) -> npt.NDArray[np.bool_]:
+        if self.dtype not in EPSILON:
+            return np.asarray(found != self.peer)
+        expected = self.peer if self.exact is None else np.where(np.isfinite(self.peer), self.exact, self.peer)
+        with np.errstate(invalid="ignore", over="ignore"):
+            apart = np.abs(found - expected)
+            near = apart <= EPSILON[self.dtype] * np.abs(expected) + self.slack
+        same = (found == expected) | (np.isnan(found) & np.isnan(expected))
+        return np.asarray(~(same | (near & np.isfinite(expected))))

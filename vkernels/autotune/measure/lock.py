@@ -1,0 +1,98 @@
+"""A lock for each core and device: who measures there is alone, among this user's tuners."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from vkernels.ir.errors import SetupError
+from vkernels.runtime.compile.cache import default_folder
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,60}")
+_PAUSE = 0.002
+_LONGEST_PAUSE = 0.05
+
+
+class BusyError(SetupError):
+    """Somebody else kept measuring there for too long."""
+
+
+def lock_names(device: str, cores: Sequence[int]) -> tuple[str, ...]:
+    """The locks of some cores of the CPU, or of another device (`cuda:0`), in the order in which all take them."""
+    if device == "cpu":
+        return tuple(f"cpu-{core}" for core in sorted(set(cores)))
+    return (re.sub(r"[^a-z0-9.-]", "-", device.lower()),)
+
+
+@contextmanager
+def locked(
+    names: Sequence[str],
+    patience: float,
+    folder: Path | None = None,
+    waiting: Callable[[], None] = lambda: None,
+) -> Iterator[None]:
+    """Hold all these locks. `waiting` is called once if others have one of them.
+
+    Locks are files in a folder of the user's own, that the system gives up when a process ends, however that ends.
+    Everybody takes them in the same order, so that nobody waits in a circle. Raises `BusyError` after `patience`
+    seconds, and `SetupError` where there is no such folder.
+    """
+    place = _folder() if folder is None else folder
+    deadline = time.monotonic() + patience
+    held: list[int] = []
+    told = False
+    try:
+        for name in sorted(set(names)):
+            number = _opened(place, name)
+            held.append(number)
+            pause = _PAUSE
+            while not _try(number):
+                if not told:
+                    told = True
+                    waiting()
+                if time.monotonic() >= deadline:
+                    raise BusyError(f"{name}: others have measured there for more than {patience:g} s")
+                time.sleep(pause)
+                pause = min(_LONGEST_PAUSE, 2 * pause)
+        yield
+    finally:
+        for number in reversed(held):
+            os.close(number)
+
+
+def _folder() -> Path:
+    """Beside the cache of compiled code, since that is the user's own wherever it is."""
+    try:
+        return default_folder() / "locks"
+    except OSError as error:
+        raise SetupError(f"there is no place for locks of cores and devices: {error}") from error
+
+
+def _opened(folder: Path, name: str) -> int:
+    if not _NAME.fullmatch(name):
+        raise SetupError(f"{name!r} is no name for a lock")
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        number = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise SetupError(f"the lock {folder / name} cannot be opened: {error}") from error
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise SetupError(f"the lock {folder / name} is no file")
+    return number
+
+
+def _try(number: int) -> bool:
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

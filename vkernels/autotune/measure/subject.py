@@ -1,0 +1,167 @@
+"""What a worker measures: one task's kernel, on arguments that it made once, by any plan."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from vkernels.ir.errors import Error
+from vkernels.ir.plan import Plan
+from vkernels.ir.planning.choose_plan import choose_plan
+from vkernels.ir.planning.default_plan import default_plan
+from vkernels.runtime.arguments import bind
+from vkernels.runtime.arrays import CPU
+from vkernels.runtime.launch import launcher_of
+from vkernels.runtime.making import here
+from vkernels.runtime.specialise import kernel_in
+
+from ..arguments import make_arguments, outputs
+from ..task import Task, kernel_of
+from .arrays import byte_count, copied, digest, is_array, moved, numbers, refill
+from .compare import EPSILON, Expected
+from .effort import Effort
+from .outcomes import Candidate
+
+Values = dict[str, Any]
+"""Arguments by name."""
+
+
+class WrongAnswerError(Exception):
+    """A plan's code ran, and what came out is wrong."""
+
+
+class Subject:
+    """A task's kernel and arguments. `device`: `cpu` or `cuda:0`. `expected`: what its outputs should hold."""
+
+    def __init__(self, task: Task, seed: int, device: str, effort: Effort):
+        """Makes the arguments and a reference. Raises what is wrong with the task."""
+        self.task, self.device = task, device
+        self.kernel = kernel_of(task)
+        self.constants = {p.name: _first(p.default) for p in self.kernel.parameters if p.kind == "constant"}
+        self.constants |= dict(task.constants)
+        made = make_arguments(task, seed)
+        self.written = outputs(task)
+        first = {name: moved(value, device) if device != CPU and is_array(value) else value
+                 for name, value in made.items()}  # fmt: skip
+        self._before = {name: copied(first[name]) for name in self.written}
+        self._given = {n: digest(v) for n, v in first.items() if is_array(v) and n not in self.written}
+        self.bytes = sum(byte_count(value) for value in first.values() if is_array(value))
+        self.sets = [first]
+        self.expected = self._reference(first)
+        for _ in range(_sets(self.bytes, here(device).limits.cache, effort) - 1):
+            self.sets.append({n: copied(v) if is_array(v) else v for n, v in first.items()})
+        self._changing = tuple(name for name in self.written if not _is_poison(numbers(self._before[name])))
+
+    def compiled(self, candidate: Candidate) -> list[Callable[[], object]]:
+        """The candidate's calls, one for each copy of the arguments, after its code was made. Raises what that
+        raises."""
+        kernel = self._variant(candidate.plan)
+        constants = {**self.constants, **candidate.constants}
+        places = [self._in_order(values, constants) for values in self.sets]
+        launcher_of(kernel).ahead(bind(kernel, places[0]), here(self.device))
+        return [partial(kernel, *values) for values in places]
+
+    def check(self, call: Callable[[], object], number: int = 0) -> None:
+        """Run a call on the copy of this number, poisoned before, and compare. Raises `WrongAnswerError`."""
+        values = self.sets[number]
+        for name, before in self._before.items():
+            refill(values[name], before)
+        call()
+        self._settle()
+        for each in self.expected:
+            if problem := each.difference(numbers(values[each.name])):
+                raise WrongAnswerError(problem)
+        if number == 0:
+            for name, given in self._given.items():
+                if digest(values[name]) != given:
+                    raise WrongAnswerError(f"{name} is an input, and was written to")
+
+    def restore(self) -> None:
+        """Give tensors that the kernel reads and writes what they held at first, so that calls do not run away."""
+        for name in self._changing:
+            for values in self.sets:
+                refill(values[name], self._before[name])
+
+    def _reference(self, values: Values) -> tuple[Expected, ...]:
+        """Outputs by the plan that is chosen, and by the one that is chosen in float64."""
+        peer = {name: numbers(value) for name, value in self._run(values).items()}
+        exact: dict[str, Any] = {}
+        wide = self._wide(values)
+        try:
+            if wide is not None:
+                exact = {name: numbers(value) for name, value in self._run(wide).items()}
+        except (Error, MemoryError) as error:
+            print(f"no reference in float64: {error}", file=sys.stderr)
+        terms = max(self.task.shape.values(), default=1)
+        return tuple(
+            Expected.of(name, self.task.dtypes[name], peer[name], exact.get(name), terms) for name in self.written
+        )
+
+    def _wide(self, values: Values) -> Values | None:
+        """Arguments in float64; None where the kernel does not take them, or has them."""
+        wide, changed = dict(values), False
+        for parameter in self.kernel.parameters:
+            if parameter.kind == "tensor" and self.task.dtypes[parameter.name] in EPSILON:
+                if "float64" not in parameter.dtypes:
+                    return None
+                changed = changed or self.task.dtypes[parameter.name] != "float64"
+                wide[parameter.name] = copied(values[parameter.name], "float64")
+        return wide if changed else None
+
+    def _run(self, values: Values) -> Values:
+        """What the kernel writes, by the plan that is modelled best for these arguments; they are as before then."""
+        ordered = self._in_order(values, self.constants)
+        kernel = self._variant(self._plan(ordered))
+        kernel(*ordered)
+        self._settle()
+        found = {name: copied(values[name]) for name in self.written}
+        for name in self.written:
+            refill(values[name], self._before[name])
+        return found
+
+    def _plan(self, ordered: Sequence[Any]) -> Plan:
+        arguments, limits = bind(self.kernel, ordered), here(self.device).limits
+        built = kernel_in(self.kernel.build(arguments.signature))
+        strides = {name: view.strides for name, view in arguments.tensors.items()}
+        try:
+            return choose_plan(built, arguments.sizes, limits, None, strides).plan
+        except Error:  # needs that cannot be read
+            return default_plan(built, arguments.sizes, limits)
+
+    def _variant(self, plan: Plan) -> Any:
+        """The kernel with this plan, and no other."""
+        return type(self.kernel)(self.kernel.function, replace(self.kernel.options, plan=plan))
+
+    def _in_order(self, values: Values, constants: Mapping[str, Any]) -> list[Any]:
+        return [constants[p.name] if p.kind == "constant" else values[p.name] for p in self.kernel.parameters]
+
+    def _settle(self) -> None:
+        if self.device != CPU:
+            import torch
+
+            torch.cuda.synchronize(self.device)
+
+
+def _sets(size: int, cache: int, effort: Effort) -> int:
+    """Copies that together are twice what the last cache holds, within reason."""
+    wanted = ceil(2 * cache / max(1, size))
+    return max(1, min(wanted, effort.sets, effort.set_bytes // max(1, size)))
+
+
+def _is_poison(values: np.ndarray[Any, Any]) -> bool:
+    """Whether a tensor holds nothing yet: such is only written."""
+    return bool(
+        np.isnan(values).all() if values.dtype.kind == "f" else (values == np.array(-1).astype(values.dtype)).all()
+    )
+
+
+def _first(default: Any) -> Any:
+    """A constant's default; of one that is tuned its first value."""
+    first = getattr(default, "first", None)
+    return default if first is None else first

@@ -1,0 +1,183 @@
+"""Repeats a call until it is sure how long it takes, and tells when others got in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Protocol
+
+from .effort import Effort
+from .intervals import interval, is_narrow, median, widened
+from .outcomes import Measured
+
+Call = Callable[[], object]
+
+MOST_TOGETHER = 10_000
+"""Calls of one sample, at most."""
+WARM_CALLS = 2
+"""Calls before any is timed: the first finds nothing in the caches, and one more lets the runtime settle."""
+WARM_PART = 0.2
+"""Of the time for a candidate that warming up may take."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Seconds of some calls together. `disturbed`: others ran in their place meanwhile. `own`: seconds without those
+    others, where that can be told."""
+
+    seconds: float
+    disturbed: bool = False
+    own: float | None = None
+
+
+class Clock(Protocol):
+    """What times calls on one device."""
+
+    def sample(self, calls: Sequence[Call]) -> Sample:
+        """Time some calls, one after another, as one sample."""
+        ...
+
+    def now(self) -> float:
+        """Seconds of wall time from any moment on: for budgets."""
+        ...
+
+
+@dataclass
+class Samples:
+    """Seconds a call, of one candidate. `disturbed` ones are (as they were, without others) where that is known."""
+
+    clean: list[float] = field(default_factory=list)
+    disturbed: list[tuple[float, float | None]] = field(default_factory=list)
+
+    def add(self, sample: Sample, calls: int) -> None:
+        seconds = max(sample.seconds, 1e-9) / calls
+        if sample.disturbed:
+            self.disturbed.append((seconds, None if sample.own is None else max(sample.own, 1e-9) / calls))
+        else:
+            self.clean.append(seconds)
+
+    @property
+    def count(self) -> int:
+        return len(self.clean) + len(self.disturbed)
+
+    def is_sure(self, effort: Effort) -> bool:
+        """Whether those that nobody disturbed are enough."""
+        return len(self.clean) >= effort.least and is_narrow(self.clean, effort.width)
+
+    def is_hopeless(self, effort: Effort, best: float) -> bool:
+        """Whether even the shortest takes much more than the best candidate."""
+        times = [*self.clean, *(seconds if own is None else own for seconds, own in self.disturbed)]
+        return len(times) >= 2 and min(times) > effort.hopeless * best
+
+    def measured(self, least: int, share: float, quiet: float) -> Measured:
+        """What the samples say, where others used `share` of the cores and less than `quiet` does not matter.
+
+        Clean samples alone, if they are `least` at least, or nothing was disturbed. Else all of them, the disturbed
+        ones without the others where that is known; the interval then reaches over all that was seen.
+        """
+        disturbed = len(self.disturbed) / self.count
+        loaded = share > quiet
+        enough = self.clean and (len(self.clean) >= least or not self.disturbed)
+        used = self.clean if enough else self.clean + [own or seconds for seconds, own in self.disturbed]
+        middle, (low, high) = median(used), interval(used)
+        if not enough:
+            low, high = min(used), max(used)
+        if loaded:  # clean samples had the cores to themselves, though not the caches
+            low, high = widened(low, high, min(share, disturbed))
+        return Measured(middle, min(low, middle), max(high, middle), len(used), disturbed, loaded or not enough)
+
+
+class Timer:
+    """Times candidates with one clock; `others`: starts a watch, which then tells the part of the cores' time that
+    others have used since."""
+
+    def __init__(self, clock: Clock, effort: Effort, others: Callable[[], Callable[[], float]] = lambda: lambda: 0.0):
+        self._clock, self._effort, self._others = clock, effort, others
+
+    def time(self, calls: Sequence[Call], best: float = float("inf"), restore: Call = lambda: None) -> Measured:
+        """How long a call takes. `calls`: the same call on different copies of its tensors, taken in turn; `restore`:
+        done before each sample, untimed; `best`: the least seconds of any candidate so far.
+
+        Where others used the cores meanwhile it is tried again, `tries` times in all, and the quietest try counts.
+        """
+        effort = self._effort
+        together = self._warm_up(calls, restore)
+        found: list[tuple[float, Samples]] = []
+        for _ in range(max(1, effort.tries)):
+            watch, samples = self._others(), Samples()
+            self._fill(samples, calls, together, best, restore)
+            found.append((watch(), samples))
+            if found[-1][0] <= effort.quiet or samples.is_sure(effort) or samples.is_hopeless(effort, best):
+                break
+        share, samples = min(found, key=lambda pair: pair[0])
+        return samples.measured(effort.least, share, effort.quiet)
+
+    def duel(self, rivals: Sequence[Sequence[Call]], restores: Sequence[Call]) -> list[Measured]:
+        """The same for several candidates, a sample of each in turn, so that what changes with time changes for all.
+
+        Nobody is always the first, and all get as many samples, until every interval is narrow or the time is over.
+        """
+        effort = self._effort
+        together = [self._warm_up(calls, restore) for calls, restore in zip(rivals, restores, strict=True)]
+        all_samples = [Samples() for _ in rivals]
+        rings = [_Ring(calls) for calls in rivals]
+        watch, began = self._others(), self._clock.now()
+        turn = 0
+        while turn < effort.most:
+            order = [*range(len(rivals))]
+            for number in order[turn % len(order) :] + order[: turn % len(order)]:
+                restores[number]()
+                self._clock.sample(rings[number].next(1))  # the other's traces in caches and predictors are not timed
+                all_samples[number].add(self._clock.sample(rings[number].next(together[number])), together[number])
+            turn += 1
+            if turn < effort.least:
+                continue
+            over = self._clock.now() - began >= effort.seconds * len(rivals)
+            if over or (_is_time(turn) and all(each.is_sure(effort) for each in all_samples)):
+                break
+        share = watch()
+        return [samples.measured(effort.least, share, effort.quiet) for samples in all_samples]
+
+    def _warm_up(self, calls: Sequence[Call], restore: Call) -> int:
+        """Call it, and find how many calls a sample needs."""
+        effort = self._effort
+        restore()
+        ring, began = _Ring(calls), self._clock.now()
+        least = float("inf")
+        for number in range(max(WARM_CALLS, len(calls))):
+            least = min(least, max(1e-9, self._clock.sample(ring.next(1)).seconds))
+            if number + 1 >= WARM_CALLS and self._clock.now() - began > WARM_PART * effort.seconds:
+                break
+        return max(1, min(MOST_TOGETHER, ceil(effort.sample_seconds / least)))
+
+    def _fill(self, samples: Samples, calls: Sequence[Call], together: int, best: float, restore: Call) -> None:
+        """Take samples until they are enough, hopeless, or the time is over."""
+        effort, ring, began = self._effort, _Ring(calls), self._clock.now()
+        while samples.count < effort.most:
+            restore()
+            samples.add(self._clock.sample(ring.next(together)), together)
+            over = self._clock.now() - began >= effort.seconds
+            if over and (samples.count >= effort.least or self._clock.now() - began >= 4 * effort.seconds):
+                return
+            if samples.is_hopeless(effort, best):
+                return
+            if _is_time(len(samples.clean)) and samples.is_sure(effort):
+                return
+
+
+class _Ring:
+    """Calls in turn, going on where it left off."""
+
+    def __init__(self, calls: Sequence[Call]):
+        self._calls, self._at = calls, 0
+
+    def next(self, count: int) -> list[Call]:
+        taken = [self._calls[(self._at + number) % len(self._calls)] for number in range(count)]
+        self._at = (self._at + count) % len(self._calls)
+        return taken
+
+
+def _is_time(count: int) -> bool:
+    """Whether to look at the interval again: not at every sample of many, since that takes time itself."""
+    return count < 32 or count % (count // 16) == 0

@@ -1,0 +1,203 @@
+"""A measuring worker: reads requests from its standard input, answers on its standard output, until that ends.
+
+    python -m vkernels.autotune.measure.worker LIFE CORES
+
+LIFE is the number of a pipe's reading end, of which the bench keeps the other end open as long as it lives. CORES are
+those of the CPU that it runs on, as `0,1`. Requests and answers are JSON, one a line: a request `start` with the task,
+then any number of `measure`; an answer has `ready`, `outcomes` or `error`; lines with a `note` before it say what comes
+next, so that the bench knows what a worker that ends or hangs was at.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from vkernels.ir.errors import ArgumentError, Error, OutOfMemoryError, PlanError, SetupError
+from vkernels.ir.planning.shortage import ShortError
+from vkernels.runtime.arrays import CPU
+from vkernels.runtime.compile.child import be_modest, die_with_parent, take_streams
+from vkernels.runtime.threads import set_threads
+
+from ..task import task_from_json
+from .clocks import CpuClock, CudaClock
+from .effort import Effort
+from .load import LoadWatch
+from .lock import lock_names, locked
+from .outcomes import Candidate, Failed, Outcome, Reason, candidate_from_json, outcome_to_json
+from .subject import Subject, WrongAnswerError
+from .timing import Call, Clock, Timer
+
+
+def main(life: int, cores: Sequence[int]) -> None:
+    """Serve requests until there are no more."""
+    die_with_parent(life)
+    be_modest()
+    run_on(cores)
+    requests, answers = take_streams()
+    serve(requests, lambda message: _write(answers, message), cores)
+
+
+def serve(requests: BinaryIO, answer: Callable[[dict[str, Any]], None], cores: Sequence[int]) -> None:
+    """Answer each line of `requests`."""
+    work: Work | None = None
+    for line in requests:
+        request = json.loads(line)
+        try:
+            if request["do"] == "start":
+                work = Work.start(request, cores, answer)
+                answer({"ready": {"bytes": work.subject.bytes, "sets": len(work.subject.sets)}})
+            elif work is not None:
+                answer({"outcomes": [outcome_to_json(outcome) for outcome in work.measure(request)]})
+        except Error as error:
+            answer({"error": str(error), "kind": type(error).__name__})
+
+
+@dataclass
+class Work:
+    """One task on one device. `locks`: the folder of the locks, or None for the user's own."""
+
+    subject: Subject
+    effort: Effort
+    cores: tuple[int, ...]
+    locks: Path | None
+    patience: float
+    note: Callable[..., None]
+
+    @staticmethod
+    def start(request: dict[str, Any], cores: Sequence[int], answer: Callable[[dict[str, Any]], None]) -> Work:
+        """Make arguments and a reference. Raises what is wrong with the task."""
+        task, effort, device = task_from_json(request["task"]), Effort(**request["effort"]), request["device"]
+        folder = None if request["locks"] is None else Path(request["locks"])
+
+        def note(what: str, of: int = 0) -> None:
+            answer({"note": what, "of": of})
+
+        if device != CPU:
+            _need_gpu(device)
+        try:
+            with locked(lock_names(device, cores), request["patience"], folder, lambda: note("waiting")):
+                note("starting")
+                subject = Subject(task, request["seed"], device, effort)
+        except MemoryError as error:
+            raise OutOfMemoryError(f"{task}: no memory for its arguments") from error
+        return Work(subject, effort, tuple(cores), folder, request["patience"], note)
+
+    def measure(self, request: dict[str, Any]) -> list[Outcome]:
+        """The outcome of each candidate: of one by itself, of several in a duel."""
+        if "cores" in request and tuple(request["cores"]) != self.cores:
+            self.cores = tuple(request["cores"])
+            run_on(self.cores)
+        candidates = [candidate_from_json(data) for data in request["candidates"]]
+        with self.alone() if self.subject.device == CPU else nullcontext():  # compiling takes the same cores
+            compiled = [self._compiled(number, candidate) for number, candidate in enumerate(candidates)]
+            if all(isinstance(each, Failed) for each in compiled):
+                return [each for each in compiled if isinstance(each, Failed)]
+            with nullcontext() if self.subject.device == CPU else self.alone():
+                checked = [e if isinstance(e, Failed) else self._checked(n, e) for n, e in enumerate(compiled)]
+                return self._timed(checked, request)
+
+    def _timed(self, checked: Sequence[list[Call] | Failed], request: dict[str, Any]) -> list[Outcome]:
+        timer = Timer(self._clock(), self.effort, lambda: LoadWatch(self.cores).others)
+        running = [(number, calls) for number, calls in enumerate(checked) if not isinstance(calls, Failed)]
+        outcomes: dict[int, Outcome] = {n: each for n, each in enumerate(checked) if isinstance(each, Failed)}
+        restore = self.subject.restore
+        self.note("timing")
+        if request.get("duel"):
+            measured = timer.duel([calls for _, calls in running], [restore] * len(running)) if running else []
+            outcomes |= {number: each for (number, _), each in zip(running, measured, strict=True)}
+        else:
+            best = request.get("best") or float("inf")
+            outcomes |= {number: timer.time(calls, best, restore) for number, calls in running}
+        for number, calls in running:
+            if isinstance(again := self._checked(number, calls, -1), Failed):
+                outcomes[number] = again
+        return [outcomes[number] for number in range(len(checked))]
+
+    def _compiled(self, number: int, candidate: Candidate) -> list[Call] | Failed:
+        self.note("compiling", number)
+        with _telling(Reason.COMPILE_ERROR) as told:
+            return self.subject.compiled(candidate)
+        return told.failure
+
+    def _checked(self, number: int, calls: list[Call], copy: int = 0) -> list[Call] | Failed:
+        self.note("running", number)
+        with _telling(Reason.REFUSED) as told:
+            self.subject.check(calls[copy], copy % len(calls))
+            return calls
+        return told.failure
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the locks of the cores, or of the device."""
+        names = lock_names(self.subject.device, self.cores)
+        with locked(names, self.patience, self.locks, lambda: self.note("waiting")):
+            self.note("working")
+            yield
+
+    def _clock(self) -> Clock:
+        if self.subject.device == CPU:
+            return CpuClock(len(self.cores))
+        import torch
+
+        return CudaClock(self.subject.device, torch)
+
+
+class _Told:
+    failure: Failed
+
+
+@contextmanager
+def _telling(otherwise: Reason) -> Iterator[_Told]:
+    """Take what a candidate raises for its failure."""
+    told = _Told()
+    try:
+        yield told
+    except WrongAnswerError as error:
+        told.failure = Failed(Reason.WRONG_ANSWER, str(error))
+    except (ShortError, OutOfMemoryError, MemoryError) as error:
+        told.failure = Failed(Reason.DOES_NOT_FIT, str(error) or "there is not enough memory")
+    except (PlanError, ArgumentError) as error:
+        told.failure = Failed(Reason.REFUSED, str(error))
+    except Exception as error:
+        name = "" if isinstance(error, Error) else f"{type(error).__name__}: "
+        told.failure = Failed(otherwise, f"{name}{error}"[:2000])
+
+
+def run_on(cores: Sequence[int]) -> None:
+    """Let all threads of this process, and calls of kernels, run on these cores alone. Raises `SetupError`."""
+    wanted = set(cores)
+    try:
+        for thread in os.listdir("/proc/self/task"):
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread), wanted)
+        os.sched_setaffinity(0, wanted)
+    except (OSError, AttributeError) as error:
+        raise SetupError(f"cannot run on the cores {sorted(wanted)}: {error}") from error
+    set_threads(len(wanted))
+
+
+def _need_gpu(device: str) -> None:
+    try:
+        import torch
+    except ImportError as error:
+        raise SetupError(f"measuring on {device} needs torch: {error}") from error
+    if not torch.cuda.is_available():
+        raise SetupError(f"there is no {device} here: torch sees no GPU")
+
+
+def _write(answers: int, message: dict[str, Any]) -> None:
+    data = memoryview(json.dumps(message, allow_nan=False).encode() + b"\n")
+    while data:
+        data = data[os.write(answers, data) :]
+
+
+if __name__ == "__main__":
+    with suppress(BrokenPipeError):  # nobody waits for the answer any more
+        main(int(sys.argv[1]), [int(core) for core in sys.argv[2].split(",")])
