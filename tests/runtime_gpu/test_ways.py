@@ -28,7 +28,7 @@ from vkernels.runtime.compile.jobs import NoBinaryError
 from vkernels.runtime.ladder import BOTTOM, TRIES, Descent, shortages
 from vkernels.runtime.launch import Launcher
 from vkernels.runtime.making import Making
-from vkernels.runtime.memory import Block
+from vkernels.runtime.memory.blocks import Block
 
 from .fakes import FakeDriver, OnGpu, RunningDriver, compile_fake, use
 

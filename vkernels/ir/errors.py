@@ -26,6 +26,18 @@ class FileError(Error):
     """A file that is missing, unreadable or not in the form it should have."""
 
 
+class TraceError(Error):
+    """A trace whose tensors and operations contradict each other, or a program whose iterations do not repeat.
+
+    `at`: where in the trace, as `("tensors", 3, "size")`; empty where it is about all of it.
+    """
+
+    def __init__(self, message: str, at: tuple[str | int, ...] = ()):
+        self.message, self.at = message, at
+        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in at).lstrip(".")
+        super().__init__(f"{where}: {message}" if where else message)
+
+
 class OptionError(Error):
     """A command's option or an effort setting that does not exist or has no such value."""
 

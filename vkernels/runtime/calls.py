@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .memory import Block
+from .memory.blocks import Block
 from .pool_ir import CALL_WORDS, LAUNCH_WORDS
 
 

@@ -19,7 +19,7 @@ from functools import partial
 from vkernels.ir.errors import SetupError
 
 from .calls import Call
-from .memory import Block
+from .memory.blocks import Block
 from .pool_ir import FUTEX, POOL_WORDS, pool_ir
 
 SPINS = 2000

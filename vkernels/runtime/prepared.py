@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .arrays import CPU
 from .calls import Call, Launch
 from .events import Ran
-from .memory import Block, aligned
+from .memory.blocks import Block, aligned
 from .protocols import CompiledLike
 from .threads import get_threads, the_pool
 from .workspaces import borrow, give_back, helper_workspaces

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from .memory import Block, aligned
+from .memory.blocks import Block, aligned
 
 _spare: list[Block] = []
 _helpers: Block | None = None

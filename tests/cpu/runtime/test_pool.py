@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from vkernels.runtime.calls import Call, Launch
-from vkernels.runtime.memory import Block
+from vkernels.runtime.memory.blocks import Block
 from vkernels.runtime.pool import Pool, is_native
 from vkernels.runtime.python_pool import PythonPool
 
@@ -186,7 +186,7 @@ print("well")
 def test_a_forked_child_has_memory_of_its_own():
     done = run_script("""
 import ctypes
-from vkernels.runtime.memory import Block
+from vkernels.runtime.memory.blocks import Block
 blocks = [Block(100), Block(4 << 20)]
 child = os.fork()
 if child == 0:
