@@ -23,10 +23,15 @@ BATCH = 1000
 
 def digits(neurons: int) -> Floats:
     """scikit-learn's 1797 handwritten digits of 8 × 8 pixels, as inputs: neurons × images."""
+    return as_inputs(digit_pixels(), neurons)
+
+
+def digit_pixels() -> NDArray[Any]:
+    """scikit-learn's digits: images of values from 0 to 255."""
     from sklearn.datasets import load_digits
 
-    pixels = load_digits().images
-    return as_inputs(pixels * (BRIGHTEST / 16), neurons)
+    pixels: NDArray[Any] = load_digits().images * (BRIGHTEST / 16)
+    return pixels
 
 
 def read_images(path: Path, neurons: int) -> Floats:
@@ -34,10 +39,15 @@ def read_images(path: Path, neurons: int) -> Floats:
 
     `FileError` where the file is missing, damaged or holds something else.
     """
+    return as_inputs(read_pixels(path), neurons)
+
+
+def read_pixels(path: Path) -> NDArray[Any]:
+    """The images of a .npz as they are. Raises `FileError`."""
     images = read_arrays(path, images=(np.uint8, 3))["images"]
     if 0 in images.shape:
         raise FileError(f"{path}: array `images` is empty: its shape is {images.shape}")
-    return as_inputs(images, neurons)
+    return images
 
 
 def as_inputs(images: NDArray[Any], neurons: int) -> Floats:

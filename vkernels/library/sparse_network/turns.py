@@ -1,0 +1,243 @@
+"""One network in several classes of execution, and baselines, on the same images: checked, and timed in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .baselines import prepare_baselines, prepare_dense
+from .compare import Spread, ratio
+from .merge import merge_equal
+from .network import Floats, Layers, SparseNetwork
+from .prepare import prepare
+from .reference import Reference, Truth
+from .run import Inference
+from .sources import Source
+
+GENERAL, STRUCTURED, SATURATING = CLASSES = ("general", "structured", "saturating")
+
+RIVALS = {"torch_csr": GENERAL, "torch_csr_batched": GENERAL, "scipy_csr": GENERAL, "torch_dense": STRUCTURED}
+"""The baselines, and the class that each is compared with: the one that may use what it uses."""
+
+DENSE_BATCH, DENSE_LAYERS = 16384, 4
+"""Images at a time, and layers between dropping, of `torch_dense`."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A baseline's seconds, how many times faster we were in the same rounds, whether it is right."""
+
+    seconds: Spread
+    ratio: Spread
+    matches: bool
+
+
+@dataclass(frozen=True)
+class Run:
+    """One network in one class. Times are seconds, of all images.
+
+    `kind`: the class that was asked for; `found`: the one that ran; `findings`: in words. `matches`: whether in every
+    round the survivors were the reference's. `seconds`: of inference, preprocessing and reading left out; its parts in
+    the middle round are `transfer` (bringing images to where kernels want them), `kernels` (launches and dropping
+    images) and what is left. `preprocessing`: analysing weights and holding them, done once. `reading`: reading or
+    generating weights during a round, where they are not held. `live[l]`: images that layer l ran on.
+    """
+
+    kind: str
+    found: str
+    findings: tuple[str, ...]
+    matches: bool
+    preprocessing: float
+    reading: float
+    transfer: float
+    kernels: float
+    seconds: Spread
+    executed_edges: int
+    live: tuple[int, ...]
+    peers: Mapping[str, Peer]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One network in several classes. `pieces`: parts that the images came in; `held`: whether all weights were in
+    memory; `reference`: seconds that checking took."""
+
+    images: int
+    pieces: int
+    rounds: int
+    held: bool
+    truth: Truth
+    reference: float
+    runs: tuple[Run, ...]
+
+    @property
+    def nominal_edges(self) -> int:
+        """Images times connections, as if none had died."""
+        return self.images * int(self.truth.nonzeros.sum())
+
+
+class Reads:
+    """A network, `network`, that counts the `seconds` which reading its layers takes."""
+
+    def __init__(self, network: SparseNetwork):
+        self.seconds = 0.0
+        self._read = network.read
+        self.network = replace(network, read=self.read)
+
+    def read(self, first: int, last: int) -> Layers:
+        start = perf_counter()
+        layers = self._read(first, last)
+        self.seconds += perf_counter() - start
+        return layers
+
+    def during(self, work: Callable[[], Any]) -> tuple[Any, float, float]:
+        """What work gives, its seconds without reading, and those of reading."""
+        before, start = self.seconds, perf_counter()
+        result = work()
+        reading = self.seconds - before
+        return result, perf_counter() - start - reading, reading
+
+
+@dataclass
+class _Rival:
+    """A baseline, ready to run, and what it did so far."""
+
+    run: Callable[[], NDArray[np.int64]]
+    seconds: list[float] = field(default_factory=list)
+    matches: bool = True
+
+    def run_once(self, truth: Truth, counted: bool) -> None:
+        start = perf_counter()
+        survivors = self.run()
+        if counted:
+            self.seconds.append(perf_counter() - start)
+        self.matches &= np.array_equal(survivors, truth.survivors)
+
+
+@dataclass
+class _Turn:
+    """What one class did so far; lists hold one number a round, added up over the pieces."""
+
+    kind: str
+    preprocessing: float
+    seconds: list[float]
+    reading: list[float]
+    transfer: list[float]
+    kernels: list[float]
+    matches: bool = True
+    edges: int = 0
+    live: NDArray[np.int64] | None = None
+    findings: tuple[str, ...] = ()
+    found: str = ""
+
+    @staticmethod
+    def begin(reads: Reads, kind: str, rounds: int) -> _Turn:
+        """The network made ready."""
+        _, seconds, _ = reads.during(lambda: prepare(reads.network, kind))
+        return _Turn(kind, seconds, [0.0] * rounds, [0.0] * rounds, [0.0] * rounds, [0.0] * rounds)
+
+    def add(self, number: int, inference: Inference, seconds: float, reading: float) -> None:
+        """One piece in one round."""
+        record = inference.record
+        self.seconds[number] += seconds
+        self.reading[number] += reading
+        self.transfer[number] += record.transfer
+        self.kernels[number] += record.kernels
+        if number == 0:
+            self.found, self.findings = record.kind, record.findings or self.findings
+            self.edges += record.executed_edges
+            self.live = np.array(record.live, np.int64) + (0 if self.live is None else self.live)
+
+    def end(self, peers: Mapping[str, Peer]) -> Run:
+        middle = int(np.argsort(self.seconds)[(len(self.seconds) - 1) // 2])
+        live = () if self.live is None else tuple(self.live.tolist())
+        return Run(
+            self.kind, self.found, self.findings, self.matches, self.preprocessing, self.reading[middle],
+            self.transfer[middle], self.kernels[middle], Spread.of(self.seconds), self.edges, live, peers,
+        )  # fmt: skip
+
+
+def take_turns(
+    network: SparseNetwork,
+    source: Source,
+    kinds: Sequence[str],
+    *,
+    baselines: Sequence[str] = (),
+    devices: Sequence[str] = ("cpu",),
+    threads: int = 1,
+    rounds: int = 3,
+    piece: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    progress: Callable[[str], None] = lambda what: None,
+) -> Measured:
+    """Run the network in each class, `piece` images at a time, `rounds` times after one that is not counted.
+
+    Survivors are compared with the float64 reference's each time. Baselines run where all images are one piece only, and the network is held. `options` go to `SparseNetwork.infer`.
+    """
+    piece = max(1, piece or source.images)
+    reads, reference = Reads(network), Reference(network)
+    turns = [_Turn.begin(reads, kind, rounds) for kind in kinds]
+    starts = range(0, max(1, source.images), piece)
+    truths: list[Truth] = []
+    checking = 0.0
+    peers: dict[str, _Rival] = {}
+    for first in starts:
+        what = f"images {first} to {min(source.images, first + piece)}: " if len(starts) > 1 else ""
+        features = source.part(first, first + piece)
+        progress(f"{what}float64 reference")
+        start = perf_counter()
+        truths.append(reference.run(features, threads))
+        checking += perf_counter() - start
+        rivals = _rivals(network, features, kinds, baselines if len(starts) == 1 else (), threads)
+        peers |= {name: _Rival(run) for name, run in rivals.items()}
+        for at in range(-1, rounds):
+            progress(f"{what}round {at + 1} of {rounds}" if at >= 0 else f"{what}warming up")
+            for turn in turns:
+                _one(reads, turn, features, at, truths[-1], devices, options or {})
+            for rival in peers.values():
+                rival.run_once(truths[-1], counted=at >= 0)
+        del features
+    held = all(prepare(reads.network, kind)[0].network.held for kind in kinds)
+    runs = tuple(turn.end(_peers(turn, peers)) for turn in turns)
+    return Measured(source.images, len(starts), rounds, held, Truth.joined(truths, starts), checking, runs)
+
+
+def _one(
+    reads: Reads, turn: _Turn, features: Floats, number: int, truth: Truth, devices: Sequence[str],
+    options: Mapping[str, Any],
+) -> None:  # fmt: skip
+    """One class on one piece; `number`: the round, -1 for one that is not counted."""
+    inference, seconds, reading = reads.during(
+        lambda: reads.network.infer(features, devices=devices, kind=turn.kind, **options)
+    )
+    turn.matches &= np.array_equal(inference.survivors, truth.survivors)
+    if number >= 0:
+        turn.add(number, inference, seconds, reading)
+
+
+def _rivals(
+    network: SparseNetwork, features: Floats, kinds: Sequence[str], wanted: Sequence[str], threads: int
+) -> dict[str, Callable[[], NDArray[np.int64]]]:
+    """The baselines that are asked for, of classes that run."""
+    names = [name for name in wanted if RIVALS[name] in kinds]
+    found: dict[str, Callable[[], NDArray[np.int64]]] = {}
+    if any(RIVALS[name] == GENERAL for name in names):
+        every = prepare_baselines(network, features, threads)
+        found |= {name: run for name, run in every.items() if name in names}
+    if "torch_dense" in names:
+        merged = merge_equal(network).network
+        found["torch_dense"] = prepare_dense(merged, features, threads, DENSE_BATCH, DENSE_LAYERS)
+    return found
+
+
+def _peers(turn: _Turn, peers: Mapping[str, _Rival]) -> dict[str, Peer]:
+    return {
+        name: Peer(Spread.of(peer.seconds), ratio(peer.seconds, turn.seconds), peer.matches)
+        for name, peer in peers.items()
+        if RIVALS[name] == turn.kind
+    }
