@@ -38,6 +38,17 @@ class TraceError(Error):
         super().__init__(f"{where}: {message}" if where else message)
 
 
+class MemoryPlanError(Error):
+    """A schedule of device memory that cannot be kept, or a capacity with which none could be.
+
+    `operation`: the one that has too little; `least`: bytes of device memory that would do, where that is known.
+    """
+
+    def __init__(self, message: str, operation: int | None = None, least: int | None = None):
+        self.message, self.operation, self.least = message, operation, least
+        super().__init__(message)
+
+
 class OptionError(Error):
     """A command's option or an effort setting that does not exist or has no such value."""
 
