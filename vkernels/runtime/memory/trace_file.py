@@ -1,0 +1,106 @@
+"""Traces as JSON files: one tensor or operation a line, read strictly; docs/memory.md has the fields."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from vkernels.ir.errors import FileError, TraceError
+
+from .strict_json import At, Document, read_json
+from .trace import Operation, Tensor, Trace
+
+FORMAT, SCHEMA = "vkernels trace", 1
+
+
+def save(trace: Trace, path: Path | str) -> None:
+    """Writes a trace to a `.json` file, packed where its name ends in `.gz`. Raises `FileError`."""
+    text = "".join(_lines(trace))
+    try:
+        Path(path).write_bytes(gzip.compress(text.encode(), mtime=0) if Path(path).suffix == ".gz" else text.encode())
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror or error}") from None
+
+
+def load(path: Path | str) -> Trace:
+    """The trace that `save` wrote. Raises `FileError` with the line, also of what contradicts the rest."""
+    document = read_json(path)
+    whole = document.fields(document.data, (), ("format", "schema_version", "name", "tensors", "operations"))
+    if whole["format"] != FORMAT:
+        document.refuse(("format",), f"expected {FORMAT!r}")
+    if whole["schema_version"] != SCHEMA or type(whole["schema_version"]) is not int:
+        document.refuse(("schema_version",), f"expected {SCHEMA}")
+    name = document.name(whole["name"], ("name",))
+    tensors = [
+        _tensor(document, data, ("tensors", n)) for n, data in enumerate(document.items(whole["tensors"], ("tensors",)))
+    ]
+    operations = [
+        _operation(document, data, ("operations", n))
+        for n, data in enumerate(document.items(whole["operations"], ("operations",)))
+    ]
+    return made_of(document, name, tensors, operations)
+
+
+def made_of(document: Document, name: str, tensors: list[Tensor], operations: list[Operation]) -> Trace:
+    """A trace that a document says. Raises `FileError` where it contradicts itself."""
+    try:
+        return Trace(name, tuple(tensors), tuple(operations))
+    except TraceError as error:
+        document.refuse(error.at, error.message)
+
+
+def _lines(trace: Trace) -> Iterator[str]:
+    head = {"format": FORMAT, "schema_version": SCHEMA, "name": trace.name}
+    yield f'{json.dumps(head)[:-1]},\n"tensors": [\n'
+    yield ",\n".join(json.dumps(_of_tensor(each)) for each in trace.tensors)
+    yield '\n],\n"operations": [\n'
+    yield ",\n".join(json.dumps(_of_operation(each)) for each in trace.operations)
+    yield "\n]}\n"
+
+
+def _of_tensor(tensor: Tensor) -> dict[str, Any]:
+    fields: dict[str, Any] = {"name": tensor.name, "size": tensor.size, "global": tensor.is_global}
+    if tensor.freed is not None:
+        fields["freed"] = tensor.freed
+    if tensor.made is not None:
+        fields["made"] = tensor.made
+    return fields
+
+
+def _of_operation(op: Operation) -> dict[str, Any]:
+    return {
+        "name": op.name, "seconds": op.seconds, "reads": op.reads, "writes": op.writes, "scratch": op.scratch,
+    }  # fmt: skip
+
+
+def _tensor(document: Document, data: object, at: At) -> Tensor:
+    fields = document.fields(data, at, ("name", "size", "global"), ("freed", "made"))
+    moments = {
+        name: document.whole(fields[name], (*at, name)) for name in ("freed", "made") if fields.get(name) is not None
+    }
+    return Tensor(
+        document.name(fields["name"], (*at, "name")),
+        document.whole(fields["size"], (*at, "size")),
+        document.truth(fields["global"], (*at, "global")),
+        **moments,
+    )
+
+
+def _operation(document: Document, data: object, at: At) -> Operation:
+    fields = document.fields(data, at, ("name", "seconds", "reads", "writes", "scratch"))
+    used = {
+        name: tuple(
+            document.whole(each, (*at, name, n)) for n, each in enumerate(document.items(fields[name], (*at, name)))
+        )
+        for name in ("reads", "writes")
+    }
+    return Operation(
+        document.name(fields["name"], (*at, "name")),
+        document.number(fields["seconds"], (*at, "seconds")),
+        used["reads"],
+        used["writes"],
+        document.whole(fields["scratch"], (*at, "scratch")),
+    )
