@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,7 +34,9 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """First calls wait for the plan that they would get in the end, however busy the machine is, and choose it."""
+    """First calls wait for the plan that they would get in the end, however busy the machine is, and choose it: nothing
+    that this user has tuned, nor what was found before."""
+    monkeypatch.setenv("XDG_DATA_HOME", os.devnull)
     monkeypatch.setattr("vkernels.runtime.way.PATIENCE", 600.0)
     monkeypatch.setattr("vkernels.runtime.remembered._cache", lambda: None)
     monkeypatch.setattr("vkernels.runtime.remembered._known", {})

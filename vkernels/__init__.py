@@ -27,11 +27,13 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Home, Plan
 from vkernels.runtime import LaunchEvent, get_threads, on_launch, set_threads, stats
+from vkernels.runtime import tuned as _tuned
 
 from . import reporting as _reporting
 from .language import *
 
 if TYPE_CHECKING:
+    from .autotune.database.launches import use_database
     from .torch.own import torch_op
 
 __all__ = [
@@ -46,16 +48,30 @@ __all__ = [
     "load", "log", "log1p", "log2", "max", "maximum", "mean", "min", "minimum", "on_launch", "phase", "pow", "print",
     "product", "promote", "random", "random_bits", "range", "relu", "reshape", "round", "rsqrt", "scratch",
     "set_threads", "sigmoid", "silu", "sin", "size", "sqrt", "stats", "store", "sum", "tanh", "tile", "torch_op",
-    "transpose", "trunc", "where", "whole", "zeros", "zeros_like",
+    "transpose", "trunc", "tunable", "use_database", "where", "whole", "zeros",
+    "zeros_like",
 ]  # fmt: skip
 
 _reporting.install()
 
 
+def _tuned_plans(asked: _tuned.Asked) -> tuple[Plan, ...]:
+    from .autotune.database.launches import plans_for
+
+    return plans_for(asked)
+
+
+_tuned.ask_of(_tuned_plans)
+
+
 def __getattr__(name: str) -> Any:
-    """`torch_op`, which alone imports torch."""
+    """`torch_op`, which alone imports torch, and `use_database`."""
     if name == "torch_op":
         from .torch.own import torch_op
 
         return torch_op
+    if name == "use_database":
+        from .autotune.database.launches import use_database
+
+        return use_database
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -33,6 +33,7 @@ from .prepared import Prepared
 from .protocols import KernelLike, Signature
 from .specialise import kernel_in, specialised, written_tensors
 from .threads import when_threads_change
+from .tuned import when_forgotten
 from .way import Finish, Way, with_less
 
 if TYPE_CHECKING:
@@ -371,5 +372,6 @@ def _after_fork_in_child() -> None:
 
 
 when_threads_change(_forget_calls)
+when_forgotten(_forget_calls)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,4 +1,4 @@
-"""Making the code of one call: by the author's plan, or by chosen ones until one's code fits."""
+"""Making the code of one call: by the author's plan, or by a tuned one and chosen ones until one's code fits."""
 
 from __future__ import annotations
 
@@ -111,7 +111,9 @@ class Making:
                 refuse_unless_fits(code, allowed)
             return code
 
-        return Descent(self.kernel.name, self.plans.down, fitting, recall(self.plans.question))
+        tuned = self.plans.tuned
+        first = recall(self.plans.question) if tuned is None else Remembered(tuned, stated_rung(tuned))
+        return Descent(self.kernel.name, self.plans.down, fitting, first)
 
     def best(self) -> tuple[Descent[Code], Code]:
         """The best chosen plan's code that fits, and what leads further down. The plan is remembered."""

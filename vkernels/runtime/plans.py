@@ -1,4 +1,4 @@
-"""Which plan a call gets: the author's, else a chosen one; with what is pinned, and within the budget."""
+"""Which plan a call gets: the author's, else a tuned one, else a chosen one; as pinned, and within the budget."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.needs import Use
 from vkernels.ir.plan import Plan
 
+from . import tuned
 from .events import stated_rung
 from .ladder import BOTTOM
 from .protocols import KernelLike
@@ -37,13 +38,12 @@ def plan_of(
     """The plan of a kernel, whose IR as written is `built`, for a call's sizes and dtypes within some limits, before
     anything is compiled.
 
-    The author's own; where there is none, the one of the least modelled time (`strides`: of tensors, in elements); the
-    plainest where none can be chosen.
+    The author's own; where there is none, one that was tuned; then the one of the least modelled time (`strides`: of
+    tensors, in elements); the plainest where none can be chosen.
     Raises `PlanError` for a pin that the kernel, or the plan that its author wrote, cannot have.
     """
     plans = Plans(kernel, built, sizes, dtypes, limits, strides)
-    own = plans.own()
-    return next(plans.down()).plan if own is None else own
+    return plans.own() or plans.tuned or next(plans.down()).plan
 
 
 @dataclass(frozen=True)
@@ -135,6 +135,15 @@ class Plans:
     def question(self) -> str:
         """What a choice is remembered by."""
         return question(self.built, self.sizes, self.allowed, self.strides, self.kernel.pin)
+
+    @cached_property
+    def tuned(self) -> Plan | None:
+        """The best plan that was tuned for this and fits; whether its code does is seen later."""
+        if not tuned.is_asked():
+            return None
+        return tuned.tuned(
+            self.kernel, self.built, self.sizes, self.dtypes, self.allowed, self.strides, self.question
+        )  # fmt: skip
 
     def _plain(self) -> Plan:
         from vkernels.ir.planning.default_plan import default_plan

@@ -109,7 +109,8 @@ class Database:
 
         def insert(connection: Connection) -> int:
             statement = _insert(connection).on_conflict_do_nothing(index_elements=["identity"])
-            return sum(connection.execute(statement, row).rowcount for row in rows)
+            statement = statement.returning(entries.c.identity)
+            return sum(connection.execute(statement, row).first() is not None for row in rows)
 
         added = self._store.write(insert)
         return added, len(rows) - added

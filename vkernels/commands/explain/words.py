@@ -44,6 +44,7 @@ INTRODUCTIONS: Mapping[str, str] = {
 
 ORIGINS: Mapping[str, str] = {
     "author": "The kernel's author wrote this plan by hand; it depends on sizes, dtypes and limits.",
+    "tuned": "This plan was tuned for these limits: it is the best in the tuning database that fits here.",
     "chosen": "This plan was chosen: of those that fit, it has the least modelled time.",
     "plain": "This is the default plan, which any kernel can have; it is seldom the fastest.",
 }

@@ -167,9 +167,10 @@ class LaunchText:
 class Findings:
     """What needs no compiler of GPU code: from the kernel's text to its launches.
 
-    `origin`: who made the plan: `author`, `chosen` (by modelled time) or `plain` (always applicable, seldom the
-    fastest). `budget`: the author's, by resource. `decisions`: the plan in rows. `refused`: why the kernel cannot have
-    its plan; then there are no launches. `without_needs`: why nobody can tell what it needs; then there are no figures.
+    `origin`: who made the plan: `author`, `tuned` (in the tuning database), `chosen` (by modelled time) or `plain`
+    (always applicable, seldom the fastest). `budget`: the author's, by resource. `decisions`: the plan in rows.
+    `refused`: why the kernel cannot have its plan; then there are no launches. `without_needs`: why nobody can tell
+    what it needs; then there are no figures.
     `extents`: positions of each axis. `misfit`: why, by its needs, the plan does not fit. `rung`: see `choose_plan`.
     """
 

@@ -25,7 +25,7 @@ from vkernels.ir.planning.space import Space, read_space
 from vkernels.ir.text import print_module
 
 from ..checking.prepare_kernel import dense_tensors
-from ..plans import plan_of
+from ..plans import Plans
 from ..protocols import Constant, KernelLike, Signature
 from ..specialise import kernel_in, specialised
 from .decisions import decisions_of
@@ -67,13 +67,14 @@ def find(asked: Question) -> Findings:
     asked = replace(asked, limits=within(asked.limits, asked.kernel.budget))
     phases = in_phases(module)
     strides = _strides(asked)
-    plan = plan_of(asked.kernel, kernel_in(module), asked.sizes, asked.dtypes, asked.limits, strides)
+    plans = Plans(asked.kernel, kernel_in(module), asked.sizes, asked.dtypes, asked.limits, strides)
+    plan, origin = _plan(plans)
     code = _code(asked, module, phases, plan)
     begun = Findings(
         kernel=asked.kernel.name,
         source=source_of(kernel_in(phases)),
         plan=plan_to_json(plan),
-        origin=_origin(asked, module, plan),
+        origin=origin,
         budget=_budget(asked.kernel),
         decisions=decisions_of(plan, asked.kernel.pin, {}, asked.limits),
         phases=phases_of(kernel_in(phases)),
@@ -117,13 +118,17 @@ def _strides(asked: Question) -> dict[str, tuple[int, ...]]:
     return {name: view.strides for name, view in tensors.items()}
 
 
-def _origin(asked: Question, module: ModuleOp, plan: Plan) -> str:
-    """Who made the plan that a call gets."""
-    if asked.kernel.plan_for(asked.sizes, asked.dtypes, asked.limits) is not None:
-        return "author"
-    plain = default_plan(kernel_in(module), asked.sizes, asked.limits)
-    pin = asked.kernel.pin
-    return "plain" if plan == (plain if pin is None else with_pin(plain, pin)) else "chosen"
+def _plan(plans: Plans) -> tuple[Plan, str]:
+    """The plan that a call gets, and who made it."""
+    own = plans.own()
+    if own is not None:
+        return own, "author"
+    if plans.tuned is not None:
+        return plans.tuned, "tuned"
+    plan = next(plans.down()).plan
+    plain = default_plan(plans.built, plans.sizes, plans.limits)
+    pin = plans.kernel.pin
+    return plan, "plain" if plan == (plain if pin is None else with_pin(plain, pin)) else "chosen"
 
 
 def _budget(kernel: KernelLike) -> dict[str, int]:

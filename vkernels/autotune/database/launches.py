@@ -1,0 +1,95 @@
+"""What launches ask: the tuned plans for a call. Whatever is wrong with the database is one warning and no plan."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from vkernels.ir.errors import Error
+from vkernels.ir.plan import Plan
+from vkernels.runtime.tuned import Asked, forget
+
+from .address import address_of
+from .entry import Entry
+from .key import key_of
+
+_log = logging.getLogger(__name__)
+
+SECONDS = 2.0
+"""What a launch waits for a database, at most, and only once if it waits in vain."""
+
+
+@dataclass
+class _Asking:
+    """`url`: None for the user's own file. `off`: nobody is asked, or not again. Replaced as a whole."""
+
+    url: str | None = None
+    off: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_asking = _Asking()
+
+
+def use_database(url: str | None) -> None:
+    """Let kernels of this process run by the tuned plans of the database at a path or URL; of none if that is None.
+
+    Unless this is called they go by the user's own database, where there is one. What is prepared already is asked for
+    anew. Raises `OptionError` for what is no address; whether there is a database is seen at the next call.
+    """
+    global _asking
+    if url is not None:
+        address_of(url)
+    _asking = _Asking(url, off=url is None)
+    forget()
+
+
+def plans_for(asked: Asked) -> tuple[Plan, ...]:
+    """The plans tuned for a call, the best first. Never raises, and waits `SECONDS` at most."""
+    asking = _asking
+    if asking.off:
+        return ()
+    try:
+        address = address_of(asking.url)
+        if address.file is not None and not address.file.exists():
+            return ()
+        from .database import Database  # which may take a while to import, for no fault of a database's
+
+        def ask() -> tuple[Entry, ...]:
+            key = key_of(asked.built, asked.sizes, asked.dtypes, asked.limits, asked.strides)
+            with Database.open(asking.url, read_only=True, seconds=SECONDS) as database:
+                return database.candidates(key, asked.sizes, asked.limits)
+
+        return tuple(entry.plan for entry in _soon(ask) if not entry.constants)
+    except Exception as error:  # a launch fails for no database
+        _give_up(asking, error)
+        return ()
+
+
+def _soon(ask: Callable[[], tuple[Entry, ...]]) -> tuple[Entry, ...]:
+    """What comes of it, unless it takes too long: names may be looked up for minutes, and so may a dead server."""
+    future: Future[tuple[Entry, ...]] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(ask())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="vkernels-database", daemon=True).start()
+    return future.result(SECONDS)
+
+
+def _give_up(asking: _Asking, error: Exception) -> None:
+    with asking.lock:
+        said, asking.off = asking.off, True
+    if said:
+        return
+    if isinstance(error, TimeoutError):
+        reason = f"{address_of(asking.url)}: the tuning database does not answer within {SECONDS:g} s"
+    else:
+        reason = str(error) if isinstance(error, Error) else type(error).__name__
+    _log.warning("%s; plans are chosen as if there were none", reason)
