@@ -36,13 +36,13 @@ def make_arguments(task: Task, seed: int = 0) -> dict[str, Array | bool | int | 
     kernel, random = kernel_of(task), np.random.default_rng(seed)
     given = _given(task, random)
     numbers = scalars(task, given)
-    only_written = _only_written(task, numbers)
+    unread = _only_written(kernel_in(kernel.build(signature_of(task, numbers))))
     made: dict[str, Array | bool | int | float] = {}
     for parameter in kernel.parameters:
         if parameter.kind == "scalar":
             made[parameter.name] = numbers[parameter.name]
         elif parameter.kind == "tensor":
-            made[parameter.name] = _tensor(task, parameter, given, parameter.name in only_written, random)
+            made[parameter.name] = _tensor(task, parameter, given, parameter.name in unread, random)
     return made
 
 
@@ -169,9 +169,12 @@ def _strides(shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def _only_written(task: Task, numbers: Mapping[str, bool | int | float]) -> frozenset[str]:
-    """Tensors of which the kernel reads nothing: not by a load, not by an atomic store."""
-    kernel = kernel_in(kernel_of(task).build(signature_of(task, numbers)))
+def only_written(task: Task) -> frozenset[str]:
+    """Names of the tensors of which the kernel reads nothing: not by a load, not by an atomic store."""
+    return _only_written(built(task))
+
+
+def _only_written(kernel: KernelOp) -> frozenset[str]:
     read = {
         op.base.index
         for op in kernel.walk()

@@ -92,7 +92,7 @@ def signature_of(task: Task, scalars: Mapping[str, bool | int | float]) -> Signa
     return Signature(
         tuple((p.name, task.dtypes[p.name]) for p in kernel.parameters if p.kind == "tensor"),
         tuple((p.name, kinds[type(scalars[p.name])]) for p in kernel.parameters if p.kind == "scalar"),
-        tuple((p.name, _plain(constants[p.name])) for p in kernel.parameters if p.kind == "constant"),
+        tuple((p.name, constants[p.name]) for p in kernel.parameters if p.kind == "constant"),
     )
 
 
@@ -135,12 +135,6 @@ def _missing() -> Any:
     from inspect import Parameter
 
     return Parameter.empty
-
-
-def _plain(value: Any) -> Constant:
-    """A constant as the kernel is built with it: the first value of a tunable one."""
-    first = getattr(value, "first", None)
-    return value if first is None else first  # type: ignore[no-any-return]
 
 
 def _mapping(data: Mapping[str, Any], name: str, where: str, is_right: Any, expected: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from .dtypes import (
 )
 from .kernel import Function, Kernel, function, kernel
 from .operations import *
+from .tunable import tunable
 from .values import Axis, Scratch, Tensor, Tile
 
 bool = bool_
@@ -30,6 +31,6 @@ __all__ = [
     "float32", "float64", "floor", "fma", "full", "full_like", "function", "gelu", "int8", "int16", "int32", "int64",
     "isinf", "isnan", "kernel", "load", "log", "log1p", "log2", "max", "maximum", "mean", "min", "minimum", "phase",
     "pow", "print", "product", "promote", "random", "random_bits", "range", "relu", "reshape", "round", "rsqrt",
-    "scratch", "sigmoid", "silu", "sin", "size", "sqrt", "store", "sum", "tanh", "tile", "transpose", "trunc", "where",
-    "whole", "zeros", "zeros_like",
+    "scratch", "sigmoid", "silu", "sin", "size", "sqrt", "store", "sum", "tanh", "tile", "transpose", "trunc",
+    "tunable", "where", "whole", "zeros", "zeros_like",
 ]  # fmt: skip

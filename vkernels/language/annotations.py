@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from vkernels.ir.errors import UnsupportedError
 
 from .dtypes import DTYPES, DType
+from .tunable import Tunable
 from .values import Tensor, Tile
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class Parameter:
 
     `kind`: "tensor", "scalar" or "constant". Of a tensor, `dimensions` names its sizes or gives them, `_` where
     nothing is said. `dtypes`: the names of a tensor's allowed dtypes, or a scalar's allowed kinds (f64, i64, i1).
-    `default`: what an omitted scalar or constant is, `inspect.Parameter.empty` where it must be given.
+    `default`: what an omitted scalar or constant is, `inspect.Parameter.empty` where it must be given. `tunable`: what
+    else a constant may be, where tuning may choose.
     """
 
     MISSING: ClassVar[Any] = inspect.Parameter.empty
@@ -50,6 +52,7 @@ class Parameter:
     dimensions: tuple[str | int, ...] = ()
     dtypes: tuple[str, ...] = ()
     default: Any = inspect.Parameter.empty
+    tunable: Tunable | None = None
 
 
 def parse_parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
@@ -82,7 +85,11 @@ def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
 
 def _parse(function: Callable[..., Any], name: str, annotation: Any, default: Any) -> Parameter:
     if annotation is Constant or annotation is Any:
+        if isinstance(default, Tunable):
+            return Parameter(name, "constant", default=default.values[0], tunable=default)
         return Parameter(name, "constant", default=default)
+    if isinstance(default, Tunable):
+        raise _mistake(function, name, "only a `vk.Constant` is tunable")
     if annotation in SCALARS:
         return Parameter(name, "scalar", dtypes=SCALARS[annotation], default=default)
     if getattr(annotation, "array_type", None) is Tensor:

@@ -48,7 +48,8 @@ def recipe_of(kernel: str) -> Recipe:
 def _starts(rows: int, elements: int, random: np.random.Generator) -> Array:
     """Where rows begin, and the last ends: elements fall into rows by chance."""
     lengths = random.multinomial(elements, np.full(max(1, rows), 1 / max(1, rows)))[:rows]
-    return np.cumsum([0, *lengths])
+    starts: Array = np.cumsum([0, *lengths])
+    return starts
 
 
 def _below(most: int, shape: int | tuple[int, ...], random: np.random.Generator) -> Array:
@@ -91,7 +92,8 @@ def _bags_gradient(sizes: Sizes, constants: Constants, random: np.random.Generat
 def _group_ends(rows: int, groups: int) -> Array:
     """Ends of groups of unlike lengths, as routed tokens have: the last is three times as long as the first."""
     shares = np.linspace(1, 3, max(1, groups))
-    return np.floor(np.cumsum(shares) / shares.sum() * rows + 0.5).astype(np.int64)[:groups]
+    ends: Array = np.floor(np.cumsum(shares) / shares.sum() * rows + 0.5).astype(np.int64)[:groups]
+    return ends
 
 
 def _group_blocks(sizes: Sizes) -> Array:

@@ -90,7 +90,7 @@ def kinds_of(space: Space) -> list[Kind]:
     def look(move: Move) -> Kind | None:
         move = pinned_move(space, move)
         if move not in seen:
-            seen[move] = _kind(space, move)
+            seen[move] = kind_of(space, move)
         return seen[move]
 
     starts = [kind for move in first_moves(space) if (kind := look(move)) is not None]
@@ -138,7 +138,7 @@ def modelled(space: Space, move: Move, setting: Setting, taken: Taken, most: Num
     return Kind(move, setting, taken, times, seconds, best.tolist())
 
 
-def _kind(space: Space, move: Move) -> Kind | None:
+def kind_of(space: Space, move: Move) -> Kind | None:
     """A kind's plans by modelled time; None where the kernel cannot have it, or nothing fits at first sight."""
     try:
         grid = space.grid(move)
