@@ -20,6 +20,7 @@ from .address import Address, address_of
 from .connecting import Store
 from .entry import Entry
 from .entry_json import entry_from_text, entry_to_text
+from .exchange import document_of, entries_of
 from .key import Key, compilers
 from .tables import check_ours, entries, make_tables
 
@@ -115,7 +116,15 @@ class Database:
         added = self._store.write(insert)
         return added, len(rows) - added
 
+    def import_(self, document: object, where: str = "the document") -> tuple[int, int]:
+        """`add_new` of what `export` gave, here or elsewhere. Raises `FileError`, and then nothing has changed."""
+        return self.add_new(entries_of(document, where))
+
     # Out
+
+    def export(self, wanted: Wanted | None = None) -> dict[str, Any]:
+        """Entries as one object for JSON."""
+        return document_of(self.entries(wanted))
 
     def best(self, key: Key, shape: Mapping[str, int] | None = None, limits: Limits | None = None) -> Entry | None:
         """The entry with the plan to take: the first of `candidates`."""
