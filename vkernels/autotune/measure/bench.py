@@ -56,6 +56,7 @@ class Bench:
         self.best: float | None = None
         self._child: Child | None = None
         self._memory = 0
+        self._plans: list[Any] = []
 
     def __enter__(self) -> Bench:
         return self
@@ -82,7 +83,7 @@ class Bench:
         request = {
             "do": "start", "task": self.task.to_json(), "seed": options.seed, "device": self.place.device,
             "effort": asdict(options.effort), "patience": bounds.lock_seconds,
-            "locks": None if options.locks is None else str(options.locks),
+            "locks": None if options.locks is None else str(options.locks), "plans": self._plans,
         }  # fmt: skip
         for attempt in range(STARTS):
             child = Child(self.place.cores)
@@ -98,6 +99,7 @@ class Bench:
         if "error" in answer:
             child.kill()
             raise _error(answer)
+        self._plans = answer["ready"]["plans"]  # which a worker after this one need not choose
         self._child, self._memory = child, child.resident_bytes() + bounds.memory_bytes
 
     def measure(self, candidate: Candidate, timeout: float = TIMEOUT, best: float | None = None) -> Outcome:

@@ -43,7 +43,7 @@ class Child:
         self.alive = True
         self._printed, self._received = Printed(), bytearray()
         reading, self._life = os.pipe()
-        python = [sys.executable, "-P", "-X", "faulthandler", "-m", module]
+        python = [sys.executable, "-P", "-m", module]
         try:
             self._process = subprocess.Popen(
                 [*python, str(reading), ",".join(map(str, cores))],
@@ -117,7 +117,7 @@ class Child:
                 now = time.monotonic()
                 if now >= deadline:
                     self.kill()
-                    raise EndedError(Reason.TIME_OUT, f"no answer while {at['note']}, in the time that there is", at)
+                    raise EndedError(Reason.TIME_OUT, f"no end of {at['note']} in the time that there is", at)
                 if now >= look:
                     self._look_after(memory_bytes, at)
                     look = now + TICK

@@ -61,9 +61,10 @@ class Expected:
         first = tuple(int(number) for number in np.argwhere(wrong)[0])
         expected = (self.peer if self.exact is None else self.exact)[first]
         place = ", ".join(map(str, first))
+        digits = 17 if self.dtype == "float64" else 9
         return (
-            f"{self.name}: {count} of {wrong.size} elements are wrong; the first, [{place}], is {found[first]:.9g}, "
-            f"expected {expected:.9g}"
+            f"{self.name}: {count} of {wrong.size} elements are wrong; the first, [{place}], is "
+            f"{found[first]:.{digits}g}, expected {expected:.{digits}g}"
         )
 
     def _wrong(self, found: Numbers) -> npt.NDArray[np.bool_]:

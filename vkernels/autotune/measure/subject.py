@@ -37,18 +37,23 @@ class WrongAnswerError(Exception):
 
 
 class Subject:
-    """A task's kernel and arguments. `device`: `cpu` or `cuda:0`. `expected`: what its outputs should hold."""
+    """A task's kernel and arguments. `device`: `cpu` or `cuda:0`. `expected`: what its outputs should hold; `plans`:
+    those that it was computed by."""
 
-    def __init__(self, task: Task, seed: int, device: str, effort: Effort):
-        """Makes the arguments and a reference. Raises what is wrong with the task."""
+    def __init__(self, task: Task, seed: int, device: str, effort: Effort, plans: Sequence[Plan] = ()):
+        """Makes the arguments and a reference. `plans`: those of an earlier one, which saves choosing them.
+
+        Raises what is wrong with the task.
+        """
         self.task, self.device = task, device
+        self.plans: list[Plan] = []
+        self._known = list(plans)
         self.kernel = kernel_of(task)
         self.constants = {p.name: _first(p.default) for p in self.kernel.parameters if p.kind == "constant"}
         self.constants |= dict(task.constants)
         made = make_arguments(task, seed)
         self.written = outputs(task)
-        first = {name: moved(value, device) if device != CPU and is_array(value) else value
-                 for name, value in made.items()}  # fmt: skip
+        first = {name: moved(v, device) if device != CPU and is_array(v) else v for name, v in made.items()}
         self._before = {name: copied(first[name]) for name in self.written}
         self._given = {n: digest(v) for n, v in first.items() if is_array(v) and n not in self.written}
         self.bytes = sum(byte_count(value) for value in first.values() if is_array(value))
@@ -117,8 +122,9 @@ class Subject:
     def _run(self, values: Values) -> Values:
         """What the kernel writes, by the plan that is modelled best for these arguments; they are as before then."""
         ordered = self._in_order(values, self.constants)
-        kernel = self._variant(self._plan(ordered))
-        kernel(*ordered)
+        plan = self._known[len(self.plans)] if len(self.plans) < len(self._known) else self._plan(ordered)
+        self.plans.append(plan)
+        self._variant(plan)(*ordered)
         self._settle()
         found = {name: copied(values[name]) for name in self.written}
         for name in self.written:

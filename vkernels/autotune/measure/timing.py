@@ -17,6 +17,8 @@ MOST_TOGETHER = 10_000
 """Calls of one sample, at most."""
 WARM_CALLS = 2
 """Calls before any is timed: the first finds nothing in the caches, and one more lets the runtime settle."""
+FEW = 3
+"""Samples that nobody disturbed, which tell that a candidate is hopeless."""
 WARM_PART = 0.2
 """Of the time for a candidate that warming up may take."""
 
@@ -66,9 +68,11 @@ class Samples:
         return len(self.clean) >= effort.least and is_narrow(self.clean, effort.width)
 
     def is_hopeless(self, effort: Effort, best: float) -> bool:
-        """Whether even the shortest takes much more than the best candidate."""
+        """Whether even the shortest takes much more than the best candidate: of a few that nobody disturbed, or of as
+        many as any candidate has."""
         times = [*self.clean, *(seconds if own is None else own for seconds, own in self.disturbed)]
-        return len(times) >= 2 and min(times) > effort.hopeless * best
+        enough = len(self.clean) >= FEW or len(times) >= effort.least
+        return enough and min(times) > effort.hopeless * best
 
     def measured(self, least: int, share: float, quiet: float) -> Measured:
         """What the samples say, where others used `share` of the cores and less than `quiet` does not matter.
@@ -147,7 +151,8 @@ class Timer:
         least = float("inf")
         for number in range(max(WARM_CALLS, len(calls))):
             least = min(least, max(1e-9, self._clock.sample(ring.next(1)).seconds))
-            if number + 1 >= WARM_CALLS and self._clock.now() - began > WARM_PART * effort.seconds:
+            took = self._clock.now() - began
+            if took > effort.seconds or (number + 1 >= WARM_CALLS and took > WARM_PART * effort.seconds):
                 break
         return max(1, min(MOST_TOGETHER, ceil(effort.sample_seconds / least)))
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from vkernels.ir.errors import ArgumentError, Error, OutOfMemoryError, PlanError, SetupError
+from vkernels.ir.plan_json import plan_from_json, plan_to_json
 from vkernels.ir.planning.shortage import ShortError
 from vkernels.runtime.arrays import CPU
 from vkernels.runtime.compile.child import be_modest, die_with_parent, take_streams
@@ -52,11 +53,13 @@ def serve(requests: BinaryIO, answer: Callable[[dict[str, Any]], None], cores: S
         try:
             if request["do"] == "start":
                 work = Work.start(request, cores, answer)
-                answer({"ready": {"bytes": work.subject.bytes, "sets": len(work.subject.sets)}})
+                answer({"ready": work.ready()})
             elif work is not None:
                 answer({"outcomes": [outcome_to_json(outcome) for outcome in work.measure(request)]})
         except Error as error:
             answer({"error": str(error), "kind": type(error).__name__})
+        except Exception as error:  # of what the author wrote to make arguments
+            answer({"error": f"{request['do']}: {type(error).__name__}: {error}", "kind": "SetupError"})
 
 
 @dataclass
@@ -84,10 +87,17 @@ class Work:
         try:
             with locked(lock_names(device, cores), request["patience"], folder, lambda: note("waiting")):
                 note("starting")
-                subject = Subject(task, request["seed"], device, effort)
+                known = [plan_from_json(data) for data in request["plans"]]
+                subject = Subject(task, request["seed"], device, effort, known)
         except MemoryError as error:
             raise OutOfMemoryError(f"{task}: no memory for its arguments") from error
         return Work(subject, effort, tuple(cores), folder, request["patience"], note)
+
+    def ready(self) -> dict[str, Any]:
+        """What the bench is told at the start: bytes of the arguments, copies of them, and the reference's plans."""
+        subject = self.subject
+        plans = [plan_to_json(plan) for plan in subject.plans]
+        return {"bytes": subject.bytes, "sets": len(subject.sets), "plans": plans}
 
     def measure(self, request: dict[str, Any]) -> list[Outcome]:
         """The outcome of each candidate: of one by itself, of several in a duel."""
@@ -115,7 +125,7 @@ class Work:
         else:
             best = request.get("best") or float("inf")
             outcomes |= {number: timer.time(calls, best, restore) for number, calls in running}
-        for number, calls in running:
+        for number, calls in running:  # what goes wrong now and then may have gone right the first time
             if isinstance(again := self._checked(number, calls, -1), Failed):
                 outcomes[number] = again
         return [outcomes[number] for number in range(len(checked))]

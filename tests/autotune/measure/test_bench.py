@@ -1,0 +1,135 @@
+"""Real candidates, some of them hostile: each takes only its own process with it, and the bench goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import vkernels as vk
+from vkernels.autotune.measure import Bench, Bounds, Candidate, Effort, Failed, Measured, Options, Reason
+from vkernels.autotune.task import Task
+from vkernels.ir.plan import Plan
+
+HERE = Path(__file__).parent / "hostile.py"
+PLAN = Plan(tiles={"i": 64}, lanes="i", order=("i",), warps=1)
+SCALED = Task(f"{HERE}:scaled", {"N": 20_000}, {"x": "float32", "index": "int64", "out": "float32"})
+EFFORT = Effort(seconds=0.02)
+GOOD = Candidate(PLAN)
+
+
+def bad(how: str) -> Candidate:
+    return Candidate(PLAN, {"bad": how})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def bench(own_cache: None) -> Iterator[Bench]:
+    with Bench(SCALED, "cpu:cores=1", Options(EFFORT)) as made:
+        yield made
+
+
+def _failed(bench: Bench, candidate: Candidate, timeout: float = 60.0) -> Failed:
+    outcome = bench.measure(candidate, timeout)
+    assert isinstance(outcome, Failed), outcome
+    return outcome
+
+
+def test_a_plan_is_compiled_compared_and_timed(bench: Bench):
+    found = bench.measure(GOOD)
+    assert isinstance(found, Measured)
+    assert 0 < found.low <= found.seconds <= found.high
+    assert found.repeats >= 1
+    assert bench.best is not None
+    assert bench.best <= found.seconds
+
+
+def test_a_wrong_answer_is_told_with_the_first_wrong_element(bench: Bench):
+    found = _failed(bench, bad("wrong"))
+    assert found.reason == Reason.WRONG_ANSWER
+    assert "out: " in found.text
+    assert "elements are wrong; the first, [" in found.text
+
+
+@pytest.mark.parametrize(("how", "reason", "timeout"), [("crash", Reason.CRASH, 60.0), ("loops", Reason.TIME_OUT, 1.5)])
+def test_one_that_crashes_or_never_ends_takes_only_its_worker_with_it(bench: Bench, how: str, reason, timeout: float):
+    before = bench.restarts
+    assert _failed(bench, bad(how), timeout).reason == reason
+    assert bench.restarts == before + 1
+    assert isinstance(bench.measure(GOOD), Measured)
+
+
+def test_a_plan_that_the_kernel_cannot_have_is_refused(bench: Bench):
+    found = _failed(bench, Candidate(Plan(tiles={"nowhere": 4})))
+    assert found.reason == Reason.REFUSED
+    assert "nowhere" in found.text or "elements" in found.text
+
+
+def test_a_constant_that_the_kernel_lacks_is_refused_or_ignored_but_never_an_error(bench: Bench):
+    assert isinstance(bench.measure(Candidate(PLAN, {"unknown": 1})), Measured | Failed)
+
+
+def test_a_worker_killed_from_outside_is_started_again(bench: Bench):
+    bench.start()
+    assert bench._child is not None
+    os.kill(bench._child._process.pid, signal.SIGKILL)
+    assert _failed(bench, GOOD).reason == Reason.CRASH
+    assert isinstance(bench.measure(GOOD), Measured)
+
+
+def test_finalists_that_crash_or_are_wrong_are_left_out_of_a_duel(bench: Bench):
+    found = bench.duel([GOOD, bad("crash"), bad("wrong"), Candidate(PLAN, {"bad": "not"})])
+    assert [each.reason if isinstance(each, Failed) else "fine" for each in found] == [
+        "fine", Reason.CRASH, Reason.WRONG_ANSWER, "fine",
+    ]  # fmt: skip
+
+
+def test_one_that_takes_more_memory_than_there_is_for_it_does_not_fit():
+    options = Options(EFFORT, Bounds(memory_bytes=1 << 16))
+    with Bench(SCALED, "cpu:cores=1", options) as small:
+        large = Candidate(Plan(tiles={"i": 1024}, lanes="i", order=("i",), warps=1))
+        assert _failed(small, large).reason == Reason.DOES_NOT_FIT
+
+
+@pytest.mark.parametrize(
+    ("name", "dtypes"),
+    [("added", {"x": "float32", "total": "float32"}), ("masked", {"x": "float16", "out": "float16"})],
+)
+def test_kernels_that_read_what_they_write_or_jump_with_rounding_are_measured(name: str, dtypes: dict[str, str]):
+    with Bench(Task(f"{HERE}:{name}", {"N": 5000}, dtypes), "cpu:cores=1", Options(EFFORT)) as made:
+        assert isinstance(made.measure(GOOD), Measured)
+
+
+def test_mistakes_in_the_task_are_told_by_their_own_class():
+    with Bench(Task("no_such_kernel", {}, {}), "cpu:cores=1") as made, pytest.raises(vk.OptionError, match="no kernel"):
+        made.start()
+    lacking = Task(f"{HERE}:added", {}, {"x": "float32", "total": "float32"})
+    with Bench(lacking, "cpu:cores=1") as made, pytest.raises(vk.ArgumentError, match="size N"):
+        made.measure(GOOD)
+    with Bench(Task(SCALED.kernel, {}, SCALED.dtypes), "cpu:cores=1") as made:
+        with pytest.raises(vk.SetupError, match="start: KeyError"):
+            made.start()
+
+
+def test_slices_and_cores_that_there_are_not_are_refused():
+    with pytest.raises(vk.OptionError):
+        Bench(SCALED, "cpu:cores=4096")
+    with pytest.raises(vk.OptionError, match="cores"):
+        Bench(SCALED, "cpu:cores=1", Options(cores=(4096,)))
+    with pytest.raises(vk.SetupError, match="not here"):
+        Bench(SCALED, "t4")
+
+
+def test_the_worker_runs_on_its_cores_alone(bench: Bench):
+    bench.start()
+    assert bench._child is not None
+    assert os.sched_getaffinity(bench._child._process.pid) == {max(os.sched_getaffinity(0))}

@@ -1,0 +1,112 @@
+"""Who measures on a core is alone there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import vkernels as vk
+from vkernels.autotune.measure.lock import BusyError, lock_names, locked
+
+HOLDING = """
+import sys, time
+from pathlib import Path
+from vkernels.autotune.measure.lock import locked
+with locked(sys.argv[2:], 10, Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path):
+    """Starts a process that holds locks until it is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def hold(*names: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", HOLDING, str(tmp_path / "locks"), *names]
+        started.append(process := subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        return process
+
+    yield hold
+    for process in started:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def test_a_second_one_waits_until_the_first_is_killed(tmp_path: Path, holder):
+    process = holder("cpu-1")
+    waiting = threading.Event()
+
+    def kill_then() -> None:
+        waiting.set()
+        process.kill()
+
+    with locked(["cpu-0", "cpu-1"], 30, tmp_path / "locks", kill_then):
+        assert waiting.is_set()
+    assert process.wait() != 0
+
+
+def test_patience_ends(tmp_path: Path, holder):
+    holder("cpu-0")
+    with (
+        pytest.raises(BusyError, match="cpu-0: others have measured there"),
+        locked(["cpu-0"], 0.1, tmp_path / "locks"),
+    ):
+        pass
+
+
+def test_other_cores_are_free_and_what_was_held_is_given_back_after_an_error(tmp_path: Path, holder):
+    holder("cpu-1")
+    for _ in range(2):
+        with pytest.raises(KeyError), locked(["cpu-0"], 0, tmp_path / "locks"):
+            raise KeyError
+    with pytest.raises(BusyError), locked(["cpu-0", "cpu-1"], 0, tmp_path / "locks"):
+        pass
+    with locked(["cpu-0"], 0, tmp_path / "locks"):
+        pass
+
+
+def test_many_threads_with_overlapping_cores_never_meet_and_never_wait_in_a_circle(tmp_path: Path):
+    there: list[int] = []
+    met: list[int] = []
+
+    def work(cores: list[int]) -> None:
+        for _ in range(10):
+            with locked(lock_names("cpu", cores), 30, tmp_path / "locks"):
+                met.extend(set(there) & set(cores))
+                there.extend(cores)
+                time.sleep(0.0005)
+                for core in cores:
+                    there.remove(core)
+
+    threads = [threading.Thread(target=work, args=(cores,)) for cores in ([0, 1], [1, 2], [2, 0], [2, 1, 0])]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert met == there == []
+
+
+def test_names_are_of_devices_and_of_each_core():
+    assert lock_names("cpu", (3, 1, 3)) == ("cpu-1", "cpu-3")
+    assert lock_names("cuda:0", (1, 2)) == ("cuda-0",)
+
+
+def test_what_is_no_place_for_locks_is_refused(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/cpu-0.lock").symlink_to(tmp_path / "elsewhere")
+    for folder, name in ((tmp_path / "file", "cpu-0"), (tmp_path / "folder", "cpu-0"), (tmp_path, "../x")):
+        with pytest.raises(vk.SetupError), locked([name], 1, folder):
+            pass
+    assert not (tmp_path / "elsewhere").exists()

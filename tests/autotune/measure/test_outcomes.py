@@ -1,0 +1,50 @@
+"""Candidates and outcomes survive JSON; what is none is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import vkernels as vk
+from vkernels.autotune.measure import Candidate, Failed, Measured, Reason
+from vkernels.autotune.measure.outcomes import (
+    candidate_from_json,
+    candidate_to_json,
+    outcome_from_json,
+    outcome_to_json,
+)
+from vkernels.ir.plan import Home, Plan
+
+PLAN = Plan(tiles={"i": 4}, homes={"e": Home.SHARED}, launches=("a",), warps=2)
+
+
+def test_what_is_written_is_read():
+    candidate = Candidate(PLAN, {"block": 32, "how": "fast", "scale": 0.5, "on": True, "none": None})
+    assert candidate_from_json(json.loads(json.dumps(candidate_to_json(candidate)))) == candidate
+    for outcome in (Measured(2.0, 1.0, 3.0, 7, 0.25, True), Failed(Reason.CRASH, "why")):
+        assert outcome_from_json(json.loads(json.dumps(outcome_to_json(outcome)))) == outcome
+
+
+@pytest.mark.parametrize(
+    "data", [None, [], {}, {"plan": {}, "more": 1}, {"plan": 3}, {"plan": {}, "constants": {"a": [1]}}]
+)
+def test_what_is_no_candidate_is_refused(data: object):
+    with pytest.raises(vk.FileError, match="candidate"):
+        candidate_from_json(data)
+
+
+GOOD = outcome_to_json(Measured(2.0, 1.0, 3.0, 7))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None, {}, {"reason": "bad luck", "text": ""}, {"reason": "crash"}, {**GOOD, "seconds": 0.5},
+        {**GOOD, "seconds": float("nan")}, {**GOOD, "high": float("inf")}, {**GOOD, "low": -1.0},
+        {**GOOD, "seconds": "soon"}, {**GOOD, "more": 1},
+    ],
+)  # fmt: skip
+def test_what_is_no_outcome_is_refused(data: object):
+    with pytest.raises(vk.FileError, match="outcome"):
+        outcome_from_json(data)

@@ -1,0 +1,151 @@
+"""How long a call takes is found on clocks of our own, where it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vkernels.autotune.measure.effort import Effort
+from vkernels.autotune.measure.timing import Call, Sample, Timer
+
+EFFORT = Effort(seconds=1.0, width=0.02, least=6, most=500, sample_seconds=1e-3, tries=3)
+
+
+class Simulated:
+    """A clock on which each call takes the time that it returns, as it takes its turn. `disturb`: seconds that others
+    take in the way of a sample, 0 for none."""
+
+    def __init__(self, disturb: Callable[[int], float] = lambda sample: 0.0, alone: bool = True):
+        self.time, self.samples, self.disturb, self.alone = 0.0, 0, disturb, alone
+        self.turns: list[list[Call]] = []
+
+    def now(self) -> float:
+        return self.time
+
+    def sample(self, calls: Sequence[Call]) -> Sample:
+        self.turns.append(list(calls))
+        own = sum(float(str(call())) for call in calls)
+        others = self.disturb(self.samples)
+        self.samples += 1
+        self.time += own + others
+        return Sample(own + others, others > 0, own if self.alone else None)
+
+
+def noisy(seconds: float, seed: int = 0, spread: float = 0.05) -> Call:
+    random = np.random.default_rng(seed)
+    return lambda: seconds * (1 + spread * random.random())
+
+
+def test_a_steady_call_is_sampled_little_and_known_well():
+    found = Timer(Simulated(), EFFORT).time([lambda: 0.003])
+    assert found.seconds == pytest.approx(0.003)
+    assert found.repeats == EFFORT.least
+    assert not found.loaded
+    assert found.disturbed == 0
+
+
+def test_a_noisy_call_is_sampled_until_its_interval_is_narrow():
+    found = Timer(Simulated(), EFFORT).time([noisy(0.003, spread=0.2)])
+    assert found.repeats > 3 * EFFORT.least
+    assert found.high - found.low <= 0.02 * found.seconds
+    assert found.low <= 0.003 * 1.1 <= found.high
+
+
+def test_a_short_call_is_timed_many_at_once_and_told_by_the_call():
+    clock = Simulated()
+    found = Timer(clock, EFFORT).time([lambda: 1e-6])
+    assert found.seconds == pytest.approx(1e-6)
+    assert len(clock.turns[-1]) == pytest.approx(1000, abs=2)
+
+
+def test_the_budget_ends_what_does_not_get_narrow():
+    clock = Simulated()
+    found = Timer(clock, EFFORT).time([noisy(0.02, spread=30.0)])
+    assert clock.time < 3 * EFFORT.seconds + 0.02 * 31 * 8
+    assert found.high > 1.02 * found.low
+
+
+def test_a_hopeless_call_is_not_sampled_further():
+    found = Timer(Simulated(), EFFORT).time([noisy(0.03, spread=1.0)], best=0.01)
+    assert found.repeats == 3
+    assert Timer(Simulated(), EFFORT).time([noisy(0.015, spread=0.2)], best=0.01).repeats > 3
+
+
+def test_copies_take_turns_and_changed_tensors_are_restored_before_each_sample():
+    clock, restored = Simulated(), []
+    calls = [lambda: 0.0004, lambda: 0.0004, lambda: 0.0004]
+    Timer(clock, EFFORT).time(calls, restore=lambda: restored.append(clock.samples))
+    taken = [calls.index(call) for turn in clock.turns[3:] for call in turn]
+    assert taken == [number % 3 for number in range(len(taken))]
+    assert restored[1:] == list(range(3, clock.samples))
+
+
+def test_samples_that_others_disturbed_do_not_count():
+    found = Timer(Simulated(lambda n: 0.004 * (n % 3 == 0)), EFFORT).time([lambda: 0.003])
+    assert found.seconds == pytest.approx(0.003)
+    assert found.disturbed == pytest.approx(1 / 3, abs=0.1)
+    assert found.high < 0.0031
+    assert not found.loaded
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_where_every_sample_is_disturbed_it_is_said_and_the_interval_holds_what_was_seen(alone: bool):
+    random = np.random.default_rng(1)
+    clock = Simulated(lambda n: 0.001 + 0.004 * random.random(), alone)
+    found = Timer(clock, EFFORT).time([noisy(0.003)])
+    assert found.loaded
+    assert found.disturbed == 1
+    assert found.low <= found.seconds <= found.high
+    if alone:  # the thread's own time is known
+        assert 0.003 <= found.seconds <= 0.00316
+    else:
+        assert found.high > 0.006
+
+
+def test_a_timing_under_load_is_tried_again_and_the_quietest_counts():
+    shares = iter([0.8, 0.6, 0.9])
+    clock = Simulated(lambda n: 0.002 * (n % 2), alone=False)
+    timer = Timer(clock, replace(EFFORT, width=0.0), lambda: lambda: next(shares))
+    found = timer.time([noisy(0.003)])
+    assert next(shares, None) is None
+    assert found.loaded
+
+
+def test_load_that_ends_costs_one_more_try():
+    shares = iter([0.8, 0.0])
+    found = Timer(Simulated(), replace(EFFORT, width=0.0), lambda: lambda: next(shares)).time([noisy(0.003)])
+    assert next(shares, None) is None
+    assert not found.loaded
+
+
+def test_a_narrow_interval_of_undisturbed_samples_stands_though_others_use_the_cores():
+    shares = iter([0.8])
+    found = Timer(Simulated(), EFFORT, lambda: lambda: next(shares)).time([lambda: 0.003])
+    assert found.loaded
+    assert found.repeats == EFFORT.least
+
+
+def test_rivals_of_a_duel_take_turns_and_drift_changes_for_all():
+    """The machine gets slower all the time: one after the other, the better would lose."""
+    clock = Simulated()
+
+    def drifting(seconds: float) -> Call:
+        return lambda: seconds * (1 + 2 * clock.time)
+
+    noop: Call = lambda: None  # noqa: E731
+    worse, better = drifting(0.0031), drifting(0.003)
+    effort = replace(EFFORT, width=0.0, seconds=0.5)
+    first, second = Timer(clock, effort).duel([[worse], [better]], [noop, noop])
+    assert first.repeats == second.repeats
+    assert second.seconds < first.seconds
+    firsts = [clock.turns[n][0] for n in range(5, len(clock.turns) - 4, 4)]
+    assert firsts.count(worse) == pytest.approx(firsts.count(better), abs=1)
+
+
+def test_a_duel_of_one_is_a_timing():
+    (found,) = Timer(Simulated(), EFFORT).duel([[lambda: 0.01]], [lambda: None])
+    assert found.seconds == pytest.approx(0.01)
+    assert found.repeats == EFFORT.least
