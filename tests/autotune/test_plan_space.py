@@ -112,7 +112,7 @@ def test_seeds_differ_in_more_than_sizes(spaces: dict[str, PlanSpace]):
     plans = [space.plan(seed) for seed in space.seeds]
     assert len(plans) > 8
     assert {bool(plan.packs) for plan in plans} == {True, False}
-    assert {plan.order for plan in plans} == {("i", "j"), ("j", "i")}
+    assert {plan.order for plan in plans} >= {("i", "j"), ("j", "i")}
 
 
 def test_the_space_is_the_same_each_time():
