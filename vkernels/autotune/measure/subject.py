@@ -9,8 +9,6 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-import numpy as np
-
 from vkernels.ir.errors import Error
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.choose_plan import choose_plan
@@ -21,7 +19,7 @@ from vkernels.runtime.launch import launcher_of
 from vkernels.runtime.making import here
 from vkernels.runtime.specialise import kernel_in
 
-from ..arguments import make_arguments, outputs
+from ..arguments import make_arguments, only_written, outputs
 from ..task import Task, kernel_of
 from .arrays import byte_count, copied, digest, is_array, moved, numbers, refill
 from .compare import EPSILON, Expected
@@ -49,7 +47,7 @@ class Subject:
         self.plans: list[Plan] = []
         self._known = list(plans)
         self.kernel = kernel_of(task)
-        self.constants = {p.name: _first(p.default) for p in self.kernel.parameters if p.kind == "constant"}
+        self.constants = {p.name: p.default for p in self.kernel.parameters if p.kind == "constant"}
         self.constants |= dict(task.constants)
         made = make_arguments(task, seed)
         self.written = outputs(task)
@@ -61,7 +59,7 @@ class Subject:
         self.expected = self._reference(first)
         for _ in range(_sets(self.bytes, here(device).limits.cache, effort) - 1):
             self.sets.append({n: copied(v) if is_array(v) else v for n, v in first.items()})
-        self._changing = tuple(name for name in self.written if not _is_poison(numbers(self._before[name])))
+        self._changing = tuple(sorted(set(self.written) - only_written(task)))
 
     def compiled(self, candidate: Candidate) -> list[Callable[[], object]]:
         """The candidate's calls, one for each copy of the arguments, after its code was made. Raises what that
@@ -158,16 +156,3 @@ def _sets(size: int, cache: int, effort: Effort) -> int:
     """Copies that together are twice what the last cache holds, within reason."""
     wanted = ceil(2 * cache / max(1, size))
     return max(1, min(wanted, effort.sets, effort.set_bytes // max(1, size)))
-
-
-def _is_poison(values: np.ndarray[Any, Any]) -> bool:
-    """Whether a tensor holds nothing yet: such is only written."""
-    return bool(
-        np.isnan(values).all() if values.dtype.kind == "f" else (values == np.array(-1).astype(values.dtype)).all()
-    )
-
-
-def _first(default: Any) -> Any:
-    """A constant's default; of one that is tuned its first value."""
-    first = getattr(default, "first", None)
-    return default if first is None else first
