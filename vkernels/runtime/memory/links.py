@@ -67,6 +67,11 @@ class Machine:
         return self.flash_seconds + size / self.from_flash
 
 
+def _expect(holds: bool, message: str) -> None:
+    if not holds:
+        raise OptionError(message)
+
+
 G10 = Machine(
     device_bytes=40 << 30,
     host_bytes=128 << 30,
@@ -79,8 +84,3 @@ G10 = Machine(
     flash_seconds=20e-6,
 )
 """G10's defaults (MICRO 2023, table 2 and the artifact's settings): PCIe 3.0 x16 that host and flash share."""
-
-
-def _expect(holds: bool, message: str) -> None:
-    if not holds:
-        raise OptionError(message)

@@ -129,7 +129,7 @@ def _check_copies(trace: Trace, absences: list[Absence], name: str) -> None:
                 raise MemoryPlanError(f"{name}: there is no copy for {each}", each.leave)
         else:
             kept = each.copy
-            if kept < returned and (len(absences) > 1 or kept < returned):
+            if kept < returned:
                 raise MemoryPlanError(f"{name}: {each} copies it while it is away", each.leave)
         if kept is not None and any(kept < at + turn <= each.leave for at in writes for turn in (-count, 0)):
             raise MemoryPlanError(f"{name}: the copy of {each} is from before it was written", each.leave)

@@ -1,0 +1,1 @@
+"""Ways to choose a schedule: the published ones, each in a file, and our own search."""
