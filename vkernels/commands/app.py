@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from . import check, explain, run_spdnn, targets
+from . import check, db, explain, run_spdnn, targets
+from .bench import spdnn as bench_spdnn
 
 app = typer.Typer(
     name="vk",
@@ -19,7 +20,11 @@ app = typer.Typer(
 run = typer.Typer(help="Run a whole job on this machine and check its result.", no_args_is_help=True)
 app.add_typer(run, name="run")
 run.command("spdnn")(run_spdnn.run_spdnn)
+bench = typer.Typer(help="Measure a whole job beside what this machine can do.", no_args_is_help=True)
+app.add_typer(bench, name="bench")
+bench.command("spdnn")(bench_spdnn.bench_spdnn)
 app.command("check")(check.check)
+app.add_typer(db.app, name="db")
 app.command("explain")(explain.explain)
 app.command("targets")(targets.targets)
 

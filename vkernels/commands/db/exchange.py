@@ -1,0 +1,67 @@
+"""`vk db export`, `vk db import` and `vk db merge`: entries to a file, from one, and from another database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vkernels.ir.errors import FileError
+
+from ..results import STANDARD_OUTPUT, check_writable, write_json
+from .options import SECONDS, Db, Json, Kernel, console, opened, read_wanted, write_result
+
+if TYPE_CHECKING:
+    from vkernels.autotune.database import Database
+
+Target = Annotated[Path, typer.Argument(metavar="FILE", help="Where to; - is standard output.")]
+Source = Annotated[Path, typer.Argument(metavar="FILE", help="What `vk db export` wrote.")]
+Others = Annotated[list[str], typer.Argument(metavar="PATH|URL…", help="Databases to take entries from.")]
+
+
+def export(file: Target, db: Db = None, kernel: Kernel = None) -> None:
+    """Write entries to a file, as JSON."""
+    check_writable(file)
+    with opened(db) as database:
+        from vkernels.autotune.database import Wanted
+        from vkernels.autotune.database.exchange import document_of
+
+        found = read_wanted(database, Wanted(kernel=kernel))
+        write_json(file, document_of(found.entries))
+        out = console(file == STANDARD_OUTPUT)
+        out.print(f"{len(found.entries)} entries exported")
+        if found.damaged:
+            out.print(f"{len(found.damaged)} left out, as they cannot be read: `vk db prune --damaged` removes them")
+
+
+def import_(file: Source, db: Db = None, json: Json = None) -> None:
+    """Add a file's entries, all or none; those that are there already stay as they are."""
+    check_writable(json)
+    from vkernels.autotune.database.exchange import read_entries
+
+    entries = read_entries(file)
+    with opened(db, writing=True) as database:
+        _say(database, "import", json, *database.add_new(entries))
+
+
+def merge(others: Others, db: Db = None, json: Json = None) -> None:
+    """Add the entries of other databases, all or none; those that are there already stay as they are."""
+    check_writable(json)
+    from vkernels.autotune.database import Database, Wanted
+
+    entries = []
+    for other in others:
+        with Database.open(other, read_only=True, seconds=SECONDS) as database:
+            found = database.read(Wanted())
+            if found.damaged:
+                raise FileError(f"{database.address}: {len(found.damaged)} entries cannot be read: {found.damaged[0]}")
+            entries += found.entries
+    with opened(db, writing=True) as database:
+        _say(database, "merge", json, *database.add_new(entries))
+
+
+def _say(database: Database, command: str, json: Path | None, added: int, there: int) -> None:
+    known = f", {there} were there already" if there else ""
+    console(json == STANDARD_OUTPUT).print(f"{database.address}: {added} entries added{known}")
+    write_result(json, command, database, added=added, there=there)
