@@ -14,7 +14,7 @@ from vkernels.library.sparse_network.baselines import prepare_baselines
 from vkernels.library.sparse_network.generate import radix_network
 from vkernels.library.sparse_network.images import digits
 from vkernels.library.sparse_network.infer import Group, infer
-from vkernels.library.sparse_network.reference import run_reference
+from vkernels.library.sparse_network.reference import Reference, run_reference
 
 from .sparse_networks import numpy_layers, plain_live, random_inputs, random_network
 
@@ -33,9 +33,10 @@ def test_the_reference_is_dense_float64(network, images, seed, batch):
     inputs = random_inputs(network.inputs, images, seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reference, "BATCH", batch)
-        patch.setattr(reference, "PIECE_BYTES", 8 * network.inputs * 2 * batch)
-        patch.setattr(reference, "LAYER_BYTES", network.read(0, 1).nbytes * 2)
-        truth = run_reference(network, inputs, threads=2)
+        some = Reference(network, memory=2 * 8 * network.inputs * 2 * batch)
+        truth = some.run(inputs, threads=2)
+        again = some.run(inputs)
+    assert again.survivors.tolist() == truth.survivors.tolist()
     alive = plain_live(network, inputs)
     assert truth.survivors.tolist() == alive[-1].tolist()
     assert truth.live.tolist() == [len(ids) for ids in alive[:-1]]

@@ -12,7 +12,7 @@ import numpy as np
 from .merge import merge_equal
 from .network import SparseNetwork
 from .prepare import bytes_of, prepare
-from .reference import Reference, Truth
+from .reference import MEMORY, Reference, Truth
 from .sources import Source
 from .turns import Reads
 
@@ -51,12 +51,14 @@ def bytes_of_weights(network: SparseNetwork) -> int:
     return whole if whole <= network.most_held else min(whole, 3 * GROUP_BYTES)
 
 
-def images_within(network: SparseNetwork, memory: int, threads: int) -> int:
-    """The most images at a time whose features fit beside the weights in so many bytes; 0 where none do."""
-    from .reference import BATCH_BYTES, KEPT_BYTES, LAYER_BYTES, PIECE_BYTES
+def bytes_to_check(memory: int) -> int:
+    """What the float64 reference may take of all memory."""
+    return min(MEMORY, memory // 4)
 
-    checking = PIECE_BYTES + KEPT_BYTES + LAYER_BYTES + 4 * threads * BATCH_BYTES
-    left = memory - bytes_of_weights(network) - min(checking, memory // 4)
+
+def images_within(network: SparseNetwork, memory: int) -> int:
+    """The most images at a time whose features fit beside the weights in so many bytes; 0 where none do."""
+    left = memory - bytes_of_weights(network) - bytes_to_check(memory)
     return max(0, left // (4 * FEATURES * max(network.sizes)))
 
 

@@ -11,7 +11,7 @@ from vkernels.runtime.devices.cpu import usable_cores
 
 from .ceilings import Ceilings, measure_ceilings
 from .devices import parse_devices
-from .forecast import Forecast, bytes_of_merged, bytes_of_weights, forecast, images_within
+from .forecast import Forecast, bytes_of_merged, bytes_of_weights, bytes_to_check, forecast, images_within
 from .generate import radix_network
 from .network import BIASES, SparseNetwork, check_size
 from .sources import Source
@@ -86,8 +86,8 @@ class Results:
 
     @property
     def all_match(self) -> bool:
-        """Whether all that was run found the reference's survivors."""
-        return all(run.matches for _, network in self.networks for run in network.runs)
+        """Whether something was run, and all that was found the reference's survivors."""
+        return bool(self.networks) and all(run.matches for _, network in self.networks for run in network.runs)
 
 
 Progress = Callable[[str], None]
@@ -125,7 +125,7 @@ def _bench_one(
     size: Size, network: SparseNetwork, source: Source, settings: Settings, progress: Progress
 ) -> tuple[Measured | None, list[LeftOut]]:
     network = replace(network, most_held=min(network.most_held, settings.memory // 2))
-    most = images_within(network, settings.memory, settings.threads)
+    most = images_within(network, settings.memory)
     if most < min(LEAST_PIECE, source.images):
         need = f"its weights take {_gib(bytes_of_weights(network))} of {_gib(settings.memory)} GiB of memory"
         return None, [LeftOut(size, kind, f"{need}, which leaves no room for images") for kind in settings.kinds]
@@ -144,7 +144,8 @@ def _bench_one(
         network, source, kinds,
         baselines=settings.baselines if can_compare else (),
         devices=settings.devices, threads=settings.threads, rounds=rounds,
-        piece=-(-source.images // pieces), progress=lambda what: progress(f"{size}: {what}"),
+        piece=-(-source.images // pieces), checking_memory=bytes_to_check(settings.memory),
+        progress=lambda what: progress(f"{size}: {what}"),
     )  # fmt: skip
     return measured, left_out
 

@@ -26,14 +26,9 @@ BATCH = 2048
 BATCH_BYTES = 64 << 20
 """Features of the images computed at once, about."""
 
-PIECE_BYTES = 2 << 30
-"""Features that are kept at once."""
-
-LAYER_BYTES = 256 << 20
-"""Roughly what the layers that are read at once may take."""
-
-KEPT_BYTES = 1 << 30
-"""What layers that are kept for the next images may take; others are read again."""
+MEMORY = 4 << 30
+"""Bytes that a reference takes, about: half of them for features, a quarter for layers that are kept for the next
+images, an eighth for those that are read at once."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +74,10 @@ class _Distinct:
 
 
 class Reference:
-    """A network ready to run in float64 on images that come in parts."""
+    """A network ready to run in float64 on images that come in parts, within about so many bytes of memory."""
 
-    def __init__(self, network: SparseNetwork):
-        self.network = network
+    def __init__(self, network: SparseNetwork, memory: int = MEMORY):
+        self.network, self.memory = network, memory
         self._kept: list[tuple[_Distinct, int]] = []
 
     def run(
@@ -94,7 +89,7 @@ class Reference:
         """As `run_reference` says."""
         widest = 8 * max(1, *self.network.sizes)
         batch = min(BATCH, max(64, BATCH_BYTES // widest))
-        starts = range(0, max(1, features.shape[1]), max(batch, PIECE_BYTES // widest))
+        starts = range(0, max(1, features.shape[1]), max(batch, self.memory // 2 // widest))
         with ThreadPoolExecutor(threads) as pool:
             parts = [self._run_piece(features[:, i : i + starts.step], batch, pool, progress) for i in starts]
         return Truth.joined(parts, starts)
@@ -116,12 +111,13 @@ class Reference:
         return Truth(survivors, np.array(live, np.int64), np.array(nonzeros, np.int64))
 
     def _layers(self) -> Iterator[tuple[_Distinct, int]]:
-        """Each layer with its connections; the first are kept, as many as `KEPT_BYTES` hold."""
+        """Each layer with its connections; the first are kept, as many as there is room for."""
         yield from self._kept
         taken = sum(layer.nbytes for layer, _ in self._kept)
-        for number, found in enumerate(_distinct_layers(self.network, len(self._kept)), len(self._kept)):
+        rest = _distinct_layers(self.network, len(self._kept), self.memory // 8)
+        for number, found in enumerate(rest, len(self._kept)):
             taken += found[0].nbytes
-            if taken <= KEPT_BYTES and number == len(self._kept):
+            if taken <= self.memory // 4 and number == len(self._kept):
                 self._kept.append(found)
             yield found
 
@@ -136,7 +132,7 @@ def run_reference(
 
     `features`: inputs × images, any dtype. Outputs with equal inputs are computed once and copied, which
     changes no result. `progress` is told, after each layer, how many were done (all over again for every
-    `PIECE_BYTES` of features), and how many images were alive before it.
+    `MEMORY` / 2 of features), and how many images were alive before it.
     """
     return Reference(network).run(features, threads, progress)
 
@@ -165,9 +161,9 @@ def _alive(features: NDArray[np.float64], ids: NDArray[np.int64]) -> State:
     return (features, ids) if alive.all() else (features[:, alive], ids[alive])
 
 
-def _distinct_layers(network: SparseNetwork, begin: int) -> Iterator[tuple[_Distinct, int]]:
-    """Each layer's distinct rows, with the layer's connections, from the layer `begin` on."""
-    for start, last in network.each_run(LAYER_BYTES):
+def _distinct_layers(network: SparseNetwork, begin: int, most_bytes: int) -> Iterator[tuple[_Distinct, int]]:
+    """Each layer's distinct rows, with the layer's connections, from the layer `begin` on, some bytes at a time."""
+    for start, last in network.each_run(most_bytes):
         if last <= begin:
             continue
         first = max(start, begin)

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .baselines import prepare_baselines, prepare_dense
+from .ceilings import Ceilings
 from .compare import Spread, ratio
 from .merge import merge_equal
 from .network import Floats, Layers, SparseNetwork
 from .prepare import prepare
-from .reference import Reference, Truth
+from .reference import MEMORY, Reference, Truth
 from .run import Inference
 from .sources import Source
 
@@ -45,7 +46,8 @@ class Run:
     round the survivors were the reference's. `seconds`: of inference, preprocessing and reading left out; its parts in
     the middle round are `transfer` (bringing images to where kernels want them), `kernels` (launches and dropping
     images) and what is left. `preprocessing`: analysing weights and holding them, done once. `reading`: reading or
-    generating weights during a round, where they are not held. `live[l]`: images that layer l ran on.
+    generating weights during a round, where they are not held. `moved_bytes`: features that went into launches and came
+    out of them. `live[l]`: images that layer l ran on.
     """
 
     kind: str
@@ -58,6 +60,7 @@ class Run:
     kernels: float
     seconds: Spread
     executed_edges: int
+    moved_bytes: int
     live: tuple[int, ...]
     peers: Mapping[str, Peer]
 
@@ -79,6 +82,28 @@ class Measured:
     def nominal_edges(self) -> int:
         """Images times connections, as if none had died."""
         return self.images * int(self.truth.nonzeros.sum())
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Edges a second, and which part of each ceiling that is: of copying, counting features that launches take in and
+    give out; of multiply-adds and of gathers from a core's cache, counting edges that were executed."""
+
+    real: float
+    executed: float
+    nominal: float
+    of_copy: float
+    of_multiply_adds: float
+    of_gathers: float
+
+    @staticmethod
+    def of(run: Run, measured: Measured, ceilings: Ceilings) -> Rates:
+        seconds = max(run.seconds.middle, 1e-9)
+        executed = run.executed_edges / seconds
+        return Rates(
+            measured.truth.real_edges / seconds, executed, measured.nominal_edges / seconds,
+            run.moved_bytes / seconds / ceilings.copy, executed / ceilings.multiply_adds, executed / ceilings.gathers,
+        )  # fmt: skip
 
 
 class Reads:
@@ -131,6 +156,7 @@ class _Turn:
     kernels: list[float]
     matches: bool = True
     edges: int = 0
+    moved: int = 0
     live: NDArray[np.int64] | None = None
     findings: tuple[str, ...] = ()
     found: str = ""
@@ -141,8 +167,8 @@ class _Turn:
         _, seconds, _ = reads.during(lambda: prepare(reads.network, kind))
         return _Turn(kind, seconds, [0.0] * rounds, [0.0] * rounds, [0.0] * rounds, [0.0] * rounds)
 
-    def add(self, number: int, inference: Inference, seconds: float, reading: float) -> None:
-        """One piece in one round."""
+    def add(self, number: int, inference: Inference, seconds: float, reading: float, sizes: tuple[int, ...]) -> None:
+        """One piece in one round; `sizes`: of the network that ran."""
         record = inference.record
         self.seconds[number] += seconds
         self.reading[number] += reading
@@ -151,6 +177,7 @@ class _Turn:
         if number == 0:
             self.found, self.findings = record.kind, record.findings or self.findings
             self.edges += record.executed_edges
+            self.moved += sum(4 * g.images * (sizes[g.first] + sizes[g.first + g.layers]) for g in record.groups)
             self.live = np.array(record.live, np.int64) + (0 if self.live is None else self.live)
 
     def end(self, peers: Mapping[str, Peer]) -> Run:
@@ -158,7 +185,7 @@ class _Turn:
         live = () if self.live is None else tuple(self.live.tolist())
         return Run(
             self.kind, self.found, self.findings, self.matches, self.preprocessing, self.reading[middle],
-            self.transfer[middle], self.kernels[middle], Spread.of(self.seconds), self.edges, live, peers,
+            self.transfer[middle], self.kernels[middle], Spread.of(self.seconds), self.edges, self.moved, live, peers,
         )  # fmt: skip
 
 
@@ -172,15 +199,17 @@ def take_turns(
     threads: int = 1,
     rounds: int = 3,
     piece: int | None = None,
+    checking_memory: int = MEMORY,
     options: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] = lambda what: None,
 ) -> Measured:
     """Run the network in each class, `piece` images at a time, `rounds` times after one that is not counted.
 
-    Survivors are compared with the float64 reference's each time. Baselines run where all images are one piece only, and the network is held. `options` go to `SparseNetwork.infer`.
+    Survivors are compared with the float64 reference's each time. Baselines run where all images are one piece only.
+    `options` go to `SparseNetwork.infer`; `checking_memory`: bytes that the reference may take.
     """
     piece = max(1, piece or source.images)
-    reads, reference = Reads(network), Reference(network)
+    reads, reference = Reads(network), Reference(network, checking_memory)
     turns = [_Turn.begin(reads, kind, rounds) for kind in kinds]
     starts = range(0, max(1, source.images), piece)
     truths: list[Truth] = []
@@ -217,7 +246,7 @@ def _one(
     )
     turn.matches &= np.array_equal(inference.survivors, truth.survivors)
     if number >= 0:
-        turn.add(number, inference, seconds, reading)
+        turn.add(number, inference, seconds, reading, prepare(reads.network, turn.kind)[0].network.sizes)
 
 
 def _rivals(

@@ -1,0 +1,1 @@
+"""`vk bench`: whole jobs measured beside what the machine could do."""
