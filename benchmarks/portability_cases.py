@@ -218,6 +218,7 @@ SUBJECTS = (
     ),
     Subject("spdnn", *_NETWORKS),
     Subject("sparse_layers", *_NETWORKS),
+    Subject("equal_weight_layers", *_NETWORKS),
     Subject(
         "sparse_layer", {"M": 1024, "N": 64, "K": 32, "I": 4096}, {"M": 4096, "N": 256, "K": 512, "I": 16384},
         {"M": 1 << 16, "N": 1 << 16, "K": 32, "I": 4096},

@@ -273,6 +273,10 @@ RUNS = (
         test_sparse.test_layers_with_biases_and_caps_of_their_own_are_right, "sparse_layers sparse_layer",
         ((7, 3, 2, 5), F32), ((33, 5, 4, 129), F16), ((5, 2, 3, 7), BF16),
     ),
+    run(
+        test_sparse.test_layers_with_one_weight_an_output_are_right, "equal_weight_layers",
+        ((7, 3, 2, 5), F32), ((33, 5, 4, 129), F16), ((5, 2, 3, 7), BF16),
+    ),
     run(test_sparse.test_distances_are_the_largest_of_each_image, "distance_to_state", (F32,), (BF16,), (F64,)),
     run(test_sparse.test_take_columns, "take_columns", (F32,), (BF16,), (F64,)),
 )  # fmt: skip

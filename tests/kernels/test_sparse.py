@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from vkernels.library.sparse import distance_to_state, sparse_layer, sparse_layers, spdnn, take_columns
+from vkernels.library.sparse import (
+    distance_to_state,
+    equal_weight_layers,
+    sparse_layer,
+    sparse_layers,
+    spdnn,
+    take_columns,
+)
 
 from .reference import DTYPES, assert_close, fresh_seed, normal, poisoned, strided
 
@@ -96,6 +103,23 @@ def test_layers_with_biases_and_caps_of_their_own_are_right(size, dtype):
         sparse_layer(y, column[0, :fewer], weight[0, :fewer], bias[0, :fewer], cap, out, peak)
         expected = reference(y, column[:1, :fewer], weight[:1, :fewer], bias[:1, :fewer], cap)
         assert_close(out, expected, terms=max(1, inputs), scale=4.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("size", SIZES)
+def test_layers_with_one_weight_an_output_are_right(size, dtype):
+    neurons, inputs, layers, images = size
+    seed = fresh_seed()
+    column, weight = network(neurons, inputs, layers, dtype, seed)
+    weight = weight[:, :, 0].contiguous() if inputs else torch.ones(layers, neurons, dtype=dtype)
+    bias, cap = normal((layers, neurons), dtype, seed + 2), 2.5
+    y = normal((neurons, images), dtype, seed).abs()
+    out, peak = poisoned((neurons, images), dtype), torch.full((images,), float("nan"))
+    equal_weight_layers(y, column, weight, bias, cap, out, peak)
+    expected = reference(y, column, weight[:, :, None].expand(column.shape), bias, cap)
+    assert_close(out, expected, terms=max(1, inputs * layers), scale=4.0 * max(1, layers))
+    if images:
+        assert_close(peak, expected.amax(0), terms=max(1, inputs * layers), scale=4.0 * max(1, layers))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

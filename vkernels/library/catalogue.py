@@ -204,6 +204,14 @@ CATALOGUE = (
         "spdnn", "sparse_layers", _SPARSE, {"L": 120, "N": 1024, "K": 32, "I": 60000}, "float32", dtypes=_UP_TO_FLOAT32
     ),
     Entry(
+        "spdnn",
+        "equal_weight_layers",
+        _SPARSE,
+        {"L": 120, "N": 1024, "K": 32, "I": 60000},
+        "float32",
+        dtypes=_UP_TO_FLOAT32,
+    ),
+    Entry(
         "spdnn", "sparse_layer", _SPARSE, {"M": 1024, "N": 64, "K": 32, "I": 60000}, "float32", dtypes=_UP_TO_FLOAT32
     ),
     Entry("spdnn", "distance_to_state", _SPARSE, {"N": 1024, "I": 1800}, "float32"),

@@ -202,15 +202,16 @@ _SIDES = {"Y": _side("H", "R", "step_y", "above", "apart_y"), "X": _side("W", "S
 # Sparse networks
 
 
-def _layers(inputs: str, *shape: str) -> Callable[[Sizes, Constants, np.random.Generator], Arrays]:
-    """Images of zeros and ones, connections below a size, and weights that neither saturate nor empty them."""
+def _layers(inputs: str, *shape: str, weights: int = 0) -> Callable[[Sizes, Constants, np.random.Generator], Arrays]:
+    """Images of zeros and ones, connections below a size, and weights that neither saturate nor empty them; of so many
+    dimensions, if that is said."""
 
     def arrays(sizes: Sizes, constants: Constants, random: np.random.Generator) -> Arrays:
         connections = tuple(sizes[name] for name in shape)
         return {
             "y": random.integers(0, 2, (sizes[inputs], sizes["I"])).astype(np.float64),
             "column": _below(sizes[inputs], connections, random),
-            "weight": np.full(connections, 2 / max(1, sizes["K"])),
+            "weight": np.full(connections[:weights] if weights else connections, 2 / max(1, sizes["K"])),
             "bias": np.full(connections[:-1], -0.3),
         }
 
@@ -283,6 +284,7 @@ _RECIPES: Mapping[str, Recipe] = {
     ),
     "spdnn": Recipe(numbers=lambda sizes: {"bias": -0.3}, arrays=_layers("N", "L", "N", "K")),
     "sparse_layers": Recipe(numbers=lambda sizes: {"cap": 32.0}, arrays=_layers("N", "L", "N", "K")),
+    "equal_weight_layers": Recipe(numbers=lambda sizes: {"cap": 32.0}, arrays=_layers("N", "L", "N", "K", weights=2)),
     "sparse_layer": Recipe(numbers=lambda sizes: {"cap": 32.0}, arrays=_layers("M", "N", "K")),
     "take_columns": Recipe(arrays=lambda sizes, constants, r: {"column": _below(sizes["P"], sizes["I"], r)}),
 }  # fmt: skip
@@ -369,6 +371,7 @@ CPU_SIZES: Mapping[str, Sizes] = {
     "group_weight_gradient": {"T": 512, "K": 128, "E": 512, "G": 8, "N": 512},
     "spdnn": _NETWORK,
     "sparse_layers": _NETWORK,
+    "equal_weight_layers": _NETWORK,
     "sparse_layer": {"M": 1024, "N": 256, "K": 32, "I": 2048},
     "distance_to_state": {"N": 1024, "I": 1800},
     "take_columns": {"N": 1024, "P": 4096, "I": 2048},

@@ -65,6 +65,31 @@ def sparse_layers(
 
 
 @vk.kernel
+def equal_weight_layers(
+    y: Float[vk.Tensor, "N I"],
+    column: Int[vk.Tensor, "L N K"],
+    weight: Float[vk.Tensor, "L N"],
+    bias: Float[vk.Tensor, "L N"],
+    cap: vk.Scalar,
+    out: Float[vk.Tensor, "N I"],
+    peak: Float[vk.Tensor, "I"],
+):
+    i = vk.tile("I")
+    n = vk.whole("N")
+    features = vk.scratch((n, i), vk.float32)
+    features[n, i] = y[n, i]
+    for l in vk.range("L"):
+        total = vk.zeros((n, i), vk.float32)
+        for k in vk.range("K"):
+            total += features[column[l, n, k], i]  # one weight for all of them: it can wait
+        vk.phase()
+        features[n, i] = vk.clamp(weight[l, n] * total + bias[l, n], 0, cap)
+    last = features[n, i]
+    out[n, i] = last
+    peak[i] = vk.max(last, axis=n)
+
+
+@vk.kernel
 def sparse_layer(
     y: Float[vk.Tensor, "M I"],
     column: Int[vk.Tensor, "N K"],

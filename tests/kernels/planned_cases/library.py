@@ -187,6 +187,11 @@ def _sparse_layers(d: Draw) -> Drawn:
     return _layers_of(d, neurons, neurons, images, d.choose.choice([0, 1, 2, 3]))
 
 
+def _equal_weight_layers(d: Draw) -> Drawn:
+    neurons, images = d.size("N", least=1), d.size("I")
+    return _layers_of(d, neurons, neurons, images, d.choose.choice([0, 1, 2, 3]), one_weight=True)
+
+
 def _sparse_layer(d: Draw) -> Drawn:
     outputs, images = d.size("N", least=1), d.size("I")
     drawn = _layers_of(d, d.choose.choice([1, 3, 50]), outputs, images, 1)
@@ -194,18 +199,21 @@ def _sparse_layer(d: Draw) -> Drawn:
     return Drawn(drawn.arguments | one, drawn.expected, drawn.roundings)
 
 
-def _layers_of(d: Draw, inputs: int, outputs: int, images: int, layers: int) -> Drawn:
+def _layers_of(d: Draw, inputs: int, outputs: int, images: int, layers: int, one_weight: bool = False) -> Drawn:
     """Numbers that dtypes hold, and sums that they nearly do."""
     width, dtype = d.choose.choice([0, 1, 2, 4]), DTYPES[d.dtype]
     y = rounded(d.numbers.integers(0, 2, (inputs, images)).astype(np.float64), dtype)
     column = d.indices(inputs, layers, outputs, width)
-    weight = rounded(d.numbers.integers(-2, 3, (layers, outputs, width)) / 2, dtype)
+    weight = rounded(d.numbers.integers(-2, 3, (layers, outputs) if one_weight else column.shape) / 2, dtype)
     bias = rounded(d.numbers.integers(-4, 3, (layers, outputs)) / 4, dtype)
-    features = numbers(y)
+    features, each = (
+        numbers(y),
+        np.broadcast_to(numbers(weight)[..., None] if one_weight else numbers(weight), column.shape),
+    )
     for layer in range(layers):
         total = np.zeros((outputs, images)) + numbers(bias)[layer, :, None]
         for k in range(width):
-            total += numbers(weight)[layer, :, k, None] * features[column[layer, :, k]]
+            total += each[layer, :, k, None] * features[column[layer, :, k]]
         features = np.clip(total, 0, 2.5)
     arguments = {"y": y, "column": column, "weight": weight, "bias": bias, "cap": 2.5}
     return Drawn(arguments, {"out": features, "peak": features.max(0)}, 8)
@@ -243,6 +251,7 @@ _DRAWS: Mapping[str, Callable[[Draw], Drawn]] = {
     "stencil_square": lambda d: _stencil(d, square=True),
     "spdnn": _spdnn,
     "sparse_layers": _sparse_layers,
+    "equal_weight_layers": _equal_weight_layers,
     "sparse_layer": _sparse_layer,
     "distance_to_state": _distance_to_state,
     "take_columns": _take_columns,

@@ -116,12 +116,17 @@ def infer(
 
 
 def run_layers(y: Floats, column: Indices, weight: Floats, bias: Floats, cap: float, out: Floats, peak: Floats) -> None:
-    """The library's kernels: layers × outputs × connections, one layer where not as many come out as go in."""
-    from vkernels.library.sparse import sparse_layer, sparse_layers
+    """The library's kernels: layers × outputs × connections, one layer where not as many come out as go in.
+
+    Weights whose last stride is 0 are read once an output.
+    """
+    from vkernels.library.sparse import equal_weight_layers, sparse_layer, sparse_layers
 
     if 0 in (y.shape[0], out.shape[0]):  # nothing to gather, or nothing to find the largest of
         out[:] = np.clip(bias[-1][:, None], 0, cap)
         peak[:] = out.max(axis=0, initial=0)
+    elif y.shape[0] == out.shape[0] and weight.strides[2] == 0:
+        equal_weight_layers(y, column, weight[:, :, 0], bias, cap, out, peak)
     elif y.shape[0] == out.shape[0]:
         sparse_layers(y, column, weight, bias, cap, out, peak)
     else:

@@ -39,8 +39,9 @@ class Layers:
     """Consecutive layers of equal sizes: `column[l, n, k]` is the input that `weight[l, n, k]` joins to output n.
 
     Both have the shape layers × outputs × most inputs of one output; outputs with fewer inputs are padded with weights
-    of 0. `bias[l, n]` is added to each output. `inputs`: how many there are; if not as many as outputs, there is one
-    layer. `nonzeros[l]`: the connections of each layer, padding left out.
+    of 0. Weights that are equal for each output may be stored once, with a last stride of 0. `bias[l, n]` is added to
+    each output. `inputs`: how many there are; if not as many as outputs, there is one layer. `nonzeros[l]`: the
+    connections of each layer, padding left out.
     """
 
     column: Indices

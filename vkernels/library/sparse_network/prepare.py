@@ -9,6 +9,7 @@ from vkernels.ir.errors import OptionError
 
 from .merge import Copies, Merged, merge_equal
 from .network import SparseNetwork
+from .order import put_in_order
 from .saturation import FixedPoints, find_fixed_points
 
 KINDS = ("auto", "general", "structured", "saturating")
@@ -46,15 +47,16 @@ def prepare(network: SparseNetwork, kind: str) -> tuple[Prepared, float]:
 
 def _prepare(network: SparseNetwork, kind: str) -> Prepared:
     if kind == "general":
-        return Prepared("general", _held(network), None, None, ())
+        return _as_it_is(network)
     if kind == "structured":
         merged = merge_equal(network)
         return _structured(merged) if merged.connections < merged.connections_before else _general(network, merged)
     if kind == "saturating":
-        fixed = find_fixed_points(network)
+        general = prepare(network, "general")[0].network  # states are told apart in the order that features have there
+        fixed = find_fixed_points(general)
         if fixed is None:
             return _general(network)
-        return Prepared("saturating", prepare(network, "general")[0].network, None, fixed, (_proof(network, fixed),))
+        return Prepared("saturating", general, None, fixed, (_proof(network, fixed),))
     if bytes_of(network) > network.most_held:  # too large to be analysed by the way
         return prepare(network, "general")[0]
     merged = merge_equal(network)
@@ -70,11 +72,12 @@ def bytes_of(network: SparseNetwork) -> int:
     return sum((last - first) * network.read(first, first + 1).nbytes for first, last in network.each_run())
 
 
-def _held(network: SparseNetwork) -> SparseNetwork:
-    """In memory, if it is small enough, with narrow indices."""
+def _as_it_is(network: SparseNetwork) -> Prepared:
+    """Any weights: in memory and in order if they are few enough; indices are narrow in any case."""
+    if bytes_of(network) <= network.most_held:
+        return Prepared("general", put_in_order(network), None, None, ())
     read = network.read
-    narrow = replace(network, read=lambda first, last: read(first, last).narrow())
-    return narrow.in_memory() if bytes_of(network) <= network.most_held else narrow
+    return Prepared("general", replace(network, read=lambda first, last: read(first, last).narrow()), None, None, ())
 
 
 def _structured(merged: Merged) -> Prepared:

@@ -1,0 +1,82 @@
+"""Outputs in the order of what they gather: the same features, and neighbours that gather the same."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from tests.kernels.reference import fresh_seed
+from vkernels.library.sparse_network.generate import radix_network
+from vkernels.library.sparse_network.network import SparseNetwork
+from vkernels.library.sparse_network.order import put_in_order
+
+SIZES = (20, 31, 31, 31, 7, 7, 15)
+
+
+def random_layers(sizes, random, equal):
+    """Dense matrices, one in four weights not 0; those of an output equal, if so said, and equally many."""
+    layers = []
+    for inputs, outputs in pairwise(sizes):
+        weight = random.random((outputs, inputs)) * (random.random((outputs, inputs)) < 0.25)
+        if equal:
+            chosen = random.permuted(np.tile(np.arange(inputs), (outputs, 1)), axis=1)[:, :4]
+            weight = np.zeros((outputs, inputs))
+            np.put_along_axis(weight, chosen, random.integers(1, 5, (outputs, 1)) / 8, axis=1)
+        layers.append(weight)
+    return layers
+
+
+def dense(layers, index):
+    """One layer's weights, outputs × inputs."""
+    weight = np.zeros((layers.outputs, layers.inputs))
+    np.add.at(weight, (np.arange(layers.outputs)[:, None], layers.column[index].astype(np.int64)), layers.weight[index])
+    return weight
+
+
+@pytest.mark.parametrize("equal", [False, True])
+def test_a_network_in_order_computes_the_same(equal):
+    seed = fresh_seed()
+    random = np.random.default_rng(seed)
+    layers = random_layers(SIZES, random, equal)
+    biases = [random.normal(size=len(layer)).astype(np.float32) for layer in layers]
+    ordered = put_in_order(SparseNetwork.of(layers, bias=biases))
+    features = expected = random.random((20, 9))
+    for number, (layer, bias) in enumerate(zip(layers, biases, strict=True)):
+        expected = np.clip(layer @ expected + bias[:, None], 0, 32)
+        found = ordered.read(number, number + 1)
+        features = np.clip(dense(found, 0) @ features + found.bias[0][:, None], 0, 32)
+    np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_equal_weights_are_stored_once_where_all_of_a_run_are():
+    random = np.random.default_rng(fresh_seed())
+    for equal in (True, False):
+        network = put_in_order(SparseNetwork.of(random_layers(SIZES, random, equal)))
+        for first, last in network.each_run():
+            assert (network.read(first, last).weight.strides[2] == 0) == equal
+
+
+def test_outputs_that_gather_the_same_become_neighbours():
+    network = radix_network(1024, 12).in_memory()
+    ordered = put_in_order(network)
+    for layer in range(11):
+        column = ordered.read(layer, layer + 1).column[0]
+        changes = (column[1:] != column[:-1]).any(axis=1).sum()
+        assert changes == len(np.unique(column, axis=0)) - 1
+    last, before = ordered.read(11, 12).column[0], network.read(11, 12).column[0]
+    assert len(np.unique(last, axis=0)) == len(np.unique(before, axis=0))
+
+
+def test_a_network_in_order_has_narrow_indices_and_stays_where_it_begins_and_ends():
+    ordered = put_in_order(radix_network(1024, 3))
+    first = ordered.read(0, 1)
+    assert first.column.dtype == np.int16
+    assert ordered.held
+    images = (np.random.default_rng(fresh_seed()).random((1024, 40)) < 0.4).astype(np.float32)
+    result = radix_network(1024, 3).infer(images, kind="general")
+    expected = images.astype(np.float64)
+    plain = radix_network(1024, 3).read(0, 3)
+    for layer in range(3):
+        expected = np.clip(dense(plain, layer) @ expected - 0.3, 0, 32)
+    np.testing.assert_array_equal(result.survivors, np.flatnonzero(expected.any(axis=0)))
+    np.testing.assert_allclose(result.features, expected[:, result.survivors], atol=1e-4)
