@@ -45,7 +45,8 @@ class Bench:
 
     The worker process is started when it is needed, and again after a candidate has hung, crashed or eaten memory,
     which is that candidate's outcome. `restarts`: how often that was. `best`: the least seconds so far: candidates that
-    are much slower are not sampled for long.
+    are much slower are not sampled for long. `spent`: seconds by what workers spent them on: `compiling`, `waiting` for
+    others that measure on the same cores, `running` for comparison, `timing`.
     """
 
     def __init__(self, task: Task, slice: str = "cpu", options: Options = Options()):
@@ -54,6 +55,7 @@ class Bench:
         self.place: Place = place_of(slice, options.cores)
         self.restarts = 0
         self.best: float | None = None
+        self.spent: dict[str, float] = {}
         self._child: Child | None = None
         self._memory = 0
         self._plans: list[Any] = []
@@ -71,6 +73,12 @@ class Bench:
         if self._child is not None:
             self._child.kill()
             self._child = None
+
+    def interrupt(self) -> None:
+        """From another thread: end what is being measured, as if it had crashed."""
+        child = self._child
+        if child is not None:
+            child.interrupt()
 
     def start(self) -> None:
         """Have a worker that has made the arguments and the reference; `measure` does it too.
@@ -111,8 +119,12 @@ class Bench:
             self.best = outcome.seconds
         return outcome
 
-    def duel(self, candidates: Sequence[Candidate], timeout: float | None = None) -> list[Outcome]:
+    def duel(
+        self, candidates: Sequence[Candidate], timeout: float | None = None, hold: Sequence[int] | None = None
+    ) -> list[Outcome]:
         """Time finalists in turns, so that what changes with time changes for all; each as carefully as `measure`.
+
+        `hold`: cores on which nobody may measure meanwhile, beside the slice's own.
 
         One that hangs or crashes is left out, and the others begin anew; where nobody knows which one it was, each is
         measured by itself.
@@ -120,7 +132,8 @@ class Bench:
         outcomes: list[Outcome | None] = [None] * len(candidates)
         while left := [number for number, outcome in enumerate(outcomes) if outcome is None]:
             seconds = timeout or TIMEOUT + self.options.bounds.duel_seconds * len(left)
-            found = self._ask([candidates[number] for number in left], {"duel": True}, seconds)
+            more = {"duel": True, "hold": sorted({*self.place.cores, *(hold or ())})}
+            found = self._ask([candidates[number] for number in left], more, seconds)
             if not any(found):
                 found = [self.measure(candidates[number]) for number in left]
             for number, outcome in zip(left, found, strict=True):
@@ -140,6 +153,8 @@ class Bench:
             outcomes: list[Outcome | None] = [outcome_from_json(data) for data in answer["outcomes"]]
             if len(outcomes) != len(candidates):
                 raise FileError(f"{len(outcomes)} outcomes of {len(candidates)} candidates")
+            for what, took in answer.get("spent", {}).items():
+                self.spent[what] = self.spent.get(what, 0.0) + float(took)
             return outcomes
         except EndedError as end:
             self._child, self.restarts = None, self.restarts + 1

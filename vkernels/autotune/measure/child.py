@@ -85,6 +85,12 @@ class Child:
         """What the worker and its children hold of memory."""
         return resident_bytes(self._process.pid)
 
+    def interrupt(self) -> None:
+        """From another thread: end the group, so that whoever waits for an answer learns that there will be none."""
+        if self.alive:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
     def kill(self) -> int:
         """End the whole group at once. Returns the worker's own exit status."""
         if self.alive:

@@ -13,9 +13,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -55,11 +56,34 @@ def serve(requests: BinaryIO, answer: Callable[[dict[str, Any]], None], cores: S
                 work = Work.start(request, cores, answer)
                 answer({"ready": work.ready()})
             elif work is not None:
-                answer({"outcomes": [outcome_to_json(outcome) for outcome in work.measure(request)]})
+                work.spent = Spent()
+                outcomes = [outcome_to_json(outcome) for outcome in work.measure(request)]
+                answer({"outcomes": outcomes, "spent": work.spent.so_far()})
         except Error as error:
             answer({"error": str(error), "kind": type(error).__name__})
         except Exception as error:  # of what the author wrote to make arguments
             answer({"error": f"{request['do']}: {type(error).__name__}: {error}", "kind": "SetupError"})
+
+
+@dataclass
+class Spent:
+    """Seconds by what they were spent on: `compiling`, `waiting` for others, `running` for comparison, `timing`."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    since: tuple[str, float] | None = None
+
+    def on(self, what: str) -> None:
+        """From now on it is this."""
+        now = time.perf_counter()
+        if self.since is not None:
+            before, begun = self.since
+            self.seconds[before] = self.seconds.get(before, 0.0) + now - begun
+        self.since = (what, now)
+
+    def so_far(self) -> dict[str, float]:
+        """All of it."""
+        self.on("")
+        return self.seconds
 
 
 @dataclass
@@ -71,7 +95,8 @@ class Work:
     cores: tuple[int, ...]
     locks: Path | None
     patience: float
-    note: Callable[..., None]
+    tell: Callable[[str, int], None]
+    spent: Spent = field(default_factory=Spent)
 
     @staticmethod
     def start(request: dict[str, Any], cores: Sequence[int], answer: Callable[[dict[str, Any]], None]) -> Work:
@@ -105,11 +130,12 @@ class Work:
             self.cores = tuple(request["cores"])
             run_on(self.cores)
         candidates = [candidate_from_json(data) for data in request["candidates"]]
-        with self.alone() if self.subject.device == CPU else nullcontext():  # compiling takes the same cores
+        hold = tuple(request.get("hold", self.cores))
+        with self.alone(hold) if self.subject.device == CPU else nullcontext():  # compiling takes the same cores
             compiled = [self._compiled(number, candidate) for number, candidate in enumerate(candidates)]
             if all(isinstance(each, Failed) for each in compiled):
                 return [each for each in compiled if isinstance(each, Failed)]
-            with nullcontext() if self.subject.device == CPU else self.alone():
+            with nullcontext() if self.subject.device == CPU else self.alone(hold):
                 checked = [e if isinstance(e, Failed) else self._checked(n, e) for n, e in enumerate(compiled)]
                 return self._timed(checked, request)
 
@@ -143,10 +169,15 @@ class Work:
             return calls
         return told.failure
 
+    def note(self, what: str, of: int = 0) -> None:
+        """Say what comes next, so that the bench knows, and its time is counted."""
+        self.spent.on(what)
+        self.tell(what, of)
+
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Hold the locks of the cores, or of the device."""
-        names = lock_names(self.subject.device, self.cores)
+    def alone(self, cores: Sequence[int]) -> Iterator[None]:
+        """Hold the locks of some cores, or of the device."""
+        names = lock_names(self.subject.device, cores)
         with locked(names, self.patience, self.locks, lambda: self.note("waiting")):
             self.note("working")
             yield

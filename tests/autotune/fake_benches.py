@@ -1,0 +1,59 @@
+"""Benches without workers: times are what a function says, after a while."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from vkernels.autotune.measure import Candidate, Measured, Options, Outcome
+from vkernels.autotune.measure.places import place_of
+from vkernels.autotune.task import Task
+
+
+class FakeBench:
+    """`times`: seconds, or another outcome, of a candidate on a slice."""
+
+    made: list[FakeBench]
+
+    def __init__(self, task: Task, slice: str, options: Options, times: Callable[[str, Candidate], float | Outcome]):
+        self.task, self.slice, self.options, self.times = task, slice, options, times
+        self.place = place_of(slice, options.cores)
+        self.restarts, self.best, self.spent = 0, None, {"timing": 1.0}
+        self.measured: list[Candidate] = []
+        self.held: list[Sequence[int] | None] = []
+        self.closed = self.interrupted = False
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        pass
+
+    def measure(self, candidate: Candidate, timeout: float = 1.0, best: float | None = None) -> Outcome:
+        self.measured.append(candidate)
+        time.sleep(0.001)
+        return self._outcome(candidate)
+
+    def duel(self, candidates: Sequence[Candidate], timeout=None, hold=None) -> list[Outcome]:
+        self.held.append(hold)
+        return [self._outcome(candidate) for candidate in candidates]
+
+    def interrupt(self) -> None:
+        self.interrupted = True
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _outcome(self, candidate: Candidate) -> Outcome:
+        found = self.times(self.slice, candidate)
+        return Measured(found, found, found, 9) if isinstance(found, float) else found
+
+
+def maker(times: Callable[[str, Candidate], float | Outcome]):
+    """What makes such benches, and a list of those that it made."""
+    made: list[FakeBench] = []
+
+    def make(task: Task, slice: str, options: Options):
+        made.append(FakeBench(task, slice, options, times))
+        return made[-1]
+
+    return make, made

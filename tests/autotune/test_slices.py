@@ -1,0 +1,139 @@
+"""Several slices are tuned at once, and what was found for one is run on all."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import pytest
+
+import vkernels as vk
+from tests.autotune.fake_benches import maker
+from vkernels.autotune import slices as tuning
+from vkernels.autotune.benches import Benches, cores_apart
+from vkernels.autotune.drive import Stop
+from vkernels.autotune.measure import Candidate, Effort, Failed, Measured, Options, Reason
+from vkernels.autotune.slices import tune_slices
+from vkernels.autotune.task import Task
+from vkernels.ir.plan import Plan
+from vkernels.runtime.devices.cpu import usable_cores
+
+TASK = Task("softmax_rows", {"M": 64, "N": 256}, {"x": "float32", "out": "float32"})
+ONE, LEAN = "cpu:cores=1", "cpu:cores=1,l2=65536"
+
+
+def candidate(tile: int) -> Candidate:
+    return Candidate(Plan(tiles={"i": tile}, chunks={"j": 64}, order=("i",), lanes="j", warps=1))
+
+
+def test_slices_get_cores_of_their_own_as_far_as_there_are_any():
+    assert cores_apart([ONE, LEAN], [3, 5]) == {ONE: (5,), LEAN: (3,)}
+    third = "cpu:cores=1,registers=8"
+    assert cores_apart([ONE, LEAN, third], [3, 5]) == {ONE: (5,), LEAN: (3,), third: (5,)}
+
+
+def test_what_one_slice_measured_serves_those_on_as_many_cores_and_no_others():
+    make, made = maker(lambda slice, _: 1.0)
+    names = [ONE, LEAN, *(["cpu:cores=2"] if usable_cores() > 1 else [])]
+    with Benches(TASK, names, make=make) as benches:
+        for name in names:
+            for tile in (1, 2, 1):
+                assert benches.on(name).measure(candidate(tile)) == Measured(1.0, 1.0, 1.0, 9)
+        assert benches.counted.asked == 3 * len(names)
+        assert benches.counted.measured == 2 * (len(names) - 1)
+    assert [len(bench.measured) for bench in made] == [2, 0, 2][: len(names)]
+    assert all(bench.closed for bench in made)
+
+
+def test_what_fails_to_be_measured_on_one_slice_is_measured_on_the_next():
+    def times(slice: str, _: Candidate) -> float:
+        if slice == ONE:
+            raise vk.SetupError("no worker comes up")
+        return 2.0
+
+    with Benches(TASK, [ONE, LEAN], make=maker(times)[0]) as benches:
+        with pytest.raises(vk.SetupError):
+            benches.on(ONE).measure(candidate(1))
+        assert isinstance(benches.on(LEAN).measure(candidate(1)), Measured)
+
+
+def test_after_an_interrupt_nobody_measures_any_more():
+    make, made = maker(lambda slice, _: 1.0)
+    with Benches(TASK, [ONE, LEAN], make=make) as benches:
+        benches.interrupt()
+        with pytest.raises(KeyboardInterrupt):
+            benches.on(LEAN).measure(candidate(1))
+        with pytest.raises(KeyboardInterrupt):
+            benches.on(ONE).duel([candidate(1)])
+    assert all(bench.interrupted and not bench.measured for bench in made)
+
+
+def _tune(monkeypatch: pytest.MonkeyPatch, times, slices, **more):
+    make, made = maker(times)
+    monkeypatch.setattr(tuning, "Benches", partial(Benches, make=make))
+    return tune_slices(TASK, slices, Stop(evaluations=6), search="random", **more), made
+
+
+def test_each_slices_best_is_run_on_all_and_slices_that_are_not_here_are_modelled(monkeypatch: pytest.MonkeyPatch):
+    found, made = _tune(
+        monkeypatch,
+        lambda slice, each: 1e-3 * (1 + len(str(each.plan)) % (7 if slice == ONE else 5)),
+        [ONE, LEAN, "t4"],
+    )
+    crossed = found.crossed
+    assert crossed.slices == (ONE, LEAN, "t4")
+    assert crossed.origins == ("measured", "measured", "modelled")
+    assert set(found.results) == {ONE, LEAN}
+    for number, name in enumerate((ONE, LEAN)):
+        result = found.results[name]
+        assert result.best is not None
+        (row,) = [row for row in crossed.rows if row.candidate == result.best.candidate]
+        assert name in row.tuned_for
+        assert isinstance(crossed.outcomes[crossed.rows.index(row)][number], Measured)
+    assert any("t4" in row.tuned_for for row in crossed.rows)
+    best = crossed.best_on(2)
+    assert best is not None
+    assert "t4" in crossed.rows[best].tuned_for
+    assert all(bench.held for bench in made)
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+def test_a_plan_that_takes_more_than_a_slice_has_is_not_run_there(monkeypatch: pytest.MonkeyPatch):
+    tiny = "cpu:cores=1,l2=1024"
+    large = Candidate(Plan(tiles={"i": 1}, chunks={"j": 64}, homes={"e": vk.Home.SHARED}, lanes="j", warps=1))
+    monkeypatch.setattr(tuning, "_rows", lambda results, spaces: [tuning.Row(large, (ONE,))])
+    wide = Task("softmax_rows", {"M": 64, "N": 100_000}, TASK.dtypes)
+    make, _ = maker(lambda slice, _: 1.0)
+    monkeypatch.setattr(tuning, "Benches", partial(Benches, make=make))
+    found = tune_slices(wide, [ONE, tiny], Stop(evaluations=1), search="random")
+    assert isinstance(found.crossed.outcomes[0][0], Measured)
+    refused = found.crossed.outcomes[0][1]
+    assert isinstance(refused, Failed)
+    assert refused.reason == Reason.DOES_NOT_FIT
+    assert "1024" in refused.text
+
+
+def test_what_is_wrong_on_one_slice_ends_all(monkeypatch: pytest.MonkeyPatch):
+    def times(slice: str, _: Candidate) -> float:
+        if slice == LEAN:
+            raise vk.SetupError("no worker comes up")
+        return 1.0
+
+    with pytest.raises(vk.SetupError, match="comes up"):
+        _tune(monkeypatch, times, [LEAN])
+
+
+def test_slices_that_stand_twice_or_are_not_there_are_refused():
+    for names in ([], [ONE, ONE], ["cpu:cores=1", "nowhere"]):
+        with pytest.raises(vk.OptionError):
+            tune_slices(TASK, names)
+
+
+@pytest.mark.thorough
+def test_two_slices_of_this_machine_are_tuned_for_real():
+    found = tune_slices(TASK, [ONE, LEAN], Stop(evaluations=4), Options(Effort(seconds=0.02)), search="random")
+    assert found.counted.measured < found.counted.asked
+    assert found.crossed.serving() is not None
+    assert found.spent["timing"] > 0
+    for result in found.results.values():
+        assert result.best is not None

@@ -1,0 +1,163 @@
+"""Tunes a task for several slices of a device at once, and runs what was found on each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from vkernels.ir.errors import Error, OptionError
+from vkernels.ir.limits import Limits
+from vkernels.ir.needs import Device, annotate_needs
+from vkernels.ir.planning.fits import why_not
+
+from .arguments import built
+from .benches import USUAL, Benches, Counted
+from .crossed import MODELLED, Crossed, Row
+from .drive import Stop
+from .limits import slice_limits
+from .measure import Candidate, Failed, Measured, Options, Outcome, Reason
+from .measure.places import is_here
+from .plan_space import PlanSpace, read
+from .result import MEASURED, TuningResult
+from .task import Task
+from .tune import tune
+
+MINUTE = Stop(seconds=60.0)
+Tune = Callable[..., TuningResult]
+"""What tunes one slice: `tune`, or what stands for it."""
+
+
+@dataclass(frozen=True)
+class SlicesResult:
+    """`results`: of each slice that is here. `crossed`: every slice's best plan and default on every slice. `counted`:
+    how much slices had in common; `seconds`: of wall time; `spent`: of all workers, by what they spent them on."""
+
+    task: Task
+    results: Mapping[str, TuningResult]
+    crossed: Crossed
+    counted: Counted
+    seconds: float
+    spent: Mapping[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """As what JSON can hold."""
+        return {
+            "task": self.task.to_json(),
+            "results": {name: result.to_json() for name, result in self.results.items()},
+            "crossed": self.crossed.to_json(),
+            "asked": self.counted.asked,
+            "measured": self.counted.measured,
+            "seconds": self.seconds,
+            "spent": dict(self.spent),
+        }
+
+
+def tune_slices(
+    task: Task,
+    slices: Sequence[str],
+    stop: Stop = MINUTE,
+    options: Options = USUAL,
+    tune: Tune = tune,
+    **more: Any,
+) -> SlicesResult:
+    """Tune a task for each slice, all at once, and time in turns on each what was found for any.
+
+    Slices of this machine's CPU are measured, on cores of their own as far as there are any. Slices of devices that are
+    not here come from the table: their best plan is the model's, and so are their times, labelled `modelled`. `stop`:
+    of each slice; `more`: what `tune` takes beside. An interrupt ends all searches; what was found is returned.
+
+    Raises `OptionError` for slices that there are not or that stand twice, and what is wrong with the task.
+    """
+    if not slices or len(set(slices)) != len(slices):
+        raise OptionError(f"slices: expected different ones, got {', '.join(slices) or 'none'}")
+    began = monotonic()
+    limits = {name: slice_limits(name) for name in slices}
+    here = [name for name in slices if is_here(name)]
+    spaces = {name: read(task, limits[name]) for name in slices if name not in here}
+    with Benches(task, here, options) as benches:
+        results = _all_at_once(benches, lambda name: tune(task, name, stop, bench=benches.on(name), **more))
+        rows = _rows(results, spaces)
+        columns = {name: _measured_on(benches, name, rows, limits[name]) for name in here}
+        spent: dict[str, float] = {}
+        for name in here:
+            for what, seconds in benches.on(name).spent.items():
+                spent[what] = spent.get(what, 0.0) + seconds
+        counted = benches.counted
+    columns |= {name: _modelled_on(space, rows) for name, space in spaces.items()}
+    outcomes = tuple(tuple(columns[name][number] for name in slices) for number in range(len(rows)))
+    origins = tuple(MEASURED if name in here else MODELLED for name in slices)
+    crossed = Crossed(tuple(slices), tuple(rows), outcomes, origins)
+    return SlicesResult(task, results, crossed, counted, monotonic() - began, spent)
+
+
+def _all_at_once(benches: Benches, work: Callable[[str], TuningResult]) -> dict[str, TuningResult]:
+    """Each slice in a thread of its own. Raises what the first that failed raised."""
+    if not benches.slices:
+        return {}
+    with ThreadPoolExecutor(len(benches.slices)) as pool:
+        futures = {name: pool.submit(work, name) for name in benches.slices}
+        try:
+            wait(futures.values(), return_when="FIRST_EXCEPTION")
+        except KeyboardInterrupt:
+            benches.interrupt()
+        if any(future.done() and future.exception() is not None for future in futures.values()):
+            benches.interrupt()
+        wait(futures.values())
+    return {name: future.result() for name, future in futures.items()}
+
+
+def _rows(results: Mapping[str, TuningResult], spaces: Mapping[str, PlanSpace]) -> list[Row]:
+    """Best plans and defaults of all slices, each once."""
+    found: list[tuple[Candidate, str, bool]] = []
+    for name, result in results.items():
+        found += [(each.candidate, name, tuned)
+                  for each, tuned in ((result.best, True), (result.default, False)) if each is not None]  # fmt: skip
+    for name, space in spaces.items():
+        best = min(space.space, key=space.seconds)
+        found += [(Candidate(space.plan(point), space.constants(point)), name, tuned)
+                  for point, tuned in ((best, True), (space.default, False))]  # fmt: skip
+    rows: list[Row] = []
+    for candidate, _, _ in sorted(found, key=lambda each: not each[2]):
+        if all(row.candidate != candidate for row in rows):
+            mine = [(name, tuned) for other, name, tuned in found if other == candidate]
+            rows.append(Row(candidate, tuple(n for n, tuned in mine if tuned), tuple(n for n, t in mine if not t)))
+    return rows
+
+
+def _measured_on(benches: Benches, name: str, rows: Sequence[Row], limits: Limits) -> list[Outcome]:
+    """All plans that fit a slice, timed in turns on it while nobody else measures."""
+    bench = benches.on(name)
+    outcomes: list[Outcome | None] = [_refused(bench.task, row.candidate, limits) for row in rows]
+    fitting = [number for number, outcome in enumerate(outcomes) if outcome is None]
+    if fitting and not benches.interrupted:
+        found = bench.duel([rows[number].candidate for number in fitting])
+        for number, outcome in zip(fitting, found, strict=True):
+            outcomes[number] = outcome
+    return [outcome or Failed(Reason.REFUSED, "it was not measured") for outcome in outcomes]
+
+
+def _refused(task: Task, candidate: Candidate, limits: Limits) -> Failed | None:
+    """Why a plan is none for a slice, by the model of needs; None where it fits, or nobody can tell."""
+    asked = Task(task.kernel, task.shape, task.dtypes, {**task.constants, **candidate.constants})
+    try:
+        use = annotate_needs(built(asked)).evaluate(candidate.plan, task.shape, Device.of(limits))
+    except Error:
+        return None
+    problem = why_not(use, limits, 0.0)
+    return None if problem is None else Failed(Reason.DOES_NOT_FIT, problem)
+
+
+def _modelled_on(space: PlanSpace, rows: Sequence[Row]) -> list[Outcome]:
+    """What the model says of plans on a slice that is not here; those that are none of its plans do not fit."""
+    outcomes: list[Outcome] = []
+    for row in rows:
+        point = space.point(row.candidate.plan, row.candidate.constants)
+        if point is None:
+            outcomes.append(Failed(Reason.DOES_NOT_FIT, "it is none of the plans that fit there"))
+        else:
+            seconds = space.seconds(point)
+            outcomes.append(Measured(seconds, seconds, seconds, 0))
+    return outcomes
