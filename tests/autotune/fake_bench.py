@@ -1,0 +1,49 @@
+"""A bench that measures nothing: times follow from a plan, so that what tuning does can be told exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from vkernels.autotune.measure import Candidate, Failed, Measured, Outcome, Reason
+from vkernels.autotune.plan_space import PlanSpace
+
+Times = Callable[[Candidate], float | Reason]
+
+
+@dataclass
+class FakeBench:
+    """`times`: seconds of a candidate, or why it has none. `noise`: part by which a single measurement is off, in
+    turns up and down; duels are exact. `interrupted`: after how many measurements somebody presses Ctrl-C."""
+
+    times: Times
+    noise: float = 0.0
+    interrupted: int | None = None
+    measured: list[Candidate] = field(default_factory=list)
+    duels: list[Sequence[Candidate]] = field(default_factory=list)
+
+    def measure(self, candidate: Candidate, timeout: float = 60.0) -> Outcome:
+        if self.interrupted is not None and len(self.measured) >= self.interrupted:
+            raise KeyboardInterrupt
+        self.measured.append(candidate)
+        return self._outcome(candidate, 1 + self.noise * (-1) ** len(self.measured))
+
+    def duel(self, candidates: Sequence[Candidate]) -> list[Outcome]:
+        self.duels.append(candidates)
+        return [self._outcome(candidate, 1.0) for candidate in candidates]
+
+    def _outcome(self, candidate: Candidate, factor: float) -> Outcome:
+        found = self.times(candidate)
+        if isinstance(found, Reason):
+            return Failed(found, "so it goes")
+        return Measured(found * factor, found * factor * 0.999, found * factor * 1.001, 7)
+
+
+def by_model(space: PlanSpace) -> Times:
+    """Times as modelled, but for one kind of plan that the model has too slow: rows held at once take a tenth."""
+
+    def times(candidate: Candidate) -> float:
+        point = space.point(candidate.plan, candidate.constants or None)
+        return 1.0 if point is None else space.seconds(point)
+
+    return times

@@ -1,0 +1,246 @@
+"""Tuning, with a bench whose times are known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vkernels as vk
+from vkernels.autotune.database import Database
+from vkernels.autotune.drive import Stop
+from vkernels.autotune.limits import slice_limits
+from vkernels.autotune.measure import Candidate, Reason
+from vkernels.autotune.plan_space import PlanSpace, read
+from vkernels.autotune.result import TuningResult
+from vkernels.autotune.searches import SEARCHES
+from vkernels.autotune.tune import Progress, tune
+from vkernels.autotune.usual import usual_tasks
+from vkernels.ir.limits import Limits
+
+from .fake_bench import FakeBench, Times
+
+LIMITS = Limits(registers=16, register_bytes=32, shared=1 << 20, multiprocessors=1, cache=32 << 20)
+(TASK,) = usual_tasks(["softmax_rows"])
+SLICE = "cpu:cores=1"
+
+
+SIXTY = Stop(evaluations=60)
+
+
+@cache
+def one_space() -> PlanSpace:
+    return read(TASK, LIMITS)
+
+
+@pytest.fixture(scope="module")
+def space() -> PlanSpace:
+    return one_space()
+
+
+def landscape(space: PlanSpace, seed: int) -> Times:
+    """Random seconds that each choice has a part in, with failures among them."""
+    random = np.random.default_rng(seed)
+    parts = {
+        name: random.uniform(0.5, 2.0, len(values))
+        for name, values in zip(space.space.names, space.space.values, strict=True)
+    }
+    broken = {point for point in space.space.listed if random.random() < 0.1} - {space.default}
+
+    def times(candidate: Candidate) -> float | Reason:
+        point = space.point(candidate.plan, candidate.constants or None)
+        assert point is not None
+        if point in broken:
+            return Reason.COMPILE_ERROR
+        named = space.space.named(point)
+        return 1e-3 * float(np.prod([parts[name][values[name].index(named[name])] for name in values]))
+
+    return times
+
+
+def tuned(bench: FakeBench, stop: Stop = SIXTY, **more) -> TuningResult:
+    return tune(TASK, SLICE, stop, bench=bench, space=one_space(), **more)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("search", SEARCHES)
+def test_the_best_is_never_slower_than_the_default_and_is_what_was_found(space: PlanSpace, search: str, seed: int):
+    times = landscape(space, seed)
+    bench = FakeBench(times)
+    result = tuned(bench, Stop(evaluations=40), search=search, seed=seed)
+    default = times(Candidate(space.plan(space.default)))
+    assert result.default.seconds == default
+    least = min(found for each in bench.measured if isinstance(found := times(each), float))
+    assert result.best.seconds == (least if least < 0.99 * default else default)
+    assert result.gain >= 1
+    assert times(result.best.candidate) == result.best.seconds
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_of_single_measurements_does_not_decide(space: PlanSpace, seed: int):
+    times = landscape(space, seed)
+    result = tuned(FakeBench(times, noise=0.2), seed=seed)
+    assert result.best.seconds == times(result.best.candidate)
+    assert result.best.seconds <= times(Candidate(space.plan(space.default)))
+
+
+def test_where_nothing_is_better_the_default_is_the_best(space: PlanSpace):
+    default = space.plan(space.default)
+    result = tuned(FakeBench(lambda candidate: 1.0 if candidate.plan == default else 0.995))
+    assert result.best == result.default
+    assert result.gain == 1
+    assert not result.moved
+
+
+def test_intervals_that_overlap_leave_the_default(space: PlanSpace):
+    default = space.plan(space.default)
+    bench = FakeBench(lambda candidate: 1.0 if candidate.plan == default else 0.9)
+    exact = bench._outcome
+    bench._outcome = lambda candidate, factor: replace(exact(candidate, factor), low=0.5, high=1.5)
+    assert tuned(bench).best.candidate.plan == default
+
+
+def test_the_same_seed_tries_the_same(space: PlanSpace):
+    one, same, other = (FakeBench(landscape(space, 1)) for _ in range(3))
+    results = [tuned(one, seed=3), tuned(same, seed=3)]
+    tuned(other, seed=4)
+    assert one.measured == same.measured
+    assert other.measured != one.measured
+    assert results[0].best == results[1].best
+
+
+def test_failures_are_told_with_their_reasons(space: PlanSpace):
+    result = tuned(FakeBench(landscape(space, 2)))
+    assert set(result.reasons) == {"compile-error"}
+    assert len(result.failures) == result.reasons["compile-error"] > 0
+    assert len(result.successes) + len(result.failures) >= 60
+
+
+def test_a_default_that_fails_is_no_hindrance(space: PlanSpace):
+    default = space.plan(space.default)
+    result = tuned(FakeBench(lambda candidate: Reason.TIME_OUT if candidate.plan == default else 1.0))
+    assert result.default is None
+    assert result.gain is None
+    assert result.best is not None
+
+
+def test_where_all_fail_there_is_no_best():
+    result = tuned(FakeBench(lambda candidate: Reason.CRASH), Stop(evaluations=10))
+    assert result.best is None
+    assert result.reasons == {"crash": 10}
+
+
+def test_an_interrupt_keeps_what_was_found(space: PlanSpace):
+    times = landscape(space, 3)
+    result = tuned(FakeBench(times, interrupted=12))
+    assert result.stopped == "interrupted"
+    assert len(result.successes) + len(result.failures) == 12
+    assert not result.final
+    assert result.best.seconds == min(each.seconds for each in result.successes)
+    assert tuned(FakeBench(times, interrupted=0)).best is None
+
+
+def test_what_moved_the_best_is_measured_by_undoing_each_choice(space: PlanSpace):
+    names = space.space.names
+    values = dict(zip(names, space.space.values, strict=True))
+
+    def times(candidate: Candidate) -> float:
+        named = space.space.named(space.point(candidate.plan))
+        slow = 2.0 if named["streams"] == space.space.named(space.default)["streams"] else 1.0
+        return slow * (1.5 if named["chunk j"] == space.space.named(space.default)["chunk j"] else 1.0)
+
+    assert len(values["streams"]) == 2
+    result = tuned(FakeBench(times), Stop(evaluations=150))
+    assert result.gain == 3
+    factors = {moved.name: moved.factor for moved in result.moved}
+    assert factors["streams"] == 2
+    assert factors["chunk j"] in (1.5, None)  # other chunks may not fit with all else as it is
+    assert [moved.factor or 0 for moved in result.moved] == sorted((m.factor or 0 for m in result.moved), reverse=True)
+
+
+def test_progress_tells_the_best_so_far(space: PlanSpace):
+    told: list[Progress] = []
+    tuned(FakeBench(landscape(space, 4)), on_progress=told.append)
+    assert told[0].stage == "reading"
+    assert {each.stage for each in told} >= {"reading", "searching", "finalists"}
+    bests = [each.best for each in told if each.best is not None]
+    assert bests == sorted(bests, reverse=True)
+    assert all(each.left == space.sizes.after - each.tried for each in told[1:])
+
+
+def test_seconds_end_the_search():
+    result = tuned(FakeBench(lambda candidate: 1.0), Stop(seconds=0.0))
+    assert result.stopped == "seconds"
+
+
+def test_a_search_that_there_is_not_is_refused():
+    with pytest.raises(vk.OptionError, match="did you mean forest"):
+        tuned(FakeBench(lambda candidate: 1.0), search="forrest")
+
+
+def test_results_are_json(space: PlanSpace):
+    result = tuned(FakeBench(landscape(space, 5)))
+    data = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    assert data["best"]["seconds"] == result.best.seconds
+    assert data["counts"]["after"] == space.sizes.after
+    assert data["tried"] == len(data["successes"]) + len(data["failures"])
+
+
+# With a database
+
+
+def test_what_was_tried_is_not_tried_again_and_the_search_goes_on_where_it_was(space: PlanSpace, tmp_path: Path):
+    times = landscape(space, 6)
+    whole = FakeBench(times)
+    tuned(whole, Stop(evaluations=40))
+    with Database.open(str(tmp_path / "tuning.db")) as database:
+        first, second = FakeBench(times, interrupted=25), FakeBench(times)
+        tuned(first, Stop(evaluations=40), database=database)
+        assert len(database.entries()) == 25
+        result = tuned(second, Stop(evaluations=40), database=database)
+    assert first.measured + second.measured == whole.measured
+    assert len(result.successes) + len(result.failures) == len(whole.measured)
+
+
+def test_the_final_entry_is_the_best_of_its_key(space: PlanSpace, tmp_path: Path):
+    with Database.open(str(tmp_path / "tuning.db")) as database:
+        result = tuned(FakeBench(landscape(space, 7)), database=database)
+        (final,) = [entry for entry in database.entries() if entry.final]
+        assert final.plan == result.best.candidate.plan
+        assert final.seconds == result.best.seconds
+        assert database.best(final.key) == final
+        failures = [entry for entry in database.entries() if entry.failure]
+        assert len(failures) == len(result.failures)
+
+
+def test_the_best_of_other_limits_are_seeds(space: PlanSpace, tmp_path: Path):
+    other = replace(LIMITS, shared=LIMITS.shared // 2)
+    times = landscape(space, 8)
+    with Database.open(str(tmp_path / "tuning.db")) as database:
+        found = tune(
+            TASK, SLICE, Stop(evaluations=80), bench=FakeBench(times), space=read(TASK, other), database=database
+        )
+        bench = FakeBench(times)
+        tuned(bench, Stop(evaluations=3), database=database)
+    assert bench.measured[1].plan == found.best.candidate.plan
+
+
+def test_what_is_best_on_the_whole_device_is_timed_beside_the_finalists(space: PlanSpace, tmp_path: Path):
+    if slice_limits("cpu") == slice_limits(SLICE):
+        pytest.skip("this machine has one core")
+    times = landscape(space, 9)
+    able = [point for point in space.space.listed if isinstance(times(Candidate(space.plan(point))), float)]
+    last = space.plan(able[-1])
+    whole, own = (FakeBench(lambda c, best=best: 1e-9 if c.plan == best else times(c)) for best in (last, None))
+    with Database.open(str(tmp_path / "tuning.db")) as database:
+        wide = replace(space, limits=slice_limits("cpu"), seeds=(space.default, able[-1]))
+        on_all = tune(TASK, "cpu", Stop(evaluations=3), bench=whole, space=wide, database=database)
+        result = tuned(own, Stop(evaluations=3), database=database)
+    assert on_all.best.candidate.plan == last
+    assert on_all.device_wide is None
+    assert result.device_wide.candidate.plan == last
+    assert result.device_wide.seconds == times(Candidate(last))

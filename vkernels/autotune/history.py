@@ -1,0 +1,146 @@
+"""What a database remembers of a task on a slice, and how trials come into it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from vkernels.ir.limits import Limits
+
+from .arguments import built, strides_of
+from .database.entry import MEASURED, MODELLED, Entry, Provenance
+from .database.here import provenance_of
+from .database.key import Key, key_of
+from .measure import Candidate, Failed, Measured, Outcome, Reason
+from .plan_space import PlanSpace
+from .searches.search import Failure as ToldFailure
+from .searches.search import Outcome as Told
+from .seeds import best_of_neighbours
+from .space import Point
+from .task import Task
+
+if TYPE_CHECKING:
+    from vkernels.runtime.targets import Target
+
+    from .database.database import Database
+
+BY = "vk tune"
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What was measured before, of the same task on the same slice, in the order in which it was."""
+
+    point: Point
+    candidate: Candidate
+    outcome: Outcome
+
+
+@dataclass
+class History:
+    """The entries of one task on one slice. Without a database it remembers nothing.
+
+    Values of tunable constants are part of the IR that an entry's key tells, so that entries hold none.
+    """
+
+    database: Database | None
+    task: Task
+    limits: Limits
+    target: Target
+    slice: str
+    run: str = field(default_factory=lambda: uuid4().hex)
+    _keys: dict[tuple[tuple[str, object], ...], Key] = field(default_factory=dict)
+
+    def before(self, space: PlanSpace) -> list[Remembered]:
+        """What was measured before of points of the space, by this device; failures too. Times that a model made, and
+        plans that only seemed to take too long, are left to be measured."""
+        if self.database is None:
+            return []
+        from .database.database import Wanted
+
+        found: dict[Point, Remembered] = {}
+        here = self._provenance().environment
+        for version in space.versions:
+            wanted = Wanted(kernel=self.task.kernel, key=self._key(version.constants), shape=self.task.shape)
+            for entry in self.database.entries(wanted):
+                outcome = _outcome(entry)
+                if outcome is None or entry.provenance.environment != here:
+                    continue
+                point = space.point(entry.plan, version.constants)
+                if point is not None:
+                    found[point] = Remembered(point, Candidate(entry.plan, dict(version.constants)), outcome)
+        return list(found.values())
+
+    def neighbours(self, space: PlanSpace) -> list[Point]:
+        """Points that were fast within other limits, on other devices and for other shapes, best first."""
+        if self.database is None:
+            return []
+        from .database.database import Wanted
+
+        groups: dict[tuple[str, str], dict[Point, Told]] = {}
+        for entry in self.database.entries(Wanted(kernel=self.task.kernel)):
+            point = space.point(entry.plan)
+            own = entry.key == self._key(space.versions[0].constants)
+            if point is None or (own and dict(entry.shape) == dict(self.task.shape)):
+                continue
+            told = groups.setdefault((entry.key.digest, repr(sorted(entry.shape.items()))), {})
+            told[point] = ToldFailure(str(entry.failure)) if entry.seconds is None else float(entry.seconds)
+        return best_of_neighbours(space.space, list(groups.values()), count=8)
+
+    def device_wide(self, space: PlanSpace, whole: Limits) -> Candidate | None:
+        """The best that is known for the whole device, where the slice is a part of it."""
+        if self.database is None or whole == self.limits:
+            return None
+        constants = space.versions[0].constants
+        found = self.database.best(self._key(constants, whole), self.task.shape)
+        if found is None or found.origin != MEASURED or dict(found.shape) != dict(self.task.shape):
+            return None
+        return Candidate(found.plan, dict(constants))
+
+    def add(
+        self, candidate: Candidate, outcome: Outcome, trial: int, seconds: float = 0.0, origin: str = MEASURED,
+        final: bool = False,
+    ) -> None:  # fmt: skip
+        """Remember what came of a trial, which took so many seconds."""
+        if self.database is None:
+            return
+        provenance = replace(self._provenance(), trial=max(0, trial), seconds=seconds, when=time.time())
+        entry = Entry(
+            self._key(candidate.constants), self.task.kernel, dict(self.task.shape), self.limits, candidate.plan,
+            provenance, origin=origin, final=final,
+        )  # fmt: skip
+        if isinstance(outcome, Failed):
+            entry = replace(entry, failure=str(outcome.reason), text=outcome.text[:2000])
+        else:
+            entry = replace(entry, seconds=outcome.seconds, low=outcome.low, high=outcome.high, repeats=outcome.repeats)
+        self.database.add(entry)
+
+    def _provenance(self) -> Provenance:
+        return provenance_of(self.target, self.slice, BY, self.run)
+
+    def _key(self, constants: Mapping[str, object], limits: Limits | None = None) -> Key:
+        kept = tuple(sorted(constants.items())) if limits is None else (("limits", limits),)
+        if kept not in self._keys:
+            task = replace(self.task, constants={**self.task.constants, **constants})  # type: ignore[dict-item]
+            self._keys[kept] = key_of(
+                built(task), task.shape, task.dtypes, self.limits if limits is None else limits, strides_of(task)
+            )
+        return self._keys[kept]
+
+
+def _outcome(entry: Entry) -> Outcome | None:
+    """What was measured; None of what is to be measured all the same."""
+    if entry.origin == MODELLED:
+        return None
+    if entry.failure is not None:
+        try:
+            return Failed(Reason(entry.failure), entry.text)
+        except ValueError:
+            return None
+    if entry.seconds is None:
+        return None
+    low, high = entry.low or entry.seconds, entry.high or entry.seconds
+    return Measured(entry.seconds, low, high, entry.repeats)

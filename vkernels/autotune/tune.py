@@ -1,0 +1,291 @@
+"""Finds the best plan of a task on a slice, by measuring; never a slower one than calls have without tuning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
+
+from vkernels.ir.errors import OptionError
+from vkernels.ir.nearest import meant
+
+from .drive import Stop, drive
+from .history import History
+from .limits import slice_limits, slice_target, whole_device
+from .measure import Bench, Candidate, Effort, Failed, Measured, Options, Outcome
+from .plan_space import PlanSpace, read
+from .result import MEASURED, Failure, Moved, Success, TuningResult
+from .searches import DEFAULT_SEARCH, SEARCHES
+from .searches import Failure as ToldFailure
+from .space import Point
+from .task import Task
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from .database.database import Database
+
+FINALISTS = 4
+"""Plans that are measured again in turns: the default one and the fastest others."""
+WORTHWHILE = 0.01
+"""Part of the default plan's time that another one must win, measured in turns, to be taken in its place."""
+FINALE, MOST_FINALE = 0.25, 15.0
+"""Part of the seconds, and seconds at most, that are kept for the finalists and for what moved the best plan."""
+UNDONE = 8
+"""Choices of the best plan that are undone one by one to see what each won, at most."""
+CANDIDATE_PART, LEAST_TIMING, MOST_TIMING = 0.002, 0.03, 0.25
+"""Part of the seconds, and seconds, that timing one candidate may take."""
+MINUTE = Stop(seconds=60.0)
+TIMEOUT = 60.0
+"""Seconds that a candidate may take in all; a third of the budget where that is less."""
+
+
+class Measures(Protocol):
+    """What tuning needs of a `Bench`."""
+
+    def measure(self, candidate: Candidate, timeout: float = ...) -> Outcome: ...
+    def duel(self, candidates: Sequence[Candidate]) -> list[Outcome]: ...
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where tuning stands. `stage`: `reading`, `searching`, `undoing` or `finalists`. `tried` includes those that were
+    known from before. `left`: points of the space that were not tried. `best`, `default`: seconds a call so far.
+    `seconds_left`: None where no time was set."""
+
+    task: Task
+    slice: str
+    stage: str
+    tried: int = 0
+    failed: int = 0
+    left: int = 0
+    best: float | None = None
+    default: float | None = None
+    seconds: float = 0.0
+    seconds_left: float | None = None
+
+
+Listener = Callable[[Progress], object]
+
+
+def tune(
+    task: Task,
+    slice: str = "cpu",
+    stop: Stop = MINUTE,
+    search: str = DEFAULT_SEARCH,
+    seed: int = 0,
+    bench: Measures | None = None,
+    database: Database | None = None,
+    on_progress: Listener = lambda progress: None,
+    space: PlanSpace | None = None,
+) -> TuningResult:
+    """Tune a task on a slice of a device that is here.
+
+    `stop.seconds` are those of all of it; other limits of `stop` are the search's. `bench`: what measures, one made for
+    the task and slice unless given. `database`: what was tried before is not tried again, what is tried is remembered
+    at once. `space`: the task's on the slice, where it was read already. An interrupt (`KeyboardInterrupt`) ends the
+    search, and what was found so far is returned.
+
+    Raises what is wrong with the task, `OptionError` for a slice or search that there is not, and `SetupError` where
+    the device is not here.
+    """
+    if search not in SEARCHES:
+        raise OptionError(f"there is no search {search!r}; {meant(search, list(SEARCHES))}")
+    began = monotonic()
+    on_progress(Progress(task, slice, "reading", seconds_left=stop.seconds))
+    space = read(task, slice_limits(slice)) if space is None else space
+    history = History(database, task, space.limits, slice_target(slice), slice)
+    with _bench(bench, task, slice, stop) as measuring:
+        run = _Run(space, history, measuring, slice, stop, search, seed, on_progress, began)
+        return run.result(*run.tuned())
+
+
+def _bench(bench: Measures | None, task: Task, slice: str, stop: Stop) -> AbstractContextManager[Measures]:
+    if bench is not None:
+        return nullcontext(bench)
+    wished = MOST_TIMING if stop.seconds is None else stop.seconds * CANDIDATE_PART
+    return Bench(task, slice, Options(effort=Effort(seconds=min(MOST_TIMING, max(LEAST_TIMING, wished)))))
+
+
+@dataclass
+class _Run:
+    """One run of tuning; `known`: outcomes by point, those of before included, in order."""
+
+    space: PlanSpace
+    history: History
+    bench: Measures
+    slice: str
+    stop: Stop
+    search: str
+    seed: int
+    tell: Listener
+    began: float
+    known: dict[Point, Success | Failure] = field(default_factory=dict)
+    trials: int = 0
+
+    def tuned(self) -> tuple[str, list[Success], tuple[Moved, ...]]:
+        """By what the search was stopped, the finalists with their last times, the default one's first if it has one,
+        and what moved the best."""
+        stopped = ""
+        try:
+            stopped = self._searched()
+            moved = self._undone()
+            return stopped, self._finalists(), moved
+        except KeyboardInterrupt:
+            return stopped or "interrupted", [], ()
+
+    def result(self, stopped: str, finalists: list[Success], moved: tuple[Moved, ...]) -> TuningResult:
+        """What was found."""
+        successes = tuple(each for each in self.known.values() if isinstance(each, Success))
+        final = bool(finalists)
+        among = finalists or list(successes)
+        default = next((each for each in among if each.point == self.space.default), None)
+        best = self._chosen(default, among)
+        if final and best is not None:
+            for each in (best, default):
+                if each is not None:
+                    self.history.add(each.candidate, each.measured, each.trial, final=each is best)
+        moved = moved if best is not None and best.point != self.space.default else ()
+        wide = next((each for each in finalists if each.trial == _WIDE), None)
+        return TuningResult(
+            self.space.task, self.slice, best, default, successes,
+            tuple(each for each in self.known.values() if isinstance(each, Failure)), self.space.sizes, MEASURED,
+            stopped, self.search, self.seed, monotonic() - self.began, final, wide,
+            tuple(sorted(moved, key=lambda each: -(each.factor or 0.0))),
+            {name: len(values) for name, values in zip(self.space.space.names, self.space.space.values, strict=True)},
+        )  # fmt: skip
+
+    # The search
+
+    def _searched(self) -> str:
+        before = self.history.before(self.space)
+        seeds = dict.fromkeys([self.space.default, *self.history.neighbours(self.space), *self.space.seeds])
+        search = SEARCHES[self.search](self.space.space, seed=self.seed, seeds=seeds)
+        for number, each in enumerate(before):
+            self._note(each.point, each.candidate, each.outcome, number - len(before))
+            search.tell(each.point, _told(each.outcome))
+        stop = replace(self.stop, seconds=self._until(self._reserved) if self.stop.seconds is not None else None)
+        return drive(search, lambda point: _told(self._measured(point, "searching")), stop)
+
+    def _measured(self, point: Point, stage: str) -> Outcome:
+        """What comes of a point; it is remembered before anything else is done."""
+        self._show(stage)
+        candidate = self._candidate(point)
+        began = monotonic()
+        outcome = self.bench.measure(candidate, timeout=self._timeout)
+        self._note(point, candidate, outcome, self.trials)
+        self.history.add(candidate, outcome, self.trials, monotonic() - began)
+        self.trials += 1
+        return outcome
+
+    def _candidate(self, point: Point) -> Candidate:
+        return Candidate(self.space.plan(point), self.space.constants(point))
+
+    def _note(self, point: Point, candidate: Candidate, outcome: Outcome, trial: int) -> None:
+        if isinstance(outcome, Failed):
+            self.known[point] = Failure(candidate, point, outcome, trial)
+        else:
+            self.known[point] = Success(candidate, point, outcome, trial)
+
+    # What each choice won
+
+    def _undone(self) -> tuple[Moved, ...]:
+        """The choices in which the best plan differs from the default, and what it takes without each, measured as
+        long as there is time."""
+        best, space = self._best, self.space.space
+        if best is None or best.point == self.space.default:
+            return ()
+        own, usual = space.named(best.point), space.named(self.space.default)
+        moved: list[Moved] = []
+        for name in [name for name in space.names if own[name] != usual[name]]:
+            point = space.point({**own, name: usual[name]})
+            may = len(moved) < UNDONE and self._until(self._reserved / 2) > 0 and self._may_try
+            if point in space and point not in self.known and may:
+                self._measured(point, "undoing")
+            found = self.known.get(point)
+            factor = found.seconds / best.seconds if isinstance(found, Success) else None
+            moved.append(Moved(name, usual[name], own[name], factor))
+        return tuple(moved)
+
+    @property
+    def _may_try(self) -> bool:
+        return self.stop.evaluations is None or self.trials < 2 * self.stop.evaluations
+
+    # The finalists
+
+    def _finalists(self) -> list[Success]:
+        """The default plan and the fastest others, timed in turns; none where the default has no time, or is alone."""
+        fastest = sorted(self._successes, key=lambda each: each.measured.high)
+        default = self.known.get(self.space.default)
+        rest = [each for each in fastest if each.point != self.space.default][: FINALISTS - 1]
+        chosen = [*([default] if isinstance(default, Success) else []), *rest]
+        whole = whole_device(self.slice)
+        wide = None if whole == self.slice else self.history.device_wide(self.space, slice_limits(whole))
+        if wide is not None and wide not in [each.candidate for each in chosen]:
+            chosen.append(Success(wide, (), Measured(1.0, 1.0, 1.0, 0), _WIDE))
+        if len(chosen) < 2:
+            return chosen
+        self._show("finalists")
+        outcomes = self.bench.duel([each.candidate for each in chosen])
+        return [
+            replace(each, measured=outcome)
+            for each, outcome in zip(chosen, outcomes, strict=True)
+            if isinstance(outcome, Measured)
+        ]
+
+    @staticmethod
+    def _chosen(default: Success | None, among: Sequence[Success]) -> Success | None:
+        """The fastest; the default one unless another is surely faster: by more than a little, and so that the interval
+        of either's time leaves out the other's."""
+        best = min(among, key=lambda each: each.seconds, default=None)
+        if best is None or default is None or best is default:
+            return best
+        worthwhile = best.seconds < (1 - WORTHWHILE) * default.seconds
+        is_sure = best.measured.high < default.seconds or best.seconds < default.measured.low
+        return best if worthwhile and is_sure else default
+
+    # Time and progress
+
+    @property
+    def _successes(self) -> list[Success]:
+        return [each for each in self.known.values() if isinstance(each, Success)]
+
+    @property
+    def _best(self) -> Success | None:
+        return min(self._successes, key=lambda each: each.seconds, default=None)
+
+    @property
+    def _reserved(self) -> float:
+        return 0.0 if self.stop.seconds is None else min(MOST_FINALE, FINALE * self.stop.seconds)
+
+    @property
+    def _timeout(self) -> float:
+        return TIMEOUT if self.stop.seconds is None else min(TIMEOUT, max(5.0, self.stop.seconds / 3))
+
+    def _until(self, reserved: float) -> float:
+        """Seconds that are left, but for those that are kept; infinite where none were set."""
+        if self.stop.seconds is None:
+            return float("inf")
+        return max(0.0, self.stop.seconds - reserved - (monotonic() - self.began))
+
+    def _show(self, stage: str) -> None:
+        default = self.known.get(self.space.default)
+        failed = sum(isinstance(each, Failure) for each in self.known.values())
+        self.tell(
+            Progress(
+                self.space.task, self.slice, stage, len(self.known), failed, self.space.sizes.after - len(self.known),
+                None if self._best is None else self._best.seconds,
+                default.seconds if isinstance(default, Success) else None, monotonic() - self.began,
+                None if self.stop.seconds is None else self._until(0.0),
+            )
+        )  # fmt: skip
+
+
+_WIDE = -(1 << 30)
+"""The trial of what is best on the whole device, which was none."""
+
+
+def _told(outcome: Outcome) -> float | ToldFailure:
+    return ToldFailure(str(outcome.reason)) if isinstance(outcome, Failed) else outcome.seconds
