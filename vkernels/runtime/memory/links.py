@@ -50,6 +50,16 @@ class Machine:
         if self.shared is not None:
             _expect(self.shared > max(self.to_flash, self.from_flash), "shared: the device's link is faster than flash")
 
+    @property
+    def out_share(self) -> float:
+        """Of its speed, what the link to the host has while flash is written."""
+        return 1.0 if self.shared is None else min(1.0, (self.shared - self.to_flash) / self.to_host)
+
+    @property
+    def in_share(self) -> float:
+        """Of its speed, what the link from the host has while flash is read."""
+        return 1.0 if self.shared is None else min(1.0, (self.shared - self.from_flash) / self.from_host)
+
     def with_device(self, size: int) -> Machine:
         """The same with `size` bytes on the device."""
         return replace(self, device_bytes=size)

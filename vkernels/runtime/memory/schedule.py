@@ -59,10 +59,9 @@ class Idle:
     next: int
     written: int | None
 
-    def away(self, tier: Tier, back: int | None = None, clean: bool = False) -> Absence:
-        """The tensor away for all of this time; copied as soon as it is used for the last time, unless `clean`."""
-        copy = None if clean else self.last
-        return Absence(self.tensor, tier, copy, self.last, self.next if back is None else back, self.next)
+    def away(self, tier: Tier, copy: int | None) -> Absence:
+        """The tensor away for all of this time."""
+        return Absence(self.tensor, tier, copy, self.last, self.next, self.next)
 
 
 def idle_times(trace: Trace) -> Iterator[Idle]:

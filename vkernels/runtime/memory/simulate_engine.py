@@ -71,10 +71,7 @@ class Engine:
         self.out_work = [machine.out_seconds(each.tier, size) for each, size in pairs]
         self.in_work = [machine.in_seconds(each.tier, size) + more for (each, size), more in zip(pairs, late, strict=True)]
         self.on_flash = [each.tier is Tier.FLASH for each in schedule.absences]
-        self.slow_out = self.slow_in = 1.0
-        if machine.shared is not None:
-            self.slow_out = min(1.0, (machine.shared - machine.to_flash) / machine.to_host)
-            self.slow_in = min(1.0, (machine.shared - machine.from_flash) / machine.from_host)
+        self.slow_out, self.slow_in = machine.out_share, machine.in_share
 
     def _start(self, schedule: Schedule, count: int) -> None:
         """Before the first iteration all copies are complete, and fetches that were asked for have not begun."""

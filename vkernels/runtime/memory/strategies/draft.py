@@ -4,7 +4,9 @@ each comes back. All strategies end here, so that all have the same care with wh
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import inf
 
 from vkernels.ir.errors import MemoryPlanError
 
@@ -17,10 +19,15 @@ from ..trace import Trace
 
 class Draft:
     """Idle times are chosen one by one; `schedule` turns them into absences. Raises `MemoryPlanError`, with the least
-    memory, where no schedule could do."""
+    memory, where no schedule could do.
 
-    def __init__(self, trace: Trace, machine: Machine):
+    `early`: a tensor is copied as soon as it is written for the last time, while operations still read it, and not
+    again as long as the copy is right. Else it is copied each time when it leaves.
+    """
+
+    def __init__(self, trace: Trace, machine: Machine, early: bool = False):
         check_possible(trace, machine)
+        self.early = early
         self.trace, self.machine = trace, machine
         self.count = len(trace.operations)
         self.idle = list(idle_times(trace))
@@ -30,7 +37,18 @@ class Draft:
 
     def tier(self, idle: Idle) -> Tier:
         """The host, as long as it has room, else flash."""
-        return Tier.HOST if self.host.fits(idle.last, idle.next, idle.size) else Tier.FLASH
+        return Tier.HOST if self.host.fits(self.copied_after(idle), idle.next, idle.size) else Tier.FLASH
+
+    def copied_after(self, idle: Idle) -> int:
+        """The operation after which the tensor is copied, if it was not away before that."""
+        if not self.early:
+            return idle.last
+        if idle.written is not None:
+            return idle.written
+        start = self.trace.lifetimes()[idle.tensor].start
+        if self.trace.tensors[idle.tensor].is_global:
+            return idle.next - self.count
+        return start if start <= idle.last else start - self.count
 
     def choose(self, idle: Idle, tier: Tier | None = None) -> None:
         """Have a tensor away for all of an idle time, on the host if there is room and nothing else is said."""
@@ -38,13 +56,13 @@ class Draft:
         self.chosen[idle] = where
         self.device.add(idle.last + 1, idle.next, -idle.size)
         if where is Tier.HOST:
-            self.host.add(idle.last, idle.next, idle.size)
+            self.host.add(self.copied_after(idle), idle.next, idle.size)
 
     def release(self, idle: Idle) -> None:
         """Take a choice back."""
         self.device.add(idle.last + 1, idle.next, idle.size)
         if self.chosen.pop(idle) is Tier.HOST:
-            self.host.add(idle.last, idle.next, -idle.size)
+            self.host.add(self.copied_after(idle), idle.next, -idle.size)
 
     def cover(self) -> None:
         """Choose more until everything fits, whatever it costs: the longest idle times of the fullest moment first."""
@@ -80,60 +98,59 @@ class Draft:
                 self._starts.append(self._starts[-1] + op.seconds)
         return self._starts
 
-    def schedule(self, lead: float = 0.0, early: bool = False) -> Schedule:
-        """The chosen, each fetched so early that its link can carry all in time, `lead` times as early again where there
-        is room. `early`: copied as soon as it is written for the last time, while operations still read it."""
-        absences = [each.away(tier) for each, tier in self.chosen.items()]
-        if early:
-            absences = [self._early(each, idle) for each, idle in zip(absences, self.chosen, strict=True)]
-        return Schedule(tuple(self._fetched(absences, lead)))
+    def schedule(self, lead: float = 0.0, more: Mapping[tuple[int, int], float] | None = None) -> Schedule:
+        """The chosen, each fetched so early that its link can carry all in time, `lead` times as early again, and by
+        the seconds in `more` (by tensor and operation that it leaves after), where there is room."""
+        absences = [each.away(tier, copy) for each, tier, copy in self._copies()]
+        return Schedule(tuple(place_fetches(self, absences, lead, more or {})))
 
-    def _early(self, absence: Absence, idle: Idle) -> Absence:
-        before = [each.next for each in self.chosen if each.tensor == idle.tensor and each is not idle]
-        before += [each.next - self.count for each in self.chosen if each.tensor == idle.tensor]
-        copy = max([idle.last - self.count + 1, *(each for each in before if each <= idle.last)])
-        if idle.written is not None:
-            copy = max(copy, idle.written)
-        return replace(absence, copy=copy)
+    def _copies(self) -> Iterator[tuple[Idle, Tier, int | None]]:
+        """When each of the chosen is copied; None where the copy from the absence before is still right."""
+        groups: dict[int, list[Idle]] = {}
+        for each in sorted(self.chosen, key=lambda each: (each.tensor, each.last)):
+            groups.setdefault(each.tensor, []).append(each)
+        for group in groups.values():
+            for each, before in zip(group, [group[-1], *group[:-1]], strict=True):
+                tier, copy = self.chosen[each], self.copied_after(each)
+                back = before.next - (self.count if before.last >= each.last else 0)
+                left = before.last - (self.count if before.last >= each.last else 0)
+                constant = each.written is None and self.trace.tensors[each.tensor].is_global
+                right = self.early and self.chosen[before] is tier and (constant or (copy <= left and before != each))
+                yield each, tier, None if right else max(copy, back)
 
-    def _fetched(self, absences: list[Absence], lead: float) -> list[Absence]:
-        """`back` of each: booked from the last one backwards, no earlier than room allows."""
-        starts, whole = self.starts, self.starts[-1]
-        begins: dict[int, float] = {}
-        for tier in Tier:
-            mine = [at for at, each in enumerate(absences) if each.tier is tier]
-            mine.sort(key=lambda at: (-absences[at].next, at))
-            free = None
-            for turn in (0, 1):  # a second time round, so that what wraps is known
-                for at in mine:
-                    turns, need = divmod(absences[at].next, self.count)
-                    deadline = starts[need] + turns * whole
-                    end = deadline if free is None else min(deadline, free)
-                    work = self.machine.in_seconds(tier, self.trace.tensors[absences[at].tensor].size)
-                    begins[at] = end - work
-                    free = end - work
-                if mine and free is not None:
-                    free = free + whole
-                del turn
-        room = Room(self.device.used.tolist(), self.machine.device_bytes)
-        result = list(absences)
-        for at in sorted(begins, key=lambda at: (absences[at].next, at)):
-            each = absences[at]
-            size = self.trace.tensors[each.tensor].size
-            turns, need = divmod(each.next, self.count)
-            deadline = starts[need] + turns * whole
-            wanted = self._operation_at(deadline - (deadline - begins[at]) * (1 + lead))
-            back = room.earliest(min(max(wanted, each.leave + 1), each.next), each.next, size)
-            room.add(back, each.next, size)
-            result[at] = replace(each, back=back)
-        return result
-
-    def _operation_at(self, moment: float) -> int:
+    def operation_at(self, moment: float) -> int:
         """The last operation that starts no later than `moment`; moments may be in iterations before and after."""
-        from bisect import bisect_right
-
         turns, rest = divmod(moment, self.starts[-1]) if self.starts[-1] else (0.0, 0.0)
         return int(turns) * self.count + min(bisect_right(self.starts, rest), self.count) - 1
+
+
+def place_fetches(draft: Draft, absences: list[Absence], lead: float, more: Mapping[tuple[int, int], float]) -> list[Absence]:
+    """`back` of each: link time is booked backwards, what is needed last first; then no earlier than room allows."""
+    count, whole = draft.count, draft.starts[-1]
+    trace, machine = draft.trace, draft.machine
+    slow = machine.in_share if any(each.tier is Tier.FLASH for each in absences) else 1.0
+    wanted: dict[int, float] = {}
+    for tier in Tier:
+        mine = sorted((at for at, each in enumerate(absences) if each.tier is tier), key=lambda at: -absences[at].next)
+        begin = inf
+        for turn in (1, 0):  # first those of the iteration after, so that what wraps is known
+            for at in mine:
+                turns, need = divmod(absences[at].next, count)
+                work = machine.in_seconds(tier, trace.tensors[absences[at].tensor].size)
+                deadline = draft.starts[need] + (turns + turn) * whole
+                begin = min(deadline, begin) - (work / slow if tier is Tier.HOST else work)
+                wanted[at] = deadline - turn * whole - (deadline - begin) * (1 + lead)
+    room = Room(draft.device.used.tolist(), machine.device_bytes)
+    result = list(absences)
+    for at in sorted(wanted, key=lambda at: (absences[at].next, at)):
+        each = absences[at]
+        size = trace.tensors[each.tensor].size
+        moment = wanted[at] - more.get((each.tensor, each.leave), 0.0)
+        earliest = min(max(draft.operation_at(moment), each.leave + 1), each.next)
+        back = room.earliest(earliest, each.next, size)
+        room.add(back, each.next, size)
+        result[at] = replace(each, back=back)
+    return result
 
 
 def covers(idle: Idle, at: int, count: int) -> bool:

@@ -21,12 +21,12 @@ EAGER = 1e9
 def g10(trace: Trace, machine: Machine) -> Schedule:
     """The schedule that G10 makes. Raises `MemoryPlanError` where none could do."""
     draft = Draft(trace, machine)
-    _Pressure(draft).relieve()
+    Pressure(draft).relieve()
     draft.cover()
     return draft.schedule(lead=EAGER)
 
 
-class _Pressure:
+class Pressure:
     """Memory over capacity by operation, as long as not enough is booked to be away."""
 
     def __init__(self, draft: Draft):
@@ -62,10 +62,12 @@ class _Pressure:
         for tier in (Tier.FLASH, Tier.HOST):
             if tier is Tier.HOST and self.draft.tier(idle) is not Tier.HOST:
                 continue
-            gone = self.out[tier].forward(idle.last + 1, idle.next, self.draft.machine.out_seconds(tier, idle.size))
+            first = self.draft.copied_after(idle) + 1
+            gone = self.out[tier].forward(first, idle.next, self.draft.machine.out_seconds(tier, idle.size))
             back = self.back[tier].backward(idle.last + 1, idle.next, self.draft.machine.in_seconds(tier, idle.size))
-            if gone is None or back is None or back <= gone + 1:
+            if gone is None or back is None or back <= max(gone, idle.last) + 1:
                 continue
+            gone = max(gone, idle.last)
             saved = 0.0
             for part in self.away.parts(gone + 1, back):
                 over = np.clip(self.away.used[part] - self.away.limit, 0, idle.size)
@@ -76,7 +78,7 @@ class _Pressure:
         return best
 
     def book(self, idle: Idle, tier: Tier, gone: int, back: int) -> None:
-        self.out[tier].take(range(idle.last + 1, gone + 1), self.draft.machine.out_seconds(tier, idle.size))
+        self.out[tier].take(range(self.draft.copied_after(idle) + 1, gone + 1), self.draft.machine.out_seconds(tier, idle.size))
         self.back[tier].take(range(idle.next - 1, back - 1, -1), self.draft.machine.in_seconds(tier, idle.size))
         self.away.add(gone + 1, back, -idle.size)
         self.draft.choose(idle, tier)
