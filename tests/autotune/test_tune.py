@@ -45,10 +45,8 @@ def space() -> PlanSpace:
 def landscape(space: PlanSpace, seed: int) -> Times:
     """Random seconds that each choice has a part in, with failures among them."""
     random = np.random.default_rng(seed)
-    parts = {
-        name: random.uniform(0.5, 2.0, len(values))
-        for name, values in zip(space.space.names, space.space.values, strict=True)
-    }
+    values = dict(zip(space.space.names, space.space.values, strict=True))
+    parts = {name: random.uniform(0.5, 2.0, len(some)) for name, some in values.items()}
     broken = {point for point in space.space.listed if random.random() < 0.1} - {space.default}
 
     def times(candidate: Candidate) -> float | Reason:
