@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from .protocols import Constant
+
 if TYPE_CHECKING:
     from vkernels.ir.plan import Plan
 
@@ -35,12 +37,24 @@ class Ran:
 
 
 @dataclass(frozen=True)
+class Called:
+    """What a kernel was called with, as far as plans depend on it. `file`: where its author wrote it; `sizes`, `dtypes`
+    (of tensors) and `constants` by name."""
+
+    file: str = ""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    constants: Mapping[str, Constant] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class LaunchEvent:
     """One call of a kernel. `start`, `end`: `time.perf_counter()` before and after it; a GPU may still be at work then.
 
     `rung`: the last of the ladder that the plan stands on: registers, shared, recompute, memory, launches or bottom;
     of a plan that nobody chose, as far as the plan says. `cache_hit`: a
-    call like it was remembered, so nothing was planned, compiled or loaded. The rest is as `Ran` says.
+    call like it was remembered, so nothing was planned, compiled or loaded. `called`: with which sizes and dtypes. The
+    rest is as `Ran` says.
     """
 
     kernel: str
@@ -54,6 +68,7 @@ class LaunchEvent:
     launches: int
     swap_bytes: int
     cache_hit: bool
+    called: Called = Called()
 
     @property
     def seconds(self) -> float:
@@ -116,13 +131,13 @@ def on_launch(callback: Callback) -> Listener:
     return listener
 
 
-def tell(kernel: str, ran: Ran, start: float, end: float, cache_hit: bool) -> None:
+def tell(kernel: str, ran: Ran, start: float, end: float, cache_hit: bool, called: Called) -> None:
     """Tell all listeners of a call."""
     if getattr(_telling, "busy", False):
         return
     event = LaunchEvent(
         kernel, ran.plan, ran.device, ran.slice, ran.stream, start, end, ran.rung, ran.launches, ran.swap_bytes,
-        cache_hit,
+        cache_hit, called,
     )  # fmt: skip
     _telling.busy = True
     try:

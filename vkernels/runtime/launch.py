@@ -30,7 +30,7 @@ from .keys import KEYS, frozen
 from .making import Making, Where, here, make_code
 from .overlap import check_written, is_distinct
 from .prepared import Prepared
-from .protocols import KernelLike, Signature
+from .protocols import KernelLike, Signature, file_of
 from .specialise import kernel_in, specialised, written_tensors
 from .threads import when_threads_change
 from .tuned import when_forgotten
@@ -94,6 +94,7 @@ class _Entry:
     pairs: tuple[tuple[int, int, int, int], ...]
     tracked: tuple[int, ...]
     counters: events.Counters
+    called: events.Called
     distinct: Runnable | None = None
     shared: Runnable | None = None
     verdicts: dict[tuple[int, ...], bool] = field(default_factory=dict)
@@ -164,7 +165,7 @@ class Launcher:
         if entry.tracked:
             _count_writes([args[position] for position in entry.tracked])
         if told:
-            events.tell(self.kernel.name, prepared.ran(), start, time.perf_counter(), not missed)
+            events.tell(self.kernel.name, prepared.ran(), start, time.perf_counter(), not missed, entry.called)
 
     def forget(self) -> None:
         """Forget how to call, but not what is compiled: what is prepared depends on the number of threads."""
@@ -208,6 +209,7 @@ class Launcher:
             pairs=_pairs(written, arguments),
             tracked=tuple(positions[name] for name in written if is_torch(values[positions[name]])),
             counters=self._counters,
+            called=events.Called(file_of(self.kernel), arguments.sizes, arguments.dtypes, arguments.constants),
         )
         with self._lock:
             while len(self._calls) >= REMEMBERED_CALLS:

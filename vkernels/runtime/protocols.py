@@ -81,6 +81,12 @@ class KernelLike(Protocol):
         ...
 
 
+def file_of(kernel: KernelLike) -> str:
+    """The file that a kernel's function stands in; empty where that is none."""
+    code = getattr(getattr(kernel, "function", None), "__code__", None)
+    return str(getattr(code, "co_filename", ""))
+
+
 class CompiledLike(Protocol):
     """Native code of a mapped kernel; `docs/mapped-ir.md` says what each address is. Alive as long as the object."""
 

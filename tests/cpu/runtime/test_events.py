@@ -48,6 +48,11 @@ def test_a_launch_is_told_with_all_that_is_known_of_it(add):
     assert before <= first.start <= first.end <= second.start <= second.end <= after
     assert first.seconds == first.end - first.start
     assert first.rung == "registers"
+    assert first.called == second.called
+    assert first.called.file == add.function.__code__.co_filename
+    assert dict(first.called.sizes) == {"N": 100}
+    assert dict(first.called.dtypes) == {"x": "float32", "out": "float32"}
+    assert dict(first.called.constants) == {}
     np.testing.assert_array_equal(out, x + 1)
 
 
