@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import secrets
 import shutil
 import socket
 import subprocess
@@ -14,19 +15,33 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 START_SECONDS = 60
+PASSWORD, QUOTED = "s3cret/p@ss:w", "s3cret%2Fp%40ss%3Aw"
 
 
 @dataclass(frozen=True)
 class Server:
-    """`url`: of a database in which the tests may do anything; `password`: that of its user."""
+    """`url`: without a database's name; `password`: of its user, not quoted."""
 
     url: str
     password: str
     port: int
+
+    @contextmanager
+    def empty(self) -> Iterator[str]:
+        """The URL of a database that has nothing in it, and goes afterwards."""
+        import psycopg
+
+        name = f"tuning{secrets.token_hex(4)}"
+        with psycopg.connect(**_login(self.port), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        yield f"{self.url}/{name}"
+        with psycopg.connect(**_login(self.port), autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 def binaries() -> Path:
@@ -50,13 +65,20 @@ def _user() -> dict[str, int]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid}
 
 
+def _login(port: int) -> dict[str, Any]:
+    return {
+        "host": "127.0.0.1", "port": port, "user": "tuner", "password": PASSWORD, "dbname": "postgres",
+        "connect_timeout": 5,
+    }  # fmt: skip
+
+
 @contextmanager
 def serving() -> Iterator[Server]:
     """A server with a user `tuner`, who needs a password, and a database `tuning`."""
-    programs, user, password = binaries(), _user(), "s3cret/p@ss:w"
+    programs, user = binaries(), _user()
     folder = Path(tempfile.mkdtemp(prefix="vk-postgres-"))
     secret = folder / "password"
-    secret.write_text(password)
+    secret.write_text(PASSWORD)
     if user:
         os.chown(folder, user["user"], user["group"])
         os.chown(secret, user["user"], user["group"])
@@ -76,9 +98,8 @@ def serving() -> Iterator[Server]:
          "-c", "fsync=off", "-c", "shared_buffers=16MB"], **user, cwd=folder, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        quoted = "s3cret%2Fp%40ss%3Aw"
         _wait(server, port)
-        yield Server(f"postgresql://tuner:{quoted}@127.0.0.1:{port}/postgres", password, port)
+        yield Server(f"postgresql://tuner:{QUOTED}@127.0.0.1:{port}", PASSWORD, port)
     finally:
         server.terminate()
         with suppress(subprocess.TimeoutExpired):
@@ -93,9 +114,7 @@ def _wait(server: subprocess.Popen[bytes], port: int) -> None:
 
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end and server.poll() is None:
-        with suppress(psycopg.OperationalError), psycopg.connect(
-            host="127.0.0.1", port=port, user="tuner", password="s3cret/p@ss:w", dbname="postgres", connect_timeout=2
-        ):
+        with suppress(psycopg.OperationalError), psycopg.connect(**_login(port)):
             return
         time.sleep(0.1)
     pytest.skip("PostgreSQL does not start here")

@@ -132,6 +132,7 @@ def _texts(query: Mapping[str, Any], names: tuple[str, ...]) -> list[str]:
 
 def _connect(uri: str, seconds: float) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, timeout=seconds, isolation_level=None, check_same_thread=False)
+    connection.text_factory = lambda data: data.decode(errors="replace")  # damaged text is one entry's matter
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA synchronous = FULL")
     return connection

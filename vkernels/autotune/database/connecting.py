@@ -25,6 +25,8 @@ BUSY = ("database is locked", "database table is locked", "database schema is lo
 """What SQLite says while others write."""
 TRANSIENT = ("40001", "40P01", "53300", "55P03", "57P01", "57P02", "57P03")
 """PostgreSQL's codes: serialisation, deadlock, too many connections, a lock, a server that stops or starts."""
+ODD = (UnicodeError, OverflowError, MemoryError)
+"""What Python's module raises for some bytes of a damaged file: messages and numbers that are none."""
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 
 
@@ -75,7 +77,7 @@ class Store:
         while True:
             try:
                 return once()
-            except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+            except (SQLAlchemyError, sqlite3.Error, OSError, *ODD) as error:
                 if not _passes(error) or time.monotonic() + pause > end:
                     raise self._told(error) from None
             time.sleep(pause * random.uniform(0.5, 1.5))
@@ -85,8 +87,8 @@ class Store:
         """The error as ours: nothing of a statement, its parameters or a password is in it."""
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         text = self._address.hide(" ".join(str(cause).split())) or type(cause).__name__
-        damaged = getattr(cause, "sqlite_errorcode", None) in DAMAGED
-        if damaged or isinstance(cause, UnicodeDecodeError):
+        damaged = getattr(cause, "sqlite_errorcode", 0) & 0xFF in DAMAGED
+        if damaged or isinstance(cause, ODD):
             return FileError(f"{self._address}: is no database, or a damaged one: {text}")
         return SetupError(f"{self._address}: the tuning database cannot be used: {text[:400]}")
 

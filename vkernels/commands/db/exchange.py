@@ -13,7 +13,7 @@ from ..results import STANDARD_OUTPUT, check_writable, write_json
 from .options import SECONDS, Db, Json, Kernel, console, opened, read_wanted, write_result
 
 if TYPE_CHECKING:
-    from vkernels.autotune.database import Database
+    from vkernels.autotune.database import Database, Entry
 
 Target = Annotated[Path, typer.Argument(metavar="FILE", help="Where to; - is standard output.")]
 Source = Annotated[Path, typer.Argument(metavar="FILE", help="What `vk db export` wrote.")]
@@ -50,7 +50,7 @@ def merge(others: Others, db: Db = None, json: Json = None) -> None:
     check_writable(json)
     from vkernels.autotune.database import Database, Wanted
 
-    entries = []
+    entries: list[Entry] = []
     for other in others:
         with Database.open(other, read_only=True, seconds=SECONDS) as database:
             found = database.read(Wanted())
