@@ -106,14 +106,18 @@ class SparseNetwork:
         return build(layers, bias, cap, inputs)
 
     @staticmethod
-    def load(path: Path | str) -> SparseNetwork:
-        """The network that `save` wrote. Raises `FileError` where it is missing, damaged or something else."""
-        from .network_file import load
+    def load(path: Path | str, streamed: bool = False) -> SparseNetwork:
+        """The network that `save` wrote. Raises `FileError` where it is missing, damaged or something else.
 
-        return load(Path(path))
+        `streamed`: layers are read when they are asked for, in any order but fastest in theirs, and checked then, so
+        that the network may be larger than memory; the file stays open, and must stay as it is.
+        """
+        from .network_file import load, stream
+
+        return stream(Path(path)) if streamed else load(Path(path))
 
     def save(self, path: Path | str) -> None:
-        """Write the network to a .npz, its layers in CSR form. Raises `FileError` where that cannot be."""
+        """Write the network to a .npz, in CSR form, some layers at a time. Raises `FileError` where that cannot be."""
         from .network_file import save
 
         save(self, Path(path))
