@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import vkernels as vk
 from tests.autotune.fake_benches import maker
 from vkernels.autotune import slices as tuning
-from vkernels.autotune.benches import Benches, cores_apart
+from vkernels.autotune.benches import Benches, core_sets
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.measure import Candidate, Effort, Failed, Measured, Options, Reason
 from vkernels.autotune.slices import tune_slices
@@ -26,10 +26,11 @@ def candidate(tile: int) -> Candidate:
     return Candidate(Plan(tiles={"i": tile}, chunks={"j": 64}, order=("i",), lanes="j", warps=1))
 
 
-def test_slices_get_cores_of_their_own_as_far_as_there_are_any():
-    assert cores_apart([ONE, LEAN], [3, 5]) == {ONE: (5,), LEAN: (3,)}
-    third = "cpu:cores=1,registers=8"
-    assert cores_apart([ONE, LEAN, third], [3, 5]) == {ONE: (5,), LEAN: (3,), third: (5,)}
+def test_benches_get_cores_of_their_own_as_far_as_there_are_any():
+    assert core_sets(1, 2, [3, 5, 6]) == [(6,), (5,)]
+    assert core_sets(1, 5, [3, 5]) == [(5,), (3,)]
+    assert core_sets(2, 4, [0, 1, 2, 3, 4]) == [(3, 4), (1, 2)]
+    assert core_sets(3, 4, [0, 1, 2]) == [(0, 1, 2)]
 
 
 def test_what_one_slice_measured_serves_those_on_as_many_cores_and_no_others():
@@ -41,20 +42,33 @@ def test_what_one_slice_measured_serves_those_on_as_many_cores_and_no_others():
                 assert benches.on(name).measure(candidate(tile)) == Measured(1.0, 1.0, 1.0, 9)
         assert benches.counted.asked == 3 * len(names)
         assert benches.counted.measured == 2 * (len(names) - 1)
-    assert [len(bench.measured) for bench in made] == [2, 0, 2][: len(names)]
+    measured = [(bench.place.cores, each) for bench in made for each in bench.measured]
+    assert len(measured) == 2 * (len(names) - 1)
     assert all(bench.closed for bench in made)
 
 
-def test_what_fails_to_be_measured_on_one_slice_is_measured_on_the_next():
+def test_what_could_not_be_measured_is_tried_again():
+    left = [vk.SetupError("no worker comes up")]
+
     def times(slice: str, _: Candidate) -> float:
-        if slice == ONE:
-            raise vk.SetupError("no worker comes up")
+        if left:
+            raise left.pop()
         return 2.0
 
     with Benches(TASK, [ONE, LEAN], make=maker(times)[0]) as benches:
         with pytest.raises(vk.SetupError):
             benches.on(ONE).measure(candidate(1))
         assert isinstance(benches.on(LEAN).measure(candidate(1)), Measured)
+        assert isinstance(benches.on(ONE).measure(candidate(1)), Measured)
+
+
+def test_two_that_want_the_same_at_once_have_it_measured_once():
+    make, made = maker(lambda slice, _: 1.0)
+    with Benches(TASK, [ONE, LEAN], make=make) as benches, ThreadPoolExecutor(8) as pool:
+        wanted = [candidate(1 + number % 5) for number in range(100)]
+        found = list(pool.map(lambda each: benches.on(LEAN).measure(each), wanted))
+    assert all(isinstance(each, Measured) for each in found)
+    assert sum(len(bench.measured) for bench in made) == 5
 
 
 def test_after_an_interrupt_nobody_measures_any_more():
@@ -68,15 +82,13 @@ def test_after_an_interrupt_nobody_measures_any_more():
     assert all(bench.interrupted and not bench.measured for bench in made)
 
 
-def _tune(monkeypatch: pytest.MonkeyPatch, times, slices, **more):
+def _tune(times, slices, **more):
     make, made = maker(times)
-    monkeypatch.setattr(tuning, "Benches", partial(Benches, make=make))
-    return tune_slices(TASK, slices, Stop(evaluations=6), search="random", **more), made
+    return tune_slices(TASK, slices, Stop(evaluations=6), make=make, search="random", **more), made
 
 
-def test_each_slices_best_is_run_on_all_and_slices_that_are_not_here_are_modelled(monkeypatch: pytest.MonkeyPatch):
+def test_each_slices_best_is_run_on_all_and_slices_that_are_not_here_are_modelled():
     found, made = _tune(
-        monkeypatch,
         lambda slice, each: 1e-3 * (1 + len(str(each.plan)) % (7 if slice == ONE else 5)),
         [ONE, LEAN, "t4"],
     )
@@ -94,7 +106,8 @@ def test_each_slices_best_is_run_on_all_and_slices_that_are_not_here_are_modelle
     best = crossed.best_on(2)
     assert best is not None
     assert "t4" in crossed.rows[best].tuned_for
-    assert all(bench.held for bench in made)
+    assert sum(len(bench.held) for bench in made) >= 2
+    assert all(held for bench in made for held in bench.held)
     json.dumps(found.to_json(), allow_nan=False)
 
 
@@ -104,8 +117,7 @@ def test_a_plan_that_takes_more_than_a_slice_has_is_not_run_there(monkeypatch: p
     monkeypatch.setattr(tuning, "_rows", lambda results, spaces: [tuning.Row(large, (ONE,))])
     wide = Task("softmax_rows", {"M": 64, "N": 100_000}, TASK.dtypes)
     make, _ = maker(lambda slice, _: 1.0)
-    monkeypatch.setattr(tuning, "Benches", partial(Benches, make=make))
-    found = tune_slices(wide, [ONE, tiny], Stop(evaluations=1), search="random")
+    found = tune_slices(wide, [ONE, tiny], Stop(evaluations=1), make=make, search="random")
     assert isinstance(found.crossed.outcomes[0][0], Measured)
     refused = found.crossed.outcomes[0][1]
     assert isinstance(refused, Failed)
@@ -113,14 +125,14 @@ def test_a_plan_that_takes_more_than_a_slice_has_is_not_run_there(monkeypatch: p
     assert "1024" in refused.text
 
 
-def test_what_is_wrong_on_one_slice_ends_all(monkeypatch: pytest.MonkeyPatch):
+def test_what_is_wrong_on_one_slice_ends_all():
     def times(slice: str, _: Candidate) -> float:
         if slice == LEAN:
             raise vk.SetupError("no worker comes up")
         return 1.0
 
     with pytest.raises(vk.SetupError, match="comes up"):
-        _tune(monkeypatch, times, [LEAN])
+        _tune(times, [LEAN])
 
 
 def test_slices_that_stand_twice_or_are_not_there_are_refused():

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from queue import LifoQueue
 from threading import Lock
 from types import TracebackType
 
 from vkernels.runtime.arrays import CPU
 from vkernels.runtime.keys import frozen
 
-from .measure import Bench, Candidate, Failed, Measured, Options, Outcome, Reason
+from .measure import Bench, Candidate, Measured, Options, Outcome
 from .measure.bench import TIMEOUT
 from .measure.places import Place, place_of, usable
 from .task import Task
 
 USUAL = Options()
 MakeBench = Callable[[Task, str, Options], Bench]
+_Kind = tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -29,113 +32,103 @@ class Counted:
     measured: int
 
 
-def cores_apart(slices: Sequence[str], mine: Sequence[int] | None = None) -> dict[str, tuple[int, ...]]:
-    """Cores for each slice of the CPU, different ones as far as they go: slices that share some take turns there.
-
-    Raises `OptionError` for a slice that there is not.
-    """
-    mine = usable() if mine is None else tuple(mine)
-    found: dict[str, tuple[int, ...]] = {}
-    at = len(mine)
-    for name in slices:
-        place = place_of(name)
-        if place.device != CPU:
-            found[name] = place.cores
-            continue
-        count = len(place.cores)
-        at = at - count if at >= count else len(mine) - count
-        found[name] = tuple(mine[at : at + count])
-    return found
+def core_sets(count: int, wanted: int, mine: Sequence[int]) -> list[tuple[int, ...]]:
+    """Sets of so many cores each that have none in common, as many as are wanted or there are; the last cores first."""
+    sets = [tuple(mine[at - count : at]) for at in range(len(mine), count - 1, -count)]
+    return sets[: max(1, wanted)]
 
 
 class SharedBench:
-    """A slice's bench, that asks the others first. `best`: the least seconds on this slice so far."""
+    """A slice's bench: any of those on as many cores, and what they have measured before. `best`: the least seconds on
+    this slice so far."""
 
-    def __init__(self, benches: Benches, slice: str, bench: Bench):
-        self.task, self.slice, self.bench = bench.task, slice, bench
+    def __init__(self, benches: Benches, slice: str, place: Place):
+        self.task, self.slice, self.place = benches.task, slice, place
         self.best: float | None = None
         self._benches = benches
 
     def measure(self, candidate: Candidate, timeout: float = TIMEOUT, best: float | None = None) -> Outcome:
-        """As `Bench.measure`; what a slice on as many cores has measured is not measured again."""
-        best = self.best if best is None else best
-        self._benches.go_on()
-        outcome = self._benches.measure(self.bench, candidate, timeout, best)
-        self._benches.go_on()
+        """As `Bench.measure`; what was measured for a slice on as many cores is not measured again."""
+        outcome = self._benches.measure(self.place, candidate, timeout, self.best if best is None else best)
         if isinstance(outcome, Measured) and (self.best is None or outcome.seconds < self.best):
             self.best = outcome.seconds
         return outcome
 
     def duel(self, candidates: Sequence[Candidate], timeout: float | None = None) -> list[Outcome]:
         """As `Bench.duel`, while nobody measures on any other core of this process."""
-        self._benches.go_on()
-        return self.bench.duel(candidates, timeout, hold=usable())
-
-    @property
-    def restarts(self) -> int:
-        return self.bench.restarts
-
-    @property
-    def place(self) -> Place:
-        return self.bench.place
-
-    @property
-    def options(self) -> Options:
-        return self.bench.options
-
-    @property
-    def spent(self) -> Mapping[str, float]:
-        """Seconds by what this slice's workers spent them on."""
-        return self.bench.spent
-
-    def start(self) -> None:
-        """As `Bench.start`."""
-        self.bench.start()
-
-    def close(self) -> None:
-        """End the worker."""
-        self.bench.close()
-
-    def __enter__(self) -> SharedBench:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing: `Benches` ends all."""
+        with self._benches.bench(self.place) as bench:
+            return bench.duel(candidates, timeout, hold=usable())
 
 
 class Benches:
-    """Benches of one task on several slices. A context manager; each slice's bench is for one thread.
+    """Benches of one task for several slices. A context manager; each slice's own is for one thread.
 
-    Slices of the CPU get cores of their own as long as there are any. Code is compiled once for all, since workers keep
-    it on disk; slices on as many cores differ in limits alone, so that what one has measured is the other's too.
+    Slices on as many cores of the CPU are the same to a measurement and differ in limits alone: they share benches, as
+    many as there are cores for at once, and what one of them has measured. Code is compiled once for all, since workers
+    keep it on disk. `wanted`: of benches of one kind, at most.
     """
 
-    def __init__(self, task: Task, slices: Sequence[str], options: Options = USUAL, make: MakeBench = Bench):
+    def __init__(
+        self,
+        task: Task,
+        slices: Sequence[str],
+        options: Options = USUAL,
+        make: MakeBench = Bench,
+        wanted: int | None = None,
+    ):
         """Raises `OptionError` for a slice that there is not, and `SetupError` for one that is not here."""
-        cores = cores_apart(slices)
-        self.slices = tuple(slices)
-        self._shared = {
-            name: SharedBench(self, name, make(task, name, replace(options, cores=cores[name]))) for name in slices
-        }
+        self.task, self.slices = task, tuple(slices)
+        self._places = {name: place_of(name) for name in slices}
+        self._benches: dict[_Kind, list[Bench]] = {}
+        self._free: dict[_Kind, LifoQueue[Bench]] = {}
+        for name, place in self._places.items():
+            kind = _kind(place)
+            if kind not in self._benches:
+                alike = sum(_kind(other) == kind for other in self._places.values())
+                count = alike if wanted is None else min(alike, wanted)
+                sets = core_sets(len(place.cores), count, usable()) if place.device == CPU else [place.cores]
+                self._benches[kind] = [make(task, name, replace(options, cores=cores)) for cores in sets]
+                self._free[kind] = LifoQueue()
+                for bench in reversed(self._benches[kind]):
+                    self._free[kind].put(bench)
         self._lock = Lock()
-        self._known: dict[Hashable, Future[Outcome]] = {}
+        self._known: dict[Hashable, Future[Outcome | None]] = {}
         self._asked = 0
         self.interrupted = False
 
     def on(self, slice: str) -> SharedBench:
         """The bench of one of the slices."""
-        return self._shared[slice]
+        return SharedBench(self, slice, self._places[slice])
+
+    @contextmanager
+    def bench(self, place: Place) -> Iterator[Bench]:
+        """One of those of a kind, for a while; waits for one. Raises `KeyboardInterrupt` after an interrupt."""
+        free = self._free[_kind(place)]
+        bench = free.get()
+        try:
+            self._go_on()
+            yield bench
+            self._go_on()
+        finally:
+            free.put(bench)
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """Seconds by what all workers spent them on."""
+        total: dict[str, float] = {}
+        for bench in self._all:
+            for what, seconds in bench.spent.items():
+                total[what] = total.get(what, 0.0) + seconds
+        return total
 
     @property
     def counted(self) -> Counted:
         """How much the slices had in common."""
         return Counted(self._asked, len(self._known))
 
-    def measure(self, bench: Bench, candidate: Candidate, timeout: float, best: float | None) -> Outcome:
-        """By this bench, unless one like it did or does."""
-        key = (bench.place.device, len(bench.place.cores), frozen(candidate))
+    def measure(self, place: Place, candidate: Candidate, timeout: float, best: float | None) -> Outcome:
+        """By a bench of this kind, unless one did or does."""
+        key = (_kind(place), frozen(candidate))
         with self._lock:
             self._asked += 1
             known = self._known.get(key)
@@ -143,13 +136,16 @@ class Benches:
             if known is None:
                 known = self._known[key] = Future()
         if not mine:
-            return known.result()
+            found = known.result()
+            self._go_on()
+            return found or self.measure(place, candidate, timeout, best)
         try:
-            outcome = bench.measure(candidate, timeout, best)
-        except BaseException as error:
-            known.set_result(Failed(Reason.REFUSED, f"it was not measured: {error}"))
+            with self.bench(place) as bench:
+                outcome = bench.measure(candidate, timeout, best)
+        except BaseException:
             with self._lock:
                 del self._known[key]
+            known.set_result(None)  # whoever waits for it tries it
             raise
         known.set_result(outcome)
         return outcome
@@ -158,18 +154,21 @@ class Benches:
         """Have all that is being measured end at once, and nothing measured from now on: whoever asks is interrupted,
         in its own thread."""
         self.interrupted = True
-        for shared in self._shared.values():
-            shared.bench.interrupt()
-
-    def go_on(self) -> None:
-        """Raise `KeyboardInterrupt` after an interrupt."""
-        if self.interrupted:
-            raise KeyboardInterrupt
+        for bench in self._all:
+            bench.interrupt()
 
     def close(self) -> None:
         """End all workers."""
-        for shared in self._shared.values():
-            shared.close()
+        for bench in self._all:
+            bench.close()
+
+    @property
+    def _all(self) -> list[Bench]:
+        return [bench for benches in self._benches.values() for bench in benches]
+
+    def _go_on(self) -> None:
+        if self.interrupted:
+            raise KeyboardInterrupt
 
     def __enter__(self) -> Benches:
         return self
@@ -178,3 +177,8 @@ class Benches:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _kind(place: Place) -> _Kind:
+    """What is the same to a measurement."""
+    return place.device, len(place.cores)

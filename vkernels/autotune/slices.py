@@ -14,11 +14,11 @@ from vkernels.ir.needs import Device, annotate_needs
 from vkernels.ir.planning.fits import why_not
 
 from .arguments import built
-from .benches import USUAL, Benches, Counted
+from .benches import USUAL, Benches, Counted, MakeBench
 from .crossed import MODELLED, Crossed, Row
 from .drive import Stop
 from .limits import slice_limits
-from .measure import Candidate, Failed, Measured, Options, Outcome, Reason
+from .measure import Bench, Candidate, Failed, Measured, Options, Outcome, Reason
 from .measure.places import is_here
 from .plan_space import PlanSpace, read
 from .result import MEASURED, TuningResult
@@ -61,13 +61,15 @@ def tune_slices(
     stop: Stop = MINUTE,
     options: Options = USUAL,
     tune: Tune = tune,
+    make: MakeBench = Bench,
     **more: Any,
 ) -> SlicesResult:
     """Tune a task for each slice, all at once, and time in turns on each what was found for any.
 
-    Slices of this machine's CPU are measured, on cores of their own as far as there are any. Slices of devices that are
-    not here come from the table: their best plan is the model's, and so are their times, labelled `modelled`. `stop`:
-    of each slice; `more`: what `tune` takes beside. An interrupt ends all searches; what was found is returned.
+    Slices of this machine's CPU are measured, on cores of their own as far as there are any, and what was measured on
+    some cores serves all slices of as many. Slices of devices that are not here come from the table: their best plan is
+    the model's, and so are their times, labelled `modelled`. `stop`: of each slice; `make`: makes benches; `more`: what
+    `tune` takes beside. An interrupt ends all searches; what was found is returned.
 
     Raises `OptionError` for slices that there are not or that stand twice, and what is wrong with the task.
     """
@@ -77,14 +79,11 @@ def tune_slices(
     limits = {name: slice_limits(name) for name in slices}
     here = [name for name in slices if is_here(name)]
     spaces = {name: read(task, limits[name]) for name in slices if name not in here}
-    with Benches(task, here, options) as benches:
+    with Benches(task, here, options, make) as benches:
         results = _all_at_once(benches, lambda name: tune(task, name, stop, bench=benches.on(name), **more))
         rows = _rows(results, spaces)
         columns = {name: _measured_on(benches, name, rows, limits[name]) for name in here}
-        spent: dict[str, float] = {}
-        for name in here:
-            for what, seconds in benches.on(name).spent.items():
-                spent[what] = spent.get(what, 0.0) + seconds
+        spent = benches.spent
         counted = benches.counted
     columns |= {name: _modelled_on(space, rows) for name, space in spaces.items()}
     outcomes = tuple(tuple(columns[name][number] for name in slices) for number in range(len(rows)))

@@ -13,6 +13,7 @@ from vkernels.ir.errors import Error, FileError, SetupError
 
 from ..task import Task
 from .child import Child, EndedError
+from .children import Children
 from .effort import Bounds, Effort
 from .outcomes import Candidate, Failed, Measured, Outcome, Reason, candidate_to_json, outcome_from_json
 from .places import Place, place_of
@@ -49,9 +50,12 @@ class Bench:
     others that measure on the same cores, `running` for comparison, `timing`.
     """
 
-    def __init__(self, task: Task, slice: str = "cpu", options: Options = Options()):
-        """Raises `OptionError` for a slice that there is not, and `SetupError` for one that is not here."""
+    def __init__(self, task: Task, slice: str = "cpu", options: Options = Options(), children: Children | None = None):
+        """`children`: workers of earlier tasks, where this one's go when it is closed.
+
+        Raises `OptionError` for a slice that there is not, and `SetupError` for one that is not here."""
         self.task, self.slice, self.options = task, slice, options
+        self._children = children
         self.place: Place = place_of(slice, options.cores)
         self.restarts = 0
         self.best: float | None = None
@@ -70,9 +74,11 @@ class Bench:
 
     def close(self) -> None:
         """End the worker; another is started if anything more is measured."""
-        if self._child is not None:
-            self._child.kill()
-            self._child = None
+        child, self._child = self._child, None
+        if child is not None and self._children is not None:
+            self._children.give(self.place.cores, child)
+        elif child is not None:
+            child.kill()
 
     def interrupt(self) -> None:
         """From another thread: end what is being measured, as if it had crashed."""
@@ -94,7 +100,8 @@ class Bench:
             "locks": None if options.locks is None else str(options.locks), "plans": self._plans,
         }  # fmt: skip
         for attempt in range(STARTS):
-            child = Child(self.place.cores)
+            kept = None if self._children is None else self._children.take(self.place.cores)
+            child = Child(self.place.cores) if kept is None else kept
             try:
                 answer = child.ask(request, bounds.start_seconds, bounds.lock_seconds, 1 << 62)
                 break
@@ -161,11 +168,17 @@ class Bench:
             blamed = 0 if len(candidates) == 1 else _blamed(end)
             return [Failed(end.reason, end.text) if number == blamed else None for number in range(len(candidates))]
         except (FileError, KeyError, TypeError) as error:
-            self.close()
+            self._discard()
             return [Failed(Reason.CRASH, f"the worker answered nonsense: {error}")] * len(candidates)
         except BaseException:
-            self.close()
+            self._discard()
             raise
+
+    def _discard(self) -> None:
+        """End a worker that may still be at work on what nobody waits for."""
+        if self._child is not None:
+            self._child.kill()
+            self._child = None
 
 
 def _blamed(end: EndedError) -> int:

@@ -53,6 +53,7 @@ def serve(requests: BinaryIO, answer: Callable[[dict[str, Any]], None], cores: S
         request = json.loads(line)
         try:
             if request["do"] == "start":
+                work = None  # whose memory the next one may need
                 work = Work.start(request, cores, answer)
                 answer({"ready": work.ready()})
             elif work is not None:
