@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
@@ -98,7 +99,7 @@ def tune(
     space = read(task, slice_limits(slice)) if space is None else space
     history = History(database, task, space.limits, slice_target(slice), slice)
     with _bench(bench, task, slice, stop) as measuring:
-        run = _Run(space, history, measuring, slice, stop, search, seed, on_progress, began)
+        run = Run(space, history, measuring, slice, stop, search, seed, on_progress, began)
         return run.result(*run.tuned())
 
 
@@ -110,8 +111,8 @@ def _bench(bench: Measures | None, task: Task, slice: str, stop: Stop) -> Abstra
 
 
 @dataclass
-class _Run:
-    """One run of tuning; `known`: outcomes by point, those of before included, in order."""
+class Run:
+    """One run of tuning; `known`: outcomes by point, those of before included, in order. `origin`: of its times."""
 
     space: PlanSpace
     history: History
@@ -122,6 +123,7 @@ class _Run:
     seed: int
     tell: Listener
     began: float
+    origin: str = MEASURED
     known: dict[Point, Success | Failure] = field(default_factory=dict)
     trials: int = 0
 
@@ -146,12 +148,12 @@ class _Run:
         if final and best is not None:
             for each in (best, default):
                 if each is not None:
-                    self.history.add(each.candidate, each.measured, each.trial, final=each is best)
+                    self.history.add(each.candidate, each.measured, each.trial, origin=self.origin, final=each is best)
         moved = moved if best is not None and best.point != self.space.default else ()
-        wide = next((each for each in finalists if each.trial == _WIDE), None)
+        wide = next((each for each in finalists if each.candidate == self.device_wide), None)
         return TuningResult(
             self.space.task, self.slice, best, default, successes,
-            tuple(each for each in self.known.values() if isinstance(each, Failure)), self.space.sizes, MEASURED,
+            tuple(each for each in self.known.values() if isinstance(each, Failure)), self.space.sizes, self.origin,
             stopped, self.search, self.seed, monotonic() - self.began, final, wide,
             tuple(sorted(moved, key=lambda each: -(each.factor or 0.0))),
             {name: len(values) for name, values in zip(self.space.space.names, self.space.space.values, strict=True)},
@@ -176,7 +178,7 @@ class _Run:
         began = monotonic()
         outcome = self.bench.measure(candidate, timeout=self._timeout)
         self._note(point, candidate, outcome, self.trials)
-        self.history.add(candidate, outcome, self.trials, monotonic() - began)
+        self.history.add(candidate, outcome, self.trials, monotonic() - began, self.origin)
         self.trials += 1
         return outcome
 
@@ -221,10 +223,9 @@ class _Run:
         default = self.known.get(self.space.default)
         rest = [each for each in fastest if each.point != self.space.default][: FINALISTS - 1]
         chosen = [*([default] if isinstance(default, Success) else []), *rest]
-        whole = whole_device(self.slice)
-        wide = None if whole == self.slice else self.history.device_wide(self.space, slice_limits(whole))
+        wide = self.device_wide
         if wide is not None and wide not in [each.candidate for each in chosen]:
-            chosen.append(Success(wide, (), Measured(1.0, 1.0, 1.0, 0), _WIDE))
+            chosen.append(Success(wide, (), Measured(1.0, 1.0, 1.0, 0), self.trials))
         if len(chosen) < 2:
             return chosen
         self._show("finalists")
@@ -234,6 +235,16 @@ class _Run:
             for each, outcome in zip(chosen, outcomes, strict=True)
             if isinstance(outcome, Measured)
         ]
+
+    @cached_property
+    def device_wide(self) -> Candidate | None:
+        """What is known to be best on the device that the slice is part of."""
+        whole = whole_device(self.slice)
+        return (
+            None
+            if whole == self.slice or self.origin != MEASURED
+            else self.history.device_wide(self.space, slice_limits(whole))
+        )
 
     @staticmethod
     def _chosen(default: Success | None, among: Sequence[Success]) -> Success | None:
@@ -281,10 +292,6 @@ class _Run:
                 None if self.stop.seconds is None else self._until(0.0),
             )
         )  # fmt: skip
-
-
-_WIDE = -(1 << 30)
-"""The trial of what is best on the whole device, which was none."""
 
 
 def _told(outcome: Outcome) -> float | ToldFailure:

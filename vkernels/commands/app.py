@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import check, db, explain, run_spdnn, targets
+from . import check, db, explain, run_spdnn, targets, tune
 from .bench import spdnn as bench_spdnn
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app.command("check")(check.check)
 app.add_typer(db.app, name="db")
 app.command("explain")(explain.explain)
 app.command("targets")(targets.targets)
+app.command("tune")(tune.tune)
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,0 +1,157 @@
+"""Tuning for devices that need not be here: plans are compiled for real where that can be, and ranked by the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vkernels.ir.errors import Error, PlanError, SetupError
+from vkernels.ir.limits import Limits
+from vkernels.ir.plan import Plan
+from vkernels.ir.planning.model_plan import model_plan
+from vkernels.ir.planning.model_time import model_time
+from vkernels.ir.planning.one_plan import setting_of
+from vkernels.ir.planning.shortage import ShortError, spill
+from vkernels.ir.planning.space import Space as Choices
+from vkernels.language.kernel import Kernel
+from vkernels.runtime.arguments import Arguments
+from vkernels.runtime.arrays import CPU
+from vkernels.runtime.checking.prepare_kernel import dense_tensors
+from vkernels.runtime.compile.resources import read_taken
+from vkernels.runtime.compiling import Compiled
+from vkernels.runtime.launch import launcher_of
+from vkernels.runtime.making import Where
+
+from .arguments import scalars, strides_of
+from .drive import Stop
+from .history import History
+from .limits import slice_limits, slice_target
+from .measure import Candidate, Failed, Measured, Outcome, Reason
+from .plan_space import PlanSpace, read
+from .result import MODELLED, TuningResult
+from .task import Task, kernel_of, signature_of
+from .tune import Listener, Progress, Run
+
+if TYPE_CHECKING:
+    from vkernels.ir.planning.shortage import Taken
+    from vkernels.runtime.making import Code
+
+    from .database.database import Database
+
+USUAL = Stop(evaluations=32)
+"""Plans that are compiled, unless told otherwise: those of the least modelled time."""
+
+
+def tune_offline(
+    task: Task,
+    slice: str,
+    stop: Stop = USUAL,
+    database: Database | None = None,
+    on_progress: Listener = lambda progress: None,
+    space: PlanSpace | None = None,
+) -> TuningResult:
+    """Tune a task for a slice of any device that the table has, or of this machine, without measuring.
+
+    Plans are compiled in the order of their modelled times, as many as `stop` lets, and modelled again with what their
+    binaries take. Times and the result are marked `modelled`; a measurement on the device replaces them.
+
+    Raises what is wrong with the task, and `OptionError` for a slice that there is not.
+    """
+    from time import monotonic
+
+    began = monotonic()
+    on_progress(Progress(task, slice, "reading", seconds_left=stop.seconds))
+    space = read(task, slice_limits(slice)) if space is None else space
+    target = slice_target(slice)
+    history = History(database, task, space.limits, target, slice)
+    bench = ModelledBench(space, _architecture(target.architecture, space.limits))
+    best_first = sorted(space.space, key=space.seconds)[:MOST_RANKED]
+    space = replace(space, seeds=tuple(dict.fromkeys([space.default, *best_first])))
+    run = Run(space, history, bench, slice, stop, "exhaustive", 0, on_progress, began, origin=MODELLED)
+    return run.result(*run.tuned())
+
+
+MOST_RANKED = 2000
+"""Plans that are tried in the order of their modelled times, at most."""
+
+
+def _architecture(name: str, limits: Limits) -> str | None:
+    """What is compiled for; None where the installed Triton does not."""
+    if limits.warp == 1:
+        return CPU
+    try:
+        import triton
+
+        from vkernels.runtime.compile.architectures import refuse_unless_compiles
+
+        refuse_unless_compiles(name, triton.__version__)
+    except (ImportError, SetupError):
+        return None
+    return name
+
+
+@dataclass(frozen=True)
+class ModelledBench:
+    """Times as modelled, of plans that compile and fit. `architecture`: None where nothing can be compiled."""
+
+    space: PlanSpace
+    architecture: str | None
+
+    def measure(self, candidate: Candidate, timeout: float = 0.0) -> Outcome:
+        """Compile a candidate, and model what it takes."""
+        choices = next(v.choices for v in self.space.versions if dict(v.constants) == dict(candidate.constants))
+        try:
+            code = None if self.architecture is None else self._code(candidate)
+            taken = () if code is None or isinstance(code, Compiled) else tuple(map(read_taken, code.binaries))
+            for each in taken:
+                if (lack := spill(each)) is not None:
+                    return Failed(Reason.DOES_NOT_FIT, lack.reason)
+            seconds = _seconds(choices, candidate.plan, taken)
+        except ShortError as error:
+            return Failed(Reason.DOES_NOT_FIT, str(error))
+        except PlanError as error:
+            return Failed(Reason.REFUSED, str(error))
+        except (Error, MemoryError, RuntimeError) as error:  # the last of a compiler that refuses
+            return Failed(Reason.COMPILE_ERROR, str(error))
+        return Measured(seconds, seconds, seconds, 0)
+
+    def duel(self, candidates: Sequence[Candidate]) -> list[Outcome]:
+        """The same of each."""
+        return [self.measure(candidate) for candidate in candidates]
+
+    def _code(self, candidate: Candidate) -> Code:
+        kernel = kernel_of(self.space.task)
+        planned = Kernel(kernel.function, replace(kernel.options, plan=candidate.plan))
+        where = Where(self.space.limits, str(self.architecture), str(self.architecture))
+        return launcher_of(planned).ahead(self._arguments(candidate), where)[2]
+
+    def _arguments(self, candidate: Candidate) -> Arguments:
+        task = replace(self.space.task, constants={**self.space.task.constants, **candidate.constants})
+        dense = dense_tensors(kernel_of(task), task.shape, task.dtypes)
+        tensors = {name: replace(dense[name], strides=strides) for name, strides in self._strides.items()}
+        numbers = scalars(task)
+        constants = dict(signature_of(task, numbers).constants)
+        return Arguments(tensors, numbers, constants, dict(task.shape))
+
+    @cached_property
+    def _strides(self) -> dict[str, tuple[int, ...]]:
+        return strides_of(self.space.task)
+
+
+def _seconds(choices: Choices, plan: Plan, taken: Sequence[Taken]) -> float:
+    """Modelled, with what binaries take where there are any. Raises `PlanError` for what a kernel cannot have."""
+    if not taken:
+        return float(model_plan(choices, plan).seconds)
+    registers = tuple(np.array([float(each.use.registers)]) for each in taken)
+    shared = tuple(np.array([float(each.use.shared)]) for each in taken)
+    at = setting_of(choices, plan)
+    if len(taken) == 1:
+        return float(model_time(at, choices.limits, registers[0], shared[0]).at(0).seconds)
+    if len(taken) == len(at.launched):
+        return float(model_time(at, choices.limits, registers, shared).at(0).seconds)
+    most = np.maximum.reduce(registers), np.maximum.reduce(shared)
+    return float(model_time(at, choices.limits, *most).at(0).seconds)
