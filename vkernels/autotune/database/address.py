@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,8 @@ from urllib.parse import unquote
 from vkernels.ir.errors import OptionError, SetupError
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from sqlalchemy.engine import URL, Engine
 
 FILE = "tuning.sqlite"
@@ -131,6 +132,8 @@ def _texts(query: Mapping[str, Any], names: tuple[str, ...]) -> list[str]:
 
 
 def _connect(uri: str, seconds: float) -> sqlite3.Connection:
+    import sqlite3
+
     connection = sqlite3.connect(uri, uri=True, timeout=seconds, isolation_level=None, check_same_thread=False)
     connection.text_factory = lambda data: data.decode(errors="replace")  # damaged text is one entry's matter
     connection.execute("PRAGMA trusted_schema = OFF")
