@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -96,9 +97,9 @@ def tune(
         raise OptionError(f"there is no search {search!r}; {meant(search, list(SEARCHES))}")
     began = monotonic()
     on_progress(Progress(task, slice, "reading", seconds_left=stop.seconds))
-    space = read(task, slice_limits(slice)) if space is None else space
-    history = History(database, task, space.limits, slice_target(slice), slice)
     with _bench(bench, task, slice, stop) as measuring:
+        space = _read_meanwhile(task, slice, measuring) if space is None else space
+        history = History(database, task, space.limits, slice_target(slice), slice)
         run = Run(space, history, measuring, slice, stop, search, seed, on_progress, began)
         return run.result(*run.tuned())
 
@@ -108,6 +109,17 @@ def _bench(bench: Measures | None, task: Task, slice: str, stop: Stop) -> Abstra
         return nullcontext(bench)
     wished = MOST_TIMING if stop.seconds is None else stop.seconds * CANDIDATE_PART
     return Bench(task, slice, Options(effort=Effort(seconds=min(MOST_TIMING, max(LEAST_TIMING, wished)))))
+
+
+def _read_meanwhile(task: Task, slice: str, bench: Measures) -> PlanSpace:
+    """The space, read while the bench's worker starts, which takes as long."""
+    if not isinstance(bench, Bench):
+        return read(task, slice_limits(slice))
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(bench.start)
+        space = read(task, slice_limits(slice))
+        starting.result()
+    return space
 
 
 @dataclass
