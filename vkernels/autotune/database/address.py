@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from vkernels.ir.errors import OptionError, SetupError
 
@@ -123,7 +123,7 @@ def _url(text: str) -> URL:
 def _shown(url: URL) -> str:
     query = {name: HIDDEN if name in SECRETS else value for name, value in url.query.items()}
     plain = url.set(drivername="postgresql", query=query)
-    return plain.render_as_string(hide_password=True)
+    return plain.render_as_string(hide_password=True).replace(quote(HIDDEN), HIDDEN)
 
 
 def _texts(query: Mapping[str, Any], names: tuple[str, ...]) -> list[str]:
