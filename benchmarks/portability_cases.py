@@ -40,6 +40,7 @@ class Subject:
 
 _SQUARE, _LONG_ROWS = {"M": 512, "N": 512}, {"M": 16, "N": 1 << 24}
 _ROWS = (_SQUARE, {"M": 8192, "N": 8192}, _LONG_ROWS)
+_ROW_PARTS = tuple({**shape, "P": parts} for shape, parts in zip(_ROWS, (256, 256, 4), strict=True))
 _SCORES = (_SQUARE, {"M": 4096, "N": 32768}, _LONG_ROWS)
 _CLASSES = ({"M": 512, "V": 1000}, {"M": 8192, "V": 32768}, {"M": 16, "V": 1 << 24})
 _COLUMNS = (_SQUARE, {"M": 8192, "N": 8192}, {"M": 1 << 24, "N": 16})
@@ -64,7 +65,7 @@ _BLOCKED = (
 )
 _WEIGHTS = tuple({name: shape[name] for name in "GOCRS"} for shape in _STACKS)
 _HEXAHEDRA = (
-    {"E": 512, "C": 1, "P": 4, "Q": 5}, {"E": 1 << 15, "C": 3, "P": 8, "Q": 9}, {"E": 64, "C": 1, "P": 33, "Q": 34},
+    {"E": 512, "C": 1, "P": 4, "Q": 5}, {"E": 1 << 15, "C": 3, "P": 8, "Q": 9}, {"E": 64, "C": 1, "P": 17, "Q": 18},
 )  # fmt: skip
 
 _BAGS = (
@@ -125,9 +126,9 @@ SUBJECTS = (
     Subject("cross_entropy_rows", *_CLASSES),
     Subject("cross_entropy_gradient", *_CLASSES),
     Subject("add_up", {"M": 512}, {"M": 1 << 16}, {"M": 1 << 28}),
-    Subject("layer_norm_gradient", *({**shape, "P": min(256, shape["M"])} for shape in _ROWS)),
+    Subject("layer_norm_gradient", *_ROW_PARTS),
     Subject("rms_norm_rows", *_ROWS),
-    Subject("rms_norm_gradient", *({**shape, "P": min(256, shape["M"])} for shape in _ROWS)),
+    Subject("rms_norm_gradient", *_ROW_PARTS),
     Subject("group_norm_groups", *_GROUPS),
     Subject("group_norm_gradient", *_GROUPS),
     Subject("group_norm_parameter_gradients", *_GROUPS),
