@@ -34,6 +34,14 @@ def test_entries_come_back_as_they_were(database):
     assert {each.plan.tiles["i"] for each in database.entries(Wanted(key=key(), shape=SHAPE))} == {1, 2, 3, 4, 5}
 
 
+def test_what_a_failure_says_may_be_anything(database):
+    database.add(entry(1, failure="crash", text="\x1b[2J\0 signal 11\r\n" + "x" * 10_000))
+    (found,) = database.entries()
+    assert found.text.isprintable() or "\n" in found.text
+    assert "signal 11" in found.text
+    assert "\x1b" not in found.text
+
+
 def test_the_best_is_what_a_run_settled_on_then_the_least_time_then_what_is_modelled(database):
     database.add(entry(1, 0.5), entry(2, 0.7), entry(3, 0.1, origin=MODELLED), entry(4, failure="crash"))
     assert [each.plan.tiles["i"] for each in database.candidates(key(), SHAPE)] == [1, 2, 3]

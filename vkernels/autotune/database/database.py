@@ -6,7 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log2
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from vkernels.ir.limits import Limits
 from .address import Address, address_of
 from .connecting import Store
 from .entry import Entry
-from .entry_json import entry_from_text, entry_to_text
+from .entry_json import LONGEST_TEXT, entry_from_text, entry_to_text, harmless
 from .exchange import document_of, entries_of
 from .key import Key, compilers
 from .tables import check_ours, entries, make_tables
@@ -271,7 +271,9 @@ def _rows(given: Iterable[Entry]) -> list[dict[str, Any]]:
 
 
 def _row(entry: Entry) -> dict[str, Any]:
-    """What is written; read back first, so that nothing comes in which would not come out."""
+    """What is written; read back first, so that nothing comes in which would not come out. What a failure says may
+    have been anything: it is cut and cleaned."""
+    entry = replace(entry, text=harmless(entry.text[:LONGEST_TEXT]))
     document = entry_to_text(entry)
     entry_from_text(document)
     return {

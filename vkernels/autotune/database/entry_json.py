@@ -67,6 +67,11 @@ def entry_from_json(data: object, where: str = "the entry") -> Entry:
     return entry
 
 
+def harmless(text: str) -> str:
+    """A text without what a terminal would do more with than show it."""
+    return "".join(each if each.isprintable() or each in "\n\t" else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
 def _check(entry: Entry, where: str) -> None:
     """That what an entry says twice agrees."""
     if entry.key.limits_hash != limits_hash(entry.limits):
@@ -92,16 +97,11 @@ def _check(entry: Entry, where: str) -> None:
 
 def _text(most: int = LONGEST, empty: bool = True) -> Reader:
     def read(value: object, where: str) -> str:
-        if type(value) is not str or len(value) > most or not (value or empty) or not _harmless(value):
+        if type(value) is not str or len(value) > most or not (value or empty) or harmless(value) != value:
             _refuse(where, f"a text of at most {most} characters", value)
         return value
 
     return read
-
-
-def _harmless(text: str) -> bool:
-    """Whether a terminal shows it and nothing more."""
-    return all(character.isprintable() or character in "\n\t" for character in text)
 
 
 def _matching(pattern: str, what: str) -> Reader:
