@@ -157,10 +157,10 @@ class Run:
         among = finalists or list(successes)
         default = next((each for each in among if each.point == self.space.default), None)
         best = self._chosen(default, among)
-        if final and best is not None:
+        if final and best is not None and self.origin == MEASURED:
             for each in (best, default):
                 if each is not None:
-                    self.history.add(each.candidate, each.measured, each.trial, origin=self.origin, final=each is best)
+                    self.history.add(each.candidate, each.measured, each.trial, final=each is best)
         moved = moved if best is not None and best.point != self.space.default else ()
         wide = next((each for each in finalists if each.candidate == self.device_wide), None)
         return TuningResult(

@@ -1,0 +1,211 @@
+"""`vk tune`: what it takes, what it prints, how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.autotune.fake_bench import FakeBench
+from vkernels.autotune import tune as tuning
+from vkernels.autotune.database import Database
+from vkernels.autotune.measure import Reason
+from vkernels.commands import main
+from vkernels.commands.tune.asked import slice_names, stop_from
+from vkernels.ir.errors import OptionError
+
+SMALL = ["--shapes", "M=100,N=64", "--slice", "cores=1"]
+
+
+@pytest.fixture(autouse=True)
+def own_folders(monkeypatch, tmp_path):
+    for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+
+
+@pytest.fixture
+def vk(capsys):
+    """Runs `vk tune` in this process; gives exit code, output and errors."""
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as exit:
+            main(["tune", *map(str, arguments)])
+        return (exit.value.code or 0, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    """What measures: the more elements a program takes, the faster."""
+    fake = FakeBench(lambda candidate: 1e-3 / sum(candidate.plan.tiles.values()))
+
+    class Context:
+        def __enter__(self):
+            return fake
+
+        def __exit__(self, *error):
+            pass
+
+    monkeypatch.setattr(tuning, "_bench", lambda bench, task, slice, stop: Context())
+    return fake
+
+
+def test_a_faster_plan_is_told_with_what_moved_it_and_remembered(vk, bench, tmp_path):
+    path, url = tmp_path / "found.json", tmp_path / "tuning.db"
+    code, out, _ = vk("softmax_rows", *SMALL, "--budget", 40, "--json", path, "--db", url)
+    data = json.loads(path.read_text())
+    (result,) = data["results"]
+    assert code == 0
+    assert f"{result['gain']:.2f} times as fast as the default plan" in out
+    assert "what moved it: " in out
+    assert "plans tried" in out
+    assert (data["command"], data["schema_version"], data["interrupted"]) == ("tune", 1, False)
+    assert result["best"]["seconds"] < result["default"]["seconds"]
+    with Database.open(str(url)) as database:
+        assert len(database.entries()) == result["tried"]
+
+
+def test_results_go_to_standard_output_alone_where_json_is_asked_for_there(vk, bench):
+    code, out, errors = vk("softmax_rows", *SMALL, "--budget", 5, "--json", "-", "--db", "none")
+    assert code == 0
+    assert json.loads(out)["results"][0]["task"]["shape"] == {"M": 100, "N": 64}
+    assert "softmax_rows M=100 N=64" in errors
+
+
+def test_each_shape_and_each_slice_is_tuned(vk, bench):
+    given = ["--shapes", "M=10,N=64", "--shapes", "M=20,N=64", "--slice", "cores=1", "--slice", "registers=8"]
+    code, out, _ = vk("softmax_rows", *given, "--budget", 3, "--json", "-", "--db", "none")
+    found = [(each["task"]["shape"]["M"], each["slice"]) for each in json.loads(out)["results"]]
+    assert code == 0
+    assert found == [(m, f"cpu:{spec}") for m in (10, 20) for spec in ("cores=1", "registers=8")]
+
+
+def test_families_are_all_their_kernels_and_are_summed_up(vk, bench):
+    code, out, _ = vk("cumulative_sum", "--slice", "cores=1", "--budget", 2, "--db", "none")
+    assert code == 0
+    assert out.count("cumulative_sum_rows") == 2  # by itself, and in the table at the end
+    assert "gain" in out
+
+
+def test_failures_are_counted_by_reason(vk, bench):
+    bench.times = lambda candidate: Reason.TIME_OUT
+    code, out, _ = vk("softmax_rows", *SMALL, "--budget", 4, "--db", "none")
+    assert code == 0
+    assert "no plan has a time" in out
+    assert "4 failed: 4 time-out" in out
+
+
+def test_an_interrupt_keeps_what_was_found(vk, bench, tmp_path):
+    bench.interrupted = 7
+    code, out, _ = vk("softmax_rows", "layer_norm_rows", *SMALL, "--budget", 40, "--db", tmp_path / "t.db")
+    assert code == 130
+    assert "7 of" in out
+    assert "layer_norm_rows" not in out
+    with Database.open(str(tmp_path / "t.db")) as database:
+        assert len(database.entries()) == 7
+
+
+def test_what_cannot_be_tuned_leaves_the_others_alone(vk, bench, tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "import vkernels as vk\nfrom jaxtyping import Float, Int\n\n@vk.kernel\n"
+        'def take(x: Float[vk.Tensor, "M"], index: Int[vk.Tensor, "N"], out: Float[vk.Tensor, "N"]):\n'
+        '    i = vk.tile("N")\n    out[i] = x[index[i]] + nothing\n'
+    )
+    code, out, errors = vk(f"{path}:take", "softmax_rows", *SMALL, "--budget", 3, "--json", "-", "--db", "none")
+    data = json.loads(out)
+    assert code == 1
+    assert [each["task"]["kernel"] for each in data["results"]] == ["softmax_rows"]
+    assert "nothing" in data["refused"][0]["reason"]
+    assert "nothing" in errors
+
+
+def test_a_database_that_cannot_be_reached_is_one_warning(vk, bench, tmp_path):
+    (tmp_path / "broken.db").write_bytes(b"no database at all" * 100)
+    code, _, errors = vk("softmax_rows", *SMALL, "--budget", 3, "--db", tmp_path / "broken.db")
+    assert code == 0
+    assert errors.count("warning") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["softmax_row"], 2, "did you mean softmax_rows"),
+        (["softmax_rows", "--budget", "soon"], 2, "--budget: expected a time"),
+        (["softmax_rows", "--budget", "0"], 2, "--budget: expected a time"),
+        (["softmax_rows", "--search", "forrest"], 2, "did you mean forest"),
+        (["softmax_rows", "--shapes", "Q=1"], 2, "has no size 'Q'"),
+        (["softmax_rows", "--target", "h100-sxm5-80"], 3, "--offline"),
+        (["softmax_rows", "--target", "h100"], 2, "there is no target 'h100'"),
+        (["softmax_rows", "--slice", "cores=1000"], 2, "cores"),
+        (["softmax_rows", "--target", "cpu:cores=1", "--slice", "cores=1"], 2, "is a slice already"),
+        (["nowhere.py:kernel"], 2, "nowhere.py: is no file"),
+        (["softmax_rows", "--json", "/nowhere/at/all.json"], 2, "there is no folder"),
+        (["softmax_rows", "--dtype", "int8"], 2, "cannot be int8"),
+    ],
+)
+def test_what_does_not_exist_is_one_message(vk, arguments, code, message):
+    found, out, errors = vk(*arguments, "--db", "none")
+    assert found == code
+    assert message in errors
+    assert "Traceback" not in errors + out
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "evaluations"),
+    [("60s", 60, None), ("1.5m", 90, None), ("1h", 3600, None), ("200", None, 200), ("30s,200", 30, 200)],
+)
+def test_budgets_are_times_or_numbers_of_plans(text, seconds, evaluations):
+    stop = stop_from(text)
+    assert (stop.seconds, stop.evaluations) == (seconds, evaluations)
+
+
+@pytest.mark.parametrize("text", ["", "s", "-1s", "1d", "1e3", "0s", "10,0", "١s"])
+def test_odd_budgets_are_refused(text):
+    with pytest.raises(OptionError, match="--budget"):
+        stop_from(text)
+
+
+def test_slices_are_named_by_their_device():
+    assert slice_names("cpu", []) == ["cpu"]
+    assert slice_names("cpu", ["cores=1,l2=1024", "all", "cores=1,l2=1024"]) == ["cpu:cores=1,l2=1024", "cpu"]
+    assert slice_names("nvidia:0", []) == ["nvidia:0"]
+
+
+def test_offline_compiles_for_what_is_not_here_and_marks_its_times(vk, tmp_path):
+    pytest.importorskip("triton")
+    url = tmp_path / "t.db"
+    code, out, _ = vk(
+        "softmax_rows", "--offline", "--target", "h100-sxm5-80", "--shapes", "M=64,N=128", "--budget", 2, "--db", url
+    )
+    assert code == 0
+    assert "as modelled" in out
+    with Database.open(str(url)) as database:
+        assert {entry.origin for entry in database.entries()} == {"modelled"}
+
+
+@pytest.mark.thorough
+def test_plans_are_really_measured_and_ctrl_c_really_keeps_them(tmp_path: Path):
+    url = tmp_path / "t.db"
+    program = "from vkernels.commands import main; main()"
+    command = [sys.executable, "-c", program, "tune", "softmax_rows", *SMALL, "--budget", "600s", "--db", str(url)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        began = time.monotonic()
+        while time.monotonic() - began < 120 and (not url.exists() or _entries(url) < 3):
+            time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "plans tried" in out
+    assert _entries(url) >= 3
+
+
+def _entries(url: Path) -> int:
+    with Database.open(str(url)) as database:
+        return len(database.entries())
