@@ -51,7 +51,7 @@ def sparse_layers(
 ):
     i = vk.tile("I")
     n = vk.whole("N")
-    features = vk.scratch((n, i), vk.float32)
+    features = vk.scratch((n, i), out.dtype)  # may be of 16 bits; sums are not
     features[n, i] = y[n, i]
     for l in vk.range("L"):
         total = vk.zeros((n, i), vk.float32)
@@ -76,7 +76,7 @@ def equal_weight_layers(
 ):
     i = vk.tile("I")
     n = vk.whole("N")
-    features = vk.scratch((n, i), vk.float32)
+    features = vk.scratch((n, i), out.dtype)  # may be of 16 bits; sums are not
     features[n, i] = y[n, i]
     for l in vk.range("L"):
         total = vk.zeros((n, i), vk.float32)

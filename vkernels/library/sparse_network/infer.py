@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from vkernels.ir.errors import OptionError
 
 from .network import Floats, Indices, Layers, SparseNetwork
 from .saturation import FixedPoints
+from .storage import DTYPES, FLOAT32, as_floats, for_kernels, stored
 
 BATCH_BYTES = 16 << 20
 """Features that are worked on at once unless the caller says otherwise: they stay in a last-level cache from group to
@@ -29,8 +30,11 @@ DROP_COST = 0.7
 COPY_COST = 25
 """What it costs to copy a feature, in connections."""
 
-FIRST_LAYERS = 2
+FIRST_LAYERS = 3
 """Layers of the first group, before the rate at which images die is known."""
+
+LINE = 64
+"""Bytes of a cache line."""
 
 MOST_LAYERS = 64
 """Layers of one group, at most."""
@@ -85,6 +89,7 @@ def infer(
     progress: Callable[[float, int], None] = lambda layers, live: None,
     kernel: Kernel | None = None,
     fixed: FixedPoints | None = None,
+    storage: str = FLOAT32,
 ) -> Result:
     """Run the network on the images of `features`: inputs × images of float32.
 
@@ -92,8 +97,8 @@ def infer(
     group is as long as pays at the rate at which images die. `batch`: images worked on at once, until few are
     alive. `threads`: as `set_threads` said, by default. `progress` is told, after each launch, how many layers were
     done, as a share of all images, and how many images of the batch are alive. `fixed`: states in which images are
-    done. A network that is not held is read once: all images are then one batch. Raises `OptionError` for groups or
-    batches of nothing.
+    done. `storage`: what features are held as between layers. A network that is not held is read once: all images are
+    then one batch. Raises `OptionError` for groups or batches of nothing.
     """
     if batch is not None and batch < 1:
         raise OptionError(f"batch: expected at least one image, got {batch}")
@@ -103,10 +108,11 @@ def infer(
         batch = BATCH_BYTES // (4 * max(1, *network.sizes[1:])) if network.held else features.shape[1]
         batch = max(1, batch)
     with using_threads(threads):
-        work = _Work(kernel or run_layers, network, groups, batch, progress, fixed)
+        work = _Work(kernel or run_layers, network, groups, batch, progress, fixed, DTYPES[storage])
         ids, done = np.arange(features.shape[1], dtype=np.int64), 0
         while done < network.layers:
             features, ids, done = _stage(work, features, ids, done)
+    features = as_floats(features)
     if fixed is not None and work.settled:
         features, ids = _with_settled(features, ids, np.concatenate(work.settled), fixed.state(network.layers))
     alive = features.any(axis=0)
@@ -123,9 +129,11 @@ def run_layers(y: Floats, column: Indices, weight: Floats, bias: Floats, cap: fl
     from vkernels.library.sparse import equal_weight_layers, sparse_layer, sparse_layers
 
     if 0 in (y.shape[0], out.shape[0]):  # nothing to gather, or nothing to find the largest of
-        out[:] = np.clip(bias[-1][:, None], 0, cap)
-        peak[:] = out.max(axis=0, initial=0)
-    elif y.shape[0] == out.shape[0] and weight.strides[2] == 0:
+        alone = np.clip(bias[-1][:, None], 0, cap)
+        out[:], peak[:] = stored(alone, out.dtype), alone.max(initial=0)
+        return
+    y, out = for_kernels(y), for_kernels(out)
+    if y.shape[0] == out.shape[0] and weight.strides[2] == 0:
         equal_weight_layers(y, column, weight[:, :, 0], bias, cap, out, peak)
     elif y.shape[0] == out.shape[0]:
         sparse_layers(y, column, weight, bias, cap, out, peak)
@@ -157,6 +165,7 @@ class _Work:
     batch: int
     progress: Callable[[float, int], None]
     fixed: FixedPoints | None
+    dtype: Any = np.float32
     groups: list[Group] = field(default_factory=list)
     settled: list[NDArray[np.int64]] = field(default_factory=list)
     seconds: float = 0.0
@@ -181,7 +190,7 @@ def _stage(work: _Work, features: Floats, ids: NDArray[np.int64], done: int) -> 
     network, images = work.network, ids.size
     starts = range(0, max(1, images), work.batch)
     largest = max(network.sizes[done + 1 :])
-    memory = [np.empty(largest * min(images, work.batch), np.float32) for _ in range(2)]
+    memory = [aligned(largest * row_stride(min(images, work.batch), work.dtype), work.dtype) for _ in range(2)]
     lengths: list[int] = []
     parts: list[_Batch] = []
     for first in starts:
@@ -193,20 +202,19 @@ def _stage(work: _Work, features: Floats, ids: NDArray[np.int64], done: int) -> 
                 run.advance(done + sum(lengths[:-1]), lengths[-1])
         else:
             for number, length in enumerate(lengths):
+                run.is_last = number == len(lengths) - 1
                 run.advance(done + sum(lengths[:number]), length)
-        if len(starts) > 1:
-            run.features = run.features.copy()
         parts.append(run)
     done += sum(lengths)
+    if len(parts) == 1:
+        return parts[0].features, parts[0].ids, done
     return np.concatenate([run.features for run in parts], axis=1), np.concatenate([run.ids for run in parts]), done
 
 
 class _Batch:
     """Some images on their way: the `features` of those that may be alive, and which images, `ids`, these are."""
 
-    def __init__(
-        self, work: _Work, features: Floats, ids: NDArray[np.int64], memory: list[NDArray[np.float32]], among: int
-    ):
+    def __init__(self, work: _Work, features: Floats, ids: NDArray[np.int64], memory: list[NDArray[Any]], among: int):
         self.work, self.features, self.ids = work, features, ids
         self.images: int = ids.size
         self.share = self.images / among if among else 1.0
@@ -242,7 +250,7 @@ class _Batch:
             work.edges += images * int(layers.nonzeros.sum())
             work.groups.append(Group(length, images, first))
         else:
-            self.features = np.empty((work.network.sizes[last], 0), np.float32)
+            self.features = np.empty((work.network.sizes[last], 0), work.dtype)
         work.progress(length * self.share, self.ids.size)
 
     def _launch(self, layers: Layers) -> tuple[Floats, NDArray[np.float32]]:
@@ -267,7 +275,7 @@ class _Batch:
         from vkernels.library.sparse import distance_to_state
 
         away = np.empty(self.ids.size, np.float32)
-        distance_to_state(self.features, state, away)
+        distance_to_state(for_kernels(self.features), state, away)
         self.work.settled.append(self.ids[away == 0])
         self._keep(away != 0)
         self.alive = self.ids.size
@@ -279,13 +287,29 @@ class _Batch:
 
             out = self._take_spare(self.features.shape[0], live.size)
             if out.size:
-                take_columns(self.features, live, out)
+                take_columns(for_kernels(self.features), live, for_kernels(out))
             self.features, self.ids = out, self.ids[live]
 
     def _take_spare(self, outputs: int, images: int) -> Floats:
         """Memory for the features of so many images, not where `self.features` may be."""
         self._spare, self._used = self._used, self._spare
-        return self._used[: outputs * images].reshape(outputs, images)
+        stride = row_stride(images, self._used.dtype)
+        return self._used[: outputs * stride].reshape(outputs, stride)[:, :images]
+
+
+def row_stride(images: int, dtype: Any = np.float32) -> int:
+    """Elements from row to row of so many images: whole cache lines, an odd number of them, so that rows do not contend
+    for the same place in a cache."""
+    line: int = LINE // np.dtype(dtype).itemsize
+    return (-(-images // line) | 1) * line
+
+
+def aligned(elements: int, dtype: Any = np.float32) -> NDArray[Any]:
+    """Memory that begins where a cache line does."""
+    line: int = LINE // np.dtype(dtype).itemsize
+    room = np.empty(elements + line, dtype)
+    start = -room.ctypes.data // room.itemsize % line
+    return room[start : start + elements]
 
 
 def _length(lengths: Sequence[int] | None, groups: Sequence[Group], live: int, most: int = MOST_LAYERS) -> int:

@@ -122,7 +122,14 @@ class SparseNetwork:
 
         save(self, Path(path))
 
-    def infer(self, images: Any, devices: Sequence[str] = ("cpu",), kind: str = "auto") -> Inference:
+    def infer(
+        self,
+        images: Any,
+        devices: Sequence[str] = ("cpu",),
+        kind: str = "auto",
+        storage: str = "float32",
+        check: bool = False,
+    ) -> Inference:
         """Run the network on images: inputs × images of numbers, in NumPy or torch; each image is a column.
 
         `kind`: "general" (any weights), "structured" (equal outputs are merged where there are any), "saturating"
@@ -130,12 +137,15 @@ class SparseNetwork:
         leaves no more than half of the connections, else saturating where fixed points are proved from the middle of
         the layers or before, else general. `devices`: "cpu", which is all threads that calls may use, or slices of it,
         "cpu:cores=1"; with several, each has its part of the images, by measured speed, and all the weights.
-        What is found out about the weights is kept for the next call. Raises `ArgumentError` for images of another
-        shape, `OptionError` for unknown kinds and devices.
+        `storage`: what features are held as between layers, "float32", "float16" or "bfloat16"; sums are float32 in any
+        case, features that come back too. `check`: run in float32 as well, and say in the record whether the same
+        images survived. What is found out about the weights is kept for the next call. Raises `ArgumentError` for
+        images of another shape, `OptionError` for unknown kinds, devices and storage, and for float16 where the cap
+        exceeds it.
         """
         from .run import run
 
-        return run(self, images, devices, kind)
+        return run(self, images, devices, kind, storage, check)
 
     @property
     def layers(self) -> int:

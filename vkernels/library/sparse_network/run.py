@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -17,6 +17,7 @@ from .devices import cut, parse_devices
 from .infer import Group, Result, infer
 from .network import Floats, SparseNetwork
 from .prepare import Prepared, prepare
+from .storage import FLOAT32, check_storage, holds
 
 PROBE = 8
 """One in so many images, spread evenly, tells how fast each worker is."""
@@ -40,6 +41,7 @@ class Record:
     `transfer`: bringing images to where and how kernels want them. `kernels`: launches and dropping images, of the
     device that took longest; it includes compiling, where a kernel is new.
     `executed_edges`: multiply-adds that ran. `live[l]`: images that layer l ran on; `groups`: the launches.
+    `storage`: what features were held as; `same_as_float32`: whether the same images survived, None if not asked.
     """
 
     kind: str
@@ -51,6 +53,8 @@ class Record:
     live: tuple[int, ...]
     groups: tuple[Group, ...]
     shares: tuple[Share, ...]
+    storage: str = FLOAT32
+    same_as_float32: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -63,14 +67,27 @@ class Inference:
     record: Record
 
 
-def run(network: SparseNetwork, images: Any, devices: Sequence[str], kind: str) -> Inference:
+def run(
+    network: SparseNetwork, images: Any, devices: Sequence[str], kind: str, storage: str = FLOAT32, check: bool = False
+) -> Inference:
     """As `SparseNetwork.infer` says."""
+    found = _run(network, images, devices, kind, storage)
+    if not check:
+        return found
+    same = storage == FLOAT32 or np.array_equal(found.survivors, _run(network, images, devices, kind).survivors)
+    return replace(found, record=replace(found.record, same_as_float32=same))
+
+
+def _run(network: SparseNetwork, images: Any, devices: Sequence[str], kind: str, storage: str = FLOAT32) -> Inference:
     workers = parse_devices(devices)
+    check_storage(storage, network.cap)
     start = perf_counter()
     features = _as_features(images, network.inputs)
     transfer = perf_counter() - start
     prepared, preprocessing = prepare(network, kind)
-    results, shares = _run_on(prepared, features, workers)
+    if prepared.fixed is not None and not holds(storage, network.cap):  # what is proved holds for the cap itself
+        prepared, preprocessing = prepare(network, "general")
+    results, shares = _run_on(prepared, features, workers, storage)
     ids = np.concatenate([chosen[result.survivors] for chosen, result in results])
     order = np.argsort(ids)
     found = [result.features for _, result in results]
@@ -80,7 +97,7 @@ def run(network: SparseNetwork, images: Any, devices: Sequence[str], kind: str) 
     groups = tuple(group for _, result in results for group in result.groups)
     record = Record(
         prepared.kind, prepared.findings, preprocessing, transfer, max(share.kernels for share in shares),
-        sum(result.executed_edges for _, result in results), _live(groups, network.layers), groups, shares,
+        sum(result.executed_edges for _, result in results), _live(groups, network.layers), groups, shares, storage,
     )  # fmt: skip
     return Inference(ids[order], merged, record)
 
@@ -89,13 +106,13 @@ Part = tuple[NDArray[np.int64], Result]
 
 
 def _run_on(
-    prepared: Prepared, features: Floats, workers: Sequence[tuple[str, int | None]]
+    prepared: Prepared, features: Floats, workers: Sequence[tuple[str, int | None]], storage: str
 ) -> tuple[list[Part], tuple[Share, ...]]:
     """Each worker's results with the ids of its images, and what each device did."""
     everyone = np.arange(features.shape[1])
     if len(workers) == 1:
         device, threads = workers[0]
-        result = infer(prepared.network, features, threads=threads, fixed=prepared.fixed)
+        result = infer(prepared.network, features, threads=threads, fixed=prepared.fixed, storage=storage)
         return [(everyone, result)], (Share(device, everyone.size, result.seconds),)
     parts: list[list[Part]] = [[] for _ in workers]
 
@@ -103,7 +120,7 @@ def _run_on(
         start = perf_counter()
         if chosen.size:
             own = np.ascontiguousarray(features[:, chosen])
-            parts[number].append((chosen, infer(prepared.network, own, fixed=prepared.fixed)))
+            parts[number].append((chosen, infer(prepared.network, own, fixed=prepared.fixed, storage=storage)))
         return perf_counter() - start
 
     from .infer import using_threads
@@ -121,7 +138,9 @@ def _run_on(
         seconds_of = max(sum(result.seconds for _, result in worker) for worker in own)
         shares.append(Share(device.partition("#")[0], images, seconds_of))
     every = [part for worker in parts for part in worker]
-    return every or [(everyone, infer(prepared.network, features, fixed=prepared.fixed))], tuple(shares)
+    return every or [(everyone, infer(prepared.network, features, fixed=prepared.fixed, storage=storage))], tuple(
+        shares
+    )
 
 
 def _as_features(images: Any, inputs: int) -> Floats:
