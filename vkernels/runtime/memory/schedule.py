@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from .links import Tier
 from .trace import Trace
@@ -76,7 +77,7 @@ def idle_times(trace: Trace) -> Iterator[Idle]:
             turns = [*uses, uses[0] + count]
         else:
             turns = sorted(at if at >= lifetime.start else at + count for at in uses)
-        for last, following in zip(turns, turns[1:], strict=False):
+        for last, following in pairwise(turns):
             if following - last > 1:
                 shift = count if last >= count else 0
                 written = _last_written(writes, last - shift, count)

@@ -106,7 +106,7 @@ def _check_tensor(trace: Trace, absences: list[Absence]) -> None:
         in_order = 0 <= each.leave < count and each.leave < each.back <= each.next <= each.leave + count
         if not in_order or (each.copy is not None and not -count <= each.copy <= each.leave):
             raise MemoryPlanError(f"{name}: {each} is in no order", each.leave)
-        if each.next % count not in uses or each.leave + 1 < each.next and _used_between(uses, count, each):
+        if each.next % count not in uses or _used_between(uses, count, each):
             raise MemoryPlanError(f"{name}: an operation uses it while {each}", each.leave)
         start = each.leave if each.leave >= lifetime.start else each.leave + count
         if not cyclic and start + each.next - each.leave >= lifetime.end:

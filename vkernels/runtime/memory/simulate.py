@@ -23,6 +23,8 @@ ITERATIONS = 8
 """At most so many are run until one takes as long as the one before."""
 SAME = 1e-9
 """Of an iteration's time: less apart is the same."""
+
+
 @dataclass(frozen=True)
 class Run:
     """A steady iteration. Seconds.

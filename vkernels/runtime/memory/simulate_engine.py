@@ -8,7 +8,7 @@ from math import inf
 from vkernels.ir.errors import MemoryPlanError
 
 from .links import Machine, Tier
-from .schedule import Absence, Schedule
+from .schedule import Schedule
 from .schedule_check import absences_by_tensor, held_bytes
 from .simulate_log import Log, Transfer
 from .trace import Trace
@@ -69,7 +69,9 @@ class Engine:
         pairs = list(zip(schedule.absences, sizes, strict=True))
         self.sizes = sizes
         self.out_work = [machine.out_seconds(each.tier, size) for each, size in pairs]
-        self.in_work = [machine.in_seconds(each.tier, size) + more for (each, size), more in zip(pairs, late, strict=True)]
+        self.in_work = [
+            machine.in_seconds(each.tier, size) + more for (each, size), more in zip(pairs, late, strict=True)
+        ]
         self.on_flash = [each.tier is Tier.FLASH for each in schedule.absences]
         self.slow_out, self.slow_in = machine.out_share, machine.in_share
 
@@ -85,7 +87,9 @@ class Engine:
         self.current, self.ends = [-1] * 4, [inf] * 4
         self.begun = [0.0] * 4
         self.work, self.since, self.speed = [0.0] * 4, [0.0] * 4, [1.0] * 4
-        waiting = [(each.back, each.next, at) for at, each in enumerate(schedule.absences) if each.back <= count <= each.next]
+        waiting = [
+            (each.back, each.next, at) for at, each in enumerate(schedule.absences) if each.back <= count <= each.next
+        ]
         for _, _, number in sorted(waiting):
             self.queues[FROM_FLASH if self.on_flash[number] else FROM_HOST].append(number)
         self.host = held_bytes(self.plan.trace, schedule, Tier.HOST)[-1]
@@ -97,7 +101,13 @@ class Engine:
         makes, drops, seconds, sizes = self.plan.makes, self.plan.drops, self.seconds, self.sizes
         copies, leaves, fetches, waits = self.copies, self.leaves, self.fetches, self.waits
         copied, left, arrived, on_flash, ends = self.copied, self.left, self.arrived, self.on_flash, self.ends
-        queues, log, begin_ins, finish, begin_out = self.queues, self.log, self._begin_ins, self._finish, self._begin_out
+        queues, log, begin_ins, finish, begin_out = (
+            self.queues,
+            self.log,
+            self._begin_ins,
+            self._finish,
+            self._begin_out,
+        )
         stalls = []
         if log is not None:
             log.begin = now

@@ -75,7 +75,9 @@ class Draft:
             there = [each for each in self.idle if each not in self.chosen and covers(each, at, self.count)]
             if not there:
                 raise MemoryPlanError(f"operation {at} ({self.trace.operations[at].name}) has {over} bytes too few", at)
-            self.choose(max(there, key=lambda each: (min(each.size, over) * self.seconds(each) / each.size, -each.tensor)))
+            self.choose(
+                max(there, key=lambda each: (min(each.size, over) * self.seconds(each) / each.size, -each.tensor))
+            )
 
     def spare(self) -> None:
         """Let those stay that are not needed after all, largest first."""
@@ -124,7 +126,9 @@ class Draft:
         return int(turns) * self.count + min(bisect_right(self.starts, rest), self.count) - 1
 
 
-def place_fetches(draft: Draft, absences: list[Absence], lead: float, more: Mapping[tuple[int, int], float]) -> list[Absence]:
+def place_fetches(
+    draft: Draft, absences: list[Absence], lead: float, more: Mapping[tuple[int, int], float]
+) -> list[Absence]:
     """`back` of each: link time is booked backwards, what is needed last first; then no earlier than room allows."""
     count, whole = draft.count, draft.starts[-1]
     trace, machine = draft.trace, draft.machine

@@ -78,7 +78,9 @@ class Pressure:
         return best
 
     def book(self, idle: Idle, tier: Tier, gone: int, back: int) -> None:
-        self.out[tier].take(range(self.draft.copied_after(idle) + 1, gone + 1), self.draft.machine.out_seconds(tier, idle.size))
+        self.out[tier].take(
+            range(self.draft.copied_after(idle) + 1, gone + 1), self.draft.machine.out_seconds(tier, idle.size)
+        )
         self.back[tier].take(range(idle.next - 1, back - 1, -1), self.draft.machine.in_seconds(tier, idle.size))
         self.away.add(gone + 1, back, -idle.size)
         self.draft.choose(idle, tier)

@@ -3,39 +3,60 @@ waited for a link, and fetches earlier what came late."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from vkernels.ir.errors import MemoryPlanError
 
-from ..links import Machine, Tier
+from ..bound import lower_bound
+from ..links import Machine
 from ..schedule import Schedule
+from ..schedule_check import check_possible
 from ..schedule_rooms import Numbers
 from ..simulate import Run, simulate
 from ..trace import Trace
+from .autoswap import aoa, doa, swdoa, wdoa
 from .draft import Draft
-from .g10 import EAGER
+from .g10 import EAGER, g10
+from .on_demand import on_demand
 from .pick import Picker
+from .trade import trade
 
-ROUNDS = 40
-"""Of prices, at most, for each way to begin."""
+ROUNDS = 6
+"""Of prices, for each of the better ways to begin."""
+TRIALS = 60
+"""Of trading places, for each way to fetch."""
 GOOD = 1e-6
 """Of the ideal time: a schedule that waits less than this is as good as any."""
 WIDTH = 100
 """Parts of an iteration: a price that is put on one moment is put on about one of these around it."""
 
+LEADS = (0.0, EAGER)
+"""Fetching in time, and as soon as there is room."""
+
 Strategy = Callable[[Trace, Machine], Schedule]
+PUBLISHED: dict[str, Strategy] = {
+    "unified memory": on_demand,
+    "AutoSwap DOA": doa,
+    "AutoSwap AOA": aoa,
+    "AutoSwap WDOA": wdoa,
+    "AutoSwap SWDOA": swdoa,
+    "G10": g10,
+}
+"""What others do, as re-implemented here, by name."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A schedule, and what it takes."""
+    """A schedule, what it takes, and the draft that it came from, if that can still be traded with."""
 
     schedule: Schedule
     seconds: float
     moved: int
+    draft: Draft | None = None
 
     @property
     def order(self) -> tuple[float, int]:
@@ -43,42 +64,56 @@ class Judged:
         return self.seconds, self.moved
 
 
-def search(trace: Trace, machine: Machine, rounds: int = ROUNDS, others: tuple[Strategy, ...] = ()) -> Schedule:
-    """The best schedule found. It is no worse than those of `others`. The same call finds the same, always. Raises
-    `MemoryPlanError` where there can be none."""
-    ideal = trace.seconds
+def search(
+    trace: Trace, machine: Machine, rounds: int = ROUNDS, trials: int = TRIALS, others: Iterable[Strategy] | None = None
+) -> Schedule:
+    """The best schedule found. It is no worse than those of `others`: all published ones if nothing is said. The same
+    call finds the same, always. Raises `MemoryPlanError` where there can be none."""
+    check_possible(trace, machine)
     best: Judged | None = None
-    for judged in _all(trace, machine, rounds, others):
+    enough = lower_bound(trace, machine).seconds * (1 + GOOD)
+    rivals = PUBLISHED.values() if others is None else others
+    for judged in _all(trace, machine, rounds, trials, rivals):
         if best is None or judged.order < best.order:
             best = judged
-        if best.seconds <= ideal * (1 + GOOD):
+        if best.seconds <= enough:
             break
-    assert best is not None
+    if best is None:
+        raise MemoryPlanError("no schedule was found")
     return best.schedule
 
 
-def judge(trace: Trace, machine: Machine, schedule: Schedule) -> Judged:
+def judge(trace: Trace, machine: Machine, schedule: Schedule, draft: Draft | None = None) -> Judged:
     """What a schedule takes, to a millionth."""
     run = simulate(trace, schedule, machine)
     step = trace.seconds * GOOD or 1.0
-    return Judged(schedule, round(run.seconds / step) * step, sum(schedule.moved(trace)))
+    return Judged(schedule, round(run.seconds / step) * step, sum(schedule.moved(trace)), draft)
 
 
-def _all(trace: Trace, machine: Machine, rounds: int, others: tuple[Strategy, ...]) -> Iterator[Judged]:
-    """Ways to begin, each with rounds of prices; the quick ones first."""
-    ways = [(early, flash_first) for early in (True, False) for flash_first in (False, True)]
-    pricings = [_Pricing(trace, machine, *way) for way in ways]
+def _all(trace: Trace, machine: Machine, rounds: int, trials: int, others: Iterable[Strategy]) -> Iterator[Judged]:
+    """Ways to begin, then rounds of prices on the better ones, then trades on the best; the quick ones first."""
+    found = []
+    if trace.peak <= machine.device_bytes:
+        yield judge(trace, machine, Schedule())
+        return
+    pricings = [_Pricing(trace, machine, *way) for way in product((True, False), (False, True))]
     for pricing in pricings:
-        yield from pricing.round()
+        for judged in pricing.round():
+            found.append(judged)
+            yield judged
     for other in others:
-        try:
-            yield judge(trace, machine, other(trace, machine))
-        except MemoryPlanError:
-            continue
+        yield judge(trace, machine, other(trace, machine))
     pricings.sort(key=lambda each: each.best)
     for _ in range(rounds):
-        for pricing in pricings[:2]:
-            yield from pricing.round()
+        for pricing in pricings[: len(pricings) // 2]:
+            for judged in pricing.round():
+                found.append(judged)
+                yield judged
+    draft = min((each for each in found if each.draft is not None), key=lambda each: each.order).draft
+    assert draft is not None
+    for lead in LEADS:
+        for schedule in trade(draft, lead, trials):
+            yield judge(trace, machine, schedule)
 
 
 class _Pricing:
@@ -100,8 +135,9 @@ class _Pricing:
         for spare in (False, True):
             if spare:
                 draft.spare()
-            for lead in (0.0, EAGER):
-                found.append(judge(self.trace, self.machine, draft.schedule(lead, self.more)))
+            for lead in LEADS:
+                schedule = draft.schedule(lead, self.more)
+                found.append(judge(self.trace, self.machine, schedule, draft if spare else None))
                 yield found[-1]
         least = min(found, key=lambda each: each.order)
         self.best = min(self.best, least.seconds)
@@ -147,6 +183,3 @@ def _spread(prices: Numbers) -> Numbers:
     window = np.ones(2 * width + 1)
     wrapped = np.concatenate([prices[-width:], prices, prices[:width]])
     return np.convolve(wrapped, window, mode="valid")[: len(prices)]
-
-
-__all__ = ["Judged", "Strategy", "Tier", "judge", "search"]

@@ -16,7 +16,7 @@ FAILURES = 6
 """Late tensors for which no partner was any better, after which it ends."""
 
 
-def trade(draft: Draft, lead: float, trials: int) -> Iterator[tuple[Schedule, Run]]:
+def trade(draft: Draft, lead: float, trials: int) -> Iterator[Schedule]:
     """Schedules, each better than the one before; at most `trials` are tried. The draft is left at the best."""
     best = draft.schedule(lead)
     run = simulate(draft.trace, best, draft.machine, timeline=True)
@@ -34,7 +34,7 @@ def trade(draft: Draft, lead: float, trials: int) -> Iterator[tuple[Schedule, Ru
             if result.seconds < run.seconds * (1 - 1e-9):
                 best, run = tried, result
                 given_up.clear()
-                yield best, run
+                yield best
                 break
             _exchange_back(draft, late, partners)
             if trials <= 0:

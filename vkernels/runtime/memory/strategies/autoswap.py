@@ -1,0 +1,82 @@
+"""AutoSwap (Zhang et al. 2019): idle times in the order of a score, as long as the memory they leave is over capacity.
+Re-implemented from the paper, its four scores:
+
+DOA, the duration of absence: idle seconds, less what it takes to carry the tensor out and back. AOA, its area: that
+times the tensor's size. WDOA, weighted: each second of it counts by the bytes that live then. SWDOA, submodular: those
+bytes are counted anew after each choice.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..links import Machine, Tier
+from ..schedule import Idle, Schedule
+from ..schedule_rooms import Numbers
+from ..trace import Trace
+from .draft import Draft
+
+
+def doa(trace: Trace, machine: Machine) -> Schedule:
+    """AutoSwap by duration of absence. As all here, raises `MemoryPlanError` where no schedule could do."""
+    draft = Draft(trace, machine)
+    return _in_order(draft, [_absent(draft, each) for each in draft.idle])
+
+
+def aoa(trace: Trace, machine: Machine) -> Schedule:
+    """AutoSwap by area of absence."""
+    draft = Draft(trace, machine)
+    return _in_order(draft, [_absent(draft, each) * each.size for each in draft.idle])
+
+
+def wdoa(trace: Trace, machine: Machine) -> Schedule:
+    """AutoSwap by weighted duration of absence."""
+    draft = Draft(trace, machine)
+    return _in_order(draft, _weighted(draft).tolist())
+
+
+def swdoa(trace: Trace, machine: Machine) -> Schedule:
+    """AutoSwap by submodular weighted duration of absence."""
+    draft = Draft(trace, machine)
+    open_ = np.array([_absent(draft, each) > 0 for each in draft.idle], dtype=bool)
+    while draft.device.excess().any():
+        over = np.concatenate([[0], np.cumsum(np.tile(draft.device.excess() > 0, 2))])
+        helps = np.array([over[each.next] > over[each.last + 1] for each in draft.idle], dtype=bool)
+        scores = np.where(open_ & helps, np.maximum(_weighted(draft), 0), 0)
+        if not scores.any():
+            break
+        best = int(scores.argmax())
+        open_[best] = False
+        draft.choose(draft.idle[best])
+    return _finished(draft)
+
+
+def _in_order(draft: Draft, scores: list[float]) -> Schedule:
+    """Those of the highest scores, each if some of the memory that it leaves is still over capacity."""
+    for number in sorted(range(len(scores)), key=lambda number: -scores[number]):
+        idle = draft.idle[number]
+        if scores[number] > 0 and not draft.device.fits(idle.last + 1, idle.next, 0):
+            draft.choose(idle)
+    return _finished(draft)
+
+
+def _finished(draft: Draft) -> Schedule:
+    draft.cover()
+    return draft.schedule()
+
+
+def _absent(draft: Draft, idle: Idle) -> float:
+    tier, machine = Tier.HOST, draft.machine
+    return draft.seconds(idle) - machine.out_seconds(tier, idle.size) - machine.in_seconds(tier, idle.size)
+
+
+def _weighted(draft: Draft) -> Numbers:
+    """Of each idle time, the part that the tensor is away, in bytes times seconds of all that is on the device then."""
+    seconds = np.diff(draft.starts)
+    load = np.concatenate([[0.0], np.cumsum(np.tile(seconds * draft.device.used, 2))])
+    found = []
+    for each in draft.idle:
+        whole = draft.seconds(each)
+        part = _absent(draft, each) / whole if whole > 0 else 0.0
+        found.append(float(load[each.next] - load[each.last + 1]) * part)
+    return np.array(found)
