@@ -32,10 +32,12 @@ class Counted:
     measured: int
 
 
-def core_sets(count: int, wanted: int, mine: Sequence[int]) -> list[tuple[int, ...]]:
-    """Sets of so many cores each that have none in common, as many as are wanted or there are; the last cores first."""
+def core_sets(count: int, wanted: int, mine: Sequence[int], lane: int = 0) -> list[tuple[int, ...]]:
+    """Sets of so many cores each that have none in common, as many as are wanted or there are. The last cores first;
+    `lane`: the number of a set to begin with, so that who works beside another begins elsewhere."""
     sets = [tuple(mine[at - count : at]) for at in range(len(mine), count - 1, -count)]
-    return sets[: max(1, wanted)]
+    lane %= len(sets)
+    return (sets[lane:] + sets[:lane])[: max(1, wanted)]
 
 
 class SharedBench:
@@ -65,7 +67,7 @@ class Benches:
 
     Slices on as many cores of the CPU are the same to a measurement and differ in limits alone: they share benches, as
     many as there are cores for at once, and what one of them has measured. Code is compiled once for all, since workers
-    keep it on disk. `wanted`: of benches of one kind, at most.
+    keep it on disk. `lane`: a number that others who work at the same time do not have.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class Benches:
         slices: Sequence[str],
         options: Options = USUAL,
         make: MakeBench = Bench,
-        wanted: int | None = None,
+        lane: int = 0,
     ):
         """Raises `OptionError` for a slice that there is not, and `SetupError` for one that is not here."""
         self.task, self.slices = task, tuple(slices)
@@ -85,8 +87,8 @@ class Benches:
             kind = _kind(place)
             if kind not in self._benches:
                 alike = sum(_kind(other) == kind for other in self._places.values())
-                count = alike if wanted is None else min(alike, wanted)
-                sets = core_sets(len(place.cores), count, usable()) if place.device == CPU else [place.cores]
+                on_cpu = place.device == CPU
+                sets = core_sets(len(place.cores), alike, usable(), lane) if on_cpu else [place.cores]
                 self._benches[kind] = [make(task, name, replace(options, cores=cores)) for cores in sets]
                 self._free[kind] = LifoQueue()
                 for bench in reversed(self._benches[kind]):

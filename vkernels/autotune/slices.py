@@ -80,7 +80,7 @@ def tune_slices(
     here = [name for name in slices if is_here(name)]
     spaces = {name: read(task, limits[name]) for name in slices if name not in here}
     with Benches(task, here, options, make) as benches:
-        results = _all_at_once(benches, lambda name: tune(task, name, stop, bench=benches.on(name), **more))
+        results = at_once(benches, lambda name: tune(task, name, stop, bench=benches.on(name), **more))
         rows = _rows(results, spaces)
         columns = {name: _measured_on(benches, name, rows, limits[name]) for name in here}
         spent = benches.spent
@@ -92,8 +92,9 @@ def tune_slices(
     return SlicesResult(task, results, crossed, counted, monotonic() - began, spent)
 
 
-def _all_at_once(benches: Benches, work: Callable[[str], TuningResult]) -> dict[str, TuningResult]:
-    """Each slice in a thread of its own. Raises what the first that failed raised."""
+def at_once(benches: Benches, work: Callable[[str], TuningResult]) -> dict[str, TuningResult]:
+    """Each slice's work in a thread of its own; an interrupt is passed on to all. Raises what the first that failed
+    raised."""
     if not benches.slices:
         return {}
     with ThreadPoolExecutor(len(benches.slices)) as pool:

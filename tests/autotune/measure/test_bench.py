@@ -115,9 +115,9 @@ def test_mistakes_in_the_task_are_told_by_their_own_class():
     lacking = Task(f"{HERE}:added", {}, {"x": "float32", "total": "float32"})
     with Bench(lacking, "cpu:cores=1") as made, pytest.raises(vk.ArgumentError, match="size N"):
         made.measure(GOOD)
-    with Bench(Task(SCALED.kernel, {}, SCALED.dtypes), "cpu:cores=1") as made:
-        with pytest.raises(vk.SetupError, match="start: KeyError"):
-            made.start()
+    drawn = Task(SCALED.kernel, {}, SCALED.dtypes)
+    with Bench(drawn, "cpu:cores=1") as made, pytest.raises(vk.SetupError, match="start: KeyError"):
+        made.start()
 
 
 def test_slices_and_cores_that_there_are_not_are_refused():
