@@ -1,0 +1,166 @@
+"""Whole torch models: run once, which tasks of the library's kernels are in them, and what each takes of the time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from vkernels.ir.errors import FileError, OptionError
+from vkernels.ir.nearest import meant
+from vkernels.runtime.checking.files import executed
+from vkernels.runtime.events import LaunchEvent, on_launch
+from vkernels.runtime.way import patient
+
+from .task import CATALOGUE, Task
+
+TORCH = "vkernels.torch"
+"""What puts the library's kernels into a model: asked by name, for the tuner knows no torch."""
+RUNS = 3
+"""Runs of a model that are timed, after one that is not."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A task of a model: how often one run of the model calls it, and the seconds that all these calls take. On a GPU
+    those are seconds of the host, until the task itself is measured."""
+
+    task: Task
+    calls: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ModelTasks:
+    """What a model is made of. `parts`: distinct tasks, those that take longest first. `seconds`: of a run of the
+    model. `left_out`: kernels that cannot be tuned here, and why. `layers`: what was put into it, a line a layer."""
+
+    parts: tuple[Part, ...]
+    seconds: float
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    layers: str = ""
+
+    @property
+    def covered(self) -> float:
+        """The part of the model's time that its tasks take, as the host sees it."""
+        return min(1.0, sum(part.seconds for part in self.parts) / self.seconds) if self.seconds else 0.0
+
+
+def read_model(name: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """A model and what to call it with, from FILE.py:FUNCTION, which is executed.
+
+    FUNCTION takes nothing and returns the model and its inputs: a tensor, or several in a tuple, or by name in a dict.
+    Raises `FileError` for a file that does not run, or a function that returns something else, and `OptionError` for
+    one that is not there.
+    """
+    path, colon, function = name.rpartition(":")
+    if not colon or not path.endswith(".py") or not function:
+        raise OptionError(f"{name!r} names no model: expected FILE.py:FUNCTION, which returns a model and its inputs")
+    module = executed(path)
+    made = getattr(module, function, None)
+    if not callable(made):
+        functions = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
+        raise OptionError(f"{path} has no function {function!r}; {meant(function, functions or ['none'])}")
+    try:
+        found = made()
+    except Exception as error:
+        raise FileError(f"{name}: {type(error).__name__}: {error}") from error
+    if not isinstance(found, tuple) or len(found) != 2 or not callable(found[0]):
+        raise FileError(f"{name}: expected a model and its inputs, `return model, inputs`, got {type(found).__name__}")
+    model, inputs = found
+    if isinstance(inputs, Mapping):
+        return model, (), dict(inputs)
+    return model, tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,), {}
+
+
+def tasks_of(
+    model: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any] | None = None, runs: int = RUNS
+) -> ModelTasks:
+    """Run a model and find its tasks. A torch module's layers are replaced by the library's before, in place, all that
+    can be; one that trains is run backward too.
+
+    Raises what the model raises.
+    """
+    named = dict(named or {})
+    report = import_module(TORCH).replace(model, everywhere=True) if hasattr(model, "named_modules") else ""
+    found: list[list[LaunchEvent]] = []
+    seconds: list[float] = []
+    with patient():
+        _run(model, arguments, named)
+        for _ in range(max(1, runs)):
+            events: list[LaunchEvent] = []
+            with on_launch(events.append):
+                start = perf_counter()
+                _run(model, arguments, named)
+                seconds.append(perf_counter() - start)
+            found.append(events)
+    parts, left_out = _parts(found)
+    return ModelTasks(parts, median(seconds), left_out, str(report))
+
+
+def _parts(runs: Sequence[Sequence[LaunchEvent]]) -> tuple[tuple[Part, ...], dict[str, str]]:
+    """Distinct tasks, with the seconds of the middle run of each."""
+    tasks: list[Task] = []
+    times: dict[Task, list[float]] = {}
+    calls: dict[Task, int] = {}
+    left_out: dict[str, str] = {}
+    for number, events in enumerate(runs):
+        for event in events:
+            task = _task(event)
+            if isinstance(task, str):
+                left_out[event.kernel] = task
+                continue
+            if task not in times:
+                tasks.append(task)
+                times[task], calls[task] = [0.0] * len(runs), 0
+            times[task][number] += event.seconds
+            calls[task] += 1
+    parts = [Part(task, -(-calls[task] // len(runs)), median(times[task])) for task in tasks]
+    return tuple(sorted(parts, key=lambda part: -part.seconds)), left_out
+
+
+def _task(event: LaunchEvent) -> Task | str:
+    """The task of a launch, or why it is none."""
+    called, catalogue = event.called, import_module(CATALOGUE)
+    if not called.sizes:
+        return "it takes no tensors whose sizes matter"
+    known = {entry.name: entry.module for entry in catalogue.CATALOGUE}
+    home = Path(str(catalogue.__file__)).parent
+    name = event.kernel
+    if Path(called.file).parent != home or name not in known:
+        if home in Path(called.file).parents:
+            return "it is a kernel of the library's own that is not in its catalogue"
+        if not Path(called.file).is_file():
+            return "it stands in no file"
+        name = f"{called.file}:{name}"
+    return Task(name, dict(called.sizes), dict(called.dtypes), dict(called.constants))
+
+
+def _run(model: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Call a model; backward too where it trains."""
+    trains = bool(getattr(model, "training", False))
+    with _without_gradients(trains):
+        result = model(*arguments, **named)
+    if trains and (total := _total(result)) is not None:
+        total.backward()
+
+
+def _total(result: Any) -> Any:
+    """One number of all floats of a result that have gradients; None where none has."""
+    values = (
+        result.values() if isinstance(result, Mapping) else result if isinstance(result, list | tuple) else [result]
+    )
+    sums = [value.float().sum() for value in values if getattr(value, "requires_grad", False)]
+    return sum(sums[1:], sums[0]) if sums else None
+
+
+@contextmanager
+def _without_gradients(trains: bool) -> Iterator[None]:
+    torch = import_module("torch")
+    with torch.set_grad_enabled(trains):
+        yield
