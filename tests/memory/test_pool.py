@@ -1,0 +1,181 @@
+"""The pool: blocks that live together never share a byte, and footprints are as small as they can be."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vkernels.ir.errors import ArgumentError
+from vkernels.runtime.memory.exact_tries import fit_within
+from vkernels.runtime.memory.imports import read_g10, read_minimalloc
+from vkernels.runtime.memory.pool import place, place_trace
+from vkernels.runtime.memory.pool_orders import fit_in_order, orders_of
+from vkernels.runtime.memory.trace import Lifetime, Operation, Tensor, Trace, live_bytes
+
+from .drawn import assert_apart, problems, smallest
+from .places import DATA, G10, needs_data
+
+LONG = 60.0
+
+
+@given(problems(most=30, moments=20, size=1000), st.booleans())
+def test_every_order_keeps_blocks_apart(problem, tightest):
+    blocks, count = problem
+    for order in orders_of(blocks, count):
+        assert sorted(order) == list(range(len(blocks)))
+        assert_apart(blocks, count, tuple(fit_in_order(blocks, count, order, tightest)))
+
+
+@given(problems(most=25, moments=12, size=40), st.sampled_from([1, 7, 64]))
+@settings(max_examples=60)
+def test_placed_blocks_are_apart_aligned_and_within_the_footprint(problem, alignment):
+    blocks, count = problem
+    placed = place(blocks, count, seconds=0.3, alignment=alignment)
+    assert_apart(blocks, count, placed.offsets)
+    assert all(offset % alignment == 0 for offset in placed.offsets)
+    tops = [offset + block.size for offset, block in zip(placed.offsets, blocks, strict=True)]
+    assert max(tops) <= placed.footprint < max(tops) + alignment
+    assert placed.peak >= max(live_bytes(tuple(blocks), count))
+
+
+@given(problems(most=6, moments=6))
+def test_the_footprint_of_few_blocks_is_the_smallest_that_there_is(problem):
+    blocks, count = problem
+    placed = place(blocks, count, seconds=LONG)
+    assert placed.footprint == smallest(blocks, count)
+    assert placed.is_smallest
+
+
+@given(problems(most=6, moments=6), st.integers(1, 40))
+def test_the_search_finds_offsets_within_a_capacity_or_proves_that_there_are_none(problem, capacity):
+    blocks, count = problem
+    blocks = [block for block in blocks if block.size]
+    found = fit_within(blocks, count, capacity, LONG)
+    if smallest(blocks, count) <= capacity:
+        assert found.offsets is not None
+        assert_apart(blocks, count, tuple(found.offsets))
+        assert max((o + b.size for o, b in zip(found.offsets, blocks, strict=True)), default=0) <= capacity
+    else:
+        assert found.offsets is None
+        assert found.proved
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_blocks_cut_from_a_full_pool_are_put_together_again(seed):
+    """A rectangle of moments and bytes, cut into blocks: the only footprint without a gap."""
+    random = np.random.default_rng(seed)
+    blocks, count, height = cut(random, 16, 4096)
+    placed = place(blocks, count, seconds=LONG)
+    print("seed", seed, "blocks", len(blocks))
+    assert placed.footprint == placed.peak == height
+    assert_apart(blocks, count, placed.offsets)
+
+
+def cut(random: np.random.Generator, count: int, height: int) -> tuple[list[Lifetime], int, int]:
+    pieces = [(0, count, 0, height)]
+    for _ in range(24):
+        start, end, low, high = pieces.pop(int(random.integers(len(pieces))))
+        if random.integers(2) and end - start > 1:
+            at = int(random.integers(start + 1, end))
+            pieces += [(start, at, low, high), (at, end, low, high)]
+        elif high - low > 1:
+            at = int(random.integers(low + 1, high))
+            pieces += [(start, end, low, at), (start, end, at, high)]
+        else:
+            pieces.append((start, end, low, high))
+    return [Lifetime(start, end, high - low) for start, end, low, high in pieces], count, height
+
+
+def test_a_gap_that_no_footprint_avoids_is_proved():
+    """Around a ring of five, each block meets both its neighbours: two bytes are live at once, three are needed."""
+    ring = [Lifetime(n, n + 2, 1) for n in range(5)]
+    placed = place(ring, 5, seconds=LONG)
+    assert (placed.peak, placed.footprint, placed.is_smallest) == (2, 3, True)
+
+
+def test_a_capacity_that_is_enough_ends_the_search():
+    ring = [Lifetime(n, n + 2, 1) for n in range(5)]
+    placed = place(ring, 5, capacity=3, seconds=LONG)
+    assert placed.footprint == 3
+
+
+def test_no_blocks_take_no_room():
+    assert place([], 3).footprint == 0
+    assert place([Lifetime(0, 1, 0)], 3).offsets == (0,)
+
+
+@pytest.mark.parametrize(
+    "block", [Lifetime(0, 0, 1), Lifetime(-1, 1, 1), Lifetime(2, 3, 1), Lifetime(1, 4, 1), Lifetime(0, 1, -1)]
+)
+def test_a_block_outside_the_moments_is_refused(block):
+    with pytest.raises(ArgumentError, match="block 1"):
+        place([Lifetime(0, 1, 1), block], 2)
+
+
+def test_an_alignment_of_nothing_is_refused():
+    with pytest.raises(ArgumentError, match="alignment"):
+        place([], 1, alignment=0)
+
+
+def test_scratch_has_room_of_its_own():
+    trace = Trace(
+        "t",
+        (Tensor("w", 4, True), Tensor("x", 8)),
+        (Operation("f", 1.0, (0,), (1,), 16), Operation("g", 1.0, (1,), (0,))),
+    )
+    placed = place_trace(trace)
+    assert len(placed.offsets) == 3
+    assert placed.footprint == 28
+    assert_apart(list(trace.blocks()), 2, placed.offsets)
+
+
+@needs_data
+@pytest.mark.parametrize("name", G10)
+def test_training_steps_take_no_more_than_a_thousandth_over_their_peak(name):
+    trace = read_g10(DATA / "g10" / f"{name}.json.gz")
+    placed = place_trace(trace)
+    assert placed.footprint <= 1.001 * trace.peak
+    no_overlap(trace.blocks(), len(trace.operations), placed.offsets)
+
+
+@needs_data
+@pytest.mark.parametrize("name", ["A", "B", "F"])
+def test_allocation_problems_are_solved_at_their_capacity(name):
+    solved(name)
+
+
+@needs_data
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["C", "D", "E"])
+def test_harder_allocation_problems_are_solved_at_their_capacity(name):
+    solved(name)
+
+
+def solved(name: str) -> None:
+    problem = read_minimalloc(DATA / "minimalloc" / f"{name}.1048576.csv")
+    placed = place(problem.blocks, problem.count, problem.capacity, seconds=10 * LONG)
+    assert problem.capacity is not None
+    assert placed.footprint <= problem.capacity
+    no_overlap(problem.blocks, problem.count, placed.offsets)
+
+
+def no_overlap(blocks: tuple[Lifetime, ...], count: int, offsets: tuple[int, ...]) -> None:
+    """For many blocks: at each moment, what is live lies one above the other."""
+    rows = np.array([(b.start, b.end, b.size) for b in blocks])
+    low = np.array(offsets)
+    for moment in range(count):
+        live = ((rows[:, 0] <= moment) & (moment < rows[:, 1]) | (moment + count < rows[:, 1])) & (rows[:, 2] > 0)
+        order = np.argsort(low[live])
+        bottoms, tops = low[live][order], (low + rows[:, 2])[live][order]
+        assert (bottoms[1:] >= tops[:-1]).all()
+
+
+def test_the_same_seed_gives_the_same_offsets():
+    blocks, count, _ = cut(np.random.default_rng(5), 12, 999)
+    before = time.monotonic()
+    one, other = (place(blocks, count, seconds=LONG, seed=3) for _ in range(2))
+    assert one == other, time.monotonic() - before
