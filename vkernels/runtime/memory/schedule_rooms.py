@@ -33,13 +33,14 @@ class Room:
         for part in reversed(self.parts(start, end)):
             over = np.flatnonzero(self.used[part] + size > self.limit)
             if len(over):
-                return end - (part.stop - 1 - (part.start + int(over[-1])))
+                return end - int(part.stop - 1 - part.start - over[-1])
             end -= part.stop - part.start
         return start
 
     def excess(self) -> Sizes:
         """Bytes over the limit, at each moment."""
-        return np.maximum(self.used - np.int64(min(self.limit, 1 << 62)), 0)
+        over: Sizes = np.maximum(self.used - np.int64(min(self.limit, 1 << 62)), 0)
+        return over
 
     def parts(self, start: int, end: int) -> list[slice]:
         """The moments from `start` until before `end`, in order, as pieces of one iteration."""

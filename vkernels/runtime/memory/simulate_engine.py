@@ -39,9 +39,9 @@ class Engine:
     """One device with its links, from one iteration to the next. `iterate` runs one."""
 
     def __init__(self, plan: Plan, schedule: Schedule, seconds: list[float]):
-        self.plan, self.seconds, self.log = plan, seconds, None
+        self.plan, self.seconds = plan, seconds
+        self.log: Log | None = None
         self.now, self.events = 0.0, 0
-        self.log: Log | None
         self._lists(schedule, len(seconds))
         self._rates(schedule, plan.machine)
         self._start(schedule, len(seconds))

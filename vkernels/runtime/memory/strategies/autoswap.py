@@ -32,17 +32,18 @@ def aoa(trace: Trace, machine: Machine) -> Schedule:
 def wdoa(trace: Trace, machine: Machine) -> Schedule:
     """AutoSwap by weighted duration of absence."""
     draft = Draft(trace, machine)
-    return _in_order(draft, _weighted(draft).tolist())
+    return _in_order(draft, _Away(draft).weighted().tolist())
 
 
 def swdoa(trace: Trace, machine: Machine) -> Schedule:
     """AutoSwap by submodular weighted duration of absence."""
     draft = Draft(trace, machine)
-    open_ = np.array([_absent(draft, each) > 0 for each in draft.idle], dtype=bool)
+    away = _Away(draft)
+    open_ = away.part > 0
     while draft.device.excess().any():
         over = np.concatenate([[0], np.cumsum(np.tile(draft.device.excess() > 0, 2))])
-        helps = np.array([over[each.next] > over[each.last + 1] for each in draft.idle], dtype=bool)
-        scores = np.where(open_ & helps, np.maximum(_weighted(draft), 0), 0)
+        helps = over[away.until] > over[away.since]
+        scores = np.where(open_ & helps, away.weighted(), 0)
         if not scores.any():
             break
         best = int(scores.argmax())
@@ -70,13 +71,20 @@ def _absent(draft: Draft, idle: Idle) -> float:
     return draft.seconds(idle) - machine.out_seconds(tier, idle.size) - machine.in_seconds(tier, idle.size)
 
 
-def _weighted(draft: Draft) -> Numbers:
-    """Of each idle time, the part that the tensor is away, in bytes times seconds of all that is on the device then."""
-    seconds = np.diff(draft.starts)
-    load = np.concatenate([[0.0], np.cumsum(np.tile(seconds * draft.device.used, 2))])
-    found = []
-    for each in draft.idle:
-        whole = draft.seconds(each)
-        part = _absent(draft, each) / whole if whole > 0 else 0.0
-        found.append(float(load[each.next] - load[each.last + 1]) * part)
-    return np.array(found)
+class _Away:
+    """All idle times at once: the operations from `since` until before `until`, and the part in which they are away."""
+
+    def __init__(self, draft: Draft):
+        self.draft = draft
+        self.since = np.array([each.last + 1 for each in draft.idle], dtype=np.int64)
+        self.until = np.array([each.next for each in draft.idle], dtype=np.int64)
+        whole = np.array([draft.seconds(each) for each in draft.idle])
+        absent = np.array([_absent(draft, each) for each in draft.idle])
+        self.part = np.where(absent > 0, absent / np.maximum(whole, 1e-300), 0.0)
+
+    def weighted(self) -> Numbers:
+        """Bytes times seconds of all that is on the device while each is away."""
+        seconds = np.diff(self.draft.starts)
+        load = np.concatenate([[0.0], np.cumsum(np.tile(seconds * self.draft.device.used, 2))])
+        found: Numbers = (load[self.until] - load[self.since]) * self.part
+        return found

@@ -39,7 +39,7 @@ class Pressure:
 
     def relieve(self) -> None:
         """Choose the best again and again. Benefits only ever fall, so an old one bounds what is left of it."""
-        queue = []
+        queue: list[tuple[float, int]] = []
         for number, idle in enumerate(self.draft.idle):
             score, _ = self.score(idle)
             if score > 0:

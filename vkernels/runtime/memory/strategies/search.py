@@ -14,9 +14,10 @@ from vkernels.ir.errors import MemoryPlanError
 from ..bound import lower_bound
 from ..links import Machine
 from ..schedule import Schedule
-from ..schedule_check import check_possible
+from ..schedule_check import check, check_possible
 from ..schedule_rooms import Numbers
-from ..simulate import Run, simulate
+from ..simulate import Run, run
+from ..simulate_engine import Plan
 from ..trace import Trace
 from .autoswap import aoa, doa, swdoa, wdoa
 from .draft import Draft
@@ -80,14 +81,15 @@ def search(
             break
     if best is None:
         raise MemoryPlanError("no schedule was found")
+    check(trace, best.schedule, machine)
     return best.schedule
 
 
 def judge(trace: Trace, machine: Machine, schedule: Schedule, draft: Draft | None = None) -> Judged:
     """What a schedule takes, to a millionth."""
-    run = simulate(trace, schedule, machine)
+    took = run(Plan(trace, machine), schedule)
     step = trace.seconds * GOOD or 1.0
-    return Judged(schedule, round(run.seconds / step) * step, sum(schedule.moved(trace)), draft)
+    return Judged(schedule, round(took.seconds / step) * step, sum(schedule.moved(trace)), draft)
 
 
 def _all(trace: Trace, machine: Machine, rounds: int, trials: int, others: Iterable[Strategy]) -> Iterator[Judged]:
@@ -144,33 +146,33 @@ class _Pricing:
         self._learn(least.schedule)
 
     def _learn(self, schedule: Schedule) -> None:
-        run = simulate(self.trace, schedule, self.machine, timeline=True)
-        assert run.timeline is not None
-        count, total = len(self.trace.operations), sum(run.stalls)
+        took = run(Plan(self.trace, self.machine), schedule, timeline=True)
+        assert took.timeline is not None
+        count, total = len(self.trace.operations), sum(took.stalls)
         if not total:
             return
-        late = {each.absence: each.end for each in run.timeline.transfers if each.link >= 2}
+        late = {each.absence: each.end for each in took.timeline.transfers if each.link >= 2}
         out, back = np.zeros(count), np.zeros(count)
         for number, each in enumerate(schedule.absences):
             need = each.next % count
-            stall = run.stalls[need]
-            if stall > 0 and number in late and late[number] >= run.timeline.starts[need] - GOOD * self.trace.seconds:
+            stall = took.stalls[need]
+            if stall > 0 and number in late and late[number] >= took.timeline.starts[need] - GOOD * self.trace.seconds:
                 key = (each.tensor, each.leave)
                 self.more[key] = self.more.get(key, 0.0) + stall
                 back[(each.next - 1) % count] += stall / total
-        self._price_copies(schedule, run, out, total)
+        self._price_copies(schedule, took, out, total)
         self.out += _spread(out)
         self.back += _spread(back)
 
-    def _price_copies(self, schedule: Schedule, run: Run, out: Numbers, total: float) -> None:
+    def _price_copies(self, schedule: Schedule, took: Run, out: Numbers, total: float) -> None:
         """Copies under way while an operation waits cost more."""
-        assert run.timeline is not None
+        assert took.timeline is not None
         count = len(out)
-        ends = sorted((each.start, each.end, each.absence) for each in run.timeline.transfers if each.link < 2)
-        for at, stall in enumerate(run.stalls):
+        ends = sorted((each.start, each.end, each.absence) for each in took.timeline.transfers if each.link < 2)
+        for at, stall in enumerate(took.stalls):
             if stall <= 0:
                 continue
-            start = run.timeline.starts[at]
+            start = took.timeline.starts[at]
             for begun, ended, number in ends:
                 copy = schedule.absences[number].copy
                 if begun < start and ended > start - stall and copy is not None:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from ..links import Tier
 from ..schedule import Absence, Idle, Schedule
-from ..simulate import Run, simulate
+from ..simulate import Run, run
+from ..simulate_engine import Plan
 from .draft import Draft
 
 PARTNERS = 6
@@ -18,21 +19,22 @@ FAILURES = 6
 
 def trade(draft: Draft, lead: float, trials: int) -> Iterator[Schedule]:
     """Schedules, each better than the one before; at most `trials` are tried. The draft is left at the best."""
+    plan = Plan(draft.trace, draft.machine)
     best = draft.schedule(lead)
-    run = simulate(draft.trace, best, draft.machine, timeline=True)
+    now = run(plan, best, timeline=True)
     given_up: set[Idle] = set()
     while trials > 0 and len(given_up) < FAILURES:
-        late = next((each for each in _late(draft, best, run) if each not in given_up), None)
+        late = next((each for each in _late(draft, best, now) if each not in given_up), None)
         if late is None:
             return
         given_up.add(late)
-        for partners in _partners(draft, best, run, late):
+        for partners in _partners(draft, late):
             trials -= 1
             _exchange(draft, late, partners)
             tried = draft.schedule(lead)
-            result = simulate(draft.trace, tried, draft.machine, timeline=True)
-            if result.seconds < run.seconds * (1 - 1e-9):
-                best, run = tried, result
+            result = run(plan, tried, timeline=True)
+            if result.seconds < now.seconds * (1 - 1e-9):
+                best, now = tried, result
                 given_up.clear()
                 yield best
                 break
@@ -41,30 +43,31 @@ def trade(draft: Draft, lead: float, trials: int) -> Iterator[Schedule]:
                 return
 
 
-def _late(draft: Draft, schedule: Schedule, run: Run) -> list[Idle]:
+def _late(draft: Draft, schedule: Schedule, now: Run) -> list[Idle]:
     """Those that are coming from flash, or have room kept for them, while operations wait: the longest waits first."""
-    assert run.timeline is not None
-    starts = run.timeline.starts
-    fetches = [(each.end, each.absence) for each in run.timeline.transfers if each.link == 3]
+    assert now.timeline is not None
+    starts = now.timeline.starts
+    fetches = [(each.end, each.absence) for each in now.timeline.transfers if each.link == 3]
     found: dict[int, float] = {}
     for ended, number in fetches:
         back, need = schedule.absences[number].back % draft.count, schedule.absences[number].next % draft.count
         for at in range(back, need + 1):
-            if run.stalls[at] > 0 and ended > starts[at] - run.stalls[at]:
-                found[number] = found.get(number, 0.0) + run.stalls[at]
+            if now.stalls[at] > 0 and ended > starts[at] - now.stalls[at]:
+                found[number] = found.get(number, 0.0) + now.stalls[at]
     order = sorted(found, key=lambda number: (-found[number], number))
     idles = [_idle(draft, schedule.absences[number]) for number in order]
     return [each for each in idles if each is not None]
 
 
-def _partners(draft: Draft, schedule: Schedule, run: Run, late: Idle) -> list[tuple[Idle, ...]]:
-    """Tensors on the host whose room would do, each alone or several together: those needed at other times first."""
-    on_host = [each for each, tier in draft.chosen.items() if tier is Tier.HOST]
-    large = sorted((each for each in on_host if each.size >= late.size), key=lambda each: (each.size, each.next))
-    alike = [each for each in large if each.size <= 2 * late.size]
-    early = sorted(alike, key=lambda each: (each.next, each.tensor))
-    step = max(1, len(early) // PARTNERS)
-    return [(each,) for each in early[::step][:PARTNERS]] + [()]
+def _partners(draft: Draft, late: Idle) -> list[tuple[Idle, ...]]:
+    """Tensors on the host in whose room it fits, spread over the times at which they are needed; and none, if the host
+    has room left."""
+    alike = [
+        each for each, tier in draft.chosen.items() if tier is Tier.HOST and late.size <= each.size <= 2 * late.size
+    ]
+    alike.sort(key=lambda each: (each.next, each.tensor, each.last))
+    step = max(1, len(alike) // PARTNERS)
+    return [*((each,) for each in alike[::step][:PARTNERS]), ()]
 
 
 def _exchange(draft: Draft, late: Idle, partners: tuple[Idle, ...]) -> None:
