@@ -125,6 +125,7 @@ MISTAKES = {
     "no such baseline": ("--baselines", "numpy"),
     "no such target": ("--target", "tpu"),
     "no such data": ("--data", "words.txt"),
+    "no such storage": ("--storage", "int4"),
     "no file": ("--data", "nothing.npz"),
     "no images": ("--images", "0"),
     "no folder of weights": ("--networks", "1024x2", "--weights", "nowhere"),

@@ -12,7 +12,7 @@ from ..explain.html.markup import paragraph, table, tag, text
 from ..explain.html.page import POLICY
 from ..explain.html.style import STYLE
 from .plots import PLOT_STYLE, live_images, rates, time_spent
-from .show import HEADS, LEGEND, ceilings_in_words, row_of, runs_of
+from .show import HEADS, LEGEND, ceilings_in_words, place_in_words, row_of, runs_of
 
 TITLE = "Sparse networks of the Graph Challenge"
 
@@ -38,7 +38,7 @@ def page_of(results: Results, target: str, data: str) -> str:
     wrong = "Somewhere the images that survive are not those of the float64 reference: see below."
     verdict = paragraph(said, "well") if results.all_match else paragraph(wrong, "bad")
     kinds = "".join(_class(results, kind) for kind in results.settings.kinds)
-    where = f"{target}, {results.settings.threads} threads, images: {data}; {ceilings_in_words(results)}."
+    where = f"{place_in_words(results, target)}, images: {data}; {ceilings_in_words(results)}."
     return (
         "<!doctype html>\n"
         f'<html lang="en"><head><meta charset="utf-8"><title>{text(TITLE)}</title>'

@@ -26,6 +26,7 @@ def as_json(results: Results, target: str, data: str) -> dict[str, Any]:
         "devices": list(settings.devices),
         "threads": settings.threads,
         "data": data,
+        "storage": settings.storage,
         "seconds_limit": settings.seconds,
         "memory_bytes": settings.memory,
         "ceilings": {

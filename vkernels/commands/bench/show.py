@@ -23,7 +23,7 @@ def show(results: Results, target: str, to_errors: bool) -> None:
     console = Console(stderr=to_errors, highlight=False)
     if not console.is_terminal:
         console.width = max(console.width, WIDE)
-    console.print(f"{target}, {results.settings.threads} threads; {ceilings_in_words(results)}")
+    console.print(f"{place_in_words(results, target)}; {ceilings_in_words(results)}")
     for kind in results.settings.kinds:
         rows = runs_of(results, kind)
         if rows:
@@ -36,6 +36,10 @@ def show(results: Results, target: str, to_errors: bool) -> None:
         console.print(f"categories: {'match' if results.all_match else 'differ'}")
     else:
         console.print("nothing was run")
+
+
+def place_in_words(results: Results, target: str) -> str:
+    return f"{target}, {results.settings.threads} threads, features in {results.settings.storage}"
 
 
 def ceilings_in_words(results: Results) -> str:

@@ -42,6 +42,7 @@ Weights = Annotated[
 ]
 Seconds = Annotated[float, typer.Option(min=0.001, help="What one network may take, all told; the rest is left out.")]
 Memory = Annotated[float, typer.Option(min=0.01, help="GiB that weights and features may take.")]
+Storage = Annotated[str, typer.Option(metavar="float32|float16|bfloat16", help="What features are held as.")]
 Rounds = Annotated[int, typer.Option(min=1, help="Times that each takes its turn, if there is time.")]
 Json = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the results there too; - is standard output.")]
 Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw them there, as a page of its own.")]
@@ -57,6 +58,7 @@ def bench_spdnn(
     weights: Weights = None,
     seconds: Seconds = 60.0,
     memory: Memory = 16.0,
+    storage: Storage = "float32",
     rounds: Rounds = 3,
     json: Json = None,
     html: Html = None,
@@ -76,10 +78,11 @@ def bench_spdnn(
     settings = Settings(
         kinds=_some("--class", class_, CLASSES), baselines=_some("--baselines", baselines, BASELINES),
         devices=tuple(target.split(",")), rounds=rounds, seconds=seconds, memory=int(memory * (1 << 30)),
+        storage=storage,
     )  # fmt: skip
     if not settings.kinds:
         raise OptionError(f"--class: expected some of {', '.join(CLASSES)}, or {ALL}")
-    settings.threads  # noqa: B018  # refuses devices that are not there before anything else is done
+    settings.check()
     pixels = pixels_of(data)
     with _status() as tell:
         results = bench(

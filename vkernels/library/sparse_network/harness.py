@@ -13,8 +13,9 @@ from .ceilings import Ceilings, measure_ceilings
 from .devices import parse_devices
 from .forecast import Forecast, bytes_of_merged, bytes_of_weights, bytes_to_check, forecast, images_within
 from .generate import radix_network
-from .network import BIASES, SparseNetwork, check_size
+from .network import BIASES, CAP, SparseNetwork, check_size
 from .sources import Source
+from .storage import FLOAT32, check_storage
 from .turns import CLASSES, RIVALS, STRUCTURED, Measured, take_turns
 
 BASELINES = tuple(RIVALS)
@@ -51,7 +52,8 @@ ALL_SIZES = tuple(Size(neurons, layers) for layers in DEPTHS for neurons in BIAS
 @dataclass(frozen=True)
 class Settings:
     """`kinds`, `baselines`: of `CLASSES`, `BASELINES`. `seconds`: what one network may take, all told, checking
-    included. `memory`: bytes that weights and features may take together."""
+    included. `memory`: bytes that weights and features may take together. `storage`: what features are held as between
+    layers, of `DTYPES`; survivors are compared with float64's whatever it is."""
 
     kinds: Sequence[str] = CLASSES
     baselines: Sequence[str] = ()
@@ -59,10 +61,16 @@ class Settings:
     rounds: int = 3
     seconds: float = 300.0
     memory: int = 16 << 30
+    storage: str = FLOAT32
+
+    def check(self) -> None:
+        """Raises `OptionError` for devices and storage that there are not."""
+        parse_devices(self.devices)
+        check_storage(self.storage, CAP)
 
     @property
     def threads(self) -> int:
-        """Of all devices together. Raises `OptionError` for devices that are not there."""
+        """Of all devices together."""
         return sum(cores or usable_cores() for _, cores in parse_devices(self.devices))
 
 
@@ -145,7 +153,7 @@ def _bench_one(
         baselines=settings.baselines if can_compare else (),
         devices=settings.devices, threads=settings.threads, rounds=rounds,
         piece=-(-source.images // pieces), checking_memory=bytes_to_check(settings.memory),
-        progress=lambda what: progress(f"{size}: {what}"),
+        options={"storage": settings.storage}, progress=lambda what: progress(f"{size}: {what}"),
     )  # fmt: skip
     return measured, left_out
 

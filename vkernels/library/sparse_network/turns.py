@@ -19,6 +19,7 @@ from .prepare import prepare
 from .reference import MEMORY, Reference, Truth
 from .run import Inference
 from .sources import Source
+from .storage import DTYPES
 
 GENERAL, STRUCTURED, SATURATING = CLASSES = ("general", "structured", "saturating")
 
@@ -177,7 +178,8 @@ class _Turn:
         if number == 0:
             self.found, self.findings = record.kind, record.findings or self.findings
             self.edges += record.executed_edges
-            self.moved += sum(4 * g.images * (sizes[g.first] + sizes[g.first + g.layers]) for g in record.groups)
+            width = np.dtype(DTYPES[record.storage]).itemsize
+            self.moved += sum(width * g.images * (sizes[g.first] + sizes[g.first + g.layers]) for g in record.groups)
             self.live = np.array(record.live, np.int64) + (0 if self.live is None else self.live)
 
     def end(self, peers: Mapping[str, Peer]) -> Run:
