@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -11,15 +12,20 @@ import vkernels as vk
 from tests.autotune.fake_benches import maker
 from vkernels.autotune import slices as tuning
 from vkernels.autotune.benches import Benches, core_sets
+from vkernels.autotune.database import Database
+from vkernels.autotune.database.database import Wanted
 from vkernels.autotune.drive import Stop
+from vkernels.autotune.limits import slice_limits
 from vkernels.autotune.measure import Candidate, Effort, Failed, Measured, Options, Reason
+from vkernels.autotune.plan_space import read
 from vkernels.autotune.slices import tune_slices
 from vkernels.autotune.task import Task
+from vkernels.autotune.tune import tune
 from vkernels.ir.plan import Plan
 from vkernels.runtime.devices.cpu import usable_cores
 
 TASK = Task("softmax_rows", {"M": 64, "N": 256}, {"x": "float32", "out": "float32"})
-ONE, LEAN = "cpu:cores=1", "cpu:cores=1,l2=65536"
+ONE, LEAN, TINY = "cpu:cores=1", "cpu:cores=1,l2=65536", "cpu:cores=1,registers=8"
 
 
 def candidate(tile: int) -> Candidate:
@@ -149,3 +155,27 @@ def test_two_slices_of_this_machine_are_tuned_for_real():
     assert found.spent["timing"] > 0
     for result in found.results.values():
         assert result.best is not None
+
+
+def test_a_search_is_told_what_others_measured_on_as_many_cores():
+    space = read(TASK, slice_limits(LEAN))
+    assert space.space.listed is not None
+    other = next(point for point in reversed(space.space.listed) if point not in space.seeds)
+    make, made = maker(lambda slice, _: 1.0)
+    with Benches(TASK, [ONE, LEAN], make=make) as benches:
+        benches.on(ONE).measure(Candidate(space.plan(other), space.constants(other)))
+        found = tune(TASK, LEAN, Stop(evaluations=3), search="random", bench=benches.on(LEAN), space=space)
+    assert other in [success.point for success in found.successes]
+    assert len(found.successes) == 3
+    assert sum(len(bench.measured) for bench in made) == 3
+
+
+def test_the_database_knows_what_each_plan_takes_on_the_other_slices(tmp_path: Path):
+    with Database.open(f"sqlite:///{tmp_path / 'tuned.db'}") as database:
+        found, _ = _tune(lambda slice, each: 1e-3 * (1 + len(str(each.plan)) % 7), [ONE, TINY], database=database)
+        kept = {slice: {repr(entry.plan) for entry in database.entries(Wanted(kernel=TASK.kernel))
+                        if entry.provenance.slice == slice} for slice in (ONE, TINY)}  # fmt: skip
+    for number, name in enumerate((ONE, TINY)):
+        for row, outcomes in zip(found.crossed.rows, found.crossed.outcomes, strict=True):
+            if isinstance(outcomes[number], Measured):
+                assert repr(row.candidate.plan) in kept[name]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from queue import LifoQueue
 from threading import Lock
 from types import TracebackType
 
+from vkernels.ir.errors import Error
 from vkernels.runtime.arrays import CPU
 from vkernels.runtime.keys import frozen
 
@@ -48,6 +49,7 @@ class SharedBench:
         self.task, self.slice, self.place = benches.task, slice, place
         self.best: float | None = None
         self._benches = benches
+        self._heard = 0
 
     def measure(self, candidate: Candidate, timeout: float = TIMEOUT, best: float | None = None) -> Outcome:
         """As `Bench.measure`; what was measured for a slice on as many cores is not measured again."""
@@ -55,6 +57,12 @@ class SharedBench:
         if isinstance(outcome, Measured) and (self.best is None or outcome.seconds < self.best):
             self.best = outcome.seconds
         return outcome
+
+    def news(self) -> list[tuple[Candidate, Outcome]]:
+        """What was measured on as many cores since this was asked last, for whichever slice."""
+        found = self._benches.log(self.place, self._heard)
+        self._heard += len(found)
+        return found
 
     def duel(self, candidates: Sequence[Candidate], timeout: float | None = None) -> list[Outcome]:
         """As `Bench.duel`, while nobody measures on any other core of this process."""
@@ -95,6 +103,7 @@ class Benches:
                     self._free[kind].put(bench)
         self._lock = Lock()
         self._known: dict[Hashable, Future[Outcome | None]] = {}
+        self._log: dict[_Kind, list[tuple[Candidate, Outcome]]] = {}
         self._asked = 0
         self.interrupted = False
 
@@ -149,8 +158,22 @@ class Benches:
                 del self._known[key]
             known.set_result(None)  # whoever waits for it tries it
             raise
+        with self._lock:
+            self._log.setdefault(_kind(place), []).append((candidate, outcome))
         known.set_result(outcome)
         return outcome
+
+    def log(self, place: Place, since: int) -> list[tuple[Candidate, Outcome]]:
+        """What was measured on a kind of cores, in order, after the first `since`."""
+        with self._lock:
+            return self._log.get(_kind(place), [])[since:]
+
+    def start(self) -> None:
+        """Have all workers started, as far as they can be; who measures is told why one cannot."""
+        with ThreadPoolExecutor(max(1, len(self._all))) as pool:
+            for future in [pool.submit(bench.start) for bench in self._all]:
+                with suppress(Error):
+                    future.result()
 
     def interrupt(self) -> None:
         """Have all that is being measured end at once, and nothing measured from now on: whoever asks is interrupted,

@@ -17,11 +17,13 @@ from vkernels.ir.errors import Error, OptionError
 
 from .benches import USUAL, Benches, MakeBench
 from .drive import Stop
+from .limits import slice_limits
 from .measure import Bench, Children, Options
 from .measure.places import is_here, usable
 from .models import ModelTasks
+from .plan_space import PlanSpace
 from .result import TuningResult
-from .slices import Tune, at_once
+from .slices import Tune, at_once, read_meanwhile
 from .task import Task
 from .tune import tune
 
@@ -34,6 +36,9 @@ SHORTEST = 4.0
 """Seconds of a turn, at least: reading a space and measuring the plans that are modelled best take so long."""
 PRIOR, FADING = 0.2, 0.5
 """Part of a task's time that its first turn is expected to win; and what of the last turn's win the next one is."""
+
+MOST_KEPT = 400_000
+"""Points of spaces that are kept for later turns, of all tasks together: some 500 bytes each."""
 
 
 @dataclass(frozen=True)
@@ -209,6 +214,7 @@ class _Work:
         self.failed: dict[int, str] = {}
         self.spent: dict[str, float] = {}
         self.asked = self.measured = 0
+        self._read: dict[int, dict[str, PlanSpace]] = {}
         self._at_work: list[Benches] = []
         self._interrupted = False
         self._lock = Lock()
@@ -247,15 +253,26 @@ class _Work:
             with self._lock:
                 self._at_work.append(benches)
             try:
-                stop = Stop(seconds=seconds)
+                stop, spaces = Stop(seconds=seconds), self._spaces(part, benches)
                 found = at_once(
                     benches,
-                    lambda name: self.tune(task, name, stop, bench=benches.on(name), database=self.database),
+                    lambda name: self.tune(
+                        task, name, stop, bench=benches.on(name), database=self.database, space=spaces[name]
+                    ),
                 )
             finally:
                 with self._lock:
                     self._at_work.remove(benches)
             self._note(part, found, benches, monotonic() - began)
+
+    def _spaces(self, part: int, benches: Benches) -> dict[str, PlanSpace]:
+        """The space of each slice; those of few points are kept for the part's next turn."""
+        if part in self._read:
+            return self._read[part]
+        spaces = read_meanwhile(benches, {name: slice_limits(name) for name in self.slices})
+        if sum(space.sizes.after for each in [*self._read.values(), spaces] for space in each.values()) <= MOST_KEPT:
+            self._read[part] = spaces
+        return spaces
 
     def _note(self, part: int, found: Mapping[str, TuningResult], benches: Benches, seconds: float) -> None:
         calls = self.model.parts[part].calls

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vkernels.ir.errors import Error, OptionError
 from vkernels.ir.limits import Limits
@@ -17,13 +17,17 @@ from .arguments import built
 from .benches import USUAL, Benches, Counted, MakeBench
 from .crossed import MODELLED, Crossed, Row
 from .drive import Stop
-from .limits import slice_limits
+from .history import History
+from .limits import slice_limits, slice_target
 from .measure import Bench, Candidate, Failed, Measured, Options, Outcome, Reason
 from .measure.places import is_here
 from .plan_space import PlanSpace, read
 from .result import MEASURED, TuningResult
 from .task import Task
 from .tune import tune
+
+if TYPE_CHECKING:
+    from .database.database import Database
 
 MINUTE = Stop(seconds=60.0)
 Tune = Callable[..., TuningResult]
@@ -78,18 +82,30 @@ def tune_slices(
     began = monotonic()
     limits = {name: slice_limits(name) for name in slices}
     here = [name for name in slices if is_here(name)]
-    spaces = {name: read(task, limits[name]) for name in slices if name not in here}
     with Benches(task, here, options, make) as benches:
-        results = at_once(benches, lambda name: tune(task, name, stop, bench=benches.on(name), **more))
-        rows = _rows(results, spaces)
+        spaces = read_meanwhile(benches, limits)
+        results = at_once(
+            benches, lambda name: tune(task, name, stop, bench=benches.on(name), space=spaces[name], **more)
+        )
+        rows = _rows(results, {name: spaces[name] for name in slices if name not in here})
         columns = {name: _measured_on(benches, name, rows, limits[name]) for name in here}
         spent = benches.spent
         counted = benches.counted
-    columns |= {name: _modelled_on(space, rows) for name, space in spaces.items()}
+    _remember(more.get("database"), task, limits, rows, columns)
+    columns |= {name: _modelled_on(spaces[name], rows) for name in slices if name not in here}
     outcomes = tuple(tuple(columns[name][number] for name in slices) for number in range(len(rows)))
     origins = tuple(MEASURED if name in here else MODELLED for name in slices)
     crossed = Crossed(tuple(slices), tuple(rows), outcomes, origins)
     return SlicesResult(task, results, crossed, counted, monotonic() - began, spent)
+
+
+def read_meanwhile(benches: Benches, limits: Mapping[str, Limits]) -> dict[str, PlanSpace]:
+    """The space of each slice, read while the workers start, which takes as long."""
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(benches.start)
+        spaces = {name: read(benches.task, each) for name, each in limits.items()}
+        starting.result()
+    return spaces
 
 
 def at_once(benches: Benches, work: Callable[[str], TuningResult]) -> dict[str, TuningResult]:
@@ -137,6 +153,18 @@ def _measured_on(benches: Benches, name: str, rows: Sequence[Row], limits: Limit
         for number, outcome in zip(fitting, found, strict=True):
             outcomes[number] = outcome
     return [outcome or Failed(Reason.REFUSED, "it was not measured") for outcome in outcomes]
+
+
+def _remember(
+    database: Database | None, task: Task, limits: Mapping[str, Limits], rows: Sequence[Row],
+    columns: Mapping[str, Sequence[Outcome]],
+) -> None:  # fmt: skip
+    """Have the database know what plans tuned for other slices take on each."""
+    for name, outcomes in columns.items():
+        history = History(database, task, limits[name], slice_target(name), name)
+        for number, (row, outcome) in enumerate(zip(rows, outcomes, strict=True)):
+            if isinstance(outcome, Measured) and name not in row.tuned_for:
+                history.add(row.candidate, outcome, number)
 
 
 def _refused(task: Task, candidate: Candidate, limits: Limits) -> Failed | None:

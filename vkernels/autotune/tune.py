@@ -19,7 +19,7 @@ from .limits import slice_limits, slice_target, whole_device
 from .measure import Bench, Candidate, Effort, Failed, Measured, Options, Outcome
 from .plan_space import PlanSpace, read
 from .result import MEASURED, Failure, Moved, Success, TuningResult
-from .searches import DEFAULT_SEARCH, SEARCHES
+from .searches import DEFAULT_SEARCH, SEARCHES, Search
 from .searches import Failure as ToldFailure
 from .space import Point
 from .task import Task
@@ -181,7 +181,19 @@ class Run:
             self._note(each.point, each.candidate, each.outcome, number - len(before))
             search.tell(each.point, _told(each.outcome))
         stop = replace(self.stop, seconds=self._until(self._reserved) if self.stop.seconds is not None else None)
-        return drive(search, lambda point: _told(self._measured(point, "searching")), stop)
+        return drive(search, lambda point: self._told_of(search, point), stop)
+
+    def _told_of(self, search: Search, point: Point) -> float | ToldFailure:
+        """What comes of a point, after the search was told what others measured meanwhile, on cores like these."""
+        outcome = _told(self._measured(point, "searching"))
+        for candidate, found in getattr(self.bench, "news", tuple)():
+            there = self.space.point(candidate.plan, candidate.constants)
+            if there is not None and there in self.space.space and search.is_new(there):
+                self._note(there, candidate, found, self.trials)
+                self.history.add(candidate, found, self.trials, 0.0, self.origin)
+                self.trials += 1
+                search.tell(there, _told(found))
+        return outcome
 
     def _measured(self, point: Point, stage: str) -> Outcome:
         """What comes of a point; it is remembered before anything else is done."""
