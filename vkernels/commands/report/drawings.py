@@ -37,7 +37,7 @@ def convergence(subject: Subject) -> str:
     shapes = _axes(scale)
     for number, (_, run, best) in enumerate(shown):
         shapes += _run(scale, run, best, number)
-    bottom = TOP + HIGH + 34
+    bottom = TOP + HIGH + 40
     for number, (each, _, _) in enumerate(shown):
         y = bottom + number * 18
         shapes += [bar(LEFT, y - 9, 14, 9, f"f{number % COLOURS}"), label(LEFT + 20, y, each.name)]
@@ -74,7 +74,7 @@ def _axes(scale: _Scale) -> list[str]:
             shapes += [line(LEFT, y, WIDE - RIGHT, y, "axis"), label(LEFT - 6, y + 4, f"×{tick:g}", anchor="end")]
     step = max(1, ceil(scale.last / 5))
     for trial in range(0, scale.last + 1, step):
-        shapes.append(label(scale.x(trial), TOP + HIGH + 16, trial, anchor="middle"))
+        shapes.append(label(scale.x(trial), TOP + HIGH + 21, trial, anchor="middle"))
     return shapes
 
 
@@ -85,7 +85,7 @@ def _run(scale: _Scale, run: Convergence, best: float, number: int) -> list[str]
     for trial, seconds, _ in trials:
         x = scale.x(trial)
         if seconds is None:
-            shapes.append(_cross(x, TOP + HIGH))
+            shapes.append(_cross(x, TOP + HIGH + 5))
         else:
             times = seconds / best
             if times <= scale.slowest:

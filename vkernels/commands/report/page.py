@@ -23,7 +23,7 @@ TITLE = "What tuning found"
 
 def page_of(findings: Findings, where: str) -> str:
     """The whole page. `where`: the database's address."""
-    said = f"{counted(findings.entries, 'measurement')} of {counted(len(findings.subjects), 'kernel and shape')}"
+    said = f"{counted(findings.entries, 'measurement')}, {counted(len(findings.subjects), 'pair')} of kernel and shape"
     left = f"; {findings.stale} more were made by other compilers and are left out" if findings.stale else ""
     body = "".join(_subject(number, subject) for number, subject in enumerate(findings.subjects))
     empty = "" if findings.subjects else paragraph("Nothing has been tuned yet: vk tune does that.", "bad")
