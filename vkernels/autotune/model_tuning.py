@@ -110,16 +110,19 @@ def tune_model(
     options: Options = USUAL,
     database: Database | None = None,
     lanes: int | None = None,
+    evaluations: int | None = None,
     tune: Tune = tune,
     make: MakeBench | None = None,
     on_turn: Callable[[Turn], object] = lambda turn: None,
+    clock: Callable[[], float] = monotonic,
     **more: Any,
 ) -> ModelResult:
     """Tune a model's tasks for slices of this machine, all slices of a task at once, `lanes` tasks at once.
 
     Every task has a turn, longer the more of the model's time it takes, the heaviest first; then those have more turns
     of which most is expected. `seconds`: of wall time; a turn that has begun ends a little later. `database`: what
-    turns before, and earlier tuning, found; a temporary one unless given. `more`: what `tune` takes beside.
+    turns before, and earlier tuning, found; a temporary one unless given. `evaluations`: every task has one turn, of so
+    many on each slice, in place of seconds. `more`: what `tune` takes beside.
     An interrupt ends all; what was found is returned. A task that cannot be tuned is told of, and the others go on.
 
     Raises `OptionError` for slices that there are not, or are not here.
@@ -134,9 +137,9 @@ def tune_model(
     with Children() as children, tempfile.TemporaryDirectory(prefix="vkernels-") as folder:
         work = _Work(
             model, tuple(slices), options, database or _temporary(Path(folder)), partial(tune, **more),
-            make or partial(Bench, children=children), on_turn, _Share(model, seconds, count),
+            make or partial(Bench, children=children), on_turn, _Share(model, seconds, count, clock, evaluations),
         )  # fmt: skip
-        began = monotonic()
+        began = clock()
         with ThreadPoolExecutor(count) as pool:
             futures = [pool.submit(work.lane, number) for number in range(count)]
             try:
@@ -147,7 +150,7 @@ def tune_model(
                 work.interrupt()
         for future in futures:
             future.result()
-        return work.result(monotonic() - began)
+        return work.result(clock() - began)
 
 
 def _temporary(folder: Path) -> Database:
@@ -163,25 +166,32 @@ class _Share:
     model: ModelTasks
     seconds: float
     lanes: int
-    began: float = field(default_factory=monotonic)
+    clock: Callable[[], float] = monotonic
+    evaluations: int | None = None
+    began: float = 0.0
     turns: list[Turn] = field(default_factory=list)
     expected: dict[int, float] = field(default_factory=dict)
     busy: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self.began = self.clock()
         self.expected = {number: PRIOR * part.seconds for number, part in enumerate(self.model.parts)}
 
-    def next(self) -> tuple[int, float] | None:
-        """A part and the seconds of its turn; None where time is over, or nothing is left for another lane."""
-        left = self.seconds - (monotonic() - self.began)
+    def next(self) -> tuple[int, Stop] | None:
+        """A part and when its turn ends; None where time is over, or nothing is left for another lane."""
+        left = self.seconds - (self.clock() - self.began)
         idle = [number for number in self.expected if number not in self.busy]
         if left <= 0 or not idle:
             return None
         had = {turn.part for turn in self.turns}
         new = [number for number in idle if number not in had]
+        if self.evaluations is not None and not new:
+            return None
         part = max(new or idle, key=lambda number: self.expected[number])
         self.busy.add(part)
-        return part, min(max(SHORTEST, left), self._length(part))
+        if self.evaluations is not None:
+            return part, Stop(evaluations=self.evaluations)
+        return part, Stop(seconds=min(max(SHORTEST, left), self._length(part)))
 
     def done(self, turn: Turn, weight: float) -> None:
         """After a turn; `weight`: seconds that the part takes of the model now."""
@@ -226,9 +236,9 @@ class _Work:
                 chosen = self.share.next()
             if chosen is None:
                 return
-            part, seconds = chosen
+            part, stop = chosen
             try:
-                self._turn(part, seconds, number)
+                self._turn(part, stop, number)
             except Error as error:  # of this task: others may do
                 self._drop(part, error)
 
@@ -246,14 +256,14 @@ class _Work:
             seconds, self.spent,
         )  # fmt: skip
 
-    def _turn(self, part: int, seconds: float, lane: int) -> None:
-        began = monotonic()
+    def _turn(self, part: int, stop: Stop, lane: int) -> None:
+        began = self.share.clock()
         task: Task = self.model.parts[part].task
         with Benches(task, self.slices, self.options, self.make, lane) as benches:
             with self._lock:
                 self._at_work.append(benches)
             try:
-                stop, spaces = Stop(seconds=seconds), self._spaces(part, benches)
+                spaces = self._spaces(part, benches)
                 found = at_once(
                     benches,
                     lambda name: self.tune(
@@ -263,7 +273,7 @@ class _Work:
             finally:
                 with self._lock:
                     self._at_work.remove(benches)
-            self._note(part, found, benches, monotonic() - began)
+            self._note(part, found, benches, self.share.clock() - began)
 
     def _spaces(self, part: int, benches: Benches) -> dict[str, PlanSpace]:
         """The space of each slice; those of few points are kept for the part's next turn."""
