@@ -110,7 +110,7 @@ def _as_csr(layer: Any, inputs: int | None, where: str) -> tuple[Csr, int]:
         if len(arrays) == 3:
             return (arrays[0].astype(np.int64), arrays[1].astype(np.int64), _floats(arrays[2], where)), inputs
         return _from_ell(arrays[0], _floats(arrays[1], where), where), inputs
-    rows = _sparse_rows(layer, where)
+    rows = as_rows(layer, where)
     if inputs is not None and rows.shape[1] != inputs:
         raise ArgumentError(f"{where}: the matrix has {rows.shape[1]} columns, expected {inputs}: one an input")
     start, column = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
@@ -126,7 +126,7 @@ def _from_ell(column: NDArray[Any], weight: Floats, where: str) -> Csr:
     return start, column[real].astype(np.int64), weight[real]
 
 
-def _sparse_rows(layer: Any, where: str) -> Any:
+def as_rows(layer: Any, where: str) -> Any:
     """A matrix of any kind as SciPy's CSR matrix, without equal elements twice."""
     from scipy.sparse import csr_array, issparse
 
