@@ -50,18 +50,21 @@ class Geometry:
     @cached_property
     def lengths(self) -> Ints:
         """Moments that each block lives through."""
-        return self.cover.sum(1)
+        lengths: Ints = self.cover.sum(1)
+        return lengths
 
     @cached_property
     def crowds(self) -> Ints:
         """The most bytes live at once while each block is."""
-        return np.where(self.cover, self.load.sum(0)[None, :], 0).max(1, initial=0)
+        crowds: Ints = np.where(self.cover, self.load.sum(0)[None, :], 0).max(1, initial=0)
+        return crowds
 
     @cached_property
     def twins(self) -> Ints:
         """For each block a number that it shares with those of the same size and lifetime."""
         alike = np.column_stack((self.sizes, self.cover))
-        return np.unique(alike, axis=0, return_inverse=True)[1].reshape(-1)
+        numbers: Ints = np.unique(alike, axis=0, return_inverse=True)[1]
+        return numbers.reshape(-1)
 
 
 def geometry_of(blocks: Sequence[Lifetime], count: int) -> Geometry:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .exact import Geometry, GivenUp, Ints, Search, geometry_of
 from .trace import Lifetime
 
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 ORDERS = (
     (1, 0, 0), (1, 0.5, 0), (1, 0, 5), (1, 0.5, 5), (1, 0.25, 2), (1, 1, 0), (0, 1, 0), (1, 0.75, 10),
 )  # fmt: skip
@@ -74,7 +76,7 @@ def _tries(geometry: Geometry, capacity: int, deadline: float, seed: int) -> Int
     raise GivenUp
 
 
-def _orders(random: np.random.Generator) -> Iterator[tuple[tuple[float, ...], Ints | None, float, bool]]:
+def _orders(random: np.random.Generator) -> Iterator[tuple[tuple[float, ...], Floats | None, float, bool]]:
     """Powers, noise, the factor on steps, whether crowded moments come first: without end."""
     round_ = 0
     while True:
@@ -88,11 +90,11 @@ def _orders(random: np.random.Generator) -> Iterator[tuple[tuple[float, ...], In
         round_ += 1
 
 
-def _rank(geometry: Geometry, powers: tuple[float, ...], noise: Ints | None) -> Ints:
+def _rank(geometry: Geometry, powers: tuple[float, ...], noise: Floats | None) -> Ints:
     figures = (geometry.lengths, geometry.sizes, geometry.crowds)
-    score = sum(power * np.log(figure) for power, figure in zip(powers, figures, strict=True))
-    if noise is not None:
-        score = score + np.resize(noise, len(score))
+    score = np.zeros(len(geometry.sizes)) if noise is None else np.resize(noise, len(geometry.sizes))
+    for power, figure in zip(powers, figures, strict=True):
+        score = score + power * np.log(figure)
     order = np.lexsort((-geometry.sizes, -geometry.lengths, -np.round(score, 9)))
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from math import gcd
 
 from vkernels.ir.errors import ArgumentError
@@ -88,15 +89,19 @@ def _place(blocks: list[Lifetime], count: int, capacity: int | None, seconds: fl
 
 
 def _by_orders(blocks: list[Lifetime], count: int, peak: int, wanted: int, deadline: float) -> Placement:
-    best = None
+    best = _placement(blocks, _stacked(blocks), peak)
     for order in orders_of(blocks, count):
         for tightest in (False, True):
-            found = _placement(blocks, fit_in_order(blocks, count, order, tightest), peak)
-            if best is None or found.footprint < best.footprint:
-                best = found
             if best.footprint <= wanted or time.monotonic() > deadline:
                 return best
+            found = _placement(blocks, fit_in_order(blocks, count, order, tightest), peak)
+            best = found if found.footprint < best.footprint else best
     return best
+
+
+def _stacked(blocks: list[Lifetime]) -> list[int]:
+    """Offsets at which nothing shares a byte with anything."""
+    return [*accumulate((block.size for block in blocks), initial=0)][:-1]
 
 
 def _placement(blocks: list[Lifetime], offsets: list[int], peak: int) -> Placement:
