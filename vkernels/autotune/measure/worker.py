@@ -127,9 +127,6 @@ class Work:
 
     def measure(self, request: dict[str, Any]) -> list[Outcome]:
         """The outcome of each candidate: of one by itself, of several in a duel."""
-        if "cores" in request and tuple(request["cores"]) != self.cores:
-            self.cores = tuple(request["cores"])
-            run_on(self.cores)
         candidates = [candidate_from_json(data) for data in request["candidates"]]
         hold = tuple(request.get("hold", self.cores))
         with self.alone(hold) if self.subject.device == CPU else nullcontext():  # compiling takes the same cores
