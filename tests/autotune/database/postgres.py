@@ -72,6 +72,19 @@ def _login(port: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _initialise(program: Path, data: Path, secret: Path, user: dict[str, int]) -> str:
+    """Make the files of a server; what is wrong if that does not go."""
+    arguments = ["-D", data, "-U", "tuner", "-A", "scram-sha-256", "--pwfile", secret, "--no-sync", "-E", "UTF8",
+                 "--locale=C"]  # fmt: skip
+    try:
+        made = subprocess.run(
+            [program, *arguments], **user, cwd=data.parent, capture_output=True, text=True, timeout=START_SECONDS
+        )
+    except OSError as error:  # such as programs in a folder that only root may enter
+        return str(error)
+    return made.stderr.strip()[-300:] if made.returncode else ""
+
+
 @contextmanager
 def serving() -> Iterator[Server]:
     """A server with a user `tuner`, who needs a password, and a database `tuning`."""
@@ -83,13 +96,10 @@ def serving() -> Iterator[Server]:
         os.chown(folder, user["user"], user["group"])
         os.chown(secret, user["user"], user["group"])
     data = folder / "data"
-    made = subprocess.run(
-        [programs / "initdb", "-D", data, "-U", "tuner", "-A", "scram-sha-256", "--pwfile", secret, "--no-sync",
-         "-E", "UTF8", "--locale=C"], **user, cwd=folder, capture_output=True, text=True, timeout=START_SECONDS,
-    )  # fmt: skip
-    if made.returncode:
+    trouble = _initialise(programs / "initdb", data, secret, user)
+    if trouble:
         shutil.rmtree(folder, ignore_errors=True)
-        pytest.skip(f"PostgreSQL's initdb does not run here: {made.stderr.strip()[-300:]}")
+        pytest.skip(f"PostgreSQL's initdb does not run here: {trouble}")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

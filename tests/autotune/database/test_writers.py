@@ -15,9 +15,9 @@ from vkernels.autotune.database import Database
 from .writer import name, write
 
 WRITERS = 8
-EACH = 12
+EACH = 8
 KILLS = 10
-TRIALS = 100
+TRIALS = 70
 LIMIT = 120
 
 

@@ -65,6 +65,7 @@ class Address:
                 f"PostgreSQL's client is not installed ({error}): pip install 'vkernels[postgresql]'"
             ) from None
         limit = f"-c statement_timeout={round(1000 * seconds)} -c lock_timeout={round(1000 * seconds)}"
+        limit += " -c default_transaction_read_only=on" if read_only else ""
         given: dict[str, Any] = {
             "connect_timeout": max(LEAST_SECONDS, round(seconds)), "application_name": "vkernels", "options": limit,
             "tcp_user_timeout": round(1000 * max(LEAST_SECONDS, seconds)),
