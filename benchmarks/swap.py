@@ -1,0 +1,185 @@
+"""Training steps that need more than the device has: every strategy's schedule, simulated, beside a bound on the time.
+
+    python benchmarks/swap.py [--only vit-1280] [--traces FOLDER] [--docs FOLDER] [--no-saving]
+
+The steps and the machine are G10's: 40 GiB of device, 128 GiB of host, PCIe 3.0 x16, flash of 3.2 GB/s. Tables and
+plots go to `--docs`; docs/memory-swapping.md says what is asked and what was found. About ten minutes on one core, most
+of it for the largest saving.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import thread_time
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from swap_draw import BEGIN, END, memory_plot
+
+from vkernels.runtime.memory.bound import Bound, lower_bound
+from vkernels.runtime.memory.imports import read_g10
+from vkernels.runtime.memory.links import G10
+from vkernels.runtime.memory.schedule import Schedule
+from vkernels.runtime.memory.simulate import Run, simulate
+from vkernels.runtime.memory.simulate_engine import Engine, Plan
+from vkernels.runtime.memory.strategies import PUBLISHED, search
+from vkernels.runtime.memory.strategies.least import Saving, largest_saving
+from vkernels.runtime.memory.trace import Trace
+
+ROOT = Path(__file__).parents[1]
+TRACES = ROOT.parent / "shared" / "data" / "g10"
+NAMES = ("bert-256", "vit-1280", "resnet152-1280")
+OURS = "ours"
+NOISE, DRAWS, SEED = 0.25, 20, 20261121
+"""Kernel times are drawn evenly from so much less to so much more, so often."""
+TITLES = {"g10": "G10", "deepum_plus": "DeepUM+", "flashneuron": "FlashNeuron", "uvm": "unified memory"}
+console = Console(highlight=False)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One strategy on one trace. `planned`: seconds that making the schedule took; `noisy`: fractions of the ideal."""
+
+    schedule: Schedule
+    run: Run
+    planned: float
+    noisy: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that is measured of one trace. `events`: simulated a second."""
+
+    trace: Trace
+    published: dict[str, float | None]
+    rows: dict[str, Row]
+    bound: Bound
+    events: float
+    saving: Saving | None
+
+    def fraction(self, seconds: float) -> float:
+        return self.trace.seconds / seconds
+
+
+def measure(path: Path, saving: bool) -> Found:
+    """Every strategy on one trace."""
+    trace = read_g10(path)
+    published = json.loads(gzip.decompress(path.read_bytes()))["published_fraction_of_ideal"]
+    rows = {}
+    for name, strategy in {**PUBLISHED, OURS: search}.items():
+        begin = thread_time()
+        schedule = strategy(trace, G10)
+        planned = thread_time() - begin
+        rows[name] = Row(schedule, simulate(trace, schedule, G10, timeline=True), planned, _noisy(trace, schedule))
+        console.print(f"{trace.name:16} {name:16} {rows[name].run.fraction:.4f}  planned in {planned:.1f} s")
+    least = largest_saving(trace, G10) if saving else None
+    return Found(trace, published, rows, lower_bound(trace, G10), _events(trace, rows[OURS].schedule), least)
+
+
+def _noisy(trace: Trace, schedule: Schedule) -> tuple[float, ...]:
+    draw = random.Random(SEED)
+    fractions = []
+    for _ in range(DRAWS):
+        seconds = [op.seconds * draw.uniform(1 - NOISE, 1 + NOISE) for op in trace.operations]
+        fractions.append(simulate(trace, schedule, G10, seconds).fraction)
+    return tuple(fractions)
+
+
+def _events(trace: Trace, schedule: Schedule) -> float:
+    """Events a second of this thread's own time, the best of five times twenty iterations."""
+    best = 0.0
+    for _ in range(5):
+        plan = Plan(trace, G10)
+        engine = Engine(plan, schedule, plan.seconds)
+        begin = thread_time()
+        for _ in range(20):
+            engine.iterate()
+        best = max(best, engine.events / (thread_time() - begin))
+    return best
+
+
+def tables(found: dict[str, Found]) -> Iterator[str]:
+    """Markdown, line by line."""
+    names = list(found)
+    yield "| fraction of the ideal time | " + " | ".join(found[name].trace.name for name in names) + " |"
+    yield "|---|" + "---|" * len(names)
+    for key, title in TITLES.items():
+        yield (
+            f"| {title}, as published | " + " | ".join(_number(found[name].published.get(key)) for name in names) + " |"
+        )
+    for row in found[names[0]].rows:
+        title = "**ours**" if row == OURS else f"{row}, re-implemented"
+        yield f"| {title} | " + " | ".join(_number(found[name].rows[row].run.fraction, 4) for name in names) + " |"
+    bounds = (_number(each.fraction(each.bound.seconds), 4) for each in found.values())
+    yield "| no schedule can do better than | " + " | ".join(bounds) + " |"
+    yield ""
+    yield "| ours | " + " | ".join(found[name].trace.name for name in names) + " |"
+    yield "|---|" + "---|" * len(names)
+    for title, values in _details(found):
+        yield f"| {title} | " + " | ".join(values) + " |"
+    for name in names:
+        yield f"\n![Memory, links and waits of {found[name].trace.name}](memory-swapping/{name}.svg)"
+
+
+def _details(found: dict[str, Found]) -> Iterator[tuple[str, list[str]]]:
+    each = list(found.values())
+    ours = [one.rows[OURS] for one in each]
+    yield "peak without a schedule, GB", [f"{one.trace.peak / 1e9:.1f}" for one in each]
+    yield (
+        "moved an iteration, out and in, GB",
+        [_moved(one.trace, row.schedule) for one, row in zip(each, ours, strict=True)],
+    )
+    yield "absences", [str(len(row.schedule.absences)) for row in ours]
+    yield "ideal time, s", [f"{one.trace.seconds:.3f}" for one in each]
+    yield "time, s", [f"{row.run.seconds:.3f}" for row in ours]
+    yield "least time that the bound allows, s", [f"{one.bound.seconds:.3f}" for one in each]
+    yield "fraction with ±25 % noise on kernel times: mean", [_number(sum(row.noisy) / DRAWS, 4) for row in ours]
+    yield f"the worst of {DRAWS} draws", [_number(min(row.noisy), 4) for row in ours]
+    yield "made in, s", [f"{row.planned:.1f}" for row in ours]
+    yield "simulated, million events a second", [f"{one.events / 1e6:.1f}" for one in each]
+    if all(one.saving is not None for one in each):
+        savings = [one.saving for one in each if one.saving is not None]
+        yield (
+            "least device memory found without any slow-down, GB",
+            [f"{one.device_bytes / 1e9:.1f}" for one in savings],
+        )
+        yield "saved of the peak (AutoSwap publishes 34.2 %)", [f"{one.part:.1%}" for one in savings]
+
+
+def _moved(trace: Trace, schedule: Schedule) -> str:
+    out, back = schedule.moved(trace)
+    return f"{out / 1e9:.1f}, {back / 1e9:.1f}"
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def main(
+    only: Annotated[list[str] | None, typer.Option(help="traces by name")] = None,
+    traces: Annotated[Path, typer.Option(help="where G10's traces are")] = TRACES,
+    docs: Annotated[Path, typer.Option(help="where tables and plots go")] = ROOT / "docs",
+    saving: Annotated[bool, typer.Option(help="look for the largest saving too")] = True,
+) -> None:
+    """Measure, print, and write tables and plots."""
+    found = {name: measure(traces / f"{name}.json.gz", saving) for name in only or NAMES}
+    text = "\n".join(tables(found))
+    console.print(text, markup=False)
+    if only is not None:
+        return
+    folder, page = docs / "memory-swapping", docs / "memory-swapping.md"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, each in found.items():
+        (folder / f"{name}.svg").write_text(memory_plot(each.trace, each.rows[OURS].schedule, each.rows[OURS].run, G10))
+    before, _, rest = (page.read_text() if page.exists() else f"{BEGIN}\n{END}\n").partition(BEGIN)
+    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
