@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -202,24 +203,35 @@ def _stage(work: _Work, features: Floats, ids: NDArray[np.int64], done: int) -> 
                 run.advance(done + sum(lengths[:-1]), lengths[-1])
         else:
             for number, length in enumerate(lengths):
-                run.is_last = number == len(lengths) - 1
+                run.leaves = number == len(lengths) - 1
                 run.advance(done + sum(lengths[:number]), length)
+        if len(starts) > 1 and not run.has_left:
+            run.features = run.features.copy()
         parts.append(run)
     done += sum(lengths)
     if len(parts) == 1:
         return parts[0].features, parts[0].ids, done
-    return np.concatenate([run.features for run in parts], axis=1), np.concatenate([run.ids for run in parts]), done
+    ids = np.concatenate([run.ids for run in parts])
+    together = _lines(None, network.sizes[done], ids.size, work.dtype)
+    np.concatenate([run.features for run in parts], axis=1, out=together)
+    return together, ids, done
 
 
 class _Batch:
-    """Some images on their way: the `features` of those that may be alive, and which images, `ids`, these are."""
+    """Some images on their way: the `features` of those that may be alive, and which images, `ids`, these are.
+
+    `leaves`: what is dropped next is the last, so that what is kept must not lie in `memory`, which other batches use;
+    `has_left`: it does not.
+    """
 
     def __init__(self, work: _Work, features: Floats, ids: NDArray[np.int64], memory: list[NDArray[Any]], among: int):
         self.work, self.features, self.ids = work, features, ids
         self.images: int = ids.size
+        self.among = among
         self.share = self.images / among if among else 1.0
         self.alive = self.images
         self.pace: list[Group] = []
+        self.leaves = self.has_left = False
         self._spare, self._used = memory
 
     @property
@@ -285,7 +297,9 @@ class _Batch:
         if live.size < self.ids.size:
             from vkernels.library.sparse import take_columns
 
-            out = self._take_spare(self.features.shape[0], live.size)
+            self.has_left = self.leaves or (self.images < self.among and self.has_few)
+            take = partial(_lines, None, dtype=self.work.dtype) if self.has_left else self._take_spare
+            out = take(self.features.shape[0], live.size)
             if out.size:
                 take_columns(for_kernels(self.features), live, for_kernels(out))
             self.features, self.ids = out, self.ids[live]
@@ -293,8 +307,14 @@ class _Batch:
     def _take_spare(self, outputs: int, images: int) -> Floats:
         """Memory for the features of so many images, not where `self.features` may be."""
         self._spare, self._used = self._used, self._spare
-        stride = row_stride(images, self._used.dtype)
-        return self._used[: outputs * stride].reshape(outputs, stride)[:, :images]
+        return _lines(self._used, outputs, images, self._used.dtype)
+
+
+def _lines(memory: NDArray[Any] | None, outputs: int, images: int, dtype: Any) -> Floats:
+    """Rows that begin where cache lines do, in this memory or in some of their own."""
+    stride = row_stride(images, dtype)
+    memory = aligned(outputs * stride, dtype) if memory is None else memory
+    return memory[: outputs * stride].reshape(outputs, stride)[:, :images]
 
 
 def row_stride(images: int, dtype: Any = np.float32) -> int:
