@@ -7,11 +7,13 @@ from vkernels.ir.plan import Plan
 from ..database.entry import Constant, Entry
 
 NONE = "—"
+GPU_ONLY = ("warps", "stages")
 
 
 def choices_of(entry: Entry) -> dict[str, str]:
-    """Of an entry's plan and constants: `tile i`, `home e`, `packs`, …, in words."""
-    return {**plan_choices(entry.plan), **{f"constant {name}": _word(of) for name, of in entry.constants.items()}}
+    """Of an entry's plan and constants: `tile i`, `home e`, `packs`, …, in words. On a CPU a program has no warps."""
+    found = {**plan_choices(entry.plan), **{f"constant {name}": _word(of) for name, of in entry.constants.items()}}
+    return {name: value for name, value in found.items() if entry.limits.warp > 1 or name not in GPU_ONLY}
 
 
 def plan_choices(plan: Plan) -> dict[str, str]:

@@ -45,7 +45,7 @@ def _overview(findings: Findings) -> str:
             best = each.best
             cells = [
                 name, text(each.name), text(seconds_in_words(best.seconds or 0) if best else "all failed"),
-                text(gain_of(each)), text(len(each.group.entries)), text(date(each.group.latest)),
+                text(gain_of(each)), text(len(each.group.entries)), text(date(each.group.latest)[:10]),
             ]  # fmt: skip
             rows.append(tag("tr", "".join(tag("td", cell) for cell in cells)))
     heads = ("kernel and shape", "tuned for", "best", "gain", "tried", "last")

@@ -3,7 +3,7 @@
 MORE_STYLE = """
 h4{margin:.8rem 0 .2rem;font-size:.95rem}a{color:inherit}
 table th:first-child{font-weight:400;color:var(--total)}thead th{font-weight:600}
-td,th{overflow-wrap:anywhere;min-width:4.5rem}
+td,th{overflow-wrap:anywhere;min-width:3.6rem}td:first-child{min-width:7.5rem}
 .crossed td{text-align:center;color:#fff;padding:.2rem .6rem}.crossed td.unknown{color:var(--total)}
 .worth0{background:#a61e1e}.worth1{background:#a8431c}.worth2{background:#96560f}.worth3{background:#7a6510}
 .worth4{background:#4d7016}.worth5{background:#237032}
