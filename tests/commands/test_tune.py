@@ -7,15 +7,18 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.autotune.fake_bench import FakeBench
+from tests.autotune.fake_benches import maker
 from vkernels.autotune import tune as tuning
 from vkernels.autotune.database import Database
 from vkernels.autotune.measure import Reason
 from vkernels.commands import main
+from vkernels.commands.tune import run as running
 from vkernels.commands.tune.asked import slice_names, stop_from
 from vkernels.ir.errors import OptionError
 
@@ -78,12 +81,36 @@ def test_results_go_to_standard_output_alone_where_json_is_asked_for_there(vk, b
     assert "softmax_rows M=100 N=64" in errors
 
 
-def test_each_shape_and_each_slice_is_tuned(vk, bench):
+def test_each_shape_and_each_slice_is_tuned_and_run_on_the_others(vk, monkeypatch):
+    make, _ = maker(lambda slice, candidate: 1e-3 / sum(candidate.plan.tiles.values()))
+    monkeypatch.setattr(running, "tune_slices", partial(running.tune_slices, make=make))
     given = ["--shapes", "M=10,N=64", "--shapes", "M=20,N=64", "--slice", "cores=1", "--slice", "registers=8"]
-    code, out, _ = vk("softmax_rows", *given, "--budget", 3, "--json", "-", "--db", "none")
-    found = [(each["task"]["shape"]["M"], each["slice"]) for each in json.loads(out)["results"]]
+    code, out, errors = vk("softmax_rows", *given, "--budget", 3, "--json", "-", "--db", "none")
+    data = json.loads(out)
+    found = [(each["task"]["shape"]["M"], each["slice"]) for each in data["results"]]
     assert code == 0
     assert found == [(m, f"cpu:{spec}") for m in (10, 20) for spec in ("cores=1", "registers=8")]
+    assert [each["task"]["shape"]["M"] for each in data["crossed"]] == [10, 20]
+    assert errors.count("tuned for ↓ run on →") == 2
+    assert errors.count("one plan for all") == 2
+
+
+def test_the_tasks_of_a_model_are_tuned_together(vk, monkeypatch, tmp_path):
+    pytest.importorskip("torch")
+    from vkernels.autotune import model_tuning
+
+    make, _ = maker(lambda slice, candidate: 1e-3 / sum(candidate.plan.tiles.values()))
+    monkeypatch.setattr(model_tuning, "tune_model", partial(model_tuning.tune_model, make=make, evaluations=3))
+    path = tmp_path / "small.py"
+    path.write_text(
+        "import torch\n\ndef small():\n"
+        "    return torch.nn.Sequential(torch.nn.LayerNorm(32), torch.nn.Softmax(-1)).eval(), torch.randn(4, 32)\n"
+    )
+    code, out, errors = vk("--model", f"{path}:small", "--slice", "cores=1", "--json", "-", "--db", "none")
+    data = json.loads(out)
+    assert code == 0
+    assert {part["task"]["kernel"] for part in data["model"]["parts"]} == {"layer_norm_rows", "softmax_rows"}
+    assert "times as fast as before" in errors
 
 
 def test_families_are_all_their_kernels_and_are_summed_up(vk, bench):
@@ -148,6 +175,11 @@ def test_a_database_that_cannot_be_reached_is_one_warning(vk, bench, tmp_path):
         (["nowhere.py:kernel"], 2, "nowhere.py: is no file"),
         (["softmax_rows", "--json", "/nowhere/at/all.json"], 2, "there is no folder"),
         (["softmax_rows", "--dtype", "int8"], 2, "cannot be int8"),
+        ([], 2, "expected kernels, or --model"),
+        (["softmax_rows", "--model", "a.py:b"], 2, "expected kernels, or --model"),
+        (["--model", "nowhere.py:b"], 2, "nowhere.py: is no file"),
+        (["--model", "nowhere.py:b", "--budget", "100"], 2, "--budget is a time"),
+        (["--model", "nowhere.py:b", "--offline"], 2, "cannot be --offline"),
     ],
 )
 def test_what_does_not_exist_is_one_message(vk, arguments, code, message):

@@ -50,9 +50,9 @@ SEEDS = 16
 
 @dataclass(frozen=True)
 class Counts:
-    """Plans: `before`, all combinations of the values of what is decided; `fitting`, those of them that fit by the
-    model of needs, among the kinds of plans looked at; `after`, those of them that are in the space, which leaves out
-    what the model of time takes to be far from the best. `kinds`: looked at; `all_kinds`: whether those were all."""
+    """Plans: `before`, all combinations of the values of what is decided, in the kinds of plans looked at, and
+    somebody's own; `fitting`, those of them that fit by the model of needs; `after`, those that are in the space, which
+    leaves out what the model of time takes to be far from the best. `kinds`: looked at; `all_kinds`: those were all."""
 
     before: int
     fitting: int
@@ -297,10 +297,14 @@ def _joined(task: Task, limits: Limits, readings: Sequence[_Reading]) -> PlanSpa
 
     seconds = {point(values): modelled for values, modelled in reversed(rows)}
     in_turn = [point(values) for some in zip_longest(*liked) for values in some if values is not None]
+    found = {point(_values_in(reading.version, plan)) for reading in readings for plan, _ in reading.rows}
     counts = Counts(
-        sum(reading.before for reading in readings), sum(reading.fitting for reading in readings), len(seconds),
-        sum(reading.kinds for reading in readings), all(reading.all_kinds for reading in readings),
-    )  # fmt: skip
+        before=sum(reading.before for reading in readings) + len(seconds.keys() - found),
+        fitting=sum(reading.fitting for reading in readings),
+        after=len(seconds),
+        kinds=sum(reading.kinds for reading in readings),
+        all_kinds=all(reading.all_kinds for reading in readings),
+    )
     return PlanSpace(
         task, limits, PlannedSpace(parameters, dict(reversed(seconds.items()))), tuple(dict.fromkeys(in_turn)), counts,
         tuple(reading.version for reading in readings), shared,

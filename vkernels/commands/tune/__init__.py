@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
     from vkernels.autotune.database.database import Database
 
+    from .run import Done
+
 SCHEMA = 1
 NONE = "none"
 
 Kernels = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
-        metavar="KERNEL…", help="all, kernels or families of the library, or FILE.py:KERNEL: the file is executed."
+        metavar="[KERNEL…]", help="all, kernels or families of the library, or FILE.py:KERNEL: the file is executed."
     ),
 ]
 Target = Annotated[str, typer.Option(metavar="NAME", help="cpu, nvidia:0, …; with --offline any of `vk targets`.")]
@@ -50,8 +52,14 @@ Db = Annotated[
 Json = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the results there too; - is standard output.")]
 
 
+Model = Annotated[
+    str | None, typer.Option(metavar="FILE.py:FUNCTION", help="Tune what a torch model calls: `return model, inputs`.")
+]
+
+
 def tune(
-    kernels: Kernels,
+    kernels: Kernels = None,
+    model: Model = None,
     target: Target = "cpu",
     slice_: Slices = None,
     shapes: Shapes = None,
@@ -71,18 +79,22 @@ def tune(
     check_writable(json)
     begun = time.monotonic()
 
+    from vkernels.ir.errors import OptionError
+
     from .asked import slice_names, stop_from, wanted_tasks
-    from .run import Asked, run
+    from .run import Asked, run, run_model
     from .show import console_for, show_summary
 
+    if bool(kernels) == (model is not None):
+        raise OptionError("vk tune: expected kernels, or --model")
     asked = Asked(
-        kernels, wanted_tasks(shapes or [], dtype, constants), slice_names(target, slice_ or []), stop_from(budget),
-        search, seed, offline,
+        kernels or [], wanted_tasks(shapes or [], dtype, constants), slice_names(target, slice_ or []),
+        stop_from(budget), search, seed, offline,
     )  # fmt: skip
     console = console_for(to_errors=json == STANDARD_OUTPUT)
     with _database(db) as database:
-        done = run(asked, database, console)
-    if len(done.results) > 1:
+        done = run(asked, database, console) if model is None else run_model(asked, model, database, console)
+    if len(done.results) > 1 and model is None:
         show_summary(console, done.results)
     if json is not None:
         write_json(json, as_json(done, time.monotonic() - begun))
@@ -92,14 +104,16 @@ def tune(
         raise typer.Exit(Code.FINDING)
 
 
-def as_json(done: Any, seconds: float) -> dict[str, Any]:
+def as_json(done: Done, seconds: float) -> dict[str, Any]:
     """What was found as JSON: docs/json.md has the fields."""
     return {
         "schema_version": SCHEMA,
         "command": "tune",
         "seconds": seconds,
         "interrupted": done.interrupted,
-        "results": [result.to_json() for result in done.results],
+        "results": [result.to_json() for result in done.results] if done.model is None else [],
+        "crossed": [{"task": task.to_json(), **crossed.to_json()} for task, crossed in done.crossed],
+        "model": None if done.model is None else done.model.to_json(),
         "refused": [
             {"task": task.to_json(), "slice": slice_, "reason": reason} for task, slice_, reason in done.refused
         ],

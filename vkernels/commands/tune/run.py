@@ -1,26 +1,31 @@
-"""Tunes what was asked for, one kernel after another, on one slice after another."""
+"""Tunes what was asked for, one kernel after another, for all slices at once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from vkernels.autotune.crossed import Crossed
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.limits import slice_limits
 from vkernels.autotune.result import TuningResult
+from vkernels.autotune.slices import tune_slices
 from vkernels.autotune.task import Task
 from vkernels.autotune.tune import Listener, tune
 from vkernels.autotune.usual import Wanted, usual_tasks
 from vkernels.ir.errors import Error, OptionError, SetupError
 from vkernels.ir.nearest import meant
 
-from .show import live_board, show_result
+from .show import live_board, show_crossed, show_model, show_result
 
 if TYPE_CHECKING:
     from vkernels.autotune.database.database import Database
+    from vkernels.autotune.model_tuning import ModelResult
+
+INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True)
@@ -38,11 +43,20 @@ class Asked:
 
 @dataclass
 class Done:
-    """What came of it. `refused`: tasks that could not be tuned on a slice, and why."""
+    """What came of it. `crossed`: of tasks that several slices were tuned for, every slice's best on every slice.
+    `refused`: tasks that could not be tuned, on which slices, and why."""
 
     results: list[TuningResult] = field(default_factory=list)
+    crossed: list[tuple[Task, Crossed]] = field(default_factory=list)
     refused: list[tuple[Task, str, str]] = field(default_factory=list)
-    interrupted: bool = False
+    model: ModelResult | None = None
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody ended it before it was through."""
+        return self.was_interrupted or any(result.stopped == INTERRUPTED for result in self.results)
+
+    was_interrupted: bool = False
 
 
 def run(asked: Asked, database: Database | None, console: Console) -> Done:
@@ -53,37 +67,72 @@ def run(asked: Asked, database: Database | None, console: Console) -> Done:
     _refuse(asked)
     tasks = _tasks(asked)
     done = Done()
-    with live_board(console, len(tasks) * len(asked.slices)) as (board, report):
+    with live_board(console, len(tasks)) as (board, report):
         for task in tasks:
-            for slice_ in asked.slices:
-                board.number += 1
-                try:
-                    result = _tuned(asked, task, slice_, database, report)
-                except SetupError:
+            board.begin()
+            try:
+                found, crossed = _tuned(asked, task, database, report)
+            except SetupError:
+                raise
+            except Error as error:
+                if len(tasks) == 1:
                     raise
-                except Error as error:
-                    if len(tasks) == 1:
-                        raise
-                    done.refused.append((task, slice_, str(error)))
-                    console.print(f"{task} on {slice_}: {error}", style="yellow", soft_wrap=True)
-                    continue
-                except KeyboardInterrupt:
-                    done.interrupted = True
-                    return done
-                done.results.append(result)
+                done.refused.append((task, ", ".join(asked.slices), str(error)))
+                console.print(f"{task}: {error}", style="yellow", soft_wrap=True)
+                continue
+            except KeyboardInterrupt:
+                done.was_interrupted = True
+                break
+            done.results += found
+            for result in found:
                 show_result(console, result)
-                if result.stopped == "interrupted":
-                    done.interrupted = True
-                    return done
+            if crossed is not None:
+                done.crossed.append((task, crossed))
+                show_crossed(console, crossed)
+            if done.interrupted:
+                break
     return done
 
 
-def _tuned(asked: Asked, task: Task, slice_: str, database: Database | None, report: Listener) -> TuningResult:
+def run_model(asked: Asked, model: str, database: Database | None, console: Console) -> Done:
+    """Tune the tasks of a torch model, given as FILE.py:FUNCTION. Raises as `run` does."""
+    from vkernels.autotune.model_tuning import tune_model
+    from vkernels.autotune.models import read_model, tasks_of
+
+    if asked.offline:
+        raise OptionError("--model is measured here: it cannot be --offline")
+    if asked.stop.seconds is None:
+        raise OptionError("--model: --budget is a time, as 10m: it is shared out to the model's tasks")
+    _refuse(asked)
+    tasks = tasks_of(*read_model(model))
+    if not tasks.parts:
+        raise OptionError(
+            f"{model} calls no kernel that can be tuned{''.join(': ' + w for w in tasks.left_out.values())}"
+        )
+    with live_board(console, 0) as (board, report):
+        board.begin()
+        found = tune_model(
+            tasks, asked.slices, asked.stop.seconds, database=database, search=asked.search, seed=asked.seed,
+            on_progress=report,
+        )  # fmt: skip
+    show_model(console, found)
+    results = [result for each in found.results.values() for result in each.values()]
+    refused = [(tasks.parts[number].task, ", ".join(asked.slices), reason) for number, reason in found.failed.items()]
+    return Done(results, [], refused, found)
+
+
+def _tuned(
+    asked: Asked, task: Task, database: Database | None, report: Listener
+) -> tuple[list[TuningResult], Crossed | None]:
     if asked.offline:
         from vkernels.autotune.offline import tune_offline
 
-        return tune_offline(task, slice_, asked.stop, database=database, on_progress=report)
-    return tune(task, slice_, asked.stop, asked.search, asked.seed, database=database, on_progress=report)
+        return [tune_offline(task, name, asked.stop, database, report) for name in asked.slices], None
+    more: dict[str, Any] = {"search": asked.search, "seed": asked.seed, "database": database, "on_progress": report}
+    if len(asked.slices) == 1:
+        return [tune(task, asked.slices[0], asked.stop, **more)], None
+    several = tune_slices(task, asked.slices, asked.stop, **more)
+    return list(several.results.values()), several.crossed
 
 
 def _refuse(asked: Asked) -> None:

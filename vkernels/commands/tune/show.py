@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.live import Live
@@ -12,9 +13,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from vkernels.autotune.crossed import Crossed
 from vkernels.autotune.result import MODELLED, Success, TuningResult
 from vkernels.autotune.space import Value
 from vkernels.autotune.tune import Listener, Progress
+
+if TYPE_CHECKING:
+    from vkernels.autotune.model_tuning import ModelResult
 
 MOST_MOVED = 4
 """Choices that are told of, at most."""
@@ -27,31 +32,34 @@ _STAGES = {
 
 @dataclass
 class Board:
-    """What a terminal shows while tuning: a line for the task at hand. `number`, `count`: of the tasks."""
+    """What a terminal shows while tuning: lines for the task at hand on each slice. `number`, `count`: of the tasks."""
 
     console: Console
-    number: int = 0
     count: int = 1
-    last: Progress | None = field(default=None)
+    number: int = 0
+    last: dict[str, Progress] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Go on to the next task."""
+        self.number += 1
+        self.last = {}
 
     def __rich__(self) -> Table:
         table = Table.grid(padding=(0, 2))
-        progress = self.last
-        if progress is None:
-            return table
-        table.add_row(Text(f"{progress.task} on {progress.slice}", style="bold"), _place(self.number, self.count))
-        table.add_row(_numbers(progress), _bar(progress))
+        for progress in list(self.last.values()):
+            table.add_row(Text(f"{progress.task} on {progress.slice}", style="bold"), _place(self.number, self.count))
+            table.add_row(_numbers(progress), _bar(progress))
         return table
 
 
 @contextmanager
 def live_board(console: Console, count: int) -> Iterator[tuple[Board, Listener]]:
     """A board that is shown where the console is a terminal."""
-    board = Board(console, count=count)
+    board = Board(console, count)
     with Live(board, console=console, transient=True, refresh_per_second=8, auto_refresh=console.is_terminal) as live:
 
         def report(progress: Progress) -> None:
-            board.last = progress
+            board.last[progress.slice] = progress
             if console.is_terminal:
                 live.refresh()
 
@@ -84,6 +92,45 @@ def show_summary(console: Console, results: Sequence[TuningResult]) -> None:
             str(len(result.successes) + len(result.failures)), str(len(result.failures)),
         )  # fmt: skip
     console.print(table)
+
+
+def show_crossed(console: Console, crossed: Crossed) -> None:
+    """How fast the plans tuned for each slice are on the others, which one serves all, and who deserves their own."""
+    head, *rows = crossed.table()
+    table = Table(box=None, pad_edge=False)
+    table.add_column(head[0])
+    for name in head[1:]:
+        table.add_column(Text(name), justify="right")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(table)
+    serving, deserving = crossed.serving(), crossed.deserving()
+    if serving is not None:
+        console.print(f"  one plan for all: that of {crossed.rows[serving].label}", soft_wrap=True)
+    if deserving:
+        console.print(f"  plans of their own win something on {', '.join(deserving)}", soft_wrap=True)
+
+
+def show_model(console: Console, found: ModelResult) -> None:
+    """The tasks of a model with what was won of each, and of a run of it."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("task")
+    table.add_column("calls", justify="right")
+    for name in found.slices:
+        table.add_column(Text(f"gain on {name}"), justify="right")
+    for number, part in enumerate(found.model.parts):
+        results = found.results.get(number, {})
+        gains = [results[name].gain if name in results else None for name in found.slices]
+        table.add_row(
+            Text(str(part.task)), str(part.calls), *("–" if gain is None else f"{gain:.2f}" for gain in gains)
+        )
+    console.print(table)
+    for name in found.slices:
+        before, after = found.before_and_after(name)
+        if after:
+            times = f"{duration(before)} of kernels before, {duration(after)} after"
+            console.print(f"{name}: {_times(before / after)} before: {times}")
+    console.print(f"{found.measured} plans measured of {found.asked} asked for, {found.seconds:.0f} s")
 
 
 def console_for(to_errors: bool) -> Console:
