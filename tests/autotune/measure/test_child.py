@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -76,3 +79,34 @@ def test_one_that_was_killed_before_it_was_asked_is_a_crash_too(child: Child):
     child._process.wait()
     assert _ended(child, {"do": "answer"}).reason == Reason.CRASH
     child.kill()  # once more does nothing
+
+
+STARTING = """
+import time
+from vkernels.autotune.measure.child import Child
+child = Child([max(__import__("os").sched_getaffinity(0))])
+print(child._process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_no_worker_outlives_a_tuner_that_is_killed():
+    tuner = subprocess.Popen([sys.executable, "-c", STARTING], stdout=subprocess.PIPE, text=True)
+    assert tuner.stdout is not None
+    worker = int(tuner.stdout.readline())
+    tuner.kill()
+    tuner.wait()
+    tuner.stdout.close()
+    deadline = time.monotonic() + 100
+    while _is_running(worker):
+        assert time.monotonic() < deadline, "the worker is still there"
+        time.sleep(0.05)
+
+
+def _is_running(process: int) -> bool:
+    """Neither gone nor waiting for its parent to look at how it ended."""
+    try:
+        status = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"

@@ -65,6 +65,38 @@ def test_patience_ends(tmp_path: Path, holder):
         pass
 
 
+def test_who_gave_up_waiting_holds_nothing_later(tmp_path: Path, holder):
+    process = holder("cpu-0")
+    with pytest.raises(BusyError), locked(["cpu-0"], 0.05, tmp_path / "locks"):
+        pass
+    process.kill()
+    with locked(["cpu-0"], 30, tmp_path / "locks"):
+        pass
+    with locked(["cpu-0"], 30, tmp_path / "locks"):
+        pass
+
+
+def test_who_waits_has_its_turn_though_another_takes_the_lock_again_and_again(tmp_path: Path):
+    done, taken = threading.Event(), threading.Event()
+
+    def greedy() -> None:
+        while not done.is_set():
+            with locked(["cpu-0"], 30, tmp_path / "locks"):
+                taken.set()
+                time.sleep(0.02)
+
+    thread = threading.Thread(target=greedy)
+    thread.start()
+    try:
+        assert taken.wait(30)
+        for _ in range(3):
+            with locked(["cpu-0"], 60, tmp_path / "locks"):
+                pass
+    finally:
+        done.set()
+        thread.join(60)
+
+
 def test_other_cores_are_free_and_what_was_held_is_given_back_after_an_error(tmp_path: Path, holder):
     holder("cpu-1")
     for _ in range(2):

@@ -6,6 +6,7 @@ import fcntl
 import os
 import re
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,8 +16,6 @@ from vkernels.ir.errors import SetupError
 from vkernels.runtime.compile.cache import default_folder
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,60}")
-_PAUSE = 0.002
-_LONGEST_PAUSE = 0.05
 
 
 class BusyError(SetupError):
@@ -51,15 +50,13 @@ def locked(
         for name in sorted(set(names)):
             number = _opened(place, name)
             held.append(number)
-            pause = _PAUSE
-            while not _try(number):
-                if not told:
-                    told = True
-                    waiting()
-                if time.monotonic() >= deadline:
-                    raise BusyError(f"{name}: others have measured there for more than {patience:g} s")
-                time.sleep(pause)
-                pause = min(_LONGEST_PAUSE, 2 * pause)
+            if _try(number):
+                continue
+            if not told:
+                told = True
+                waiting()
+            if not _wait(number, deadline - time.monotonic()):
+                raise BusyError(f"{name}: others have measured there for more than {patience:g} s")
         yield
     finally:
         for number in reversed(held):
@@ -96,3 +93,17 @@ def _try(number: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _wait(number: int, seconds: float) -> bool:
+    """Whether the lock came in that time. The system has who waits in a queue, so that nobody waits for ever beside one
+    that takes it again and again; a thread that still waits holds nothing once the file is closed."""
+    waiter = threading.Thread(target=_queue, args=(number,), name="vkernels-lock", daemon=True)
+    waiter.start()
+    waiter.join(max(0.0, seconds))
+    return not waiter.is_alive() and _try(number)
+
+
+def _queue(number: int) -> None:
+    with suppress(OSError):
+        fcntl.flock(number, fcntl.LOCK_EX)
