@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import random
+import shutil
 import sqlite3
+import tempfile
+import threading
 from contextlib import closing, suppress
+from pathlib import Path
 
 import pytest
 
@@ -143,3 +149,48 @@ def test_what_is_no_address_is_a_mistake_that_tells_no_password(url):
     with pytest.raises(OptionError) as caught:
         Database.open(url)
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody who may not write")
+def test_a_file_where_nobody_may_write_can_be_read():
+    folder = Path(tempfile.mkdtemp(prefix="vk-read-"))
+    try:
+        ours(folder / "tuning.sqlite")
+        (folder / "tuning.sqlite").chmod(0o644)
+        folder.chmod(0o755)
+        child = os.fork()  # whose user may read nothing else, but everything is loaded
+        if child == 0:
+            with suppress(BaseException):
+                os.setuid(pwd.getpwnam("nobody").pw_uid)
+                os._exit(len(Database.open(str(folder / "tuning.sqlite"), read_only=True).entries()))
+            os._exit(100)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+        assert [each.name for each in folder.iterdir()] == ["tuning.sqlite"]
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_readers_and_writers_do_not_stand_in_each_others_way(tmp_path):
+    path = str(tmp_path / "tuning.sqlite")
+    ours(path, 1)
+    wrong, stop = [], threading.Event()
+
+    def read():
+        while not stop.is_set():
+            try:
+                with Database.open(path, read_only=True, seconds=5) as database:
+                    assert database.best(key(), SHAPE) is not None
+            except BaseException as error:
+                wrong.append(error)
+                return
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    with Database.open(path) as database:
+        for number in range(2, 32):
+            database.add(entry(number))
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert wrong == []

@@ -56,7 +56,7 @@ class Address:
         from sqlalchemy.pool import NullPool
 
         if self.url is None:
-            uri = f"{self._path().as_uri()}?mode={'ro' if read_only else 'rw'}"
+            uri = f"{self._path().as_uri()}?mode={_reading(self._path()) if read_only else 'rw'}"
             return create_engine("sqlite://", creator=lambda: _connect(uri, seconds), poolclass=NullPool)
         try:
             import psycopg  # noqa: F401
@@ -109,6 +109,13 @@ def default_file() -> Path:
     if not os.path.isabs(home):
         raise SetupError("this user has no home for a tuning database; --db says where there is one")
     return Path(home, ".local", "share", "vkernels", FILE)
+
+
+def _reading(path: Path) -> str:
+    """How to open a file that is only read: where nobody may write beside it, nobody writes into it either, and SQLite
+    would look in vain for what it keeps there."""
+    alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
+    return "ro&immutable=1" if alone else "ro"
 
 
 def _url(text: str) -> URL:
