@@ -40,8 +40,9 @@ UNDONE = 8
 CANDIDATE_PART, LEAST_TIMING, MOST_TIMING = 0.002, 0.03, 0.25
 """Part of the seconds, and seconds, that timing one candidate may take."""
 MINUTE = Stop(seconds=60.0)
-TIMEOUT = 60.0
-"""Seconds that a candidate may take in all; a third of the budget where that is less."""
+TIMEOUT, LEAST_TIMEOUT, PATIENCE = 60.0, 4.0, 10.0
+"""Seconds that a candidate may take in all, at most and at least, and how many times as long as the quickest one so far
+took: plans that take long to compile are not the ones that a short budget is for."""
 
 
 class Measures(Protocol):
@@ -138,6 +139,7 @@ class Run:
     origin: str = MEASURED
     known: dict[Point, Success | Failure] = field(default_factory=dict)
     trials: int = 0
+    _quickest: float = float("inf")
 
     def tuned(self) -> tuple[str, list[Success], tuple[Moved, ...]]:
         """By what the search was stopped, the finalists with their last times, the default one's first if it has one,
@@ -201,8 +203,11 @@ class Run:
         candidate = self._candidate(point)
         began = monotonic()
         outcome = self.bench.measure(candidate, timeout=self._timeout)
+        took = monotonic() - began
+        if not isinstance(outcome, Failed):
+            self._quickest = min(self._quickest, took)
         self._note(point, candidate, outcome, self.trials)
-        self.history.add(candidate, outcome, self.trials, monotonic() - began, self.origin)
+        self.history.add(candidate, outcome, self.trials, took, self.origin)
         self.trials += 1
         return outcome
 
@@ -297,7 +302,10 @@ class Run:
 
     @property
     def _timeout(self) -> float:
-        return TIMEOUT if self.stop.seconds is None else min(TIMEOUT, max(5.0, self.stop.seconds / 3))
+        if self.stop.seconds is None:
+            return TIMEOUT
+        most = max(LEAST_TIMEOUT, min(TIMEOUT, self.stop.seconds / 3))
+        return max(LEAST_TIMEOUT, min(most, PATIENCE * self._quickest))
 
     def _until(self, reserved: float) -> float:
         """Seconds that are left, but for those that are kept; infinite where none were set."""

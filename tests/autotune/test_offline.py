@@ -1,0 +1,94 @@
+"""Tuning for devices that are not here: compiled for real, ranked by the model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import vkernels as vk
+from vkernels.autotune import offline
+from vkernels.autotune.database import MODELLED, Database
+from vkernels.autotune.drive import Stop
+from vkernels.autotune.limits import slice_limits
+from vkernels.autotune.measure import Candidate, Failed, Measured, Reason
+from vkernels.autotune.offline import ModelledBench, tune_offline
+from vkernels.autotune.plan_space import PlanSpace, read
+from vkernels.autotune.task import Task
+from vkernels.autotune.usual import Wanted, usual_tasks
+from vkernels.runtime.targets import limits_of, target_named
+
+H100 = "h100-sxm5-80"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def small(**more: object) -> Task:
+    (task,) = usual_tasks(["softmax_rows"], Wanted(shape={"M": 64, "N": 200}, **more))
+    return task
+
+
+@pytest.fixture(scope="module")
+def on_gpu() -> PlanSpace:
+    return read(small(), slice_limits(H100))
+
+
+def test_without_a_compiler_the_model_alone_ranks(on_gpu: PlanSpace, monkeypatch, tmp_path: Path):
+    monkeypatch.setattr(offline, "_architecture", lambda name, limits: None)
+    with Database.open(str(tmp_path / "t.db")) as database:
+        result = tune_offline(small(), H100, Stop(evaluations=20), database, space=on_gpu)
+        entries = database.entries()
+    assert result.origin == MODELLED
+    assert {entry.origin for entry in entries} == {MODELLED}
+    assert not any(entry.final for entry in entries)
+    times = [success.seconds for success in result.successes]
+    assert len(times) == 20
+    assert result.best.seconds in (min(times), result.default.seconds)
+    assert result.best.seconds <= result.default.seconds
+
+
+def test_plans_are_tried_in_the_order_of_their_modelled_times(on_gpu: PlanSpace, monkeypatch):
+    monkeypatch.setattr(offline, "_architecture", lambda name, limits: None)
+    result = tune_offline(small(), H100, Stop(evaluations=12), space=on_gpu)
+    ranked = sorted(on_gpu.space, key=on_gpu.seconds)
+    assert [success.point for success in result.successes[1:]] == [p for p in ranked if p != on_gpu.default][:11]
+
+
+def test_gpu_plans_are_compiled_and_modelled_with_what_their_binaries_take(on_gpu: PlanSpace):
+    pytest.importorskip("triton")
+    bench = ModelledBench(on_gpu, "sm_90")
+    plan = on_gpu.plan(on_gpu.default)
+    outcome = bench.measure(Candidate(plan, on_gpu.constants(on_gpu.default)))
+    assert isinstance(outcome, Measured)
+    assert outcome.repeats == 0
+    assert 0.2 < outcome.seconds / on_gpu.seconds(on_gpu.default) < 5
+    assert bench.duel([Candidate(plan, {})]) == [outcome]
+
+
+def test_what_does_not_fit_in_truth_is_told(on_gpu: PlanSpace):
+    pytest.importorskip("triton")
+    tiny = replace(on_gpu, limits=replace(limits_of(target_named(H100)), threads=32))
+    plan = replace(on_gpu.plan(on_gpu.default), warps=8)
+    outcome = ModelledBench(tiny, "sm_90").measure(Candidate(plan, {}))
+    assert isinstance(outcome, Failed)
+    assert outcome.reason is Reason.DOES_NOT_FIT
+
+
+def test_plans_that_a_kernel_cannot_have_are_refused(on_gpu: PlanSpace):
+    plan = vk.Plan(tiles={"no axis": 3})
+    assert ModelledBench(on_gpu, None).measure(Candidate(plan, {})).reason is Reason.REFUSED
+
+
+def test_cpu_plans_are_compiled_for_this_cpu():
+    space = read(small(), slice_limits("cpu:cores=1"))
+    outcome = ModelledBench(space, "cpu").measure(Candidate(space.plan(space.default), {}))
+    assert outcome.seconds == space.seconds(space.default)
+
+
+def test_an_unknown_target_is_refused():
+    with pytest.raises(vk.OptionError, match="there is no target"):
+        tune_offline(small(), "h1000")
