@@ -28,10 +28,10 @@ from vkernels.library.sparse_network.baselines import Run, prepare_baselines, pr
 from vkernels.library.sparse_network.compare import Spread, interleave, ratio
 from vkernels.library.sparse_network.generate import WEIGHT, radix_network
 from vkernels.library.sparse_network.images import digits, read_images
-from vkernels.library.sparse_network.infer import infer
 from vkernels.library.sparse_network.merge import merge_equal
 from vkernels.library.sparse_network.network import BIASES, MOST_LAYERS, Floats, Layers, SparseNetwork, even_bias
 from vkernels.library.sparse_network.reference import Truth, run_reference
+from vkernels.library.sparse_network.turns import CLASSES
 from vkernels.runtime.threads import get_threads
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "spdnn"
@@ -60,16 +60,16 @@ def main(
     threads = get_threads()
     truth = run_reference(weights, inputs, threads)
     runs: dict[str, Callable[[], Any]] = {
-        OURS: lambda: infer(weights, inputs, threads=threads).survivors,
-        ALONE: lambda: infer(weights, inputs, threads=1).survivors,
+        OURS: lambda: weights.infer(inputs, kind="general").survivors,
+        ALONE: lambda: weights.infer(inputs, kind="general", devices=["cpu:cores=1"]).survivors,
         **prepare_baselines(weights, inputs, threads),
         STRUCTURED: lambda: weights.infer(inputs, kind="structured").survivors,
         DENSE: _tuned_dense(weights, inputs, threads),
         SATURATING: lambda: weights.infer(inputs, kind="saturating").survivors,
     }
-    preprocessing = {
-        kind: weights.infer(inputs, kind=kind).record.preprocessing for kind in ("structured", "saturating")
-    }
+    records = {kind: weights.infer(inputs, kind=kind).record for kind in CLASSES}
+    preprocessing = {kind: record.preprocessing for kind, record in records.items()}
+    preprocessing["saturating"] += preprocessing["general"]  # it runs on what was made ready for that
     if layers == 120:  # survivors are the same for every number of layers
         long = radix_network(NEURONS, MOST_LAYERS).in_memory()
         runs[LONG] = lambda: long.infer(inputs, kind="saturating").survivors
@@ -78,7 +78,7 @@ def main(
     alone = {ALONE: runs.pop(ALONE)}  # apart: to change the number of threads makes kernels forget their calls
     seconds = interleave(runs, rounds) | interleave(alone, rounds) | interleave(scipy, 1)
     report = _report(truth, inputs.shape[1], threads, seconds, right)
-    report["executed_edges"] = infer(weights, inputs, threads=threads).executed_edges
+    report["executed_edges"] = records["general"].executed_edges
     report["preprocessing"] = preprocessing
     _show(report)
     if json_file is not None:

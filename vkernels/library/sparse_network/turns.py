@@ -213,6 +213,9 @@ def take_turns(
     piece = max(1, piece or source.images)
     reads, reference = Reads(network), Reference(network, checking_memory)
     turns = [_Turn.begin(reads, kind, rounds) for kind in kinds]
+    general = sum(turn.preprocessing for turn in turns if turn.kind == GENERAL)
+    for turn in turns:
+        turn.preprocessing += general if turn.kind == SATURATING else 0  # it runs on what was made ready for that
     starts = range(0, max(1, source.images), piece)
     truths: list[Truth] = []
     checking = 0.0
