@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ from .exact import Geometry, GivenUp, Ints, Search, geometry_of
 from .trace import Lifetime
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-ORDERS = (
-    (1, 0, 0), (1, 0.5, 0), (1, 0, 5), (1, 0.5, 5), (1, 0.25, 2), (1, 1, 0), (0, 1, 0), (1, 0.75, 10),
-)  # fmt: skip
+ORDERS = ((1, 0, 0), (1, 0.25, 0), (1, 0.5, 0), (1, 0.67, 0), (1, 0.75, 0), (1, 1, 0), (1, 0.5, 5), (0, 1, 0))
 """Powers of a block's lifetime, of its size and of the most bytes live while it is: the largest product is first."""
-FIRST_STEPS = 2
-"""Steps of a first try, for each block."""
+STEPS, GROWTH = 3, 1.15
+"""Steps of a first try for each block, and how many times as many the tries of each next round have: most orders that
+lead to a solution do within two steps a block."""
+DRAWN = 24
+"""Orders that are drawn in each round."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,13 @@ class Found:
     proved: bool = False
 
 
-def fit_within(blocks: Sequence[Lifetime], count: int, capacity: int, seconds: float, seed: int = 0) -> Found:
+def fit_within(blocks: Sequence[Lifetime], moments: int, capacity: int, seconds: float, seed: int = 0) -> Found:
     """Offsets for blocks of at least a byte each within `capacity` bytes, if any are found in so many seconds."""
     deadline = time.monotonic() + seconds
     offsets = np.zeros(len(blocks), np.int64)
-    parts = [part for part in _apart(blocks, count) if len(part)]
+    parts = [part for part in _apart(blocks, moments) if len(part)]
     for part in parts:
-        geometry = geometry_of([blocks[n] for n in part], count)
+        geometry = geometry_of([blocks[n] for n in part], moments)
         if geometry.load.sum(0).max() > capacity:
             return Found(None, proved=True)
         try:
@@ -48,9 +50,9 @@ def fit_within(blocks: Sequence[Lifetime], count: int, capacity: int, seconds: f
     return Found([int(each) for each in offsets])
 
 
-def _apart(blocks: Sequence[Lifetime], count: int) -> list[list[int]]:
+def _apart(blocks: Sequence[Lifetime], moments: int) -> list[list[int]]:
     """Indices of blocks in groups that share no moment."""
-    if any(block.end > count for block in blocks):
+    if any(block.end > moments for block in blocks):
         return [[*range(len(blocks))]]
     groups: list[list[int]] = []
     reached = -1
@@ -64,13 +66,13 @@ def _apart(blocks: Sequence[Lifetime], count: int) -> list[list[int]]:
 
 def _tries(geometry: Geometry, capacity: int, deadline: float, seed: int) -> Ints | None:
     """None where there are no offsets. Raises `GivenUp` after the deadline."""
-    steps = FIRST_STEPS * len(geometry.sizes)
+    steps = STEPS * len(geometry.sizes)
     for powers, noise, factor, crowded in _orders(np.random.default_rng(seed)):
         if time.monotonic() > deadline:
             raise GivenUp
         rank = _rank(geometry, powers, noise)
         try:
-            return Search(geometry, capacity, rank, max(100, int(steps * factor)), deadline, crowded).run()
+            return Search(geometry, capacity, rank, int(steps * factor) + 20, deadline, crowded).run()
         except GivenUp:
             continue
     raise GivenUp
@@ -78,16 +80,14 @@ def _tries(geometry: Geometry, capacity: int, deadline: float, seed: int) -> Int
 
 def _orders(random: np.random.Generator) -> Iterator[tuple[tuple[float, ...], Floats | None, float, bool]]:
     """Powers, noise, the factor on steps, whether crowded moments come first: without end."""
-    round_ = 0
-    while True:
-        for powers in ORDERS:
-            yield powers, None, 1.5**round_, True
-            yield powers, None, 1.5**round_, False
-        for _ in range(24):
-            powers = (1, *(random.uniform(0, 1, 2) * (random.uniform(size=2) > 0.3) * (1, 10)))
-            noise = random.normal(size=4096) * random.choice([0, 0.1, 0.3])
-            yield powers, noise, 1.5**round_, bool(random.uniform() > 0.2)
-        round_ += 1
+    for factor in (GROWTH**turn for turn in count()):
+        for powers in ORDERS if factor == 1 else ():
+            for crowded in (True, False):
+                yield powers, None, factor, crowded
+        for _ in range(DRAWN):
+            powers = (1.0, random.uniform(0, 1.1), random.choice([0, 0, random.uniform(0, 10)]))
+            noise = random.normal(size=4096) * random.choice([0, 0, 0.05, 0.1])
+            yield powers, noise, factor, bool(random.uniform() < 0.7)
 
 
 def _rank(geometry: Geometry, powers: tuple[float, ...], noise: Floats | None) -> Ints:
