@@ -14,7 +14,16 @@ from .exact import Geometry, GivenUp, Ints, Search, geometry_of
 from .trace import Lifetime
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-ORDERS = ((1, 0, 0), (1, 0.25, 0), (1, 0.5, 0), (1, 0.67, 0), (1, 0.75, 0), (1, 1, 0), (1, 0.5, 5), (0, 1, 0))
+ORDERS: tuple[tuple[float, float, float], ...] = (
+    (1, 0, 0),
+    (1, 0.25, 0),
+    (1, 0.5, 0),
+    (1, 0.67, 0),
+    (1, 0.75, 0),
+    (1, 1, 0),
+    (1, 0.5, 5),
+    (0, 1, 0),
+)
 """Powers of a block's lifetime, of its size and of the most bytes live while it is: the largest product is first."""
 STEPS, GROWTH = 3, 1.15
 """Steps of a first try for each block, and how many times as many the tries of each next round have: most orders that
