@@ -17,6 +17,7 @@ from vkernels.autotune.database.database import Wanted
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.limits import slice_limits
 from vkernels.autotune.measure import Candidate, Effort, Failed, Measured, Options, Reason
+from vkernels.autotune.measure.places import usable
 from vkernels.autotune.plan_space import read
 from vkernels.autotune.slices import tune_slices
 from vkernels.autotune.task import Task
@@ -113,7 +114,7 @@ def test_each_slices_best_is_run_on_all_and_slices_that_are_not_here_are_modelle
     assert best is not None
     assert "t4" in crossed.rows[best].tuned_for
     assert sum(len(bench.held) for bench in made) >= 2
-    assert all(held for bench in made for held in bench.held)
+    assert any(held == usable() for bench in made for held in bench.held)
     json.dumps(found.to_json(), allow_nan=False)
 
 

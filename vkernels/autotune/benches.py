@@ -12,7 +12,6 @@ from types import TracebackType
 
 from vkernels.ir.errors import Error
 from vkernels.runtime.arrays import CPU
-from vkernels.runtime.keys import frozen
 
 from .measure import Bench, Candidate, Measured, Options, Outcome
 from .measure.bench import TIMEOUT
@@ -64,10 +63,10 @@ class SharedBench:
         self._heard += len(found)
         return found
 
-    def duel(self, candidates: Sequence[Candidate], timeout: float | None = None) -> list[Outcome]:
-        """As `Bench.duel`, while nobody measures on any other core of this process."""
+    def duel(self, candidates: Sequence[Candidate], timeout: float | None = None, alone: bool = False) -> list[Outcome]:
+        """As `Bench.duel`. `alone`: while nobody measures on any other core of this process."""
         with self._benches.bench(self.place) as bench:
-            return bench.duel(candidates, timeout, hold=usable())
+            return bench.duel(candidates, timeout, hold=usable() if alone else None)
 
 
 class Benches:
@@ -139,7 +138,7 @@ class Benches:
 
     def measure(self, place: Place, candidate: Candidate, timeout: float, best: float | None) -> Outcome:
         """By a bench of this kind, unless one did or does."""
-        key = (_kind(place), frozen(candidate))
+        key = (_kind(place), candidate.key)
         with self._lock:
             self._asked += 1
             known = self._known.get(key)

@@ -149,7 +149,7 @@ def _measured_on(benches: Benches, name: str, rows: Sequence[Row], limits: Limit
     outcomes: list[Outcome | None] = [_refused(bench.task, row.candidate, limits) for row in rows]
     fitting = [number for number, outcome in enumerate(outcomes) if outcome is None]
     if fitting and not benches.interrupted:
-        found = bench.duel([rows[number].candidate for number in fitting])
+        found = bench.duel([rows[number].candidate for number in fitting], alone=True)
         for number, outcome in zip(fitting, found, strict=True):
             outcomes[number] = outcome
     return [outcome or Failed(Reason.REFUSED, "it was not measured") for outcome in outcomes]

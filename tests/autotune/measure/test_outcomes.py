@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -24,6 +25,12 @@ def test_what_is_written_is_read():
     assert candidate_from_json(json.loads(json.dumps(candidate_to_json(candidate)))) == candidate
     for outcome in (Measured(2.0, 1.0, 3.0, 7, 0.25, True), Failed(Reason.CRASH, "why")):
         assert outcome_from_json(json.loads(json.dumps(outcome_to_json(outcome)))) == outcome
+
+
+def test_candidates_with_equal_constants_of_other_types_are_others():
+    keys = {Candidate(PLAN, {"a": value}).key for value in (1, True, 1.0, "1", None)}
+    assert len(keys) == 5
+    assert Candidate(PLAN, {"a": 1, "b": 2}).key == Candidate(replace(PLAN), {"b": 2, "a": 1}).key
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from math import isfinite
@@ -11,6 +11,7 @@ from typing import Any
 from vkernels.ir.errors import FileError
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import plan_from_json, plan_to_json
+from vkernels.runtime.keys import constant_key, frozen
 
 Constant = bool | int | float | str | None
 
@@ -33,6 +34,12 @@ class Candidate:
 
     plan: Plan
     constants: Mapping[str, Constant] = field(default_factory=dict)
+
+    @property
+    def key(self) -> Hashable:
+        """The same for the same candidate. Constants count with their types: 1, 1.0 and True make different code."""
+        constants = sorted(self.constants.items())
+        return frozen(self.plan), tuple((name, constant_key(value)) for name, value in constants)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
@@ -26,6 +26,8 @@ from .compare import EPSILON, Expected
 from .effort import Effort
 from .outcomes import Candidate
 
+MOST_KEPT = 32
+"""Candidates whose code is kept, for finalists are measured again."""
 Values = dict[str, Any]
 """Arguments by name."""
 
@@ -46,6 +48,7 @@ class Subject:
         self.task, self.device = task, device
         self.plans: list[Plan] = []
         self._known = list(plans)
+        self._calls: dict[Hashable, list[Callable[[], object]]] = {}
         self.kernel = kernel_of(task)
         self.constants = {p.name: p.default for p in self.kernel.parameters if p.kind == "constant"}
         self.constants |= dict(task.constants)
@@ -62,8 +65,17 @@ class Subject:
         self._changing = tuple(sorted(set(self.written) - only_written(task)))
 
     def compiled(self, candidate: Candidate) -> list[Callable[[], object]]:
-        """The candidate's calls, one for each copy of the arguments, after its code was made. Raises what that
-        raises."""
+        """The candidate's calls, one for each copy of the arguments, after its code was made; that of the last few is
+        kept. Raises what making it raises."""
+        key = candidate.key
+        known = self._calls.pop(key, None)
+        calls = self._compiled(candidate) if known is None else known
+        while len(self._calls) >= MOST_KEPT:
+            del self._calls[next(iter(self._calls))]
+        self._calls[key] = calls
+        return calls
+
+    def _compiled(self, candidate: Candidate) -> list[Callable[[], object]]:
         kernel = self._variant(candidate.plan)
         constants = {**self.constants, **candidate.constants}
         places = [self._in_order(values, constants) for values in self.sets]
