@@ -17,6 +17,7 @@ from vkernels.runtime.memory.schedule import Schedule
 from vkernels.runtime.memory.schedule_check import check, least_bytes
 from vkernels.runtime.memory.simulate import simulate
 from vkernels.runtime.memory.strategies import PUBLISHED, search
+from vkernels.runtime.memory.strategies.least import largest_saving
 from vkernels.runtime.memory.trace import Operation, Tensor, Trace
 
 from .places import DATA, G10, needs_data
@@ -119,3 +120,20 @@ def test_published_g10_is_reached_and_noise_costs_little(name):
     for _ in range(3):
         seconds = [op.seconds * draw.uniform(0.75, 1.25) for op in trace.operations]
         assert simulate(trace, schedule, MACHINE, seconds).fraction >= fraction - 0.03
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_the_largest_saving_costs_no_time(seed):
+    trace = step_of(seed)
+    machine = machine_of(trace, seed)
+    saving = largest_saving(trace, machine)
+    assert least_bytes(trace)[0] <= saving.device_bytes <= saving.peak == trace.peak
+    run = simulate(trace, saving.schedule, machine.with_device(saving.device_bytes))
+    assert run.seconds <= trace.seconds * (1 + 1e-5)
+    assert saving.part == pytest.approx(1 - saving.device_bytes / trace.peak)
+
+
+def test_a_saving_with_links_of_no_use_is_none():
+    """Links that carry nothing in time: every byte of the peak is needed."""
+    trace = step_of(7)
+    assert largest_saving(trace, Machine(0, 1000, 1e-9, 1e-9, 1e-9, 1e-9)).device_bytes == trace.peak
