@@ -189,7 +189,7 @@ def _read(task: Task, limits: Limits, constants: Mapping[str, Constant], version
         choices = replace(choices, lean=True)
         looked, all_kinds = _looked(choices, max(8, MOST_KINDS // versions))
     kinds = [kind for kind in looked.values() if kind is not None]
-    rows = _rows(choices, kinds, max(64, MOST_POINTS // versions))
+    rows = _distinct(choices, _rows(choices, kinds, max(64, MOST_POINTS // versions)))
     return _Reading(
         Version(constants, choices, Decisions.of(choices)),
         rows,
@@ -265,6 +265,20 @@ def _rows(choices: Choices, kinds: Sequence[Kind], most: int) -> list[tuple[Plan
     return found
 
 
+def _distinct(choices: Choices, rows: list[tuple[Plan, float]]) -> list[tuple[Plan, float]]:
+    """Plans of which no two give the same code: on a CPU a scratchpad in memory is one that is shared."""
+    pads = {scratchpad.label for scratchpad in choices.needs.scratchpads}
+    if choices.limits.warp > 1 or not pads:
+        return rows
+    found: dict[str, tuple[Plan, float]] = {}
+    for plan, seconds in rows:
+        homes = {label: home for label, home in plan.homes.items() if label not in pads}
+        key = repr(replace(plan, homes=homes))
+        if key not in found or seconds < found[key][1]:
+            found[key] = plan, seconds
+    return list(found.values())
+
+
 def _liked(rows: Sequence[tuple[Plan, float]]) -> list[Plan]:
     """The best plan of each of the best kinds: plans that differ in more than sizes."""
     best: dict[object, Plan] = {}
@@ -285,7 +299,8 @@ def _joined(task: Task, limits: Limits, readings: Sequence[_Reading]) -> PlanSpa
         values = partial(_values_in, reading.version)
         own = [(values(plan), plan) for plan, _ in reading.must]
         given += own
-        liked.append([*(each for each, _ in own), *(values(plan) for plan in reading.liked)])
+        *first, plain = (each for each, _ in own)
+        liked.append([*first, *(values(plan) for plan in reading.liked), plain])
         rows += [(values(plan), seconds) for plan, seconds in (*reading.must, *reading.rows)]
     names = list(dict.fromkeys(name for values, _ in rows for name in values))
     every = {name: _in_order({values.get(name) for values, _ in rows}) for name in names}
