@@ -28,7 +28,7 @@ from vkernels.runtime.memory.links import G10
 from vkernels.runtime.memory.recompute import search_recomputing
 from vkernels.runtime.memory.schedule import Schedule
 from vkernels.runtime.memory.simulate import Run, simulate
-from vkernels.runtime.memory.simulate_engine import Engine, Plan
+from vkernels.runtime.memory.simulate_engine import Engine, Prepared
 from vkernels.runtime.memory.strategies import PUBLISHED, search
 from vkernels.runtime.memory.strategies.g10 import g10
 from vkernels.runtime.memory.strategies.least import Saving, largest_saving
@@ -99,8 +99,8 @@ def _events(trace: Trace, schedule: Schedule) -> float:
     """Events a second of this thread's own time, the best of five times twenty iterations."""
     best = 0.0
     for _ in range(5):
-        plan = Plan(trace, G10)
-        engine = Engine(plan, schedule, plan.seconds)
+        prepared = Prepared(trace, G10)
+        engine = Engine(prepared, schedule, prepared.seconds)
         begin = thread_time()
         for _ in range(20):
             engine.iterate()

@@ -15,7 +15,7 @@ from math import inf
 from .links import Machine
 from .schedule import Schedule
 from .schedule_check import check
-from .simulate_engine import Engine, Plan
+from .simulate_engine import Engine, Prepared
 from .simulate_log import Log, Timeline
 from .trace import Trace
 
@@ -57,12 +57,12 @@ def simulate(
     """Run the schedule until an iteration takes as long as the one before. `seconds`: what operations really take,
     where that is not what the trace says. Raises `MemoryPlanError` for a schedule that cannot be kept."""
     check(trace, schedule, machine)
-    return run(Plan(trace, machine), schedule, seconds, timeline)
+    return run(Prepared(trace, machine), schedule, seconds, timeline)
 
 
-def run(plan: Plan, schedule: Schedule, seconds: Sequence[float] | None = None, timeline: bool = False) -> Run:
+def run(prepared: Prepared, schedule: Schedule, seconds: Sequence[float] | None = None, timeline: bool = False) -> Run:
     """`simulate` for a schedule that is known to be right: for many schedules of one trace."""
-    engine = Engine(plan, schedule, list(seconds) if seconds is not None else plan.seconds)
+    engine = Engine(prepared, schedule, list(seconds) if seconds is not None else prepared.seconds)
     before, steady = -inf, False
     for _ in range(ITERATIONS):
         took, stalls = engine.iterate()
@@ -75,6 +75,6 @@ def run(plan: Plan, schedule: Schedule, seconds: Sequence[float] | None = None, 
         engine.log = Log()
         took, stalls = engine.iterate()
         line = engine.log.timeline()
-    ideal = sum(plan.seconds if seconds is None else seconds)
-    peak = plan.machine.device_bytes - engine.least_free
+    ideal = sum(prepared.seconds if seconds is None else seconds)
+    peak = prepared.machine.device_bytes - engine.least_free
     return Run(took, ideal, tuple(stalls), peak, engine.events, steady, line)

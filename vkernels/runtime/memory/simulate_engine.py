@@ -16,7 +16,7 @@ from .trace import Trace
 TO_HOST, TO_FLASH, FROM_HOST, FROM_FLASH = range(4)
 
 
-class Plan:
+class Prepared:
     """A trace on a machine, prepared: lists by operation. Bytes that each makes room for before it starts (`makes`) and
     gives back when it has ended (`drops`); `resident`: those that are there before the first, with nothing away."""
 
@@ -38,12 +38,12 @@ class Plan:
 class Engine:
     """One device with its links, from one iteration to the next. `iterate` runs one."""
 
-    def __init__(self, plan: Plan, schedule: Schedule, seconds: list[float]):
-        self.plan, self.seconds = plan, seconds
+    def __init__(self, prepared: Prepared, schedule: Schedule, seconds: list[float]):
+        self.prepared, self.seconds = prepared, seconds
         self.log: Log | None = None
         self.now, self.events = 0.0, 0
         self._lists(schedule, len(seconds))
-        self._rates(schedule, plan.machine)
+        self._rates(schedule, prepared.machine)
         self._start(schedule, len(seconds))
 
     def _lists(self, schedule: Schedule, count: int) -> None:
@@ -63,7 +63,7 @@ class Engine:
             self.leaves[each.leave].append(number)
 
     def _rates(self, schedule: Schedule, machine: Machine) -> None:
-        sizes = [self.plan.trace.tensors[each.tensor].size for each in schedule.absences]
+        sizes = [self.prepared.trace.tensors[each.tensor].size for each in schedule.absences]
         fault = machine.fault_seconds if schedule.faults else 0.0
         late = [fault * -(-size // machine.fault_bytes) for size in sizes]
         pairs = list(zip(schedule.absences, sizes, strict=True))
@@ -80,7 +80,7 @@ class Engine:
         self.copied = [each.copy is None or each.copy < 0 or each.next >= count for each in schedule.absences]
         self.left = [each.next >= count for each in schedule.absences]
         self.arrived = [False] * len(schedule.absences)
-        self.free = self.plan.machine.device_bytes - self.plan.resident
+        self.free = self.prepared.machine.device_bytes - self.prepared.resident
         self.free += sum(size for size, away in zip(self.sizes, self.left, strict=True) if away)
         self.least_free = self.free
         self.queues: tuple[deque[int], ...] = tuple(deque() for _ in range(4))
@@ -92,13 +92,13 @@ class Engine:
         ]
         for _, _, number in sorted(waiting):
             self.queues[FROM_FLASH if self.on_flash[number] else FROM_HOST].append(number)
-        self.host = held_bytes(self.plan.trace, schedule, Tier.HOST)[-1]
+        self.host = held_bytes(self.prepared.trace, schedule, Tier.HOST)[-1]
         self.kept = _kept(schedule)
 
     def iterate(self) -> tuple[float, list[float]]:
         """Run one iteration; its seconds, and what each operation waited."""
         begin = now = self.now
-        makes, drops, seconds, sizes = self.plan.makes, self.plan.drops, self.seconds, self.sizes
+        makes, drops, seconds, sizes = self.prepared.makes, self.prepared.drops, self.seconds, self.sizes
         copies, leaves, fetches, waits = self.copies, self.leaves, self.fetches, self.waits
         copied, left, arrived, on_flash, ends = self.copied, self.left, self.arrived, self.on_flash, self.ends
         queues, log, begin_ins, finish, begin_out = (
@@ -223,7 +223,7 @@ class Engine:
 
     def _note(self, now: float) -> None:
         assert self.log is not None
-        self.log.memory.append((now, self.plan.machine.device_bytes - self.free))
+        self.log.memory.append((now, self.prepared.machine.device_bytes - self.free))
         self.log.host.append((now, self.host))
 
 

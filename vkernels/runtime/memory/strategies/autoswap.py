@@ -48,7 +48,7 @@ def swdoa(trace: Trace, machine: Machine) -> Schedule:
             break
         best = int(scores.argmax())
         open_[best] = False
-        draft.choose(draft.idle[best])
+        _choose(draft, draft.idle[best])
     return _finished(draft)
 
 
@@ -57,8 +57,14 @@ def _in_order(draft: Draft, scores: list[float]) -> Schedule:
     for number in sorted(range(len(scores)), key=lambda number: -scores[number]):
         idle = draft.idle[number]
         if scores[number] > 0 and not draft.device.fits(idle.last + 1, idle.next, 0):
-            draft.choose(idle)
+            _choose(draft, idle)
     return _finished(draft)
+
+
+def _choose(draft: Draft, idle: Idle) -> None:
+    tier = draft.tier(idle)
+    if tier is not None:
+        draft.choose(idle, tier)
 
 
 def _finished(draft: Draft) -> Schedule:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
+from itertools import accumulate
 from math import inf
 
 from vkernels.ir.errors import MemoryPlanError
@@ -32,12 +34,17 @@ class Draft:
         self.count = len(trace.operations)
         self.idle = list(idle_times(trace))
         self.device = Room(trace.live(), machine.device_bytes)
-        self.host = Room([0] * self.count, machine.host_bytes)
+        limits = {Tier.HOST: machine.host_bytes, Tier.FLASH: machine.flash_bytes}
+        self.rooms = {tier: Room([0] * self.count, limit) for tier, limit in limits.items()}
         self.chosen: dict[Idle, Tier] = {}
 
-    def tier(self, idle: Idle) -> Tier:
-        """The host, as long as it has room, else flash."""
-        return Tier.HOST if self.host.fits(self.copied_after(idle), idle.next, idle.size) else Tier.FLASH
+    def fits(self, idle: Idle, tier: Tier) -> bool:
+        """Whether a tier has room for a tensor, from when it is copied until it is used again."""
+        return self.rooms[tier].fits(self.copied_after(idle), idle.next, idle.size)
+
+    def tier(self, idle: Idle) -> Tier | None:
+        """The host, as long as it has room, else flash; None where both are full."""
+        return next((tier for tier in (Tier.HOST, Tier.FLASH) if self.fits(idle, tier)), None)
 
     def copied_after(self, idle: Idle) -> int:
         """The operation after which the tensor is copied, if it was not away before that."""
@@ -50,19 +57,16 @@ class Draft:
             return idle.next - self.count
         return start if start <= idle.last else start - self.count
 
-    def choose(self, idle: Idle, tier: Tier | None = None) -> None:
-        """Have a tensor away for all of an idle time, on the host if there is room and nothing else is said."""
-        where = self.tier(idle) if tier is None else tier
-        self.chosen[idle] = where
+    def choose(self, idle: Idle, tier: Tier) -> None:
+        """Have a tensor away for all of an idle time."""
+        self.chosen[idle] = tier
         self.device.add(idle.last + 1, idle.next, -idle.size)
-        if where is Tier.HOST:
-            self.host.add(self.copied_after(idle), idle.next, idle.size)
+        self.rooms[tier].add(self.copied_after(idle), idle.next, idle.size)
 
     def release(self, idle: Idle) -> None:
         """Take a choice back."""
         self.device.add(idle.last + 1, idle.next, idle.size)
-        if self.chosen.pop(idle) is Tier.HOST:
-            self.host.add(self.copied_after(idle), idle.next, -idle.size)
+        self.rooms[self.chosen.pop(idle)].add(self.copied_after(idle), idle.next, -idle.size)
 
     def cover(self) -> None:
         """Choose more until everything fits, whatever it costs: the longest idle times of the fullest moment first."""
@@ -73,11 +77,14 @@ class Draft:
                 return
             over = int(excess[at])
             there = [each for each in self.idle if each not in self.chosen and covers(each, at, self.count)]
-            if not there:
-                raise MemoryPlanError(f"operation {at} ({self.trace.operations[at].name}) has {over} bytes too few", at)
-            self.choose(
-                max(there, key=lambda each: (min(each.size, over) * self.seconds(each) / each.size, -each.tensor))
-            )
+            tiers = {each: tier for each in there if (tier := self.tier(each)) is not None}
+            if not tiers:
+                name = self.trace.operations[at].name
+                raise MemoryPlanError(
+                    f"operation {at} ({name}) has {over} bytes too few, and host and flash are full", at
+                )
+            best = max(tiers, key=lambda each: (min(each.size, over) * self.seconds(each) / each.size, -each.tensor))
+            self.choose(best, tiers[best])
 
     def spare(self) -> None:
         """Let those stay that are not needed after all, largest first."""
@@ -91,14 +98,10 @@ class Draft:
         turns, at = divmod(idle.next, self.count)
         return starts[at] + turns * starts[-1] - starts[idle.last + 1]
 
-    @property
+    @cached_property
     def starts(self) -> list[float]:
         """When each operation starts if nothing waits, and when the last ends."""
-        if not hasattr(self, "_starts"):
-            self._starts = [0.0]
-            for op in self.trace.operations:
-                self._starts.append(self._starts[-1] + op.seconds)
-        return self._starts
+        return list(accumulate((op.seconds for op in self.trace.operations), initial=0.0))
 
     def schedule(self, lead: float = 0.0, more: Mapping[tuple[int, int], float] | None = None) -> Schedule:
         """The chosen, each fetched so early that its link can carry all in time, `lead` times as early again, and by

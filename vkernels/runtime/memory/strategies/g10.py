@@ -60,7 +60,7 @@ class Pressure:
         when it would really be away. Flash where it serves as well: the host is soon full."""
         best: tuple[float, tuple[Tier, int, int] | None] = (0.0, None)
         for tier in (Tier.FLASH, Tier.HOST):
-            if tier is Tier.HOST and self.draft.tier(idle) is not Tier.HOST:
+            if not self.draft.fits(idle, tier):
                 continue
             first = self.draft.copied_after(idle) + 1
             gone = self.out[tier].forward(first, idle.next, self.draft.machine.out_seconds(tier, idle.size))

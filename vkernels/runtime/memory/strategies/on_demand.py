@@ -41,7 +41,7 @@ class _Memory:
     away: dict[int, tuple[Tier, int]] = field(default_factory=dict)
     done: list[Absence] = field(default_factory=list)
     used: int = 0
-    held: int = 0
+    held: dict[Tier, int] = field(default_factory=lambda: dict.fromkeys(Tier, 0))
 
     def __post_init__(self) -> None:
         count = len(self.trace.operations)
@@ -87,18 +87,25 @@ class _Memory:
             size = self.trace.tensors[index].size
             if index in needed or not size:
                 continue
-            tier = Tier.HOST if self.held + size <= self.machine.host_bytes else Tier.FLASH
-            self.held += size if tier is Tier.HOST else 0
+            tier = self._tier(size)
+            self.held[tier] += size
             del self.here[index]
             self.used -= size
             self.away[index] = (tier, now - 1)
         if self.used + need > self.machine.device_bytes:
             raise MemoryPlanError(f"operation {now % len(self.trace.operations)} does not fit")
 
+    def _tier(self, size: int) -> Tier:
+        if self.held[Tier.HOST] + size <= self.machine.host_bytes:
+            return Tier.HOST
+        if self.held[Tier.FLASH] + size <= self.machine.flash_bytes:
+            return Tier.FLASH
+        raise MemoryPlanError(f"{size} bytes have to leave the device, and host and flash are full")
+
     def _fetch(self, index: int, now: int) -> None:
         if index in self.away:
             tier, since = self.away.pop(index)
-            self.held -= self.trace.tensors[index].size if tier is Tier.HOST else 0
+            self.held[tier] -= self.trace.tensors[index].size
             self.done.append(Absence(index, tier, since, since, now, now))
         self._arrive(index, now)
 
@@ -111,7 +118,7 @@ class _Memory:
             self.used -= self.trace.tensors[index].size
         elif index in self.away:
             tier, _ = self.away.pop(index)
-            self.held -= self.trace.tensors[index].size if tier is Tier.HOST else 0
+            self.held[tier] -= self.trace.tensors[index].size
 
 
 def _earlier(each: Absence, moments: int) -> Absence:

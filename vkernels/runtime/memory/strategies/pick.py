@@ -62,11 +62,8 @@ class Picker:
         """Where to, and from which operation until which it would be away, by what the links have left."""
         idle, machine = self.draft.idle[number], self.draft.machine
         best: tuple[float, tuple[Tier, int, int] | None] = (0.0, None)
-        on_host = self.draft.tier(idle) is Tier.HOST
-        tiers = (Tier.FLASH, Tier.HOST) if self.flash_first else (Tier.HOST,) if on_host else (Tier.FLASH,)
-        for tier in tiers:
-            if tier is Tier.HOST and not on_host:
-                continue
+        tiers = [tier for tier in (Tier.FLASH, Tier.HOST) if self.draft.fits(idle, tier)]
+        for tier in tiers if self.flash_first else tiers[-1:]:
             gone = self.out[tier].forward(self.begins[number] + 1, idle.next, machine.out_seconds(tier, idle.size))
             back = self.back[tier].backward(idle.last + 1, idle.next, machine.in_seconds(tier, idle.size))
             if gone is None or back is None:

@@ -4,6 +4,7 @@ waited for a link, and fetches earlier what came late."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 
@@ -17,7 +18,7 @@ from ..schedule import Schedule
 from ..schedule_check import check, check_possible
 from ..schedule_rooms import Numbers
 from ..simulate import Run, run
-from ..simulate_engine import Plan
+from ..simulate_engine import Prepared
 from ..trace import Trace
 from .autoswap import aoa, doa, swdoa, wdoa
 from .draft import Draft
@@ -87,7 +88,7 @@ def search(
 
 def judge(trace: Trace, machine: Machine, schedule: Schedule, draft: Draft | None = None) -> Judged:
     """What a schedule takes, to a millionth."""
-    took = run(Plan(trace, machine), schedule)
+    took = run(Prepared(trace, machine), schedule)
     step = trace.seconds * GOOD or 1.0
     return Judged(schedule, round(took.seconds / step) * step, sum(schedule.moved(trace)), draft)
 
@@ -104,7 +105,10 @@ def _all(trace: Trace, machine: Machine, rounds: int, trials: int, others: Itera
             found.append(judged)
             yield judged
     for other in others:
-        yield judge(trace, machine, other(trace, machine))
+        with suppress(MemoryPlanError):  # what another cannot do says nothing of ours
+            schedule = other(trace, machine)
+            check(trace, schedule, machine)
+            yield judge(trace, machine, schedule)
     pricings.sort(key=lambda each: each.best)
     for _ in range(rounds):
         for pricing in pricings[: len(pricings) // 2]:
@@ -146,7 +150,7 @@ class _Pricing:
         self._learn(least.schedule)
 
     def _learn(self, schedule: Schedule) -> None:
-        took = run(Plan(self.trace, self.machine), schedule, timeline=True)
+        took = run(Prepared(self.trace, self.machine), schedule, timeline=True)
         assert took.timeline is not None
         count, total = len(self.trace.operations), sum(took.stalls)
         if not total:

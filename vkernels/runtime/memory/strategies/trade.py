@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ..links import Tier
 from ..schedule import Absence, Idle, Schedule
 from ..simulate import Run, run
-from ..simulate_engine import Plan
+from ..simulate_engine import Prepared
 from .draft import Draft
 
 PARTNERS = 6
@@ -19,9 +19,9 @@ FAILURES = 6
 
 def trade(draft: Draft, lead: float, trials: int) -> Iterator[Schedule]:
     """Schedules, each better than the one before; at most `trials` are tried. The draft is left at the best."""
-    plan = Plan(draft.trace, draft.machine)
+    prepared = Prepared(draft.trace, draft.machine)
     best = draft.schedule(lead)
-    now = run(plan, best, timeline=True)
+    now = run(prepared, best, timeline=True)
     given_up: set[Idle] = set()
     while trials > 0 and len(given_up) < FAILURES:
         late = next((each for each in _late(draft, best, now) if each not in given_up), None)
@@ -32,7 +32,7 @@ def trade(draft: Draft, lead: float, trials: int) -> Iterator[Schedule]:
             trials -= 1
             _exchange(draft, late, partners)
             tried = draft.schedule(lead)
-            result = run(plan, tried, timeline=True)
+            result = run(prepared, tried, timeline=True)
             if result.seconds < now.seconds * (1 - 1e-9):
                 best, now = tried, result
                 given_up.clear()
@@ -71,9 +71,10 @@ def _partners(draft: Draft, late: Idle) -> list[tuple[Idle, ...]]:
 
 
 def _exchange(draft: Draft, late: Idle, partners: tuple[Idle, ...]) -> None:
+    """Where the host has no room for `late` after all, it stays on flash, and nothing is won."""
     for each in (late, *partners):
         draft.release(each)
-    draft.choose(late, draft.tier(late))
+    draft.choose(late, Tier.HOST if draft.fits(late, Tier.HOST) else Tier.FLASH)
     for each in partners:
         draft.choose(each, Tier.FLASH)
 
