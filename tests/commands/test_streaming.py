@@ -146,6 +146,18 @@ def test_a_file_cut_short_or_changed_is_refused(tmp_path):
                 network.read(layer, layer + 1)
 
 
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize(
+    ("was", "now"), [(b"'fortran_order'", b"'fortran_ord\xb4r "), (b"(4,)", b"(((("), (b"'<f4'", b"'<f4)")]
+)
+def test_a_header_that_cannot_be_read_is_refused(tmp_path, streamed, was, now):
+    path = tmp_path / "x.npz"
+    np.savez(path, **ARRAYS)
+    path.write_bytes(path.read_bytes().replace(was, now))
+    with pytest.raises(FileError, match=r"x\.npz: array `\w+` is damaged|x\.npz: not a whole"):
+        SparseNetwork.load(path, streamed=streamed).read(0, 1)
+
+
 def damaged(data, place):
     return data[:place] + bytes([data[place] ^ 0x55]) + data[place + 1 :]
 

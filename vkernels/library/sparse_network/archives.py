@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
@@ -17,6 +18,10 @@ from vkernels.ir.errors import FileError
 
 CHUNK = 1 << 20
 """Elements that are skipped at once."""
+
+
+UNREADABLE = (ValueError, SyntaxError, TokenError, TypeError, RecursionError, OverflowError)
+"""What NumPy's reading of a header fails with: it takes it for a line of Python."""
 
 
 def read_arrays(path: Path, **wanted: tuple[DTypeLike, int]) -> dict[str, NDArray[Any]]:
@@ -94,7 +99,7 @@ def _opened(
     stream = archive.open(member)
     try:
         shape, fortran, found_dtype = _header(stream)
-    except ValueError as error:
+    except UNREADABLE as error:
         raise FileError(f"{path}: array `{name}` is damaged: {error}") from error
     _check(path, name, shape, found_dtype, np.dtype(dtype), rank)
     size = found_dtype.itemsize * int(np.prod([int(n) for n in shape], dtype=object))

@@ -24,7 +24,8 @@ def radix_network(neurons: int, layers: int, seed: int = 0) -> SparseNetwork:
 
     def read(first: int, last: int) -> Layers:
         column = np.stack([radix_layer(neurons, layer, seed) for layer in range(first, last)])
-        weight, bias = np.full(column.shape, WEIGHT, np.float32), even_bias(last - first, neurons, BIASES[neurons])
+        weight = np.broadcast_to(np.float32(WEIGHT), column.shape)  # in the room of one number
+        bias = even_bias(last - first, neurons, BIASES[neurons])
         return Layers(column, weight, bias, np.full(last - first, column[0].size), neurons)
 
     return SparseNetwork((neurons,) * (layers + 1), read)
