@@ -57,6 +57,13 @@ def test_tuned_for_and_run_on_is_the_part_of_the_best_there():
     assert found.differing() == {"tile i": ("2", "1")}
 
 
+def test_the_gain_is_over_the_plan_that_runs_untuned():
+    found = subject(trial(0, 3.0, 1, default=True), trial(1, 2.0, 2), trial(2, 9.0, 3))
+    assert found.slices[0].group.gain == 1.5
+    assert subject(trial(0, 3.0, 1)).slices[0].group.gain is None
+    assert "×1.50" in page_of(find([trial(0, 3.0, 1, default=True), trial(1, 2.0, 2)], PRESENT), "")
+
+
 def test_what_nobody_measured_is_not_told_and_what_failed_is_nothing():
     found = subject(
         trial(0, 1.0, 1), trial(1, None, 2, failure="crash"), trial(0, 2.0, 2, TWO, "cpu:cores=1"),

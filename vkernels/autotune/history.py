@@ -102,15 +102,15 @@ class History:
 
     def add(
         self, candidate: Candidate, outcome: Outcome, trial: int, seconds: float = 0.0, origin: str = MEASURED,
-        final: bool = False,
+        final: bool = False, default: bool = False,
     ) -> None:  # fmt: skip
-        """Remember what came of a trial, which took so many seconds."""
+        """Remember what came of a trial, which took so many seconds. `default`: of the plan that runs untuned."""
         if self.database is None:
             return
         provenance = replace(self._provenance(), trial=max(0, trial), seconds=seconds, when=time.time())
         entry = Entry(
             self._key(candidate.constants), self.task.kernel, dict(self.task.shape), self.limits, candidate.plan,
-            provenance, origin=origin, final=final,
+            provenance, origin=origin, final=final, default=default,
         )  # fmt: skip
         if isinstance(outcome, Failed):
             entry = replace(entry, failure=str(outcome.reason), text=outcome.text[:2000])

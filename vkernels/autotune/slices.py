@@ -164,7 +164,7 @@ def _remember(
         history = History(database, task, limits[name], slice_target(name), name)
         for number, (row, outcome) in enumerate(zip(rows, outcomes, strict=True)):
             if isinstance(outcome, Measured) and name not in row.tuned_for:
-                history.add(row.candidate, outcome, number)
+                history.add(row.candidate, outcome, number, default=name in row.default_of)
 
 
 def _refused(task: Task, candidate: Candidate, limits: Limits) -> Failed | None:

@@ -162,7 +162,9 @@ class Run:
         if final and best is not None and self.origin == MEASURED:
             for each in (best, default):
                 if each is not None:
-                    self.history.add(each.candidate, each.measured, each.trial, final=each is best)
+                    self.history.add(
+                        each.candidate, each.measured, each.trial, final=each is best, default=each is default
+                    )
         moved = moved if best is not None and best.point != self.space.default else ()
         wide = next((each for each in finalists if each.candidate == self.device_wide), None)
         return TuningResult(
@@ -192,7 +194,7 @@ class Run:
             there = self.space.point(candidate.plan, candidate.constants)
             if there is not None and there in self.space.space and search.is_new(there):
                 self._note(there, candidate, found, self.trials)
-                self.history.add(candidate, found, self.trials, 0.0, self.origin)
+                self.history.add(candidate, found, self.trials, 0.0, self.origin, default=self._is_default(there))
                 self.trials += 1
                 search.tell(there, _told(found))
         return outcome
@@ -207,9 +209,12 @@ class Run:
         if not isinstance(outcome, Failed):
             self._quickest = min(self._quickest, took)
         self._note(point, candidate, outcome, self.trials)
-        self.history.add(candidate, outcome, self.trials, took, self.origin)
+        self.history.add(candidate, outcome, self.trials, took, self.origin, default=self._is_default(point))
         self.trials += 1
         return outcome
+
+    def _is_default(self, point: Point) -> bool:
+        return point == self.space.default
 
     def _candidate(self, point: Point) -> Candidate:
         return Candidate(self.space.plan(point), self.space.constants(point))

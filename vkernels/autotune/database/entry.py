@@ -56,7 +56,8 @@ class Entry:
     `kernel`: its name, as tasks name it; `shape`: sizes exactly; `limits`: of the slice, all of them. `constants`:
     tunable ones that are not their defaults. `seconds`: of a call, with an interval from `low` to `high`; None where
     there is a `failure`, one of `FAILURES`, which `text` tells more of. `origin`: `measured` or `modelled`. `final`:
-    the plan that a tuning run settled on, after the best were measured again side by side.
+    the plan that a tuning run settled on, after the best were measured again side by side. `default`: the plan that
+    runs where nothing was tuned.
     """
 
     key: Key
@@ -74,6 +75,7 @@ class Entry:
     failure: str | None = None
     text: str = ""
     final: bool = False
+    default: bool = False
 
     @cached_property
     def identity(self) -> str:

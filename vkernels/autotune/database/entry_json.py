@@ -244,6 +244,7 @@ _ENTRY: Mapping[str, Reader] = {
     "failure": _or_none(_one_of(*FAILURES)),
     "text": _text(LONGEST_TEXT),
     "final": _boolean,
+    "default": _boolean,
 }
 
 

@@ -39,6 +39,20 @@ class Group:
     def best(self) -> Entry | None:
         return self.timed[0] if self.timed else None
 
+    @property
+    def default(self) -> Entry | None:
+        """The last that was measured of what runs where nothing was tuned; None where it has no time."""
+        found = [entry for entry in self.timed if entry.default]
+        return max(found, key=lambda entry: entry.provenance.when, default=None)
+
+    @property
+    def gain(self) -> float | None:
+        """How many times faster the best plan is than the default one; None where that is not known."""
+        best, default = self.best, self.default
+        if best is None or default is None or not best.seconds or not default.seconds:
+            return None
+        return default.seconds / best.seconds
+
     @cached_property
     def failures(self) -> Mapping[str, int]:
         """How many failed, by reason, the most frequent first."""

@@ -37,7 +37,7 @@ def as_json(group: Group) -> dict[str, Any]:
         "seconds": best and best.seconds, "low": best and best.low, "high": best and best.high,
         "origin": best and best.origin, "final": best.final if best else None,
         "plan": plan_to_json(best.plan) if best else None, "constants": dict(best.constants) if best else None,
-        "latest": group.latest,
+        "gain": group.gain, "latest": group.latest,
     }  # fmt: skip
 
 

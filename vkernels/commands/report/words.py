@@ -8,8 +8,8 @@ from vkernels.autotune.report import Slice, Subject
 
 ABOUT: Mapping[str, str] = {
     "glance": (
-        "Each kernel and shape, with each device or slice of one that it was tuned for. The gain is over the first "
-        "plan that a run tried: the one that runs without tuning."
+        "Each kernel and shape, with each device or slice of one that it was tuned for. The gain is over "
+        "the plan that runs without tuning."
     ),
     "plans": "The best plan on each, where they differ. All that is not listed is the same.",
     "one plan": "The best plan, with every decision.",
@@ -45,11 +45,9 @@ def title_of(subject: Subject) -> str:
 
 
 def gain_of(each: Slice) -> str:
-    """How many times faster the best plan is than the first that a run tried; empty where that is not known."""
-    first = [entry for entry in each.group.timed if entry.provenance.trial == 0 and entry.provenance.run]
-    if each.best is None or not first or not each.best.seconds:
-        return ""
-    return f"×{min(entry.seconds or 0 for entry in first) / each.best.seconds:.2f}"
+    """How many times faster the best plan is than the one that runs without tuning; empty where that is not known."""
+    gain = each.group.gain
+    return "" if gain is None else f"×{gain:.2f}"
 
 
 def when_of(each: Slice) -> str:
