@@ -12,7 +12,12 @@ from .pages import with_results
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-PAGES = ["tutorial.md", "debugging.md", *(f"library/{page.name}" for page in sorted((DOCS / "library").glob("*.md")))]
+PAGES = [
+    "tutorial.md",
+    "debugging.md",
+    "spdnn.md",
+    *(f"library/{page.name}" for page in sorted((DOCS / "library").glob("*.md"))),
+]
 
 
 @pytest.mark.parametrize("name", PAGES)
