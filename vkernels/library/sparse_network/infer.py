@@ -22,7 +22,7 @@ BATCH_BYTES = 16 << 20
 """Features that are worked on at once unless the caller says otherwise: they stay in a last-level cache from group to
 group, and few enough pages are touched."""
 
-FEW = 8
+FEW = 16
 """Batches are joined once so small a part of their images, one in `FEW`, is alive."""
 
 DROP_COST = 0.7
@@ -31,7 +31,7 @@ DROP_COST = 0.7
 COPY_COST = 25
 """What it costs to copy a feature, in connections."""
 
-FIRST_LAYERS = 3
+FIRST_LAYERS = 4
 """Layers of the first group, before the rate at which images die is known."""
 
 LINE = 64
