@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from vkernels.runtime.memory.links import Machine, Tier
 from vkernels.runtime.memory.schedule import Absence, Schedule
@@ -45,7 +46,18 @@ def step_of(seed: int) -> Trace:
         if draw.random() < 0.7:
             operate(f"update{n}", [weights[n], gradient], [weights[n]])
     operate("end", [gradient], carried)
-    return Trace(f"step {seed}", tuple(tensors), tuple(operations))
+    trace = Trace(f"step {seed}", tuple(tensors), tuple(operations))
+    return _freed_later(trace, draw) if draw.random() < 0.5 else trace
+
+
+def _freed_later(trace: Trace, draw: random.Random) -> Trace:
+    """Some tensors are given back when the program says so, and not after their last use."""
+    tensors = []
+    for tensor, life in zip(trace.tensors, trace.lifetimes(), strict=True):
+        latest = life.start + len(trace.operations)
+        later = draw.choice((life.end, min(life.end + draw.randint(0, 3), latest)))
+        tensors.append(tensor if tensor.is_global or draw.random() < 0.3 else replace(tensor, freed=later))
+    return Trace(trace.name, tuple(tensors), trace.operations)
 
 
 def machine_of(trace: Trace, seed: int) -> Machine:

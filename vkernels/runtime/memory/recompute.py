@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import accumulate, chain
 
 from .links import Machine
 from .schedule import Idle, Schedule, idle_times
@@ -49,7 +49,7 @@ def can_recompute(trace: Trace, known: Known) -> Iterator[Again]:
         if maker is None or maker < 0 or idle.next >= len(trace.operations) or trace.tensors[idle.tensor].is_global:
             continue
         op, lifetime = trace.operations[maker], lifetimes[idle.tensor]
-        if lifetime.end > len(trace.operations) or trace.tensors[idle.tensor].freed is not None:
+        if lifetime.end > len(trace.operations):
             continue
         if writes[idle.tensor] == [maker] and _repeatable(trace, op, idle, writes) and known(op):
             yield Again(idle.tensor, maker, idle.last, idle.next)
@@ -65,33 +65,54 @@ def _repeatable(trace: Trace, op: Operation, idle: Idle, writes: list[list[int]]
     return not any(trace.tensors[index].is_global for index in op.writes)
 
 
-def with_recomputed(trace: Trace, again: Iterable[Again]) -> Trace:
+def with_recomputed(trace: Trace, again: Sequence[Again]) -> Trace:
     """The trace in which each of these is dropped and made again. They must come from `can_recompute`, no tensor twice,
     and none may be read by an operation that runs again for another."""
-    tensors, count = list(trace.tensors), len(trace.operations)
-    before: list[list[Operation]] = [[] for _ in range(count)]
-    renamed: dict[int, list[tuple[int, int]]] = {}
+    count = len(trace.operations)
+    added = [0] * count
     for each in again:
-        op = trace.operations[each.maker]
-        fresh: dict[int, int] = {}
+        added[each.next] += 1
+    moments = _Moments(added)
+    tensors = [moments.moved(tensor) for tensor in trace.tensors]
+    before: list[list[Operation]] = [[] for _ in range(count)]
+    renamed: dict[int, tuple[int, int]] = {}
+    for each in again:
+        op, fresh = trace.operations[each.maker], dict[int, int]()
         for index in op.writes:
             fresh[index] = len(tensors)
-            old = trace.tensors[index]
-            tensors.append(Tensor(f"{old.name} again", old.size))
-        renamed.setdefault(each.tensor, []).append((each.next, fresh[each.tensor]))
-        before[each.next].append(
-            replace(op, name=f"{op.name} again", writes=tuple(fresh[index] for index in op.writes))
-        )
+            tensors.append(Tensor(f"{trace.tensors[index].name} again", trace.tensors[index].size))
+        made = fresh[each.tensor]
+        tensors[made] = replace(tensors[made], freed=tensors[each.tensor].freed)
+        tensors[each.tensor] = replace(tensors[each.tensor], freed=None)
+        renamed[each.tensor] = (each.next, made)
+        before[each.next].append(replace(op, name=f"{op.name} again", writes=tuple(fresh.values())))
 
     def now(index: int, at: int) -> int:
-        made = [new for since, new in renamed.get(index, ()) if at >= since]
-        return made[-1] if made else index
+        since, made = renamed.get(index, (count, index))
+        return made if at >= since else index
 
     operations = [
         [*before[at], replace(op, reads=_all(op.reads, at, now), writes=_all(op.writes, at, now))]
         for at, op in enumerate(trace.operations)
     ]
     return Trace(trace.name, tuple(tensors), tuple(chain.from_iterable(operations)))
+
+
+class _Moments:
+    """Where operations stand when others have been added before some of them."""
+
+    def __init__(self, added: list[int]):
+        self.added, self.count = added, len(added)
+        self.more = [0, *accumulate(added)]
+
+    def moved(self, tensor: Tensor) -> Tensor:
+        made = None if tensor.made is None else tensor.made + self.more[tensor.made + 1]
+        return replace(tensor, made=made, freed=None if tensor.freed is None else self._freed(tensor.freed))
+
+    def _freed(self, moment: int) -> int:
+        """Given back before what was added in front of the operation: nothing that was added reads it."""
+        turns, at = divmod(moment, self.count)
+        return turns * (self.count + self.more[-1]) + at + self.more[at]
 
 
 def _all(indices: tuple[int, ...], at: int, now: Callable[[int, int], int]) -> tuple[int, ...]:

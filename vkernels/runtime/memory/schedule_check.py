@@ -8,8 +8,8 @@ from itertools import accumulate, pairwise
 from vkernels.ir.errors import MemoryPlanError
 
 from .links import Machine, Tier
-from .schedule import Absence, Schedule
-from .trace import Operation, Trace
+from .schedule import Absence, Schedule, idle_times
+from .trace import Trace
 
 
 def resident_bytes(trace: Trace, schedule: Schedule) -> list[int]:
@@ -56,8 +56,13 @@ def check(trace: Trace, schedule: Schedule, machine: Machine) -> None:
 
 
 def least_bytes(trace: Trace) -> tuple[int, int]:
-    """The least device memory with which the trace can run at all, and the operation that needs it: what that uses."""
-    needs = [_used(trace, op) for op in trace.operations]
+    """The least device memory with which the trace can run at all, and the operation that needs it: for what it uses,
+    and for what the program keeps without using it again."""
+    count = len(trace.operations)
+    steps = [0] * (count + 1)
+    for idle in idle_times(trace):
+        _add(steps, count, idle.last + 1, idle.next, -idle.size)
+    needs = [live + less for live, less in zip(trace.live(), accumulate(steps[:count]), strict=True)]
     most = max(needs)
     return most, needs.index(most)
 
@@ -67,7 +72,7 @@ def check_possible(trace: Trace, machine: Machine) -> None:
     least, at = least_bytes(trace)
     if least > machine.device_bytes:
         raise MemoryPlanError(
-            f"operation {at} ({trace.operations[at].name}) alone uses {least} bytes, and the device has "
+            f"operation {at} ({trace.operations[at].name}) has to have {least} bytes at once, and the device has "
             f"{machine.device_bytes}: at least {least} bytes are needed",
             at,
             least,
@@ -90,10 +95,6 @@ def absences_by_tensor(schedule: Schedule) -> dict[int, list[Absence]]:
     for each in sorted(schedule.absences, key=lambda each: each.leave):
         found.setdefault(each.tensor, []).append(each)
     return found
-
-
-def _used(trace: Trace, op: Operation) -> int:
-    return op.scratch + sum(trace.tensors[index].size for index in {*op.reads, *op.writes})
 
 
 def _check_tensor(trace: Trace, absences: list[Absence]) -> None:

@@ -33,13 +33,15 @@ def on_demand(trace: Trace, machine: Machine) -> Schedule:
 
 @dataclass
 class _Memory:
-    """Tensors on the device, those used the longest time ago first; moments count on through all iterations."""
+    """Tensors on the device, those used the longest time ago first; moments count on through all iterations. What the
+    program keeps without using it again (`done_with`) stays: it would never come back."""
 
     trace: Trace
     machine: Machine
     here: dict[int, int] = field(default_factory=dict)
     away: dict[int, tuple[Tier, int]] = field(default_factory=dict)
     done: list[Absence] = field(default_factory=list)
+    done_with: set[int] = field(default_factory=set)
     used: int = 0
     held: dict[Tier, int] = field(default_factory=lambda: dict.fromkeys(Tier, 0))
 
@@ -47,12 +49,17 @@ class _Memory:
         count = len(self.trace.operations)
         self.makes: list[list[int]] = [[] for _ in range(count)]
         self.drops: list[list[int]] = [[] for _ in range(count)]
+        self.ends: list[list[int]] = [[] for _ in range(count)]
         for index, (tensor, life) in enumerate(zip(self.trace.tensors, self.trace.lifetimes(), strict=True)):
             if tensor.is_global or life.end > count:
                 self._arrive(index, -1)
             if not tensor.is_global:
                 self.makes[life.start].append(index)
                 self.drops[(life.end - 1) % count].append(index)
+                uses = self.trace.uses[index]
+                self.ends[max(uses, key=lambda at: at if at >= life.start else at + count)].append(index)
+            elif not self.trace.uses[index]:
+                self.done_with.add(index)
 
     def operate(self, now: int) -> None:
         """One operation: what it lacks comes, what it makes is made, what nobody needs any more goes."""
@@ -67,8 +74,10 @@ class _Memory:
             self._fetch(index, now)
         for index in needed:
             self.here[index] = self.here.pop(index)
+        self.done_with.update(self.ends[at])
         for index in self.drops[at]:
             self._forget(index)
+            self.done_with.discard(index)
 
     def of_iteration(self, turn: int) -> list[Absence] | None:
         """The absences that began in one iteration; None where some have not ended yet."""
@@ -85,7 +94,7 @@ class _Memory:
             if self.used + need <= self.machine.device_bytes:
                 return
             size = self.trace.tensors[index].size
-            if index in needed or not size:
+            if index in needed or index in self.done_with or not size:
                 continue
             tier = self._tier(size)
             self.held[tier] += size
