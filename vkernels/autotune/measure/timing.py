@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, exp, gcd, log
 from typing import Protocol
 
 from .effort import Effort
@@ -17,8 +17,8 @@ MOST_TOGETHER = 10_000
 """Calls of one sample, at most."""
 WARM_CALLS = 2
 """Calls before any is timed: the first finds nothing in the caches, and one more lets the runtime settle."""
-FEW = 3
-"""Samples that nobody disturbed, which tell that a candidate is hopeless."""
+HOPELESS_PART = 0.2
+"""Of the time for a candidate, after which one that is hopeless is known to be."""
 WARM_PART = 0.2
 """Of the time for a candidate that warming up may take."""
 
@@ -68,10 +68,10 @@ class Samples:
         return len(self.clean) >= effort.least and is_narrow(self.clean, effort.width)
 
     def is_hopeless(self, effort: Effort, best: float) -> bool:
-        """Whether even the shortest takes much more than the best candidate: of a few that nobody disturbed, or of as
-        many as any candidate has."""
+        """Whether even the shortest takes much more than the best candidate: of as many samples as any candidate has,
+        or of some that took so long together that no passing disturbance explains it."""
         times = [*self.clean, *(seconds if own is None else own for seconds, own in self.disturbed)]
-        enough = len(self.clean) >= FEW or len(times) >= effort.least
+        enough = len(times) >= effort.least or sum(times) > HOPELESS_PART * effort.seconds
         return enough and min(times) > effort.hopeless * best
 
     def measured(self, least: int, share: float, quiet: float) -> Measured:
@@ -92,6 +92,57 @@ class Samples:
         return Measured(middle, min(low, middle), max(high, middle), len(used), disturbed, loaded or not enough)
 
 
+class Rounds:
+    """Seconds a call of several rivals, round by round. A rival's time is told by its part of its rounds: of the
+    geometric mean of all rivals' times in the same round, which what slows a whole round does not change."""
+
+    def __init__(self, rivals: int):
+        self._rivals = rivals
+        self._clean: list[list[float]] = []
+        self._disturbed: list[list[float]] = []
+
+    @property
+    def count(self) -> int:
+        return len(self._clean) + len(self._disturbed)
+
+    def add(self, taken: Sequence[Sample], calls: Sequence[int]) -> None:
+        """A sample of each rival. A round in which anybody was disturbed is; its times are then those without others,
+        where that is known."""
+        disturbed = any(sample.disturbed for sample in taken)
+        times = [sample.own if sample.disturbed and sample.own is not None else sample.seconds for sample in taken]
+        row = [max(each, 1e-9) / count for each, count in zip(times, calls, strict=True)]
+        (self._disturbed if disturbed else self._clean).append(row)
+
+    def is_sure(self, effort: Effort) -> bool:
+        """Whether the rounds that nobody disturbed are enough for every rival."""
+        parts = _parts(self._clean)
+        return len(parts) >= effort.least and all(is_narrow(each, effort.width) for each in zip(*parts, strict=True))
+
+    def measured(self, least: int, share: float, quiet: float) -> list[Measured]:
+        """What the rounds say, as `Samples.measured` does for one candidate."""
+        enough = bool(self._clean) and (len(self._clean) >= least or not self._disturbed)
+        rows = self._clean if enough else self._clean + self._disturbed
+        disturbed, loaded = len(self._disturbed) / self.count, share > quiet
+        usual = median([_mean(row) for row in rows])
+        found = []
+        for parts in zip(*_parts(rows), strict=True):
+            low, high = interval(parts) if enough else (min(parts), max(parts))
+            low, high = widened(low, high, min(share, disturbed)) if loaded else (low, high)
+            middle = median(parts)
+            ends = min(low, middle), max(high, middle)
+            seconds, lower, higher = (usual * each for each in (middle, *ends))
+            found.append(Measured(seconds, lower, higher, len(rows), disturbed, loaded or not enough))
+        return found
+
+
+def _parts(rows: Sequence[Sequence[float]]) -> list[list[float]]:
+    return [[each / _mean(row) for each in row] for row in rows]
+
+
+def _mean(row: Sequence[float]) -> float:
+    return exp(sum(map(log, row)) / len(row))
+
+
 class Timer:
     """Times candidates with one clock; `others`: starts a watch, which then tells the part of the cores' time that
     others have used since."""
@@ -103,7 +154,8 @@ class Timer:
         """How long a call takes. `calls`: the same call on different copies of its tensors, taken in turn; `restore`:
         done before each sample, untimed; `best`: the least seconds of any candidate so far.
 
-        Where others used the cores meanwhile it is tried again, `tries` times in all, and the quietest try counts.
+        Where others used the cores meanwhile it is tried again, `tries` times in all, unless it is sure or twice
+        hopeless; a quiet try counts, else the shortest.
         """
         effort = self._effort
         together = self._warm_up(calls, restore)
@@ -111,11 +163,12 @@ class Timer:
         for _ in range(max(1, effort.tries)):
             watch, samples = self._others(), Samples()
             self._fill(samples, calls, together, best, restore)
-            found.append((watch(), samples))
-            if found[-1][0] <= effort.quiet or samples.is_sure(effort) or samples.is_hopeless(effort, best):
+            found.append((share := watch(), samples))
+            hopeless = [each.is_hopeless(effort, best) for _, each in found]
+            if share <= effort.quiet or (samples.is_sure(effort) and not hopeless[-1]) or hopeless[-2:] == [True, True]:
                 break
-        share, samples = min(found, key=lambda pair: pair[0])
-        return samples.measured(effort.least, share, effort.quiet)
+        measured = [samples.measured(effort.least, share, effort.quiet) for share, samples in found]
+        return min(measured, key=lambda each: (each.loaded, each.seconds))  # what disturbs only adds time
 
     def duel(self, rivals: Sequence[Sequence[Call]], restores: Sequence[Call]) -> list[Measured]:
         """The same for several candidates, a sample of each in turn, so that what changes with time changes for all.
@@ -124,24 +177,26 @@ class Timer:
         """
         effort = self._effort
         together = [self._warm_up(calls, restore) for calls, restore in zip(rivals, restores, strict=True)]
-        all_samples = [Samples() for _ in rivals]
-        rings = [_Ring(calls) for calls in rivals]
+        at = _Turns()
+        rings = [_Ring(calls, at) for calls in rivals]  # nobody has a copy of the tensors that another just had
+        skipped = _skipped(sum(together) + len(rivals), max(map(len, rivals)))
+        rounds = Rounds(len(rivals))
         watch, began = self._others(), self._clock.now()
-        turn = 0
-        while turn < effort.most:
-            order = [*range(len(rivals))]
-            for number in order[turn % len(order) :] + order[: turn % len(order)]:
+        while rounds.count < effort.most:
+            order, taken = [*range(len(rivals))], [Sample(0.0)] * len(rivals)
+            first = rounds.count % len(order)
+            for number in order[first:] + order[:first]:
                 restores[number]()
                 self._clock.sample(rings[number].next(1))  # the other's traces in caches and predictors are not timed
-                all_samples[number].add(self._clock.sample(rings[number].next(together[number])), together[number])
-            turn += 1
-            if turn < effort.least:
+                taken[number] = self._clock.sample(rings[number].next(together[number]))
+            rounds.add(taken, together)
+            at.taken += skipped
+            if rounds.count < effort.least:
                 continue
             over = self._clock.now() - began >= effort.seconds * len(rivals)
-            if over or (_is_time(turn) and all(each.is_sure(effort) for each in all_samples)):
+            if over or (_is_time(rounds.count) and rounds.is_sure(effort)):
                 break
-        share = watch()
-        return [samples.measured(effort.least, share, effort.quiet) for samples in all_samples]
+        return rounds.measured(effort.least, watch(), effort.quiet)
 
     def _warm_up(self, calls: Sequence[Call], restore: Call) -> int:
         """Call it, and find how many calls a sample needs."""
@@ -171,16 +226,28 @@ class Timer:
                 return
 
 
-class _Ring:
-    """Calls in turn, going on where it left off."""
+@dataclass
+class _Turns:
+    """Calls taken so far."""
 
-    def __init__(self, calls: Sequence[Call]):
-        self._calls, self._at = calls, 0
+    taken: int = 0
+
+
+class _Ring:
+    """Calls in turn, going on where it left off; `at`: counts those of several rings together."""
+
+    def __init__(self, calls: Sequence[Call], at: _Turns | None = None):
+        self._calls, self._at = calls, at or _Turns()
 
     def next(self, count: int) -> list[Call]:
-        taken = [self._calls[(self._at + number) % len(self._calls)] for number in range(count)]
-        self._at = (self._at + count) % len(self._calls)
-        return taken
+        first = self._at.taken
+        self._at.taken += count
+        return [self._calls[(first + number) % len(self._calls)] for number in range(count)]
+
+
+def _skipped(taken: int, copies: int) -> int:
+    """Copies to leave out after a round that takes so many, for everybody to come to every copy in the end."""
+    return next(number for number in range(copies + 1) if gcd(taken + number, copies) == 1)
 
 
 def _is_time(count: int) -> bool:
