@@ -36,6 +36,8 @@ class Step:
 
 @dataclass
 class Iteration:
+    """Operations in the order in which they ran."""
+
     operations: list[Step] = field(default_factory=list)
 
 
