@@ -86,7 +86,7 @@ class _Away:
         self.until = np.array([each.next for each in draft.idle], dtype=np.int64)
         whole = np.array([draft.seconds(each) for each in draft.idle])
         absent = np.array([_absent(draft, each) for each in draft.idle])
-        self.part = np.where(absent > 0, absent / np.maximum(whole, 1e-300), 0.0)
+        self.part = np.divide(absent, whole, out=np.zeros_like(whole), where=absent > 0)
 
     def weighted(self) -> Numbers:
         """Bytes times seconds of all that is on the device while each is away."""
