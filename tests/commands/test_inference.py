@@ -14,6 +14,7 @@ from vkernels.library.sparse_network.baselines import prepare_baselines
 from vkernels.library.sparse_network.generate import radix_network
 from vkernels.library.sparse_network.images import digits
 from vkernels.library.sparse_network.infer import Group, infer
+from vkernels.library.sparse_network.network import SparseNetwork
 from vkernels.library.sparse_network.reference import Reference, run_reference
 
 from .sparse_networks import numpy_layers, plain_live, random_inputs, random_network
@@ -155,3 +156,11 @@ def test_a_network_that_is_not_held_is_read_once_and_a_few_layers_at_a_time(monk
     held = infer(network.in_memory(), inputs, kernel=numpy_layers)
     np.testing.assert_array_equal(streamed.survivors, held.survivors)
     np.testing.assert_allclose(streamed.features, held.features, rtol=1e-6)
+
+
+def test_a_batch_that_has_few_early_and_loses_none_after_is_not_overwritten_by_the_next():
+    network = SparseNetwork.of([np.eye(1)] * 12, bias=-1.0)
+    values = [*[5.0] * 9, 30, *[2.0] * 9, 31, *[2.0] * 9, 29]  # each image dies after as many layers
+    result = infer(network, np.array([values], np.float32), groups=[1], batch=10, kernel=numpy_layers)
+    assert result.survivors.tolist() == [9, 19, 29]
+    assert result.features.tolist() == [[18, 19, 17]]

@@ -267,6 +267,7 @@ class _Batch:
 
     def _launch(self, layers: Layers) -> tuple[Floats, NDArray[np.float32]]:
         out, peak = self._take_spare(layers.outputs, self.ids.size), np.empty(self.ids.size, np.float32)
+        self.has_left = False
         self.work.kernel(self.features, layers.column, layers.weight, layers.bias, self.work.network.cap, out, peak)
         return out, peak
 
