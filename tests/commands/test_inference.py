@@ -160,7 +160,7 @@ def test_a_network_that_is_not_held_is_read_once_and_a_few_layers_at_a_time(monk
 
 def test_a_batch_that_has_few_early_and_loses_none_after_is_not_overwritten_by_the_next():
     network = SparseNetwork.of([np.eye(1)] * 12, bias=-1.0)
-    values = [*[5.0] * 9, 30, *[2.0] * 9, 31, *[2.0] * 9, 29]  # each image dies after as many layers
-    result = infer(network, np.array([values], np.float32), groups=[1], batch=10, kernel=numpy_layers)
-    assert result.survivors.tolist() == [9, 19, 29]
+    values = [*[5.0] * 39, 30, *[2.0] * 39, 31, *[2.0] * 39, 29]  # each image dies after as many layers
+    result = infer(network, np.array([values], np.float32), groups=[1], batch=40, kernel=numpy_layers)
+    assert result.survivors.tolist() == [39, 79, 119]
     assert result.features.tolist() == [[18, 19, 17]]
