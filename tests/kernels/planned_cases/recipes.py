@@ -46,7 +46,9 @@ def _eps(d: Draw, sizes: dict[str, int]) -> Given:
 
 
 def _parts_of_rows(d: Draw, sizes: dict[str, int]) -> Given:
-    return {**_eps(d, sizes), "each": d.choose.randint(0, 9)}
+    """Every row is in a part; the last parts may be empty."""
+    sizes["P"] = max(1, sizes["P"])
+    return {**_eps(d, sizes), "each": -(-sizes["M"] // sizes["P"]) + d.choose.randint(0, 3)}
 
 
 def _adamw(d: Draw, sizes: dict[str, int]) -> Given:
