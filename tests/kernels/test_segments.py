@@ -31,6 +31,11 @@ def sums(value: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
     return torch.stack(rows) if rows else value.new_zeros((0, *value.shape[1:]), dtype=torch.float64)
 
 
+def largest(added: torch.Tensor) -> float:
+    """Of what is added up, which a sum may be but little of."""
+    return float(added.abs().max()) if added.numel() else 0.0
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 def test_segment_sum_is_right(lengths, dtype):
@@ -41,7 +46,7 @@ def test_segment_sum_is_right(lengths, dtype):
         value = normal((values, *columns), dtype, seed)
         out = poisoned((len(lengths), *columns), dtype)
         assert segment_sum(value, start, out) is out
-        assert_close(out, sums(value, start), terms=longest, scale=longest**0.5)
+        assert_close(out, sums(value, start), terms=longest, scale=longest**0.5, added=largest(value))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -56,12 +61,13 @@ def test_csr_matmul_is_right(lengths, dtype):
         value, dense = normal((values,), dtype, seed), normal((19, columns), dtype, seed + 1)
         out = poisoned((len(lengths), columns), dtype)
         assert csr_matmul(start, column, value, dense, out=out) is out
-        expected = sums(value.double()[:, None] * dense.double()[column.long()], start)
-        assert_close(out, expected, terms=longest, scale=longest**0.5)
+        products = value.double()[:, None] * dense.double()[column.long()]
+        expected = sums(products, start)
+        assert_close(out, expected, terms=longest, scale=longest**0.5, added=largest(products))
         bias, out = normal((len(lengths),), dtype, seed + 2), poisoned((len(lengths), columns), dtype)
         csr_matmul(start, column, value, dense, bias, "silu", out)
         expected = torch.nn.functional.silu(expected + bias.double()[:, None])
-        assert_close(out, expected, terms=longest, scale=2 * longest**0.5)
+        assert_close(out, expected, terms=longest, scale=2 * longest**0.5, added=largest(products))
 
 
 def test_any_strides():

@@ -82,6 +82,16 @@ def test_indices_of_any_width(integer):
     check(normal((30, 20), torch.float32, seed), column.to(integer), weight, 0.0, poisoned((30, 20), torch.float32))
 
 
+def check_layers(out, peak, expected, inputs, layers):
+    """Features are held in the dtype of the results, so that each layer rounds them."""
+    assert torch.equal(peak.to(out.dtype).float(), peak)
+    rounded = 0.0 if out.dtype == torch.float32 or not out.numel() else 4.0 * layers * float(expected.max())
+    terms, scale = max(1, inputs * layers), 4.0 * max(1, layers)
+    assert_close(out, expected, terms=terms, scale=scale, added=rounded)
+    if peak.numel():
+        assert_close(peak.to(out.dtype), expected.amax(0), terms=terms, scale=scale, added=rounded)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("size", SIZES)
 def test_layers_with_biases_and_caps_of_their_own_are_right(size, dtype):
@@ -93,10 +103,7 @@ def test_layers_with_biases_and_caps_of_their_own_are_right(size, dtype):
     y = normal((neurons, images), dtype, seed).abs()
     out, peak = poisoned((neurons, images), dtype), torch.full((images,), float("nan"))
     sparse_layers(y, column, weight, bias, cap, out, peak)
-    expected = reference(y, column, weight, bias, cap)
-    assert_close(out, expected, terms=max(1, inputs * layers), scale=4.0 * max(1, layers))
-    if images:
-        assert_close(peak, expected.amax(0), terms=max(1, inputs * layers), scale=4.0 * max(1, layers))
+    check_layers(out, peak, reference(y, column, weight, bias, cap), inputs, layers)
     if layers and neurons > 1:
         fewer = neurons - 1
         out = poisoned((fewer, images), dtype)
@@ -116,10 +123,7 @@ def test_layers_with_one_weight_an_output_are_right(size, dtype):
     y = normal((neurons, images), dtype, seed).abs()
     out, peak = poisoned((neurons, images), dtype), torch.full((images,), float("nan"))
     equal_weight_layers(y, column, weight, bias, cap, out, peak)
-    expected = reference(y, column, weight[:, :, None].expand(column.shape), bias, cap)
-    assert_close(out, expected, terms=max(1, inputs * layers), scale=4.0 * max(1, layers))
-    if images:
-        assert_close(peak, expected.amax(0), terms=max(1, inputs * layers), scale=4.0 * max(1, layers))
+    check_layers(out, peak, reference(y, column, weight[:, :, None].expand(column.shape), bias, cap), inputs, layers)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

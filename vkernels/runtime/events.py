@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from .protocols import Constant
-
 if TYPE_CHECKING:
     from vkernels.ir.plan import Plan
+
+    from .protocols import Constant
 
 _log = logging.getLogger(__name__)
 

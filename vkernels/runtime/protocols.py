@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from xdsl.dialects.builtin import ModuleOp
-
-from vkernels.ir.limits import Limits
-from vkernels.ir.plan import Plan
-
 if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
     from vkernels.ir.budget import Budget
+    from vkernels.ir.limits import Limits
     from vkernels.ir.pin import Pin
+    from vkernels.ir.plan import Plan
 
 Constant = bool | int | float | str | None
 """What a constant parameter can be given."""
