@@ -125,7 +125,7 @@ def infer(
 def run_layers(y: Floats, column: Indices, weight: Floats, bias: Floats, cap: float, out: Floats, peak: Floats) -> None:
     """The library's kernels: layers × outputs × connections, one layer where not as many come out as go in.
 
-    Weights whose last stride is 0 are read once an output.
+    Weights whose last stride is 0 are read once an output; those of four dimensions are blocks.
     """
     from vkernels.library.sparse import equal_weight_layers, sparse_layer, sparse_layers
 
@@ -134,12 +134,27 @@ def run_layers(y: Floats, column: Indices, weight: Floats, bias: Floats, cap: fl
         out[:], peak[:] = stored(alone, out.dtype), alone.max(initial=0)
         return
     y, out = for_kernels(y), for_kernels(out)
-    if y.shape[0] == out.shape[0] and weight.strides[2] == 0:
+    if weight.ndim == 4:
+        _run_blocks(y, column, weight, bias, cap, out, peak)
+    elif y.shape[0] == out.shape[0] and weight.strides[2] == 0:
         equal_weight_layers(y, column, weight[:, :, 0], bias, cap, out, peak)
     elif y.shape[0] == out.shape[0]:
         sparse_layers(y, column, weight, bias, cap, out, peak)
     else:
         sparse_layer(y, column[0], weight[0], bias[0], cap, out, peak)
+
+
+def _run_blocks(y: Any, column: Indices, weight: Floats, bias: Floats, cap: float, out: Any, peak: Floats) -> None:
+    """`run_layers` for weights of layers × blocks × outputs of a block × inputs of a block."""
+    from vkernels.library.sparse import block_layer, block_layers, distance_to_state
+
+    images, shape = out.shape[1], weight.shape[:3]
+    blocks = out.reshape((*shape[1:], images))
+    if y.shape[0] == out.shape[0]:
+        block_layers(y.reshape(blocks.shape), column, weight, bias.reshape(shape), cap, blocks, peak)
+    else:
+        block_layer(y, column[0], weight[0], bias[0].reshape(shape[1:]), cap, blocks)
+        distance_to_state(out, np.zeros(out.shape[0], np.float32), peak)
 
 
 def _with_settled(

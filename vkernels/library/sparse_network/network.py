@@ -39,9 +39,10 @@ class Layers:
     """Consecutive layers of equal sizes: `column[l, n, k]` is the input that `weight[l, n, k]` joins to output n.
 
     Both have the shape layers × outputs × most inputs of one output; outputs with fewer inputs are padded with weights
-    of 0. Weights that are equal for each output may be stored once, with a last stride of 0. `bias[l, n]` is added to
-    each output. `inputs`: how many there are; if not as many as outputs, there is one layer. `nonzeros[l]`: the
-    connections of each layer, padding left out.
+    of 0. Weights that are equal for each output may be stored once, with a last stride of 0. Where outputs come in
+    blocks that share their inputs, `column` is layers × blocks × inputs of a block and `weight` layers × blocks ×
+    outputs of a block × these inputs. `bias[l, n]` is added to each output. `inputs`: how many there are; if not as
+    many as outputs, there is one layer. `nonzeros[l]`: the connections of each layer, padding left out.
     """
 
     column: Indices
@@ -52,7 +53,7 @@ class Layers:
 
     @property
     def outputs(self) -> int:
-        return int(self.column.shape[1])
+        return int(self.bias.shape[1])
 
     @property
     def nbytes(self) -> int:
@@ -222,11 +223,11 @@ def even_bias(layers: int, neurons: int, bias: float) -> Floats:
 
 
 def joined(parts: Sequence[Layers]) -> Layers:
-    """Groups of layers of equal sizes as one; narrower ones are padded."""
+    """Groups of layers of equal sizes and blocks as one; narrower ones are padded."""
     most = max(part.column.shape[2] for part in parts)
 
     def padded(array: NDArray[Any]) -> NDArray[Any]:
-        return np.pad(array, ((0, 0), (0, 0), (0, most - array.shape[2])))
+        return np.pad(array, ((0, 0),) * (array.ndim - 1) + ((0, most - array.shape[-1]),))
 
     return Layers(
         np.concatenate([padded(part.column) for part in parts]),
