@@ -133,11 +133,12 @@ class SparseNetwork:
     ) -> Inference:
         """Run the network on images: inputs × images of numbers, in NumPy or torch; each image is a column.
 
-        `kind`: "general" (any weights), "structured" (equal outputs are merged where there are any), "saturating"
-        (images are done once they have provably reached a fixed point), or "auto", which is structured where that
-        leaves no more than half of the connections, else saturating where fixed points are proved from the middle of
-        the layers or before, else general. `devices`: "cpu", which is all threads that calls may use, or slices of it,
-        "cpu:cores=1"; with several, each has its part of the images, by measured speed, and all the weights.
+        `kind`: "general" (any weights), "structured" (equal outputs are merged where there are any, outputs that gather
+        the same inputs run as blocks where that is less work), "saturating" (images are done once they have provably
+        reached a fixed point), or "auto", which is structured where merging leaves no more than half of the
+        connections, else saturating where fixed points are proved from the middle of the layers or before, else
+        structured where blocks pay, else general. `devices`: "cpu", which is all threads that calls may use, or slices
+        of it, "cpu:cores=1"; with several, each has its part of the images, by measured speed, and all the weights.
         `storage`: what features are held as between layers, "float32", "float16" or "bfloat16"; sums are float32 in any
         case, features that come back too. `check`: run in float32 as well, and say in the record whether the same
         images survived. What is found out about the weights is kept for the next call. Raises `ArgumentError` for
