@@ -116,6 +116,7 @@ def _evened(counts: Sequence[int | None]) -> list[int | None]:
 
 
 def _in_order(layer: Layers, places: Numbers, inputs: int) -> tuple[Layers, Numbers]:
+    places = places if places.size else np.zeros(1, np.int64)  # no inputs: there is padding only
     columns, weights = in_ascending_order(places[layer.column[0]], layer.weight[0])
     order = by_first_inputs(columns)
     column = columns[order].astype(np.int32)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from vkernels.ir.errors import OptionError
 
 if TYPE_CHECKING:
+    from .on_device import Resident
     from .prepare import Prepared
     from .run import Inference
 
@@ -137,13 +138,14 @@ class SparseNetwork:
         the same inputs run as blocks where that is less work), "saturating" (images are done once they have provably
         reached a fixed point), or "auto", which is structured where merging leaves no more than half of the
         connections, else saturating where fixed points are proved from the middle of the layers or before, else
-        structured where blocks pay, else general. `devices`: "cpu", which is all threads that calls may use, or slices
-        of it, "cpu:cores=1"; with several, each has its part of the images, by measured speed, and all the weights.
+        structured where blocks pay, else general. `devices`: "cpu", which is all threads that calls may use, slices of
+        it, "cpu:cores=1", or GPUs, "cuda:0" as torch names them, "nvidia:0", "amd:0"; with several, each has its part
+        of the images, by measured speed, and all the weights.
         `storage`: what features are held as between layers, "float32", "float16" or "bfloat16"; sums are float32 in any
         case, features that come back too. `check`: run in float32 as well, and say in the record whether the same
         images survived. What is found out about the weights is kept for the next call. Raises `ArgumentError` for
         images of another shape, `OptionError` for unknown kinds, devices and storage, and for float16 where the cap
-        exceeds it.
+        exceeds it, `SetupError` for a GPU that is not here.
         """
         from .run import run
 
@@ -164,6 +166,11 @@ class SparseNetwork:
     @cached_property
     def prepared(self) -> dict[str, Prepared]:
         """What was found out and made ready, by class of execution."""
+        return {}
+
+    @cached_property
+    def resident(self) -> dict[str, Resident]:
+        """Layers that were brought to other devices, by torch's name of these."""
         return {}
 
     @cached_property

@@ -47,6 +47,7 @@ def _order(layers: Layers, places: Places, ends: bool) -> tuple[Layers, Places]:
     """Layers whose inputs lie at `places`, and where their outputs lie; those of the last one stay, if the network
     `ends` there."""
     dtype = np.int16 if layers.inputs <= np.iinfo(np.int16).max else np.int32
+    places = places if places.size else np.zeros(1, np.int64)  # no inputs: there is padding only
     count, outputs, width = layers.column.shape
     equal = bool(width) and bool((layers.weight == layers.weight[:, :, :1]).all())
     column = np.empty(layers.column.shape, dtype)
