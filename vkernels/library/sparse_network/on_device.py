@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .infer import GROUP_BYTES, MOST_LAYERS, MOST_UNSETTLED, Group, Result, finished, group_length, run_layers
+from .infer import GROUP_BYTES, MOST_LAYERS, MOST_UNSETTLED, Group, Result, finished, group_length
+from .layers import run_layers
 from .network import Floats, Layers, SparseNetwork
 from .saturation import FixedPoints
 from .storage import FLOAT32
