@@ -65,6 +65,16 @@ def test_any_permutation_of_blocks_is_found(seed, inputs, count, height, width):
     assert groups.filled <= 0.25 * groups.connections + 1e-9
 
 
+def test_sets_that_are_nearly_the_same_are_grouped():
+    """Ten blocks, of whose outputs more than half lack an input or two: in about a hundred sets by themselves."""
+    weight, _ = planted(np.random.default_rng(fresh_seed()), 400, 160, 16, 40, missing=0.02)
+    layers = SparseNetwork.of([weight]).read(0, 1)
+    groups = find_groups(layers.column[0], layers.weight[0], 400)
+    assert len(np.unique(weight != 0, axis=0)) > 50
+    assert 10 <= groups.start.size - 1 <= 25
+    assert 0 < groups.filled < 0.1 * groups.connections
+
+
 @given(
     seed=st.integers(0, 2**32),
     sizes=st.lists(st.integers(1, 40), min_size=2, max_size=6),

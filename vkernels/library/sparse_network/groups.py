@@ -131,6 +131,9 @@ def _unions(sets: Numbers, leader: Numbers, inputs: int) -> tuple[Numbers, Numbe
     """Where each group's inputs begin, and these inputs; groups in the order of their leaders."""
     leaders, group = np.unique(leader, return_inverse=True)
     real = sets < inputs
-    pairs = np.unique((group[:, None] * inputs + sets)[real])
+    if leaders.size == len(sets):  # each on its own
+        return np.append(0, np.cumsum(real.sum(axis=1))), sets[real]
+    pairs = np.sort((group[:, None] * inputs + sets)[real])
+    pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])] if pairs.size else pairs
     start = np.searchsorted(pairs, np.arange(len(leaders) + 1) * inputs)
     return start.astype(np.int64), pairs % max(1, inputs)
