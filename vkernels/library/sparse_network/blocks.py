@@ -17,10 +17,10 @@ HEIGHTS = (4, 8, 16, 32)
 """Outputs that a block may have."""
 
 COST, COST_FAR = 0.9, 0.75
-"""What an element of a block costs, compared with a connection that is gathered alone: measured on one core, 0.86 to
-0.92 at 1024 and 4096 inputs; 0.7 at 16384 and 0.55 at 65536, which leave the cache."""
+"""What an element of a block costs, compared with a connection that is gathered alone: measured on one core, 0.80 to
+0.96 at 1024 to 16384 inputs, 0.55 to 0.6 at 65536, which leave the cache."""
 
-FAR = 8192
+FAR = 32768
 """Inputs of a layer from which on its features leave a core's cache."""
 
 UNEVEN = 1.125
