@@ -89,7 +89,7 @@ def test_dead_images_are_dropped_between_groups():
 
 
 def test_groups_grow_where_nothing_dies_and_shrink_where_much_does():
-    length = inference._length
+    length = inference.group_length
     assert length(None, [], 100) == inference.FIRST_LAYERS
     assert length(None, [Group(1, 100, 0)], 100) == 2
     assert length(None, [Group(8, 100, 0)], 100) == 16

@@ -277,6 +277,10 @@ RUNS = (
         test_sparse.test_layers_with_one_weight_an_output_are_right, "equal_weight_layers",
         ((7, 3, 2, 5), F32), ((33, 5, 4, 129), F16), ((5, 2, 3, 7), BF16),
     ),
+    run(
+        test_sparse.test_layers_in_blocks_are_right, "block_layers block_layer",
+        ((2, 4, 3, 2, 5), F32), ((5, 7, 5, 4, 129), F16), ((3, 8, 2, 3, 7), BF16),
+    ),
     run(test_sparse.test_distances_are_the_largest_of_each_image, "distance_to_state", (F32,), (BF16,), (F64,)),
     run(test_sparse.test_take_columns, "take_columns", (F32,), (BF16,), (F64,)),
 )  # fmt: skip

@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from vkernels.library.sparse import (
+    block_layer,
+    block_layers,
     distance_to_state,
     equal_weight_layers,
     sparse_layer,
@@ -110,6 +112,48 @@ def test_layers_with_biases_and_caps_of_their_own_are_right(size, dtype):
         sparse_layer(y, column[0, :fewer], weight[0, :fewer], bias[0, :fewer], cap, out, peak)
         expected = reference(y, column[:1, :fewer], weight[:1, :fewer], bias[:1, :fewer], cap)
         assert_close(out, expected, terms=max(1, inputs), scale=4.0)
+
+
+BLOCKS = [  # blocks, outputs of each, inputs of each, layers, images
+    (1, 1, 1, 1, 1),
+    (2, 4, 3, 2, 5),
+    (5, 7, 5, 4, 129),
+    (64, 16, 32, 3, 70),
+    (3, 8, 2, 0, 10),
+    (3, 8, 0, 2, 10),
+    (3, 8, 2, 3, 0),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("size", BLOCKS)
+def test_layers_in_blocks_are_right(size, dtype):
+    """Several layers, and the first alone with a block less than there are."""
+    blocks, height, inputs, layers, images = size
+    seed = fresh_seed()
+    column, _ = network(blocks * height, inputs, layers, dtype, seed)
+    column = column[:, ::height].contiguous()
+    weight = normal((layers, blocks, height, inputs), dtype, seed + 1) / max(1, inputs) ** 0.5
+    bias, cap = normal((layers, blocks, height), dtype, seed + 2), 2.5
+    y = normal((blocks, height, images), dtype, seed).abs()
+    out, peak = poisoned((blocks, height, images), dtype), torch.full((images,), float("nan"))
+    block_layers(y, column, weight, bias, cap, out, peak)
+    expected = blocks_reference(y, column, weight, bias, cap)
+    assert_close(out.flatten(0, 1), expected, terms=max(1, inputs * layers), scale=4.0 * max(1, layers))
+    if images:
+        assert_close(peak.to(dtype), expected.amax(0), terms=max(1, inputs * layers), scale=4.0 * max(1, layers))
+    if layers and blocks > 1:
+        few = slice(blocks - 1)
+        out = poisoned((blocks - 1, height, images), dtype)
+        block_layer(y.flatten(0, 1), column[0, few], weight[0, few], bias[0, few], cap, out)
+        expected = blocks_reference(y, column[:1, few], weight[:1, few], bias[:1, few], cap)
+        assert_close(out.flatten(0, 1), expected, terms=max(1, inputs), scale=4.0)
+
+
+def blocks_reference(y, column, weight, bias, cap):
+    """Each output with inputs of its own."""
+    each = column.repeat_interleave(weight.shape[2], dim=1)
+    return reference(y.flatten(0, 1), each, weight.flatten(1, 2), bias.flatten(1, 2), cap)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])

@@ -214,6 +214,22 @@ CATALOGUE = (
     Entry(
         "spdnn", "sparse_layer", _SPARSE, {"M": 1024, "N": 64, "K": 32, "I": 60000}, "float32", dtypes=_UP_TO_FLOAT32
     ),
+    Entry(
+        "spdnn",
+        "block_layers",
+        _SPARSE,
+        {"L": 120, "G": 64, "P": 16, "Q": 32, "I": 60000},
+        "float32",
+        dtypes=_UP_TO_FLOAT32,
+    ),
+    Entry(
+        "spdnn",
+        "block_layer",
+        _SPARSE,
+        {"M": 1024, "G": 16, "P": 16, "Q": 32, "I": 60000},
+        "float32",
+        dtypes=_UP_TO_FLOAT32,
+    ),
     Entry("spdnn", "distance_to_state", _SPARSE, {"N": 1024, "I": 1800}, "float32"),
     Entry("spdnn", "take_columns", _SPARSE, {"N": 1024, "P": 60000, "I": 30000}, "float32"),
 )

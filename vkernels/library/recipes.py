@@ -218,6 +218,23 @@ def _layers(inputs: str, *shape: str, weights: int = 0) -> Callable[[Sizes, Cons
     return arrays
 
 
+def _layers_in_blocks(several: bool) -> Callable[[Sizes, Constants, np.random.Generator], Arrays]:
+    """The same in blocks, of several layers or of one."""
+
+    def arrays(sizes: Sizes, constants: Constants, random: np.random.Generator) -> Arrays:
+        before = (sizes["L"],) if several else ()
+        blocks, inputs = (*before, sizes["G"]), sizes["G"] * sizes["P"] if several else sizes["M"]
+        shape = (sizes["G"], sizes["P"], sizes["I"]) if several else (inputs, sizes["I"])
+        return {
+            "y": random.integers(0, 2, shape).astype(np.float64),
+            "column": _below(inputs, (*blocks, sizes["Q"]), random),
+            "weight": np.full((*blocks, sizes["P"], sizes["Q"]), 2 / max(1, sizes["Q"])),
+            "bias": np.full((*blocks, sizes["P"]), -0.3),
+        }
+
+    return arrays
+
+
 _RECIPES: Mapping[str, Recipe] = {
     "attention_rows": Recipe(numbers=_scale, layout=_BY_HEADS),
     **dict.fromkeys(
@@ -286,6 +303,8 @@ _RECIPES: Mapping[str, Recipe] = {
     "sparse_layers": Recipe(numbers=lambda sizes: {"cap": 32.0}, arrays=_layers("N", "L", "N", "K")),
     "equal_weight_layers": Recipe(numbers=lambda sizes: {"cap": 32.0}, arrays=_layers("N", "L", "N", "K", weights=2)),
     "sparse_layer": Recipe(numbers=lambda sizes: {"cap": 32.0}, arrays=_layers("M", "N", "K")),
+    "block_layers": Recipe(numbers=lambda sizes: {"cap": 32.0}, arrays=_layers_in_blocks(several=True)),
+    "block_layer": Recipe(numbers=lambda sizes: {"cap": 32.0}, arrays=_layers_in_blocks(several=False)),
     "take_columns": Recipe(arrays=lambda sizes, constants, r: {"column": _below(sizes["P"], sizes["I"], r)}),
 }  # fmt: skip
 
@@ -373,6 +392,8 @@ CPU_SIZES: Mapping[str, Sizes] = {
     "sparse_layers": _NETWORK,
     "equal_weight_layers": _NETWORK,
     "sparse_layer": {"M": 1024, "N": 256, "K": 32, "I": 2048},
+    "block_layers": {"L": 8, "G": 64, "P": 16, "Q": 32, "I": 1024},
+    "block_layer": {"M": 1024, "G": 16, "P": 16, "Q": 32, "I": 2048},
     "distance_to_state": {"N": 1024, "I": 1800},
     "take_columns": {"N": 1024, "P": 4096, "I": 2048},
 }  # fmt: skip

@@ -1,5 +1,5 @@
-"""Sparse-DNN inference, general class: any weights, many layers a launch, features on chip between them; and dropping
-columns."""
+"""Sparse-DNN inference: any weights, many layers a launch, features on chip between them; the same where outputs come
+in blocks that gather the same inputs; and dropping columns."""
 
 from __future__ import annotations
 
@@ -107,6 +107,51 @@ def sparse_layer(
     last = vk.clamp(total + bias[n], 0, cap)
     out[n, i] = last
     peak[i] = vk.max(last, axis=n)
+
+
+@vk.kernel
+def block_layers(
+    y: Float[vk.Tensor, "G P I"],
+    column: Int[vk.Tensor, "L G Q"],
+    weight: Float[vk.Tensor, "L G P Q"],
+    bias: Float[vk.Tensor, "L G P"],
+    cap: vk.Scalar,
+    out: Float[vk.Tensor, "G P I"],
+    peak: Float[vk.Tensor, "I"],
+):
+    i = vk.tile("I")
+    g = vk.whole("G")
+    p = vk.whole("P")
+    features = vk.scratch((g, p, i), out.dtype)  # may be of 16 bits; sums are not
+    features[g, p, i] = y[g, p, i]
+    for l in vk.range("L"):
+        total = vk.zeros((g, p, i), vk.float32)
+        for q in vk.range("Q"):  # P outputs share what is gathered
+            source = column[l, g, q]
+            total += weight[l, g, p, q] * features[source // vk.size("P"), source % vk.size("P"), i]
+        vk.phase()
+        features[g, p, i] = vk.clamp(total + bias[l, g, p], 0, cap)
+    last = features[g, p, i]
+    out[g, p, i] = last
+    peak[i] = vk.max(vk.max(last, axis=p), axis=g)
+
+
+@vk.kernel
+def block_layer(
+    y: Float[vk.Tensor, "M I"],
+    column: Int[vk.Tensor, "G Q"],
+    weight: Float[vk.Tensor, "G P Q"],
+    bias: Float[vk.Tensor, "G P"],
+    cap: vk.Scalar,
+    out: Float[vk.Tensor, "G P I"],
+):
+    i = vk.tile("I")
+    g = vk.tile("G")
+    p = vk.tile("P")
+    total = vk.zeros((g, p, i), vk.float32)
+    for q in vk.range("Q"):
+        total += weight[g, p, q] * y[column[g, q], i]
+    out[g, p, i] = vk.clamp(total + bias[g, p], 0, cap)
 
 
 @vk.kernel

@@ -219,6 +219,33 @@ def _layers_of(d: Draw, inputs: int, outputs: int, images: int, layers: int, one
     return Drawn(arguments, {"out": features, "peak": features.max(0)}, 8)
 
 
+def _block_layers(d: Draw) -> Drawn:
+    blocks, images = d.size("G", least=1), d.size("I")
+    return _blocks_of(d, None, blocks, images, d.choose.choice([0, 1, 2, 3]))
+
+
+def _block_layer(d: Draw) -> Drawn:
+    drawn = _blocks_of(d, d.choose.choice([1, 3, 50]), d.size("G", least=1), d.size("I"), 1)
+    one = {name: drawn.arguments[name][0] for name in ("column", "weight", "bias")}
+    return Drawn(drawn.arguments | one, {"out": drawn.expected["out"]}, drawn.roundings)
+
+
+def _blocks_of(d: Draw, inputs: int | None, blocks: int, images: int, layers: int) -> Drawn:
+    """Numbers that dtypes hold, and sums that they nearly do; as many inputs as outputs unless it is said."""
+    height, width, dtype = d.choose.choice([1, 2, 3, 4]), d.choose.choice([0, 1, 2, 4]), DTYPES[d.dtype]
+    shape = (blocks, height, images)
+    y = d.numbers.integers(0, 2, shape if inputs is None else (inputs, images)).astype(np.float64)
+    column = d.indices(inputs or blocks * height, layers, blocks, width)
+    weight = rounded(d.numbers.integers(-2, 3, (layers, blocks, height, width)) / 2, dtype)
+    bias = rounded(d.numbers.integers(-4, 3, (layers, blocks, height)) / 4, dtype)
+    features = y if inputs is not None else y.reshape(blocks * height, images)
+    for layer in range(layers):
+        total = np.einsum("gpq,gqi->gpi", numbers(weight)[layer], features[column[layer]])
+        features = np.clip(total + numbers(bias)[layer, :, :, None], 0, 2.5).reshape(blocks * height, images)
+    arguments = {"y": rounded(y, dtype), "column": column, "weight": weight, "bias": bias, "cap": 2.5}
+    return Drawn(arguments, {"out": features.reshape(shape), "peak": features.max(0)}, 8)
+
+
 def _distance_to_state(d: Draw) -> Drawn:
     y = d.normal(d.size("N", least=1), d.size("I"))
     state = d.normal(y.shape[0])
@@ -253,6 +280,8 @@ _DRAWS: Mapping[str, Callable[[Draw], Drawn]] = {
     "sparse_layers": _sparse_layers,
     "equal_weight_layers": _equal_weight_layers,
     "sparse_layer": _sparse_layer,
+    "block_layers": _block_layers,
+    "block_layer": _block_layer,
     "distance_to_state": _distance_to_state,
     "take_columns": _take_columns,
 }

@@ -18,7 +18,8 @@ TITLE = "Sparse networks of the Graph Challenge"
 
 CLASSES = {
     "general": "Any sparse weights: gather, multiply, clamp; dead images are dropped.",
-    "structured": "What preprocessing found in the weights by itself: equal outputs are computed once.",
+    "structured": "What preprocessing found in the weights by itself: equal outputs are computed once, outputs with the"
+    " same inputs run as blocks.",
     "saturating": "Images are done once they have provably reached a state that no later layer changes.",
 }
 """What each class may use. Rates of one are no claim about another."""

@@ -95,6 +95,7 @@ def as_csr(layers: Layers, index: int) -> Csr:
 
 def _go_together(group: list[Layers], layer: Layers, number: int) -> bool:
     inner = group[-1].inputs == group[-1].outputs == layer.inputs == layer.outputs
+    inner &= group[-1].weight.shape[2:-1] == layer.weight.shape[2:-1]  # of one form, as blocks or not
     widths = [each.column.shape[2] for each in (*group, layer)]
     small = number - len(group) >= EARLY and max(widths) * layer.outputs <= LAUNCH
     return inner and (small or max(widths) <= ALIKE * min(widths))

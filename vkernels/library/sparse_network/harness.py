@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from vkernels.ir.errors import OptionError
-from vkernels.runtime.devices.cpu import usable_cores
 
 from .ceilings import Ceilings, measure_ceilings
-from .devices import parse_devices
+from .devices import parse_devices, threads_of
 from .forecast import Forecast, bytes_of_merged, bytes_of_weights, bytes_to_check, forecast, images_within
 from .generate import radix_network
 from .network import BIASES, CAP, SparseNetwork, check_size
@@ -70,8 +69,8 @@ class Settings:
 
     @property
     def threads(self) -> int:
-        """Of all devices together."""
-        return sum(cores or usable_cores() for _, cores in parse_devices(self.devices))
+        """Of all devices together; all there are beside GPUs."""
+        return threads_of(self.devices)
 
 
 @dataclass(frozen=True)

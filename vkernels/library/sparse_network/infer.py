@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from vkernels.ir.errors import OptionError
 
+from .layers import run_layers
 from .network import Floats, Indices, Layers, SparseNetwork
 from .saturation import FixedPoints
-from .storage import DTYPES, FLOAT32, as_floats, for_kernels, stored
+from .storage import DTYPES, FLOAT32, as_floats, for_kernels
 
 BATCH_BYTES = 16 << 20
 """Features that are worked on at once unless the caller says otherwise: they stay in a last-level cache from group to
@@ -70,7 +71,7 @@ class Result:
     `features`: those images' features, outputs × survivors.
     `seconds`: spent in launches and in dropping; reading and generating layers is left out.
     `executed_edges`: multiply-adds that ran, a vector's unused lanes left out.
-    `groups`: the launches, in order.
+    `groups`: the launches, in order. `transfer`: seconds of bringing weights and features to another device and back.
     """
 
     survivors: NDArray[np.int64]
@@ -78,6 +79,7 @@ class Result:
     seconds: float
     executed_edges: int
     groups: tuple[Group, ...]
+    transfer: float = 0.0
 
 
 def infer(
@@ -113,33 +115,22 @@ def infer(
         ids, done = np.arange(features.shape[1], dtype=np.int64), 0
         while done < network.layers:
             features, ids, done = _stage(work, features, ids, done)
-    features = as_floats(features)
-    if fixed is not None and work.settled:
-        features, ids = _with_settled(features, ids, np.concatenate(work.settled), fixed.state(network.layers))
-    alive = features.any(axis=0)
-    if not alive.all():
-        features, ids = features[:, alive], ids[alive]
+    features, ids = finished(as_floats(features), ids, work.settled, fixed, network.layers)
     return Result(ids, features, work.seconds, work.edges, tuple(work.groups))
 
 
-def run_layers(y: Floats, column: Indices, weight: Floats, bias: Floats, cap: float, out: Floats, peak: Floats) -> None:
-    """The library's kernels: layers × outputs × connections, one layer where not as many come out as go in.
-
-    Weights whose last stride is 0 are read once an output.
-    """
-    from vkernels.library.sparse import equal_weight_layers, sparse_layer, sparse_layers
-
-    if 0 in (y.shape[0], out.shape[0]):  # nothing to gather, or nothing to find the largest of
-        alone = np.clip(bias[-1][:, None], 0, cap)
-        out[:], peak[:] = stored(alone, out.dtype), alone.max(initial=0)
-        return
-    y, out = for_kernels(y), for_kernels(out)
-    if y.shape[0] == out.shape[0] and weight.strides[2] == 0:
-        equal_weight_layers(y, column, weight[:, :, 0], bias, cap, out, peak)
-    elif y.shape[0] == out.shape[0]:
-        sparse_layers(y, column, weight, bias, cap, out, peak)
-    else:
-        sparse_layer(y, column[0], weight[0], bias[0], cap, out, peak)
+def finished(
+    features: Floats,
+    ids: NDArray[np.int64],
+    settled: Sequence[NDArray[np.int64]],
+    fixed: FixedPoints | None,
+    layers: int,
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Survivors among images that ran to the end and, in order with them, those that were `settled` before."""
+    if fixed is not None and settled:
+        features, ids = _with_settled(features, ids, np.concatenate(settled), fixed.state(layers))
+    alive = features.any(axis=0)
+    return (features, ids) if alive.all() else (features[:, alive], ids[alive])
 
 
 def _with_settled(
@@ -242,7 +233,7 @@ class _Batch:
     def next_length(self, done: int) -> int:
         """Layers of the next group, which one launch can take."""
         network = self.work.network
-        length = _length(self.work.lengths, self.pace, self.alive, self.work.most_layers)
+        length = group_length(self.work.lengths, self.pace, self.alive, self.work.most_layers)
         return min(length, network.end_after(done) - done, self.work.most_read)
 
     def advance(self, first: int, length: int) -> None:
@@ -333,7 +324,7 @@ def aligned(elements: int, dtype: Any = np.float32) -> NDArray[Any]:
     return room[start : start + elements]
 
 
-def _length(lengths: Sequence[int] | None, groups: Sequence[Group], live: int, most: int = MOST_LAYERS) -> int:
+def group_length(lengths: Sequence[int] | None, groups: Sequence[Group], live: int, most: int = MOST_LAYERS) -> int:
     """Layers of the next group."""
     if lengths is not None:
         return lengths[min(len(groups), len(lengths) - 1)]

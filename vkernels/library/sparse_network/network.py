@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from vkernels.ir.errors import OptionError
 
 if TYPE_CHECKING:
+    from .on_device import Resident
     from .prepare import Prepared
     from .run import Inference
 
@@ -39,9 +40,10 @@ class Layers:
     """Consecutive layers of equal sizes: `column[l, n, k]` is the input that `weight[l, n, k]` joins to output n.
 
     Both have the shape layers × outputs × most inputs of one output; outputs with fewer inputs are padded with weights
-    of 0. Weights that are equal for each output may be stored once, with a last stride of 0. `bias[l, n]` is added to
-    each output. `inputs`: how many there are; if not as many as outputs, there is one layer. `nonzeros[l]`: the
-    connections of each layer, padding left out.
+    of 0. Weights that are equal for each output may be stored once, with a last stride of 0. Where outputs come in
+    blocks that share their inputs, `column` is layers × blocks × inputs of a block and `weight` layers × blocks ×
+    outputs of a block × these inputs. `bias[l, n]` is added to each output. `inputs`: how many there are; if not as
+    many as outputs, there is one layer. `nonzeros[l]`: the connections of each layer, padding left out.
     """
 
     column: Indices
@@ -52,7 +54,7 @@ class Layers:
 
     @property
     def outputs(self) -> int:
-        return int(self.column.shape[1])
+        return int(self.bias.shape[1])
 
     @property
     def nbytes(self) -> int:
@@ -132,16 +134,18 @@ class SparseNetwork:
     ) -> Inference:
         """Run the network on images: inputs × images of numbers, in NumPy or torch; each image is a column.
 
-        `kind`: "general" (any weights), "structured" (equal outputs are merged where there are any), "saturating"
-        (images are done once they have provably reached a fixed point), or "auto", which is structured where that
-        leaves no more than half of the connections, else saturating where fixed points are proved from the middle of
-        the layers or before, else general. `devices`: "cpu", which is all threads that calls may use, or slices of it,
-        "cpu:cores=1"; with several, each has its part of the images, by measured speed, and all the weights.
+        `kind`: "general" (any weights), "structured" (equal outputs are merged where there are any, outputs that gather
+        the same inputs run as blocks where that is less work), "saturating" (images are done once they have provably
+        reached a fixed point), or "auto", which is structured where merging leaves no more than half of the
+        connections, else saturating where fixed points are proved from the middle of the layers or before, else
+        structured where blocks pay, else general. `devices`: "cpu", which is all threads that calls may use, slices of
+        it, "cpu:cores=1", or GPUs, "cuda:0" as torch names them, "nvidia:0", "amd:0"; with several, each has its part
+        of the images, by measured speed, and all the weights.
         `storage`: what features are held as between layers, "float32", "float16" or "bfloat16"; sums are float32 in any
         case, features that come back too. `check`: run in float32 as well, and say in the record whether the same
         images survived. What is found out about the weights is kept for the next call. Raises `ArgumentError` for
         images of another shape, `OptionError` for unknown kinds, devices and storage, and for float16 where the cap
-        exceeds it.
+        exceeds it, `SetupError` for a GPU that is not here.
         """
         from .run import run
 
@@ -162,6 +166,11 @@ class SparseNetwork:
     @cached_property
     def prepared(self) -> dict[str, Prepared]:
         """What was found out and made ready, by class of execution."""
+        return {}
+
+    @cached_property
+    def resident(self) -> dict[str, Resident]:
+        """Layers that were brought to other devices, by torch's name of these."""
         return {}
 
     @cached_property
@@ -222,11 +231,11 @@ def even_bias(layers: int, neurons: int, bias: float) -> Floats:
 
 
 def joined(parts: Sequence[Layers]) -> Layers:
-    """Groups of layers of equal sizes as one; narrower ones are padded."""
+    """Groups of layers of equal sizes and blocks as one; narrower ones are padded."""
     most = max(part.column.shape[2] for part in parts)
 
     def padded(array: NDArray[Any]) -> NDArray[Any]:
-        return np.pad(array, ((0, 0), (0, 0), (0, most - array.shape[2])))
+        return np.pad(array, ((0, 0),) * (array.ndim - 1) + ((0, most - array.shape[-1]),))
 
     return Layers(
         np.concatenate([padded(part.column) for part in parts]),

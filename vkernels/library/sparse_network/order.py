@@ -47,28 +47,29 @@ def _order(layers: Layers, places: Places, ends: bool) -> tuple[Layers, Places]:
     """Layers whose inputs lie at `places`, and where their outputs lie; those of the last one stay, if the network
     `ends` there."""
     dtype = np.int16 if layers.inputs <= np.iinfo(np.int16).max else np.int32
+    places = places if places.size else np.zeros(1, np.int64)  # no inputs: there is padding only
     count, outputs, width = layers.column.shape
     equal = bool(width) and bool((layers.weight == layers.weight[:, :, :1]).all())
     column = np.empty(layers.column.shape, dtype)
     weight = np.empty((count, outputs, 1 if equal else width), np.float32)
     bias = np.empty(layers.bias.shape, np.float32)
     for index in range(len(column)):
-        columns, weights = _ascending(places[layers.column[index]], layers.weight[index])
-        order = _by_first_inputs(columns) if index < len(column) - 1 or not ends else np.arange(len(columns))
+        columns, weights = in_ascending_order(places[layers.column[index]], layers.weight[index])
+        order = by_first_inputs(columns) if index < len(column) - 1 or not ends else np.arange(len(columns))
         column[index], weight[index] = columns[order], weights[order, : weight.shape[2]]
         bias[index] = layers.bias[index][order]
         places = np.argsort(order)
     return Layers(column, np.broadcast_to(weight, column.shape), bias, layers.nonzeros, layers.inputs), places
 
 
-def _ascending(column: Indices, weight: Floats) -> tuple[Indices, Floats]:
+def in_ascending_order(column: Indices, weight: Floats) -> tuple[Indices, Floats]:
     """Each output's inputs in ascending order, with their weights."""
     both = column.astype(np.uint64) << np.uint64(32) | weight.view(np.uint32)
     both.sort(axis=1)
     return (both >> np.uint64(32)).astype(np.int64), (both & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.float32)
 
 
-def _by_first_inputs(column: Indices) -> NDArray[np.int64]:
+def by_first_inputs(column: Indices) -> NDArray[np.int64]:
     """Outputs in the order of their lowest inputs, then of the next, …; of those alike so far, equals together."""
     odd = np.arange(1, 2 * column.shape[1], 2, dtype=np.uint64) * np.uint64(ODD)
     rest = (column.astype(np.uint64) * odd).sum(axis=1)

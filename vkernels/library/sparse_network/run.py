@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vkernels.ir.errors import ArgumentError
 
-from .devices import cut, parse_devices
+from .devices import Worker, cut, parse_devices
 from .infer import Group, Result, infer
 from .network import Floats, SparseNetwork
 from .prepare import Prepared, prepare
@@ -25,11 +25,12 @@ PROBE = 8
 
 @dataclass(frozen=True)
 class Share:
-    """What one device did: `images` that it was given, and its seconds in kernels."""
+    """What one device did: `images` that it was given, its seconds in kernels, and those of bringing things there."""
 
     device: str
     images: int
     kernels: float
+    transfer: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class Record:
 
     `kind`: "general", "structured" or "saturating"; `findings`: what was found in the weights, in words.
     `preprocessing`: analysing weights and holding them as kernels want them; 0 where an earlier call did it.
-    `transfer`: bringing images to where and how kernels want them. `kernels`: launches and dropping images, of the
+    `transfer`: bringing images to where and how kernels want them and, to a GPU, weights the first time; of the device
+    that took longest. `kernels`: launches and dropping images, of the
     device that took longest; it includes compiling, where a kernel is new.
     `executed_edges`: multiply-adds that ran. `live[l]`: images that layer l ran on; `groups`: the launches.
     `storage`: what features were held as; `same_as_float32`: whether the same images survived, None if not asked.
@@ -95,6 +97,7 @@ def _run(network: SparseNetwork, images: Any, devices: Sequence[str], kind: str,
     if prepared.copies is not None:
         merged = merged[prepared.copies]
     groups = tuple(group for _, result in results for group in result.groups)
+    transfer += max(share.transfer for share in shares)
     record = Record(
         prepared.kind, prepared.findings, preprocessing, transfer, max(share.kernels for share in shares),
         sum(result.executed_edges for _, result in results), _live(groups, network.layers), groups, shares, storage,
@@ -106,21 +109,21 @@ Part = tuple[NDArray[np.int64], Result]
 
 
 def _run_on(
-    prepared: Prepared, features: Floats, workers: Sequence[tuple[str, int | None]], storage: str
+    prepared: Prepared, features: Floats, workers: Sequence[Worker], storage: str
 ) -> tuple[list[Part], tuple[Share, ...]]:
     """Each worker's results with the ids of its images, and what each device did."""
     everyone = np.arange(features.shape[1])
     if len(workers) == 1:
-        device, threads = workers[0]
-        result = infer(prepared.network, features, threads=threads, fixed=prepared.fixed, storage=storage)
-        return [(everyone, result)], (Share(device, everyone.size, result.seconds),)
+        (worker,) = workers
+        result = _infer(prepared, features, worker, storage, worker.threads)
+        return [(everyone, result)], (Share(worker.device, everyone.size, result.seconds, result.transfer),)
     parts: list[list[Part]] = [[] for _ in workers]
 
-    def work(number: int, chosen: NDArray[np.int64]) -> float:
+    def work(number: int, chosen: NDArray[np.int64], counts: bool = True) -> float:
         start = perf_counter()
         if chosen.size:
-            own = np.ascontiguousarray(features[:, chosen])
-            parts[number].append((chosen, infer(prepared.network, own, fixed=prepared.fixed, storage=storage)))
+            result = _infer(prepared, np.ascontiguousarray(features[:, chosen]), workers[number], storage)
+            parts[number] += [(chosen, result)] if counts else []
         return perf_counter() - start
 
     from .infer import using_threads
@@ -128,19 +131,34 @@ def _run_on(
     with using_threads(1), ThreadPoolExecutor(len(workers)) as pool:
         probe, rest = everyone[::PROBE], np.delete(everyone, np.s_[::PROBE])
         first = cut(probe, [1.0] * len(workers))
+        if any(worker.gpu is not None for worker in workers):  # kernels differ, and so do seconds to make them
+            list(pool.map(lambda number: work(number, first[number], counts=False), range(len(workers))))
         seconds = list(pool.map(work, range(len(workers)), first))
         speeds = [part.size / max(second, 1e-9) for part, second in zip(first, seconds, strict=True)]
         list(pool.map(work, range(len(workers)), cut(rest, speeds)))
-    shares = []
-    for device in dict.fromkeys(name for name, _ in workers):
-        own = [parts[number] for number, (name, _) in enumerate(workers) if name == device]
-        images = sum(chosen.size for worker in own for chosen, _ in worker)
-        seconds_of = max(sum(result.seconds for _, result in worker) for worker in own)
-        shares.append(Share(device.partition("#")[0], images, seconds_of))
     every = [part for worker in parts for part in worker]
-    return every or [(everyone, infer(prepared.network, features, fixed=prepared.fixed, storage=storage))], tuple(
-        shares
-    )
+    shares = _shares(workers, parts)
+    return every or [(everyone, _infer(prepared, features, workers[0], storage))], shares
+
+
+def _infer(prepared: Prepared, features: Floats, worker: Worker, storage: str, threads: int | None = None) -> Result:
+    if worker.gpu is None:
+        return infer(prepared.network, features, threads=threads, fixed=prepared.fixed, storage=storage)
+    from .on_device import infer_on
+
+    return infer_on(worker.gpu, prepared.network, features, prepared.fixed, storage)
+
+
+def _shares(workers: Sequence[Worker], parts: Sequence[Sequence[Part]]) -> tuple[Share, ...]:
+    """What each device did, whose workers have these parts."""
+    shares = []
+    for device, number in dict.fromkeys((worker.device, worker.number) for worker in workers):
+        own = [done for worker, done in zip(workers, parts, strict=True) if worker.number == number]
+        images = sum(chosen.size for done in own for chosen, _ in done)
+        kernels = max(sum(result.seconds for _, result in done) for done in own)
+        transfer = max(sum(result.transfer for _, result in done) for done in own)
+        shares.append(Share(device, images, kernels, transfer))
+    return tuple(shares)
 
 
 def _as_features(images: Any, inputs: int) -> Floats:
