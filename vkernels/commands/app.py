@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import check, db, explain, report, run_spdnn, targets, tune
+from . import check, db, explain, memory, report, run_spdnn, targets, tune
 from .bench import spdnn as bench_spdnn
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ bench.command("spdnn")(bench_spdnn.bench_spdnn)
 app.command("check")(check.check)
 app.add_typer(db.app, name="db")
 app.command("explain")(explain.explain)
+app.add_typer(memory.app, name="memory")
 app.command("report")(report.report)
 app.command("targets")(targets.targets)
 app.command("tune")(tune.tune)

@@ -67,15 +67,23 @@ class Judged:
 
 
 def search(
-    trace: Trace, machine: Machine, rounds: int = ROUNDS, trials: int = TRIALS, others: Iterable[Strategy] | None = None
+    trace: Trace,
+    machine: Machine,
+    rounds: int = ROUNDS,
+    trials: int = TRIALS,
+    others: Iterable[Strategy] | None = None,
+    on_judged: Callable[[Judged], None] | None = None,
 ) -> Schedule:
     """The best schedule found. It is no worse than those of `others`: all published ones if nothing is said. The same
-    call finds the same, always. Raises `MemoryPlanError` where there can be none."""
+    call finds the same, always. `on_judged` is told of each that was simulated. Raises `MemoryPlanError` where there
+    can be none."""
     check_possible(trace, machine)
     best: Judged | None = None
     enough = lower_bound(trace, machine).seconds * (1 + GOOD)
     rivals = PUBLISHED.values() if others is None else others
     for judged in _all(trace, machine, rounds, trials, rivals):
+        if on_judged is not None:
+            on_judged(judged)
         if best is None or judged.order < best.order:
             best = judged
         if best.seconds <= enough:

@@ -1,0 +1,219 @@
+"""`vk memory`: recording, planning, simulating; the page; what cannot be is refused in a line."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from vkernels.commands import main
+from vkernels.commands.memory.drawings import most_in_columns
+from vkernels.commands.memory.options import machine_from, rate_from, size_from
+from vkernels.ir.errors import OptionError
+from vkernels.runtime.memory.schedule_check import least_bytes
+from vkernels.runtime.memory.simulate import simulate
+from vkernels.runtime.memory.strategies import PUBLISHED, search
+from vkernels.runtime.memory.trace import Operation, Tensor, Trace
+from vkernels.runtime.memory.trace_file import load, save
+
+MIB = 1 << 20
+LAYERS = 6
+STEP = """
+import torch
+x, weight = torch.ones(64, 64), torch.ones(64, 64, requires_grad=True)
+def step():
+    loss = (x @ weight).relu().sum()
+    loss.backward()
+    weight.grad = None
+def failing():
+    raise RuntimeError("not today")
+"""
+
+
+@pytest.fixture
+def vk(capsys, tmp_path, monkeypatch):
+    """Runs `vk memory` in an empty folder; gives exit code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as exit:
+            main(["memory", *map(str, arguments)])
+        return (exit.value.code or 0, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def trace(tmp_path):
+    """Activations of a MiB each, used again in reverse: what stands in the file trace.json."""
+    tensors = [Tensor(f"<x{n}>", MIB) for n in range(LAYERS)]
+    forward = [Operation(f"f{n}", 1e-3, (n - 1,) if n else (), (n,)) for n in range(LAYERS)]
+    backward = [Operation(f"b{n}", 1e-3, (n,), ()) for n in reversed(range(LAYERS))]
+    made = Trace("layers & <layers>", tuple(tensors), (*forward, *backward))
+    save(made, tmp_path / "trace.json")
+    return made
+
+
+def test_a_step_in_a_file_is_recorded_and_what_is_written_loads(vk, tmp_path):
+    (tmp_path / "mine.py").write_text(STEP)
+    code, output, errors = vk("record", "mine.py:step", "--out", "mine.json.gz", "--json", "-")
+    assert code == 0, errors
+    found, written = json.loads(output), load(tmp_path / "mine.json.gz")
+    assert (found["schema_version"], found["command"], found["file"]) == (1, "memory record", "mine.json.gz")
+    assert found["trace"] == {
+        "name": "step", "operations": len(written.operations), "tensors": len(written.tensors),
+        "seconds": written.seconds, "peak_bytes": written.peak, "global_bytes": 2 * 64 * 64 * 4,
+    }  # fmt: skip
+    assert "written to mine.json.gz" in errors
+
+
+def test_what_cannot_be_recorded_is_one_message_with_the_line(vk, tmp_path):
+    (tmp_path / "other.py").write_text(STEP)
+    line = STEP.splitlines().index('    raise RuntimeError("not today")') + 1
+    code, _, errors = vk("record", "other.py:failing")
+    assert (code, errors) == (2, f"error: other.py:{line}: failing: RuntimeError: not today\n")
+    code, _, errors = vk("record", "other.py:stepp")
+    assert code == 2
+    assert "did you mean step?" in errors
+    code, _, errors = vk("record", "other.py:step", "--out", "no/folder.json")
+    assert code == 2
+    assert "there is no folder" in errors
+    assert not list(tmp_path.glob("*.gz"))
+
+
+def test_a_plan_has_a_pool_and_with_less_memory_a_schedule_that_the_simulator_takes(vk, trace, tmp_path):
+    code, output, _ = vk("plan", "trace.json", "--json", "-")
+    found = json.loads(output)
+    assert (code, found["command"], found["machine"], found["run"]) == (0, "memory plan", None, None)
+    assert found["pool"]["footprint_bytes"] == found["pool"]["peak_bytes"] == trace.peak
+    assert len(found["pool"]["offsets"]) == LAYERS
+    assert all(size >= trace.peak for size in found["pool"]["allocators"].values())
+    device = f"{least_bytes(trace)[0]}"
+    code, output, _ = vk("plan", "trace.json", "--device", device, "--out", "schedule.json", "--json", "-")
+    planned = json.loads(output)["run"]
+    assert (code, planned["name"]) == (0, "ours")
+    assert planned["peak_bytes"] <= int(device) < trace.peak
+    assert planned["absences"] > 0
+    code, output, _ = vk("simulate", "trace.json", "schedule.json", "--device", device, "--json", "-")
+    assert code == 0
+    assert json.loads(output)["runs"] == [{**planned, "name": "given"}]
+
+
+def test_without_a_schedule_every_strategy_is_simulated_and_ours_is_no_slower(vk, trace):
+    device = least_bytes(trace)[0]
+    code, output, words = vk(
+        "simulate", "trace.json", "--device", device, "--link", "2GB/s", "--flash", "0", "--json", "-"
+    )
+    found = json.loads(output)
+    names = [each["name"] for each in found["runs"]] + [each["name"] for each in found["refused"]]
+    assert (code, sorted(names)) == (0, sorted([*PUBLISHED, "ours"]))
+    assert found["machine"] == {
+        "device_bytes": device, "host_bytes": 128 << 30, "flash_bytes": 0, "link": 2e9, "flash_link": 3.2e9,
+    }  # fmt: skip
+    seconds = [each["seconds"] for each in found["runs"]]
+    assert found["runs"][-1]["name"] == "ours"
+    assert found["bound_seconds"] <= seconds[-1] * (1 + 1e-9)
+    assert seconds[-1] <= min(seconds) * (1 + 1e-6)
+    assert all(each["name"] in words for each in found["runs"])
+
+
+@pytest.mark.usefixtures("trace")
+def test_what_no_schedule_can_do_names_the_operation_and_the_least_memory(vk):
+    code, _, errors = vk("plan", "trace.json", "--device", "1.5MiB")
+    assert code == 2
+    assert f"at least {2 * MIB} bytes are needed" in errors
+    assert re.search(r"operation \d+ \(", errors)
+    code, _, errors = vk("plan", "trace.json", "--out", "schedule.json")
+    assert (code, errors) == (2, "error: --out: there is no schedule without --device\n")
+
+
+@pytest.mark.usefixtures("trace")
+def test_a_schedule_that_cannot_be_kept_is_refused(vk):
+    assert vk("plan", "trace.json", "--device", "4MiB", "--out", "schedule.json")[0] == 0
+    code, _, errors = vk("simulate", "trace.json", "schedule.json", "--device", "3MiB")
+    assert code == 2
+    assert "bytes on the device, which has" in errors
+
+
+def test_the_page_is_whole_needs_nothing_else_and_is_drawn_to_scale(vk, trace, tmp_path):
+    device = least_bytes(trace)[0]
+    assert (
+        vk(
+            "plan",
+            "trace.json",
+            "--device",
+            device,
+            "--link",
+            "0.5GB/s",
+            "--flash-link",
+            "0.2GB/s",
+            "--html",
+            "page.html",
+        )[0]
+        == 0
+    )
+    page = (tmp_path / "page.html").read_text()
+    assert "default-src 'none'" in page
+    assert 'name="viewport"' in page
+    assert not re.search(r"<(script|link|img|iframe)\b|https?:|url\(", page)
+    assert "<layers>" not in page
+    assert "layers &amp; &lt;layers&gt;" in page
+    drawings = [ElementTree.fromstring(each) for each in re.findall(r"<svg.*?</svg>", page, re.DOTALL)]
+    assert len(drawings) == 3
+    for drawing in drawings:
+        _, _, wide, high = map(float, drawing.attrib["viewBox"].split())
+        assert wide <= 480
+        for each in drawing.iter("rect"):
+            x, y, w, h = (float(each.attrib[name]) for name in ("x", "y", "width", "height"))
+            assert -0.1 <= x <= x + w <= wide + 0.6
+            assert 0 <= y <= y + h <= high
+    machine = machine_from(str(device), "128GiB", "unlimited", "0.5GB/s", "0.2GB/s")
+    run = simulate(trace, search(trace, machine), machine, timeline=True)
+    bars = [each for each in drawings[1].iter("rect") if each.attrib["class"] in ("out", "back")]
+    assert len(bars) >= len(run.timeline.transfers) > 0
+
+
+def test_a_column_of_a_drawing_is_the_most_of_its_time():
+    seed = 8
+    draw = random.Random(seed)
+    moments = sorted(draw.uniform(0, 1) for _ in range(100))
+    steps = [(0.0, 5), *((moment, draw.randint(0, 50)) for moment in moments)]
+    drawn = most_in_columns(steps, 1.0, 7)
+    for probe in range(1000):
+        now = [size for moment, size in steps if moment <= probe / 1000][-1]
+        assert drawn[int(probe / 1000 * 7)] >= now, f"seed {seed}"
+    assert max(drawn) == max(size for _, size in steps)
+    assert most_in_columns([], 1.0, 3) == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("40GiB", 40 << 30), ("2.5 GB", 2_500_000_000), ("4096", 4096), ("1.5MiB", 3 << 19), ("7B", 7), ("3kB", 3000)],
+)
+def test_sizes_are_read(text, size):
+    assert size_from(text, "--device") == size
+
+
+@pytest.mark.parametrize("text", ["", "GiB", "-1GiB", "1e9", "40Gib", "40 GiB each", "nan", "9" * 40])
+def test_what_is_no_size_is_refused_with_the_option(text):
+    with pytest.raises(OptionError, match="--host: expected a size"):
+        size_from(text, "--host")
+
+
+@pytest.mark.parametrize("text", ["16GB", "0GB/s", "fast/s", "/s"])
+def test_what_is_no_rate_is_refused_with_the_option(text):
+    with pytest.raises(OptionError, match="--link"):
+        rate_from(text, "--link")
+
+
+def test_a_broken_trace_is_refused_with_its_line(vk, tmp_path):
+    (tmp_path / "broken.json").write_text('{"format": "vkernels trace",\n"schema_version": 1, "name": 3}')
+    for command in ("plan", "simulate"):
+        code, _, errors = vk(command, "broken.json")
+        assert code == 2
+        assert errors.startswith("error: broken.json:")
+        assert errors.count("\n") == 1

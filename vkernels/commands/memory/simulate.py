@@ -1,0 +1,87 @@
+"""`vk memory simulate`: how long a step takes on a device with less memory than it needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..results import check_writable
+from .options import (
+    FLASH_LINK,
+    HOST,
+    LINK,
+    UNLIMITED,
+    Flash,
+    FlashLink,
+    Host,
+    Html,
+    Json,
+    Link,
+    TraceFile,
+    console_for,
+    machine_from,
+    read_trace,
+    telling,
+    write_result,
+)
+
+GIVEN = "given"
+ScheduleFile = Annotated[
+    Path | None,
+    typer.Argument(metavar="[SCHEDULE]", help="What `vk memory plan --out` wrote; without it, all there are."),
+]
+Device = Annotated[str, typer.Option(metavar="SIZE", help="Of the device.")]
+
+
+def simulate(
+    trace: TraceFile,
+    schedule: ScheduleFile = None,
+    device: Device = "40GiB",
+    host: Host = HOST,
+    flash: Flash = UNLIMITED,
+    link: Link = LINK,
+    flash_link: FlashLink = FLASH_LINK,
+    json: Json = None,
+    html: Html = None,
+) -> None:
+    """Simulate a step under a schedule, or under every strategy's: published ones, as re-implemented, and our own.
+
+    Nothing of it is run. The page that --html writes shows the last one's iteration.
+    """
+    check_writable(json)
+    check_writable(html)
+    machine = machine_from(device, host, flash, link, flash_link)
+
+    from vkernels.runtime.memory import simulate as simulator
+    from vkernels.runtime.memory.bound import lower_bound
+    from vkernels.runtime.memory.schedule_file import load
+
+    from .results import machine_to_json, run_to_json, trace_to_json
+    from .runs import all_strategies
+    from .show import show_runs, show_trace
+
+    console = console_for(json)
+    found = read_trace(trace)
+    given = None if schedule is None else load(schedule)
+    refused: dict[str, str] = {}
+    show_trace(console, found)
+    if given is not None:
+        runs = [(GIVEN, given, simulator.simulate(found, given, machine, timeline=True))]
+    else:
+        with telling(console, "simulating") as tell:
+            runs, refused = all_strategies(found, machine, tell)
+    bound = lower_bound(found, machine)
+    show_runs(console, runs, found, bound)
+    for name, reason in refused.items():
+        console.print(f"{name}: {reason}", soft_wrap=True)
+    if html is not None:
+        from .page import Subject, write_page
+
+        write_page(html, Subject(found, machine, bound, tuple(runs)))
+    write_result(
+        json, "simulate", trace=trace_to_json(found), machine=machine_to_json(machine), bound_seconds=bound.seconds,
+        runs=[run_to_json(name, found, each, run) for name, each, run in runs],
+        refused=[{"name": name, "reason": reason} for name, reason in refused.items()],
+    )  # fmt: skip
