@@ -167,6 +167,25 @@ def test_a_program_that_changes_once_runs_on_without_the_plan_and_then_with_it(c
     assert "operation" in step.report.why
 
 
+def test_what_is_resized_within_a_step_gets_memory_of_its_own(peaks):
+    programs = [Program(cnn), Program(cnn)]
+
+    def step_of(program):
+        def step(n):
+            loss = program.step()
+            if n >= 5:
+                program.x.resize_(8 + n, 3, 32, 32)[8:].zero_()
+                program.x = program.x[:8].clone()
+            return loss
+
+        return step
+
+    plain, step = step_of(programs[0]), vkernels.memory.limit(step_of(programs[1]), int(peaks[cnn] * 0.5))
+    assert [step(n).item() for n in range(9)] == [plain(n).item() for n in range(9)]
+    assert_same(*programs)
+    assert "resize_" in step.report.why
+
+
 def test_a_program_that_changes_for_good_is_recorded_anew(peaks):
     programs = [Program(cnn), Program(cnn)]
     halves = [(each.x[:4].clone(), each.y[:4].clone()) for each in programs]

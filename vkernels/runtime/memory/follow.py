@@ -19,6 +19,9 @@ from .record import Recorded
 from .watching import Call, gives_only_views
 from .whereabouts import DEVICE, Held, Place, Whereabouts
 
+RESIZING = ("resize", "set_")
+"""How operations begin that give a storage other memory, which only memory of its own can have."""
+
 
 @dataclass(frozen=True)
 class Agenda:
@@ -152,6 +155,12 @@ class Follow(TorchDispatchMode):
             call = Call(func, args, kwargs)
         except TraceError as error:
             self._leave_plan(str(error))
+            return func(*args, **kwargs)
+        if call.name.startswith(RESIZING):
+            self._leave_plan(f"{call.name} gives a tensor other memory")
+            for key in call.given:
+                if (known := self._held(key)) is not None:
+                    self.there.release(known)
             return func(*args, **kwargs)
         self._prepare(call)
         out = func(*args, **kwargs)

@@ -124,6 +124,7 @@ class Whereabouts:
             return
         self.arrive(held)
         self.make_room(place)
+        self.make_readable(held)  # which it may not have been, or not be after making room
         self._point(held, storage, place, filled=False)
 
     def copy_out(self, held: Held, tier: Tier, offset: int) -> None:
@@ -209,6 +210,13 @@ class Whereabouts:
             self._is_right(held.copy)
             held.copy = None
 
+    def release(self, held: Held) -> None:
+        """Give it memory of its own, that torch may resize."""
+        self.will_change(held)
+        storage = held.storage
+        if storage is not None and held.place is not None:
+            self._own(held, storage)
+
     def make_room(self, place: Place) -> None:
         """Move away whatever has any byte of a place."""
         for other, done in self._busy:
@@ -222,6 +230,7 @@ class Whereabouts:
         """Have nothing of a storage at a place any more."""
         if held.coming is not None and held.coming[0] == place:
             self.arrive(held)
+            self._shelves[place.memory].take(place)
         storage = held.storage
         if storage is None:
             self._held.pop(held.key, None)
@@ -253,9 +262,7 @@ class Whereabouts:
         """Give all storages memory of their own, and the memories back."""
         self.settle()
         for held in self._held.values():
-            storage = held.storage
-            if storage is not None and held.place is not None:
-                self._own(held, storage)
+            self.release(held)
         self._held.clear()
         self._lanes.close()
         if self.flash is not None:
