@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from xdsl.dialects.builtin import ModuleOp
+
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 
 if TYPE_CHECKING:
-    from xdsl.dialects.builtin import ModuleOp
-
     from vkernels.ir.budget import Budget
     from vkernels.ir.pin import Pin
 
