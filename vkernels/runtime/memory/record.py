@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from vkernels.ir.errors import ArgumentError, TraceError
@@ -35,17 +36,38 @@ def record(step: Callable[[], object], name: str = "step", warm_up: int = 1) -> 
     return trace_of(watch.watched, name)
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """A trace, and of each operation the tensors that it reads and writes, in the order in which torch named them.
+
+    `tensors`: of storages, by their index in what was watched; those of the iteration before are left out.
+    """
+
+    trace: Trace
+    reads: tuple[tuple[int, ...], ...]
+    writes: tuple[tuple[int, ...], ...]
+    tensors: dict[int, int]
+
+
 def trace_of(watched: Watched, name: str) -> Trace:
     """The trace of the last of two iterations. Raises `TraceError` where they differ."""
+    return recorded_of(watched, name).trace
+
+
+def recorded_of(watched: Watched, name: str) -> Recorded:
+    """The last of two iterations. Raises `TraceError` where they differ."""
     before, last = watched.iterations
     _check_same(before, last, watched.storages)
     made = _Tensors(watched, len(last.operations))
-    operations = []
+    all_reads, all_writes, operations = [], [], []
     for at, op in enumerate(last.operations):
         reads, writes = made.numbers(op.reads), made.numbers(op.writes)
+        all_reads.append(tuple(reads))
+        all_writes.append(tuple(writes))
         writes += [made.held_over[n] for n in writes if n in made.held_over and made.tensors[n].made == at]
         operations.append(Operation(op.name, op.seconds, tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes))))
-    return Trace(name, tuple(made.tensors), tuple(operations))
+    trace = Trace(name, tuple(made.tensors), tuple(operations))
+    return Recorded(trace, tuple(all_reads), tuple(all_writes), made.of_storages())
 
 
 def _check_same(before: Iteration, last: Iteration, storages: list[Storage]) -> None:
@@ -78,6 +100,16 @@ class _Tensors:
     def numbers(self, storages: tuple[int, ...]) -> list[int]:
         """The tensors of storages."""
         return [self._number(n) for n in storages]
+
+    def of_storages(self) -> dict[int, int]:
+        """The tensor of each storage that was there before, or that this iteration made."""
+        found = {}
+        for index, storage in enumerate(self._watched.storages):
+            made = storage.made
+            key = index if made is None else (made.operation, made.ordinal)
+            if key in self._numbers and (made is None or made.iteration == 1):
+                found[index] = self._numbers[key]
+        return found
 
     def _number(self, index: int) -> int:
         storage = self._watched.storages[index]

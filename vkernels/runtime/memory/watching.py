@@ -35,16 +35,15 @@ class Watch(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self._bury()
-        arguments = list(_arguments(func, args, kwargs or {}))
-        given = {_key(tensor, func): tensor for tensors, _, _ in arguments for tensor in tensors}
-        for key, tensor in given.items():
+        call = Call(func, args, kwargs or {})
+        for key, tensor in call.given.items():
             self._known(key, tensor)
-        clock = _CudaClock() if any(tensor.is_cuda for tensor in given.values()) else _Clock()
+        clock = _CudaClock() if any(tensor.is_cuda for tensor in call.given.values()) else _Clock()
         out = func(*args, **(kwargs or {}))
         clock.stop()
-        made = {_key(tensor, func): tensor for tensor in _tensors(out)}
-        made = {key: tensor for key, tensor in made.items() if key not in given}
-        self._note(func, arguments, given, made, clock.seconds)
+        call.end(out)
+        if not call.is_view:
+            self._note(call, clock.seconds)
         return out
 
     def end_iteration(self) -> None:
@@ -60,21 +59,21 @@ class Watch(TorchDispatchMode):
         self._times.clear()
         return Watched(self._iterations[:-1], self._storages)
 
-    def _note(self, func: Any, arguments: Any, given: Any, made: Any, seconds: Callable[[], float]) -> None:
-        written = {key: pure for tensors, writes, pure in arguments if writes for key, pure in _written(tensors, pure)}
-        read = {_key(tensor, func) for tensors, writes, _ in arguments if not writes for tensor in tensors}
-        is_view = not written and not made and _gives_tensors(func)
-        if is_view or not (given or made):
-            return
+    @property
+    def alive(self) -> dict[int, StorageWeakRef]:
+        """References to the storages that lived at last sight, by their index in `watched`."""
+        return {self._numbers[key]: reference for key, reference in self._references.items()}
+
+    def _note(self, call: Call, seconds: Callable[[], float]) -> None:
         steps = self._iterations[-1].operations
-        for ordinal, (key, tensor) in enumerate(made.items()):
+        for ordinal, (key, tensor) in enumerate(call.made.items()):
             self._known(key, tensor, Made(len(self._iterations) - 1, len(steps), ordinal))
-        for key, tensor in given.items():  # resized
+        for key, tensor in call.given.items():  # resized
             storage = self._storages[self._numbers[key]]
             storage.size = max(storage.size, tensor.untyped_storage().nbytes())
-        reads = tuple(self._numbers[key] for key in given if key in read or not written[key])
-        writes = tuple(self._numbers[key] for key in (*written, *made))
-        steps.append(Step(_name(func), 0.0, reads, writes))
+        reads = tuple(self._numbers[key] for key in call.reads)
+        writes = tuple(self._numbers[key] for key in call.writes)
+        steps.append(Step(call.name, 0.0, reads, writes))
         self._times.append((steps[-1], seconds))
 
     def _known(self, key: int, tensor: torch.Tensor, made: Made | None = None) -> None:
@@ -90,6 +89,43 @@ class Watch(TorchDispatchMode):
         for key in [key for key, reference in self._references.items() if reference.expired()]:
             self._storages[self._numbers.pop(key)].freed = now
             del self._references[key]
+
+
+class Call:
+    """One operation's storages, by their address in torch. `end`, with what it gave, tells what it `made`."""
+
+    def __init__(self, func: Any, args: Any, kwargs: Any):
+        self.func, self.name = func, _name(func)
+        arguments = list(_arguments(func, args, kwargs))
+        self.given = {_key(tensor, func): tensor for tensors, _, _ in arguments for tensor in tensors}
+        self.made: dict[int, torch.Tensor] = {}
+        self.written = {
+            key: pure for tensors, writes, pure in arguments if writes for key, pure in _written(tensors, pure)
+        }
+        read = {_key(tensor, func) for tensors, writes, _ in arguments if not writes for tensor in tensors}
+        self.reads = tuple(key for key in self.given if key in read or not self.written[key])
+
+    def end(self, out: Any) -> None:
+        """`out`: what the operation gave."""
+        made = {_key(tensor, self.func): tensor for tensor in _tensors(out)}
+        self.made = {key: tensor for key, tensor in made.items() if key not in self.given}
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """What it wrote, and after that what it made."""
+        return (*self.written, *self.made)
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it touched no bytes: it gave views, or has nothing to do with tensors."""
+        only_looks = not self.written and not self.made and _gives_tensors(self.func)
+        return only_looks or not (self.given or self.made)
+
+
+def gives_only_views(func: Any) -> bool:
+    """Whether its schema says so; there are more that give only views."""
+    returns = func._schema.returns
+    return bool(returns) and all(each.alias_info and not each.alias_info.is_write for each in returns)
 
 
 def _arguments(func: Any, args: Any, kwargs: Any) -> Iterator[tuple[list[torch.Tensor], bool, bool]]:

@@ -1,0 +1,187 @@
+"""A training step that runs in less memory than it needs: recorded for two calls, planned, and then followed."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from vkernels.ir.errors import ArgumentError, SetupError, TraceError
+
+from .links import Machine
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+LINKS = Machine(
+    device_bytes=0, host_bytes=1 << 60, flash_bytes=0,
+    to_host=5e9, from_host=5e9, to_flash=1e9, from_flash=1e9, host_seconds=1e-5, flash_seconds=1e-4,
+)  # fmt: skip
+"""What a CPU copies in memory, and a common drive writes and reads: bytes a second, round figures, not measured."""
+CHANGES = 2
+"""Calls one after another in which the program is not as it was recorded, after which it is recorded anew."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What has become of the calls. Bytes.
+
+    `planned`: calls that ran wholly under the plan; `changed`: those that left it, `why` says the last one's reason.
+    `peak`: live at once without a plan; `arena`: of the device, which is never more than the limit; `host`, `flash`: of
+    these. `modelled_seconds`: of an iteration. `out_bytes`, `back_bytes`: moved, all calls together. `escapes`: tensors
+    that the program kept for longer than its iteration, or than when it was recorded, and that got memory of their own.
+    `strays`: uses of tensors that were not on the device.
+    """
+
+    calls: int = 0
+    planned: int = 0
+    changed: int = 0
+    why: str = ""
+    peak: int = 0
+    arena: int = 0
+    host: int = 0
+    flash: int = 0
+    modelled_seconds: float = 0.0
+    out_bytes: int = 0
+    back_bytes: int = 0
+    escapes: int = 0
+    strays: int = 0
+
+
+def limit(
+    step: Callable[P, R],
+    bytes: int,
+    *,
+    host_bytes: int | None = None,
+    flash_bytes: int | None = None,
+    flash: Path | str | None = None,
+    links: Machine = LINKS,
+    warm_up: int = 1,
+) -> Limited[P, R]:
+    """`step` with its tensors in an arena of `bytes`: call it in place of `step`.
+
+    What does not fit is on the host for a while, in `host_bytes` (as many as it takes, if nothing is said), or in a
+    file without a name in the folder `flash`, of up to `flash_bytes`. `links`: speeds to plan with. Results are the
+    same bits. The first calls run as they are: `warm_up` and two that are watched. Then calls follow the plan; one that
+    does otherwise runs on without it.
+
+    Raises `ArgumentError` for sizes that are none. Calls raise, before they run anything, `MemoryPlanError` where so
+    few bytes cannot do, with the least that would, `FileError` for a flash that cannot be written or a full disk,
+    `SetupError` for tensors that are not on the CPU; and `FileError` after an iteration in which flash failed, and
+    which ran to its end without the plan. All tensors of the program are intact then.
+    """
+    for name, size in (("bytes", bytes), ("host_bytes", host_bytes), ("flash_bytes", flash_bytes)):
+        if size is not None and (type(size) is not int or size < 0):
+            raise ArgumentError(f"{name}: expected a number of bytes, got {size!r}")
+    if warm_up < 0:
+        raise ArgumentError(f"warm_up: expected at least 0, got {warm_up}")
+    folder = Path(tempfile.gettempdir() if flash is None else flash)
+    there = flash is not None or flash_bytes is not None
+    machine = replace(
+        links, device_bytes=bytes, host_bytes=links.host_bytes if host_bytes is None else host_bytes,
+        flash_bytes=(inf if flash_bytes is None else flash_bytes) if there else 0,
+    )  # fmt: skip
+    return Limited(step, machine, folder, warm_up)
+
+
+class Limited(Generic[P, R]):
+    """A step under a limit; `limit` makes it. `close` gives all tensors memory of their own, and the arenas back."""
+
+    def __init__(self, step: Callable[P, R], machine: Machine, folder: Path, warm_up: int):
+        self.report = Report()
+        self._step, self._machine, self._folder, self._warm_up = step, machine, folder, warm_up
+        self._watch: Any = None
+        self._follow: Any = None
+        self._changes = 0
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """One iteration. Raises as `limit` says; what the step raises goes through."""
+        if self._follow is None and self._watch is not None and len(self._watch.watched.iterations) == 2:
+            self._plan()
+        self.report = replace(self.report, calls=self.report.calls + 1)
+        if self._follow is not None:
+            return self._followed(*args, **kwargs)
+        if self.report.calls <= self._warm_up:
+            return self._step(*args, **kwargs)
+        return self._watched(*args, **kwargs)
+
+    def close(self) -> None:
+        """All tensors get memory of their own; a call after this begins anew, by being watched."""
+        self._watch, follow, self._follow = None, self._follow, None
+        if follow is not None:
+            follow.there.close()
+
+    def _watched(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        from .watching import Watch
+
+        watch, self._watch = self._watch or Watch(), None
+        with watch:
+            result = self._step(*args, **kwargs)
+            watch.end_iteration()
+        self._watch = watch  # not where the step raises
+        return result
+
+    def _plan(self) -> None:
+        """Where two iterations were not the same, they are watched anew."""
+        from .follow import Follow, agenda_of
+        from .layout import lay_out
+        from .record import recorded_of
+        from .tiers import storage_of
+        from .whereabouts import Whereabouts
+
+        watch = self._watch
+        try:
+            recorded = recorded_of(watch.watched, getattr(self._step, "__name__", "step"))
+        except TraceError as error:
+            self._watch = None
+            self.report = replace(self.report, why=str(error))
+            return
+        alive = {n: storage_of(reference) for n, reference in watch.alive.items() if n in recorded.tensors}
+        storages = {recorded.tensors[n]: storage for n, storage in alive.items() if storage is not None}
+        for storage in storages.values():
+            if storage.device.type != "cpu":
+                raise SetupError(f"memory on {storage.device} cannot be limited yet: only that of the CPU can")
+        layout = lay_out(recorded.trace, self._machine)
+        there = Whereabouts(layout.device_bytes, layout.host_bytes, layout.flash_bytes, self._folder)
+        self._follow, self._watch = Follow(agenda_of(recorded, layout), there), None
+        for tensor, storage in storages.items():
+            self._follow.bind(tensor, storage)
+        self.report = replace(
+            self.report, peak=recorded.trace.peak, arena=layout.device_bytes, host=layout.host_bytes,
+            flash=layout.flash_bytes, modelled_seconds=modelled_seconds(layout),
+        )  # fmt: skip
+
+    def _followed(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        follow = self._follow
+        follow.begin()
+        try:
+            with follow:
+                return self._step(*args, **kwargs)
+        finally:
+            follow.end()
+            self._count()
+
+    def _count(self) -> None:
+        follow, old = self._follow, self.report
+        counts, changed = follow.there.counts, bool(follow.changed)
+        self.report = replace(
+            old, planned=old.planned + (not changed), changed=old.changed + changed, why=follow.changed or old.why,
+            out_bytes=counts.out_bytes, back_bytes=counts.back_bytes, escapes=counts.escapes, strays=follow.strays,
+        )  # fmt: skip
+        self._changes = self._changes + 1 if changed else 0
+        failed = follow.there.failed
+        if failed is not None or self._changes >= CHANGES:
+            self._changes = 0
+            self.close()
+        if failed is not None:
+            raise failed
+
+
+def modelled_seconds(layout: Any) -> float:
+    """Of an iteration, simulated with the times that operations took while they were watched."""
+    from .simulate import simulate
+
+    return simulate(layout.trace, layout.schedule, layout.machine).seconds
