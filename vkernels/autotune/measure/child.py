@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import IO, Any, cast
 
 from vkernels.ir.errors import SetupError
+from vkernels.runtime.compile.pipes import python_path, read_ready, take_printed, unblocked
 from vkernels.runtime.compile.printed import Printed
 from vkernels.runtime.compile.process_memory import resident_bytes
 
@@ -24,7 +25,6 @@ TICK = 0.05
 """Seconds between two looks at what a worker holds of memory."""
 LONGEST_LINE = 1 << 24
 """Bytes of an answer, at most."""
-_MOST_READ = 1 << 16
 
 
 class EndedError(Exception):
@@ -48,7 +48,7 @@ class Child:
             self._process = subprocess.Popen(
                 [*python, str(reading), ",".join(map(str, cores))],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
-                pass_fds=(reading,), start_new_session=True, env=_environment(),
+                pass_fds=(reading,), start_new_session=True, env={**os.environ, "PYTHONPATH": python_path()},
             )  # fmt: skip
         except (OSError, TypeError) as error:  # TypeError: this Python has no executable
             os.close(self._life)
@@ -56,7 +56,7 @@ class Child:
         finally:
             os.close(reading)
         self._requests = cast(IO[bytes], self._process.stdin)
-        self._answers, self._errors = _unblocked(self._process.stdout), _unblocked(self._process.stderr)
+        self._answers, self._errors = unblocked(self._process.stdout), unblocked(self._process.stderr)
 
     def ask(self, request: dict[str, Any], seconds: float, waiting: float, memory_bytes: int) -> dict[str, Any]:
         """Send a request and wait for its answer. `seconds`: of wall time that it may take, without those that it says
@@ -146,18 +146,12 @@ class Child:
             raise EndedError(Reason.DOES_NOT_FIT, text, at)
 
     def _read_answers(self) -> bool:
-        data = _read(self._answers)
+        data = read_ready(self._answers)
         self._received += data or b""
         return data != b"" and len(self._received) <= LONGEST_LINE
 
     def _read_errors(self) -> bool:
-        """Take what has been printed so far, within reason; whether more may come."""
-        for _ in range(16):
-            data = _read(self._errors)
-            if not data:
-                return data is None
-            self._printed.add(data)
-        return True
+        return take_printed(self._errors, self._printed)
 
     def _ended(self, at: dict[str, Any]) -> EndedError:
         """How a worker ended that closed its connection."""
@@ -177,24 +171,3 @@ def _death(status: int) -> str:
         return f"the process was ended by {signal.Signals(-status).name}"
     except ValueError:
         return f"the process was ended by signal {-status}"
-
-
-def _environment() -> dict[str, str]:
-    """This process's, with Python's path as it is here."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)}
-
-
-def _unblocked(file: IO[bytes] | None) -> int:
-    number = cast(IO[bytes], file).fileno()
-    os.set_blocking(number, False)
-    return number
-
-
-def _read(number: int) -> bytes | None:
-    """What a pipe holds: None for nothing yet, empty at its end."""
-    try:
-        return os.read(number, _MOST_READ)
-    except BlockingIOError:
-        return None
-    except OSError:
-        return b""

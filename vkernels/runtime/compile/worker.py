@@ -15,12 +15,12 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import IO, cast
 
 from vkernels.ir.errors import SetupError
 
 from .frames import first_of, framed
 from .jobs import Compiled, CompileFailure, CompileJob, Outcome, Ready, Reason
+from .pipes import python_path, read_ready, take_printed, unblocked
 from .printed import Printed
 from .process_memory import resident_bytes
 from .records import from_bytes, to_bytes
@@ -37,8 +37,6 @@ _SETTINGS = (
 """How the names of all others begin: workers do without, so that a job alone decides what comes of it."""
 
 _TICK = 0.05
-_MOST_READ = 1 << 16
-_MOST_READS = 16
 _OUT_OF_MEMORY = re.compile(r"out of memory|bad_alloc|cannot allocate memory", re.IGNORECASE)
 
 
@@ -97,8 +95,8 @@ class Worker:
             raise SetupError(f"a compile worker cannot be started: {error}") from error
         finally:
             os.close(reading)
-        self._answers, self._errors = _unblocked(self._process.stdout), _unblocked(self._process.stderr)
-        self._jobs = _unblocked(self._process.stdin)
+        self._answers, self._errors = unblocked(self._process.stdout), unblocked(self._process.stderr)
+        self._jobs = unblocked(self._process.stdin)
         try:
             self._await_ready()
         except BaseException:
@@ -202,7 +200,7 @@ class Worker:
             raise _EndedError from None
 
     def _read_answers(self) -> bytes | None:
-        data = _read(self._answers)
+        data = read_ready(self._answers)
         if data == b"":
             raise _EndedError
         self._received += data or b""
@@ -212,13 +210,7 @@ class Worker:
         return answer
 
     def _read_errors(self) -> bool:
-        """Take what has been printed so far, within reason; whether more may come."""
-        for _ in range(_MOST_READS):
-            data = _read(self._errors)
-            if not data:
-                return data is None
-            self._printed.add(data)
-        return True
+        return take_printed(self._errors, self._printed)
 
     def _has_ended(self) -> bool:
         """Whether the worker itself has; its status can still be waited for."""
@@ -258,19 +250,4 @@ def _death(status: int) -> str:
 def _environment(folder: str) -> Mapping[str, str]:
     """The worker's environment: Python's path as it is here, no settings of Triton's, its own temporary folder."""
     kept = {name: value for name, value in os.environ.items() if name in TOOLS or not name.startswith(_SETTINGS)}
-    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    return {**kept, "PYTHONPATH": path, "TMPDIR": folder}
-
-
-def _unblocked(file: IO[bytes] | None) -> int:
-    number = cast(IO[bytes], file).fileno()
-    os.set_blocking(number, False)
-    return number
-
-
-def _read(number: int) -> bytes | None:
-    """What a pipe holds: None for nothing yet, empty at its end."""
-    try:
-        return os.read(number, _MOST_READ)
-    except BlockingIOError:
-        return None
+    return {**kept, "PYTHONPATH": python_path(), "TMPDIR": folder}
