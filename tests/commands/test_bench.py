@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,16 +27,10 @@ DOCUMENTATION = Path(__file__).parents[2] / "docs" / "json.md"
 
 
 @pytest.fixture
-def vk(capsys, monkeypatch):
+def vk(run_vk, monkeypatch):
     """Runs `vk bench spdnn` in this process; gives exit code, output and errors. Ceilings are as if measured."""
     monkeypatch.setattr(harness, "measure_ceilings", lambda threads: harness.Ceilings(1e10, 5e10, 2e10))
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as exit:
-            main(["bench", "spdnn", *map(str, arguments)])
-        return (exit.value.code or 0, *capsys.readouterr())
-
-    return run
+    return partial(run_vk, "bench", "spdnn")
 
 
 SMALL = ("--networks", "1024x3", "--images", "80", "--rounds", "1", "--seconds", "200")

@@ -10,12 +10,12 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.checking import fakes
-from vkernels.commands import main
 from vkernels.commands.check import Finding, is_found
 from vkernels.runtime.checking import check as checking
 from vkernels.runtime.checking.cells import Cell, LaunchFailure, LaunchUse, judge
@@ -42,15 +42,9 @@ def own_cache(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def vk(capsys):
+def vk(run_vk):
     """Runs `vk check` in this process; gives exit code, output and errors."""
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as exit:
-            main(["check", *map(str, arguments)])
-        return (exit.value.code or 0, *capsys.readouterr())
-
-    return run
+    return partial(run_vk, "check")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
@@ -10,21 +11,14 @@ from tests.autotune.database.making import entry
 from vkernels.autotune.database import Database
 from vkernels.autotune.database.entry_json import entry_to_json
 from vkernels.autotune.database.exchange import document_of
-from vkernels.commands import main
 
 
 @pytest.fixture
-def vk(capsys, tmp_path, monkeypatch):
+def vk(run_vk, tmp_path, monkeypatch):
     """Runs `vk db` in an empty folder; gives exit code, output and errors."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as exit:
-            main(["db", *map(str, arguments)])
-        return (exit.value.code or 0, *capsys.readouterr())
-
-    return run
+    return partial(run_vk, "db")
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,7 +12,6 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.explaining.conftest import SHAPES, TARGETS, explained  # noqa: F401
-from vkernels.commands import main
 from vkernels.commands.explain.html.page import page_of
 from vkernels.commands.explain.results import as_json
 from vkernels.commands.explain.show import show
@@ -68,15 +68,9 @@ def own_cache(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def vk(capsys):
+def vk(run_vk):
     """Runs `vk explain` in this process; gives exit code, output and errors."""
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as exit:
-            main(["explain", *map(str, arguments)])
-        return (exit.value.code or 0, *capsys.readouterr())
-
-    return run
+    return partial(run_vk, "explain")
 
 
 @pytest.fixture

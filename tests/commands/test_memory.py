@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import random
 import re
+from functools import partial
 from xml.etree import ElementTree
 
 import pytest
 
-from vkernels.commands import main
 from vkernels.commands.memory.drawings import most_in_columns
 from vkernels.commands.memory.options import machine_from, rate_from, size_from
 from vkernels.ir.errors import OptionError
@@ -34,17 +34,11 @@ def failing():
 
 
 @pytest.fixture
-def vk(capsys, tmp_path, monkeypatch):
+def vk(run_vk, tmp_path, monkeypatch):
     """Runs `vk memory` in an empty folder; gives exit code, output and errors."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as exit:
-            main(["memory", *map(str, arguments)])
-        return (exit.value.code or 0, *capsys.readouterr())
-
-    return run
+    return partial(run_vk, "memory")
 
 
 @pytest.fixture

@@ -4,23 +4,16 @@ import json
 
 import pytest
 
-from vkernels.commands import main
 from vkernels.runtime.targets import known_targets
 
 MINE = '[mine]\nlike = "t4"\nname = "[bold]My[/] card"\n'
 
 
 @pytest.fixture
-def vk(capsys, monkeypatch):
+def vk(run_vk, monkeypatch):
     """Runs `vk` in this process on a wide terminal; gives exit code, output and errors."""
     monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as exit:
-            main([str(argument) for argument in arguments])
-        return (exit.value.code or 0, *capsys.readouterr())
-
-    return run
+    return run_vk
 
 
 def test_known_and_present_devices_are_shown(vk):

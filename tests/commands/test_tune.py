@@ -17,7 +17,6 @@ from tests.autotune.fake_benches import maker
 from vkernels.autotune import tune as tuning
 from vkernels.autotune.database import Database
 from vkernels.autotune.measure import Reason
-from vkernels.commands import main
 from vkernels.commands.tune import run as running
 from vkernels.commands.tune.asked import slice_names, stop_from
 from vkernels.ir.errors import OptionError
@@ -32,15 +31,9 @@ def own_folders(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def vk(capsys):
+def vk(run_vk):
     """Runs `vk tune` in this process; gives exit code, output and errors."""
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as exit:
-            main(["tune", *map(str, arguments)])
-        return (exit.value.code or 0, *capsys.readouterr())
-
-    return run
+    return partial(run_vk, "tune")
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 
-from vkernels.commands import main
 from vkernels.commands.exits import exit_with_code
 from vkernels.ir import errors
 from vkernels.library.sparse_network import infer, tables
@@ -24,15 +23,9 @@ WIDE = {**os.environ, "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
 
 
 @pytest.fixture
-def vk(capsys):
+def vk(run_vk):
     """Runs `vk` in this process; gives exit code, output and errors."""
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as exit:
-            main([str(argument) for argument in arguments])
-        return (exit.value.code or 0, *capsys.readouterr())
-
-    return run
+    return run_vk
 
 
 def vk_process(*arguments):
