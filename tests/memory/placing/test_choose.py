@@ -74,9 +74,7 @@ def test_more_room_never_makes_it_slower(program, access, parts):
 
 
 def test_eighteen_buffers_of_a_chain_are_chosen_under_a_limit():
-    buffers = tuple(
-        Buffer(f"b{n}", (n + 1) * MIB, Side.HOST if n % 3 else None, wanted=n % 3 == 0) for n in range(18)
-    )
+    buffers = tuple(Buffer(f"b{n}", (n + 1) * MIB, Side.HOST if n % 3 else None, wanted=n % 3 == 0) for n in range(18))
     steps = tuple(
         Launch(
             f"l{n}",

@@ -105,7 +105,12 @@ def check_access(access: Access) -> None:
 
 def _figures(access: Access) -> list[tuple[str, float]]:
     found: list[tuple[str, float]] = []
-    for part, prefix in ((access, ""), (access.device, "device."), (access.mapped, "mapped."), (access.managed, "managed.")):
+    for part, prefix in (
+        (access, ""),
+        (access.device, "device."),
+        (access.mapped, "mapped."),
+        (access.managed, "managed."),
+    ):
         for each in fields(part) if part is not None else ():
             value = getattr(part, each.name)
             if type(value) in (int, float):

@@ -1,33 +1,30 @@
 """The placements of all buffers of a program that take the least modelled time within so many bytes.
 
 Exact, by branch and bound. A launch's time is that of what takes longest in it and a share of the rest, so buffers are
-not independent: what is reached over the link costs little beside a kernel that computes long. But it is never less
-than any weighted mean of its parts, which is a sum over buffers; with a price for each byte of footprint beside, that
-sum is minimised buffer by buffer. The best of some such bounds cuts branches off. Time is counted in picoseconds, so
-that ties are ties; of plans that take as long, the one of fewer bytes is taken, then the first in the order copy,
-zero-copy, managed.
+not independent: what is reached over the link costs little beside a kernel that computes long. `bounds` has sums over
+buffers that are never more than the time. Time is counted in picoseconds, so that ties are ties; of placements that
+take as long, those of fewer bytes are taken, then the first in the order copy, zero-copy, managed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import inf
+from typing import Any
 
 from vkernels.ir.errors import MemoryPlanError
 from vkernels.ir.planning.model_time import OVERLAP
 
 from ..calibration import Access
+from .bounds import Bounds
 from .costs import Cost, Placement, costs_of
-from .program import Program
+from .program import LINK, MEMORY, Program
 
-MEMORY, LINK = "memory", "link"
 PICOSECONDS = 1e12
 SAFE = 1e-9
 """Of a bound: rounding makes it no larger than this."""
-PRICES = 40
-"""Halvings of the price of a byte, of which the best bound under a limit is found."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +99,8 @@ def choose(program: Program, access: Access, limit: int | None = None) -> Decisi
         largest = max(range(len(table)), key=lambda n: min(cost.footprint for cost in table[n]))
         size = min(cost.footprint for cost in table[largest])
         raise MemoryPlanError(
-            f"{limit} bytes are too few: {program.buffers[largest].name} alone takes {size} wherever it is put, and all "
-            f"buffers take {least} at least", least=least,
+            f"{limit} bytes are too few: {program.buffers[largest].name} alone takes {size} wherever it is put, and "
+            f"all buffers take {least} at least", least=least,
         )  # fmt: skip
     picked = _Search(program, table, inf if limit is None else limit).best()
     return _decision(program, table, picked, limit)
@@ -143,22 +140,13 @@ def _why(chosen: Cost, alternatives: Iterable[Alternative], seconds: float) -> s
     if _picoseconds(best.seconds) == _picoseconds(seconds):
         more = best.cost.footprint > chosen.footprint
         return f"{chosen.why}; {best.cost.placement} takes as long{', and more bytes' if more else ''}"
-    return f"{chosen.why}; {best.cost.placement} takes {best.seconds / seconds:.3g} times as long in all"
+    longer = best.seconds / seconds - 1 if seconds else inf
+    said = f"{longer:.3g} of the whole time longer" if longer < 1 else f"{longer + 1:.3g} times as long in all"
+    return f"{chosen.why}; {best.cost.placement} takes {said}"
 
 
 def _picoseconds(seconds: float) -> int:
     return round(seconds * PICOSECONDS)
-
-
-@dataclass(frozen=True)
-class _Bound:
-    """A sum over buffers that is never more than the time: `rows`, seconds of each placement of each buffer, in the
-    order in which they are decided; `rest`: the least of all that are not decided yet. `price`: seconds a byte."""
-
-    rows: tuple[tuple[float, ...], ...]
-    rest: tuple[float, ...]
-    fixed: float
-    price: float
 
 
 class _Search:
@@ -166,22 +154,24 @@ class _Search:
 
     def __init__(self, program: Program, table: list[tuple[Cost, ...]], limit: float):
         self.program, self.table, self.limit = program, table, limit
-        uniform = [[min(n, len(row) - 1) for row in table] for n in range(max(map(len, table), default=0))]
-        leanest = [min(range(len(row)), key=lambda n, row=row: row[n].footprint) for row in table]  # type: ignore[misc]
-        starts = [*uniform, leanest]
-        tried = [self._improved(start) for start in starts if self._footprint(start) <= limit]
-        self.found = min(tried, key=self._rank, default=leanest)
+        self.allowed = [_not_dominated(row) for row in table]
+        starts = [[row[min(n, len(row) - 1)] for row in self.allowed] for n in range(len(Placement))]
+        leanest = [min(row, key=lambda n, c=costs: c[n].footprint) for row, costs in self._rows()]  # type: ignore[misc]
+        tried = [self._improved(start) for start in (*starts, leanest) if self._footprint(start) <= limit]
+        self.found = min(tried, key=self._rank)
         self.rank = self._rank(self.found)
-        weights = {w for each in [*starts, *tried] for w in (self._longest(each), self._shared(each))}
         spread = [max(c.alone + sum(c.memory) + sum(c.link) for c in row) for row in table]
-        self.order = sorted(range(len(table)), key=lambda n: -spread[n])
-        self.bounds = [bound for weight in sorted(weights) for bound in self._bounds(weight)]
-        sizes = [min(cost.footprint for cost in table[n]) for n in self.order]
-        self.least = (*reversed(tuple(accumulate(reversed(sizes)))), 0)
+        self.order = sorted(range(len(table)), key=lambda n: (-len(self.allowed[n]), -spread[n]))
+        ordered = [[table[n][number] for number in self.allowed[n]] for n in self.order]
+        bounds = Bounds(program.launches, ordered, limit).best(seconds_of(program, self._costs(self.found)))
+        self.rows = [bound.rows.tolist() for bound in bounds]
+        self.fixed = [bound.fixed for bound in bounds]
+        self.rest = [_sums_behind([min(row) for row in rows]) for rows in self.rows]
+        self.least = _sums_behind([min(cost.footprint for cost in row) for row in ordered])
 
     def best(self) -> list[int]:
         """The number of each buffer's placement."""
-        self._walk(0, [0] * len(self.table), [bound.fixed for bound in self.bounds], 0)
+        self._walk(0, list(self.found), self.fixed, 0)
         return self.found
 
     def _walk(self, depth: int, picked: list[int], sums: list[float], footprint: int) -> None:
@@ -193,21 +183,24 @@ class _Search:
                 self.rank, self.found = rank, list(picked)
             return
         buffer = self.order[depth]
-        rows = [bound.rows[depth] for bound in self.bounds]
-        for number in sorted(range(len(self.table[buffer])), key=lambda n: max((r[n] for r in rows), default=0.0)):
-            picked[buffer] = number
-            more = [have + row[number] for have, row in zip(sums, rows, strict=True)]
-            self._walk(depth + 1, picked, more, footprint + self.table[buffer][number].footprint)
+        rows = [bound[depth] for bound in self.rows]
+        allowed = self.allowed[buffer]
+        for place in sorted(range(len(allowed)), key=lambda n: max(row[n] for row in rows)):
+            picked[buffer] = allowed[place]
+            more = [have + row[place] for have, row in zip(sums, rows, strict=True)]
+            self._walk(depth + 1, picked, more, footprint + self.table[buffer][allowed[place]].footprint)
 
     def _bounded(self, depth: int, sums: Sequence[float], footprint: int) -> bool:
         """Whether nothing below can be better than what was found."""
-        best = max((have + bound.rest[depth] for have, bound in zip(sums, self.bounds, strict=True)), default=0.0)
+        best = max(have + rest[depth] for have, rest in zip(sums, self.rest, strict=True))
         least = int(best * (1 - SAFE) * PICOSECONDS) - 1
         return (least, footprint + self.least[depth]) > self.rank[:2]
 
     def _rank(self, picked: Sequence[int]) -> tuple[int, int, tuple[int, ...]]:
-        costs = self._costs(picked)
-        return _picoseconds(seconds_of(self.program, costs)), self._footprint(picked), tuple(picked)
+        return _picoseconds(seconds_of(self.program, self._costs(picked))), self._footprint(picked), tuple(picked)
+
+    def _rows(self) -> Iterable[tuple[list[int], tuple[Cost, ...]]]:
+        return zip(self.allowed, self.table, strict=True)
 
     def _costs(self, picked: Sequence[int]) -> list[Cost]:
         return [row[number] for row, number in zip(self.table, picked, strict=True)]
@@ -221,8 +214,8 @@ class _Search:
         while True:
             near = [
                 [*found[:buffer], number, *found[buffer + 1 :]]
-                for buffer, row in enumerate(self.table)
-                for number in range(len(row))
+                for buffer, row in enumerate(self.allowed)
+                for number in row
                 if number != found[buffer]
             ]
             fitting = [each for each in near if self._footprint(each) <= self.limit]
@@ -231,74 +224,23 @@ class _Search:
                 return found
             found, rank = best, self._rank(best)
 
-    def _parts(self, picked: Sequence[int]) -> list[tuple[float, float, float]]:
-        """Of each launch: seconds of memory, of the link, and the longest of the rest."""
-        costs, found = self._costs(picked), []
-        for number, launch in enumerate(self.program.launches):
-            memory = launch.parts.get(MEMORY, 0.0) + sum(cost.memory[number] for cost in costs)
-            link = launch.parts.get(LINK, 0.0) + sum(cost.link[number] for cost in costs)
-            found.append((memory, link, _rest(launch.parts)))
-        return found
 
-    def _longest(self, picked: Sequence[int]) -> tuple[tuple[float, float], ...]:
-        """Weights of memory and link in each launch: one on what takes longest."""
-        return tuple(
-            (1.0, 0.0) if memory >= max(link, rest) else (0.0, 1.0) if link >= rest else (0.0, 0.0)
-            for memory, link, rest in self._parts(picked)
-        )
-
-    def _shared(self, picked: Sequence[int]) -> tuple[tuple[float, float], ...]:
-        """The same with half the weight on the second."""
-        found = []
-        for parts in self._parts(picked):
-            second = sorted(parts)[1]
-            memory, link, _ = (0.5 if part >= second else 0.0 for part in parts)
-            found.append((memory, link) if memory + link <= 1 else (0.5, 0.5))
-        return tuple(found)
-
-    def _bounds(self, weights: Sequence[tuple[float, float]]) -> list[_Bound]:
-        """Without a price for bytes; under a limit also with that of the largest bound."""
-        free = self._bound(weights, 0.0)
-        if self.limit == inf:
-            return [free]
-        low, high = 0.0, max(1e-18, free.fixed + free.rest[0])
-        best = free
-        for _ in range(PRICES):  # concave in the price: where the cheapest placements take too many bytes it must rise
-            price = (low + high) / 2
-            bound = self._bound(weights, price)
-            best = max(best, bound, key=lambda each: each.fixed + each.rest[0])
-            low, high = (price, high) if self._taken(bound) > self.limit else (low, price)
-        return [free] if best is free else [free, best]
-
-    def _taken(self, bound: _Bound) -> int:
-        """Bytes that the cheapest placements take."""
-        rows = zip(self.order, bound.rows, strict=True)
-        return sum(self.table[buffer][row.index(min(row))].footprint for buffer, row in rows)
-
-    def _bound(self, weights: Sequence[tuple[float, float]], price: float) -> _Bound:
-        fixed = -price * self.limit if price else 0.0
-        scale = []
-        for launch, (of_memory, of_link) in zip(self.program.launches, weights, strict=True):
-            memory, link = ((1 - OVERLAP) * weight + OVERLAP for weight in (of_memory, of_link))
-            scale.append((memory, link))
-            own = OVERLAP * sum(launch.parts.values()) + (1 - OVERLAP) * (
-                of_memory * launch.parts.get(MEMORY, 0.0)
-                + of_link * launch.parts.get(LINK, 0.0)
-                + (1 - of_memory - of_link) * _rest(launch.parts)
-            )
-            fixed += launch.launch + own
-        rows = tuple(
-            tuple(
-                cost.alone + price * cost.footprint
-                + sum(m * a + n * b for (m, n), a, b in zip(scale, cost.memory, cost.link, strict=True))
-                for cost in self.table[buffer]
-            )
-            for buffer in self.order
-        )  # fmt: skip
-        least = [min(row) for row in rows]
-        return _Bound(rows, (*reversed(tuple(accumulate(reversed(least)))), 0.0), fixed, price)
+def _not_dominated(row: Sequence[Cost]) -> list[int]:
+    """Placements that no other betters in everything; of equals the first."""
+    found: list[int] = []
+    for number, cost in enumerate(row):
+        others = [(n, each) for n, each in enumerate(row) if n != number and _no_worse(each, cost)]
+        if not any(n < number or not _no_worse(cost, each) for n, each in others):
+            found.append(number)
+    return found
 
 
-def _rest(parts: Mapping[str, float]) -> float:
-    """The longest of a launch's parts that are no memory's."""
-    return max((value for name, value in parts.items() if name not in (MEMORY, LINK)), default=0.0)
+def _no_worse(one: Cost, other: Cost) -> bool:
+    pairs = [(one.alone, other.alone), (one.footprint, other.footprint)]
+    pairs += [*zip(one.memory, other.memory, strict=True), *zip(one.link, other.link, strict=True)]
+    return all(mine <= its for mine, its in pairs)
+
+
+def _sums_behind(numbers: Sequence[float]) -> list[Any]:
+    """Of all numbers from each place on."""
+    return [*reversed([*accumulate(reversed(numbers))]), 0]

@@ -124,7 +124,9 @@ def _managed(buffer: Buffer, program: Program, uses: _Uses, access: Access, mana
         moving,
         _by_host(uses, access.host),
         buffer.size,
-        f"changes sides {moved} times{', asked for beforehand' if prefetched else ''}" if moved else "stays where it is",
+        f"changes sides {moved} times{', asked for beforehand' if prefetched else ''}"
+        if moved
+        else "stays where it is",
         prefetched,
     )
 

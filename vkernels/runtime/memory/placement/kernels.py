@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from vkernels.ir.dialect import AccessOp, KernelOp, ScatterOp, StoreOp, TensorArgumentType
@@ -22,8 +22,8 @@ from vkernels.ir.planning.setting import Setting
 from vkernels.ir.planning.space import read_space
 from vkernels.ir.planning.traffic import Traffic
 
-from .choose import MEMORY
-from .program import Buffer, Launch, Program, Side, Use
+from ..calibration import Access
+from .program import MEMORY, Buffer, Launch, Program, Side, Use
 
 KEPT = 0.75
 """Part of the last cache that keeps what is read again, as the model of time has it."""
@@ -110,6 +110,11 @@ def _add(found: dict[str, Moved], at: Setting, capacity: float, at_once: float) 
         )
 
 
+def limits_with(limits: Limits, access: Access) -> Limits:
+    """The limits of a device whose launches were calibrated."""
+    return replace(limits, launch_seconds=access.launch_seconds)
+
+
 def tensor_bytes(kernel: KernelOp, sizes: Mapping[str, int]) -> dict[str, int]:
     """Bytes of all tensors of a call, without gaps."""
     found = {}
@@ -123,11 +128,10 @@ def tensor_bytes(kernel: KernelOp, sizes: Mapping[str, int]) -> dict[str, int]:
 def _unread(kernel: KernelOp) -> set[str]:
     """Tensors of which nothing is read."""
     names = dict(zip(kernel.body.block.args, (each.data for each in kernel.parameters), strict=True))
-    stored, read = set(), set()
+    stored: set[str] = set()
+    read: set[str] = set()
     for op in kernel.walk():
         if isinstance(op, AccessOp) and op.base in names:
             only = isinstance(op, StoreOp | ScatterOp) and op.atomic is None
             (stored if only else read).add(names[op.base])  # type: ignore[index]
     return stored - read
-
-

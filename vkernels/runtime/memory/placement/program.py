@@ -9,6 +9,9 @@ from enum import StrEnum
 
 from vkernels.ir.errors import ArgumentError
 
+MEMORY, LINK = "memory", "link"
+"""Parts of a launch's time: accesses to the memory that the device works in, and over the link to the host's."""
+
 
 class Side(StrEnum):
     """Who can reach a memory at its own speed."""
@@ -19,7 +22,7 @@ class Side(StrEnum):
 
 @dataclass(frozen=True)
 class Buffer:
-    """`size`: bytes. `starts`: where its contents are before, None if it has none; `wanted`: the host reads it after."""
+    """`size`: bytes. `starts`: where its contents are before, None: nowhere; `wanted`: the host reads it after."""
 
     name: str
     size: int
