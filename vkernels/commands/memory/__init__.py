@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from .calibrate import calibrate
+from .place import place
 from .plan import plan
 from .record import record
 from .simulate import simulate
@@ -12,3 +14,5 @@ app = typer.Typer(help="Record a training step, place its tensors, and run it wi
 app.command("record")(record)
 app.command("plan")(plan)
 app.command("simulate")(simulate)
+app.command("calibrate")(calibrate)
+app.command("place")(place)

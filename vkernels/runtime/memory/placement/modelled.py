@@ -38,7 +38,14 @@ HOST = 20e9
 """What a CPU's code reads and writes a second. A guess."""
 USUAL_LINK = 31.5
 """GB/s, of PCIe 4.0 x16: where the table has none."""
-GUESSED = ("copy_seconds", "mapped.scattered_read", "mapped.scattered_write", "host", "pinned_by_host")
+GUESSED = (
+    "copy_seconds",
+    "launch_seconds",
+    "mapped.scattered_read",
+    "mapped.scattered_write",
+    "host",
+    "pinned_by_host",
+)
 
 
 def modelled(target: Target) -> Calibration:
