@@ -16,7 +16,7 @@ SECONDS = st.floats(0, 1e-3)
 def accesses(draw, integrated=None):
     rates = st.builds(Rates, RATES, RATES, RATES, RATES)
     carried = st.one_of(st.none(), RATES)
-    managed = st.builds(Managed, SECONDS, st.integers(4096, 4 * MIB), carried, carried, carried, SECONDS)
+    managed = st.builds(Managed, SECONDS, st.integers(4096, 4 * MIB), carried, carried, carried, SECONDS, SECONDS)
     return Access(
         draw(st.booleans()) if integrated is None else integrated, draw(RATES), draw(RATES), draw(SECONDS), draw(rates),
         draw(rates), draw(st.booleans()), draw(RATES), draw(RATES), draw(SECONDS), draw(st.one_of(st.none(), managed)),

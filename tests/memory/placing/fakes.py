@@ -41,7 +41,7 @@ class FakeGpu:
 
     def first_touch(self, size, by_device):
         managed = self.access.managed
-        seconds = ceil(size / managed.fault_bytes) * managed.fault_seconds
+        seconds = managed.first_seconds + ceil(size / managed.fault_bytes) * managed.fault_seconds
         seconds += size / (managed.to_device if by_device else managed.to_host)
         if by_device:
             return seconds + self.access.launch_seconds + size / self.access.device.read
@@ -59,7 +59,7 @@ class FakeGpu:
 
 DISCRETE = Access(
     False, 2e10, 2.5e10, 8e-6, Rates(2e12, 1.8e12, 1e12, 8e11), Rates(1.5e10, 1.8e10, 6e9, 5e9), False, 3e10, 2e10,
-    3e-6, Managed(2e-5, FAULT_BYTES, 1.2e10, 1e10, 1.9e10, 9e-6),
+    3e-6, Managed(0.0, FAULT_BYTES, 1.2e10, 1e10, 1.9e10, 9e-6, 4e-5),
 )  # fmt: skip
 INTEGRATED = Access(
     True, 3e10, 4e10, 8e-6, Rates(1.5e11, 1.4e11, 1e11, 9e10), Rates(1.4e11, 1.3e11, 5e10, 4e10), True, 3e10, 3e10,

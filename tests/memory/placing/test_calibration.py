@@ -174,6 +174,7 @@ def test_flash_that_cannot_be_written_is_one_clear_error(tmp_path, monkeypatch):
 def test_what_following_costs_is_measured_through_limit(monkeypatch):
     monkeypatch.setattr(cpu, "OPERATIONS", 20)
     monkeypatch.setattr(cpu, "LARGE", 1 << 16)
+    monkeypatch.setattr(cpu, "MOVED", 12)
     found = cpu.following(rounds=2)
     assert set(found) == set(cpu.FOLLOWING)
     assert all(value >= 0 for value in found.values())

@@ -9,7 +9,7 @@ from vkernels.runtime.memory.placement.choose import choose
 from vkernels.runtime.memory.placement.costs import Placement
 from vkernels.runtime.memory.placement.kernels import launch_of, limits_with, program_of, tensor_bytes
 from vkernels.runtime.memory.placement.modelled import modelled
-from vkernels.runtime.memory.placement.program import MEMORY, Side
+from vkernels.runtime.memory.placement.program import MEMORY, Buffer, HostCode, Program, Side, Use
 from vkernels.runtime.targets import known_targets, limits_of
 from vkernels.runtime.targets.present import present_cpu
 
@@ -64,6 +64,23 @@ def test_a_stream_is_reached_in_place_and_what_is_read_again_is_not():
         assert stream.gain > (2 if access.integrated else 1)
         product = choose(program_of(*launched("matmul_bias", target, M=4096, K=4096, N=4096)), access)
         assert product.of("b").placement is reused
+
+
+def test_what_one_launch_hands_to_the_next_is_never_copied_or_in_the_hosts_memory():
+    first, first_sizes = launched("softmax_rows", H100, M=4096, N=1024)
+    second, _ = launched("softmax_rows", H100, M=4096, N=1024)
+    size = first_sizes["x"]
+    buffers = (Buffer("in", size), Buffer("between", size, None), Buffer("out", size, None, wanted=True))
+    steps = (first.on({"x": "in", "out": "between"}), second.on({"x": "between"}))
+    decision = choose(Program(buffers, steps), modelled(H100).access)
+    between = decision.of("between")
+    assert between.placement is Placement.COPY
+    assert between.why.startswith("never copied")
+    assert between.cost.moving == 0
+    looked_at = (steps[0], HostCode("look", (Use("between", read=size),)), steps[1])
+    copied = choose(Program(buffers, looked_at), modelled(H100).access).of("between").alternatives[0].cost
+    assert copied.why == "copied back"
+    assert copied.moving == pytest.approx(1e-5 + size / modelled(H100).access.to_host)
 
 
 def test_a_calibrated_launch_counts_and_a_cpu_has_nothing_to_place():

@@ -103,23 +103,21 @@ def _rates(timer: Timer, memory: Memory, launch: float) -> Rates:
 
 
 def _managed(timer: Timer, of_device: float, of_host: float, launch: float) -> Managed:
-    """A fault's own cost from one page, and the rate from many bytes less their faults and the accesses themselves."""
-    one = max(0.0, _median(lambda: timer.first_touch(TINY, True)) - launch)
-    there = max(1e-9, _median(lambda: timer.first_touch(LARGE, True)) - launch - LARGE / of_device)
-    back = max(1e-9, _median(lambda: timer.first_touch(LARGE, False)) - LARGE / of_host)
-    faults = LARGE // FAULT_BYTES
-    fault = min(one, 0.5 * there / faults, 0.5 * back / faults)  # faults that come together cost less than one alone
-    rates = [LARGE / (seconds - faults * fault) for seconds in (there, back)]
+    """The first page's wait from one page; the rate from many, the accesses themselves taken off. What faults cost on
+    top of bytes that come anyway is in that rate."""
+    first = max(0.0, _median(lambda: timer.first_touch(TINY, True)) - launch)
+    there = _median(lambda: timer.first_touch(LARGE, True)) - launch - LARGE / of_device
+    back = _median(lambda: timer.first_touch(LARGE, False)) - LARGE / of_host
     prefetch, asking = None, 0.0
     if timer.has_prefetch:
         asking = max(0.0, _median(lambda: timer.prefetch(TINY)))
         prefetch = _rate(LARGE, _median(lambda: timer.prefetch(LARGE)), asking)
-    return Managed(fault, FAULT_BYTES, rates[0], rates[1], prefetch, asking)
+    return Managed(0.0, FAULT_BYTES, _rate(LARGE, there, first), _rate(LARGE, back, first), prefetch, asking, first)
 
 
 def _rate(size: int, seconds: float, beside: float) -> float:
     """Bytes a second; what a call costs beside is at most half of it."""
-    return size / max(1e-12, seconds - min(beside, seconds / 2))
+    return size / max(1e-12, seconds - min(beside, max(0.0, seconds / 2)))
 
 
 def _median(time: Callable[[], float]) -> float:

@@ -33,9 +33,9 @@ class Rates:
 class Managed:
     """Memory that the driver keeps where it was touched last.
 
-    A first touch by the other side costs `fault_seconds` for each `fault_bytes`, and carries them at `to_device` or
-    `to_host` bytes a second; None where pages stay where they are. Asked for beforehand, a buffer costs
-    `prefetch_seconds` and its bytes at `prefetch`; None where nothing can be asked for.
+    When the other side touches it, it waits `first_seconds` for the first page; each `fault_bytes` take `fault_seconds`
+    and come at `to_device` or `to_host` bytes a second, None where pages stay where they are. Asked for beforehand, a
+    buffer costs `prefetch_seconds` and its bytes at `prefetch`; None where nothing can be asked for.
     """
 
     fault_seconds: float
@@ -44,6 +44,7 @@ class Managed:
     to_host: float | None = None
     prefetch: float | None = None
     prefetch_seconds: float = 0.0
+    first_seconds: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ def _managed(buffer: Buffer, program: Program, uses: _Uses, access: Access, mana
         if at is side:
             continue
         rate = managed.to_device if side is Side.DEVICE else managed.to_host
-        faults = ceil(touched / managed.fault_bytes) * managed.fault_seconds
+        faults = managed.first_seconds + ceil(touched / managed.fault_bytes) * managed.fault_seconds
         by_fault = faults + (touched / rate if rate is not None and at is not None else 0.0)
         asked = None
         if managed.prefetch is not None:  # pages that nobody has filled are only mapped

@@ -31,6 +31,8 @@ SCATTERED = 0.4
 FAULT_BYTES = 96 << 10
 FAULT_SECONDS = 386.6e-3 / 31774 - 3.17e9 / 31774 / 13.1e9
 """Beyond what a fault's bytes take at the 13.1 GB/s that copies reach over such a link."""
+FIRST_SECONDS = G10.fault_seconds
+"""Until the page of a fault that comes alone is there: G10's default (MICRO 2023)."""
 MAPPED_PAGE, MAPPING_SECONDS = 64 << 10, 2e-6
 """Of managed memory on an integrated device, where nothing moves but caches are cleaned. A guess."""
 COPY_SECONDS, PREFETCH_SECONDS = 10e-6, 10e-6
@@ -64,7 +66,7 @@ def _discrete(target: Target) -> Calibration:
         device=Rates(memory, memory, memory, memory),
         mapped=Rates(READ * link, WRITTEN * link, SCATTERED * READ * link, SCATTERED * WRITTEN * link),
         is_cached=False, host=HOST, pinned_by_host=HOST, launch_seconds=GPU_LAUNCH,
-        managed=Managed(FAULT_SECONDS, FAULT_BYTES, copied, copied, copied, PREFETCH_SECONDS),
+        managed=Managed(FAULT_SECONDS, FAULT_BYTES, copied, copied, copied, PREFETCH_SECONDS, FIRST_SECONDS),
     )  # fmt: skip
     guessed = (*GUESSED, "managed.prefetch_seconds", *(() if target.rates.host_gb_s else ("to_device", "to_host")))
     sources = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from vkernels.ir.errors import ArgumentError
@@ -57,6 +57,10 @@ class Launch:
     uses: tuple[Use, ...]
     parts: Mapping[str, float] = field(default_factory=dict, hash=False)
     launch: float = 0.0
+
+    def on(self, buffers: Mapping[str, str]) -> Launch:
+        """The same launch on other buffers, by the names of the kernel's tensors: to chain launches."""
+        return replace(self, uses=tuple(replace(use, buffer=buffers.get(use.buffer, use.buffer)) for use in self.uses))
 
 
 @dataclass(frozen=True)
