@@ -9,7 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from vkernels.ir.errors import ArgumentError, SetupError, TraceError
+from vkernels.ir.errors import ArgumentError, TraceError
 
 from .links import Machine
 
@@ -126,6 +126,7 @@ class Limited(Generic[P, R]):
 
     def _plan(self) -> None:
         """Where two iterations were not the same, they are watched anew."""
+        from .devices import device_of
         from .follow import Follow, agenda_of
         from .layout import lay_out
         from .record import recorded_of
@@ -141,11 +142,9 @@ class Limited(Generic[P, R]):
             return
         alive = {n: storage_of(reference) for n, reference in watch.alive.items() if n in recorded.tensors}
         storages = {recorded.tensors[n]: storage for n, storage in alive.items() if storage is not None}
-        for storage in storages.values():
-            if storage.device.type != "cpu":
-                raise SetupError(f"memory on {storage.device} cannot be limited yet: only that of the CPU can")
+        device = device_of(storages.values())
         layout = lay_out(recorded.trace, self._machine)
-        there = Whereabouts(layout.device_bytes, layout.host_bytes, layout.flash_bytes, self._folder)
+        there = Whereabouts(device, layout.device_bytes, layout.host_bytes, layout.flash_bytes, self._folder)
         self._follow, self._watch = Follow(agenda_of(recorded, layout), there), None
         for tensor, storage in storages.items():
             self._follow.bind(tensor, storage)
