@@ -126,8 +126,9 @@ class Limited(Generic[P, R]):
 
     def _plan(self) -> None:
         """Where two iterations were not the same, they are watched anew."""
+        from .agenda import agenda_of
         from .devices import device_of
-        from .follow import Follow, agenda_of
+        from .follow import Follow
         from .layout import lay_out
         from .record import recorded_of
         from .tiers import storage_of
@@ -143,9 +144,9 @@ class Limited(Generic[P, R]):
         alive = {n: storage_of(reference) for n, reference in watch.alive.items() if n in recorded.tensors}
         storages = {recorded.tensors[n]: storage for n, storage in alive.items() if storage is not None}
         device = device_of(storages.values())
-        layout = lay_out(recorded.trace, self._machine)
+        layout = lay_out(recorded.trace, self._machine, device.alignment)
         there = Whereabouts(device, layout.device_bytes, layout.host_bytes, layout.flash_bytes, self._folder)
-        self._follow, self._watch = Follow(agenda_of(recorded, layout), there), None
+        self._follow, self._watch = Follow(agenda_of(recorded, layout), there, device), None
         for tensor, storage in storages.items():
             self._follow.bind(tensor, storage)
         self.report = replace(
