@@ -1,52 +1,19 @@
-"""Real memories: an arena each for the device and the host, a file for flash, and threads that carry bytes between."""
+"""A file for flash, and bytes by their addresses."""
 
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
 import tempfile
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from vkernels.ir.errors import FileError, OutOfMemoryError
+from vkernels.ir.errors import FileError
 
 CHUNK = 1 << 24
 """Bytes that a file is read or written by at once."""
-
-
-class Lane(Enum):
-    """A link and direction: it carries one transfer at a time, in the order in which they were asked for."""
-
-    TO_HOST = "to host"
-    FROM_HOST = "from host"
-    TO_FLASH = "to flash"
-    FROM_FLASH = "from flash"
-
-
-class Arena:
-    """Memory of a fixed size, in one piece. Raises `OutOfMemoryError`."""
-
-    def __init__(self, size: int):
-        self.size = size
-        try:
-            self._memory = mmap.mmap(-1, max(size, mmap.PAGESIZE))
-        except (OSError, OverflowError) as error:
-            raise OutOfMemoryError(f"no memory for an arena of {size} bytes") from error
-        self.address = self.view(0, 1).data_ptr()
-
-    def view(self, offset: int, size: int) -> torch.UntypedStorage:
-        """A storage that lies here. It keeps the arena alive."""
-        return torch.frombuffer(self._memory, dtype=torch.uint8, offset=offset, count=size).untyped_storage()
-
-    def holds(self, address: int) -> bool:
-        """Whether an address is in here."""
-        return self.address <= address < self.address + self.size
 
 
 class Flash:
@@ -89,27 +56,6 @@ class Flash:
     def close(self) -> None:
         """Give the file's room back."""
         self._file.close()
-
-
-class Lanes:
-    """A thread for each lane. What is carried is kept alive until it has arrived."""
-
-    def __init__(self) -> None:
-        self._threads = {lane: ThreadPoolExecutor(1, f"vkernels {lane.value}") for lane in Lane}
-
-    def carry(self, lane: Lane, alive: object, work: Callable[..., None], *numbers: int) -> Future[None]:
-        """Have `work` done by a lane's thread."""
-
-        def run() -> None:
-            work(*numbers)
-            _ = alive
-
-        return self._threads[lane].submit(run)
-
-    def close(self) -> None:
-        """End the threads, when they have done what they were asked."""
-        for each in self._threads.values():
-            each.shutdown(wait=True)
 
 
 def copy_bytes(to: int, source: int, size: int) -> None:
