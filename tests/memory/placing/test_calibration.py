@@ -151,7 +151,7 @@ def test_figures_that_cannot_be_are_no_calibration():
 
 def test_links_of_this_cpu_are_measured(tmp_path, monkeypatch):
     monkeypatch.setattr(cpu, "COPIED", 1 << 20)
-    monkeypatch.setattr(cpu, "following", lambda: {"operation_seconds": 1e-5, "made_rate": 1e10})
+    monkeypatch.setattr(cpu, "following", lambda links: {"operation_seconds": 1e-5, "made_rate": 1e10})
     said = []
     found = cpu.calibrate_cpu(tmp_path, said.append)
     assert (found.target, found.origin, found.access, found.unverified) == ("cpu", Origin.MEASURED, None, ())
@@ -175,7 +175,7 @@ def test_what_following_costs_is_measured_through_limit(monkeypatch):
     monkeypatch.setattr(cpu, "OPERATIONS", 20)
     monkeypatch.setattr(cpu, "LARGE", 1 << 16)
     monkeypatch.setattr(cpu, "MOVED", 12)
-    found = cpu.following(rounds=2)
+    found = cpu.following({"host_seconds": 0.0, "to_host": 1e10}, rounds=2)
     assert set(found) == set(cpu.FOLLOWING)
     assert all(value >= 0 for value in found.values())
     assert found["made_rate"] > 0

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import mmap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import fields
 from math import inf
 from pathlib import Path
 from statistics import median
@@ -30,12 +29,12 @@ COPIED, TINY = 64 << 20, 4096
 """Bytes of a copy that is timed for its rate, and for what it costs beside."""
 ROUNDS = 9
 """Of each figure; the median is taken."""
-OPERATIONS, RESULTS, LARGE, MOVED = 200, 12, 4 << 20, 96
+OPERATIONS, RESULTS, LARGE, MOVED = 200, 40, 1 << 20, 96
 """Of steps: tiny operations; large results and their bytes; tensors that a limit has to move."""
 USUAL_FLASH = 1e9
 """Bytes a second of flash where none was named: said to be unverified."""
 USUAL_FLASH_SECONDS = 1e-4
-FOLLOWING = ("operation_seconds", "made_seconds", "made_rate", "absence_seconds")
+FOLLOWING = ("operation_seconds", "made_seconds", "made_rate", "absence_seconds", "at_once")
 
 
 def calibrate_cpu(flash: Path | None = None, tell: Tell = lambda words: None) -> Calibration:
@@ -50,9 +49,8 @@ def calibrate_cpu(flash: Path | None = None, tell: Tell = lambda words: None) ->
         tell(f"writing and reading {flash}")
     found |= _flash(flash) if flash is not None else _usual_flash()
     tell("following small steps")
-    found |= following()
-    known = {each.name for each in fields(Machine)}
-    figures: dict[str, Any] = {name: value for name, value in found.items() if name in known}
+    found |= following(found)
+    figures: dict[str, Any] = found
     machine = Machine(device_bytes=0, host_bytes=1 << 60, flash_bytes=0, **figures)
     unverified = ("to_flash", "from_flash", "flash_seconds") if flash is None else ()
     return Calibration(target.key, target.name, Origin.MEASURED, machine, None, unverified)
@@ -64,10 +62,10 @@ def _copies() -> dict[str, float]:
 
     device, host = _memory(COPIED), _memory(COPIED)
     with ThreadPoolExecutor(1) as thread:
-        tiny = _median(lambda: thread.submit(copy_bytes, host[1], device[1], TINY).result())
+        tiny = _median(lambda: thread.submit(copy_bytes, host[1], device[1], TINY).result())  # there and back again
     out = _median(lambda: copy_bytes(host[1], device[1], COPIED))
     back = _median(lambda: copy_bytes(device[1], host[1], COPIED))
-    return {"to_host": COPIED / out, "from_host": COPIED / back, "host_seconds": tiny}
+    return {"to_host": COPIED / out, "from_host": COPIED / back, "host_seconds": tiny / 2}
 
 
 def _flash(folder: Path) -> dict[str, float]:
@@ -100,15 +98,20 @@ def _usual_flash() -> dict[str, float]:
     return {"to_flash": USUAL_FLASH, "from_flash": USUAL_FLASH, "flash_seconds": USUAL_FLASH_SECONDS}
 
 
-def following(rounds: int = ROUNDS) -> dict[str, float]:
-    """What following adds: to an operation, to a tensor that it makes and each of its bytes, to a copy or fetch.
+def following(links: Mapping[str, float], rounds: int = ROUNDS) -> dict[str, float]:
+    """What following adds to an operation, to a tensor that it makes and each of its bytes, to a copy or fetch.
 
-    Differences of times are noisy: one below nothing counts as nothing.
+    `links`: figures of copies, for what is carried by the program's thread itself. A difference below nothing counts as
+    nothing: times are noisy.
     """
     import torch
 
+    from .cpu_device import AT_ONCE
+    from .device import Lane
+
     one, x = torch.zeros(16), torch.zeros(LARGE // 4)
     wide = torch.zeros(1 << 12)
+    size = wide.numel() * wide.element_size()
 
     def within() -> None:
         for _ in range(OPERATIONS):
@@ -133,18 +136,21 @@ def following(rounds: int = ROUNDS) -> dict[str, float]:
         operation = max(0.0, _added(within, rounds)[0] / OPERATIONS)
         made = max(0.0, _added(makes, rounds)[0] / OPERATIONS - operation)
         large = _added(makes_large, rounds)[0] - RESULTS * (operation + made)
-        plain, (limited, moved) = _added(keeps, rounds)[0], _added(keeps, rounds, 0.6)
-    moves = moved / (wide.numel() * 4)
+        rate = RESULTS * LARGE / large if large > 0 else inf
+        added, moved = _added(keeps, rounds, 0.6)
+    added -= 2 * MOVED * (operation + made + size / rate)
+    carried = links["host_seconds"] + size / links["to_host"]
     return {
         "operation_seconds": operation,
         "made_seconds": made,
-        "made_rate": RESULTS * LARGE / large if large > 0 else inf,
-        "absence_seconds": max(0.0, (limited - plain) / moves) if moves else 0.0,
+        "made_rate": rate,
+        "absence_seconds": max(0.0, added / (moved / size) - carried) if moved else 0.0,
+        "at_once": AT_ONCE[Lane.TO_HOST],
     }
 
 
 def _added(step: Callable[[], None], rounds: int, part: float = 1.0) -> tuple[float, float]:
-    """Seconds that a limit adds to a step, and bytes that it moves a call. `part`: of the peak that it may have."""
+    """Seconds that following adds to a call, and bytes that it moves. `part`: of the peak that the step may have."""
     from .limit import limit
     from .record import record
 
@@ -153,15 +159,14 @@ def _added(step: Callable[[], None], rounds: int, part: float = 1.0) -> tuple[fl
     try:
         for _ in range(4):
             limited()
-        before, plain, under = limited.report, [], []
+        before = limited.report
         for _ in range(rounds):
-            plain.append(_timed(step))
-            under.append(_timed(limited))
+            limited()
         after = limited.report
     finally:
         limited.close()
     moved = (after.out_bytes + after.back_bytes - before.out_bytes - before.back_bytes) / rounds
-    return median(under) - median(plain), moved
+    return after.seconds - after.own_seconds, moved
 
 
 def _timed(run: Callable[[], Any]) -> float:

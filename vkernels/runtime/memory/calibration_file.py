@@ -21,6 +21,7 @@ OF_PLANS = ("device_bytes", "host_bytes", "flash_bytes")
 MACHINE = tuple(each.name for each in fields(Machine) if each.name not in OF_PLANS)
 ALWAYS = ("to_host", "from_host", "to_flash", "from_flash", "host_seconds", "flash_seconds")
 """Of a machine's figures, those that must be there."""
+WHOLE_BYTES = ("fault_bytes", "at_once")
 ANY_SIZE = 1 << 60
 MOST_SOURCES = 100
 
@@ -80,7 +81,7 @@ def _machine(document: Document, data: object) -> Machine:
             read[name] = inf
         else:
             number = document.number(value, (*at, name))
-            read[name] = int(number) if name == "fault_bytes" else number
+            read[name] = int(number) if name in WHOLE_BYTES else number
     try:
         return Machine(device_bytes=0, host_bytes=ANY_SIZE, flash_bytes=0, **read)
     except OptionError as error:
