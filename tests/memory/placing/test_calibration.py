@@ -23,7 +23,8 @@ from vkernels.runtime.memory.placement.choose import choose
 from vkernels.runtime.memory.placement.modelled import modelled
 from vkernels.runtime.memory.placement.place import place
 from vkernels.runtime.memory.placement.program import Buffer, Launch, Program, Use
-from vkernels.runtime.targets import known_targets
+from vkernels.runtime.targets import known_targets, load_targets
+from vkernels.runtime.targets.present import gpu_target
 
 ORIN = known_targets()["jetson-agx-orin-64"]
 MACHINE = Machine(0, 1 << 60, 2e9, 3e9, 4e8, 5e8, 0, host_seconds=1e-5, flash_seconds=2e-4)
@@ -69,6 +70,23 @@ def test_what_is_saved_is_loaded(access, rate, seconds, tmp_path_factory):
     found = Calibration("nvidia:0", "A GPU", Origin.MEASURED, machine, access, ("host",), {"to_host": "somebody"})
     save(found, path)
     assert load(path) == found
+
+
+def test_devices_like_an_integrated_one_are_integrated_unless_they_say_otherwise(tmp_path):
+    (tmp_path / "own.toml").write_text(
+        '[mine]\nlike = "jetson-agx-orin-64"\n[other]\nlike = "jetson-agx-orin-64"\nintegrated = false\n'
+    )
+    own = load_targets(tmp_path / "own.toml")
+    assert [each.integrated for each in own.values()] == [True, False]
+    assert modelled(own["mine"]).access.integrated
+    said = {
+        "name": "Orin", "memory": 64 << 30, "multiprocessors": 16, "level_2": 4 << 20, "major": 8, "minor": 7,
+        "clock_khz": 1300000, "threads": 1536, "warp": 32, "block_threads": 1024, "block_shared": 166912,
+        "block_shared_unasked": 49152, "block_registers": 65536, "shared": 167936, "registers": 65536, "blocks": 16,
+        "shared_reserved": 1024,
+    }  # fmt: skip
+    assert gpu_target("nvidia", "nvidia:0", said).integrated
+    assert not gpu_target("nvidia", "nvidia:0", {**said, "integrated": 0}).integrated
 
 
 def changed(path, value):

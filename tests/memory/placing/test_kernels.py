@@ -90,3 +90,14 @@ def test_a_calibrated_launch_counts_and_a_cpu_has_nothing_to_place():
         launched("softmax_rows", present_cpu())
     with pytest.raises(OptionError, match="one memory"):
         modelled(present_cpu())
+
+
+@pytest.mark.thorough
+def test_every_kernel_of_the_library_is_placed_and_never_slower_than_copying():
+    for task in usual_tasks(["all"], Wanted(), on_gpu=True):
+        for target in (ORIN, H100):
+            kernel = built(task)
+            launch = launch_of(kernel, task.shape, limits_of(target), strides_of(task))
+            decision = choose(program_of(launch, tensor_bytes(kernel, task.shape)), modelled(target).access)
+            assert decision.gain >= 1 - 1e-9, task
+            assert decision.footprint <= decision.copying_footprint, task

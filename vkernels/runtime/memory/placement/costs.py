@@ -98,7 +98,7 @@ def _mapped(buffer: Buffer, program: Program, uses: _Uses, access: Access) -> Co
         access.copy_seconds + buffer.size / access.to_host if is_moved else 0.0,
         _by_host(uses, access.pinned_by_host),
         buffer.size if access.integrated else 0,
-        f"read and written where it is{held}",
+        f"reached where it is{held}",
     )
 
 
@@ -124,9 +124,7 @@ def _managed(buffer: Buffer, program: Program, uses: _Uses, access: Access, mana
         moving,
         _by_host(uses, access.host),
         buffer.size,
-        f"changes sides {moved} times{', asked for beforehand' if prefetched else ''}"
-        if moved
-        else "stays where it is",
+        f"{_sides(moved)}{', asked for beforehand' if prefetched else ''}",
         prefetched,
     )
 
@@ -168,6 +166,10 @@ def _nothing(program: Program) -> tuple[float, ...]:
 
 def _side(step: Step) -> Side:
     return Side.DEVICE if isinstance(step, Launch) else Side.HOST
+
+
+def _sides(moved: int) -> str:
+    return {0: "stays where it is", 1: "changes sides once"}.get(moved, f"changes sides {moved} times")
 
 
 def _words(first: int, what: str, second: int, other: str, none: str) -> str:
