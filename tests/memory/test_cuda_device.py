@@ -1,0 +1,144 @@
+"""Moving a GPU's tensors, on a fake GPU that does what it is asked late and in any order allowed: the same bits."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import random
+
+import pytest
+import torch
+
+import vkernels.runtime.memory.cuda_device as cuda_device
+from vkernels.ir.errors import SetupError
+from vkernels.runtime.memory.cuda_device import CudaDevice
+from vkernels.runtime.memory.device import Lane, Work
+from vkernels.runtime.memory.links import Tier
+from vkernels.runtime.memory.tiers import Flash
+from vkernels.runtime.memory.whereabouts import Whereabouts
+
+from .fake_cuda import FakeCuda, Stream
+
+SIZE = 4096
+SEEDS = 24
+
+
+class Bytes:
+    """A tensor of the fake GPU that a program writes and reads, late; `expected`: what is in it when all is done."""
+
+    def __init__(self, gpu, there, size, fill):
+        self.gpu, self.storage, self.expected = gpu, gpu.storage(size), bytearray([fill] * size)
+        self.held = there.meet(self.storage)
+        self._ask(lambda memory: memory.__setitem__(slice(None), bytes([fill] * size)))
+
+    def add(self, begin, amount):
+        """Change the bytes from `begin`, whatever they are when it is done."""
+
+        def work(memory):
+            memory[begin:] = bytes((each + amount) % 256 for each in memory[begin:])
+
+        self._ask(work)
+        self.expected[begin:] = bytes((each + amount) % 256 for each in self.expected[begin:])
+
+    def check(self, wrong):
+        """Note it in `wrong` where they are not as expected when this is done."""
+        expected = bytes(self.expected)
+        self._ask(lambda memory: wrong.append(1) if bytes(memory) != expected else None)
+
+    def _ask(self, work):
+        address, size = self.storage.data_ptr(), len(self.expected)
+        self.gpu.ask(self.gpu.program(), lambda: work((ctypes.c_ubyte * size).from_address(address)) and None)
+
+
+def moved_about(seed, folder, acts=250, device=CudaDevice):
+    """How many reads were wrong of a program whose tensors are moved as a draw says."""
+    draw, gpu, wrong = random.Random(seed), FakeCuda(seed), []
+    there = Whereabouts(device(gpu.device, gpu), SIZE, SIZE, SIZE, folder)
+    tensors = {}
+
+    def place(held):
+        return 64 * draw.randint(0, (SIZE - held.size) // 64)
+
+    for number in range(acts):
+        if len(tensors) < 12:
+            tensors[number] = Bytes(gpu, there, draw.randint(1, 900), number % 256)
+        if draw.random() < 0.05:
+            gpu.current = draw.choice(gpu.programs)
+        turn(there)
+        each = tensors[n := draw.choice([*tensors])]
+        act = draw.choice(
+            ["bring", "copy", "copy", "leave", "fetch", "fetch", "arrive", "write", "read", "free", "end"]
+        )
+        if act == "bring":
+            there.bring(each.held, place(each.held))
+        elif act == "copy":
+            there.copy_out(each.held, draw.choice([*Tier]), place(each.held))
+        elif act == "leave":
+            there.leave(each.held)
+        elif act == "fetch":
+            there.fetch(each.held, place(each.held), wait=draw.random() < 0.5)
+        elif act == "arrive":
+            there.arrive(each.held)
+        elif act == "write":
+            there.will_change(each.held)
+            each.add(draw.randrange(each.held.size), number % 7 + 1)
+        elif act == "read":
+            there.make_readable(each.held)
+            each.check(wrong)
+        elif act == "free" and draw.random() < 0.4:
+            del tensors[n]
+        elif act == "end" and draw.random() < 0.3:
+            there.settle()
+            for other in tensors.values():
+                other.check(wrong)
+    there.close()
+    for each in tensors.values():
+        each.check(wrong)
+    gpu.synchronize()
+    assert there.failed is None
+    del there
+    assert not gpu.pinned_now or len(tensors), "pages are pinned still"
+    return len(wrong)
+
+
+def turn(there):
+    there._on.turn()
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_bytes_are_kept_through_any_moves_in_any_order_that_streams_allow(seed, tmp_path):
+    assert moved_about(seed, tmp_path) == 0
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    """What goes to flash goes in several pieces."""
+    monkeypatch.setattr(cuda_device, "CHUNK", 128)
+
+
+def kind_of(stream):
+    return "program" if stream in stream.gpu.programs else "lane"
+
+
+@pytest.mark.parametrize("waits", ["lane program", "lane lane", "program lane", "program program"])
+def test_a_stream_that_does_not_wait_for_another_is_caught(waits, tmp_path, monkeypatch):
+    really = Stream.wait_event
+
+    def wait_event(self, event):
+        if f"{kind_of(self)} {kind_of(event.mark.stream)}" != waits:
+            really(self, event)
+
+    monkeypatch.setattr(Stream, "wait_event", wait_event)
+    assert any(moved_about(seed, tmp_path) for seed in range(SEEDS))
+
+
+@pytest.mark.parametrize("lane", [Lane.TO_FLASH, Lane.FROM_FLASH])
+def test_a_host_that_does_not_wait_for_copies_of_its_buffer_is_caught(lane, tmp_path, monkeypatch):
+    class Hasty(CudaDevice):
+        def _record(self, stream):
+            event = super()._record(stream)
+            if stream is self._streams.get(lane):
+                event.synchronize = lambda: None
+            return event
+
+    assert any(moved_about(seed, tmp_path, device=Hasty) for seed in range(SEEDS))
