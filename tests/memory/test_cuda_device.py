@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import random
 
 import pytest
 import torch
 
+import vkernels.memory
 import vkernels.runtime.memory.cuda_device as cuda_device
-from vkernels.ir.errors import SetupError
+from vkernels.runtime.memory import devices
 from vkernels.runtime.memory.cuda_device import CudaDevice
-from vkernels.runtime.memory.device import Lane, Work
+from vkernels.runtime.memory.device import Lane
 from vkernels.runtime.memory.links import Tier
-from vkernels.runtime.memory.tiers import Flash
+from vkernels.runtime.memory.record import record
 from vkernels.runtime.memory.whereabouts import Whereabouts
 
-from .fake_cuda import FakeCuda, Stream
+from .fake_cuda import FakeCuda, OnGpu, Stream
+from .programs import Program, cnn, transformer
 
 SIZE = 4096
 SEEDS = 24
+STEPS = 20
 
 
 class Bytes:
@@ -142,3 +144,71 @@ def test_a_host_that_does_not_wait_for_copies_of_its_buffer_is_caught(lane, tmp_
             return event
 
     assert any(moved_about(seed, tmp_path, device=Hasty) for seed in range(SEEDS))
+
+
+@pytest.fixture(scope="module")
+def peaks():
+    """The most bytes live at once, by program."""
+    return {make: record(Program(make).step).peak for make in (cnn, transformer)}
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """Losses without a limit, and the program, by how it is made."""
+
+    def run(make):
+        program = Program(make)
+        return [program.step().item() for _ in range(STEPS)], program
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield {make: run(make) for make in (cnn, transformer)}
+    torch.set_num_threads(before)
+
+
+def limited(make, peaks, part, seed, steps, monkeypatch, **more):
+    """Losses under a limit on a fake GPU; the program, its step, and the GPU's mode, in which alone it may be used."""
+    gpu = FakeCuda(seed)
+    monkeypatch.setattr(devices, "device_of", lambda storages: CudaDevice(gpu.device, gpu))
+    with OnGpu(gpu) as mode:
+        program = Program(make)
+        step = vkernels.memory.limit(program.step, int(peaks[make] * part), **more)
+        losses = [step() for _ in range(steps)]
+        losses = [loss.item() for loss in losses]
+    return losses, program, step, mode
+
+
+def assert_same_state(mode, program, other):
+    with mode:
+        theirs = {name: value.clone() for name, value in program.state().items()}
+    mode.gpu.synchronize()
+    state = other.state()
+    assert theirs.keys() == state.keys()
+    for name, value in theirs.items():
+        assert torch.equal(value, state[name]), name
+
+
+@pytest.mark.parametrize(
+    ("make", "part", "flash", "seed"),
+    [
+        (cnn, 0.6, False, 0), (cnn, 0.4, True, 1), (transformer, 0.6, False, 2), (transformer, 0.4, False, 3),
+        pytest.param(transformer, 0.4, True, 4, marks=pytest.mark.thorough),
+        *(pytest.param(make, part, seed % 3 == 2, seed, marks=pytest.mark.thorough)
+          for make in (cnn, transformer) for part in (0.6, 0.4) for seed in range(5, 13)),
+    ],
+)  # fmt: skip
+def test_losses_and_weights_are_the_same_bits_on_a_gpu_that_does_everything_late(
+    make, part, flash, seed, peaks, plain, tmp_path, monkeypatch
+):
+    more = {"flash": tmp_path, "host_bytes": peaks[make] // 8} if flash else {}
+    losses, program, step, mode = limited(make, peaks, part, seed, STEPS, monkeypatch, **more)
+    report = step.report
+    assert losses == plain[make][0], f"{mode.gpu.style}"
+    assert (report.planned, report.changed, report.strays) == (STEPS - 3, 0, 0)
+    assert 0 < report.arena <= part * peaks[make]
+    assert report.out_bytes >= peaks[make] * (1 - part) * (STEPS - 3)
+    assert (report.flash > 0) == flash
+    assert_same_state(mode, program, plain[make][1])
+    with mode:
+        step.close()
+    assert_same_state(mode, program, plain[make][1])
