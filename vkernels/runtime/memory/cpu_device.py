@@ -11,6 +11,7 @@ import torch
 
 from vkernels.ir.errors import OutOfMemoryError
 
+from .blocks import ALIGNMENT
 from .device import Done, Lane, Work
 from .tiers import Flash, copy_bytes
 
@@ -52,6 +53,8 @@ class CpuDevice:
     """`device.Device`, of which it says what each does."""
 
     name = "cpu"
+    alignment = ALIGNMENT
+    in_step = True
 
     def __init__(self) -> None:
         self._threads: dict[Lane, ThreadPoolExecutor] = {}
@@ -69,6 +72,11 @@ class CpuDevice:
 
     def fresh(self, size: int) -> torch.UntypedStorage:
         return torch.UntypedStorage(size)  # type: ignore[no-untyped-call]
+
+    spare = fresh
+
+    def turn(self) -> None:
+        pass
 
     def copy(self, to: int, source: int, size: int) -> None:
         copy_bytes(to, source, size)

@@ -58,6 +58,10 @@ class Device(Protocol):
     what it asks next."""
 
     name: str
+    alignment: int
+    """Of sizes and offsets, in bytes."""
+    in_step: bool
+    """Whether an operation has ended when its call returns, so that the program's own time comes on top."""
 
     def takes(self, storage: torch.UntypedStorage) -> bool:
         """Whether its memory is this device's, and may be exchanged: nobody else shares it."""
@@ -76,6 +80,12 @@ class Device(Protocol):
 
     def fresh(self, size: int) -> torch.UntypedStorage:
         """Memory of its own, as the program's own tensors have."""
+
+    def spare(self, size: int) -> torch.UntypedStorage:
+        """Memory of its own that takes no room on the device, and that operations can use, for what was on flash."""
+
+    def turn(self) -> None:
+        """Called before each operation that is followed."""
 
     def copy(self, to: int, source: int, size: int) -> None:
         """Between two addresses that operations can use, in the program's order."""

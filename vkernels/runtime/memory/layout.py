@@ -70,18 +70,20 @@ class Layout:
     flash_bytes: int
 
 
-def lay_out(trace: Trace, machine: Machine) -> Layout:
+def lay_out(trace: Trace, machine: Machine, alignment: int = ALIGNMENT) -> Layout:
     """A schedule whose tensors have offsets within the device. Raises `MemoryPlanError` where there is none.
 
     A schedule counts bytes; offsets may need gaps beside them. So where they do not fit, one is made for a little less.
     """
-    sizes = tuple(replace(tensor, size=aligned(tensor.size)) for tensor in trace.tensors)
+    sizes = tuple(replace(tensor, size=aligned(tensor.size, alignment)) for tensor in trace.tensors)
     trace = Trace(trace.name, sizes, trace.operations)
     check_possible(trace, machine)
     least, at = least_bytes(trace)
     device, enough = machine.device_bytes, 0
     for _ in range(TRIES):
-        found = _laid_out(trace, search(trace, machine.with_device(device), ROUNDS, TRIALS, others=()), machine)
+        found = _laid_out(
+            trace, search(trace, machine.with_device(device), ROUNDS, TRIALS, others=()), machine, alignment
+        )
         if found.device_bytes <= machine.device_bytes and found.host_bytes <= machine.host_bytes:
             return found
         enough = min(enough or found.device_bytes, found.device_bytes)
@@ -96,18 +98,18 @@ def lay_out(trace: Trace, machine: Machine) -> Layout:
     )
 
 
-def _laid_out(trace: Trace, schedule: Schedule, machine: Machine) -> Layout:
+def _laid_out(trace: Trace, schedule: Schedule, machine: Machine, alignment: int) -> Layout:
     count = len(trace.operations)
     pieces, stays = [*pieces_of(trace, schedule)], [*stays_of(schedule, count)]
     device = [_block(each.start, each.end, trace.tensors[each.tensor].size, count) for each in pieces]
-    placed = place(device, count, machine.device_bytes, SECONDS, ALIGNMENT)
+    placed = place(device, count, machine.device_bytes, SECONDS, alignment)
     pieces = [replace(each, offset=offset) for each, offset in zip(pieces, placed.offsets, strict=True)]
     sizes = {}
     for tier, room in ((Tier.HOST, machine.host_bytes), (Tier.FLASH, machine.flash_bytes)):
         mine = [n for n, each in enumerate(stays) if each.tier is tier]
         blocks = [_block(stays[n].start, stays[n].end, trace.tensors[stays[n].tensor].size, count) for n in mine]
         roomy = int(min(room, max(live_bytes(tuple(blocks), count), default=0) * ROOMY))
-        there = place(blocks, count, roomy, SECONDS, ALIGNMENT)
+        there = place(blocks, count, roomy, SECONDS, alignment)
         for n, offset in zip(mine, there.offsets, strict=True):
             stays[n] = replace(stays[n], offset=offset)
         sizes[tier] = there.footprint

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
+from statistics import median
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from vkernels.ir.errors import ArgumentError, TraceError
@@ -25,15 +28,23 @@ CHANGES = 2
 """Calls one after another in which the program is not as it was recorded, after which it is recorded anew."""
 
 
+TIMED = 64
+"""Of the last calls, those whose times are kept."""
+
+
 @dataclass(frozen=True)
 class Report:
-    """What has become of the calls. Bytes.
+    """What has become of the calls. Bytes, and seconds.
 
     `planned`: calls that ran wholly under the plan; `changed`: those that left it, `why` says the last one's reason.
     `peak`: live at once without a plan; `arena`: of the device, which is never more than the limit; `host`, `flash`: of
-    these. `modelled_seconds`: of an iteration. `out_bytes`, `back_bytes`: moved, all calls together. `escapes`: tensors
-    that the program kept for longer than its iteration, or than when it was recorded, and that got memory of their own.
-    `strays`: uses of tensors that were not on the device.
+    these. `out_bytes`, `back_bytes`: moved, all calls together. `escapes`: tensors that the program kept for longer
+    than its iteration, or than when it was recorded, and that got memory of their own. `strays`: uses of tensors that
+    were not on the device.
+
+    `modelled_seconds`: of a call, simulated before any ran, with the times of the one that was watched. Of the last
+    planned calls, medians: `seconds`, measured; `own_seconds`, what operations and the program took of that;
+    `simulated_seconds`, simulated with each call's own times: what moving and following cost is the simulation's.
     """
 
     calls: int = 0
@@ -49,6 +60,9 @@ class Report:
     back_bytes: int = 0
     escapes: int = 0
     strays: int = 0
+    seconds: float = 0.0
+    own_seconds: float = 0.0
+    simulated_seconds: float = 0.0
 
 
 def limit(
@@ -91,20 +105,43 @@ class Limited(Generic[P, R]):
     """A step under a limit; `limit` makes it. `close` gives all tensors memory of their own, and the arenas back."""
 
     def __init__(self, step: Callable[P, R], machine: Machine, folder: Path, warm_up: int):
-        self.report = Report()
+        self._report = Report()
         self._step, self._machine, self._folder, self._warm_up = step, machine, folder, warm_up
         self._watch: Any = None
         self._follow: Any = None
         self._changes = 0
+        self._layout: Any = None
+        self.times: deque[Any] = deque(maxlen=TIMED)
+        """`following.Times` of the last calls that followed the plan, as it is now."""
+        self._judged = 0, 0.0
+
+    @property
+    def report(self) -> Report:
+        """What has become of the calls until now. Looking at it takes milliseconds where calls have been timed."""
+        from .following import simulated_times
+
+        if not self.times:
+            return self._report
+        if self._judged[0] != self._report.planned:
+            self._judged = self._report.planned, simulated_times(self._layout, self.times)
+        return replace(
+            self._report, seconds=median(each.seconds for each in self.times),
+            own_seconds=median(sum(each.own) for each in self.times), simulated_seconds=self._judged[1],
+        )  # fmt: skip
+
+    @property
+    def layout(self) -> Any:
+        """`layout.Layout` of the plan that is followed, or was last; None before there is one."""
+        return self._layout
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """One iteration. Raises as `limit` says; what the step raises goes through."""
         if self._follow is None and self._watch is not None and len(self._watch.watched.iterations) == 2:
             self._plan()
-        self.report = replace(self.report, calls=self.report.calls + 1)
+        self._report = replace(self._report, calls=self._report.calls + 1)
         if self._follow is not None:
             return self._followed(*args, **kwargs)
-        if self.report.calls <= self._warm_up:
+        if self._report.calls <= self._warm_up:
             return self._step(*args, **kwargs)
         return self._watched(*args, **kwargs)
 
@@ -126,8 +163,10 @@ class Limited(Generic[P, R]):
 
     def _plan(self) -> None:
         """Where two iterations were not the same, they are watched anew."""
+        from .agenda import agenda_of
         from .devices import device_of
-        from .follow import Follow, agenda_of
+        from .follow import Follow
+        from .following import simulated, with_program
         from .layout import lay_out
         from .record import recorded_of
         from .tiers import storage_of
@@ -138,38 +177,45 @@ class Limited(Generic[P, R]):
             recorded = recorded_of(watch.watched, getattr(self._step, "__name__", "step"))
         except TraceError as error:
             self._watch = None
-            self.report = replace(self.report, why=str(error))
+            self._report = replace(self._report, why=str(error))
             return
         alive = {n: storage_of(reference) for n, reference in watch.alive.items() if n in recorded.tensors}
         storages = {recorded.tensors[n]: storage for n, storage in alive.items() if storage is not None}
         device = device_of(storages.values())
-        layout = lay_out(recorded.trace, self._machine)
+        if device.in_step:
+            recorded = replace(recorded, trace=with_program(recorded.trace, recorded.outside))
+        layout = self._layout = lay_out(recorded.trace, self._machine, device.alignment)
         there = Whereabouts(device, layout.device_bytes, layout.host_bytes, layout.flash_bytes, self._folder)
-        self._follow, self._watch = Follow(agenda_of(recorded, layout), there), None
+        self._follow, self._watch = Follow(agenda_of(recorded, layout), there, device), None
         for tensor, storage in storages.items():
             self._follow.bind(tensor, storage)
-        self.report = replace(
-            self.report, peak=recorded.trace.peak, arena=layout.device_bytes, host=layout.host_bytes,
-            flash=layout.flash_bytes, modelled_seconds=modelled_seconds(layout),
+        self.times.clear()
+        self._report = replace(
+            self._report, peak=recorded.trace.peak, arena=layout.device_bytes, host=layout.host_bytes,
+            flash=layout.flash_bytes, modelled_seconds=simulated(layout).seconds,
         )  # fmt: skip
 
     def _followed(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        follow = self._follow
+        follow, begun = self._follow, time.perf_counter()
         follow.begin()
         try:
             with follow:
                 return self._step(*args, **kwargs)
         finally:
             follow.end()
-            self._count()
+            self._count(time.perf_counter() - begun)
 
-    def _count(self) -> None:
-        follow, old = self._follow, self.report
+    def _count(self, seconds: float) -> None:
+        from .following import Times
+
+        follow, old = self._follow, self._report
         counts, changed = follow.there.counts, bool(follow.changed)
-        self.report = replace(
+        self._report = replace(
             old, planned=old.planned + (not changed), changed=old.changed + changed, why=follow.changed or old.why,
             out_bytes=counts.out_bytes, back_bytes=counts.back_bytes, escapes=counts.escapes, strays=follow.strays,
         )  # fmt: skip
+        if not changed:
+            self.times.append(Times(seconds, follow.own()))
         self._changes = self._changes + 1 if changed else 0
         failed = follow.there.failed
         if failed is not None or self._changes >= CHANGES:
@@ -177,10 +223,3 @@ class Limited(Generic[P, R]):
             self.close()
         if failed is not None:
             raise failed
-
-
-def modelled_seconds(layout: Any) -> float:
-    """Of an iteration, simulated with the times that operations took while they were watched."""
-    from .simulate import simulate
-
-    return simulate(layout.trace, layout.schedule, layout.machine).seconds

@@ -40,13 +40,15 @@ def record(step: Callable[[], object], name: str = "step", warm_up: int = 1) -> 
 class Recorded:
     """A trace, and of each operation the tensors that it reads and writes, in the order in which torch named them.
 
-    `tensors`: of storages, by their index in what was watched; those of the iteration before are left out.
+    `tensors`: of storages, by their index in what was watched; those of the iteration before are left out. `outside`:
+    what the program itself took before each operation, and after the last, in seconds.
     """
 
     trace: Trace
     reads: tuple[tuple[int, ...], ...]
     writes: tuple[tuple[int, ...], ...]
     tensors: dict[int, int]
+    outside: tuple[float, ...]
 
 
 def trace_of(watched: Watched, name: str) -> Trace:
@@ -67,7 +69,8 @@ def recorded_of(watched: Watched, name: str) -> Recorded:
         writes += [made.held_over[n] for n in writes if n in made.held_over and made.tensors[n].made == at]
         operations.append(Operation(op.name, op.seconds, tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes))))
     trace = Trace(name, tuple(made.tensors), tuple(operations))
-    return Recorded(trace, tuple(all_reads), tuple(all_writes), made.of_storages())
+    outside = (*(op.outside for op in last.operations), last.outside)
+    return Recorded(trace, tuple(all_reads), tuple(all_writes), made.of_storages(), outside)
 
 
 def _check_same(before: Iteration, last: Iteration, storages: list[Storage]) -> None:

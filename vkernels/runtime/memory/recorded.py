@@ -26,19 +26,22 @@ class Storage:
 
 @dataclass
 class Step:
-    """One operation; `reads` and `writes` are indices of storages."""
+    """One operation; `reads` and `writes` are indices of storages. `outside`: seconds of the program between the
+    operation before it and this one."""
 
     name: str
     seconds: float
     reads: tuple[int, ...]
     writes: tuple[int, ...]
+    outside: float = 0.0
 
 
 @dataclass
 class Iteration:
-    """Operations in the order in which they ran."""
+    """Operations in the order in which they ran. `outside`: seconds of the program after the last."""
 
     operations: list[Step] = field(default_factory=list)
+    outside: float = 0.0
 
 
 @dataclass

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -24,8 +24,7 @@ from .tiers import Flash, storage_of
 DEVICE = "device"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Bytes of the device (`DEVICE`) or of a tier."""
 
     memory: str
@@ -61,8 +60,7 @@ class Held:
         return found if found is not None and found.nbytes() == self.size else None
 
 
-@dataclass(frozen=True, slots=True)
-class Busy:
+class Busy(NamedTuple):
     """A place that a transfer reads or writes, until it is done."""
 
     place: Place
@@ -128,13 +126,21 @@ class Whereabouts:
 
     def bring(self, held: Held, offset: int) -> None:
         """Have it on the device, there and now."""
-        storage, place = held.storage, Place(DEVICE, offset, held.size)
-        if storage is None or not held.moves or held.place == place:
+        place = Place(DEVICE, offset, held.size)
+        if held.place == place or not held.moves:
+            return
+        storage = held.storage
+        if storage is None:
             return
         self.arrive(held)
         self.make_room(place)
         self.make_readable(held)  # which it may not have been, or not be after making room
         self._point(held, storage, place, filled=False)
+
+    def put(self, held: Held, storage: torch.UntypedStorage, place: Place) -> None:
+        """Have what an operation just made at a place, for which room was made."""
+        if held.moves:
+            self._point(held, storage, place, filled=False)
 
     def copy_out(self, held: Held, tier: Tier, offset: int) -> None:
         """Begin to copy it to a tier, if no copy is there that is right."""
@@ -251,7 +257,8 @@ class Whereabouts:
         return [each.done for each in self._busy if place.meets(each.place)]
 
     def _forget_done(self) -> None:
-        self._busy = [each for each in self._busy if not each.done.done()]
+        if self._busy:
+            self._busy = [each for each in self._busy if not each.done.done()]
 
     def _clear(self, place: Place) -> None:
         """Have nothing at a place any more but what transfers are reading or writing there."""
@@ -308,8 +315,9 @@ class Whereabouts:
         return self.flash
 
     def _own(self, held: Held, storage: torch.UntypedStorage) -> None:
-        fresh = self._on.fresh(held.size)
-        if held.place is not None and held.place.memory == Tier.FLASH:
+        from_flash = held.place is not None and held.place.memory == Tier.FLASH
+        fresh = (self._on.spare if from_flash else self._on.fresh)(held.size)
+        if held.place is not None and from_flash:
             try:
                 self._on.read(self._flash, held.place.offset, fresh.data_ptr(), held.size)
             except OSError as error:
