@@ -12,8 +12,6 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from vkernels.runtime.memory.watching import gives_only_views
-
 STYLES = ("any", "late", "lanes first", "program first")
 """Anything; nothing before it must; lanes as early as they can and the program as late; and the reverse."""
 
@@ -146,14 +144,14 @@ class FakeCuda:
         self.ask(stream, lambda: ctypes.memmove(where, whence, size) and None)
 
     def allocate(self, size):
-        return torch.full((size,), 0xA5, dtype=torch.uint8)
+        return _filled(size, 0xA5)
 
     def storage(self, size):
         """As torch's allocator: what was freed is given out again at once, to whom the program's order protects."""
         with self.lock:
             free = self._free.setdefault(size, [])
             if not free:
-                self._memory.append(torch.full((size,), 0x5A, dtype=torch.uint8))
+                self._memory.append(_filled(size, 0x5A))
                 free.append(self._memory[-1].data_ptr())
                 self._sizes[free[-1]] = size
             address = free.pop()
@@ -163,7 +161,7 @@ class FakeCuda:
         self._free[size].append(address)
 
     def pinned(self, size):
-        return torch.full((size,), 0xC3, dtype=torch.uint8)
+        return _filled(size, 0xC3)
 
     def pin(self, address, size):
         assert address not in self.pinned_now
@@ -176,6 +174,11 @@ class FakeCuda:
         array = (ctypes.c_char * size).from_address(address)
         array.owner = owner  # a storage keeps the buffer that it was made from
         return torch.frombuffer(array, dtype=torch.uint8)
+
+
+def _filled(size, byte):
+    """On the host, at once: nothing that is asked of the GPU."""
+    return torch.frombuffer(bytearray([byte]) * size, dtype=torch.uint8)
 
 
 class _Block:
@@ -199,8 +202,8 @@ class OnGpu(TorchDispatchMode):
         kwargs = kwargs or {}
         if func._schema.name == "aten::lift_fresh":  # from a number of the host
             return self._empty(args[0]).copy_(args[0])
-        if gives_only_views(func) and func._schema.name != "aten::to":
-            return func(*args, **kwargs)
+        if all(each.alias_info and not each.alias_info.is_write for each in func._schema.returns):
+            return func(*args, **kwargs)  # only views
         shapes = None if torch.Tag.nondeterministic_seeded in func.tags else self._shapes(func, args, kwargs)
         if shapes is None:
             return self._now(func, args, kwargs)

@@ -57,6 +57,8 @@ class CudaDevice:
     alignment = 512
     """As torch's own allocator has: libraries choose their kernels, and with them the bits, by alignment."""
 
+    in_step = False
+
     def __init__(self, device: torch.device, cuda: Any = None):
         self._cuda = Cuda(device) if cuda is None else cuda
         self.name = str(self._cuda.device)

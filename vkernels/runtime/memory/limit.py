@@ -214,7 +214,7 @@ class Limited(Generic[P, R]):
             old, planned=old.planned + (not changed), changed=old.changed + changed, why=follow.changed or old.why,
             out_bytes=counts.out_bytes, back_bytes=counts.back_bytes, escapes=counts.escapes, strays=follow.strays,
         )  # fmt: skip
-        if not changed:
+        if not changed and follow.on.in_step:  # else nothing has ended yet
             self.times.append(Times(seconds, follow.own()))
         self._changes = self._changes + 1 if changed else 0
         failed = follow.there.failed
