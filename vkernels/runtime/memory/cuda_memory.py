@@ -30,16 +30,15 @@ class DeviceArena:
 
 
 class HostArena:
-    """Memory of the host, in one piece, pinned unless nobody is to touch it. Raises `OutOfMemoryError`."""
+    """Memory of the host, in one piece, pinned. Raises `OutOfMemoryError`."""
 
-    def __init__(self, cuda: Any, size: int, is_pinned: bool = True):
+    def __init__(self, cuda: Any, size: int):
         self.size, self._cuda = size, cuda
         pages = -(-max(1, size) // mmap.PAGESIZE) * mmap.PAGESIZE
         memory = Arena(pages)
         self.address, self.bytes = memory.address, bytes_of(memory.view(0, pages))
-        if is_pinned:
-            cuda.pin(self.address, pages)
-            weakref.finalize(self, cuda.unpin, self.address).atexit = False
+        cuda.pin(self.address, pages)
+        weakref.finalize(self, cuda.unpin, self.address).atexit = False
 
     def view(self, offset: int, size: int) -> torch.UntypedStorage:
         """A storage *of the GPU* that lies here: its kernels can use it. It keeps the arena alive."""
