@@ -26,7 +26,7 @@ class DeviceArena:
 
     def holds(self, address: int) -> bool:
         """Whether an address is in here."""
-        return self.address <= address < self.address + self.size
+        return bool(self.address <= address < self.address + self.size)
 
 
 class HostArena:
@@ -99,4 +99,4 @@ def storage_at(cuda: Any, address: int, size: int, owner: object) -> torch.Untyp
 
 def bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
     """A storage's bytes as a tensor."""
-    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)  # type: ignore[call-overload]
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
