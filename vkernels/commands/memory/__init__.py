@@ -6,9 +6,11 @@ import typer
 
 from .plan import plan
 from .record import record
+from .run import run
 from .simulate import simulate
 
 app = typer.Typer(help="Record a training step, place its tensors, and run it with less memory.", no_args_is_help=True)
 app.command("record")(record)
 app.command("plan")(plan)
 app.command("simulate")(simulate)
+app.command("run")(run)

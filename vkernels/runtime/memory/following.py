@@ -9,7 +9,7 @@ from statistics import median
 from typing import NamedTuple
 
 from .layout import Layout
-from .links import Machine, Tier
+from .links import Tier
 from .simulate import Run, simulate
 from .trace import Trace
 
@@ -54,15 +54,13 @@ def costs(layout: Layout) -> list[float]:
         if not tensor.is_global:
             found[life.start] += machine.made_seconds + tensor.size / machine.made_rate
     for each in layout.schedule.absences:
-        size = trace.tensors[each.tensor].size
+        size, on_host = trace.tensors[each.tensor].size, each.tier is Tier.HOST
+        by_thread = machine.is_at_once(each.tier, size)
+        out, back = (machine.to_host, machine.from_host) if on_host else (machine.to_flash, machine.from_flash)
         copied = each.leave if each.copy is None or each.copy < 0 else each.copy
         if each.copy is not None:
-            found[copied] += _begun(machine, size, machine.out_seconds(each.tier, size))
-        found[each.back % count] += _begun(machine, size, machine.in_seconds(each.tier, size))
-        if each.back >= count and each.tier is Tier.FLASH:
-            found[-1] += machine.in_seconds(each.tier, size)  # it is read into ordinary memory when a call ends
+            found[copied] += machine.absence_seconds + size / out * by_thread
+        found[each.back % count] += machine.absence_seconds + size / back * by_thread
+        if each.back >= count and not on_host:
+            found[-1] += size / back  # it is read into ordinary memory when a call ends
     return found
-
-
-def _begun(machine: Machine, size: int, carrying: float) -> float:
-    return machine.absence_seconds + (carrying if size <= machine.at_once else 0.0)

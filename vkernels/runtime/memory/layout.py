@@ -80,10 +80,10 @@ def lay_out(trace: Trace, machine: Machine, alignment: int = ALIGNMENT) -> Layou
     check_possible(trace, machine)
     least, at = least_bytes(trace)
     device, enough = machine.device_bytes, 0
+    linked = replace(machine, at_once=0, flash_at_once=0)  # nothing is moved for nothing
     for _ in range(TRIES):
-        found = _laid_out(
-            trace, search(trace, machine.with_device(device), ROUNDS, TRIALS, others=()), machine, alignment
-        )
+        schedule = search(trace, linked.with_device(device), ROUNDS, TRIALS, others=())
+        found = _laid_out(trace, schedule, machine, alignment)
         if found.device_bytes <= machine.device_bytes and found.host_bytes <= machine.host_bytes:
             return found
         enough = min(enough or found.device_bytes, found.device_bytes)

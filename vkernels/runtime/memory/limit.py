@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -196,14 +195,15 @@ class Limited(Generic[P, R]):
         )  # fmt: skip
 
     def _followed(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        follow, begun = self._follow, time.perf_counter()
+        follow = self._follow
+        begun = follow.clock()
         follow.begin()
         try:
             with follow:
                 return self._step(*args, **kwargs)
         finally:
             follow.end()
-            self._count(time.perf_counter() - begun)
+            self._count(follow.clock() - begun)
 
     def _count(self, seconds: float) -> None:
         from .following import Times
