@@ -114,7 +114,7 @@ def test_memory_at_an_address_is_described_as_torch_asks_and_torch_must_take_it_
 
     monkeypatch.setattr(torch, "as_tensor", as_tensor)
     owner = object()
-    with pytest.raises(SetupError, match="does not take memory at an address"):
+    with pytest.raises(SetupError, match="copies memory at an address"):
         cuda.at(4096, 100, owner)
     interface = {"data": (4096, False), "shape": (100,), "typestr": "|u1", "strides": None, "version": 3}
     assert described == [(interface, owner, torch.device("cpu"))]

@@ -58,7 +58,7 @@ class Cuda:
         """Bytes of the host that the GPU reads and writes where they are. Raises `OutOfMemoryError`."""
         try:
             with torch.inference_mode(False):
-                return torch.empty(size, dtype=torch.uint8, pin_memory=True)
+                return torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
         except RuntimeError as error:  # torch has no class for it
             raise OutOfMemoryError(f"{size} bytes of the host cannot be pinned: {error}") from error
 
@@ -79,10 +79,17 @@ class Cuda:
         torch.cuda.cudart().cudaHostUnregister(address)
 
     def at(self, address: int, size: int, owner: object) -> torch.Tensor:
-        """Bytes at an address that this GPU can use, as a tensor of the GPU: pinned memory, too. It keeps `owner`."""
-        found = torch.as_tensor(_Bytes(address, size, owner), device=self.device)
-        if found.data_ptr() != address:
-            raise SetupError(f"torch {torch.__version__} does not take memory at an address as memory of {self.device}")
+        """Bytes at an address that this GPU can use, as a tensor of the GPU: pinned memory, too. It keeps `owner`.
+
+        Raises `SetupError` where torch does not do that.
+        """
+        try:
+            found = torch.as_tensor(_Bytes(address, size, owner), device=self.device)
+            is_there = found.data_ptr() == address
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise SetupError(f"torch {torch.__version__} does not take memory at an address: {error}") from error
+        if not is_there:
+            raise SetupError(f"torch {torch.__version__} copies memory at an address: it is not on {self.device}")
         return found
 
 

@@ -61,7 +61,7 @@ class CudaDevice:
 
     def __init__(self, device: torch.device, cuda: Any = None):
         self._cuda = Cuda(device) if cuda is None else cuda
-        self.name = str(self._cuda.device)
+        self.name, self.kind = str(self._cuda.device), self._cuda.device.type
         self._arenas: list[DeviceArena | HostArena] = []
         self._spares = Spares(self._cuda)
         self._streams: dict[Lane, Any] = {}

@@ -19,6 +19,7 @@ class DeviceArena:
         self.size, self._cuda = size, cuda
         self.bytes: torch.Tensor = cuda.allocate(max(1, size))
         self.address = self.bytes.data_ptr()
+        cuda.at(self.address, 1, None)  # so that what cannot be is said now
 
     def view(self, offset: int, size: int) -> torch.UntypedStorage:
         """A storage of the GPU that lies here. It keeps the arena alive."""
@@ -39,6 +40,7 @@ class HostArena:
         self.address, self.bytes = memory.address, bytes_of(memory.view(0, pages))
         cuda.pin(self.address, pages)
         weakref.finalize(self, cuda.unpin, self.address).atexit = False
+        cuda.at(self.address, 1, None)
 
     def view(self, offset: int, size: int) -> torch.UntypedStorage:
         """A storage *of the GPU* that lies here: its kernels can use it. It keeps the arena alive."""

@@ -58,6 +58,8 @@ class Device(Protocol):
     what it asks next."""
 
     name: str
+    kind: str
+    """As torch names it: `cuda`, of whatever number."""
     alignment: int
     """Of sizes and offsets, in bytes."""
     in_step: bool
