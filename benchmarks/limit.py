@@ -33,7 +33,7 @@ from torch import nn
 from vkernels.memory import Limited, limit
 from vkernels.runtime.memory.cpu_device import AT_ONCE, CpuDevice, do
 from vkernels.runtime.memory.device import Lane, Work
-from vkernels.runtime.memory.following import simulated
+from vkernels.runtime.memory.following import copied_again, simulated
 from vkernels.runtime.memory.limit import LINKS
 from vkernels.runtime.memory.links import Machine
 from vkernels.runtime.memory.record import record
@@ -46,8 +46,8 @@ HOST_PART = 8
 """With flash, the host has so small a part of the peak."""
 SMALL, OPERATIONS, LARGE, RESULTS = 64, 200, 1 << 18, 30
 """Of the programs that are followed for their costs: bytes of a small tensor and of a large one, and how many."""
-LAYERS, WIDTH, ROWS = 8, 64, 64
-"""Of the step that is trained for its costs."""
+LAYERS, WIDTH, ROWS, MOVING = 8, 64, 64, 0.4
+"""Of the step that is trained for its costs, and the part of its peak that it has where it moves tensors."""
 TRANSFER = 1 << 20
 """Bytes of the copies between memories that are timed: more than the program's thread carries itself."""
 console = Console(highlight=False, width=110)
@@ -131,7 +131,7 @@ class Costs:
         trains()
         peak = record(trains).peak
         self._steps = [limit(each, 1 << 30) for each in (within, makes, makes_large, trains)]
-        self._moves = limit(trains, int(peak * 0.6))
+        self._moves = limit(trains, int(peak * MOVING))
         self._device = CpuDevice()
         self._memories = self._device.arena(TRANSFER), self._device.host(TRANSFER)
         self._flash = self._device.flash(folder, TRANSFER)
@@ -157,30 +157,31 @@ class Costs:
         layout = self._moves.layout
         tensors = [each.size for each in layout.trace.tensors if not each.is_global]
         operation = (trains - made * len(tensors) - byte * sum(tensors)) / len(layout.trace.operations)
-        absence = (_extra(self._moves) - trains) / (2 * len(layout.schedule.absences))
+        begun = sum(1 if each.copy is None else 2 for each in layout.schedule.absences) + len([*copied_again(layout)])
+        absence = (_extra(self._moves) - trains) / begun
         found = {"operation_seconds": operation, "made_seconds": made, "made_byte": byte, "absence_seconds": absence}
         return {name: max(0.0, each) for name, each in found.items()}
 
     def _links(self) -> dict[str, float]:
         """Rates of what the program's thread would carry itself, and how much longer a lane's thread takes for it."""
-        found = {}
+        found, handed = {}, []
         for tier, lanes in (("host", (Lane.TO_HOST, Lane.FROM_HOST)), ("flash", (Lane.TO_FLASH, Lane.FROM_FLASH))):
             later = []
             for lane in lanes:
-                work = self._work(lane)
-                itself = median(_timed(partial(do, lane, work), time.thread_time) for _ in range(5))
+                small, work = self._work(lane, AT_ONCE[lane]), self._work(lane, TRANSFER)
+                rate = small.size / median(_timed(partial(do, lane, small), time.thread_time) for _ in range(5))
                 carried = median(_timed(partial(self._carry, lane, work), time.perf_counter) for _ in range(5))
-                later.append(max(0.0, carried - itself))
-                found[lane.value.replace(" ", "_")] = work.size / itself
+                later.append(max(0.0, carried - work.size / rate))
+                found[lane.value.replace(" ", "_")] = rate
+                handed.append(median(_timed(partial(self._carry, lane, work), time.thread_time) for _ in range(5)))
             found[f"{tier}_seconds"] = sum(later) / 2
-        return found
+        return found | {"hand_over_seconds": median(handed)}
 
-    def _work(self, lane: Lane) -> Work:
+    def _work(self, lane: Lane, size: int) -> Work:
         arena, host = (each.address for each in self._memories)
         return {
-            Lane.TO_HOST: Work(arena, host, TRANSFER), Lane.FROM_HOST: Work(host, arena, TRANSFER),
-            Lane.TO_FLASH: Work(arena, 0, TRANSFER, self._flash),
-            Lane.FROM_FLASH: Work(0, arena, TRANSFER, self._flash),
+            Lane.TO_HOST: Work(arena, host, size), Lane.FROM_HOST: Work(host, arena, size),
+            Lane.TO_FLASH: Work(arena, 0, size, self._flash), Lane.FROM_FLASH: Work(0, arena, size, self._flash),
         }[lane]  # fmt: skip
 
     def _carry(self, lane: Lane, work: Work) -> None:

@@ -15,8 +15,9 @@ from .blocks import ALIGNMENT
 from .device import Done, Lane, Work
 from .tiers import Flash, copy_bytes
 
-AT_ONCE = {Lane.TO_HOST: 1 << 19, Lane.FROM_HOST: 1 << 19, Lane.TO_FLASH: 1 << 16, Lane.FROM_FLASH: 1 << 16}
-"""Bytes that the program's thread carries by itself: another would take longer to wake."""
+AT_ONCE = {Lane.TO_HOST: 1 << 19, Lane.FROM_HOST: 1 << 19, Lane.TO_FLASH: 1 << 18, Lane.FROM_FLASH: 1 << 18}
+"""Bytes that the program's thread carries by itself: another would take longer to wake. Files are written and read by
+way of the system's own memory."""
 
 
 class Arena:

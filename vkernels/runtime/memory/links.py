@@ -28,7 +28,8 @@ class Machine:
     What following a schedule costs the program's thread (`following.py`; a simulation alone knows nothing of it):
     `operation_seconds` an operation, `made_seconds` each tensor that it makes, whose bytes are copied at `made_rate`,
     `absence_seconds` each transfer that is begun; to or from the host one of up to `at_once` bytes is carried by that
-    thread itself, and no link has to, and of flash one of up to `flash_at_once`.
+    thread itself, and no link has to, and of flash one of up to `flash_at_once`; to hand a larger one to its link takes
+    `hand_over_seconds`.
     """
 
     device_bytes: int
@@ -47,13 +48,14 @@ class Machine:
     made_seconds: float = 0.0
     made_rate: float = inf
     absence_seconds: float = 0.0
+    hand_over_seconds: float = 0.0
     at_once: int = 0
     flash_at_once: int = 0
 
     def __post_init__(self) -> None:
         for name in ("to_host", "from_host", "to_flash", "from_flash"):
             _expect(isfinite(getattr(self, name)) and getattr(self, name) > 0, f"{name}: more than 0 bytes a second")
-        costs = ("operation_seconds", "made_seconds", "absence_seconds")
+        costs = ("operation_seconds", "made_seconds", "absence_seconds", "hand_over_seconds")
         for name in ("host_seconds", "flash_seconds", "fault_seconds", *costs):
             _expect(isfinite(getattr(self, name)) and getattr(self, name) >= 0, f"{name}: from 0 seconds, finite")
         _expect(self.made_rate > 0, "made_rate: more than 0 bytes a second")
