@@ -53,7 +53,7 @@ class Carried:
 class CpuDevice:
     """`device.Device`, of which it says what each does."""
 
-    name = "cpu"
+    name = kind = "cpu"
     alignment = ALIGNMENT
     in_step = True
 

@@ -90,9 +90,11 @@ class Follow(TorchDispatchMode):
         entered = self.clock()
         kwargs = kwargs or {}
         kind = kind_of(func)
-        if self.changed or kind.only_views:
+        if kind.only_views:
             return func(*args, **kwargs)
         self.on.turn()
+        if self.changed:
+            return func(*args, **kwargs)
         try:
             call = Call(func, args, kwargs)
         except TraceError as error:

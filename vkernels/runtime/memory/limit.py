@@ -87,7 +87,8 @@ def limit(
 
     Raises `ArgumentError` for sizes that are none. Calls raise, before they run anything, `MemoryPlanError` where so
     few bytes cannot do, with the least that would, `FileError` for a flash that cannot be written or a full disk,
-    `SetupError` for tensors that are not on the CPU; and `FileError` after an iteration in which flash failed, and
+    `OutOfMemoryError` where the device or the host has no such arena, `SetupError` for tensors on several GPUs, or on
+    what is neither a GPU nor the CPU; and `FileError` after an iteration in which flash failed, and
     which ran to its end without the plan. All tensors of the program are intact then.
     """
     for name, size in (("bytes", bytes), ("host_bytes", host_bytes), ("flash_bytes", flash_bytes)):
@@ -188,14 +189,14 @@ class Limited(Generic[P, R]):
         machine = self._machine if device.in_step else running_ahead(self._machine)
         if device.in_step:
             recorded = replace(recorded, trace=with_program(recorded.trace, recorded.outside))
-        layout = self._layout = lay_out(recorded.trace, machine, device.alignment)
+        layout = self._layout = lay_out(recorded.trace_on(device.kind), machine, device.alignment)
         there = Whereabouts(device, layout.device_bytes, layout.host_bytes, layout.flash_bytes, self._folder)
         self._follow, self._watch = Follow(agenda_of(recorded, layout), there, device), None
         for tensor, storage in storages.items():
             self._follow.bind(tensor, storage)
         self.times.clear()
         self._report = replace(
-            self._report, peak=recorded.trace.peak, arena=layout.device_bytes, host=layout.host_bytes,
+            self._report, peak=trace.peak, arena=layout.device_bytes, host=layout.host_bytes,
             flash=layout.flash_bytes, modelled_seconds=simulated(layout).seconds,
         )  # fmt: skip
 
@@ -219,7 +220,7 @@ class Limited(Generic[P, R]):
             old, planned=old.planned + (not changed), changed=old.changed + changed, why=follow.changed or old.why,
             out_bytes=counts.out_bytes, back_bytes=counts.back_bytes, escapes=counts.escapes, strays=follow.strays,
         )  # fmt: skip
-        if not changed and follow.on.in_step:
+        if not changed and follow.on.in_step:  # else nothing has ended yet
             self.times.append(Times(seconds, follow.own()))
         self._changes = self._changes + 1 if changed else 0
         failed = follow.there.failed
