@@ -189,7 +189,8 @@ class Limited(Generic[P, R]):
         machine = self._machine if device.in_step else running_ahead(self._machine)
         if device.in_step:
             recorded = replace(recorded, trace=with_program(recorded.trace, recorded.outside))
-        layout = self._layout = lay_out(recorded.trace_on(device.kind), machine, device.alignment)
+        trace = recorded.trace_on(device.kind)
+        layout = self._layout = lay_out(trace, machine, device.alignment)
         there = Whereabouts(device, layout.device_bytes, layout.host_bytes, layout.flash_bytes, self._folder)
         self._follow, self._watch = Follow(agenda_of(recorded, layout), there, device), None
         for tensor, storage in storages.items():
