@@ -15,8 +15,9 @@ from .blocks import ALIGNMENT
 from .device import Done, Lane, Work
 from .tiers import Flash, copy_bytes
 
-AT_ONCE = {Lane.TO_HOST: 1 << 17, Lane.FROM_HOST: 1 << 17, Lane.TO_FLASH: 1 << 15, Lane.FROM_FLASH: 1 << 15}
-"""Bytes that the program's thread carries by itself: another would take longer to wake."""
+AT_ONCE = {Lane.TO_HOST: 1 << 19, Lane.FROM_HOST: 1 << 19, Lane.TO_FLASH: 1 << 18, Lane.FROM_FLASH: 1 << 18}
+"""Bytes that the program's thread carries by itself: another would take longer to wake. Files are written and read by
+way of the system's own memory."""
 
 
 class Arena:
@@ -52,7 +53,7 @@ class Carried:
 class CpuDevice:
     """`device.Device`, of which it says what each does."""
 
-    name = "cpu"
+    name = kind = "cpu"
     alignment = ALIGNMENT
     in_step = True
 
@@ -87,7 +88,7 @@ class CpuDevice:
     def carry(self, lane: Lane, alive: object, work: Work, after: Sequence[Done] = ()) -> Done:
         if work.size <= AT_ONCE[lane] and all(each.done() for each in after):
             try:
-                _do(lane, work)
+                do(lane, work)
             except OSError as error:
                 return Carried(error)
             return Carried(None)
@@ -95,7 +96,7 @@ class CpuDevice:
         def run() -> None:
             for each in after:
                 self.wait(each)  # asked for before this, so it does not wait for this
-            _do(lane, work)
+            do(lane, work)
             _ = alive
 
         if lane not in self._threads:
@@ -116,7 +117,8 @@ class CpuDevice:
         self._threads.clear()
 
 
-def _do(lane: Lane, work: Work) -> None:
+def do(lane: Lane, work: Work) -> None:
+    """Carry it now."""
     if work.flash is None:
         copy_bytes(work.to, work.source, work.size)
     elif lane is Lane.TO_FLASH:

@@ -58,6 +58,8 @@ class Device(Protocol):
     what it asks next."""
 
     name: str
+    kind: str
+    """As torch names it: `cuda`, of whatever number."""
     alignment: int
     """Of sizes and offsets, in bytes."""
     in_step: bool
@@ -85,7 +87,8 @@ class Device(Protocol):
         """Memory of its own that takes no room on the device, and that operations can use, for what was on flash."""
 
     def turn(self) -> None:
-        """Called before each operation that is followed."""
+        """Called before each operation while calls are followed: it may be the first of another of the program's
+        streams."""
 
     def copy(self, to: int, source: int, size: int) -> None:
         """Between two addresses that operations can use, in the program's order."""

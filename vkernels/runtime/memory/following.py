@@ -3,7 +3,7 @@ following costs its thread."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import NamedTuple
@@ -20,6 +20,14 @@ class Times(NamedTuple):
 
     seconds: float
     own: tuple[float, ...]
+
+
+def running_ahead(machine: Machine) -> Machine:
+    """For a device that a program does not wait for: what its thread does meanwhile costs nothing."""
+    return replace(
+        machine, operation_seconds=0.0, made_seconds=0.0, absence_seconds=0.0, hand_over_seconds=0.0, at_once=0,
+        flash_at_once=0,
+    )  # fmt: skip
 
 
 def with_program(trace: Trace, outside: Sequence[float]) -> Trace:
@@ -53,16 +61,36 @@ def costs(layout: Layout) -> list[float]:
     for tensor, life in zip(trace.tensors, trace.lifetimes(), strict=True):
         if not tensor.is_global:
             found[life.start] += machine.made_seconds + tensor.size / machine.made_rate
-    for each in layout.schedule.absences:
+    again = {*copied_again(layout)}
+    for number, each in enumerate(layout.schedule.absences):
         size = trace.tensors[each.tensor].size
-        copied = each.leave if each.copy is None or each.copy < 0 else each.copy
+        out, back = _begun(machine, each.tier, size)
         if each.copy is not None:
-            found[copied] += _begun(machine, size, machine.out_seconds(each.tier, size))
-        found[each.back % count] += _begun(machine, size, machine.in_seconds(each.tier, size))
-        if each.back >= count and each.tier is Tier.FLASH:
-            found[-1] += machine.in_seconds(each.tier, size)  # it is read into ordinary memory when a call ends
+            found[each.leave if each.copy < 0 else each.copy] += out
+        elif number in again:
+            found[0] += out
+        found[each.back % count] += back
+        if each.back >= count and each.tier is Tier.FLASH:  # it is read into ordinary memory when a call ends
+            found[-1] += machine.absence_seconds + size / machine.from_flash
     return found
 
 
-def _begun(machine: Machine, size: int, carrying: float) -> float:
-    return machine.absence_seconds + (carrying if size <= machine.at_once else 0.0)
+def copied_again(layout: Layout) -> Iterator[int]:
+    """Absences whose copies were there already, but are made again when an iteration begins: between calls the program
+    may have written what was on the device."""
+    absences, count = layout.schedule.absences, len(layout.trace.operations)
+    away = {each.tensor for each in absences if each.back >= count}
+    for number, each in sorted(enumerate(absences), key=lambda pair: (pair[1].leave, pair[0])):
+        if each.tensor not in away and (each.copy is None or each.copy < 0):
+            yield number
+        away.add(each.tensor)
+
+
+def _begun(machine: Machine, tier: Tier, size: int) -> tuple[float, float]:
+    """What the program's thread does for a copy of so many bytes, and for a fetch."""
+    if not machine.is_at_once(tier, size):
+        return (machine.absence_seconds + machine.hand_over_seconds,) * 2
+    out, back = (
+        (machine.to_host, machine.from_host) if tier is Tier.HOST else (machine.to_flash, machine.from_flash)
+    )  # fmt: skip
+    return machine.absence_seconds + size / out, machine.absence_seconds + size / back

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,8 +21,11 @@ R = TypeVar("R")
 LINKS = Machine(
     device_bytes=0, host_bytes=1 << 60, flash_bytes=0,
     to_host=5e9, from_host=5e9, to_flash=1e9, from_flash=1e9, host_seconds=1e-5, flash_seconds=1e-4,
+    operation_seconds=1e-5, made_seconds=2e-5, made_rate=1e10, absence_seconds=2e-5, hand_over_seconds=2e-5,
+    at_once=1 << 19, flash_at_once=1 << 18,
 )  # fmt: skip
-"""What a CPU copies in memory, and a common drive writes and reads: bytes a second, round figures, not measured."""
+"""What a CPU copies in memory, and a common drive writes and reads, in bytes a second, and what following costs: round
+figures, not measured here. The last two are the CPU's own."""
 CHANGES = 2
 """Calls one after another in which the program is not as it was recorded, after which it is recorded anew."""
 
@@ -44,7 +46,8 @@ class Report:
 
     `modelled_seconds`: of a call, simulated before any ran, with the times of the one that was watched. Of the last
     planned calls, medians: `seconds`, measured; `own_seconds`, what operations and the program took of that;
-    `simulated_seconds`, simulated with each call's own times: what moving and following cost is the simulation's.
+    `simulated_seconds`, simulated with each call's own times: what moving and following cost is the simulation's. These
+    three are 0 for a device that the program does not wait for.
     """
 
     calls: int = 0
@@ -84,7 +87,8 @@ def limit(
 
     Raises `ArgumentError` for sizes that are none. Calls raise, before they run anything, `MemoryPlanError` where so
     few bytes cannot do, with the least that would, `FileError` for a flash that cannot be written or a full disk,
-    `SetupError` for tensors that are not on the CPU; and `FileError` after an iteration in which flash failed, and
+    `OutOfMemoryError` where the device or the host has no such arena, `SetupError` for tensors on several GPUs, or on
+    what is neither a GPU nor the CPU; and `FileError` after an iteration in which flash failed, and
     which ran to its end without the plan. All tensors of the program are intact then.
     """
     for name, size in (("bytes", bytes), ("host_bytes", host_bytes), ("flash_bytes", flash_bytes)):
@@ -166,7 +170,7 @@ class Limited(Generic[P, R]):
         from .agenda import agenda_of
         from .devices import device_of
         from .follow import Follow
-        from .following import simulated, with_program
+        from .following import running_ahead, simulated, with_program
         from .layout import lay_out
         from .record import recorded_of
         from .tiers import storage_of
@@ -182,28 +186,31 @@ class Limited(Generic[P, R]):
         alive = {n: storage_of(reference) for n, reference in watch.alive.items() if n in recorded.tensors}
         storages = {recorded.tensors[n]: storage for n, storage in alive.items() if storage is not None}
         device = device_of(storages.values())
+        machine = self._machine if device.in_step else running_ahead(self._machine)
         if device.in_step:
             recorded = replace(recorded, trace=with_program(recorded.trace, recorded.outside))
-        layout = self._layout = lay_out(recorded.trace, self._machine, device.alignment)
+        trace = recorded.trace_on(device.kind)
+        layout = self._layout = lay_out(trace, machine, device.alignment)
         there = Whereabouts(device, layout.device_bytes, layout.host_bytes, layout.flash_bytes, self._folder)
         self._follow, self._watch = Follow(agenda_of(recorded, layout), there, device), None
         for tensor, storage in storages.items():
             self._follow.bind(tensor, storage)
         self.times.clear()
         self._report = replace(
-            self._report, peak=recorded.trace.peak, arena=layout.device_bytes, host=layout.host_bytes,
+            self._report, peak=trace.peak, arena=layout.device_bytes, host=layout.host_bytes,
             flash=layout.flash_bytes, modelled_seconds=simulated(layout).seconds,
         )  # fmt: skip
 
     def _followed(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        follow, begun = self._follow, time.perf_counter()
+        follow = self._follow
+        begun = follow.clock()
         follow.begin()
         try:
             with follow:
                 return self._step(*args, **kwargs)
         finally:
             follow.end()
-            self._count(time.perf_counter() - begun)
+            self._count(follow.clock() - begun)
 
     def _count(self, seconds: float) -> None:
         from .following import Times
@@ -214,7 +221,7 @@ class Limited(Generic[P, R]):
             old, planned=old.planned + (not changed), changed=old.changed + changed, why=follow.changed or old.why,
             out_bytes=counts.out_bytes, back_bytes=counts.back_bytes, escapes=counts.escapes, strays=follow.strays,
         )  # fmt: skip
-        if not changed:
+        if not changed and follow.on.in_step:  # else nothing has ended yet
             self.times.append(Times(seconds, follow.own()))
         self._changes = self._changes + 1 if changed else 0
         failed = follow.there.failed

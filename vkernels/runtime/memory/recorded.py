@@ -17,11 +17,12 @@ class Made(NamedTuple):
 @dataclass
 class Storage:
     """A piece of memory. `made` is None for one that was there before; `freed`: the iteration and the operation in it
-    before which it was given back, None while it lives."""
+    before which it was given back, None while it lives. `kind`: of device, as torch names it."""
 
     size: int
     made: Made | None
     freed: tuple[int, int] | None = None
+    kind: str = "cpu"
 
 
 @dataclass

@@ -88,7 +88,7 @@ class Watch(TorchDispatchMode):
         if key not in self._numbers:
             self._numbers[key] = len(self._storages)
             self._references[key] = StorageWeakRef(storage)
-            self._storages.append(Storage(storage.nbytes(), made))
+            self._storages.append(Storage(storage.nbytes(), made, kind=storage.device.type))
 
     def _bury(self) -> None:
         """Notes which storages are no more."""

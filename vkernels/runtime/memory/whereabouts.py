@@ -43,6 +43,7 @@ class Held:
 
     `place`: None is memory of its own. `copy`: where a copy is that is right, and when it is complete. `coming`: where
     it is being fetched to. What others share (NumPy, other processes) never `moves`.
+    `is_spare`: the memory of its own is not as the program's tensors have it.
     """
 
     key: int
@@ -52,6 +53,7 @@ class Held:
     place: Place | None = None
     copy: tuple[Place, Done] | None = None
     coming: tuple[Place, Done] | None = None
+    is_spare: bool = False
 
     @property
     def storage(self) -> torch.UntypedStorage | None:
@@ -243,7 +245,7 @@ class Whereabouts:
         """Give it memory of its own, that torch may resize."""
         self.will_change(held)
         storage = held.storage
-        if storage is not None and held.place is not None:
+        if storage is not None and (held.place is not None or held.is_spare):
             self._own(held, storage)
 
     def make_room(self, place: Place) -> None:
@@ -325,7 +327,7 @@ class Whereabouts:
         else:
             self._copy(held, fresh.data_ptr(), storage)
         swap(storage, fresh)
-        held.place = None
+        held.place, held.is_spare = None, from_flash
 
     def _point(self, held: Held, storage: torch.UntypedStorage, place: Place, filled: bool) -> None:
         """Change its pointer to a place, which has its bytes already (`filled`) or gets them now."""
@@ -336,7 +338,7 @@ class Whereabouts:
             if not filled:
                 self._copy(held, view.data_ptr(), storage)
             swap(storage, view)
-        held.place = place
+        held.place, held.is_spare = place, False
         self._shelves[place.memory].put(place, held)
 
     def _copy(self, held: Held, to: int, storage: torch.UntypedStorage) -> None:
