@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 COPIED, TINY = 64 << 20, 4096
 """Bytes of a copy that is timed for its rate, and for what it costs beside."""
+IDLE = 1e-3
+"""Seconds."""
 ROUNDS = 9
 """Of each figure; the median is taken."""
 OPERATIONS, RESULTS, LARGE, MOVED = 200, 40, 1 << 20, 96
@@ -34,7 +36,8 @@ OPERATIONS, RESULTS, LARGE, MOVED = 200, 40, 1 << 20, 96
 USUAL_FLASH = 1e9
 """Bytes a second of flash where none was named: said to be unverified."""
 USUAL_FLASH_SECONDS = 1e-4
-FOLLOWING = ("operation_seconds", "made_seconds", "made_rate", "absence_seconds", "at_once")
+FOLLOWING = ("operation_seconds", "made_seconds", "made_rate", "absence_seconds")
+"""What `following` measures."""
 
 
 def calibrate_cpu(flash: Path | None = None, tell: Tell = lambda words: None) -> Calibration:
@@ -58,14 +61,23 @@ def calibrate_cpu(flash: Path | None = None, tell: Tell = lambda words: None) ->
 
 def _copies() -> dict[str, float]:
     """Rates and latency of copies between an arena and a host's, each way."""
+    from .cpu_device import AT_ONCE
+    from .device import Lane
     from .tiers import copy_bytes
 
     device, host = _memory(COPIED), _memory(COPIED)
     with ThreadPoolExecutor(1) as thread:
         tiny = _median(lambda: thread.submit(copy_bytes, host[1], device[1], TINY).result())  # there and back again
+        handing: list[float] = []
+        for _ in range(ROUNDS):
+            handing.append(_timed(lambda: thread.submit(copy_bytes, host[1], device[1], TINY)))
+            time.sleep(IDLE)  # until the thread sleeps again
     out = _median(lambda: copy_bytes(host[1], device[1], COPIED))
     back = _median(lambda: copy_bytes(device[1], host[1], COPIED))
-    return {"to_host": COPIED / out, "from_host": COPIED / back, "host_seconds": tiny / 2}
+    return {
+        "to_host": COPIED / out, "from_host": COPIED / back, "host_seconds": tiny / 2,
+        "hand_over_seconds": median(handing), "at_once": AT_ONCE[Lane.TO_HOST], "flash_at_once": AT_ONCE[Lane.TO_FLASH],
+    }  # fmt: skip
 
 
 def _flash(folder: Path) -> dict[str, float]:
@@ -106,9 +118,6 @@ def following(links: Mapping[str, float], rounds: int = ROUNDS) -> dict[str, flo
     """
     import torch
 
-    from .cpu_device import AT_ONCE
-    from .device import Lane
-
     one, x = torch.zeros(16), torch.zeros(LARGE // 4)
     wide = torch.zeros(1 << 12)
     size = wide.numel() * wide.element_size()
@@ -139,13 +148,12 @@ def following(links: Mapping[str, float], rounds: int = ROUNDS) -> dict[str, flo
         rate = RESULTS * LARGE / large if large > 0 else inf
         added, moved = _added(keeps, rounds, 0.6)
     added -= 2 * MOVED * (operation + made + size / rate)
-    carried = links["host_seconds"] + size / links["to_host"]
+    carried = size / links["to_host"]
     return {
         "operation_seconds": operation,
         "made_seconds": made,
         "made_rate": rate,
         "absence_seconds": max(0.0, added / (moved / size) - carried) if moved else 0.0,
-        "at_once": AT_ONCE[Lane.TO_HOST],
     }
 
 
