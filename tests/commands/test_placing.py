@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import vkernels.memory
 from vkernels.commands.memory.options import machine_from
 from vkernels.ir.errors import OptionError
 from vkernels.runtime.memory import calibrate_cpu as cpu
@@ -13,6 +14,14 @@ from vkernels.runtime.memory.calibration_file import load
 from vkernels.runtime.memory.trace import Operation, Tensor, Trace
 from vkernels.runtime.memory.trace_file import save
 
+STEP = """
+import torch
+x, weight = torch.ones(64, 64), torch.ones(64, 64, requires_grad=True)
+def step():
+    loss = (x @ weight).relu().sum()
+    loss.backward()
+    weight.grad = None
+"""
 ORIN = "jetson-agx-orin-64"
 
 
@@ -54,6 +63,24 @@ def test_this_cpu_is_measured_and_planning_goes_by_what_was_found(vk, monkeypatc
     assert code == 0, errors
     assert json.loads(output)["machine"]["link"] == 1e9
     assert json.loads(output)["machine"]["flash_link"] == found.machine.to_flash
+
+
+def test_a_step_runs_with_the_links_of_a_calibration(vk, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(STEP)
+    vk("calibrate", "--target", ORIN, "--out", "orin.json")
+    taken, real = [], vkernels.memory.limit
+
+    def noting(*args, links, **more):
+        taken.append(links)
+        return real(*args, links=links, **more)
+
+    monkeypatch.setattr(vkernels.memory, "limit", noting)
+    code, _, errors = vk("run", "mine.py:step", "--bytes", "90%", "--calls", "2", "--calibration", "orin.json")
+    assert code == 0, errors
+    assert taken[0].to_host == load("orin.json").machine.to_host
+    code, _, errors = vk("run", "mine.py:step", "--bytes", "1MiB", "--calibration", "none.json")
+    assert code == 2
+    assert "none.json" in errors
 
 
 def test_a_machine_is_what_was_calibrated_but_for_what_is_named(vk):

@@ -13,7 +13,7 @@ import typer
 
 from ..exits import Code
 from ..results import check_writable
-from .options import Html, Json, console_for, size_from, telling, write_result
+from .options import Calibrated, Html, Json, console_for, size_from, telling, write_result
 from .record import Step
 from .twins import Twin, same_bits, tensors_of
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from vkernels.memory import Limited, Report
+    from vkernels.runtime.memory.links import Machine
 
 Bytes = Annotated[
     str, typer.Option("--bytes", metavar="SIZE", help="Of the device: 4GiB, or 60% of what the step has live at once.")
@@ -56,6 +57,7 @@ def run(
     host: Host = None,
     flash: Flash = None,
     calls: Calls = 20,
+    calibration: Calibrated = None,
     json: Json = None,
     html: Html = None,
 ) -> None:
@@ -67,14 +69,17 @@ def run(
     check_writable(html)
     host_bytes = None if host is None else size_from(host, "--host")
 
+    from vkernels.runtime.memory.calibration_file import load
     from vkernels.runtime.memory.following import simulated
+    from vkernels.runtime.memory.limit import LINKS
 
     from .results import run_to_json, trace_to_json
 
+    links = LINKS if calibration is None else load(calibration).machine
     console = console_for(json)
     with telling(console, "running the file") as tell:
         size = _bytes(limit, step, tell)
-        ran = _in_turns(Twin(step), Twin(step), size, host_bytes, flash, calls, tell)
+        ran = _in_turns(Twin(step), Twin(step), links.with_device(size), host_bytes, flash, calls, tell)
     layout, report = ran.limited.layout, ran.report
     one = None
     if layout is not None:
@@ -112,11 +117,18 @@ def _bytes(text: str, named: str, tell: Callable[[str], None]) -> int:
 
 
 def _in_turns(
-    plain: Twin, other: Twin, size: int, host: int | None, flash: Path | None, calls: int, tell: Callable[[str], None]
+    plain: Twin,
+    other: Twin,
+    links: Machine,
+    host: int | None,
+    flash: Path | None,
+    calls: int,
+    tell: Callable[[str], None],
 ) -> Ran:
+    """`links`: with the bytes of the device."""
     from vkernels.memory import limit
 
-    ran = Ran(limit(other.step, size, host_bytes=host, flash=flash))
+    ran = Ran(limit(other.step, links.device_bytes, host_bytes=host, flash=flash, links=links))
     try:
         number = 0
         while ran.limited.report.planned < calls and number < calls + UNPLANNED + RETRIES:
