@@ -21,7 +21,7 @@ OF_PLANS = ("device_bytes", "host_bytes", "flash_bytes")
 MACHINE = tuple(each.name for each in fields(Machine) if each.name not in OF_PLANS)
 ALWAYS = ("to_host", "from_host", "to_flash", "from_flash", "host_seconds", "flash_seconds")
 """Of a machine's figures, those that must be there."""
-WHOLE_BYTES = ("fault_bytes", "at_once")
+WHOLE_BYTES = ("fault_bytes", "at_once", "flash_at_once")
 ANY_SIZE = 1 << 60
 MOST_SOURCES = 100
 
