@@ -100,7 +100,7 @@ class Clock:
 
 class Costs:
     """Small programs under a limit that is enough for them, one of them under another too, and copies: what following
-    costs right now. What an operation costs is taken from a training step of linear layers: the same operation again
+    costs right now. What an operation costs is taken from a training step of linear layers: one operation again
     and again finds everything in the caches."""
 
     def __init__(self, folder: Path, clock: Clock | None):
@@ -118,8 +118,8 @@ class Costs:
         def makes_large() -> None:
             _ = [wide + n for n in range(RESULTS)]
 
-        layers = [nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)]
-        model, x = nn.Sequential(*[part for each in layers for part in (each, nn.GELU())]), torch.randn(ROWS, WIDTH)
+        layers = [part for _ in range(LAYERS) for part in (nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH), nn.GELU())]
+        model, x = nn.Sequential(*layers), torch.randn(ROWS, WIDTH)
         optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
 
         def trains() -> None:

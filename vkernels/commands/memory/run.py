@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from vkernels.memory import Limited, Report
-    from vkernels.runtime.memory.links import Machine
 
 Bytes = Annotated[
     str, typer.Option("--bytes", metavar="SIZE", help="Of the device: 4GiB, or 60% of what the step has live at once.")
@@ -72,14 +72,16 @@ def run(
     from vkernels.runtime.memory.calibration_file import load
     from vkernels.runtime.memory.following import simulated
     from vkernels.runtime.memory.limit import LINKS
+    from vkernels.runtime.memory.limit import limit as limit_step
 
     from .results import run_to_json, trace_to_json
 
-    links = LINKS if calibration is None else load(calibration).machine
     console = console_for(json)
+    links = LINKS if calibration is None else load(calibration).machine
     with telling(console, "running the file") as tell:
         size = _bytes(limit, step, tell)
-        ran = _in_turns(Twin(step), Twin(step), links.with_device(size), host_bytes, flash, calls, tell)
+        under = partial(limit_step, bytes=size, host_bytes=host_bytes, flash=flash, links=links)
+        ran = _in_turns(Twin(step), Twin(step), under, calls, tell)
     layout, report = ran.limited.layout, ran.report
     one = None
     if layout is not None:
@@ -117,18 +119,9 @@ def _bytes(text: str, named: str, tell: Callable[[str], None]) -> int:
 
 
 def _in_turns(
-    plain: Twin,
-    other: Twin,
-    links: Machine,
-    host: int | None,
-    flash: Path | None,
-    calls: int,
-    tell: Callable[[str], None],
+    plain: Twin, other: Twin, under: Callable[..., Limited[[], Any]], calls: int, tell: Callable[[str], None]
 ) -> Ran:
-    """`links`: with the bytes of the device."""
-    from vkernels.memory import limit
-
-    ran = Ran(limit(other.step, links.device_bytes, host_bytes=host, flash=flash, links=links))
+    ran = Ran(under(other.step))
     try:
         number = 0
         while ran.limited.report.planned < calls and number < calls + UNPLANNED + RETRIES:
