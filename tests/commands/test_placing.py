@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-import vkernels.memory
 from vkernels.commands.memory.options import machine_from
 from vkernels.ir.errors import OptionError
 from vkernels.runtime.memory import calibrate_cpu as cpu
+from vkernels.runtime.memory import limit as limiting
 from vkernels.runtime.memory.calibration_file import load
 from vkernels.runtime.memory.trace import Operation, Tensor, Trace
 from vkernels.runtime.memory.trace_file import save
@@ -68,13 +68,13 @@ def test_this_cpu_is_measured_and_planning_goes_by_what_was_found(vk, monkeypatc
 def test_a_step_runs_with_the_links_of_a_calibration(vk, tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(STEP)
     vk("calibrate", "--target", ORIN, "--out", "orin.json")
-    taken, real = [], vkernels.memory.limit
+    taken, real = [], limiting.limit
 
     def noting(*args, links, **more):
         taken.append(links)
         return real(*args, links=links, **more)
 
-    monkeypatch.setattr(vkernels.memory, "limit", noting)
+    monkeypatch.setattr(limiting, "limit", noting)
     code, _, errors = vk("run", "mine.py:step", "--bytes", "90%", "--calls", "2", "--calibration", "orin.json")
     assert code == 0, errors
     assert taken[0].to_host == load("orin.json").machine.to_host
