@@ -89,6 +89,8 @@ class CudaDevice:
         return HostArena(self._cuda, 1)  # whoever touches more of it, against all rules, gets an error of the GPU
 
     def flash(self, folder: Path, size: int) -> Flash:
+        for lane in (Lane.TO_FLASH, Lane.FROM_FLASH):
+            self._buffers[lane] = HostArena(self._cuda, HALVES * PIECE)
         return Flash(folder, size)
 
     def fresh(self, size: int) -> torch.UntypedStorage:
@@ -160,7 +162,6 @@ class CudaDevice:
             return OnStream(self._record(stream))
         if lane not in self._threads:
             self._threads[lane] = ThreadPoolExecutor(1, f"vkernels {lane.value}")
-            self._buffers[lane] = HostArena(self._cuda, HALVES * PIECE)
         transfer, go = OnThread(), self._write if lane is Lane.TO_FLASH else self._read
 
         def run() -> None:
