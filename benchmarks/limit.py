@@ -17,7 +17,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -48,8 +47,10 @@ SMALL, OPERATIONS, LARGE, RESULTS = 64, 200, 1 << 18, 30
 """Of the programs that are followed for their costs: bytes of a small tensor and of a large one, and how many."""
 LAYERS, WIDTH, ROWS, MOVING = 8, 64, 64, 0.4
 """Of the step that is trained for its costs, and the part of its peak that it has where it moves tensors."""
-TRANSFER = 1 << 20
-"""Bytes of the copies between memories that are timed: more than the program's thread carries itself."""
+ROOM, TRANSFER = 1 << 26, 1 << 20
+"""Bytes of the memories that are copied between, and of a transfer that a lane's thread carries."""
+ITSELF = {Lane.TO_HOST: 1 << 18, Lane.FROM_HOST: 1 << 18, Lane.TO_FLASH: 1 << 16, Lane.FROM_FLASH: 1 << 16}
+"""Bytes of those that the program's thread carries."""
 console = Console(highlight=False, width=110)
 
 
@@ -99,7 +100,7 @@ class Clock:
 
 class Costs:
     """Small programs under a limit that is enough for them, one of them under another too, and copies: what following
-    costs right now. What an operation costs is taken from a training step of linear layers: the same operation again
+    costs right now. What an operation costs is taken from a training step of linear layers: one operation again
     and again finds everything in the caches."""
 
     def __init__(self, folder: Path, clock: Clock | None):
@@ -115,12 +116,10 @@ class Costs:
                 y = y + 1
 
         def makes_large() -> None:
-            y = wide
-            for _ in range(RESULTS):
-                y = y + 1
+            _ = [wide + n for n in range(RESULTS)]
 
-        layers = [nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)]
-        model, x = nn.Sequential(*[part for each in layers for part in (each, nn.GELU())]), torch.randn(ROWS, WIDTH)
+        layers = [part for _ in range(LAYERS) for part in (nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH), nn.GELU())]
+        model, x = nn.Sequential(*layers), torch.randn(ROWS, WIDTH)
         optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
 
         def trains() -> None:
@@ -133,8 +132,9 @@ class Costs:
         self._steps = [limit(each, 1 << 30) for each in (within, makes, makes_large, trains)]
         self._moves = limit(trains, int(peak * MOVING))
         self._device = CpuDevice()
-        self._memories = self._device.arena(TRANSFER), self._device.host(TRANSFER)
-        self._flash = self._device.flash(folder, TRANSFER)
+        self._memories = self._device.arena(ROOM), self._device.host(ROOM)
+        self._offset = 0
+        self._flash = self._device.flash(folder, ROOM)
         self._seen: deque[dict[str, float]] = deque(maxlen=REMEMBERED)
         for step in (*self._steps, self._moves):
             for _ in range(5):
@@ -168,32 +168,32 @@ class Costs:
         for tier, lanes in (("host", (Lane.TO_HOST, Lane.FROM_HOST)), ("flash", (Lane.TO_FLASH, Lane.FROM_FLASH))):
             later = []
             for lane in lanes:
-                small, work = self._work(lane, AT_ONCE[lane]), self._work(lane, TRANSFER)
-                rate = small.size / median(_timed(partial(do, lane, small), time.thread_time) for _ in range(5))
-                carried = median(_timed(partial(self._carry, lane, work), time.perf_counter) for _ in range(5))
-                later.append(max(0.0, carried - work.size / rate))
+                small = ITSELF[lane]
+                rate = small / median(self._timed(do, lane, small, time.thread_time) for _ in range(5))
+                carried = median(self._timed(self._carry, lane, TRANSFER, time.perf_counter) for _ in range(5))
+                later.append(max(0.0, carried - TRANSFER / rate))
                 found[lane.value.replace(" ", "_")] = rate
-                handed.append(median(_timed(partial(self._carry, lane, work), time.thread_time) for _ in range(5)))
+                handed.append(median(self._timed(self._carry, lane, TRANSFER, time.thread_time) for _ in range(5)))
             found[f"{tier}_seconds"] = sum(later) / 2
         return found | {"hand_over_seconds": median(handed)}
 
-    def _work(self, lane: Lane, size: int) -> Work:
-        arena, host = (each.address for each in self._memories)
-        return {
+    def _timed(self, carry: Callable[[Lane, Work], object], lane: Lane, size: int, clock: Callable[[], float]) -> float:
+        """Of a place that was not touched for a while, as a program's tensors are when they move."""
+        self._offset = (self._offset + 3 * TRANSFER) % (ROOM - TRANSFER)
+        arena, host = (each.address + self._offset for each in self._memories)
+        work = {
             Lane.TO_HOST: Work(arena, host, size), Lane.FROM_HOST: Work(host, arena, size),
-            Lane.TO_FLASH: Work(arena, 0, size, self._flash), Lane.FROM_FLASH: Work(0, arena, size, self._flash),
+            Lane.TO_FLASH: Work(arena, self._offset, size, self._flash),
+            Lane.FROM_FLASH: Work(self._offset, arena, size, self._flash),
         }[lane]  # fmt: skip
+        begun = clock()
+        carry(lane, work)
+        return clock() - begun
 
     def _carry(self, lane: Lane, work: Work) -> None:
         error = self._device.wait(self._device.carry(lane, None, work))
         if error is not None:
             raise error
-
-
-def _timed(run: Callable[[], object], clock: Callable[[], float]) -> float:
-    begun = clock()
-    run()
-    return clock() - begun
 
 
 def _times(step: Limited[[], Any], calls: int = 3) -> list[Any]:

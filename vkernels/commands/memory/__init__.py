@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from .calibrate import calibrate
+from .place import place
 from .plan import plan
 from .record import record
 from .run import run
@@ -14,3 +16,5 @@ app.command("record")(record)
 app.command("plan")(plan)
 app.command("simulate")(simulate)
 app.command("run")(run)
+app.command("calibrate")(calibrate)
+app.command("place")(place)

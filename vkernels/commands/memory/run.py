@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,7 @@ import typer
 
 from ..exits import Code
 from ..results import check_writable
-from .options import Html, Json, console_for, size_from, telling, write_result
+from .options import Calibrated, Html, Json, console_for, size_from, telling, write_result
 from .record import Step
 from .twins import Twin, same_bits, tensors_of
 
@@ -56,6 +57,7 @@ def run(
     host: Host = None,
     flash: Flash = None,
     calls: Calls = 20,
+    calibration: Calibrated = None,
     json: Json = None,
     html: Html = None,
 ) -> None:
@@ -67,14 +69,19 @@ def run(
     check_writable(html)
     host_bytes = None if host is None else size_from(host, "--host")
 
+    from vkernels.runtime.memory.calibration_file import load
     from vkernels.runtime.memory.following import simulated
+    from vkernels.runtime.memory.limit import LINKS
+    from vkernels.runtime.memory.limit import limit as limit_step
 
     from .results import run_to_json, trace_to_json
 
     console = console_for(json)
+    links = LINKS if calibration is None else load(calibration).machine
     with telling(console, "running the file") as tell:
         size = _bytes(limit, step, tell)
-        ran = _in_turns(Twin(step), Twin(step), size, host_bytes, flash, calls, tell)
+        under = partial(limit_step, bytes=size, host_bytes=host_bytes, flash=flash, links=links)
+        ran = _in_turns(Twin(step), Twin(step), under, calls, tell)
     layout, report = ran.limited.layout, ran.report
     one = None
     if layout is not None:
@@ -112,11 +119,9 @@ def _bytes(text: str, named: str, tell: Callable[[str], None]) -> int:
 
 
 def _in_turns(
-    plain: Twin, other: Twin, size: int, host: int | None, flash: Path | None, calls: int, tell: Callable[[str], None]
+    plain: Twin, other: Twin, under: Callable[..., Limited[[], Any]], calls: int, tell: Callable[[str], None]
 ) -> Ran:
-    from vkernels.memory import limit
-
-    ran = Ran(limit(other.step, size, host_bytes=host, flash=flash))
+    ran = Ran(under(other.step))
     try:
         number = 0
         while ran.limited.report.planned < calls and number < calls + UNPLANNED + RETRIES:
@@ -155,9 +160,13 @@ def show(console: Console, named: str, size: int, ran: Ran) -> None:
     ]
     console.print(
         f"  {bytes_in_words(report.peak)} live at once, an arena of {bytes_in_words(report.arena)} within "
-        f"{bytes_in_words(size)}; {', '.join(away)}"
+        f"{bytes_in_words(size)}; {', '.join(away)}",
+        soft_wrap=True,
     )
-    console.print(f"  {counted(report.calls, 'call')}, {report.planned} of them by the plan, {report.changed} left it")
+    console.print(
+        f"  {counted(report.calls, 'call')}, {report.planned} of them by the plan, {report.changed} left it",
+        soft_wrap=True,
+    )
     if report.why:
         console.print(f"  the last one that did: {printable(report.why)}", soft_wrap=True)
     if report.planned:
@@ -166,9 +175,12 @@ def show(console: Console, named: str, size: int, ran: Ran) -> None:
         console.print(
             f"  a call: {moved[0]} out, {moved[1]} back; {seconds_in_words(median(ran.plain))} plainly, "
             f"{seconds_in_words(report.simulated_seconds)} simulated, "
-            f"{seconds_in_words(report.seconds)} measured{ratio}"
+            f"{seconds_in_words(report.seconds)} measured{ratio}",
+            soft_wrap=True,
         )
-        console.print(f"  strays: {report.strays}, tensors that got memory of their own: {report.escapes}")
+        console.print(
+            f"  strays: {report.strays}, tensors that got memory of their own: {report.escapes}", soft_wrap=True
+        )
 
 
 def _draw(path: Path, layout: Any, one: Any) -> None:

@@ -4,7 +4,7 @@ following costs its thread."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from statistics import median
 from typing import NamedTuple
 
@@ -22,6 +22,28 @@ class Times(NamedTuple):
     own: tuple[float, ...]
 
 
+class Followed(Machine):
+    """The same machine, whose links have nothing to do with what the program's thread carries itself."""
+
+    @staticmethod
+    def of(machine: Machine) -> Followed:
+        return Followed(**{each.name: getattr(machine, each.name) for each in fields(machine)})
+
+    def out_seconds(self, tier: Tier, size: int) -> float:
+        return 0.0 if self.is_at_once(tier, size) else super().out_seconds(tier, size)
+
+    def in_seconds(self, tier: Tier, size: int) -> float:
+        return 0.0 if self.is_at_once(tier, size) else super().in_seconds(tier, size)
+
+
+def running_ahead(machine: Machine) -> Machine:
+    """For a device that a program does not wait for: what its thread does meanwhile costs nothing."""
+    return replace(
+        machine, operation_seconds=0.0, made_seconds=0.0, absence_seconds=0.0, hand_over_seconds=0.0, at_once=0,
+        flash_at_once=0,
+    )  # fmt: skip
+
+
 def with_program(trace: Trace, outside: Sequence[float]) -> Trace:
     """The trace of a program whose thread waits for each operation. `outside`: what it took before each, and after the
     last, which here is before the first."""
@@ -37,7 +59,8 @@ def simulated(layout: Layout, own: Sequence[float] | None = None, timeline: bool
     if nothing is said."""
     seconds = [op.seconds for op in layout.trace.operations] if own is None else own
     whole = [one + more for one, more in zip(seconds, costs(layout), strict=True)]
-    return replace(simulate(layout.trace, layout.schedule, layout.machine, whole, timeline), ideal_seconds=sum(seconds))
+    run = simulate(layout.trace, layout.schedule, Followed.of(layout.machine), whole, timeline)
+    return replace(run, ideal_seconds=sum(seconds))
 
 
 def simulated_times(layout: Layout, times: Sequence[Times]) -> float:

@@ -81,7 +81,7 @@ def lay_out(trace: Trace, machine: Machine, alignment: int = ALIGNMENT) -> Layou
     trace = Trace(trace.name, sizes, trace.operations)
     check_possible(trace, machine)
     least, at = least_bytes(trace)
-    planned, enough = replace(machine, at_once=0, flash_at_once=0), 0  # nothing is moved for nothing
+    planned, enough = machine, 0
     for _ in range(TRIES):
         found = _laid_out(trace, search(trace, planned, ROUNDS, TRIALS, others=()), machine, alignment)
         over = _over(found, machine)

@@ -21,8 +21,11 @@ R = TypeVar("R")
 LINKS = Machine(
     device_bytes=0, host_bytes=1 << 60, flash_bytes=0,
     to_host=5e9, from_host=5e9, to_flash=1e9, from_flash=1e9, host_seconds=1e-5, flash_seconds=1e-4,
+    operation_seconds=1e-5, made_seconds=2e-5, made_rate=1e10, absence_seconds=2e-5, hand_over_seconds=2e-5,
+    at_once=1 << 19, flash_at_once=1 << 18,
 )  # fmt: skip
-"""What a CPU copies in memory, and a common drive writes and reads: bytes a second, round figures, not measured."""
+"""What a CPU copies in memory, and a common drive writes and reads, in bytes a second, and what following costs: round
+figures, not measured here. The last two are the CPU's own."""
 CHANGES = 2
 """Calls one after another in which the program is not as it was recorded, after which it is recorded anew."""
 
@@ -43,7 +46,8 @@ class Report:
 
     `modelled_seconds`: of a call, simulated before any ran, with the times of the one that was watched. Of the last
     planned calls, medians: `seconds`, measured; `own_seconds`, what operations and the program took of that;
-    `simulated_seconds`, simulated with each call's own times: what moving and following cost is the simulation's.
+    `simulated_seconds`, simulated with each call's own times: what moving and following cost is the simulation's. These
+    three are 0 for a device that the program does not wait for.
     """
 
     calls: int = 0
@@ -166,7 +170,7 @@ class Limited(Generic[P, R]):
         from .agenda import agenda_of
         from .devices import device_of
         from .follow import Follow
-        from .following import simulated, with_program
+        from .following import running_ahead, simulated, with_program
         from .layout import lay_out
         from .record import recorded_of
         from .tiers import storage_of
@@ -182,10 +186,11 @@ class Limited(Generic[P, R]):
         alive = {n: storage_of(reference) for n, reference in watch.alive.items() if n in recorded.tensors}
         storages = {recorded.tensors[n]: storage for n, storage in alive.items() if storage is not None}
         device = device_of(storages.values())
+        machine = self._machine if device.in_step else running_ahead(self._machine)
         if device.in_step:
             recorded = replace(recorded, trace=with_program(recorded.trace, recorded.outside))
         trace = recorded.trace_on(device.kind)
-        layout = self._layout = lay_out(trace, self._machine, device.alignment)
+        layout = self._layout = lay_out(trace, machine, device.alignment)
         there = Whereabouts(device, layout.device_bytes, layout.host_bytes, layout.flash_bytes, self._folder)
         self._follow, self._watch = Follow(agenda_of(recorded, layout), there, device), None
         for tensor, storage in storages.items():

@@ -84,17 +84,13 @@ class Machine:
         return size <= (self.at_once if tier is Tier.HOST else self.flash_at_once)
 
     def out_seconds(self, tier: Tier, size: int) -> float:
-        """What it takes a link to carry `size` bytes from the device to `tier`, if it carries nothing else."""
-        if self.is_at_once(tier, size):
-            return 0.0
+        """What it takes to carry `size` bytes from the device to `tier`, with the link to itself."""
         if tier is Tier.HOST:
             return self.host_seconds + size / self.to_host
         return self.flash_seconds + size / self.to_flash
 
     def in_seconds(self, tier: Tier, size: int) -> float:
-        """What it takes a link to carry `size` bytes from `tier` to the device, if it carries nothing else."""
-        if self.is_at_once(tier, size):
-            return 0.0
+        """What it takes to carry `size` bytes from `tier` to the device, with the link to itself."""
         if tier is Tier.HOST:
             return self.host_seconds + size / self.from_host
         return self.flash_seconds + size / self.from_flash
