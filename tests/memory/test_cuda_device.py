@@ -120,7 +120,7 @@ def test_bytes_are_kept_through_any_moves_in_any_order_that_streams_allow(seed, 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """What goes to flash goes in several pieces."""
-    monkeypatch.setattr(cuda_device, "CHUNK", 128)
+    monkeypatch.setattr(cuda_device, "PIECE", 128)
 
 
 def kind_of(stream):
@@ -190,7 +190,7 @@ def one_thread():
 def limited(make, peaks, part, seed, steps, monkeypatch, **more):
     """Losses under a limit on a fake GPU; the program, its step, and the GPU's mode, in which alone it may be used."""
     gpu = FakeCuda(seed)
-    monkeypatch.setattr(cuda_device, "CHUNK", 4096)
+    monkeypatch.setattr(cuda_device, "PIECE", 4096)
     monkeypatch.setattr(devices, "device_of", lambda storages: CudaDevice(gpu.device, gpu))
     with OnGpu(gpu) as mode:
         program = Program(make)
@@ -283,7 +283,7 @@ def recorded(gpu, stream):
 
 def test_flash_that_fails_ends_in_an_error_with_all_tensors_intact(peaks, tmp_path, monkeypatch):
     gpu, plain = FakeCuda(2), Program(cnn)
-    monkeypatch.setattr(cuda_device, "CHUNK", 4096)
+    monkeypatch.setattr(cuda_device, "PIECE", 4096)
     expected = [plain.step().item() for _ in range(10)]
     monkeypatch.setattr(devices, "device_of", lambda storages: CudaDevice(gpu.device, gpu))
     with OnGpu(gpu) as mode:

@@ -160,9 +160,13 @@ def show(console: Console, named: str, size: int, ran: Ran) -> None:
     ]
     console.print(
         f"  {bytes_in_words(report.peak)} live at once, an arena of {bytes_in_words(report.arena)} within "
-        f"{bytes_in_words(size)}; {', '.join(away)}"
+        f"{bytes_in_words(size)}; {', '.join(away)}",
+        soft_wrap=True,
     )
-    console.print(f"  {counted(report.calls, 'call')}, {report.planned} of them by the plan, {report.changed} left it")
+    console.print(
+        f"  {counted(report.calls, 'call')}, {report.planned} of them by the plan, {report.changed} left it",
+        soft_wrap=True,
+    )
     if report.why:
         console.print(f"  the last one that did: {printable(report.why)}", soft_wrap=True)
     if report.planned:
@@ -171,9 +175,12 @@ def show(console: Console, named: str, size: int, ran: Ran) -> None:
         console.print(
             f"  a call: {moved[0]} out, {moved[1]} back; {seconds_in_words(median(ran.plain))} plainly, "
             f"{seconds_in_words(report.simulated_seconds)} simulated, "
-            f"{seconds_in_words(report.seconds)} measured{ratio}"
+            f"{seconds_in_words(report.seconds)} measured{ratio}",
+            soft_wrap=True,
         )
-        console.print(f"  strays: {report.strays}, tensors that got memory of their own: {report.escapes}")
+        console.print(
+            f"  strays: {report.strays}, tensors that got memory of their own: {report.escapes}", soft_wrap=True
+        )
 
 
 def _draw(path: Path, layout: Any, one: Any) -> None:

@@ -16,10 +16,11 @@ import torch
 from .cuda_api import Cuda
 from .cuda_memory import DeviceArena, HostArena, Spares
 from .device import Done, Lane, Work
-from .tiers import CHUNK, Flash
+from .tiers import Flash
 
-HALVES = 2
-"""Pieces of a lane's pinned buffer: one is carried while the file is read or written for the other."""
+PIECE, HALVES = 1 << 24, 2
+"""Bytes of a piece that goes to flash or comes from it, and pieces of the pinned buffer: one is carried while the file
+is read or written for the other."""
 
 
 class OnStream:
@@ -88,6 +89,8 @@ class CudaDevice:
         return HostArena(self._cuda, 1)  # whoever touches more of it, against all rules, gets an error of the GPU
 
     def flash(self, folder: Path, size: int) -> Flash:
+        for lane in (Lane.TO_FLASH, Lane.FROM_FLASH):
+            self._buffers[lane] = HostArena(self._cuda, HALVES * PIECE)
         return Flash(folder, size)
 
     def fresh(self, size: int) -> torch.UntypedStorage:
@@ -159,7 +162,6 @@ class CudaDevice:
             return OnStream(self._record(stream))
         if lane not in self._threads:
             self._threads[lane] = ThreadPoolExecutor(1, f"vkernels {lane.value}")
-            self._buffers[lane] = HostArena(self._cuda, HALVES * CHUNK)
         transfer, go = OnThread(), self._write if lane is Lane.TO_FLASH else self._read
 
         def run() -> None:
@@ -197,29 +199,29 @@ class CudaDevice:
         buffer, flash = self._buffers[Lane.TO_FLASH], _flash_of(work)
 
         def ask(at: int) -> Any:
-            begin, size = at // CHUNK % HALVES * CHUNK, min(CHUNK, work.size - at)
+            begin, size = at // PIECE % HALVES * PIECE, min(PIECE, work.size - at)
             self._cuda.copy(stream, buffer.bytes[begin : begin + size], self._bytes(work.source + at, size))
             return self._record(stream)
 
         copied = ask(0)
-        for at in range(0, work.size, CHUNK):
-            following = ask(at + CHUNK) if at + CHUNK < work.size else None
+        for at in range(0, work.size, PIECE):
+            following = ask(at + PIECE) if at + PIECE < work.size else None
             if following is None:
                 transfer.asked.set_result(copied)
             copied.synchronize()
-            address = buffer.address + at // CHUNK % HALVES * CHUNK
-            flash.write(work.to + at, address, min(CHUNK, work.size - at))
+            address = buffer.address + at // PIECE % HALVES * PIECE
+            flash.write(work.to + at, address, min(PIECE, work.size - at))
             copied = following
 
     def _read(self, stream: Any, transfer: OnThread, work: Work) -> None:
         """From flash: a half of the buffer is filled when what it held before has been copied."""
         buffer, flash = self._buffers[Lane.FROM_FLASH], _flash_of(work)
-        for at in range(0, work.size, CHUNK):
-            half, size = at // CHUNK % HALVES, min(CHUNK, work.size - at)
+        for at in range(0, work.size, PIECE):
+            half, size = at // PIECE % HALVES, min(PIECE, work.size - at)
             if self._used[half] is not None:
                 self._used[half].synchronize()
-            flash.read(work.source + at, buffer.address + half * CHUNK, size)
-            held = buffer.bytes[half * CHUNK : half * CHUNK + size]
+            flash.read(work.source + at, buffer.address + half * PIECE, size)
+            held = buffer.bytes[half * PIECE : half * PIECE + size]
             self._cuda.copy(stream, self._bytes(work.to + at, size), held)
             copied = self._used[half] = self._record(stream)
         transfer.asked.set_result(copied)
