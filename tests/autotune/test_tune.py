@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 import vkernels as vk
+from vkernels.autotune import tune as tuning
 from vkernels.autotune.database import Database
 from vkernels.autotune.drive import Stop
-from vkernels.autotune.limits import slice_limits
-from vkernels.autotune.measure import Candidate, Reason
+from vkernels.autotune.history import History
+from vkernels.autotune.limits import slice_limits, slice_target
+from vkernels.autotune.measure import Candidate, Measured, Outcome, Reason
 from vkernels.autotune.plan_space import PlanSpace, read
 from vkernels.autotune.result import TuningResult
 from vkernels.autotune.searches import SEARCHES
@@ -188,7 +190,61 @@ def test_results_are_json(space: PlanSpace):
     assert data["tried"] == len(data["successes"]) + len(data["failures"])
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time: each look at it takes a little, each measurement a second."""
+    now = [0.0]
+
+    def monotonic() -> float:
+        now[0] += 1e-6
+        return now[0]
+
+    monkeypatch.setattr(tuning, "monotonic", monotonic)
+    return now
+
+
+@dataclass
+class Slow(FakeBench):
+    """A bench whose measurements take a second each."""
+
+    clock: list[float] = field(default_factory=list)
+
+    def measure(self, candidate: Candidate, timeout: float = 60.0) -> Outcome:
+        self.clock[0] += 1
+        return super().measure(candidate, timeout)
+
+
+def test_seconds_that_the_end_does_not_need_are_searched_with(clock: list[float]):
+    told: list[Progress] = []
+    result = tuned(Slow(lambda candidate: 1.0, clock=clock), Stop(seconds=100.0), on_progress=told.append)
+    last = max(each.seconds for each in told if each.stage == "searching")
+    assert result.stopped == "seconds"
+    assert 85 < last < 100  # of which 15 were kept at first; six finalists need a second and a half each
+    assert result.seconds <= 100
+
+
+def test_a_choice_that_was_undone_is_known_to_the_search(space: PlanSpace, clock: list[float]):
+    bench = Slow(landscape(space, 1), clock=clock)
+    tuned(bench, Stop(seconds=100.0))
+    points = [space.point(each.plan) for each in bench.measured]
+    assert len(points) == len(set(points))
+
+
 # With a database
+
+
+def test_what_a_run_settled_on_with_luck_gives_way_when_it_is_timed_again(space: PlanSpace, tmp_path: Path):
+    other = next(point for point in space.space.listed if point != space.default)
+    lucky = Candidate(space.plan(other))
+    with Database.open(str(tmp_path / "tuning.db")) as database:
+        history = History(database, TASK, space.limits, slice_target(SLICE), SLICE)
+        history.add(lucky, Measured(1e-4, 1e-4, 1e-4, 9), 0, final=True)
+        times = lambda each: 2.0 if each.plan == lucky.plan else 1.0  # noqa: E731
+        result = tuned(FakeBench(times), Stop(evaluations=5), database=database)
+        assert result.best == result.default
+        best = database.best(next(iter(database.entries())).key)
+    assert best is not None
+    assert best.plan == result.best.candidate.plan
 
 
 def test_what_was_tried_is_not_tried_again_and_the_search_goes_on_where_it_was(space: PlanSpace, tmp_path: Path):

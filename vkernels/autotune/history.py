@@ -32,11 +32,13 @@ BY = "vk tune"
 
 @dataclass(frozen=True)
 class Remembered:
-    """What was measured before, of the same task on the same slice, in the order in which it was."""
+    """What was measured before, of the same task on the same slice, in the order in which it was. `final`: that a run
+    settled on it."""
 
     point: Point
     candidate: Candidate
     outcome: Outcome
+    final: bool = False
 
 
 @dataclass
@@ -73,7 +75,9 @@ class History:
                     continue
                 point = space.point(entry.plan, version.constants)
                 if point is not None:
-                    found[point] = Remembered(point, Candidate(entry.plan, dict(version.constants)), outcome)
+                    found[point] = Remembered(
+                        point, Candidate(entry.plan, dict(version.constants)), outcome, entry.final
+                    )
         return list(found.values())
 
     def neighbours(self, space: PlanSpace) -> list[Point]:

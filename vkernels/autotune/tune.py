@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import median
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,12 +30,15 @@ if TYPE_CHECKING:
 
     from .database.database import Database
 
-FINALISTS = 4
-"""Plans that are measured again in turns: the default one and the fastest others."""
+FINALISTS = 6
+"""Plans that are measured again in turns: the default one, what an earlier run settled on, and the fastest others."""
 WORTHWHILE = 0.01
 """Part of the default plan's time that another one must win, measured in turns, to be taken in its place."""
 FINALE, MOST_FINALE = 0.25, 15.0
-"""Part of the seconds, and seconds at most, that are kept for the finalists and for what moved the best plan."""
+"""Part of the seconds, and seconds at most, that are kept at first for the finalists and for what moved the best plan.
+What these turn out not to need is searched on with."""
+A_FINALIST = 1.5
+"""Of what measuring a plan usually took, what a finalist takes at most."""
 UNDONE = 8
 """Choices of the best plan that are undone one by one to see what each won, at most."""
 CANDIDATE_PART, LEAST_TIMING, MOST_TIMING = 0.002, 0.03, 0.25
@@ -139,15 +143,21 @@ class Run:
     origin: str = MEASURED
     known: dict[Point, Success | Failure] = field(default_factory=dict)
     trials: int = 0
-    _quickest: float = float("inf")
+    _took: list[float] = field(default_factory=list)
+    _settled_before: set[Point] = field(default_factory=set)
 
     def tuned(self) -> tuple[str, list[Success], tuple[Moved, ...]]:
         """By what the search was stopped, the finalists with their last times, the default one's first if it has one,
         and what moved the best."""
         stopped = ""
         try:
-            stopped = self._searched()
-            moved = self._undone()
+            search = self._begun()
+            stopped = self._driven(search, self._reserved)
+            moved = self._undone(search, self._reserved / 2)
+            if stopped == "seconds":
+                best = self._best
+                stopped = self._driven(search, self._finale)
+                moved = moved if self._best is best else self._undone(search, 0.0)
             return stopped, self._finalists(), moved
         except KeyboardInterrupt:
             return stopped or "interrupted", [], ()
@@ -160,11 +170,10 @@ class Run:
         default = next((each for each in among if each.point == self.space.default), None)
         best = self._chosen(default, among)
         if final and best is not None and self.origin == MEASURED:
-            for each in (best, default):
-                if each is not None:
-                    self.history.add(
-                        each.candidate, each.measured, each.trial, final=each is best, default=each is default
-                    )
+            for each in finalists:
+                settled = each is best or each.point in self._settled_before
+                if settled or each is default:
+                    self.history.add(each.candidate, each.measured, each.trial, final=settled, default=each is default)
         moved = moved if best is not None and best.point != self.space.default else ()
         wide = next((each for each in finalists if each.candidate == self.device_wide), None)
         return TuningResult(
@@ -177,15 +186,21 @@ class Run:
 
     # The search
 
-    def _searched(self) -> str:
+    def _begun(self) -> Search:
+        """The search, told what was measured before."""
         before = self.history.before(self.space)
         seeds = dict.fromkeys([self.space.default, *self.history.neighbours(self.space), *self.space.seeds])
         search = SEARCHES[self.search](self.space.space, seed=self.seed, seeds=seeds)
         for number, each in enumerate(before):
             self._note(each.point, each.candidate, each.outcome, number - len(before))
             search.tell(each.point, _told(each.outcome))
-        stop = replace(self.stop, seconds=self._until(self._reserved) if self.stop.seconds is not None else None)
-        return drive(search, lambda point: self._told_of(search, point), stop)
+        self._settled_before = {each.point for each in before if each.final}
+        return search
+
+    def _driven(self, search: Search, reserved: float) -> str:
+        """Search on, but for the last seconds; by what it was stopped."""
+        stop = replace(self.stop, seconds=self._until(reserved) if self.stop.seconds is not None else None)
+        return drive(search, lambda point: self._told_of(search, point), stop, clock=monotonic)
 
     def _told_of(self, search: Search, point: Point) -> float | ToldFailure:
         """What comes of a point, after the search was told what others measured meanwhile, on cores like these."""
@@ -207,7 +222,7 @@ class Run:
         outcome = self.bench.measure(candidate, timeout=self._timeout)
         took = monotonic() - began
         if not isinstance(outcome, Failed):
-            self._quickest = min(self._quickest, took)
+            self._took.append(took)
         self._note(point, candidate, outcome, self.trials)
         self.history.add(candidate, outcome, self.trials, took, self.origin, default=self._is_default(point))
         self.trials += 1
@@ -227,9 +242,9 @@ class Run:
 
     # What each choice won
 
-    def _undone(self) -> tuple[Moved, ...]:
+    def _undone(self, search: Search, reserved: float) -> tuple[Moved, ...]:
         """The choices in which the best plan differs from the default, and what it takes without each, measured as
-        long as there is time."""
+        long as there is time, but for the last seconds."""
         best, space = self._best, self.space.space
         if best is None or best.point == self.space.default:
             return ()
@@ -237,9 +252,10 @@ class Run:
         moved: list[Moved] = []
         for name in [name for name in space.names if own[name] != usual[name]]:
             point = space.point({**own, name: usual[name]})
-            may = len(moved) < UNDONE and self._until(self._reserved / 2) > 0 and self._may_try
+            may = len(moved) < UNDONE and self._until(reserved) > 0 and self._may_try
             if point in space and point not in self.known and may:
-                self._measured(point, "undoing")
+                outcome = self._measured(point, "undoing")
+                search.tell(point, _told(outcome))
             found = self.known.get(point)
             factor = found.seconds / best.seconds if isinstance(found, Success) else None
             moved.append(Moved(name, usual[name], own[name], factor))
@@ -255,7 +271,9 @@ class Run:
         """The default plan and the fastest others, timed in turns; none where the default has no time, or is alone."""
         fastest = sorted(self._successes, key=lambda each: each.measured.high)
         default = self.known.get(self.space.default)
-        rest = [each for each in fastest if each.point != self.space.default][: FINALISTS - 1]
+        others = [each for each in fastest if each.point != self.space.default]
+        rest = sorted(others, key=lambda each: each.point not in self._settled_before)[:1] + others
+        rest = list({each.point: each for each in rest}.values())[: FINALISTS - 1]
         chosen = [*([default] if isinstance(default, Success) else []), *rest]
         wide = self.device_wide
         if wide is not None and wide not in [each.candidate for each in chosen]:
@@ -310,7 +328,13 @@ class Run:
         if self.stop.seconds is None:
             return TIMEOUT
         most = max(LEAST_TIMEOUT, min(TIMEOUT, self.stop.seconds / 3))
-        return max(LEAST_TIMEOUT, min(most, PATIENCE * self._quickest))
+        return max(LEAST_TIMEOUT, min(most, PATIENCE * min(self._took, default=most)))
+
+    @property
+    def _finale(self) -> float:
+        """Seconds that the finalists take, as far as can be told, and undoing some choices of a new best."""
+        usual = median(self._took) if self._took else 0.0
+        return min(self._reserved, (FINALISTS * A_FINALIST + UNDONE / 2) * usual)
 
     def _until(self, reserved: float) -> float:
         """Seconds that are left, but for those that are kept; infinite where none were set."""
