@@ -112,8 +112,13 @@ def tune(
 def _bench(bench: Measures | None, task: Task, slice: str, stop: Stop) -> AbstractContextManager[Measures]:
     if bench is not None:
         return nullcontext(bench)
+    return Bench(task, slice, Options(effort=effort_of(stop)))
+
+
+def effort_of(stop: Stop) -> Effort:
+    """How carefully one candidate is timed, where so much time is for all."""
     wished = MOST_TIMING if stop.seconds is None else stop.seconds * CANDIDATE_PART
-    return Bench(task, slice, Options(effort=Effort(seconds=min(MOST_TIMING, max(LEAST_TIMING, wished)))))
+    return Effort(seconds=min(MOST_TIMING, max(LEAST_TIMING, wished)))
 
 
 def _read_meanwhile(task: Task, slice: str, bench: Measures) -> PlanSpace:
