@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -11,12 +12,13 @@ import numpy as np
 import pytest
 
 import vkernels as vk
+from vkernels.autotune import finals
 from vkernels.autotune import tune as tuning
 from vkernels.autotune.database import Database
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.history import History
 from vkernels.autotune.limits import slice_limits, slice_target
-from vkernels.autotune.measure import Candidate, Measured, Outcome, Reason
+from vkernels.autotune.measure import Candidate, Failed, Measured, Outcome, Reason
 from vkernels.autotune.plan_space import PlanSpace, read
 from vkernels.autotune.result import TuningResult
 from vkernels.autotune.searches import SEARCHES
@@ -96,12 +98,44 @@ def test_where_nothing_is_better_the_default_is_the_best(space: PlanSpace):
     assert not result.moved
 
 
-def test_intervals_that_overlap_leave_the_default(space: PlanSpace):
+class Loaded(FakeBench):
+    """A bench whose intervals are wide, and whose duels give times of which all are `factors` times as long, in turn;
+    those of the default plan `unlike` times that."""
+
+    factors = (1.0, 3.0, 1.7, 2.9, 1.2, 5.0)
+    unlike: tuple[float, ...] = (1.0,)
+
+    def duel(self, candidates: Sequence[Candidate]) -> list[Outcome]:
+        number = len(self.duels)
+        factor, unlike = self.factors[number % len(self.factors)], self.unlike[number % len(self.unlike)]
+        found = super().duel(candidates)
+        times = [each.seconds * factor * (unlike if at == 0 else 1) for at, each in enumerate(found)]
+        return [Measured(each, 0.4 * each, 2.5 * each, 9, 1.0, True) for each in times]
+
+
+def test_under_load_the_finalists_fight_until_all_fights_agree(space: PlanSpace):
     default = space.plan(space.default)
-    bench = FakeBench(lambda candidate: 1.0 if candidate.plan == default else 0.9)
-    exact = bench._outcome
-    bench._outcome = lambda candidate, factor: replace(exact(candidate, factor), low=0.5, high=1.5)
+    bench = Loaded(lambda candidate: 1.0 if candidate.plan == default else 0.9)
+    result = tuned(bench)
+    assert result.best.candidate.plan != default
+    assert result.gain == pytest.approx(1 / 0.9)
+    assert len(bench.duels) == finals.ROUNDS
+
+
+def test_fights_that_disagree_leave_the_default(space: PlanSpace):
+    default = space.plan(space.default)
+    bench = Loaded(lambda candidate: 1.0 if candidate.plan == default else 0.9)
+    bench.unlike = (1.0, 1.0, 0.8)
     assert tuned(bench).best.candidate.plan == default
+    assert len(bench.duels) == finals.ROUNDS
+
+
+def test_who_fails_in_a_fight_has_failed():
+    failed = Failed(Reason.WRONG_ANSWER, "now and then")
+    rounds = [[Measured(1.0, 0.5, 2.0, 9), Measured(0.9, 0.5, 2.0, 9)], [Measured(1.0, 0.5, 2.0, 9), failed]]
+    found = finals.fight_out(lambda: rounds.pop(0), 0, lambda rounds: True)
+    assert found[1] == failed
+    assert not rounds
 
 
 def test_the_same_seed_tries_the_same(space: PlanSpace):

@@ -17,6 +17,7 @@ from .arguments import built
 from .benches import USUAL, Benches, Counted, MakeBench
 from .crossed import MODELLED, Crossed, Row
 from .drive import Stop
+from .finals import fight_out
 from .history import History
 from .limits import slice_limits, slice_target
 from .measure import Bench, Candidate, Failed, Measured, Options, Outcome, Reason
@@ -153,7 +154,12 @@ def _measured_on(benches: Benches, name: str, rows: Sequence[Row], limits: Limit
     outcomes: list[Outcome | None] = [_refused(bench.task, row.candidate, limits) for row in rows]
     fitting = [number for number, outcome in enumerate(outcomes) if outcome is None]
     if fitting and not benches.interrupted:
-        found = bench.duel([rows[number].candidate for number in fitting], alone=True)
+        mine = [number for number in fitting if name in rows[number].tuned_for]
+        candidates = [rows[number].candidate for number in fitting]
+        found = fight_out(
+            lambda: bench.duel(candidates, alone=True), fitting.index(mine[0]) if mine else 0,
+            lambda rounds: not benches.interrupted,
+        )  # fmt: skip
         for number, outcome in zip(fitting, found, strict=True):
             outcomes[number] = outcome
     return [outcome or Failed(Reason.REFUSED, "it was not measured") for outcome in outcomes]

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .crossed import Row
+from .finals import is_surely_faster
 from .measure import Candidate, Measured, Outcome
 from .plan_space import PlanSpace
 from .result import Success, TuningResult
-from .tune import WORTHWHILE
 
 Columns = Mapping[str, Sequence[Outcome]]
 """By slice, what the plan of each row took on it, all timed in turns."""
@@ -28,8 +28,7 @@ class Taken:
 def with_the_fastest(
     results: Mapping[str, TuningResult], rows: Sequence[Row], columns: Columns, spaces: Mapping[str, PlanSpace]
 ) -> Taken:
-    """Let each slice have the fastest of all plans that were timed on it, if that is surely faster than its own: by
-    more than a little, and so that the interval of its time leaves out the other's."""
+    """Let each slice have the fastest of all plans that were timed on it, if that is surely faster than its own."""
     found: dict[str, TuningResult] = dict(results)
     settled: dict[str, tuple[Candidate, ...]] = {}
     owner = {name: number for number, row in enumerate(rows) for name in row.tuned_for}
@@ -57,10 +56,7 @@ def _fastest(column: Sequence[Outcome], own: int | None) -> int | None:
     if best is None or not isinstance(found, Measured):
         return own
     mine = None if own is None else column[own]
-    if not isinstance(mine, Measured):
-        return best
-    is_faster = found.high < mine.seconds and found.seconds < (1 - WORTHWHILE) * mine.seconds
-    return best if is_faster else own
+    return best if not isinstance(mine, Measured) or is_surely_faster(found, mine) else own
 
 
 def _with(

@@ -15,6 +15,7 @@ from vkernels.ir.errors import OptionError
 from vkernels.ir.nearest import meant
 
 from .drive import Stop, drive
+from .finals import ROUNDS, fight_out, is_surely_faster
 from .history import History
 from .limits import slice_limits, slice_target, whole_device
 from .measure import Bench, Candidate, Effort, Failed, Measured, Options, Outcome
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 FINALISTS = 6
 """Plans that are measured again in turns: the default one, what an earlier run settled on, and the fastest others."""
-WORTHWHILE = 0.01
-"""Part of the default plan's time that another one must win, measured in turns, to be taken in its place."""
 FINALE, MOST_FINALE = 0.25, 15.0
 """Part of the seconds, and seconds at most, that are kept at first for the finalists and for what moved the best plan.
 What these turn out not to need is searched on with."""
@@ -286,7 +285,12 @@ class Run:
         if len(chosen) < 2:
             return chosen
         self._show("finalists")
-        outcomes = self.bench.duel([each.candidate for each in chosen])
+        began = monotonic()
+
+        def may(rounds: int) -> bool:
+            return self._until((monotonic() - began) / rounds) > 0
+
+        outcomes = fight_out(lambda: self.bench.duel([each.candidate for each in chosen]), 0, may)
         return [
             replace(each, measured=outcome)
             for each, outcome in zip(chosen, outcomes, strict=True)
@@ -305,14 +309,11 @@ class Run:
 
     @staticmethod
     def _chosen(default: Success | None, among: Sequence[Success]) -> Success | None:
-        """The fastest; the default one unless another is surely faster: by more than a little, and so that the interval
-        of either's time leaves out the other's."""
+        """The fastest; the default one unless another is surely faster."""
         best = min(among, key=lambda each: each.seconds, default=None)
         if best is None or default is None or best is default:
             return best
-        worthwhile = best.seconds < (1 - WORTHWHILE) * default.seconds
-        is_sure = best.measured.high < default.seconds or best.seconds < default.measured.low
-        return best if worthwhile and is_sure else default
+        return best if is_surely_faster(best.measured, default.measured) else default
 
     # Time and progress
 
@@ -337,9 +338,12 @@ class Run:
 
     @property
     def _finale(self) -> float:
-        """Seconds that the finalists take, as far as can be told, and undoing some choices of a new best."""
+        """Seconds that the finalists take, as far as can be told, and undoing some choices of a new best. Under other
+        load they fight more than once."""
         usual = median(self._took) if self._took else 0.0
-        return min(self._reserved, (FINALISTS * A_FINALIST + UNDONE / 2) * usual)
+        loaded = [each.measured.loaded for each in self._successes]
+        rounds = ROUNDS / 2 if 2 * sum(loaded) > len(loaded) else 1
+        return min(self._reserved, (rounds * FINALISTS * A_FINALIST + UNDONE / 2) * usual)
 
     def _until(self, reserved: float) -> float:
         """Seconds that are left, but for those that are kept; infinite where none were set."""
