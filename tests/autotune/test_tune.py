@@ -130,6 +130,23 @@ def test_fights_that_disagree_leave_the_default(space: PlanSpace):
     assert len(bench.duels) == finals.ROUNDS
 
 
+def test_a_few_fights_that_agree_are_not_enough():
+    """Not even where the base took as long in each of them."""
+    wide = [Measured(each, 0.1 * each, 9 * each, 5, 0.9, True) for each in (1.0, 0.7)]
+    for fights in range(1, finals.ROUNDS):
+        base, rival = finals.fight_out(lambda: wide, 0, lambda fought, fights=fights: fought < fights)
+        assert not finals.is_surely_faster(rival, base)
+    base, rival = finals.fight_out(lambda: wide, 0, lambda fought: True)
+    assert finals.is_surely_faster(rival, base)
+    assert rival.seconds == rival.high == 0.7
+
+
+def test_who_is_surely_faster_ranks_before_in_a_database():
+    odd = Measured(0.5, 0.1, 3.0, 5)
+    assert not finals.is_surely_faster(odd, Measured(1.0, 0.9, 1.1, 5))
+    assert finals.is_surely_faster(odd, Measured(1.0, 0.9, 4.0, 5))
+
+
 def test_who_fails_in_a_fight_has_failed():
     failed = Failed(Reason.WRONG_ANSWER, "now and then")
     rounds = [[Measured(1.0, 0.5, 2.0, 9), Measured(0.9, 0.5, 2.0, 9)], [Measured(1.0, 0.5, 2.0, 9), failed]]

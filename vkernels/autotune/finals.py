@@ -17,9 +17,10 @@ WORTHWHILE = 0.01
 
 
 def is_surely_faster(one: Measured, other: Measured) -> bool:
-    """By more than a little, and so that the interval of either's time leaves out the other's."""
+    """By more than a little, and so that the interval of either's time leaves out the other's; and its upper end is the
+    lower one, by which databases rank."""
     worthwhile = one.seconds < (1 - WORTHWHILE) * other.seconds
-    return worthwhile and (one.high < other.seconds or one.seconds < other.low)
+    return worthwhile and one.high < other.high and (one.high < other.seconds or one.seconds < other.low)
 
 
 def fight_out(duel: Callable[[], Sequence[Outcome]], base: int, may: Callable[[int], bool]) -> list[Outcome]:
@@ -58,13 +59,12 @@ def combined(rounds: Sequence[Sequence[Outcome]], base: int) -> list[Outcome]:
             for each, own in zip(times, ours, strict=True)
         ]
         middle = median(ratios)
-        if number == base:
-            seconds = [each.seconds / usual for each in times]
-            low, high = min(seconds), max(seconds)
-        elif is_sure(len(rounds)):
-            low, high = interval(ratios)
-        else:
+        if not is_sure(len(rounds)):
             low, high = (middle * each for each in _widest(times))
+        elif number == base:
+            low, high = interval([each.seconds / usual for each in times])
+        else:
+            low, high = interval(ratios)
         found.append(
             Measured(
                 usual * middle, usual * min(low, middle), usual * max(high, middle), sum(t.repeats for t in times),

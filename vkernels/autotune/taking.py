@@ -48,9 +48,8 @@ def with_the_fastest(
 
 
 def _fastest(column: Sequence[Outcome], own: int | None) -> int | None:
-    """The row whose time is the least at the upper end, which is how a database ranks them; `own` unless that is surely
-    slower. None where none has a time."""
-    timed = {number: outcome.high for number, outcome in enumerate(column) if isinstance(outcome, Measured)}
+    """The row of the least time; `own` unless that is surely slower. None where none has a time."""
+    timed = {number: outcome.seconds for number, outcome in enumerate(column) if isinstance(outcome, Measured)}
     best = min(timed, key=lambda number: timed[number], default=None)
     found = None if best is None else column[best]
     if best is None or not isinstance(found, Measured):
