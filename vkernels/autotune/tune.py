@@ -37,7 +37,9 @@ FINALE, MOST_FINALE = 0.25, 15.0
 """Part of the seconds, and seconds at most, that are kept at first for the finalists and for what moved the best plan.
 What these turn out not to need is searched on with."""
 A_FINALIST = 1.5
-"""Of what measuring a plan usually took, what a finalist takes at most."""
+"""Of what measuring a plan usually took, what a finalist takes at most; of what finals took, what others may take."""
+AGAIN = 3.0
+"""Of what finals took: with so much time left after them, it is searched on, and who is fast then fights too."""
 UNDONE = 8
 """Choices of the best plan that are undone one by one to see what each won, at most."""
 CANDIDATE_PART, LEAST_TIMING, MOST_TIMING = 0.002, 0.03, 0.25
@@ -154,6 +156,8 @@ class Run:
         """By what the search was stopped, the finalists with their last times, the default one's first if it has one,
         and what moved the best."""
         stopped = ""
+        moved: tuple[Moved, ...] = ()
+        finalists: list[Success] = []
         try:
             search = self._begun()
             stopped = self._driven(search, self._reserved)
@@ -162,9 +166,17 @@ class Run:
                 best = self._best
                 stopped = self._driven(search, self._finale)
                 moved = moved if self._best is best else self._undone(search, 0.0)
-            return stopped, self._finalists(), moved
+            began = monotonic()
+            finalists = self._finalists()
+            took = monotonic() - began
+            if stopped == "seconds" and self._until(AGAIN * took) > 0:
+                chosen = self._in_final()
+                stopped = self._driven(search, A_FINALIST * took)
+                moved = self._undone(search, float("inf"))
+                finalists = finalists if self._in_final() == chosen else self._finalists()
         except KeyboardInterrupt:
-            return stopped or "interrupted", [], ()
+            stopped = stopped or "interrupted"
+        return stopped, finalists, moved
 
     def result(self, stopped: str, finalists: list[Success], moved: tuple[Moved, ...]) -> TuningResult:
         """What was found."""
@@ -271,8 +283,8 @@ class Run:
 
     # The finalists
 
-    def _finalists(self) -> list[Success]:
-        """The default plan and the fastest others, timed in turns; none where the default has no time, or is alone."""
+    def _in_final(self) -> list[Success]:
+        """The default plan and the fastest others."""
         fastest = sorted(self._successes, key=lambda each: each.measured.high)
         default = self.known.get(self.space.default)
         others = [each for each in fastest if each.point != self.space.default]
@@ -282,6 +294,11 @@ class Run:
         wide = self.device_wide
         if wide is not None and wide not in [each.candidate for each in chosen]:
             chosen.append(Success(wide, (), Measured(1.0, 1.0, 1.0, 0), self.trials))
+        return chosen
+
+    def _finalists(self) -> list[Success]:
+        """The same, timed in turns; as they are where there is but one."""
+        chosen = self._in_final()
         if len(chosen) < 2:
             return chosen
         self._show("finalists")
