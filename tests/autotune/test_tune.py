@@ -134,11 +134,27 @@ def test_a_few_fights_that_agree_are_not_enough():
     """Not even where the base took as long in each of them."""
     wide = [Measured(each, 0.1 * each, 9 * each, 5, 0.9, True) for each in (1.0, 0.7)]
     for fights in range(1, finals.ROUNDS):
-        base, rival = finals.fight_out(lambda: wide, 0, lambda fought, fights=fights: fought < fights)
+        base, rival = finals.fight_out(lambda rivals: wide, 2, 0, lambda fought, fights=fights: fought < fights)
         assert not finals.is_surely_faster(rival, base)
-    base, rival = finals.fight_out(lambda: wide, 0, lambda fought: True)
+    base, rival = finals.fight_out(lambda rivals: wide, 2, 0, lambda fought: True)
     assert finals.is_surely_faster(rival, base)
     assert rival.seconds == rival.high == 0.7
+
+
+def test_only_those_that_seem_fastest_fight_again():
+    seconds = [1.0, 3.0, 0.8, 0.9, 0.7, 2.0]
+    fought: list[list[int]] = []
+
+    def duel(rivals: Sequence[int]) -> list[Outcome]:
+        fought.append(list(rivals))
+        slow = len(fought)  # other load
+        return [Measured(slow * seconds[each], 0.1, 90.0, 5, 0.9, True) for each in rivals]
+
+    found = finals.fight_out(duel, len(seconds), 0, lambda fought: True)
+    assert fought == [[0, 1, 2, 3, 4, 5], *[[0, 2, 4]] * (finals.ROUNDS - 1)]
+    usual = found[0].seconds
+    np.testing.assert_allclose([each.seconds for each in found], usual * np.array(seconds))
+    assert finals.is_surely_faster(found[4], found[0])
 
 
 def test_who_is_surely_faster_ranks_before_in_a_database():
@@ -150,7 +166,7 @@ def test_who_is_surely_faster_ranks_before_in_a_database():
 def test_who_fails_in_a_fight_has_failed():
     failed = Failed(Reason.WRONG_ANSWER, "now and then")
     rounds = [[Measured(1.0, 0.5, 2.0, 9), Measured(0.9, 0.5, 2.0, 9)], [Measured(1.0, 0.5, 2.0, 9), failed]]
-    found = finals.fight_out(lambda: rounds.pop(0), 0, lambda rounds: True)
+    found = finals.fight_out(lambda rivals: rounds.pop(0), 2, 0, lambda rounds: True)
     assert found[1] == failed
     assert not rounds
 

@@ -157,8 +157,8 @@ def _measured_on(benches: Benches, name: str, rows: Sequence[Row], limits: Limit
         mine = [number for number in fitting if name in rows[number].tuned_for]
         candidates = [rows[number].candidate for number in fitting]
         found = fight_out(
-            lambda: bench.duel(candidates, alone=True), fitting.index(mine[0]) if mine else 0,
-            lambda rounds: not benches.interrupted,
+            lambda rivals: bench.duel([candidates[each] for each in rivals], alone=True), len(candidates),
+            fitting.index(mine[0]) if mine else 0, lambda rounds: not benches.interrupted,
         )  # fmt: skip
         for number, outcome in zip(fitting, found, strict=True):
             outcomes[number] = outcome

@@ -307,7 +307,9 @@ class Run:
         def may(rounds: int) -> bool:
             return self._until((monotonic() - began) / rounds) > 0
 
-        outcomes = fight_out(lambda: self.bench.duel([each.candidate for each in chosen]), 0, may)
+        outcomes = fight_out(
+            lambda rivals: self.bench.duel([chosen[each].candidate for each in rivals]), len(chosen), 0, may
+        )
         return [
             replace(each, measured=outcome)
             for each, outcome in zip(chosen, outcomes, strict=True)
