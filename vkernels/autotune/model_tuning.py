@@ -259,7 +259,8 @@ class _Work:
     def _turn(self, part: int, stop: Stop, lane: int) -> None:
         began = self.share.clock()
         task: Task = self.model.parts[part].task
-        with Benches(task, self.slices, self.options, self.make, lane) as benches:
+        most = max(1, len(usable()) // self.share.lanes)
+        with Benches(task, self.slices, self.options, self.make, lane * most, most) as benches:
             with self._lock:
                 self._at_work.append(benches)
             try:

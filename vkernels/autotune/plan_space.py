@@ -295,13 +295,16 @@ def _joined(task: Task, limits: Limits, readings: Sequence[_Reading]) -> PlanSpa
     rows: list[tuple[dict[str, Value], float]] = []
     given: list[tuple[dict[str, Value], Plan]] = []
     liked: list[list[dict[str, Value]]] = []
+    fitting: list[dict[str, Value]] = []
     for reading in readings:
         values = partial(_values_in, reading.version)
         own = [(values(plan), plan) for plan, _ in reading.must]
         given += own
         *first, plain = (each for each, _ in own)
         liked.append([*first, *(values(plan) for plan in reading.liked), plain])
-        rows += [(values(plan), seconds) for plan, seconds in (*reading.must, *reading.rows)]
+        rest = [(values(plan), seconds) for plan, seconds in reading.rows]
+        fitting += [each for each, _ in rest]
+        rows += [*((each, seconds) for (each, _), (_, seconds) in zip(own, reading.must, strict=True)), *rest]
     names = list(dict.fromkeys(name for values, _ in rows for name in values))
     every = {name: _in_order({values.get(name) for values, _ in rows}) for name in names}
     shared = {name: values[0] for name, values in every.items() if len(values) == 1}
@@ -312,7 +315,7 @@ def _joined(task: Task, limits: Limits, readings: Sequence[_Reading]) -> PlanSpa
 
     seconds = {point(values): modelled for values, modelled in reversed(rows)}
     in_turn = [point(values) for some in zip_longest(*liked) for values in some if values is not None]
-    found = {point(_values_in(reading.version, plan)) for reading in readings for plan, _ in reading.rows}
+    found = {point(values) for values in fitting}
     counts = Counts(
         before=sum(reading.before for reading in readings) + len(seconds.keys() - found),
         fitting=sum(reading.fitting for reading in readings),

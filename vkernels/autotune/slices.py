@@ -103,7 +103,10 @@ def read_meanwhile(benches: Benches, limits: Mapping[str, Limits]) -> dict[str, 
     """The space of each slice, read while the workers start, which takes as long."""
     with ThreadPoolExecutor(1) as pool:
         starting = pool.submit(benches.start)
-        spaces = {name: read(benches.task, each) for name, each in limits.items()}
+        spaces: dict[str, PlanSpace] = {}
+        for name, each in limits.items():
+            with benches.reading():
+                spaces[name] = read(benches.task, each)
         starting.result()
     return spaces
 
@@ -113,8 +116,15 @@ def at_once(benches: Benches, work: Callable[[str], TuningResult]) -> dict[str, 
     raised."""
     if not benches.slices:
         return {}
-    with ThreadPoolExecutor(len(benches.slices)) as pool:
-        futures = {name: pool.submit(work, name) for name in benches.slices}
+    with ThreadPoolExecutor(len(benches.slices)) as pool, benches.at_work() as has_ended:
+
+        def one(name: str) -> TuningResult:
+            try:
+                return work(name)
+            finally:
+                has_ended(name)
+
+        futures = {name: pool.submit(one, name) for name in benches.slices}
         try:
             wait(futures.values(), return_when="FIRST_EXCEPTION")
         except KeyboardInterrupt:
