@@ -21,7 +21,7 @@ from .history import History
 from .limits import slice_limits, slice_target
 from .measure import Bench, Candidate, Failed, Measured, Options, Outcome, Reason
 from .measure.places import is_here
-from .plan_space import PlanSpace, read
+from .plan_space import MOST_POINTS, PlanSpace, read
 from .result import MEASURED, TuningResult
 from .task import Task
 from .tune import tune
@@ -99,14 +99,16 @@ def tune_slices(
     return SlicesResult(task, results, crossed, counted, monotonic() - began, spent)
 
 
-def read_meanwhile(benches: Benches, limits: Mapping[str, Limits]) -> dict[str, PlanSpace]:
-    """The space of each slice, read while the workers start, which takes as long."""
+def read_meanwhile(
+    benches: Benches, limits: Mapping[str, Limits], most: int = MOST_POINTS
+) -> dict[str, PlanSpace]:  # fmt: skip
+    """The space of each slice, of so many plans at most, read while the workers start, which takes as long."""
     with ThreadPoolExecutor(1) as pool:
         starting = pool.submit(benches.start)
         spaces: dict[str, PlanSpace] = {}
         for name, each in limits.items():
             with benches.reading():
-                spaces[name] = read(benches.task, each)
+                spaces[name] = read(benches.task, each, most)
         starting.result()
     return spaces
 
