@@ -21,6 +21,7 @@ class FakeBench:
         self.place = place_of(slice, options.cores)
         self.restarts, self.best, self.spent = 0, None, {"timing": 1.0}
         self.measured: list[Candidate] = []
+        self.plans: list[object] = []
         self.held: list[Sequence[int] | None] = []
         self.closed = self.interrupted = False
         self._ended = threading.Event()

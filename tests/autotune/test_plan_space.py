@@ -11,7 +11,9 @@ import pytest
 
 import vkernels as vk
 from vkernels.autotune.arguments import built, make_arguments, outputs, strides_of
-from vkernels.autotune.plan_space import MOST_POINTS, SLOWER, PlanSpace, read
+from vkernels.autotune.drive import Stop
+from vkernels.autotune.limits import slice_limits
+from vkernels.autotune.plan_space import MOST_POINTS, SLOWER, PlanSpace, enough_points, read
 from vkernels.autotune.searches import SEARCHES
 from vkernels.autotune.task import Task, kernel_of
 from vkernels.autotune.usual import Wanted, usual_tasks
@@ -225,3 +227,16 @@ def test_every_search_finds_the_best_of_a_small_space_by_its_modelled_times(spac
         seeking.tell(point, space.seconds(point))
     assert len(seeking.told) == len(space.space.listed)
     assert seeking.best.seconds == min(space.space.seconds.values())
+
+
+def test_a_short_search_has_a_space_of_the_best_modelled_plans_and_the_default_all_the_same():
+    task = Task("layer_norm_rows", {"M": 512, "N": 256}, dict.fromkeys(("x", "weight", "bias", "out"), "float32"))
+    whole, some = (read(task, slice_limits("cpu:cores=1"), *most) for most in ((), (64,)))
+    assert 64 <= some.sizes.after < whole.sizes.after
+    assert whole.plan(whole.default) == some.plan(some.default)
+    kept = sorted(some.seconds(point) for point in some.space.listed if point not in some.seeds)
+    best = sorted(whole.seconds(point) for point in whole.space.listed)
+    assert kept[-1] <= best[64]
+    assert enough_points(Stop(evaluations=8)) < enough_points(Stop(evaluations=20)) < enough_points(Stop(seconds=60))
+    assert enough_points(Stop(seconds=60.0, evaluations=8)) == enough_points(Stop(evaluations=8))
+    assert enough_points(Stop()) == MOST_POINTS

@@ -135,6 +135,22 @@ def test_a_plan_that_takes_more_than_a_slice_has_is_not_run_there(monkeypatch: p
     assert "1024" in refused.text
 
 
+def test_slices_that_are_alike_have_one_duel_of_finalists_and_tasks_beside_another_fewer_cores():
+    found, made = _tune(lambda slice, each: 1e-3 * (1 + len(str(each.plan)) % 7), [ONE, LEAN, TINY])
+    assert sum(held is None for bench in made for held in bench.held) == 1  # the rest is the table of all on all
+    assert all(result.final for result in found.results.values())
+    with Benches(TASK, [ONE, LEAN, TINY], make=maker(lambda slice, _: 1.0)[0], most=1) as benches:
+        assert len({bench.place.cores for bench in benches._all}) == len(benches._all) == 1
+
+
+def test_workers_of_a_task_have_the_reference_s_plans_from_the_first():
+    make, made = maker(lambda slice, _: 1.0)
+    with Benches(TASK, [ONE, *(["cpu:cores=2"] if usable_cores() > 1 else [])], make=make) as benches:
+        made[0].plans = ["chosen"]
+        benches.start()
+    assert all(bench.plans == ["chosen"] for bench in made)
+
+
 def test_what_is_wrong_on_one_slice_ends_all():
     def times(slice: str, _: Candidate) -> float:
         if slice == LEAN:

@@ -15,7 +15,9 @@ from vkernels.runtime.arrays import CPU
 
 from .measure import Bench, Candidate, Measured, Options, Outcome
 from .measure.bench import TIMEOUT
+from .measure.lock import lock_names, locked
 from .measure.places import Place, place_of, usable
+from .shared_finals import SharedFinals
 from .task import Task
 
 USUAL = Options()
@@ -64,9 +66,9 @@ class SharedBench:
         return found
 
     def duel(self, candidates: Sequence[Candidate], timeout: float | None = None, alone: bool = False) -> list[Outcome]:
-        """As `Bench.duel`. `alone`: while nobody measures on any other core of this process."""
-        with self._benches.bench(self.place) as bench:
-            return bench.duel(candidates, timeout, hold=usable() if alone else None)
+        """As `Bench.duel`; together with the finalists of slices on as many cores, where those are tuned at once.
+        `alone`: while nobody measures on any other core of this process."""
+        return self._benches.duel(self.slice, self.place, candidates, timeout, alone)
 
 
 class Benches:
@@ -84,9 +86,12 @@ class Benches:
         options: Options = USUAL,
         make: MakeBench = Bench,
         lane: int = 0,
+        most: int | None = None,
     ):
-        """Raises `OptionError` for a slice that there is not, and `SetupError` for one that is not here."""
-        self.task, self.slices = task, tuple(slices)
+        """`most`: sets of cores for as many alike slices; as many as there are unless given.
+
+        Raises `OptionError` for a slice that there is not, and `SetupError` for one that is not here."""
+        self.task, self.slices, self._options = task, tuple(slices), options
         self._places = {name: place_of(name) for name in slices}
         self._benches: dict[_Kind, list[Bench]] = {}
         self._free: dict[_Kind, LifoQueue[Bench]] = {}
@@ -95,7 +100,8 @@ class Benches:
             if kind not in self._benches:
                 alike = sum(_kind(other) == kind for other in self._places.values())
                 on_cpu = place.device == CPU
-                sets = core_sets(len(place.cores), alike, usable(), lane) if on_cpu else [place.cores]
+                wanted = alike if most is None else min(alike, most)
+                sets = core_sets(len(place.cores), wanted, usable(), lane) if on_cpu else [place.cores]
                 self._benches[kind] = [make(task, name, replace(options, cores=cores)) for cores in sets]
                 self._free[kind] = LifoQueue()
                 for bench in reversed(self._benches[kind]):
@@ -103,6 +109,7 @@ class Benches:
         self._lock = Lock()
         self._known: dict[Hashable, Future[Outcome | None]] = {}
         self._log: dict[_Kind, list[tuple[Candidate, Outcome]]] = {}
+        self._finals: dict[_Kind, SharedFinals] = {}
         self._asked = 0
         self.interrupted = False
 
@@ -162,15 +169,58 @@ class Benches:
         known.set_result(outcome)
         return outcome
 
+    def duel(
+        self, slice: str, place: Place, candidates: Sequence[Candidate], timeout: float | None, alone: bool
+    ) -> list[Outcome]:
+        """By a bench of this kind."""
+
+        def run(some: list[Candidate]) -> list[Outcome]:
+            with self.bench(place) as bench:
+                return bench.duel(some, timeout, hold=usable() if alone else None)
+
+        finals = self._finals.get(_kind(place))
+        return run(list(candidates)) if alone or finals is None else finals.duel(slice, candidates, run)
+
+    @contextmanager
+    def at_work(self) -> Iterator[Callable[[str], None]]:
+        """While all slices are tuned at once, the duels of those that are alike are one. Gives what to call with each
+        slice that has ended."""
+        kinds: dict[_Kind, list[str]] = {}
+        for name, place in self._places.items():
+            kinds.setdefault(_kind(place), []).append(name)
+        self._finals = {kind: SharedFinals(names) for kind, names in kinds.items()}
+        try:
+            yield lambda name: self._finals[_kind(self._places[name])].leave(name)
+        finally:
+            self._finals = {}
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Have a core for what this process works out itself, so that it disturbs nobody who measures. It takes long:
+        it is the first core, which who wants several waits for before it holds any other."""
+        if not any(place.device == CPU for place in self._places.values()):
+            yield
+            return
+        with locked(lock_names(CPU, usable()[:1]), self._options.bounds.lock_seconds, self._options.locks):
+            yield
+
     def log(self, place: Place, since: int) -> list[tuple[Candidate, Outcome]]:
         """What was measured on a kind of cores, in order, after the first `since`."""
         with self._lock:
             return self._log.get(_kind(place), [])[since:]
 
     def start(self) -> None:
-        """Have all workers started, as far as they can be; who measures is told why one cannot."""
-        with ThreadPoolExecutor(max(1, len(self._all))) as pool:
-            for future in [pool.submit(bench.start) for bench in self._all]:
+        """Have all workers started, as far as they can be; who measures is told why one cannot. The first one chooses
+        the reference's plans for all."""
+        if not self._all:
+            return
+        first, *others = self._all
+        with suppress(Error):
+            first.start()
+        for bench in others:
+            bench.plans = first.plans
+        with ThreadPoolExecutor(max(1, len(others))) as pool:
+            for future in [pool.submit(bench.start) for bench in others]:
                 with suppress(Error):
                     future.result()
 
@@ -178,6 +228,8 @@ class Benches:
         """Have all that is being measured end at once, and nothing measured from now on: whoever asks is interrupted,
         in its own thread."""
         self.interrupted = True
+        for finals in list(self._finals.values()):
+            finals.give_up()
         for bench in self._all:
             bench.interrupt()
 

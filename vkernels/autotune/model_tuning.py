@@ -21,7 +21,7 @@ from .limits import slice_limits
 from .measure import Bench, Children, Options
 from .measure.places import is_here, usable
 from .models import ModelTasks
-from .plan_space import PlanSpace
+from .plan_space import MOST_POINTS, PlanSpace, enough_points
 from .result import TuningResult
 from .slices import Tune, at_once, read_meanwhile
 from .task import Task
@@ -138,6 +138,7 @@ def tune_model(
         work = _Work(
             model, tuple(slices), options, database or _temporary(Path(folder)), partial(tune, **more),
             make or partial(Bench, children=children), on_turn, _Share(model, seconds, count, clock, evaluations),
+            enough_points(_of_each(model, seconds, count, evaluations)) if database is None else MOST_POINTS,
         )  # fmt: skip
         began = clock()
         with ThreadPoolExecutor(count) as pool:
@@ -151,6 +152,13 @@ def tune_model(
         for future in futures:
             future.result()
         return work.result(clock() - began)
+
+
+def _of_each(model: ModelTasks, seconds: float, lanes: int, evaluations: int | None) -> Stop:
+    """What a task may expect in all its turns: of time, twice its part."""
+    if evaluations is not None:
+        return Stop(evaluations=evaluations)
+    return Stop(seconds=2 * seconds * lanes / max(1, len(model.parts)))
 
 
 def _temporary(folder: Path) -> Database:
@@ -216,10 +224,11 @@ class _Work:
 
     def __init__(
         self, model: ModelTasks, slices: tuple[str, ...], options: Options, database: Database, tune: Tune,
-        make: MakeBench, on_turn: Callable[[Turn], object], share: _Share,
+        make: MakeBench, on_turn: Callable[[Turn], object], share: _Share, most_points: int,
     ):  # fmt: skip
         self.model, self.slices, self.options, self.database = model, slices, options, database
         self.tune, self.make, self.on_turn, self.share = tune, make, on_turn, share
+        self.most_points = most_points
         self.results: dict[int, dict[str, TuningResult]] = {}
         self.failed: dict[int, str] = {}
         self.spent: dict[str, float] = {}
@@ -259,7 +268,8 @@ class _Work:
     def _turn(self, part: int, stop: Stop, lane: int) -> None:
         began = self.share.clock()
         task: Task = self.model.parts[part].task
-        with Benches(task, self.slices, self.options, self.make, lane) as benches:
+        most = max(1, len(usable()) // self.share.lanes)
+        with Benches(task, self.slices, self.options, self.make, lane * most, most) as benches:
             with self._lock:
                 self._at_work.append(benches)
             try:
@@ -279,7 +289,7 @@ class _Work:
         """The space of each slice; those of few points are kept for the part's next turn."""
         if part in self._read:
             return self._read[part]
-        spaces = read_meanwhile(benches, {name: slice_limits(name) for name in self.slices})
+        spaces = read_meanwhile(benches, {name: slice_limits(name) for name in self.slices}, self.most_points)
         if sum(space.sizes.after for each in [*self._read.values(), spaces] for space in each.values()) <= MOST_KEPT:
             self._read[part] = spaces
         return spaces

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
-from math import isfinite, prod
+from math import ceil, isfinite, prod
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ from vkernels.runtime.plans import Plans
 from vkernels.runtime.protocols import Constant
 
 from .arguments import built, strides_of
+from .drive import Stop
 from .plan_values import Decisions
 from .space import Constraint, Point, Space, Value
 from .task import Task, kernel_of
@@ -42,6 +43,9 @@ MOST_KINDS = 100
 """Kinds of plans that are looked at, at most: beyond, the model's best are there, and reading them takes seconds."""
 MOST_POINTS = 20_000
 """Plans in a space, at most; of more, those of the least modelled time."""
+POINTS_EACH, EACH_SECOND, FEWEST_POINTS = 256, 5, 2048
+"""Plans in a space for each evaluation of a search, at most; evaluations that a second is worth; and plans, at least,
+however few: reading 20 000 takes as long as measuring some."""
 SLOWER = 8.0
 """How many times as long as the best a plan may take, as modelled: beyond, the model is never so wrong."""
 SEEDS = 16
@@ -149,8 +153,16 @@ class PlanSpace:
         return next((version for version in self.versions if dict(version.constants) == dict(constants)), None)
 
 
-def read(task: Task, limits: Limits) -> PlanSpace:
-    """The space of the plans of a task within limits. The same for the same task and limits.
+def enough_points(stop: Stop) -> int:
+    """Plans that a space needs for a search of this length: the best modelled, far more than it can measure."""
+    evaluations = [stop.evaluations, None if stop.seconds is None else ceil(EACH_SECOND * stop.seconds)]
+    fewest = min((each for each in evaluations if each is not None), default=MOST_POINTS)
+    return min(MOST_POINTS, max(FEWEST_POINTS, POINTS_EACH * fewest))
+
+
+def read(task: Task, limits: Limits, most: int = MOST_POINTS) -> PlanSpace:
+    """The space of the plans of a task within limits. The same for the same task and limits. `most`: plans in it, those
+    of the least modelled time.
 
     It has the plan that a call without tuning gets, and the plain one. Raises the author's mistakes, and `PlanError`
     where the kernel's needs cannot be read, so that there is one plan alone.
@@ -158,7 +170,9 @@ def read(task: Task, limits: Limits) -> PlanSpace:
     kernel = kernel_of(task)
     allowed = within(limits, kernel.budget)
     combinations = tunable_values(kernel, task)
-    return _joined(task, allowed, [_read(task, allowed, constants, len(combinations)) for constants in combinations])
+    return _joined(
+        task, allowed, [_read(task, allowed, constants, len(combinations), most) for constants in combinations]
+    )
 
 
 @dataclass(frozen=True)
@@ -176,7 +190,7 @@ class _Reading:
     all_kinds: bool
 
 
-def _read(task: Task, limits: Limits, constants: Mapping[str, Constant], versions: int) -> _Reading:
+def _read(task: Task, limits: Limits, constants: Mapping[str, Constant], versions: int, most: int) -> _Reading:
     task = replace(task, constants={**task.constants, **constants})
     kernel, op = kernel_of(task), built(task)
     try:
@@ -189,7 +203,7 @@ def _read(task: Task, limits: Limits, constants: Mapping[str, Constant], version
         choices = replace(choices, lean=True)
         looked, all_kinds = _looked(choices, max(8, MOST_KINDS // versions))
     kinds = [kind for kind in looked.values() if kind is not None]
-    rows = _distinct(choices, _rows(choices, kinds, max(64, MOST_POINTS // versions)))
+    rows = _distinct(choices, _rows(choices, kinds, max(64, most // versions)))
     return _Reading(
         Version(constants, choices, Decisions.of(choices)),
         rows,
@@ -295,13 +309,16 @@ def _joined(task: Task, limits: Limits, readings: Sequence[_Reading]) -> PlanSpa
     rows: list[tuple[dict[str, Value], float]] = []
     given: list[tuple[dict[str, Value], Plan]] = []
     liked: list[list[dict[str, Value]]] = []
+    fitting: list[dict[str, Value]] = []
     for reading in readings:
         values = partial(_values_in, reading.version)
         own = [(values(plan), plan) for plan, _ in reading.must]
         given += own
         *first, plain = (each for each, _ in own)
         liked.append([*first, *(values(plan) for plan in reading.liked), plain])
-        rows += [(values(plan), seconds) for plan, seconds in (*reading.must, *reading.rows)]
+        rest = [(values(plan), seconds) for plan, seconds in reading.rows]
+        fitting += [each for each, _ in rest]
+        rows += [*((each, seconds) for (each, _), (_, seconds) in zip(own, reading.must, strict=True)), *rest]
     names = list(dict.fromkeys(name for values, _ in rows for name in values))
     every = {name: _in_order({values.get(name) for values, _ in rows}) for name in names}
     shared = {name: values[0] for name, values in every.items() if len(values) == 1}
@@ -312,7 +329,7 @@ def _joined(task: Task, limits: Limits, readings: Sequence[_Reading]) -> PlanSpa
 
     seconds = {point(values): modelled for values, modelled in reversed(rows)}
     in_turn = [point(values) for some in zip_longest(*liked) for values in some if values is not None]
-    found = {point(_values_in(reading.version, plan)) for reading in readings for plan, _ in reading.rows}
+    found = {point(values) for values in fitting}
     counts = Counts(
         before=sum(reading.before for reading in readings) + len(seconds.keys() - found),
         fitting=sum(reading.fitting for reading in readings),

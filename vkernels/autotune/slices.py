@@ -22,7 +22,7 @@ from .history import History
 from .limits import slice_limits, slice_target
 from .measure import Bench, Candidate, Failed, Measured, Options, Outcome, Reason
 from .measure.places import is_here
-from .plan_space import PlanSpace, read
+from .plan_space import MOST_POINTS, PlanSpace, read
 from .result import MEASURED, TuningResult
 from .taking import Taken, with_the_fastest
 from .task import Task
@@ -104,11 +104,16 @@ def tune_slices(
     return SlicesResult(task, taken.results, crossed, counted, monotonic() - began, spent)
 
 
-def read_meanwhile(benches: Benches, limits: Mapping[str, Limits]) -> dict[str, PlanSpace]:
-    """The space of each slice, read while the workers start, which takes as long."""
+def read_meanwhile(
+    benches: Benches, limits: Mapping[str, Limits], most: int = MOST_POINTS
+) -> dict[str, PlanSpace]:  # fmt: skip
+    """The space of each slice, of so many plans at most, read while the workers start, which takes as long."""
     with ThreadPoolExecutor(1) as pool:
         starting = pool.submit(benches.start)
-        spaces = {name: read(benches.task, each) for name, each in limits.items()}
+        spaces: dict[str, PlanSpace] = {}
+        for name, each in limits.items():
+            with benches.reading():
+                spaces[name] = read(benches.task, each, most)
         starting.result()
     return spaces
 
@@ -118,8 +123,15 @@ def at_once(benches: Benches, work: Callable[[str], TuningResult]) -> dict[str, 
     raised."""
     if not benches.slices:
         return {}
-    with ThreadPoolExecutor(len(benches.slices)) as pool:
-        futures = {name: pool.submit(work, name) for name in benches.slices}
+    with ThreadPoolExecutor(len(benches.slices)) as pool, benches.at_work() as has_ended:
+
+        def one(name: str) -> TuningResult:
+            try:
+                return work(name)
+            finally:
+                has_ended(name)
+
+        futures = {name: pool.submit(one, name) for name in benches.slices}
         try:
             wait(futures.values(), return_when="FIRST_EXCEPTION")
         except KeyboardInterrupt:

@@ -19,7 +19,7 @@ from .finals import ROUNDS, fight_out, is_surely_faster
 from .history import History
 from .limits import slice_limits, slice_target, whole_device
 from .measure import Bench, Candidate, Effort, Failed, Measured, Options, Outcome
-from .plan_space import PlanSpace, read
+from .plan_space import MOST_POINTS, PlanSpace, enough_points, read
 from .result import MEASURED, Failure, Moved, Success, TuningResult
 from .searches import DEFAULT_SEARCH, SEARCHES, Search
 from .searches import Failure as ToldFailure
@@ -104,7 +104,8 @@ def tune(
     began = monotonic()
     on_progress(Progress(task, slice, "reading", seconds_left=stop.seconds))
     with _bench(bench, task, slice, stop) as measuring:
-        space = _read_meanwhile(task, slice, measuring) if space is None else space
+        most = enough_points(stop) if database is None else MOST_POINTS  # what is known already may be any plan
+        space = _read_meanwhile(task, slice, measuring, most) if space is None else space
         history = History(database, task, space.limits, slice_target(slice), slice)
         run = Run(space, history, measuring, slice, stop, search, seed, on_progress, began)
         return run.result(*run.tuned())
@@ -122,13 +123,13 @@ def effort_of(stop: Stop) -> Effort:
     return Effort(seconds=min(MOST_TIMING, max(LEAST_TIMING, wished)))
 
 
-def _read_meanwhile(task: Task, slice: str, bench: Measures) -> PlanSpace:
+def _read_meanwhile(task: Task, slice: str, bench: Measures, most: int) -> PlanSpace:
     """The space, read while the bench's worker starts, which takes as long."""
     if not isinstance(bench, Bench):
-        return read(task, slice_limits(slice))
+        return read(task, slice_limits(slice), most)
     with ThreadPoolExecutor(1) as pool:
         starting = pool.submit(bench.start)
-        space = read(task, slice_limits(slice))
+        space = read(task, slice_limits(slice), most)
         starting.result()
     return space
 

@@ -11,6 +11,8 @@ import pytest
 
 import vkernels as vk
 from vkernels.autotune.measure import Bench, Bounds, Candidate, Effort, Failed, Measured, Options, Reason
+from vkernels.autotune.measure.lock import lock_names, locked
+from vkernels.autotune.measure.places import place_of, usable
 from vkernels.autotune.task import Task
 from vkernels.ir.plan import Plan
 
@@ -127,6 +129,19 @@ def test_slices_and_cores_that_there_are_not_are_refused():
         Bench(SCALED, "cpu:cores=1", Options(cores=(4096,)))
     with pytest.raises(vk.SetupError, match="not here"):
         Bench(SCALED, "t4")
+
+
+@pytest.mark.skipif(len(usable()) < 2, reason="there is one core")
+def test_a_worker_on_two_cores_needs_both_for_timing_alone(tmp_path: Path):
+    """It starts, makes a reference and compiles on whichever core is free."""
+    place = place_of("cpu:cores=2")
+    options = Options(EFFORT, Bounds(lock_seconds=1.0), locks=tmp_path / "locks")
+    with Bench(SCALED, "cpu:cores=2", options) as made:
+        with locked(lock_names("cpu", place.cores[:1]), 0, tmp_path / "locks"):
+            made.start()
+            found = _failed(made, GOOD)
+            assert "others have measured" in found.text
+        assert isinstance(made.measure(GOOD), Measured)
 
 
 def test_the_worker_runs_on_its_cores_alone(bench: Bench):

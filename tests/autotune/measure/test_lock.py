@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import vkernels as vk
-from vkernels.autotune.measure.lock import BusyError, lock_names, locked
+from vkernels.autotune.measure.lock import BusyError, lock_names, locked, locked_one
 
 HOLDING = """
 import sys, time
@@ -127,6 +127,20 @@ def test_many_threads_with_overlapping_cores_never_meet_and_never_wait_in_a_circ
     for thread in threads:
         thread.join(60)
     assert met == there == []
+
+
+def test_one_of_several_is_one_that_is_free(tmp_path: Path, holder):
+    process = holder("cpu-0")
+    with locked_one(["cpu-0", "cpu-1"], 0, tmp_path / "locks") as name:
+        assert name == "cpu-1"
+        with pytest.raises(BusyError), locked_one(["cpu-0", "cpu-1"], 0.05, tmp_path / "locks"):
+            pass
+        with pytest.raises(BusyError), locked(["cpu-1"], 0, tmp_path / "locks"):
+            pass
+    with pytest.raises(KeyError), locked_one(["cpu-1"], 0, tmp_path / "locks"):
+        raise KeyError
+    with locked_one(["cpu-0"], 30, tmp_path / "locks", process.kill) as name:
+        assert name == "cpu-0"
 
 
 def test_names_are_of_devices_and_of_each_core():

@@ -74,7 +74,7 @@ def test_the_budget_ends_what_does_not_get_narrow():
 def test_a_hopeless_call_is_not_sampled_further():
     found = Timer(Simulated(), EFFORT).time([noisy(0.03, spread=1.0)], best=0.01)
     assert found.repeats <= EFFORT.least
-    assert Timer(Simulated(), EFFORT).time([noisy(0.015, spread=0.2)], best=0.01).repeats > EFFORT.least
+    assert Timer(Simulated(), EFFORT).time([noisy(0.015, spread=0.2)], best=0.0145).repeats > EFFORT.least
     assert Timer(Simulated(), EFFORT).time([lambda: 0.5], best=0.01).repeats == 1
 
 
@@ -201,6 +201,23 @@ def test_who_is_hopeless_twice_under_load_is_not_tried_a_third_time():
     found = Timer(Simulated(), EFFORT, lambda: lambda: next(shares)).time([lambda: 0.03], best=0.003)
     assert next(shares, None) is None
     assert found.seconds == pytest.approx(0.03)
+
+
+def test_who_is_surely_behind_the_best_is_not_sampled_until_it_is_known_well():
+    """A tenth slower by all samples; who may be as fast is sampled on, and so is who was only disturbed."""
+    behind = Timer(Simulated(), EFFORT).time([noisy(0.012, spread=0.2)], best=0.01)
+    assert behind.repeats == EFFORT.least
+    assert behind.low > EFFORT.behind * 0.01
+    assert Timer(Simulated(), EFFORT).time([noisy(0.0105, spread=0.2)], best=0.01).repeats > EFFORT.least
+    disturbed = Simulated(lambda n: 0.005, alone=False)
+    assert Timer(disturbed, EFFORT).time([noisy(0.01, spread=0.2)], best=0.01).repeats > EFFORT.least
+
+
+def test_who_is_surely_behind_under_load_is_not_tried_again():
+    shares = iter([0.8])
+    found = Timer(Simulated(), EFFORT, lambda: lambda: next(shares)).time([noisy(0.012, spread=0.2)], best=0.01)
+    assert found.loaded
+    assert found.seconds > 0.012
 
 
 @given(st.integers(0, 1000), st.floats(0.9, 1.1))

@@ -47,7 +47,8 @@ class Bench:
     The worker process is started when it is needed, and again after a candidate has hung, crashed or eaten memory,
     which is that candidate's outcome. `restarts`: how often that was. `best`: the least seconds so far: candidates that
     are much slower are not sampled for long. `spent`: seconds by what workers spent them on: `compiling`, `waiting` for
-    others that measure on the same cores, `running` for comparison, `timing`.
+    others that measure on the same cores, `running` for comparison, `timing`. `plans`: of the reference, as JSON;
+    those of another bench of this task save choosing them.
     """
 
     def __init__(self, task: Task, slice: str = "cpu", options: Options = Options(), children: Children | None = None):
@@ -62,7 +63,7 @@ class Bench:
         self.spent: dict[str, float] = {}
         self._child: Child | None = None
         self._memory = 0
-        self._plans: list[Any] = []
+        self.plans: list[Any] = []
 
     def __enter__(self) -> Bench:
         return self
@@ -97,7 +98,7 @@ class Bench:
         request = {
             "do": "start", "task": self.task.to_json(), "seed": options.seed, "device": self.place.device,
             "effort": asdict(options.effort), "patience": bounds.lock_seconds,
-            "locks": None if options.locks is None else str(options.locks), "plans": self._plans,
+            "locks": None if options.locks is None else str(options.locks), "plans": self.plans,
         }  # fmt: skip
         for attempt in range(STARTS):
             kept = None if self._children is None else self._children.take(self.place.cores)
@@ -114,7 +115,7 @@ class Bench:
         if "error" in answer:
             child.kill()
             raise _error(answer)
-        self._plans = answer["ready"]["plans"]  # which a worker after this one need not choose
+        self.plans = answer["ready"]["plans"]  # which a worker after this one need not choose
         self._child, self._memory = child, child.resident_bytes() + bounds.memory_bytes
 
     def measure(self, candidate: Candidate, timeout: float = TIMEOUT, best: float | None = None) -> Outcome:

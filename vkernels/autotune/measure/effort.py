@@ -10,7 +10,8 @@ class Effort:
     """`seconds`: of timing for one candidate, at most, compile and checks not counted; `width`: of the interval,
     relative to the median, that ends it sooner; `least`, `most`: samples. `sample_seconds`: calls are timed together
     until a sample takes so long, so that the clock and the call itself cost little.
-    `hopeless`: who takes more than so many times the best time so far is sampled no further.
+    `hopeless`: who takes more than so many times the best time so far is sampled no further, and `behind`: who surely
+    does, by the interval of the samples that nobody disturbed.
     `sets`: copies of all tensors, at most, that calls take in turn, so that what a call reads is not there from the
     call before; `set_bytes`: of all copies together. `quiet`: the part of the cores' time that others may take without
     being noticed; `tries`: of a timing that others disturb, before it is taken as it is.
@@ -22,6 +23,7 @@ class Effort:
     most: int = 1000
     sample_seconds: float = 2e-4
     hopeless: float = 2.0
+    behind: float = 1.1
     sets: int = 16
     set_bytes: int = 256 << 20
     quiet: float = 0.1

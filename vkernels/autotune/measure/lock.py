@@ -63,6 +63,30 @@ def locked(
             os.close(number)
 
 
+@contextmanager
+def locked_one(
+    names: Sequence[str],
+    patience: float,
+    folder: Path | None = None,
+    waiting: Callable[[], None] = lambda: None,
+) -> Iterator[str]:
+    """Hold one of these locks: the first that is free, else one to wait for, which is not the same in every process.
+    Gives its name, and raises as `locked` does."""
+    place = _folder() if folder is None else folder
+    wanted = sorted(set(names))
+    for name in wanted:
+        number = _opened(place, name)
+        try:
+            if _try(number):
+                yield name
+                return
+        finally:
+            os.close(number)
+    name = wanted[os.getpid() % len(wanted)]
+    with locked([name], patience, folder, waiting):
+        yield name
+
+
 def _folder() -> Path:
     """Beside the cache of compiled code, since that is the user's own wherever it is."""
     try:

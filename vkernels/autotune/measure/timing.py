@@ -74,6 +74,10 @@ class Samples:
         enough = len(times) >= effort.least or sum(times) > HOPELESS_PART * effort.seconds
         return enough and min(times) > effort.hopeless * best
 
+    def is_behind(self, effort: Effort, best: float) -> bool:
+        """Whether it surely takes longer than the best candidate, so that how much longer hardly matters."""
+        return len(self.clean) >= effort.least and interval(self.clean)[0] > effort.behind * best
+
     def measured(self, least: int, share: float, quiet: float) -> Measured:
         """What the samples say, where others used `share` of the cores and less than `quiet` does not matter.
 
@@ -154,8 +158,8 @@ class Timer:
         """How long a call takes. `calls`: the same call on different copies of its tensors, taken in turn; `restore`:
         done before each sample, untimed; `best`: the least seconds of any candidate so far.
 
-        Where others used the cores meanwhile it is tried again, `tries` times in all, unless it is sure or twice
-        hopeless; a quiet try counts, else the shortest.
+        Where others used the cores meanwhile it is tried again, `tries` times in all, unless it is sure, surely behind
+        or twice hopeless; a quiet try counts, else the shortest.
         """
         effort = self._effort
         together = self._warm_up(calls, restore)
@@ -165,7 +169,8 @@ class Timer:
             self._fill(samples, calls, together, best, restore)
             found.append((share := watch(), samples))
             hopeless = [each.is_hopeless(effort, best) for _, each in found]
-            if share <= effort.quiet or (samples.is_sure(effort) and not hopeless[-1]) or hopeless[-2:] == [True, True]:
+            known = not hopeless[-1] and (samples.is_sure(effort) or samples.is_behind(effort, best))
+            if share <= effort.quiet or known or hopeless[-2:] == [True, True]:
                 break
         measured = [samples.measured(effort.least, share, effort.quiet) for share, samples in found]
         return min(measured, key=lambda each: (each.loaded, each.seconds))  # what disturbs only adds time
@@ -222,7 +227,7 @@ class Timer:
                 return
             if samples.is_hopeless(effort, best):
                 return
-            if _is_time(len(samples.clean)) and samples.is_sure(effort):
+            if _is_time(len(samples.clean)) and (samples.is_sure(effort) or samples.is_behind(effort, best)):
                 return
 
 

@@ -31,7 +31,7 @@ from ..task import task_from_json
 from .clocks import CpuClock, CudaClock
 from .effort import Effort
 from .load import LoadWatch
-from .lock import lock_names, locked
+from .lock import lock_names, locked, locked_one
 from .outcomes import Candidate, Failed, Outcome, Reason, candidate_from_json, outcome_to_json
 from .subject import Subject, WrongAnswerError
 from .timing import Call, Clock, Timer
@@ -110,8 +110,9 @@ class Work:
 
         if device != CPU:
             _need_gpu(device)
+        names, waiting = lock_names(device, cores), lambda: note("waiting")
         try:
-            with locked(lock_names(device, cores), request["patience"], folder, lambda: note("waiting")):
+            with locked_one(names, request["patience"], folder, waiting), _on_one_core(device, len(cores)):
                 note("starting")
                 known = [plan_from_json(data) for data in request["plans"]]
                 subject = Subject(task, request["seed"], device, effort, known)
@@ -129,13 +130,23 @@ class Work:
         """The outcome of each candidate: of one by itself, of several in a duel."""
         candidates = [candidate_from_json(data) for data in request["candidates"]]
         hold = tuple(request.get("hold", self.cores))
-        with self.alone(hold) if self.subject.device == CPU else nullcontext():  # compiling takes the same cores
-            compiled = [self._compiled(number, candidate) for number, candidate in enumerate(candidates)]
-            if all(isinstance(each, Failed) for each in compiled):
-                return [each for each in compiled if isinstance(each, Failed)]
-            with nullcontext() if self.subject.device == CPU else self.alone(hold):
-                checked = [e if isinstance(e, Failed) else self._checked(n, e) for n, e in enumerate(compiled)]
-                return self._timed(checked, request)
+        if self.subject.device == CPU and len(hold) == 1:
+            with self.alone(hold):  # compiling takes the same core
+                return self._measured(self._all_compiled(candidates), request)
+        with self.on_one_core():
+            compiled = self._all_compiled(candidates)
+        with self.alone(hold) if any(not isinstance(each, Failed) for each in compiled) else nullcontext():
+            return self._measured(compiled, request)
+
+    def _all_compiled(self, candidates: Sequence[Candidate]) -> list[list[Call] | Failed]:
+        return [self._compiled(number, candidate) for number, candidate in enumerate(candidates)]
+
+    def _measured(self, compiled: Sequence[list[Call] | Failed], request: dict[str, Any]) -> list[Outcome]:
+        """Compare what was compiled with the reference, and time what is right."""
+        if all(isinstance(each, Failed) for each in compiled):
+            return [each for each in compiled if isinstance(each, Failed)]
+        checked = [e if isinstance(e, Failed) else self._checked(n, e) for n, e in enumerate(compiled)]
+        return self._timed(checked, request)
 
     def _timed(self, checked: Sequence[list[Call] | Failed], request: dict[str, Any]) -> list[Outcome]:
         timer = Timer(self._clock(), self.effort, lambda: LoadWatch(self.cores).others)
@@ -180,6 +191,17 @@ class Work:
             self.note("working")
             yield
 
+    @contextmanager
+    def on_one_core(self) -> Iterator[None]:
+        """Hold the lock of any one of the CPU's cores, that others may measure on the rest; of a GPU none."""
+        if self.subject.device != CPU:
+            yield
+            return
+        names = lock_names(CPU, self.cores)
+        with locked_one(names, self.patience, self.locks, lambda: self.note("waiting")):
+            self.note("working")
+            yield
+
     def _clock(self) -> Clock:
         if self.subject.device == CPU:
             return CpuClock(len(self.cores))
@@ -220,6 +242,19 @@ def run_on(cores: Sequence[int]) -> None:
     except (OSError, AttributeError) as error:
         raise SetupError(f"cannot run on the cores {sorted(wanted)}: {error}") from error
     set_threads(len(wanted))
+
+
+@contextmanager
+def _on_one_core(device: str, cores: int) -> Iterator[None]:
+    """Let calls take one thread, so that the reference needs one core alone, and its plans serve slices of any size."""
+    if device != CPU:
+        yield
+        return
+    set_threads(1)
+    try:
+        yield
+    finally:
+        set_threads(cores)
 
 
 def _need_gpu(device: str) -> None:
