@@ -16,6 +16,7 @@ from vkernels.ir.errors import OptionError
 
 from .layers import run_layers
 from .network import Floats, Indices, Layers, SparseNetwork
+from .planned import on
 from .saturation import FixedPoints
 from .storage import DTYPES, FLOAT32, as_floats, for_kernels
 
@@ -279,7 +280,7 @@ class _Batch:
         from vkernels.library.sparse import distance_to_state
 
         away = np.empty(self.ids.size, np.float32)
-        distance_to_state(for_kernels(self.features), state, away)
+        on(self.features, distance_to_state)(for_kernels(self.features), state, away)
         self.work.settled.append(self.ids[away == 0])
         self._keep(away != 0)
         self.alive = self.ids.size
@@ -293,7 +294,7 @@ class _Batch:
             take = partial(_lines, None, dtype=self.work.dtype) if self.has_left else self._take_spare
             out = take(self.features.shape[0], live.size)
             if out.size:
-                take_columns(for_kernels(self.features), live, for_kernels(out))
+                on(self.features, take_columns)(for_kernels(self.features), live, for_kernels(out))
             self.features, self.ids = out, self.ids[live]
 
     def _take_spare(self, outputs: int, images: int) -> Floats:
