@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from vkernels.ir.errors import OptionError
 
+from .in_turn import InTurn
 from .layers import run_layers
 from .network import Floats, Indices, Layers, SparseNetwork
 from .planned import on
@@ -70,7 +71,8 @@ class Group:
 class Result:
     """`survivors`: ids, from 0 and ascending, of the images with a feature that is not 0 after the last layer.
     `features`: those images' features, outputs × survivors.
-    `seconds`: spent in launches and in dropping; reading and generating layers is left out.
+    `seconds`: spent in launches, in dropping, and in putting layers in order that are not held; reading and generating
+    layers is left out.
     `executed_edges`: multiply-adds that ran, a vector's unused lanes left out.
     `groups`: the launches, in order. `transfer`: seconds of bringing weights and features to another device and back.
     """
@@ -112,12 +114,12 @@ def infer(
         batch = BATCH_BYTES // (4 * max(1, *network.sizes[1:])) if network.held else features.shape[1]
         batch = max(1, batch)
     with using_threads(threads):
-        work = _Work(kernel or run_layers, network, groups, batch, progress, fixed, DTYPES[storage])
+        work = _Work(kernel or run_layers, network, InTurn(network), groups, batch, progress, fixed, DTYPES[storage])
         ids, done = np.arange(features.shape[1], dtype=np.int64), 0
         while done < network.layers:
             features, ids, done = _stage(work, features, ids, done)
     features, ids = finished(as_floats(features), ids, work.settled, fixed, network.layers)
-    return Result(ids, features, work.seconds, work.edges, tuple(work.groups))
+    return Result(ids, features, work.seconds + work.turn.seconds, work.edges, tuple(work.groups))
 
 
 def finished(
@@ -154,6 +156,7 @@ class _Work:
 
     kernel: Kernel
     network: SparseNetwork
+    turn: InTurn
     lengths: Sequence[int] | None
     batch: int
     progress: Callable[[float, int], None]
@@ -241,7 +244,7 @@ class _Batch:
         """One group: `length` layers from the layer `first` on, and drop who died or is done."""
         work, images, last = self.work, self.ids.size, first + length
         if images:
-            layers = work.network.read(first, last)
+            layers = work.turn.read(first, last, images)
             work.layer_bytes = layers.nbytes // length
             start = perf_counter()
             self.features, peak = self._launch(layers)
@@ -249,7 +252,7 @@ class _Batch:
             if last >= work.network.settled_from:
                 self._drop(peak != 0, layers, last)
             if work.fixed is not None and last >= work.fixed.first and self.ids.size:
-                self._settle(work.fixed.state(last))
+                self._settle(work.turn.numbered(work.fixed.state(last), last))
             work.seconds += perf_counter() - start
             work.edges += images * int(layers.nonzeros.sum())
             work.groups.append(Group(length, images, first))
