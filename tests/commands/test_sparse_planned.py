@@ -47,9 +47,7 @@ def test_any_number_of_images_is_right(images):
 def test_features_beyond_a_cores_own_cache_are_right(storage):
     random = np.random.default_rng(fresh_seed())
     neurons, images = 20000, 37
-    layers = [
-        (random.integers(0, neurons, (neurons, 3)), random.integers(1, 4, (neurons, 3)) / 8) for _ in range(2)
-    ]
+    layers = [(random.integers(0, neurons, (neurons, 3)), random.integers(1, 4, (neurons, 3)) / 8) for _ in range(2)]
     result = SparseNetwork.of(layers, bias=-0.25, cap=2, inputs=neurons).infer(
         y := random.integers(0, 2, (neurons, images)), kind="general", storage=storage
     )

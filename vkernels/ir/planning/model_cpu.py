@@ -273,7 +273,9 @@ def _splits(step: Step, at: Setting, width: int) -> Numbers:
 def _waited(step: Step, at: Setting, limits: Limits) -> Numbers:
     """Cycles lost where several rows that each iteration of a range finds by indices lie beyond level 2."""
     touch = step.touch
-    if touch is None or touch.writes or not touch.scattered or touch.run != at.lanes or not step.ranges:
+    if touch is None or touch.run is None or touch.run != at.lanes or touch.writes or not touch.scattered:
+        return 0.0
+    if not step.ranges:
         return 0.0
     rows, row = at.tile(touch.found), at.size(touch.run) * touch.element_bytes
     table: Numbers = row * (2 if touch.place in at.copies else 1)

@@ -25,7 +25,10 @@ BATCH_BYTES = 16 << 20
 """Features that are worked on at once unless the caller says otherwise: they stay in a last-level cache from group to
 group, and few enough pages are touched."""
 
-FEW = 16
+LEAST = 192
+"""Images of a batch, at least: what is alive of fewer would leave most lanes of the next group's vectors empty."""
+
+FEW = 6
 """Batches are joined once so small a part of their images, one in `FEW`, is alive."""
 
 DROP_COST = 0.7
@@ -112,7 +115,7 @@ def infer(
         raise OptionError(f"groups: expected at least one layer each, got {list(groups)}")
     if batch is None:
         batch = BATCH_BYTES // (4 * max(1, *network.sizes[1:])) if network.held else features.shape[1]
-        batch = max(1, batch)
+        batch = max(LEAST, batch)
     with using_threads(threads):
         work = _Work(kernel or run_layers, network, InTurn(network), groups, batch, progress, fixed, DTYPES[storage])
         ids, done = np.arange(features.shape[1], dtype=np.int64), 0
