@@ -1,14 +1,18 @@
 """Plans of a sparse network's launches: few for many shapes, and right where the last tile is not full."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import vkernels as vk
 from tests.kernels.reference import fresh_seed
+from vkernels.library.sparse import equal_weight_layers
 from vkernels.library.sparse_network.generate import radix_network
 from vkernels.library.sparse_network.layers import run_layers
 from vkernels.library.sparse_network.network import SparseNetwork
-from vkernels.library.sparse_network.planned import IMAGES, rounded
+from vkernels.library.sparse_network.planned import IMAGES, planned, rounded
+from vkernels.runtime import launch
 
 
 def test_few_plans_serve_the_launches_of_a_network():
@@ -62,3 +66,15 @@ def test_sizes_that_plans_are_chosen_for_are_few():
     found = {tuple(rounded({"L": layers, "N": 9, "I": i}).items()) for layers in range(1, 70) for i in range(1, 5000)}
     assert len(found) == (IMAGES[1] // IMAGES[0]).bit_length()
     assert rounded({"N": 9, "P": 70, "I": 33}) == {"N": 9, "P": 128, "I": 64}
+
+
+@pytest.mark.parametrize(("dtype", "width"), [("float32", 16), ("float16", 32)])
+def test_two_outputs_are_worked_on_at_a_time_where_features_leave_a_cores_own_cache(dtype, width):
+    limits = replace(launch.limits(), shared=1 << 20, multiprocessors=1)
+    dtypes = {"column": "int32", "weight": "float32", "bias": "float32", "peak": "float32", "y": dtype, "out": dtype}
+    for neurons, images, tile in ((65536, 256, 2 * width), (65536, 8, 8), (1024, 256, None)):
+        sizes = {"N": neurons, "I": images, "L": 12, "K": 32}
+        plan = planned(equal_weight_layers).plan_for(sizes, dtypes, limits)
+        assert plan is not None
+        if tile is not None:
+            assert (plan.tiles["i"], plan.chunks["n"], plan.copies) == (tile, 2, ("features",))

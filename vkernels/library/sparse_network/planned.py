@@ -43,11 +43,12 @@ LINE = 64
 def on(features: Any, kernel: Kernel) -> Kernel:
     """The kernel for where features are: an array, or a tensor of torch."""
     on_cpu = isinstance(features, np.ndarray) or features.device.type == "cpu"
-    return _planned(kernel) if on_cpu else kernel
+    return planned(kernel) if on_cpu else kernel
 
 
 @lru_cache(maxsize=64)
-def _planned(kernel: Kernel) -> Kernel:
+def planned(kernel: Kernel) -> Kernel:
+    """The same kernel with plans that serve many shapes."""
     from vkernels.language.kernel import Kernel
 
     return Kernel(kernel.function, replace(kernel.options, plan=_planner(kernel)))
