@@ -5,7 +5,8 @@ then how fast they are.
 
 Each kernel runs on sizes of one, odd and large, in f32, f16 and bf16, and is compared with torch in float64 on the
 device. Timings are by the device's own events, vkernels and torch in turns, with the L2 cache flushed before each; the
-table gives medians and quartiles. Where there is no GPU it says so and exits with 3; 1 where any result is wrong.
+table gives medians and quartiles. `memory`: training steps in 60 and 40 % of their memory (gpu_memory.py). Where there
+is no GPU it says so and exits with 3; 1 where any result is wrong.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import gpu_memory
 import numpy as np
 import torch
 import typer
@@ -337,28 +339,33 @@ def table_of(timings: list[Timing]) -> Table:
 
 def main(
     only: Annotated[
-        list[str] | None, typer.Option(help="softmax, layer_norm, matmul, spdnn; all unless given.")
+        list[str] | None, typer.Option(help="softmax, layer_norm, matmul, spdnn, memory; all unless given.")
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Times that each takes its turn.")] = 21,
     check_only: Annotated[bool, typer.Option("--check-only", help="Time nothing.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE")] = None,
 ) -> None:
     """Check, then measure; exits with 1 where any result is wrong, with 3 where there is no GPU."""
-    unknown = set(only or ()) - set(CHECKED)
+    known = [*CHECKED, "memory"]
+    unknown = set(only or ()) - set(known)
     if unknown:
-        raise typer.BadParameter(f"no kernel {', '.join(sorted(unknown))}; there are {', '.join(CHECKED)}")
+        raise typer.BadParameter(f"no kernel {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     if not torch.cuda.is_available():
         console.print(f"no GPU: torch {torch.__version__} finds none here, so there is nothing to measure")
         raise typer.Exit(NO_GPU)
-    names = only or list(CHECKED)
+    names = [name for name in only or known if name in CHECKED]
     torch.manual_seed(0)
     about = machine()
     console.print(f"{about['device']} ({about['architecture']}), torch {about['torch']}, Triton {about['triton']}")
     report: dict[str, Any] = {"schema_version": 1, "machine": about, "checks": [], "timings": [], "problems": []}
     try:
-        ok = _check_all(names, report)
-        if not check_only and not device_is_lost():
+        ok = not names or _check_all(names, report)
+        if names and not check_only and not device_is_lost():
             ok &= _time_all(names, rounds, report)
+        if "memory" in (only or known) and not device_is_lost():
+            ok &= _check_memory(report)
+            if not check_only and not device_is_lost():
+                ok &= _time_memory(rounds, report)
     finally:
         if json_file is not None:
             json_file.write_text(json.dumps(report, indent=1) + "\n")
@@ -399,6 +406,34 @@ def _time_all(names: list[str], rounds: int, report: dict[str, Any]) -> bool:
                     report["timings"].append(asdict(timings[-1]))
     console.print(table_of(timings))
     return all_right
+
+
+def _check_memory(report: dict[str, Any]) -> bool:
+    report["memory_checks"], all_right = [], True
+    for found in gpu_memory.checks():
+        report["memory_checks"].append(asdict(found))
+        all_right &= found.right
+        sizes = f"{found.arena / 2**20:.0f} of {found.peak / 2**20:.0f} MiB, {found.moved / 2**20:.0f} MiB moved"
+        console.print(
+            f"{'right' if found.right else '[red]WRONG[/red]'} {found.program} at {found.part:.0%}: "
+            f"{found.problem or f'the same bits after {gpu_memory.STEPS} steps, in {sizes}'}"
+        )
+    return all_right
+
+
+def _time_memory(rounds: int, report: dict[str, Any]) -> bool:
+    found: list[gpu_memory.Timing] = []
+    try:
+        with gpu_memory.same_algorithms():
+            found.extend(gpu_memory.timings(rounds))
+    except Exception as error:
+        report["problems"].append(["memory", f"{type(error).__name__}: {error}"])
+        console.print(f"[red]memory[/red]: {type(error).__name__}: {error}")
+        return False
+    finally:
+        report["memory_timings"] = [asdict(each) for each in found]
+        console.print(gpu_memory.table_of(found))
+    return True
 
 
 if __name__ == "__main__":

@@ -61,7 +61,13 @@ def _tuned_plans(asked: _tuned.Asked) -> tuple[Plan, ...]:
     return plans_for(asked)
 
 
-_tuned.ask_of(_tuned_plans)
+def _tuned_versions(asked: _tuned.Asked) -> tuple[_tuned.Version, ...]:
+    from .autotune.database.launches import versions_for
+
+    return versions_for(asked)
+
+
+_tuned.ask_of(_tuned_plans, _tuned_versions)
 
 
 def __getattr__(name: str) -> Any:

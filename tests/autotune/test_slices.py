@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,12 @@ from vkernels.autotune.benches import Benches, core_sets
 from vkernels.autotune.database import Database
 from vkernels.autotune.database.database import Wanted
 from vkernels.autotune.drive import Stop
-from vkernels.autotune.limits import slice_limits
+from vkernels.autotune.history import History
+from vkernels.autotune.limits import slice_limits, slice_target
 from vkernels.autotune.measure import Candidate, Effort, Failed, Measured, Options, Reason
 from vkernels.autotune.measure.places import usable
-from vkernels.autotune.plan_space import read
+from vkernels.autotune.plan_space import PlanSpace, read
+from vkernels.autotune.result import Success, TuningResult
 from vkernels.autotune.slices import tune_slices
 from vkernels.autotune.task import Task
 from vkernels.autotune.tune import tune
@@ -180,3 +183,76 @@ def test_the_database_knows_what_each_plan_takes_on_the_other_slices(tmp_path: P
         for row, outcomes in zip(found.crossed.rows, found.crossed.outcomes, strict=True):
             if isinstance(outcomes[number], Measured):
                 assert row.candidate.plan in kept[name]  # whatever the order of its homes
+
+
+@pytest.mark.parametrize("fast", [ONE, TINY])
+def test_where_another_slices_plan_is_surely_faster_it_becomes_the_best_there(
+    tmp_path: Path, fast: str, monkeypatch: pytest.MonkeyPatch
+):
+    plans = {ONE: candidate(2), TINY: candidate(4)}
+    other = TINY if fast == ONE else ONE
+    monkeypatch.setattr(tuning, "_refused", lambda *asked: None)
+
+    def times(slice: str, each: Candidate) -> float:
+        return 1e-3 if each == plans[fast] else 2e-3
+
+    make, _ = maker(times)
+    with Database.open(f"sqlite:///{tmp_path / 'tuned.db'}") as database:
+        found = tune_slices(TASK, [ONE, TINY], make=make, tune=_with_best(plans, database), database=database)
+        for name in (ONE, TINY):
+            (best, *_) = sorted(
+                (each for each in database.entries(Wanted(kernel=TASK.kernel)) if each.provenance.slice == name),
+                key=lambda entry: (-entry.standing, entry.rank),
+            )
+            assert best.plan == plans[fast].plan
+            assert best.final
+    for name in (ONE, TINY):
+        result = found.results[name]
+        assert result.best is not None
+        assert result.best.candidate == plans[fast]
+    taken = found.results[other]
+    assert taken.best is not None
+    assert (taken.best.seconds, taken.gain) == (1e-3, 2)
+    crossed = found.crossed
+    assert crossed.off_diagonal() == 0
+    assert [set(row.tuned_for) for row in crossed.rows if row.tuned_for] == [{ONE, TINY}]
+    assert all(row.tuned_for or row.default_of for row in crossed.rows)
+
+
+def test_a_plan_that_may_be_as_fast_stays_the_best(monkeypatch: pytest.MonkeyPatch):
+    plans = {ONE: candidate(2), TINY: candidate(4)}
+    monkeypatch.setattr(tuning, "_refused", lambda *asked: None)
+
+    turns = count()
+
+    def times(slice: str, each: Candidate) -> Measured:
+        seconds = 1e-3 if each != plans[TINY] else 0.95e-3 if next(turns) % 2 else 1.05e-3
+        return Measured(seconds, 0.5e-3, 2e-3, 9)
+
+    found = tune_slices(TASK, [ONE, TINY], make=maker(times)[0], tune=_with_best(plans))
+    assert {name: result.best and result.best.candidate for name, result in found.results.items()} == plans
+
+
+def test_a_slice_that_found_nothing_has_what_another_found(monkeypatch: pytest.MonkeyPatch):
+    plans = {ONE: candidate(2), TINY: None}
+    monkeypatch.setattr(tuning, "_refused", lambda *asked: None)
+    found = tune_slices(TASK, [ONE, TINY], make=maker(lambda *_: 1e-3)[0], tune=_with_best(plans))
+    assert found.results[TINY].best is not None
+    assert found.results[TINY].best.candidate == candidate(2)
+
+
+def _with_best(plans: dict[str, Candidate | None], database: Database | None = None):
+    """What tunes a slice by knowing its plan, which a first duel had the time of wrong."""
+
+    def tune_(task: Task, slice: str, stop: Stop, space: PlanSpace, **more) -> TuningResult:
+        default = Success(Candidate(space.plan(space.default), {}), space.default, Measured(2e-3, 2e-3, 2e-3, 9))
+        known = plans[slice]
+        best = None if known is None else Success(known, space.point(known.plan) or (), Measured(9e-4, 9e-4, 9e-4, 9))
+        if best is not None and database is not None:
+            history = History(database, task, space.limits, slice_target(slice), slice)
+            history.add(best.candidate, best.measured, 0, final=True)
+        return TuningResult(
+            task, slice, best, default, (), (), space.sizes, "measured", "seconds", "forest", 0, 1.0, True
+        )
+
+    return tune_

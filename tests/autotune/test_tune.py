@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -11,10 +12,13 @@ import numpy as np
 import pytest
 
 import vkernels as vk
+from vkernels.autotune import finals
+from vkernels.autotune import tune as tuning
 from vkernels.autotune.database import Database
 from vkernels.autotune.drive import Stop
-from vkernels.autotune.limits import slice_limits
-from vkernels.autotune.measure import Candidate, Reason
+from vkernels.autotune.history import History
+from vkernels.autotune.limits import slice_limits, slice_target
+from vkernels.autotune.measure import Candidate, Failed, Measured, Outcome, Reason
 from vkernels.autotune.plan_space import PlanSpace, read
 from vkernels.autotune.result import TuningResult
 from vkernels.autotune.searches import SEARCHES
@@ -94,12 +98,77 @@ def test_where_nothing_is_better_the_default_is_the_best(space: PlanSpace):
     assert not result.moved
 
 
-def test_intervals_that_overlap_leave_the_default(space: PlanSpace):
+class Loaded(FakeBench):
+    """A bench whose intervals are wide, and whose duels give times of which all are `factors` times as long, in turn;
+    those of the default plan `unlike` times that."""
+
+    factors = (1.0, 3.0, 1.7, 2.9, 1.2, 5.0)
+    unlike: tuple[float, ...] = (1.0,)
+
+    def duel(self, candidates: Sequence[Candidate]) -> list[Outcome]:
+        number = len(self.duels)
+        factor, unlike = self.factors[number % len(self.factors)], self.unlike[number % len(self.unlike)]
+        found = super().duel(candidates)
+        times = [each.seconds * factor * (unlike if at == 0 else 1) for at, each in enumerate(found)]
+        return [Measured(each, 0.4 * each, 2.5 * each, 9, 1.0, True) for each in times]
+
+
+def test_under_load_the_finalists_fight_until_all_fights_agree(space: PlanSpace):
     default = space.plan(space.default)
-    bench = FakeBench(lambda candidate: 1.0 if candidate.plan == default else 0.9)
-    exact = bench._outcome
-    bench._outcome = lambda candidate, factor: replace(exact(candidate, factor), low=0.5, high=1.5)
+    bench = Loaded(lambda candidate: 1.0 if candidate.plan == default else 0.9)
+    result = tuned(bench)
+    assert result.best.candidate.plan != default
+    assert result.gain == pytest.approx(1 / 0.9)
+    assert len(bench.duels) == finals.ROUNDS
+
+
+def test_fights_that_disagree_leave_the_default(space: PlanSpace):
+    default = space.plan(space.default)
+    bench = Loaded(lambda candidate: 1.0 if candidate.plan == default else 0.9)
+    bench.unlike = (1.0, 1.0, 0.8)
     assert tuned(bench).best.candidate.plan == default
+    assert len(bench.duels) == finals.ROUNDS
+
+
+def test_a_few_fights_that_agree_are_not_enough():
+    """Not even where the base took as long in each of them."""
+    wide = [Measured(each, 0.1 * each, 9 * each, 5, 0.9, True) for each in (1.0, 0.7)]
+    for fights in range(1, finals.ROUNDS):
+        base, rival = finals.fight_out(lambda rivals: wide, 2, 0, lambda fought, fights=fights: fought < fights)
+        assert not finals.is_surely_faster(rival, base)
+    base, rival = finals.fight_out(lambda rivals: wide, 2, 0, lambda fought: True)
+    assert finals.is_surely_faster(rival, base)
+    assert rival.seconds == rival.high == 0.7
+
+
+def test_only_those_that_seem_fastest_fight_again():
+    seconds = [1.0, 3.0, 0.8, 0.9, 0.7, 2.0]
+    fought: list[list[int]] = []
+
+    def duel(rivals: Sequence[int]) -> list[Outcome]:
+        fought.append(list(rivals))
+        slow = len(fought)  # other load
+        return [Measured(slow * seconds[each], 0.1, 90.0, 5, 0.9, True) for each in rivals]
+
+    found = finals.fight_out(duel, len(seconds), 0, lambda fought: True)
+    assert fought == [[0, 1, 2, 3, 4, 5], *[[0, 2, 4]] * (finals.ROUNDS - 1)]
+    usual = found[0].seconds
+    np.testing.assert_allclose([each.seconds for each in found], usual * np.array(seconds))
+    assert finals.is_surely_faster(found[4], found[0])
+
+
+def test_who_is_surely_faster_ranks_before_in_a_database():
+    odd = Measured(0.5, 0.1, 3.0, 5)
+    assert not finals.is_surely_faster(odd, Measured(1.0, 0.9, 1.1, 5))
+    assert finals.is_surely_faster(odd, Measured(1.0, 0.9, 4.0, 5))
+
+
+def test_who_fails_in_a_fight_has_failed():
+    failed = Failed(Reason.WRONG_ANSWER, "now and then")
+    rounds = [[Measured(1.0, 0.5, 2.0, 9), Measured(0.9, 0.5, 2.0, 9)], [Measured(1.0, 0.5, 2.0, 9), failed]]
+    found = finals.fight_out(lambda rivals: rounds.pop(0), 2, 0, lambda rounds: True)
+    assert found[1] == failed
+    assert not rounds
 
 
 def test_the_same_seed_tries_the_same(space: PlanSpace):
@@ -188,7 +257,71 @@ def test_results_are_json(space: PlanSpace):
     assert data["tried"] == len(data["successes"]) + len(data["failures"])
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time: each look at it takes a little, each measurement a second."""
+    now = [0.0]
+
+    def monotonic() -> float:
+        now[0] += 1e-6
+        return now[0]
+
+    monkeypatch.setattr(tuning, "monotonic", monotonic)
+    return now
+
+
+@dataclass
+class Slow(FakeBench):
+    """A bench whose measurements take a second each."""
+
+    clock: list[float] = field(default_factory=list)
+
+    def measure(self, candidate: Candidate, timeout: float = 60.0) -> Outcome:
+        self.clock[0] += 1
+        return super().measure(candidate, timeout)
+
+
+def test_seconds_that_the_end_does_not_need_are_searched_with(clock: list[float]):
+    told: list[Progress] = []
+    result = tuned(Slow(lambda candidate: 1.0, clock=clock), Stop(seconds=100.0), on_progress=told.append)
+    last = max(each.seconds for each in told if each.stage == "searching")
+    assert result.stopped == "seconds"
+    assert 95 < last < 100  # of which 15 were kept at first, and duels take no time here
+    assert result.seconds < 102  # the last measurement is not broken off
+
+
+def test_who_is_found_when_finals_are_over_fights_too(space: PlanSpace, clock: list[float]):
+    default = space.plan(space.default)
+    late = Slow(lambda each: 1.0 if each.plan == default else 2.0 - 1e-3 * len(late.measured), clock=clock)
+    late.times = lambda each, slow=late.times: 0.5 if late.measured.index(each) >= 95 else slow(each)
+    result = tuned(late, Stop(seconds=100.0))
+    assert late.measured.index(result.best.candidate) >= 95
+    assert len(late.duels) == 2
+    assert result.best.candidate in late.duels[-1]
+
+
+def test_a_choice_that_was_undone_is_known_to_the_search(space: PlanSpace, clock: list[float]):
+    bench = Slow(landscape(space, 1), clock=clock)
+    tuned(bench, Stop(seconds=100.0))
+    points = [space.point(each.plan) for each in bench.measured]
+    assert len(points) == len(set(points))
+
+
 # With a database
+
+
+def test_what_a_run_settled_on_with_luck_gives_way_when_it_is_timed_again(space: PlanSpace, tmp_path: Path):
+    other = next(point for point in space.space.listed if point != space.default)
+    lucky = Candidate(space.plan(other))
+    with Database.open(str(tmp_path / "tuning.db")) as database:
+        history = History(database, TASK, space.limits, slice_target(SLICE), SLICE)
+        history.add(lucky, Measured(1e-4, 1e-4, 1e-4, 9), 0, final=True)
+        times = lambda each: 2.0 if each.plan == lucky.plan else 1.0  # noqa: E731
+        result = tuned(FakeBench(times), Stop(evaluations=5), database=database)
+        assert result.best == result.default
+        best = database.best(next(iter(database.entries())).key)
+    assert best is not None
+    assert best.plan == result.best.candidate.plan
 
 
 def test_what_was_tried_is_not_tried_again_and_the_search_goes_on_where_it_was(space: PlanSpace, tmp_path: Path):

@@ -211,3 +211,80 @@ def test_a_broken_trace_is_refused_with_its_line(vk, tmp_path):
         assert code == 2
         assert errors.startswith("error: broken.json:")
         assert errors.count("\n") == 1
+
+
+PROGRAM = """
+import torch
+model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(6)])
+optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
+x = torch.randn(512, 64)
+calls = 0
+def step():
+    optimizer.zero_grad()
+    loss = torch.nn.functional.dropout(model(x), 0.1).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+def changing():
+    global calls
+    calls += 1
+    return step() * calls if calls % 2 else step()
+def other():
+    return step() + OTHERS.pop()
+"""
+
+
+def test_a_step_runs_under_a_limit_beside_itself_and_gives_the_same_bits(vk, tmp_path):
+    (tmp_path / "mine.py").write_text(PROGRAM)
+    code, output, errors = vk(
+        "run", "mine.py:step", "--bytes", "50%", "--calls", "4", "--flash", str(tmp_path), "--json", "-",
+        "--html", "p.html",
+    )  # fmt: skip
+    assert code == 0, errors
+    found = json.loads(output)
+    report = found["report"]
+    assert (found["command"], found["same"], found["calls"], report["planned"]) == ("memory run", True, 7, 4)
+    state = 12 + 12 + 1  # parameters, momenta, x
+    assert found["compared"] == 7 + state
+    assert report["arena"] <= found["bytes"] <= report["peak"] // 2
+    assert report["out_bytes"] > 0
+    assert report["strays"] == report["changed"] == 0
+    assert min(found["plain_seconds"], report["seconds"], report["simulated_seconds"], report["own_seconds"]) > 0
+    assert report["own_seconds"] <= report["seconds"]
+    assert found["run"]["out_bytes"] > 0
+    assert "the same bits" in errors
+    page = (tmp_path / "p.html").read_text()
+    assert page.count("<svg") >= 2, "memory and transfers"
+    assert "times of the calls that ran" in page
+
+
+def test_a_step_that_never_keeps_to_a_plan_is_a_finding_with_the_reason(vk, tmp_path):
+    (tmp_path / "mine.py").write_text(PROGRAM)
+    code, output, _ = vk("run", "mine.py:changing", "--bytes", "1MiB", "--calls", "1")
+    assert code == 1
+    assert "the same bits" in output
+    assert "iterations differ" in output
+
+
+def test_bits_that_differ_are_a_finding(vk, tmp_path):
+    (tmp_path / "shared.py").write_text("left = list(range(100))\n")
+    (tmp_path / "mine.py").write_text(f"from shared import left as OTHERS\n{PROGRAM}")
+    code, output, _ = vk("run", "mine.py:other", "--bytes", "10MiB", "--calls", "1")
+    assert code == 1
+    assert "BITS DIFFER" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--bytes", "some"], "--bytes: expected a size"), (["--bytes", "-1%"], "a part of the peak"),
+        (["--bytes", "nan%"], "a part of the peak"), (["--bytes", "1%"], "operation"),
+        (["--bytes", "50%", "--host", "0", "--flash", "none"], "none: flash cannot be written there"),
+    ],
+)  # fmt: skip
+def test_a_limit_that_cannot_be_is_one_message(vk, tmp_path, arguments, said):
+    (tmp_path / "mine.py").write_text(PROGRAM)
+    code, _, errors = vk("run", "mine.py:step", *arguments)
+    assert code == 2
+    assert said in errors
+    assert "Traceback" not in errors

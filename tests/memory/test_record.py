@@ -7,9 +7,10 @@ import torch
 
 from vkernels.ir.errors import ArgumentError, TraceError
 from vkernels.runtime.memory.pool import place_trace
-from vkernels.runtime.memory.record import record
+from vkernels.runtime.memory.record import record, recorded_of
 from vkernels.runtime.memory.trace import Trace
 from vkernels.runtime.memory.trace_file import load, save
+from vkernels.runtime.memory.watching import Watch
 
 from .drawn import assert_apart
 
@@ -259,3 +260,21 @@ def test_a_step_on_cuda_is_recorded_with_the_time_of_its_kernels():
     trace = record(step)
     assert "mm" in names(trace)
     assert all(op.seconds > 0 for op in trace.operations if op.name == "mm")
+
+
+def test_a_tensor_that_is_elsewhere_takes_no_room_on_a_device():
+    here, there = torch.ones(1000), torch.empty(2000, device="meta")
+
+    def step():
+        return (here + 1).sum(), there + 1
+
+    with Watch() as watch:
+        for _ in range(2):
+            step()
+            watch.end_iteration()
+    recorded = recorded_of(watch.watched, "step")
+    sizes = {kind: [each.size for each in recorded.trace_on(kind).tensors] for kind in ("cpu", "meta", "cuda")}
+    assert sizes["cpu"] == [1000 * FLOAT, 1000 * FLOAT, FLOAT, 1, 1]
+    assert sizes["meta"] == [1, 1, 1, 2000 * FLOAT, 2000 * FLOAT]
+    assert sizes["cuda"] == [1] * 5
+    assert [each.size for each in recorded.trace.tensors] == [1000 * FLOAT, 1000 * FLOAT, FLOAT, *[2000 * FLOAT] * 2]

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from vkernels.ir.errors import OutOfMemoryError
+from vkernels.runtime.memory.cpu_device import Arena, CpuDevice
 from vkernels.runtime.memory.links import Tier
-from vkernels.runtime.memory.tiers import Arena, Flash
+from vkernels.runtime.memory.tiers import Flash
 from vkernels.runtime.memory.whereabouts import Whereabouts
 
 SIZE = 4096
@@ -19,7 +20,7 @@ SIZE = 4096
 @pytest.mark.parametrize("seed", range(30))
 def test_bytes_are_kept_through_any_moves_in_any_order(seed, tmp_path):
     draw = random.Random(seed)
-    there = Whereabouts(SIZE, SIZE, SIZE, tmp_path)
+    there = Whereabouts(CpuDevice(), SIZE, SIZE, SIZE, tmp_path)
     tensors, held, expected = {}, {}, {}
 
     def place(n):
@@ -65,7 +66,7 @@ def test_bytes_are_kept_through_any_moves_in_any_order(seed, tmp_path):
 
 
 def test_views_move_with_their_storage(tmp_path):
-    there = Whereabouts(SIZE, SIZE, 0, tmp_path)
+    there = Whereabouts(CpuDevice(), SIZE, SIZE, 0, tmp_path)
     x = torch.arange(100.0)
     view = x[50:].view(5, 10).t()
     before = view.clone()
@@ -77,7 +78,7 @@ def test_views_move_with_their_storage(tmp_path):
 
 
 def test_what_numpy_shares_and_what_is_resized_is_left_alone(tmp_path):
-    there = Whereabouts(SIZE, SIZE, 0, tmp_path)
+    there = Whereabouts(CpuDevice(), SIZE, SIZE, 0, tmp_path)
     shared = np.ones(8)
     tensor = torch.from_numpy(shared)
     there.bring(there.meet(tensor.untyped_storage()), 0)
@@ -97,7 +98,7 @@ def test_what_numpy_shares_and_what_is_resized_is_left_alone(tmp_path):
 
 
 def test_arenas_outlive_what_made_them_as_long_as_a_tensor_lies_there(tmp_path):
-    there = Whereabouts(SIZE, SIZE, 0, tmp_path)
+    there = Whereabouts(CpuDevice(), SIZE, SIZE, 0, tmp_path)
     x = torch.arange(64.0)
     there.bring(there.meet(x.untyped_storage()), 64)
     there.settle()

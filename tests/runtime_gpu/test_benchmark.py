@@ -12,6 +12,8 @@ from types import ModuleType
 import pytest
 import torch
 
+from vkernels.memory import Report
+
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu.py"
 
 
@@ -61,3 +63,60 @@ def test_right_results_are_right_and_wrong_ones_are_not(gpu: ModuleType, name: s
     assert not gpu.check(replace(case, ours=off)).right
     assert "not written" in gpu.check(replace(case, ours=unwritten)).problem
     assert gpu.check(replace(case, ours=fails)).problem == "RuntimeError: made up"
+
+
+@pytest.fixture
+def memory(gpu: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    module = gpu.gpu_memory
+    small = {"cnn": lambda: module.cnn(8, 2, 4, 16), "transformer": lambda: module.transformer(32, 1, 2, 16)}
+    for name, value in {
+        "ON": "cpu",
+        "PROGRAMS": small,
+        "STEPS": 5,
+        "PARTS": (0.5,),
+        "TRANSFER": 1 << 20,
+        "IN_A_ROW": 1,
+    }.items():
+        monkeypatch.setattr(module, name, value)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield module
+    torch.set_num_threads(before)
+
+
+def test_steps_in_less_memory_are_checked_and_timed(memory: ModuleType) -> None:
+    found = list(memory.checks())
+    assert [(each.program, each.part, each.problem) for each in found] == [
+        (name, 0.5, "") for name in ("cnn", "transformer")
+    ]
+    assert all(0 < each.arena <= each.part * each.peak and each.moved for each in found)
+    timed = list(memory.timings(2))
+    assert [(each.program, each.part) for each in timed] == [(each.program, each.part) for each in found]
+    assert all(each.simulated > 0 and each.limited.median > 0 for each in timed)
+    assert memory.table_of(timed).row_count == 2
+
+
+def test_other_bits_and_plans_that_are_not_followed_are_no_right_results(
+    memory: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Off:
+        """A limit that changes what it is to leave as it is, or plans nothing."""
+
+        def __init__(self, step, size):
+            self.step, self.calls = step, 0
+            self.report = Report(planned=5 - 3)
+
+        def __call__(self):
+            self.calls += 1
+            return self.step() + (self.calls == 5)
+
+        def close(self):
+            pass
+
+    make = memory.PROGRAMS["cnn"]
+    monkeypatch.setattr(memory.vkernels.memory, "limit", Off)
+    assert memory.check("cnn", make, 0.5).problem == "other bits than without a limit"
+    monkeypatch.setattr(Off, "__call__", lambda self: self.step())
+    assert memory.check("cnn", make, 0.5).right
+    monkeypatch.setattr(memory, "STEPS", 6)
+    assert "2 of 3 calls followed the plan" in memory.check("cnn", make, 0.5).problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from vkernels.ir.limits import Limits
@@ -20,7 +20,7 @@ from .searches.search import Failure as ToldFailure
 from .searches.search import Outcome as Told
 from .seeds import best_of_neighbours
 from .space import Point
-from .task import Task
+from .task import Task, kernel_of
 
 if TYPE_CHECKING:
     from vkernels.runtime.targets import Target
@@ -32,18 +32,21 @@ BY = "vk tune"
 
 @dataclass(frozen=True)
 class Remembered:
-    """What was measured before, of the same task on the same slice, in the order in which it was."""
+    """What was measured before, of the same task on the same slice, in the order in which it was. `final`: that a run
+    settled on it."""
 
     point: Point
     candidate: Candidate
     outcome: Outcome
+    final: bool = False
 
 
 @dataclass
 class History:
     """The entries of one task on one slice. Without a database it remembers nothing.
 
-    Values of tunable constants are part of the IR that an entry's key tells, so that entries hold none.
+    Values of tunable constants are part of the IR that an entry's key tells; entries say them too, for calls that leave
+    them open.
     """
 
     database: Database | None
@@ -53,6 +56,7 @@ class History:
     slice: str
     run: str = field(default_factory=lambda: uuid4().hex)
     _keys: dict[tuple[tuple[str, object], ...], Key] = field(default_factory=dict)
+    _first_hash: str | None = None
 
     def before(self, space: PlanSpace) -> list[Remembered]:
         """What was measured before of points of the space, by this device; failures too. Times that a model made, and
@@ -71,7 +75,9 @@ class History:
                     continue
                 point = space.point(entry.plan, version.constants)
                 if point is not None:
-                    found[point] = Remembered(point, Candidate(entry.plan, dict(version.constants)), outcome)
+                    found[point] = Remembered(
+                        point, Candidate(entry.plan, dict(version.constants)), outcome, entry.final
+                    )
         return list(found.values())
 
     def neighbours(self, space: PlanSpace) -> list[Point]:
@@ -82,7 +88,7 @@ class History:
 
         groups: dict[tuple[str, str], dict[Point, Told]] = {}
         for entry in self.database.entries(Wanted(kernel=self.task.kernel)):
-            point = space.point(entry.plan)
+            point = space.point(entry.plan, _open_ones(entry, space))
             own = entry.key == self._key(space.versions[0].constants)
             if point is None or (own and dict(entry.shape) == dict(self.task.shape)):
                 continue
@@ -94,11 +100,14 @@ class History:
         """The best that is known for the whole device, where the slice is a part of it."""
         if self.database is None or whole == self.limits:
             return None
-        constants = space.versions[0].constants
-        found = self.database.best(self._key(constants, whole), self.task.shape)
+        first = space.versions[0].constants
+        key = self._key(first, whole)
+        best = self.database.versions(key, self.task.shape) if len(space.versions) > 1 else ()
+        found = best[0] if best else self.database.best(key, self.task.shape)
+        constants = None if found is None else _open_ones(found, space)
         if found is None or found.origin != MEASURED or dict(found.shape) != dict(self.task.shape):
             return None
-        return Candidate(found.plan, dict(constants))
+        return Candidate(found.plan, dict(first) if constants is None else constants)
 
     def add(
         self, candidate: Candidate, outcome: Outcome, trial: int, seconds: float = 0.0, origin: str = MEASURED,
@@ -110,7 +119,7 @@ class History:
         provenance = replace(self._provenance(), trial=max(0, trial), seconds=seconds, when=time.time())
         entry = Entry(
             self._key(candidate.constants), self.task.kernel, dict(self.task.shape), self.limits, candidate.plan,
-            provenance, origin=origin, final=final, default=default,
+            provenance, origin=origin, final=final, default=default, **self._version(candidate.constants),
         )  # fmt: skip
         if isinstance(outcome, Failed):
             entry = replace(entry, failure=str(outcome.reason), text=outcome.text[:2000])
@@ -121,6 +130,16 @@ class History:
     def _provenance(self) -> Provenance:
         return provenance_of(self.target, self.slice, BY, self.run)
 
+    def _version(self, constants: Mapping[str, object]) -> dict[str, Any]:
+        """What all tunable constants of the kernel are, and which kernel it is with their first values."""
+        tunable = {each.name: each.default for each in kernel_of(self.task).parameters if each.tunable is not None}
+        if not tunable:
+            return {}
+        if self._first_hash is None:
+            self._first_hash = self._key(tunable).kernel_hash
+        every = {**tunable, **self.task.constants, **constants}
+        return {"constants": {name: every[name] for name in tunable}, "first_hash": self._first_hash}
+
     def _key(self, constants: Mapping[str, object], limits: Limits | None = None) -> Key:
         kept = tuple(sorted(constants.items())) if limits is None else (("limits", limits),)
         if kept not in self._keys:
@@ -129,6 +148,14 @@ class History:
                 built(task), task.shape, task.dtypes, self.limits if limits is None else limits, strides_of(task)
             )
         return self._keys[kept]
+
+
+def _open_ones(entry: Entry, space: PlanSpace) -> dict[str, Any] | None:
+    """The values that an entry has of the tunable constants that a task leaves open; None where it does not say."""
+    names = space.versions[0].constants
+    if not names or not names.keys() <= entry.constants.keys():
+        return None
+    return {name: entry.constants[name] for name in names}
 
 
 def _outcome(entry: Entry) -> Outcome | None:

@@ -138,7 +138,8 @@ def _task(event: LaunchEvent) -> Task | str:
         if not Path(called.file).is_file():
             return "it stands in no file"
         name = f"{called.file}:{name}"
-    return Task(name, dict(called.sizes), dict(called.dtypes), dict(called.constants))
+    constants = {name: value for name, value in called.constants.items() if name not in called.left_open}
+    return Task(name, dict(called.sizes), dict(called.dtypes), constants)
 
 
 def _run(model: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> None:

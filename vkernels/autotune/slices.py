@@ -17,12 +17,14 @@ from .arguments import built
 from .benches import USUAL, Benches, Counted, MakeBench
 from .crossed import MODELLED, Crossed, Row
 from .drive import Stop
+from .finals import fight_out
 from .history import History
 from .limits import slice_limits, slice_target
 from .measure import Bench, Candidate, Failed, Measured, Options, Outcome, Reason
 from .measure.places import is_here
 from .plan_space import PlanSpace, read
 from .result import MEASURED, TuningResult
+from .taking import Taken, with_the_fastest
 from .task import Task
 from .tune import tune
 
@@ -68,7 +70,8 @@ def tune_slices(
     make: MakeBench = Bench,
     **more: Any,
 ) -> SlicesResult:
-    """Tune a task for each slice, all at once, and time in turns on each what was found for any.
+    """Tune a task for each slice, all at once, and time in turns on each what was found for any: the fastest there is
+    that slice's best.
 
     Slices of this machine's CPU are measured, on cores of their own as far as there are any, and what was measured on
     some cores serves all slices of as many. Slices of devices that are not here come from the table: their best plan is
@@ -88,15 +91,17 @@ def tune_slices(
             benches, lambda name: tune(task, name, stop, bench=benches.on(name), space=spaces[name], **more)
         )
         rows = _rows(results, {name: spaces[name] for name in slices if name not in here})
-        columns = {name: _measured_on(benches, name, rows, limits[name]) for name in here}
+        measured = {name: _measured_on(benches, name, rows, limits[name]) for name in here}
         spent = benches.spent
         counted = benches.counted
-    _remember(more.get("database"), task, limits, rows, columns)
-    columns |= {name: _modelled_on(spaces[name], rows) for name in slices if name not in here}
-    outcomes = tuple(tuple(columns[name][number] for name in slices) for number in range(len(rows)))
+    taken = with_the_fastest(results, rows, measured, spaces)
+    _remember(more.get("database"), task, limits, taken, measured)
+    columns = measured | {name: _modelled_on(spaces[name], rows) for name in slices if name not in here}
+    shown = [number for number, row in enumerate(taken.rows) if row.tuned_for or row.default_of]
+    outcomes = tuple(tuple(columns[name][number] for name in slices) for number in shown)
     origins = tuple(MEASURED if name in here else MODELLED for name in slices)
-    crossed = Crossed(tuple(slices), tuple(rows), outcomes, origins)
-    return SlicesResult(task, results, crossed, counted, monotonic() - began, spent)
+    crossed = Crossed(tuple(slices), tuple(taken.rows[number] for number in shown), outcomes, origins)
+    return SlicesResult(task, taken.results, crossed, counted, monotonic() - began, spent)
 
 
 def read_meanwhile(benches: Benches, limits: Mapping[str, Limits]) -> dict[str, PlanSpace]:
@@ -149,22 +154,29 @@ def _measured_on(benches: Benches, name: str, rows: Sequence[Row], limits: Limit
     outcomes: list[Outcome | None] = [_refused(bench.task, row.candidate, limits) for row in rows]
     fitting = [number for number, outcome in enumerate(outcomes) if outcome is None]
     if fitting and not benches.interrupted:
-        found = bench.duel([rows[number].candidate for number in fitting], alone=True)
+        mine = [number for number in fitting if name in rows[number].tuned_for]
+        candidates = [rows[number].candidate for number in fitting]
+        found = fight_out(
+            lambda rivals: bench.duel([candidates[each] for each in rivals], alone=True), len(candidates),
+            fitting.index(mine[0]) if mine else 0, lambda rounds: not benches.interrupted,
+        )  # fmt: skip
         for number, outcome in zip(fitting, found, strict=True):
             outcomes[number] = outcome
     return [outcome or Failed(Reason.REFUSED, "it was not measured") for outcome in outcomes]
 
 
 def _remember(
-    database: Database | None, task: Task, limits: Mapping[str, Limits], rows: Sequence[Row],
+    database: Database | None, task: Task, limits: Mapping[str, Limits], taken: Taken,
     columns: Mapping[str, Sequence[Outcome]],
 ) -> None:  # fmt: skip
-    """Have the database know what plans tuned for other slices take on each."""
+    """Have the database know what plans tuned for other slices take on each, and which of them is taken there."""
     for name, outcomes in columns.items():
         history = History(database, task, limits[name], slice_target(name), name)
-        for number, (row, outcome) in enumerate(zip(rows, outcomes, strict=True)):
-            if isinstance(outcome, Measured) and name not in row.tuned_for:
-                history.add(row.candidate, outcome, number, default=name in row.default_of)
+        settled = taken.settled.get(name, ())
+        for number, (row, outcome) in enumerate(zip(taken.rows, outcomes, strict=True)):
+            final = row.candidate in settled
+            if isinstance(outcome, Measured) and (final or name not in row.tuned_for):
+                history.add(row.candidate, outcome, number, final=final, default=name in row.default_of)
 
 
 def _refused(task: Task, candidate: Candidate, limits: Limits) -> Failed | None:

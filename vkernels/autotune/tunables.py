@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from .task import Task
 
 if TYPE_CHECKING:
     from vkernels.language.kernel import Kernel
+    from vkernels.language.tunable import Tunable
 
 CONSTANT = "constant "
 """Parameters of search spaces that are tunable constants are named so."""
@@ -37,22 +37,19 @@ def tunable_values(kernel: Kernel, task: Task) -> list[dict[str, Constant]]:
     for values in product(*(tunable.values for tunable in open_.values())):
         named = dict(zip(open_, values, strict=True))
         known = {**task.shape, **fixed, **named}
-        if named != found[0] and all(_holds(task, name, t.where, known) for name, t in open_.items()):
+        if named != found[0] and all(_holds(task, name, t, known) for name, t in open_.items()):
             found.append(named)
             if len(found) > MOST:
                 raise ArgumentError(f"{task.kernel}: its tunable constants have more than {MOST} values together")
     return found
 
 
-def _holds(task: Task, name: str, where: Any, known: Mapping[str, Any]) -> bool:
+def _holds(task: Task, name: str, tunable: Tunable, known: Mapping[str, Any]) -> bool:
     """Whether a constraint holds of the constants and sizes that it names."""
-    if where is None:
-        return True
-    wanted = list(inspect.signature(where).parameters)
-    missing = [each for each in wanted if each not in known]
+    missing = [each for each in tunable.names if each not in known]
     if missing:
         raise ArgumentError(f"{task.kernel}: {name}: `where` asks for {missing[0]}, which is no constant or size of it")
     try:
-        return bool(where(**{each: known[each] for each in wanted}))
+        return tunable.holds(known)
     except Exception as error:
         raise ArgumentError(f"{task.kernel}: {name}: `where` failed: {type(error).__name__}: {error}") from error

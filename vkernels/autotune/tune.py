@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import median
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,6 +15,7 @@ from vkernels.ir.errors import OptionError
 from vkernels.ir.nearest import meant
 
 from .drive import Stop, drive
+from .finals import ROUNDS, fight_out, is_surely_faster
 from .history import History
 from .limits import slice_limits, slice_target, whole_device
 from .measure import Bench, Candidate, Effort, Failed, Measured, Options, Outcome
@@ -29,12 +31,15 @@ if TYPE_CHECKING:
 
     from .database.database import Database
 
-FINALISTS = 4
-"""Plans that are measured again in turns: the default one and the fastest others."""
-WORTHWHILE = 0.01
-"""Part of the default plan's time that another one must win, measured in turns, to be taken in its place."""
+FINALISTS = 6
+"""Plans that are measured again in turns: the default one, what an earlier run settled on, and the fastest others."""
 FINALE, MOST_FINALE = 0.25, 15.0
-"""Part of the seconds, and seconds at most, that are kept for the finalists and for what moved the best plan."""
+"""Part of the seconds, and seconds at most, that are kept at first for the finalists and for what moved the best plan.
+What these turn out not to need is searched on with."""
+A_FINALIST = 1.5
+"""Of what measuring a plan usually took, what a finalist takes at most; of what finals took, what others may take."""
+AGAIN = 3.0
+"""Of what finals took: with so much time left after them, it is searched on, and who is fast then fights too."""
 UNDONE = 8
 """Choices of the best plan that are undone one by one to see what each won, at most."""
 CANDIDATE_PART, LEAST_TIMING, MOST_TIMING = 0.002, 0.03, 0.25
@@ -108,8 +113,13 @@ def tune(
 def _bench(bench: Measures | None, task: Task, slice: str, stop: Stop) -> AbstractContextManager[Measures]:
     if bench is not None:
         return nullcontext(bench)
+    return Bench(task, slice, Options(effort=effort_of(stop)))
+
+
+def effort_of(stop: Stop) -> Effort:
+    """How carefully one candidate is timed, where so much time is for all."""
     wished = MOST_TIMING if stop.seconds is None else stop.seconds * CANDIDATE_PART
-    return Bench(task, slice, Options(effort=Effort(seconds=min(MOST_TIMING, max(LEAST_TIMING, wished)))))
+    return Effort(seconds=min(MOST_TIMING, max(LEAST_TIMING, wished)))
 
 
 def _read_meanwhile(task: Task, slice: str, bench: Measures) -> PlanSpace:
@@ -139,18 +149,34 @@ class Run:
     origin: str = MEASURED
     known: dict[Point, Success | Failure] = field(default_factory=dict)
     trials: int = 0
-    _quickest: float = float("inf")
+    _took: list[float] = field(default_factory=list)
+    _settled_before: set[Point] = field(default_factory=set)
 
     def tuned(self) -> tuple[str, list[Success], tuple[Moved, ...]]:
         """By what the search was stopped, the finalists with their last times, the default one's first if it has one,
         and what moved the best."""
         stopped = ""
+        moved: tuple[Moved, ...] = ()
+        finalists: list[Success] = []
         try:
-            stopped = self._searched()
-            moved = self._undone()
-            return stopped, self._finalists(), moved
+            search = self._begun()
+            stopped = self._driven(search, self._reserved)
+            moved = self._undone(search, self._reserved / 2)
+            if stopped == "seconds":
+                best = self._best
+                stopped = self._driven(search, self._finale)
+                moved = moved if self._best is best else self._undone(search, 0.0)
+            began = monotonic()
+            finalists = self._finalists()
+            took = monotonic() - began
+            if stopped == "seconds" and self._until(AGAIN * took) > 0:
+                chosen = self._in_final()
+                stopped = self._driven(search, A_FINALIST * took)
+                moved = self._undone(search, float("inf"))
+                finalists = finalists if self._in_final() == chosen else self._finalists()
         except KeyboardInterrupt:
-            return stopped or "interrupted", [], ()
+            stopped = stopped or "interrupted"
+        return stopped, finalists, moved
 
     def result(self, stopped: str, finalists: list[Success], moved: tuple[Moved, ...]) -> TuningResult:
         """What was found."""
@@ -160,11 +186,10 @@ class Run:
         default = next((each for each in among if each.point == self.space.default), None)
         best = self._chosen(default, among)
         if final and best is not None and self.origin == MEASURED:
-            for each in (best, default):
-                if each is not None:
-                    self.history.add(
-                        each.candidate, each.measured, each.trial, final=each is best, default=each is default
-                    )
+            for each in finalists:
+                settled = each is best or each.point in self._settled_before
+                if settled or each is default:
+                    self.history.add(each.candidate, each.measured, each.trial, final=settled, default=each is default)
         moved = moved if best is not None and best.point != self.space.default else ()
         wide = next((each for each in finalists if each.candidate == self.device_wide), None)
         return TuningResult(
@@ -177,15 +202,21 @@ class Run:
 
     # The search
 
-    def _searched(self) -> str:
+    def _begun(self) -> Search:
+        """The search, told what was measured before."""
         before = self.history.before(self.space)
         seeds = dict.fromkeys([self.space.default, *self.history.neighbours(self.space), *self.space.seeds])
         search = SEARCHES[self.search](self.space.space, seed=self.seed, seeds=seeds)
         for number, each in enumerate(before):
             self._note(each.point, each.candidate, each.outcome, number - len(before))
             search.tell(each.point, _told(each.outcome))
-        stop = replace(self.stop, seconds=self._until(self._reserved) if self.stop.seconds is not None else None)
-        return drive(search, lambda point: self._told_of(search, point), stop)
+        self._settled_before = {each.point for each in before if each.final}
+        return search
+
+    def _driven(self, search: Search, reserved: float) -> str:
+        """Search on, but for the last seconds; by what it was stopped."""
+        stop = replace(self.stop, seconds=self._until(reserved) if self.stop.seconds is not None else None)
+        return drive(search, lambda point: self._told_of(search, point), stop, clock=monotonic)
 
     def _told_of(self, search: Search, point: Point) -> float | ToldFailure:
         """What comes of a point, after the search was told what others measured meanwhile, on cores like these."""
@@ -207,7 +238,7 @@ class Run:
         outcome = self.bench.measure(candidate, timeout=self._timeout)
         took = monotonic() - began
         if not isinstance(outcome, Failed):
-            self._quickest = min(self._quickest, took)
+            self._took.append(took)
         self._note(point, candidate, outcome, self.trials)
         self.history.add(candidate, outcome, self.trials, took, self.origin, default=self._is_default(point))
         self.trials += 1
@@ -227,9 +258,9 @@ class Run:
 
     # What each choice won
 
-    def _undone(self) -> tuple[Moved, ...]:
+    def _undone(self, search: Search, reserved: float) -> tuple[Moved, ...]:
         """The choices in which the best plan differs from the default, and what it takes without each, measured as
-        long as there is time."""
+        long as there is time, but for the last seconds."""
         best, space = self._best, self.space.space
         if best is None or best.point == self.space.default:
             return ()
@@ -237,9 +268,10 @@ class Run:
         moved: list[Moved] = []
         for name in [name for name in space.names if own[name] != usual[name]]:
             point = space.point({**own, name: usual[name]})
-            may = len(moved) < UNDONE and self._until(self._reserved / 2) > 0 and self._may_try
+            may = len(moved) < UNDONE and self._until(reserved) > 0 and self._may_try
             if point in space and point not in self.known and may:
-                self._measured(point, "undoing")
+                outcome = self._measured(point, "undoing")
+                search.tell(point, _told(outcome))
             found = self.known.get(point)
             factor = found.seconds / best.seconds if isinstance(found, Success) else None
             moved.append(Moved(name, usual[name], own[name], factor))
@@ -251,19 +283,33 @@ class Run:
 
     # The finalists
 
-    def _finalists(self) -> list[Success]:
-        """The default plan and the fastest others, timed in turns; none where the default has no time, or is alone."""
+    def _in_final(self) -> list[Success]:
+        """The default plan and the fastest others."""
         fastest = sorted(self._successes, key=lambda each: each.measured.high)
         default = self.known.get(self.space.default)
-        rest = [each for each in fastest if each.point != self.space.default][: FINALISTS - 1]
+        others = [each for each in fastest if each.point != self.space.default]
+        rest = sorted(others, key=lambda each: each.point not in self._settled_before)[:1] + others
+        rest = list({each.point: each for each in rest}.values())[: FINALISTS - 1]
         chosen = [*([default] if isinstance(default, Success) else []), *rest]
         wide = self.device_wide
         if wide is not None and wide not in [each.candidate for each in chosen]:
             chosen.append(Success(wide, (), Measured(1.0, 1.0, 1.0, 0), self.trials))
+        return chosen
+
+    def _finalists(self) -> list[Success]:
+        """The same, timed in turns; as they are where there is but one."""
+        chosen = self._in_final()
         if len(chosen) < 2:
             return chosen
         self._show("finalists")
-        outcomes = self.bench.duel([each.candidate for each in chosen])
+        began = monotonic()
+
+        def may(rounds: int) -> bool:
+            return self._until((monotonic() - began) / rounds) > 0
+
+        outcomes = fight_out(
+            lambda rivals: self.bench.duel([chosen[each].candidate for each in rivals]), len(chosen), 0, may
+        )
         return [
             replace(each, measured=outcome)
             for each, outcome in zip(chosen, outcomes, strict=True)
@@ -282,14 +328,11 @@ class Run:
 
     @staticmethod
     def _chosen(default: Success | None, among: Sequence[Success]) -> Success | None:
-        """The fastest; the default one unless another is surely faster: by more than a little, and so that the interval
-        of either's time leaves out the other's."""
+        """The fastest; the default one unless another is surely faster."""
         best = min(among, key=lambda each: each.seconds, default=None)
         if best is None or default is None or best is default:
             return best
-        worthwhile = best.seconds < (1 - WORTHWHILE) * default.seconds
-        is_sure = best.measured.high < default.seconds or best.seconds < default.measured.low
-        return best if worthwhile and is_sure else default
+        return best if is_surely_faster(best.measured, default.measured) else default
 
     # Time and progress
 
@@ -310,7 +353,16 @@ class Run:
         if self.stop.seconds is None:
             return TIMEOUT
         most = max(LEAST_TIMEOUT, min(TIMEOUT, self.stop.seconds / 3))
-        return max(LEAST_TIMEOUT, min(most, PATIENCE * self._quickest))
+        return max(LEAST_TIMEOUT, min(most, PATIENCE * min(self._took, default=most)))
+
+    @property
+    def _finale(self) -> float:
+        """Seconds that the finalists take, as far as can be told, and undoing some choices of a new best. Under other
+        load they fight more than once."""
+        usual = median(self._took) if self._took else 0.0
+        loaded = [each.measured.loaded for each in self._successes]
+        rounds = ROUNDS / 2 if 2 * sum(loaded) > len(loaded) else 1
+        return min(self._reserved, (rounds * FINALISTS * A_FINALIST + UNDONE / 2) * usual)
 
     def _until(self, reserved: float) -> float:
         """Seconds that are left, but for those that are kept; infinite where none were set."""

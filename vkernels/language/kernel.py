@@ -161,7 +161,8 @@ class Kernel:
 
         from .signature import with_dtype
 
-        return compile_ahead(self, self.signature(**with_dtype(self, dtype, given)), shapes, targets)
+        left_open = [parameter.name for parameter in self.parameters if parameter.name not in given]
+        return compile_ahead(self, self.signature(**with_dtype(self, dtype, given)), shapes, targets, left_open)
 
 
 def _pin_and_planner(plan: object) -> tuple[Pin | None, Plan | Planner | None]:

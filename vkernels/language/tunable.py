@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import isnan
+from typing import Any
 
 from vkernels.ir.errors import OptionError
 
@@ -17,6 +20,16 @@ class Tunable:
 
     values: tuple[Value, ...]
     where: Callable[..., bool] | None = None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The constants and sizes that `where` asks for."""
+        return () if self.where is None else tuple(inspect.signature(self.where).parameters)
+
+    def holds(self, known: Mapping[str, Any]) -> bool:
+        """Whether `where` holds of constants and sizes by name. Raises what it raises, `KeyError` for one that is not
+        known."""
+        return self.where is None or bool(self.where(**{name: known[name] for name in self.names}))
 
 
 def tunable(*values: Value, where: Callable[..., bool] | None = None) -> Tunable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from vkernels.ir.errors import ArgumentError, Error, OptionError
@@ -20,6 +20,7 @@ from .compiling import Compiled
 from .launch import launcher_of
 from .making import Where, here
 from .protocols import KernelLike, Signature, size_name
+from .settling import tuned_ahead
 from .slices import target_or_slice
 from .targets import CpuSizes, Target, known_targets, limits_of
 from .targets.present import present_cpu
@@ -62,9 +63,11 @@ def compile_ahead(
     signature: Signature,
     shapes: Mapping[str, int] | Sequence[Mapping[str, int]],
     targets: str | Target | Sequence[str | Target],
+    left_open: Sequence[str] = (),
 ) -> tuple[Ahead, ...]:
     """A kernel's code for each shape on each target, as a call with tensors of their own, row after row, would have it.
 
+    `left_open`: constants that those calls do not give, so that tuned values are taken where there are any.
     Plans, binaries and native code are kept on disk, where calls like these find them. Raises `OptionError`
     for a target or a size that does not exist, `SetupError` for a target that the installed Triton has no compiler for,
     and what a call would raise, with a note of the shape and target.
@@ -76,12 +79,19 @@ def compile_ahead(
     for shape, asked in zip(wanted, arguments, strict=True):
         for key, where in places:
             try:
-                plan, rung, code = launcher_of(kernel).ahead(asked, where)
+                plan, rung, code = launcher_of(kernel).ahead(_settled(kernel, asked, where, left_open), where)
             except Error as error:
                 error.add_note(f"compiling {kernel.name} for {key}, {', '.join(f'{n}={s}' for n, s in shape.items())}")
                 raise
             made.append(Ahead(kernel.name, key, dict(shape), plan, rung, code))
     return tuple(made)
+
+
+def _settled(kernel: KernelLike, arguments: Arguments, where: Where, left_open: Sequence[str]) -> Arguments:
+    """The arguments with the constants as a call there that leaves these open would have them."""
+    strides = {name: view.strides for name, view in arguments.tensors.items()}
+    found = tuned_ahead(kernel, arguments.signature, left_open, arguments.sizes, where.limits, strides)
+    return replace(arguments, constants={**arguments.constants, **found})
 
 
 def _where(asked: str | Target) -> tuple[str, Where]:

@@ -55,8 +55,11 @@ def scalar_kind(value: Scalar) -> str:
     return "i64" if isinstance(value, int) else "f64"
 
 
-def in_order(kernel: KernelLike, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The value of every parameter in the author's order, defaults filled in.
+def in_order(
+    kernel: KernelLike, args: Sequence[Any], kwargs: Mapping[str, Any], leave_open: bool = False
+) -> tuple[Any, ...]:
+    """The value of every parameter in the author's order, defaults filled in; in place of a tunable constant that is
+    not given what it may be, if `leave_open`.
 
     Raises `ArgumentError` for too many, missing, unknown or doubly given arguments.
     """
@@ -73,6 +76,8 @@ def in_order(kernel: KernelLike, args: Sequence[Any], kwargs: Mapping[str, Any])
     for parameter in parameters[len(args) :]:
         if parameter.name in kwargs:
             values.append(kwargs[parameter.name])
+        elif leave_open and parameter.tunable is not None:
+            values.append(parameter.tunable)
         elif parameter.default is not inspect.Parameter.empty:
             values.append(parameter.default)
         else:

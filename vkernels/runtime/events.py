@@ -39,12 +39,15 @@ class Ran:
 @dataclass(frozen=True)
 class Called:
     """What a kernel was called with, as far as plans depend on it. `file`: where its author wrote it; `sizes`, `dtypes`
-    (of tensors) and `constants` by name."""
+    (of tensors) and `constants` by name. `left_open`: names of the tunable constants that the
+    call did not give; `tuned`: whether these are as they were tuned."""
 
     file: str = ""
     sizes: Mapping[str, int] = field(default_factory=dict)
     dtypes: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, Constant] = field(default_factory=dict)
+    left_open: tuple[str, ...] = ()
+    tuned: bool = False
 
 
 @dataclass(frozen=True)

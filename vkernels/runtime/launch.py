@@ -31,6 +31,7 @@ from .making import Making, Where, here, make_code
 from .overlap import check_written, is_distinct
 from .prepared import Prepared
 from .protocols import KernelLike, Signature, file_of
+from .settling import Settled, settle
 from .specialise import kernel_in, specialised, written_tensors
 from .threads import when_threads_change
 from .tuned import when_forgotten
@@ -87,7 +88,8 @@ class Runnable(Protocol):
 class _Entry:
     """How calls with one key go. Positions count arguments; `pairs` are numbers of tensors, the first of them written,
     with the distances of their addresses, exclusive, between which they may share memory. `ways`: to the code on a CPU
-    for tensors that are distinct, and for others; what a GPU runs has its own."""
+    for tensors that are distinct, and for others; what a GPU runs has its own. `settled`: what the constants are that
+    the calls leave open."""
 
     readers: tuple[tuple[int, Callable[[Any], int]], ...]
     scalars: tuple[tuple[int, str], ...]
@@ -95,6 +97,7 @@ class _Entry:
     tracked: tuple[int, ...]
     counters: events.Counters
     called: events.Called
+    settled: Settled
     distinct: Runnable | None = None
     shared: Runnable | None = None
     verdicts: dict[tuple[int, ...], bool] = field(default_factory=dict)
@@ -136,7 +139,7 @@ class Launcher:
         if told:
             start = time.perf_counter()
         if kwargs or len(args) != len(self._keys):
-            args = in_order(self.kernel, args, kwargs)
+            args = in_order(self.kernel, args, kwargs, leave_open=True)
         key = tuple([describe(value) for describe, value in zip(self._keys, args)])  # noqa: B905 (as many, and in haste)
         entry = self._calls.get(key)
         if entry is None:
@@ -178,7 +181,8 @@ class Launcher:
 
     def compile(self, args: Sequence[Any], kwargs: Mapping[str, Any], plan: Plan | None = None) -> Code:
         """What this call would run, with the text of every stage; `plan` replaces the kernel's own."""
-        arguments = bind(self.kernel, in_order(self.kernel, args, kwargs))
+        values = in_order(self.kernel, args, kwargs, leave_open=plan is None)
+        arguments = bind(self.kernel, self._settle(values).of(values))
         built = self._build(arguments.signature)
         distinct = is_distinct(kernel_in(built.module), built.written, arguments.tensors)
         making = self._making(arguments, built, distinct, here(arguments.device), keep=True)
@@ -199,29 +203,38 @@ class Launcher:
 
     def _enter(self, key: Hashable, values: Sequence[Any]) -> _Entry:
         """Check arguments of a new key, and note what there is to do for each call."""
-        arguments = bind(self.kernel, values)
+        settled = self._settle(values)
+        arguments = bind(self.kernel, settled.of(values))
         written = self._build(arguments.signature).written
         check_written(self.kernel.name, written, arguments.tensors)
         positions = {parameter.name: number for number, parameter in enumerate(self.kernel.parameters)}
+        called = events.Called(
+            file_of(self.kernel), arguments.sizes, arguments.dtypes, arguments.constants, settled.names, settled.tuned
+        )
         entry = _Entry(
             readers=tuple((positions[name], address_reader(values[positions[name]])) for name in arguments.tensors),
             scalars=tuple((positions[name], f"{self.kernel.name}: argument `{name}`") for name in arguments.scalars),
             pairs=_pairs(written, arguments),
             tracked=tuple(positions[name] for name in written if is_torch(values[positions[name]])),
             counters=self._counters,
-            called=events.Called(file_of(self.kernel), arguments.sizes, arguments.dtypes, arguments.constants),
+            called=called,
+            settled=settled,
         )
         with self._lock:
             while len(self._calls) >= REMEMBERED_CALLS:
                 del self._calls[next(iter(self._calls))]
             return self._calls.setdefault(key, entry)
 
+    def _settle(self, values: Sequence[Any]) -> Settled:
+        """What the constants are that a call leaves open."""
+        return settle(self.kernel, values, lambda signature: kernel_in(self._build(signature).module))
+
     def _overlapping(self, entry: _Entry, values: Sequence[Any], addresses: Sequence[int]) -> Runnable:
         """The code for tensors whose memory may overlap. Raises `ArgumentError` where it does in part."""
         distances = tuple(addresses[other] - addresses[one] for one, other, _, _ in entry.pairs)
         distinct = entry.verdicts.get(distances)
         if distinct is None:
-            arguments = bind(self.kernel, values)
+            arguments = bind(self.kernel, entry.settled.of(values))
             built = self._build(arguments.signature)
             distinct = is_distinct(kernel_in(built.module), built.written, arguments.tensors)
             if len(entry.verdicts) >= REMEMBERED_CALLS:
@@ -234,7 +247,7 @@ class Launcher:
         """What an entry's calls run, and may have run better later."""
         way = entry.ways.get(distinct)
         if way is None:
-            arguments = bind(self.kernel, values)
+            arguments = bind(self.kernel, entry.settled.of(values))
             built = self._build(arguments.signature)
             if arguments.device != CPU:
                 prepared = self._prepare_gpu(arguments, built, distinct)

@@ -23,12 +23,24 @@ def size_name(tensor: str, number: int, declared: str | int) -> str | int:
     return f"_{tensor}_{number}" if declared == "_" else declared
 
 
+class TunableLike(Protocol):
+    """What a constant may be, where tuning may choose. `values`: the first is what a call without tuning takes."""
+
+    @property
+    def values(self) -> Sequence[Constant]: ...
+
+    def holds(self, known: Mapping[str, Any]) -> bool:
+        """Whether its author's constraint holds of constants and sizes by name; may raise anything."""
+        ...
+
+
 class ParameterLike(Protocol):
     """One parameter of a kernel, as its author declared it.
 
     `kind`: "tensor", "scalar" or "constant". Of a tensor, `dimensions` holds a size's name, a number or, for a
     dimension that nothing is said of, `_` for each dimension, and `dtypes` the dtypes it may have.
-    `default`: what an omitted scalar or constant is, `inspect.Parameter.empty` where it must be given.
+    `default`: what an omitted scalar or constant is, `inspect.Parameter.empty` where it must be given. `tunable`: what
+    else a constant may be.
     """
 
     @property
@@ -41,6 +53,8 @@ class ParameterLike(Protocol):
     def dtypes(self) -> Sequence[str]: ...
     @property
     def default(self) -> Any: ...
+    @property
+    def tunable(self) -> TunableLike | None: ...
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vkernels.ir.errors import BudgetError, Error
 from vkernels.ir.pin import with_pin
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vkernels.ir.dialect import KernelOp
     from vkernels.ir.limits import Limits
 
-    from .protocols import KernelLike
+    from .protocols import Constant, KernelLike
 
 _log = logging.getLogger(__name__)
 
@@ -29,27 +29,44 @@ MOST_KNOWN = 4096
 @dataclass(frozen=True)
 class Asked:
     """`built`: the kernel's IR as written; `limits`: the slice's, within the kernel's budget; `strides`: in elements,
-    None where elements of the last dimension lie side by side."""
+    None where elements of the last dimension lie side by side. `tunable`: names of the kernel's tunable constants."""
 
     built: KernelOp
     sizes: Mapping[str, int]
     dtypes: Mapping[str, str]
     limits: Limits
     strides: Mapping[str, Sequence[int]] | None
+    tunable: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Version:
+    """A tuned plan, and what all tunable constants of the kernel were with it. `is_of`: whether that was tuned which
+    some IR, as written, says."""
+
+    constants: Mapping[str, Constant]
+    plan: Plan
+    is_of: Callable[[KernelOp], bool]
 
 
 Source = Callable[[Asked], Iterable[Plan]]
 """Gives the plans that were tuned for what is asked, the best first. Raises nothing, and soon gives up."""
 
+Versions = Callable[[Asked], Iterable[Version]]
+"""Gives what was tuned for what is asked, with any values of its tunable constants, the best first; `Asked.built` has
+the first value of each. Raises nothing, and soon gives up."""
+
 _source: Source | None = None
+_versions: Versions | None = None
 _known: dict[str, Plan | None] = {}
+_settled: dict[str, dict[str, Constant] | None] = {}
 _forgetting: list[Callable[[], None]] = []
 
 
-def ask_of(source: Source | None) -> None:
-    """Ask this from now on, or nobody."""
-    global _source
-    _source = source
+def ask_of(source: Source | None, versions: Versions | None = None) -> None:
+    """Ask these from now on, or nobody."""
+    global _source, _versions
+    _source, _versions = source, versions
     forget()
 
 
@@ -61,6 +78,7 @@ def is_asked() -> bool:
 def forget() -> None:
     """Ask anew, at the next call of each kernel: what is known may have changed."""
     _known.clear()
+    _settled.clear()
     for also in _forgetting:
         also()
 
@@ -90,21 +108,75 @@ def tuned(
 
         key = question(built, sizes, limits, strides, kernel.pin)
     if key not in _known:
-        found = _ask(_source, kernel, Asked(built, sizes, dtypes, limits, strides))
-        if len(_known) >= MOST_KNOWN:
-            _known.clear()
-        _known[key] = found
+        tunable = frozenset(parameter.name for parameter in kernel.parameters if parameter.tunable is not None)
+        found = _ask(_source, kernel, Asked(built, sizes, dtypes, limits, strides, tunable))
+        _remember(_known, key, found)
+        return found
     return _known[key]
 
 
+def tuned_version(
+    kernel: KernelLike,
+    asked: Asked,
+    key: str,
+    is_one: Callable[[Version], dict[str, Constant] | None],
+    built: Callable[[Mapping[str, Constant]], KernelOp],
+) -> dict[str, Constant] | None:
+    """The tunable constants of the best tuned version of a kernel that `is_one` gives them for, and whose plan fits;
+    None where there is none. Its plan is from now on what `tuned` gives for it.
+
+    `key`: what the answer is remembered by; `built`: the IR with these constants, as written.
+    """
+    if _versions is None:
+        return None
+    if key not in _settled:
+        _remember(_settled, key, _ask_version(_versions, kernel, asked, is_one, built))
+    return _settled.get(key)
+
+
+def _remember(known: dict[str, Any], key: str, found: object) -> None:
+    if len(known) >= MOST_KNOWN:
+        known.clear()
+    known[key] = found
+
+
 def _ask(source: Source, kernel: KernelLike, asked: Asked) -> Plan | None:
-    for plan in source(asked):
-        plan = replace(plan, warps=1) if asked.limits.warp == 1 else plan  # a CPU's programs are one thread
-        reason = why_unfit(kernel, asked, plan)
-        if reason is None:
-            return plan
-        _log.info("%s: a tuned plan is passed over: %s", kernel.name, reason)
+    found = (_fitting(kernel, asked, plan) for plan in source(asked))
+    return next((plan for plan in found if plan is not None), None)
+
+
+def _ask_version(
+    versions: Versions,
+    kernel: KernelLike,
+    asked: Asked,
+    is_one: Callable[[Version], dict[str, Constant] | None],
+    built: Callable[[Mapping[str, Constant]], KernelOp],
+) -> dict[str, Constant] | None:
+    from .remembered import question
+
+    for version in versions(asked):
+        constants = is_one(version)
+        if constants is None:
+            _log.info("%s: what was tuned with %r is passed over", kernel.name, dict(version.constants))
+            continue
+        try:
+            its = replace(asked, built=built(constants))
+        except Error:  # values that the author's own text refuses
+            continue
+        plan = _fitting(kernel, its, version.plan) if version.is_of(its.built) else None
+        if plan is not None:
+            _remember(_known, question(its.built, its.sizes, its.limits, its.strides, kernel.pin), plan)
+            return constants
     return None
+
+
+def _fitting(kernel: KernelLike, asked: Asked, plan: Plan) -> Plan | None:
+    """A plan as it would run, where it fits."""
+    plan = replace(plan, warps=1) if asked.limits.warp == 1 else plan  # a CPU's programs are one thread
+    reason = why_unfit(kernel, asked, plan)
+    if reason is not None:
+        _log.info("%s: a tuned plan is passed over: %s", kernel.name, reason)
+    return plan if reason is None else None
 
 
 def why_unfit(kernel: KernelLike, asked: Asked, plan: Plan) -> str | None:

@@ -70,3 +70,20 @@ def test_reading_makes_no_tables(postgresql):
         Database.open(postgresql, read_only=True)
     with psycopg.connect(postgresql) as connection:
         assert connection.execute("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'vkernels%'").fetchone() == (0,)
+
+
+def test_a_database_of_before_gets_what_versions_are_found_by(postgresql):
+    import psycopg
+
+    version = entry(1, constants={"times": 4}, first_hash="b" * 64)
+    with Database.open(postgresql) as database:
+        database.add(entry(2))
+    with psycopg.connect(postgresql, autocommit=True) as connection:
+        connection.execute("ALTER TABLE vkernels_entries DROP COLUMN asked")  # and its index
+    with Database.open(postgresql, read_only=True) as database:
+        assert database.versions(version.asked, SHAPE) == ()
+        assert database.best(key(), SHAPE) == entry(2)
+    with Database.open(postgresql) as database:
+        database.add(version)
+        assert database.versions(version.asked, SHAPE) == (version,)
+        assert database.entries() == (entry(2), version)

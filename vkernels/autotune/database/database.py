@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log2
 from pathlib import Path
@@ -22,7 +22,7 @@ from .entry import Entry
 from .entry_json import LONGEST_TEXT, entry_from_text, entry_to_text, harmless
 from .exchange import document_of, entries_of
 from .key import Key, compilers
-from .tables import check_ours, entries, make_tables
+from .tables import check_ours, entries, has_versions, make_tables
 
 _log = logging.getLogger(__name__)
 
@@ -138,19 +138,23 @@ class Database:
         What was measured comes before what was modelled; then this very `shape` before others of its class, the nearest
         first; then slices with rates like those of `limits`; then what a run settled on; then the least time.
         """
-        text = "" if shape is None else _shape_text(shape)
-        statement = (
-            select(entries.c.document)
-            .where(and_(entries.c.question == key.digest, entries.c.standing.between(1, 3)))
-            .order_by(
-                case((entries.c.standing >= 2, 0), else_=1), case((entries.c.shape == text, 0), else_=1),
-                entries.c.standing.desc(), entries.c.rank, entries.c.identity,
-            )
-            .limit(CONSIDERED)
-        )  # fmt: skip
+        statement = _best_of(entries.c.question, key, shape)
         documents = self._store.read(lambda connection: connection.execute(statement).scalars().all())
-        found = self._understood(documents).entries
-        return tuple(sorted((each for each in found if each.key == key), key=lambda each: _order(each, shape, limits)))
+        return self._in_order(documents, lambda each: each.key == key, shape, limits)
+
+    def versions(
+        self, key: Key, shape: Mapping[str, int] | None = None, limits: Limits | None = None
+    ) -> tuple[Entry, ...]:
+        """The same of a kernel with tunable constants, whatever they are. `key`: of the kernel with their first values;
+        an entry's own tells which it was."""
+        statement = _best_of(entries.c.asked, key, shape)
+
+        def read(connection: Connection) -> Sequence[object]:
+            return connection.execute(statement).scalars().all() if has_versions(connection) else []
+
+        return self._in_order(
+            self._store.read(read), lambda each: bool(each.first_hash) and each.asked == key, shape, limits
+        )
 
     def entries(self, wanted: Wanted | None = None) -> tuple[Entry, ...]:
         """Entries in the order in which they came. Those that cannot be read are left out, with a warning."""
@@ -205,12 +209,34 @@ class Database:
 
         return self._store.read(remove) if dry else self._store.write(remove)
 
+    def _in_order(
+        self, documents: Sequence[object], is_one: Callable[[Entry], bool], shape: Mapping[str, int] | None,
+        limits: Limits | None,
+    ) -> tuple[Entry, ...]:  # fmt: skip
+        found = filter(is_one, self._understood(documents).entries)
+        return tuple(sorted(found, key=lambda each: _order(each, shape, limits)))
+
     def _understood(self, documents: Sequence[object]) -> Contents:
         found = [_understand(document) for document in documents]
         return Contents(
             tuple(each for each in found if isinstance(each, Entry)),
             tuple(each for each in found if isinstance(each, str)),
         )
+
+
+def _best_of(question: Any, key: Key, shape: Mapping[str, int] | None) -> Any:
+    """What asks for the documents of the best entries with a time, by the column of their question."""
+    text = "" if shape is None else _shape_text(shape)
+    columns = entries.c
+    return (
+        select(columns.document)
+        .where(and_(question == key.digest, columns.standing.between(1, 3)))
+        .order_by(
+            case((columns.standing >= 2, 0), else_=1), case((columns.shape == text, 0), else_=1),
+            columns.standing.desc(), columns.rank, columns.identity,
+        )
+        .limit(CONSIDERED)
+    )  # fmt: skip
 
 
 def _understand(document: object) -> Entry | str:
@@ -280,6 +306,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "identity": entry.identity, "question": entry.key.digest, "kernel": entry.kernel,
         "compilers": entry.key.compilers, "shape": _shape_text(entry.shape), "standing": entry.standing,
         "rank": entry.rank, "created": entry.provenance.when, "document": document,
+        "asked": entry.asked.digest if entry.first_hash else "",
     }  # fmt: skip
 
 

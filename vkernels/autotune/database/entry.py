@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from vkernels.ir.limits import Limits
@@ -54,7 +54,8 @@ class Entry:
     """A plan's time, or why it has none.
 
     `kernel`: its name, as tasks name it; `shape`: sizes exactly; `limits`: of the slice, all of them. `constants`:
-    tunable ones that are not their defaults. `seconds`: of a call, with an interval from `low` to `high`; None where
+    what its tunable constants were; `first_hash`: `kernel_hash` with the first value of each of them; empty, both, of a
+    kernel without. `seconds`: of a call, with an interval from `low` to `high`; None where
     there is a `failure`, one of `FAILURES`, which `text` tells more of. `origin`: `measured` or `modelled`. `final`:
     the plan that a tuning run settled on, after the best were measured again side by side. `default`: the plan that
     runs where nothing was tuned.
@@ -76,6 +77,12 @@ class Entry:
     text: str = ""
     final: bool = False
     default: bool = False
+    first_hash: str = ""
+
+    @property
+    def asked(self) -> Key:
+        """What calls ask that leave the tunable constants open: the key of the kernel with their first values."""
+        return replace(self.key, kernel_hash=self.first_hash) if self.first_hash else self.key
 
     @cached_property
     def identity(self) -> str:

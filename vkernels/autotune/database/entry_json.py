@@ -79,6 +79,8 @@ def _check(entry: Entry, where: str) -> None:
     classes = shape_class(entry.shape)
     if entry.key.shape_class != classes and not entry.key.shape_class.startswith(f"{classes} "):
         raise FileError(f"{where}: key: shape_class: is not that of the shape, {classes}")
+    if entry.first_hash and not entry.constants:
+        raise FileError(f"{where}: first_hash: is there only where there are constants")
     times = (entry.low, entry.seconds, entry.high)
     if entry.failure is not None:
         if times != (None, None, None) or entry.final:
@@ -245,6 +247,7 @@ _ENTRY: Mapping[str, Reader] = {
     "text": _text(LONGEST_TEXT),
     "final": _boolean,
     "default": _boolean,
+    "first_hash": _matching("([0-9a-f]{64})?", "a SHA-256 in hexadecimal, or nothing"),
 }
 
 

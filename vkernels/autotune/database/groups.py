@@ -19,7 +19,7 @@ class Group:
 
     @property
     def key(self) -> Key:
-        return self.entries[0].key
+        return self.entries[0].asked
 
     @property
     def kernel(self) -> str:
@@ -74,6 +74,6 @@ def groups_of(entries: Iterable[Entry]) -> tuple[Group, ...]:
     """By kernel, shape, dtypes, limits and compilers; in the order of their names."""
     found: dict[tuple[object, ...], list[Entry]] = {}
     for entry in entries:
-        found.setdefault((entry.key, tuple(sorted(entry.shape.items()))), []).append(entry)
+        found.setdefault((entry.asked, tuple(sorted(entry.shape.items()))), []).append(entry)
     groups = [Group(tuple(some)) for some in found.values()]
     return tuple(sorted(groups, key=lambda g: (g.kernel, sorted(g.shape.items()), g.key.dtypes, g.places, g.latest)))

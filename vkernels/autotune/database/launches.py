@@ -7,14 +7,20 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
 
+from vkernels.ir.dialect import KernelOp
 from vkernels.ir.errors import Error
 from vkernels.ir.plan import Plan
-from vkernels.runtime.tuned import Asked, forget
+from vkernels.runtime.tuned import Asked, Version, forget
 
 from .address import address_of
 from .entry import Entry
-from .key import key_of
+from .key import Key, kernel_hash, key_of
+
+if TYPE_CHECKING:
+    from .database import Database
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +55,23 @@ def use_database(url: str | None) -> None:
 
 def plans_for(asked: Asked) -> tuple[Plan, ...]:
     """The plans tuned for a call, the best first. Never raises, and waits `SECONDS` at most."""
+    found = _found(asked, lambda database, key: database.candidates(key, asked.sizes, asked.limits))
+    return tuple(entry.plan for entry in found if entry.constants.keys() <= asked.tunable)
+
+
+def versions_for(asked: Asked) -> tuple[Version, ...]:
+    """What was tuned for a call that leaves tunable constants open, the best first; `asked.built` has their first
+    values. Never raises, and waits as long."""
+    found = _found(asked, lambda database, key: database.versions(key, asked.sizes, asked.limits))
+    return tuple(Version(entry.constants, entry.plan, partial(_is_of, entry.key.kernel_hash)) for entry in found)
+
+
+def _is_of(wanted: str, built: KernelOp) -> bool:
+    return kernel_hash(built) == wanted
+
+
+def _found(asked: Asked, look: Callable[[Database, Key], tuple[Entry, ...]]) -> tuple[Entry, ...]:
+    """What a look into the database gives; nothing where there is none, or it is in trouble."""
     asking = _asking
     if asking.off:
         return ()
@@ -61,9 +84,9 @@ def plans_for(asked: Asked) -> tuple[Plan, ...]:
         def ask() -> tuple[Entry, ...]:
             key = key_of(asked.built, asked.sizes, asked.dtypes, asked.limits, asked.strides)
             with Database.open(asking.url, read_only=True, seconds=SECONDS) as database:
-                return database.candidates(key, asked.sizes, asked.limits)
+                return look(database, key)
 
-        return tuple(entry.plan for entry in _soon(ask) if not entry.constants)
+        return _soon(ask)
     except Exception as error:  # a launch fails for no database
         _give_up(asking, error)
         return ()

@@ -36,10 +36,13 @@ entries = sql.Table(
     sql.Column("rank", sql.Float, nullable=False),
     sql.Column("created", sql.Float, nullable=False),
     sql.Column("document", sql.Text, nullable=False),
+    sql.Column("asked", sql.String(64), nullable=False, server_default=""),
     sql.Index("vkernels_entries_asked", "question", "standing", "rank"),
     sql.Index("vkernels_entries_kernel", "kernel"),
+    sql.Index("vkernels_entries_versions", "asked", "standing", "rank"),
 )
-"""`document`: the entry as JSON, which alone counts; the rest is there to find it by."""
+"""`document`: the entry as JSON, which alone counts; the rest is there to find it by. `asked`: `Entry.asked` where that
+is another question, of a kernel with tunable constants; databases of before had no such column, and get it."""
 
 
 def check_ours(connection: sql.Connection, where: str) -> bool:
@@ -67,11 +70,19 @@ def make_tables(connection: sql.Connection, where: str) -> None:
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
     if check_ours(connection, where):
+        if not has_versions(connection):
+            connection.exec_driver_sql(f"ALTER TABLE {entries.name} ADD COLUMN asked VARCHAR(64) NOT NULL DEFAULT ''")
+            next(index for index in entries.indexes if "asked" in index.columns).create(connection)
         return
     metadata.create_all(connection)
     connection.execute(sql.insert(about), [{"name": "product", "value": "vkernels"}, {"name": "schema", "value": "1"}])
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION}")
+
+
+def has_versions(connection: sql.Connection) -> bool:
+    """Whether entries can be found by what calls ask that leave tunable constants open."""
+    return any(column["name"] == "asked" for column in sql.inspect(connection).get_columns(entries.name))
 
 
 def _mark(connection: sql.Connection) -> Any:

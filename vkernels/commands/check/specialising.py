@@ -117,6 +117,7 @@ def kernel_case(
         dtypes,
         {p.name: _scalar_kind(p) for p in parameters if p.kind == "scalar"},
         {p.name: _constant(source, p, wanted.constants) for p in parameters if p.kind == "constant"},
+        left_open=tuple(p.name for p in parameters if p.kind == "constant" and p.name not in wanted.constants),
     )
 
 

@@ -23,7 +23,7 @@ def as_json(found: Explanation, triton: str) -> dict[str, Any]:
         "extents": dict(findings.extents), "source": [asdict(line) for line in findings.source],
         "phases": [asdict(phase) for phase in findings.phases],
         "homes": [asdict(kept) for kept in findings.kept],
-        "plan": dict(findings.plan), "plan_origin": findings.origin,
+        "plan": dict(findings.plan), "plan_origin": findings.origin, "tuned_constants": dict(findings.tuned),
         "pinned": [[each.field, each.about] for each in findings.decisions if each.pinned],
         "needs": asdict(findings.totals) if findings.totals is not None else None,
         "needs_unknown": findings.without_needs, "predicted_misfit": findings.misfit,

@@ -23,6 +23,7 @@ from .words import (
     seconds_in_words,
     target_in_words,
     title_of,
+    tuned_in_words,
     verdict_in_words,
 )
 
@@ -156,6 +157,8 @@ def _plan(console: Console, found: Explanation) -> None:
     findings = found.findings
     _begin(console, "The plan", INTRODUCTIONS["plan"])
     console.print(ORIGINS.get(findings.origin, findings.origin))
+    if findings.tuned:
+        console.print(tuned_in_words(findings.tuned), soft_wrap=True)
     if findings.budget:
         bounds = ", ".join(f"{name} {bound}" for name, bound in findings.budget.items())
         console.print(f"The author's budget allows no more than {bounds}.")

@@ -89,6 +89,12 @@ def counted(number: int, what: str) -> str:
     return f"{count_in_words(number)} {what}{'' if number == 1 else 's'}"
 
 
+def tuned_in_words(constants: Mapping[str, object]) -> str:
+    """The constants that tuning chose; empty where there are none."""
+    named = ", ".join(f"{name} = {value!r}" for name, value in constants.items())
+    return f"Constants are as they were tuned with it: {printable(named)}." if constants else ""
+
+
 def printable(text: str, newlines: bool = False) -> str:
     """A text without characters that a terminal would obey or that would turn it round."""
     return "".join(

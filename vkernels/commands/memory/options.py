@@ -36,8 +36,17 @@ TraceFile = Annotated[
 ]
 Host = Annotated[str, typer.Option(metavar="SIZE", help="Of the host, for what leaves the device.")]
 Flash = Annotated[str, typer.Option(metavar="SIZE", help="Of flash; 0 is none, and there is no end of it unless said.")]
-Link = Annotated[str, typer.Option(metavar="RATE", help="Of the device's link, each way; flash shares it.")]
-FlashLink = Annotated[str, typer.Option(metavar="RATE", help="Of flash, each way.")]
+Link = Annotated[
+    str | None,
+    typer.Option(metavar="RATE", help=f"Of the device's link, each way; flash shares it. {LINK} unless calibrated."),
+]
+FlashLink = Annotated[
+    str | None, typer.Option(metavar="RATE", help=f"Of flash, each way. {FLASH_LINK} unless calibrated.")
+]
+Calibrated = Annotated[
+    Path | None,
+    typer.Option("--calibration", metavar="FILE", help="What `vk memory calibrate --out` wrote: the links' figures."),
+]
 Json = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the results there too; - is standard output.")]
 Html = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Draw memory, transfers and waits there, as a page of its own.")
@@ -60,18 +69,35 @@ def rate_from(text: str, option: str) -> float:
     return float(size)
 
 
-def machine_from(device: str, host: str, flash: str, link: str, flash_link: str) -> Machine:
-    """A device, its host and flash, which share the device's link. Raises `OptionError`."""
+def machine_from(
+    device: str, host: str, flash: str, link: str | None, flash_link: str | None, calibration: Path | None = None
+) -> Machine:
+    """A device, its host and flash, which share the device's link unless they were calibrated apart; rates that are
+    named count before a calibration's. Raises `OptionError`, and `FileError` for the calibration."""
+    from dataclasses import replace
+
     from vkernels.runtime.memory.links import G10, Machine
 
-    rate, flash_rate = rate_from(link, "--link"), rate_from(flash_link, "--flash-link")
+    sizes = size_from(device, "--device"), size_from(host, "--host")
+    flash_bytes = inf if flash == UNLIMITED else size_from(flash, "--flash")
+    rate = None if link is None else rate_from(link, "--link")
+    flash_rate = None if flash_link is None else rate_from(flash_link, "--flash-link")
+    if calibration is not None:
+        from vkernels.runtime.memory.calibration_file import load
+
+        named = {**_both_ways("host", rate), **_both_ways("flash", flash_rate)}
+        return replace(load(calibration).with_sizes(*sizes, flash_bytes), **named)
+    rate, flash_rate = rate or rate_from(LINK, "--link"), flash_rate or rate_from(FLASH_LINK, "--flash-link")
     return Machine(
-        device_bytes=size_from(device, "--device"), host_bytes=size_from(host, "--host"),
-        to_host=rate, from_host=rate, to_flash=flash_rate, from_flash=flash_rate,
-        flash_bytes=inf if flash == UNLIMITED else size_from(flash, "--flash"),
+        device_bytes=sizes[0], host_bytes=sizes[1],
+        to_host=rate, from_host=rate, to_flash=flash_rate, from_flash=flash_rate, flash_bytes=flash_bytes,
         shared=rate if rate > flash_rate else None,
         host_seconds=G10.host_seconds, flash_seconds=G10.flash_seconds,
     )  # fmt: skip
+
+
+def _both_ways(tier: str, rate: float | None) -> dict[str, Any]:
+    return {} if rate is None else {f"to_{tier}": rate, f"from_{tier}": rate}
 
 
 def read_trace(path: Path) -> Trace:

@@ -28,12 +28,13 @@ OWN_STYLE += ".host{fill:none;stroke:#2b8a3e;stroke-width:1.6}.out{fill:var(--ho
 
 @dataclass(frozen=True)
 class Subject:
-    """What the page is about. `runs`: by name; the last, which has its timeline, is drawn."""
+    """What the page is about. `runs`: by name; the last, which has its timeline, is drawn. `said`: where it is from."""
 
     trace: Trace
     machine: Machine
     bound: Bound
     runs: tuple[tuple[str, Schedule, Run], ...]
+    said: str = "Simulated, not run."
 
 
 def write_page(path: Path, subject: Subject) -> None:
@@ -53,7 +54,7 @@ def page_of(subject: Subject) -> str:
     drawn = f"An iteration under {name}: {seconds_in_words(run.seconds)}, {run.fraction:.4f} of the ideal time."
     steady = "" if run.steady else "Iterations did not settle: the next one may look different."
     body = [
-        paragraph(f"{trace_in_words(trace)}. {where} Simulated, not run."),
+        paragraph(f"{trace_in_words(trace)}. {where} {subject.said}"),
         table(HEADS, rows_of(subject.runs, trace)),
         paragraph(f"{bound_in_words(trace, subject.bound)}."),
         _section("Memory", drawn, memory_over_time(trace, machine, run)) + paragraph(steady, "bad"),

@@ -9,10 +9,9 @@ import typer
 
 from ..results import check_writable
 from .options import (
-    FLASH_LINK,
     HOST,
-    LINK,
     UNLIMITED,
+    Calibrated,
     Flash,
     FlashLink,
     Host,
@@ -47,8 +46,9 @@ def plan(
     device: Device = None,
     host: Host = HOST,
     flash: Flash = UNLIMITED,
-    link: Link = LINK,
-    flash_link: FlashLink = FLASH_LINK,
+    link: Link = None,
+    flash_link: FlashLink = None,
+    calibration: Calibrated = None,
     out: Out = None,
     seconds: Seconds = 1.0,
     json: Json = None,
@@ -64,7 +64,7 @@ def plan(
         check_writable(path)
     if device is None and (out is not None or html is not None):
         raise OptionError(f"{'--out' if out is not None else '--html'}: there is no schedule without --device")
-    machine = None if device is None else machine_from(device, host, flash, link, flash_link)
+    machine = None if device is None else machine_from(device, host, flash, link, flash_link, calibration)
 
     from vkernels.runtime.memory.bound import lower_bound
     from vkernels.runtime.memory.pool import place_trace

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -43,7 +42,7 @@ def record(step: Step, out: Out = Path("trace.json.gz"), warm_up: WarmUp = 1, js
 def recorded(named: str, warm_up: int, tell: Callable[[str], None]) -> Trace:
     """The trace of FILE.py:FUNCTION. Raises `OptionError` where there is no such function, `FileError` with the line
     where it fails, and `TraceError` where its iterations differ."""
-    from vkernels.ir.errors import Error, FileError
+    from vkernels.ir.errors import Error
     from vkernels.runtime.memory.record import record
 
     path, name, step = step_named(named)
@@ -60,15 +59,14 @@ def recorded(named: str, warm_up: int, tell: Callable[[str], None]) -> Trace:
     except Error:
         raise
     except Exception as error:
-        here = Path(path).resolve()
-        frames = traceback.extract_tb(error.__traceback__)
-        lines = [each.lineno for each in frames if Path(each.filename).resolve() == here]
-        where = f"{path}:{lines[-1]}" if lines else path
-        raise FileError(f"{where}: {name}: {type(error).__name__}: {error}") from error
+        from .twins import failed
+
+        raise failed(path, name, error) from error
 
 
-def step_named(named: str) -> tuple[str, str, Callable[[], Any]]:
-    """Path, name and function of FILE.py:FUNCTION, the file executed. Raises `OptionError` and `FileError`."""
+def step_named(named: str, afresh: bool = False) -> tuple[str, str, Callable[[], Any]]:
+    """Path, name and function of FILE.py:FUNCTION, the file executed; once more, if it was before, where `afresh` is
+    said. Raises `OptionError` and `FileError`."""
     from vkernels.ir.errors import OptionError
     from vkernels.ir.nearest import meant
     from vkernels.runtime.checking.files import executed
@@ -76,7 +74,7 @@ def step_named(named: str) -> tuple[str, str, Callable[[], Any]]:
     path, colon, name = named.rpartition(":")
     if not colon or not path.endswith(".py") or not name:
         raise OptionError(f"{named!r} names no step: expected FILE.py:FUNCTION, which runs one iteration")
-    module = executed(path)
+    module = (executed.__wrapped__ if afresh else executed)(path)
     step = getattr(module, name, None)
     if not callable(step):
         functions = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]

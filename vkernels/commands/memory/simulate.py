@@ -9,10 +9,9 @@ import typer
 
 from ..results import check_writable
 from .options import (
-    FLASH_LINK,
     HOST,
-    LINK,
     UNLIMITED,
+    Calibrated,
     Flash,
     FlashLink,
     Host,
@@ -41,8 +40,9 @@ def simulate(
     device: Device = "40GiB",
     host: Host = HOST,
     flash: Flash = UNLIMITED,
-    link: Link = LINK,
-    flash_link: FlashLink = FLASH_LINK,
+    link: Link = None,
+    flash_link: FlashLink = None,
+    calibration: Calibrated = None,
     json: Json = None,
     html: Html = None,
 ) -> None:
@@ -52,7 +52,7 @@ def simulate(
     """
     check_writable(json)
     check_writable(html)
-    machine = machine_from(device, host, flash, link, flash_link)
+    machine = machine_from(device, host, flash, link, flash_link, calibration)
 
     from vkernels.runtime.memory import simulate as simulator
     from vkernels.runtime.memory.bound import lower_bound

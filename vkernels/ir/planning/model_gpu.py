@@ -71,16 +71,24 @@ def room_of(limits: Limits) -> Room:
     return Room(2048, 65536, limits.shared, 32)
 
 
-def gpu_times(at: Setting, limits: Limits, registers: Numbers, shared: Numbers) -> Times:
-    """The times of plans that take so many registers a thread and bytes of shared memory a program."""
+def programs_at_once(at: Setting, limits: Limits, registers: Numbers, shared: Numbers) -> tuple[Numbers, Numbers]:
+    """How many programs run at once, and how many of them on one multiprocessor, of plans that take so many registers a
+    thread and bytes of shared memory a program."""
     room, cores = room_of(limits), limits.multiprocessors
     threads = at.warps * limits.warp
     resident = np.minimum(room.threads // threads, room.registers // np.maximum(1, threads * registers))
     resident = np.minimum(np.minimum(resident, room.shared // np.maximum(1, shared)), room.programs)
-    programs = at.threads_of_work
-    at_once = np.minimum(programs, cores * np.maximum(1, resident))
+    at_once = np.minimum(at.threads_of_work, cores * np.maximum(1, resident))
     at_once = np.where(np.asarray(at.resident) > 0, np.minimum(at_once, at.resident), at_once)
-    resident = np.minimum(np.maximum(1, resident), np.ceil(at_once / cores))
+    return at_once, np.minimum(np.maximum(1, resident), np.ceil(at_once / cores))
+
+
+def gpu_times(at: Setting, limits: Limits, registers: Numbers, shared: Numbers) -> Times:
+    """The times of plans that take so many registers a thread and bytes of shared memory a program."""
+    room, cores = room_of(limits), limits.multiprocessors
+    threads = at.warps * limits.warp
+    programs = at.threads_of_work
+    at_once, resident = programs_at_once(at, limits, registers, shared)
     busy = np.minimum(cores, at_once)
     waves = np.ceil(programs / at_once)
     uneven = np.ceil(programs / busy) * cores / programs

@@ -69,6 +69,17 @@ class Traffic:
         """
         reads: Numbers = 0.0
         writes: Numbers = 0.0
+        for touch, moved in self.missed_by_touch(capacity, line, users, gradual):
+            if touch.writes:
+                writes = writes + moved
+            else:
+                reads = reads + moved
+        return reads, writes
+
+    def missed_by_touch(
+        self, capacity: Numbers, line: int, users: Numbers = 1, gradual: float = 0.0
+    ) -> Iterator[tuple[Touch, Numbers]]:
+        """What `missed` adds up: the bytes of each touch."""
         met: set[tuple[str, bool]] = set()
         program = self._footprint(None, self._inside_programs) * users <= capacity
         times: dict[tuple[_Key, bool], Numbers] = {}
@@ -85,11 +96,7 @@ class Traffic:
             if (touch.place, touch.writes) in met or (touch.home is not None and (touch.place, True) in met):
                 moved = np.where(program, 0, moved)
             met.add((touch.place, touch.writes))
-            if touch.writes:
-                writes = writes + moved
-            else:
-                reads = reads + moved
-        return reads, writes
+            yield touch, moved
 
     def _moved_by(self, line: int) -> list[tuple[Touch, Numbers, list[_Key]]]:
         """Every touch, the bytes that it moves if nothing repeats it, and what does: the same for all caches."""

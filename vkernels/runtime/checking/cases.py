@@ -29,7 +29,7 @@ class KernelCase:
     """A `@vk.kernel` for certain arguments, tensors dense and row after row.
 
     `shape`: sizes by name. `dtypes`: of each tensor; `dtype`: what to call them all. `scalars`: f64, i64 or i1.
-    `fixed`: the plan, as JSON, for all targets.
+    `fixed`: the plan, as JSON, for all targets. `left_open`: constants that nobody gave, with the author's values.
     """
 
     source: Source
@@ -39,6 +39,7 @@ class KernelCase:
     scalars: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, Constant] = field(default_factory=dict)
     fixed: Mapping[str, Any] | None = None
+    left_open: tuple[str, ...] = ()
 
     @property
     def configuration(self) -> Mapping[str, Any]:
@@ -50,6 +51,7 @@ class KernelCase:
         return {
             "kind": "kernel", "source": vars(self.source), "shape": dict(self.shape), "dtypes": dict(self.dtypes),
             "scalars": dict(self.scalars), "constants": dict(self.constants), "fixed": self.fixed,
+            "left_open": list(self.left_open),
         }  # fmt: skip
 
 

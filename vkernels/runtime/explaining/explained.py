@@ -170,8 +170,8 @@ class Findings:
     `origin`: who made the plan: `author`, `tuned` (in the tuning database), `chosen` (by modelled time) or `plain`
     (always applicable, seldom the fastest). `budget`: the author's, by resource. `decisions`: the plan in rows.
     `refused`: why the kernel cannot have its plan; then there are no launches. `without_needs`: why nobody can tell
-    what it needs; then there are no figures.
-    `extents`: positions of each axis. `misfit`: why, by its needs, the plan does not fit. `rung`: see `choose_plan`.
+    what it needs; then there are no figures. `tuned`: tunable constants that are as tuning found them best. `extents`:
+    positions of each axis. `misfit`: why, by its needs, the plan does not fit. `rung`: see `choose_plan`.
     """
 
     kernel: str
@@ -186,6 +186,7 @@ class Findings:
     launches: tuple[LaunchText, ...] = ()
     native: Native | None = None
     without_needs: str = ""
+    tuned: Mapping[str, Any] = field(default_factory=dict)
     extents: Mapping[str, int] = field(default_factory=dict)
     kept: tuple[Kept, ...] = ()
     totals: Totals | None = None

@@ -27,6 +27,7 @@ from vkernels.ir.text import print_module
 from ..checking.prepare_kernel import dense_tensors
 from ..plans import Plans
 from ..protocols import Constant, KernelLike, Signature
+from ..settling import tuned_ahead
 from ..specialise import kernel_in, specialised
 from .decisions import decisions_of
 from .explained import Findings, LaunchText, Native, Phase, Proposal, Rejected, Totals
@@ -38,7 +39,8 @@ from .phases import in_phases, phases_of, source_of, with_needs
 
 @dataclass(frozen=True)
 class Question:
-    """A kernel, what it is called with, and the limits to plan for. `only_texts`: nothing but its stages is wanted."""
+    """A kernel, what it is called with, and the limits to plan for. `only_texts`: nothing but its stages is wanted.
+    `left_open`: constants that a call does not give, so that tuned values are taken where there are any."""
 
     kernel: KernelLike
     sizes: Mapping[str, int]
@@ -47,6 +49,7 @@ class Question:
     constants: Mapping[str, Constant]
     limits: Limits
     only_texts: bool = False
+    left_open: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,9 @@ def find(asked: Question) -> Findings:
 
     Raises the author's mistakes, and `PlanError` where the plan leaves an axis out.
     """
-    signature = Signature(tuple(asked.dtypes.items()), tuple(asked.scalars.items()), tuple(asked.constants.items()))
-    module = asked.kernel.build(signature)
+    tuned = tuned_ahead(asked.kernel, _signature(asked), asked.left_open, asked.sizes, asked.limits, _strides(asked))
+    asked = replace(asked, constants={**asked.constants, **tuned})
+    module = asked.kernel.build(_signature(asked))
     asked = replace(asked, limits=within(asked.limits, asked.kernel.budget))
     phases = in_phases(module)
     strides = _strides(asked)
@@ -75,6 +79,7 @@ def find(asked: Question) -> Findings:
         source=source_of(kernel_in(phases)),
         plan=plan_to_json(plan),
         origin=origin,
+        tuned=tuned,
         budget=_budget(asked.kernel),
         decisions=decisions_of(plan, asked.kernel.pin, {}, asked.limits),
         phases=phases_of(kernel_in(phases)),
@@ -89,6 +94,10 @@ def find(asked: Question) -> Findings:
         return _with_needs(begun, asked, module, plan)
     except (PlanError, UnsupportedError) as error:  # a plan without one of the axes, extents that nobody can tell
         return replace(begun, without_needs=str(error))
+
+
+def _signature(asked: Question) -> Signature:
+    return Signature(tuple(asked.dtypes.items()), tuple(asked.scalars.items()), tuple(asked.constants.items()))
 
 
 def _with_needs(found: Findings, asked: Question, module: ModuleOp, plan: Plan) -> Findings:

@@ -51,6 +51,6 @@ def _none(size: int) -> OutOfMemoryError:
     return OutOfMemoryError(f"no memory for a kernel's buffers: {size} bytes")
 
 
-def aligned(number: int) -> int:
+def aligned(number: int, alignment: int = ALIGNMENT) -> int:
     """A size or an address, rounded up to the alignment of buffers."""
-    return -(-number // ALIGNMENT) * ALIGNMENT
+    return -(-number // alignment) * alignment

@@ -6,7 +6,8 @@ moved in this iteration, and the program runs on with its tensors where they are
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,104 +15,35 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from vkernels.ir.errors import TraceError
 
-from .layout import Layout, Piece, Stay
-from .record import Recorded
-from .watching import Call, gives_only_views
+from .agenda import Agenda, Turn
+from .calls import Call, kind_of
+from .device import Device
 from .whereabouts import DEVICE, Held, Place, Whereabouts
-
-RESIZING = ("resize", "set_")
-"""How operations begin that give a storage other memory, which only memory of its own can have."""
-
-
-@dataclass(frozen=True)
-class Agenda:
-    """A layout, by operation: absences whose copying begins after each, that are fetched before it, that it needs; and
-    tensors that it makes. `starting`: those that are copied before the first, for what they held may have changed.
-    `late`: those that are away when an iteration ends,
-    and not on their way back. `back_to`: offsets, and `stays`, by absence."""
-
-    recorded: Recorded
-    layout: Layout
-    copies: tuple[tuple[int, ...], ...]
-    fetches: tuple[tuple[int, ...], ...]
-    needs: tuple[tuple[int, ...], ...]
-    makes: tuple[tuple[int, ...], ...]
-    starting: tuple[int, ...]
-    late: tuple[int, ...]
-    back_to: tuple[int, ...]
-    stays: tuple[Stay, ...]
-    pieces: dict[int, tuple[Piece, ...]]
-
-
-def agenda_of(recorded: Recorded, layout: Layout) -> Agenda:
-    """What is to be done when."""
-    count, absences = len(layout.trace.operations), layout.schedule.absences
-    fetches, needs = _lists(count), _lists(count)
-    for number, each in sorted(enumerate(absences), key=lambda pair: (pair[1].next, pair[0])):
-        fetches[each.back % count].append(number)
-        needs[each.next % count].append(number)
-    copies, starting = _copies(layout)
-    pieces: dict[int, tuple[Piece, ...]] = {}
-    back_to = [0] * len(absences)
-    for piece in layout.pieces:
-        pieces[piece.tensor] = (*pieces.get(piece.tensor, ()), piece)
-        if piece.fetched is not None:
-            back_to[piece.fetched] = piece.offset
-    stays = {number: stay for stay in layout.stays for number in stay.absences}
-    late = tuple(n for n, each in enumerate(absences) if each.back >= count)
-    return Agenda(
-        recorded, layout, _frozen(copies), _frozen(fetches), _frozen(needs), _frozen(_makes(layout)), tuple(starting),
-        late, tuple(back_to), tuple(stays[n] for n in range(len(absences))), pieces,
-    )  # fmt: skip
-
-
-def _copies(layout: Layout) -> tuple[list[list[int]], list[int]]:
-    """Absences by the operation after which they are copied, and those that are copied when an iteration begins.
-
-    Where a copy should be there from before, it is looked for when the tensor leaves: nothing is done if it is.
-    """
-    copies, starting, seen = _lists(len(layout.trace.operations)), [], set()
-    for number, each in sorted(enumerate(layout.schedule.absences), key=lambda pair: (pair[1].leave, pair[0])):
-        is_new = each.copy is not None and each.copy >= 0
-        copies[each.copy if each.copy is not None and is_new else each.leave].append(number)
-        if not is_new and each.tensor not in seen:
-            starting.append(number)
-        seen.add(each.tensor)
-    return copies, starting
-
-
-def _makes(layout: Layout) -> list[list[int]]:
-    """By operation, the tensors that it makes."""
-    trace, makes = layout.trace, _lists(len(layout.trace.operations))
-    for at, op in enumerate(trace.operations):
-        makes[at] += [n for n in op.writes if not trace.tensors[n].is_global and trace.lifetimes()[n].start == at]
-    return makes
-
-
-def _lists(count: int) -> list[list[int]]:
-    return [[] for _ in range(count)]
-
-
-def _frozen(lists: list[list[int]]) -> tuple[tuple[int, ...], ...]:
-    return tuple(map(tuple, lists))
 
 
 class Follow(TorchDispatchMode):
     """Entered for one iteration after another; `begin` and `end` stand around each. `changed`: why it left
     the plan."""
 
-    def __init__(self, agenda: Agenda, there: Whereabouts):
+    def __init__(self, agenda: Agenda, there: Whereabouts, on: Device):
         super().__init__()
-        self.agenda, self.there = agenda, there
+        self.agenda, self.there, self.on = agenda, there, on
+        self.clock: Callable[[], float] = time.perf_counter
+        """By which operations are timed; a benchmark may take one that knows what others do to the machine."""
         self.changed = ""
         self.strays = 0
         """Uses of a tensor that was not on the device."""
+        self._count = len(agenda.turns)
+        self.took = [0.0] * self._count
+        self.outside = [0.0] * (self._count + 1)
+        """Seconds of this iteration's operations, and of the program before each and after the last."""
+        self._left = 0.0
         self._at = 0
-        self._count = len(agenda.layout.trace.operations)
         self._bound: dict[int, Held] = {}
         self._numbers: dict[int, int] = {}
         """Tensors by the address of their storage in torch."""
         self._seen: set[int] = set()
+        """Tensors from outside that operations have met in this iteration."""
         self._due: list[int] = []
         """Absences whose fetches are to begin: with the next operation, when what the last one used is given back."""
 
@@ -129,123 +61,149 @@ class Follow(TorchDispatchMode):
         self._at, self.changed = 0, ""
         self._seen.clear()
         self._due.clear()
-        for tensor, held in self._bound.items():
-            piece = self._piece(tensor, 0)
-            if piece is not None and self._lives(piece):
-                self.there.bring(held, piece.offset)
+        for tensor, offset in self.agenda.there:
+            held = self._bound.get(tensor)
+            if held is not None:
+                self.there.bring(held, offset)
         self._copy(self.agenda.starting)
-        self._due += self.agenda.fetches[0]
+        self._due += self.agenda.turns[0].fetches
+        self._left = self.clock()
 
     def end(self) -> None:
         """After an iteration; the program's tensors are all in memory."""
+        self.outside[-1] = self.clock() - self._left
         if not self.changed and self._at < self._count:
             self.changed = f"the iteration ended before operation {self._at}"
         if not self.changed:
             for number in self.agenda.late:
-                held = self._bound.get(self.agenda.layout.schedule.absences[number].tensor)
+                held = self._bound.get(self.agenda.tensors[number])
                 if held is not None:
                     self.there.leave(held)
         self.there.settle()
 
+    def own(self) -> tuple[float, ...]:
+        """Of the iteration that has ended: each operation with the program before it, the rest before the first."""
+        before = [self.outside[0] + self.outside[-1], *self.outside[1:-1]]
+        return tuple(map(sum, zip(self.took, before, strict=True)))
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        entered = self.clock()
         kwargs = kwargs or {}
-        if self.changed or gives_only_views(func):
+        kind = kind_of(func)
+        if kind.only_views:
+            return func(*args, **kwargs)
+        self.on.turn()
+        if self.changed:
             return func(*args, **kwargs)
         try:
             call = Call(func, args, kwargs)
         except TraceError as error:
             self._leave_plan(str(error))
             return func(*args, **kwargs)
-        if call.name.startswith(RESIZING):
-            self._leave_plan(f"{call.name} gives a tensor other memory")
+        if kind.resizes:
+            self._leave_plan(f"{kind.name} gives a tensor other memory")
             for key in call.given:
                 if (known := self._held(key)) is not None:
                     self.there.release(known)
             return func(*args, **kwargs)
-        self._prepare(call)
+        turn = self.agenda.turns[self._at] if self._at < self._count else None
+        if turn is not None and kind.name == turn.name:
+            self._prepare(turn, call)
+        strays = self._use(call)
+        begun = self.clock()
         out = func(*args, **kwargs)
+        took = self.clock() - begun
         call.end(out)
         if not call.is_view:
-            self._follow(call)
+            self.strays += strays
+            self._follow(turn, call, took, entered - self._left)
+            self._left = self.clock()
         return out
 
-    def _prepare(self, call: Call) -> None:
-        """What the operation needs is here, and there is room for what it makes, if it is the one that is next."""
-        at, absences = self._at, self.agenda.layout.schedule.absences
-        if at < self._count and call.name == self.agenda.layout.trace.operations[at].name:
+    def _prepare(self, turn: Turn, call: Call) -> None:
+        """For the operation that is next: what it needs is there, and room for what it makes."""
+        if self._due:
             self._fetch()
-            self._meet(call)
-            for number in self.agenda.needs[at]:
-                held = self._bound.get(absences[number].tensor)
-                if held is not None:
-                    self.there.fetch(held, self.agenda.back_to[number], wait=True)
-                    self.there.arrive(held)
-            for tensor in self.agenda.makes[at]:
-                piece = self._piece(tensor, at)
-                if piece is not None:
-                    self.there.make_room(Place(DEVICE, piece.offset, self.agenda.layout.trace.tensors[tensor].size))
-        for key in call.given:
-            if (known := self._held(key)) is not None:
-                self.there.make_readable(known)
-                if key in call.written:
-                    self.there.will_change(known)
+        get, written = self._numbers.get, len(call.written)
+        here = tuple(map(get, call.reads)), tuple(map(get, call.written))
+        if here != (turn.reads, turn.writes[:written]):
+            self._meet(turn, call)
+        for number in turn.needs:
+            held = self._bound.get(self.agenda.tensors[number])
+            if held is not None:
+                self.there.fetch(held, self.agenda.back_to[number], wait=True)
+                self.there.arrive(held)
+        for place in turn.makes:
+            self.there.make_room(place)
 
-    def _meet(self, call: Call) -> None:
+    def _meet(self, turn: Turn, call: Call) -> None:
         """Tensors that come from outside: other storages than in the iteration before may take their part."""
-        recorded = self.agenda.recorded
-        if len(recorded.reads[self._at]) != len(call.reads):
+        if len(turn.reads) != len(call.reads):
             return
-        expected = (*recorded.reads[self._at], *recorded.writes[self._at])
+        expected = (*turn.reads, *turn.writes)
         for tensor, key in zip(expected, (*call.reads, *call.written), strict=False):
             known = self._bound.get(tensor)
             if tensor in self._seen or key in self._numbers or key not in call.given:
                 continue
-            storage = call.given[key].untyped_storage()
+            storage = call.given[key]
             if known is None or storage.nbytes() == known.size:
-                held, piece = self.bind(tensor, storage), self._piece(tensor, self._at)
-                if piece is not None and storage.nbytes() <= self.agenda.layout.trace.tensors[tensor].size:
-                    self.there.bring(held, piece.offset)
+                held, offset = self.bind(tensor, storage), turn.offsets.get(tensor)
+                if offset is not None and storage.nbytes() <= self.agenda.layout.trace.tensors[tensor].size:
+                    self.there.bring(held, offset)
 
-    def _follow(self, call: Call) -> None:
+    def _use(self, call: Call) -> int:
+        """Have what any operation is given where it can be used; how much of that is not on the device."""
+        strays, numbers, bound = 0, self._numbers, self._bound
+        for key in call.given:
+            tensor = numbers.get(key)
+            if tensor is None:
+                continue
+            held = bound[tensor]
+            if held.coming is not None or held.place is None or held.place.memory != DEVICE:
+                self.there.make_readable(held)
+                strays += held.moves and (held.place is None or held.place.memory != DEVICE)
+            if held.copy is not None and key in call.written:
+                self.there.will_change(held)
+        return strays
+
+    def _follow(self, turn: Turn | None, call: Call, took: float, outside: float) -> None:
         """The operation has run: if it was the expected one, what it made moves in, and the next begins."""
-        different = self._difference(call)
-        if different:
+        different = self._difference(turn, call)
+        if turn is None or different:
             self._leave_plan(different)
             return
-        at, recorded = self._at, self.agenda.recorded
-        for tensor, key in zip(recorded.writes[at], call.writes, strict=True):
-            if key in call.made:
-                held, piece = self.bind(tensor, call.made[key].untyped_storage()), self._piece(tensor, at)
-                if piece is not None:
-                    self.there.bring(held, piece.offset)
-        self._seen.update(recorded.reads[at], recorded.writes[at])
-        self.strays += sum(self._is_astray(key) for key in call.given)
-        self._copy(self.agenda.copies[at])
-        self._at += 1
-        if self._at < self._count:
-            self._due += self.agenda.fetches[self._at]
+        at = self._at
+        self.took[at], self.outside[at] = took, outside
+        for tensor, storage in zip(turn.writes[len(call.written) :], call.made.values(), strict=True):
+            held, offset = self.bind(tensor, storage), turn.offsets.get(tensor)
+            if offset is not None:
+                self.there.put(held, storage, Place(DEVICE, offset, held.size))
+        self._seen.update(turn.reads, turn.writes)
+        if turn.copies:
+            self._copy(turn.copies)
+        self._at = at = at + 1
+        if at < self._count:
+            self._due += self.agenda.turns[at].fetches
         if self.there.failed is not None:
             self._leave_plan(str(self.there.failed))
 
-    def _difference(self, call: Call) -> str:
+    def _difference(self, turn: Turn | None, call: Call) -> str:
         """What is not as it was recorded; nothing where all is."""
-        at, recorded = self._at, self.agenda.recorded
-        if at >= self._count:
-            return f"there is an operation {at}, {call.name}, after the last"
-        name = self.agenda.layout.trace.operations[at].name
-        if call.name != name:
-            return f"operation {at} was {name}, and is {call.name}"
-        for tensors, keys in ((recorded.reads[at], call.reads), (recorded.writes[at], call.writes)):
-            if len(tensors) != len(keys):
-                return f"operation {at}, {name}, has other tensors"
+        if turn is None:
+            return f"there is an operation {self._at}, {call.name}, after the last"
+        if call.name != turn.name:
+            return f"operation {self._at} was {turn.name}, and is {call.name}"
+        writes, sizes = call.writes, self.agenda.sizes
+        if len(call.reads) != len(turn.reads) or len(writes) != len(turn.writes):
+            return f"operation {self._at}, {turn.name}, has other tensors"
+        is_same = True
+        for tensors, keys in ((turn.reads, call.reads), (turn.writes, writes)):
             for tensor, key in zip(tensors, keys, strict=True):
-                made = call.made.get(key)
-                size = (call.given[key] if made is None else made).untyped_storage().nbytes()
-                if recorded.trace.tensors[tensor].size != size:
-                    return f"operation {at}, {name}, has tensors of other sizes"
-                if made is None and self._numbers.get(key) != tensor:
-                    return f"operation {at}, {name}, has other tensors"
-        return ""
+                given = call.given.get(key)
+                if sizes[tensor] != (call.made[key] if given is None else given).nbytes():
+                    return f"operation {self._at}, {turn.name}, has tensors of other sizes"
+                is_same = is_same and (given is None or self._numbers.get(key) == tensor)
+        return "" if is_same else f"operation {self._at}, {turn.name}, has other tensors"
 
     def _leave_plan(self, why: str) -> None:
         self.changed = why
@@ -253,32 +211,19 @@ class Follow(TorchDispatchMode):
 
     def _copy(self, numbers: tuple[int, ...]) -> None:
         for number in numbers:
-            held = self._bound.get(self.agenda.layout.schedule.absences[number].tensor)
+            held = self._bound.get(self.agenda.tensors[number])
             if held is not None:
                 stay = self.agenda.stays[number]
                 self.there.copy_out(held, stay.tier, stay.offset)
 
     def _fetch(self) -> None:
-        """Begin the fetches that are due; those that find no room yet are tried again before the next operation."""
+        """Begin the fetches that are due; those that wait for flash are tried again before the next operation."""
         due, self._due = self._due, []
         for number in due:
-            held = self._bound.get(self.agenda.layout.schedule.absences[number].tensor)
+            held = self._bound.get(self.agenda.tensors[number])
             if held is not None and not self.there.fetch(held, self.agenda.back_to[number], wait=False):
                 self._due.append(number)
-
-    def _piece(self, tensor: int, moment: int) -> Piece | None:
-        """The stretch on the device that holds a moment."""
-        return next((each for each in self.agenda.pieces.get(tensor, ()) if each.holds(moment, self._count)), None)
-
-    def _lives(self, piece: Piece) -> bool:
-        """Whether at the start of an iteration the tensor of a piece is there already, and not made or fetched then."""
-        is_global = self.agenda.layout.trace.tensors[piece.tensor].is_global
-        return piece.end > self._count or (is_global and piece.fetched is None)
 
     def _held(self, key: int) -> Held | None:
         tensor = self._numbers.get(key)
         return None if tensor is None else self._bound.get(tensor)
-
-    def _is_astray(self, key: int) -> bool:
-        held = self._held(key)
-        return held is not None and held.moves and (held.place is None or held.place.memory != DEVICE)

@@ -24,6 +24,7 @@ SECONDS = 0.5
 """For the offsets of a try."""
 ROOMY = 1.05
 """Of what a tier holds at once: so much it may take for what is simply placed."""
+MEMORIES = ("device_bytes", "host_bytes", "flash_bytes")
 ROUNDS, TRIALS = 0, 0
 """Of the search for a schedule: the quick part of it."""
 
@@ -70,44 +71,57 @@ class Layout:
     flash_bytes: int
 
 
-def lay_out(trace: Trace, machine: Machine) -> Layout:
+def lay_out(trace: Trace, machine: Machine, alignment: int = ALIGNMENT) -> Layout:
     """A schedule whose tensors have offsets within the device. Raises `MemoryPlanError` where there is none.
 
-    A schedule counts bytes; offsets may need gaps beside them. So where they do not fit, one is made for a little less.
+    A schedule counts bytes; offsets may need gaps beside them. So where they do not fit in a memory, one is made for a
+    little less of that.
     """
-    sizes = tuple(replace(tensor, size=aligned(tensor.size)) for tensor in trace.tensors)
+    sizes = tuple(replace(tensor, size=aligned(tensor.size, alignment)) for tensor in trace.tensors)
     trace = Trace(trace.name, sizes, trace.operations)
     check_possible(trace, machine)
     least, at = least_bytes(trace)
-    device, enough = machine.device_bytes, 0
+    planned, enough = machine, 0
     for _ in range(TRIES):
-        found = _laid_out(trace, search(trace, machine.with_device(device), ROUNDS, TRIALS, others=()), machine)
-        if found.device_bytes <= machine.device_bytes and found.host_bytes <= machine.host_bytes:
+        found = _laid_out(trace, search(trace, planned, ROUNDS, TRIALS, others=()), machine, alignment)
+        over = _over(found, machine)
+        if not over:
             return found
-        enough = min(enough or found.device_bytes, found.device_bytes)
-        if device == least:
+        if [*over] == ["device_bytes"]:
+            enough = min(enough or found.device_bytes, found.device_bytes)
+        if [*over] == ["device_bytes"] and planned.device_bytes == least:
             break
-        device = max(least, int(device * min(1.0, machine.device_bytes / found.device_bytes) * LESS))
+        less = {name: int(getattr(planned, name) * LESS * part) for name, part in over.items()}
+        if "device_bytes" in less:
+            less["device_bytes"] = max(least, less["device_bytes"])
+        planned = replace(planned, **less)
     raise MemoryPlanError(
         f"{machine.device_bytes} bytes are enough for each operation, which needs {least} at most, but no offsets were "
-        f"found within them, and within {machine.host_bytes} bytes of host: {enough} bytes would do",
+        f"found within them, and within {machine.host_bytes} bytes of host"
+        + (f": {enough} bytes would do" if enough > machine.device_bytes else "; a little more would do"),
         at,
-        enough,
+        enough if enough > machine.device_bytes else None,
     )
 
 
-def _laid_out(trace: Trace, schedule: Schedule, machine: Machine) -> Layout:
+def _over(found: Layout, machine: Machine) -> dict[str, float]:
+    """The memories that it needs more of than there is, and what part of that there is."""
+    sizes = {name: (getattr(machine, name), getattr(found, name)) for name in MEMORIES}
+    return {name: there / needed for name, (there, needed) in sizes.items() if needed > there}
+
+
+def _laid_out(trace: Trace, schedule: Schedule, machine: Machine, alignment: int) -> Layout:
     count = len(trace.operations)
     pieces, stays = [*pieces_of(trace, schedule)], [*stays_of(schedule, count)]
     device = [_block(each.start, each.end, trace.tensors[each.tensor].size, count) for each in pieces]
-    placed = place(device, count, machine.device_bytes, SECONDS, ALIGNMENT)
+    placed = place(device, count, machine.device_bytes, SECONDS, alignment)
     pieces = [replace(each, offset=offset) for each, offset in zip(pieces, placed.offsets, strict=True)]
     sizes = {}
     for tier, room in ((Tier.HOST, machine.host_bytes), (Tier.FLASH, machine.flash_bytes)):
         mine = [n for n, each in enumerate(stays) if each.tier is tier]
         blocks = [_block(stays[n].start, stays[n].end, trace.tensors[stays[n].tensor].size, count) for n in mine]
         roomy = int(min(room, max(live_bytes(tuple(blocks), count), default=0) * ROOMY))
-        there = place(blocks, count, roomy, SECONDS, ALIGNMENT)
+        there = place(blocks, count, roomy, SECONDS, alignment)
         for n, offset in zip(mine, there.offsets, strict=True):
             stays[n] = replace(stays[n], offset=offset)
         sizes[tier] = there.footprint

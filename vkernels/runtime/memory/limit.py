@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import tempfile
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
+from statistics import median
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from vkernels.ir.errors import ArgumentError, SetupError, TraceError
+from vkernels.ir.errors import ArgumentError, TraceError
 
 from .links import Machine
 
@@ -19,21 +21,33 @@ R = TypeVar("R")
 LINKS = Machine(
     device_bytes=0, host_bytes=1 << 60, flash_bytes=0,
     to_host=5e9, from_host=5e9, to_flash=1e9, from_flash=1e9, host_seconds=1e-5, flash_seconds=1e-4,
+    operation_seconds=1e-5, made_seconds=2e-5, made_rate=1e10, absence_seconds=2e-5, hand_over_seconds=2e-5,
+    at_once=1 << 19, flash_at_once=1 << 18,
 )  # fmt: skip
-"""What a CPU copies in memory, and a common drive writes and reads: bytes a second, round figures, not measured."""
+"""What a CPU copies in memory, and a common drive writes and reads, in bytes a second, and what following costs: round
+figures, not measured here. The last two are the CPU's own."""
 CHANGES = 2
 """Calls one after another in which the program is not as it was recorded, after which it is recorded anew."""
 
 
+TIMED = 64
+"""Of the last calls, those whose times are kept."""
+
+
 @dataclass(frozen=True)
 class Report:
-    """What has become of the calls. Bytes.
+    """What has become of the calls. Bytes, and seconds.
 
     `planned`: calls that ran wholly under the plan; `changed`: those that left it, `why` says the last one's reason.
     `peak`: live at once without a plan; `arena`: of the device, which is never more than the limit; `host`, `flash`: of
-    these. `modelled_seconds`: of an iteration. `out_bytes`, `back_bytes`: moved, all calls together. `escapes`: tensors
-    that the program kept for longer than its iteration, or than when it was recorded, and that got memory of their own.
-    `strays`: uses of tensors that were not on the device.
+    these. `out_bytes`, `back_bytes`: moved, all calls together. `escapes`: tensors that the program kept for longer
+    than its iteration, or than when it was recorded, and that got memory of their own. `strays`: uses of tensors that
+    were not on the device.
+
+    `modelled_seconds`: of a call, simulated before any ran, with the times of the one that was watched. Of the last
+    planned calls, medians: `seconds`, measured; `own_seconds`, what operations and the program took of that;
+    `simulated_seconds`, simulated with each call's own times: what moving and following cost is the simulation's. These
+    three are 0 for a device that the program does not wait for.
     """
 
     calls: int = 0
@@ -49,6 +63,9 @@ class Report:
     back_bytes: int = 0
     escapes: int = 0
     strays: int = 0
+    seconds: float = 0.0
+    own_seconds: float = 0.0
+    simulated_seconds: float = 0.0
 
 
 def limit(
@@ -70,7 +87,8 @@ def limit(
 
     Raises `ArgumentError` for sizes that are none. Calls raise, before they run anything, `MemoryPlanError` where so
     few bytes cannot do, with the least that would, `FileError` for a flash that cannot be written or a full disk,
-    `SetupError` for tensors that are not on the CPU; and `FileError` after an iteration in which flash failed, and
+    `OutOfMemoryError` where the device or the host has no such arena, `SetupError` for tensors on several GPUs, or on
+    what is neither a GPU nor the CPU; and `FileError` after an iteration in which flash failed, and
     which ran to its end without the plan. All tensors of the program are intact then.
     """
     for name, size in (("bytes", bytes), ("host_bytes", host_bytes), ("flash_bytes", flash_bytes)):
@@ -91,20 +109,43 @@ class Limited(Generic[P, R]):
     """A step under a limit; `limit` makes it. `close` gives all tensors memory of their own, and the arenas back."""
 
     def __init__(self, step: Callable[P, R], machine: Machine, folder: Path, warm_up: int):
-        self.report = Report()
+        self._report = Report()
         self._step, self._machine, self._folder, self._warm_up = step, machine, folder, warm_up
         self._watch: Any = None
         self._follow: Any = None
         self._changes = 0
+        self._layout: Any = None
+        self.times: deque[Any] = deque(maxlen=TIMED)
+        """`following.Times` of the last calls that followed the plan, as it is now."""
+        self._judged = 0, 0.0
+
+    @property
+    def report(self) -> Report:
+        """What has become of the calls until now. Looking at it takes milliseconds where calls have been timed."""
+        from .following import simulated_times
+
+        if not self.times:
+            return self._report
+        if self._judged[0] != self._report.planned:
+            self._judged = self._report.planned, simulated_times(self._layout, self.times)
+        return replace(
+            self._report, seconds=median(each.seconds for each in self.times),
+            own_seconds=median(sum(each.own) for each in self.times), simulated_seconds=self._judged[1],
+        )  # fmt: skip
+
+    @property
+    def layout(self) -> Any:
+        """`layout.Layout` of the plan that is followed, or was last; None before there is one."""
+        return self._layout
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """One iteration. Raises as `limit` says; what the step raises goes through."""
         if self._follow is None and self._watch is not None and len(self._watch.watched.iterations) == 2:
             self._plan()
-        self.report = replace(self.report, calls=self.report.calls + 1)
+        self._report = replace(self._report, calls=self._report.calls + 1)
         if self._follow is not None:
             return self._followed(*args, **kwargs)
-        if self.report.calls <= self._warm_up:
+        if self._report.calls <= self._warm_up:
             return self._step(*args, **kwargs)
         return self._watched(*args, **kwargs)
 
@@ -126,7 +167,10 @@ class Limited(Generic[P, R]):
 
     def _plan(self) -> None:
         """Where two iterations were not the same, they are watched anew."""
-        from .follow import Follow, agenda_of
+        from .agenda import agenda_of
+        from .devices import device_of
+        from .follow import Follow
+        from .following import running_ahead, simulated, with_program
         from .layout import lay_out
         from .record import recorded_of
         from .tiers import storage_of
@@ -137,40 +181,48 @@ class Limited(Generic[P, R]):
             recorded = recorded_of(watch.watched, getattr(self._step, "__name__", "step"))
         except TraceError as error:
             self._watch = None
-            self.report = replace(self.report, why=str(error))
+            self._report = replace(self._report, why=str(error))
             return
         alive = {n: storage_of(reference) for n, reference in watch.alive.items() if n in recorded.tensors}
         storages = {recorded.tensors[n]: storage for n, storage in alive.items() if storage is not None}
-        for storage in storages.values():
-            if storage.device.type != "cpu":
-                raise SetupError(f"memory on {storage.device} cannot be limited yet: only that of the CPU can")
-        layout = lay_out(recorded.trace, self._machine)
-        there = Whereabouts(layout.device_bytes, layout.host_bytes, layout.flash_bytes, self._folder)
-        self._follow, self._watch = Follow(agenda_of(recorded, layout), there), None
+        device = device_of(storages.values())
+        machine = self._machine if device.in_step else running_ahead(self._machine)
+        if device.in_step:
+            recorded = replace(recorded, trace=with_program(recorded.trace, recorded.outside))
+        trace = recorded.trace_on(device.kind)
+        layout = self._layout = lay_out(trace, machine, device.alignment)
+        there = Whereabouts(device, layout.device_bytes, layout.host_bytes, layout.flash_bytes, self._folder)
+        self._follow, self._watch = Follow(agenda_of(recorded, layout), there, device), None
         for tensor, storage in storages.items():
             self._follow.bind(tensor, storage)
-        self.report = replace(
-            self.report, peak=recorded.trace.peak, arena=layout.device_bytes, host=layout.host_bytes,
-            flash=layout.flash_bytes, modelled_seconds=modelled_seconds(layout),
+        self.times.clear()
+        self._report = replace(
+            self._report, peak=trace.peak, arena=layout.device_bytes, host=layout.host_bytes,
+            flash=layout.flash_bytes, modelled_seconds=simulated(layout).seconds,
         )  # fmt: skip
 
     def _followed(self, *args: P.args, **kwargs: P.kwargs) -> R:
         follow = self._follow
+        begun = follow.clock()
         follow.begin()
         try:
             with follow:
                 return self._step(*args, **kwargs)
         finally:
             follow.end()
-            self._count()
+            self._count(follow.clock() - begun)
 
-    def _count(self) -> None:
-        follow, old = self._follow, self.report
+    def _count(self, seconds: float) -> None:
+        from .following import Times
+
+        follow, old = self._follow, self._report
         counts, changed = follow.there.counts, bool(follow.changed)
-        self.report = replace(
+        self._report = replace(
             old, planned=old.planned + (not changed), changed=old.changed + changed, why=follow.changed or old.why,
             out_bytes=counts.out_bytes, back_bytes=counts.back_bytes, escapes=counts.escapes, strays=follow.strays,
         )  # fmt: skip
+        if not changed and follow.on.in_step:  # else nothing has ended yet
+            self.times.append(Times(seconds, follow.own()))
         self._changes = self._changes + 1 if changed else 0
         failed = follow.there.failed
         if failed is not None or self._changes >= CHANGES:
@@ -178,10 +230,3 @@ class Limited(Generic[P, R]):
             self.close()
         if failed is not None:
             raise failed
-
-
-def modelled_seconds(layout: Any) -> float:
-    """Of an iteration, simulated with the times that operations took while they were watched."""
-    from .simulate import simulate
-
-    return simulate(layout.trace, layout.schedule, layout.machine).seconds

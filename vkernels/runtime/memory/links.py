@@ -24,6 +24,12 @@ class Machine:
     link where `shared` says how much that carries each way: while flash moves, the host has what flash leaves.
     `fault_seconds`: what it costs to find out that memory is missing, once for each `fault_bytes` (only where nothing
     is planned: unified memory).
+
+    What following a schedule costs the program's thread (`following.py`; a simulation alone knows nothing of it):
+    `operation_seconds` an operation, `made_seconds` each tensor that it makes, whose bytes are copied at `made_rate`,
+    `absence_seconds` each transfer that is begun; to or from the host one of up to `at_once` bytes is carried by that
+    thread itself, and no link has to, and of flash one of up to `flash_at_once`; to hand a larger one to its link takes
+    `hand_over_seconds`.
     """
 
     device_bytes: int
@@ -38,13 +44,22 @@ class Machine:
     flash_seconds: float = 0.0
     fault_seconds: float = 45e-6
     fault_bytes: int = 2 << 20
+    operation_seconds: float = 0.0
+    made_seconds: float = 0.0
+    made_rate: float = inf
+    absence_seconds: float = 0.0
+    hand_over_seconds: float = 0.0
+    at_once: int = 0
+    flash_at_once: int = 0
 
     def __post_init__(self) -> None:
         for name in ("to_host", "from_host", "to_flash", "from_flash"):
             _expect(isfinite(getattr(self, name)) and getattr(self, name) > 0, f"{name}: more than 0 bytes a second")
-        for name in ("host_seconds", "flash_seconds", "fault_seconds"):
+        costs = ("operation_seconds", "made_seconds", "absence_seconds", "hand_over_seconds")
+        for name in ("host_seconds", "flash_seconds", "fault_seconds", *costs):
             _expect(isfinite(getattr(self, name)) and getattr(self, name) >= 0, f"{name}: from 0 seconds, finite")
-        for name in ("device_bytes", "host_bytes", "flash_bytes"):
+        _expect(self.made_rate > 0, "made_rate: more than 0 bytes a second")
+        for name in ("device_bytes", "host_bytes", "flash_bytes", "at_once", "flash_at_once"):
             _expect(getattr(self, name) >= 0, f"{name}: from 0 bytes")
         _expect(self.fault_bytes > 0, "fault_bytes: more than 0 bytes")
         if self.shared is not None:
@@ -63,6 +78,10 @@ class Machine:
     def with_device(self, size: int) -> Machine:
         """The same with `size` bytes on the device."""
         return replace(self, device_bytes=size)
+
+    def is_at_once(self, tier: Tier, size: int) -> bool:
+        """Whether the program's thread carries so few bytes itself."""
+        return size <= (self.at_once if tier is Tier.HOST else self.flash_at_once)
 
     def out_seconds(self, tier: Tier, size: int) -> float:
         """What it takes to carry `size` bytes from the device to `tier`, with the link to itself."""

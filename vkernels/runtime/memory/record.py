@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vkernels.ir.errors import ArgumentError, TraceError
@@ -40,13 +40,21 @@ def record(step: Callable[[], object], name: str = "step", warm_up: int = 1) -> 
 class Recorded:
     """A trace, and of each operation the tensors that it reads and writes, in the order in which torch named them.
 
-    `tensors`: of storages, by their index in what was watched; those of the iteration before are left out.
+    `tensors`: of storages, by their index in what was watched; those of the iteration before are left out. `outside`:
+    what the program itself took before each operation, and after the last, in seconds. `kinds`: of device, by tensor.
     """
 
     trace: Trace
     reads: tuple[tuple[int, ...], ...]
     writes: tuple[tuple[int, ...], ...]
     tensors: dict[int, int]
+    outside: tuple[float, ...]
+    kinds: tuple[str, ...]
+
+    def trace_on(self, kind: str) -> Trace:
+        """The trace as one kind of device has it: a tensor that is elsewhere takes no more than a byte there."""
+        pairs = zip(self.trace.tensors, self.kinds, strict=True)
+        return replace(self.trace, tensors=tuple(t if is_on == kind else replace(t, size=1) for t, is_on in pairs))
 
 
 def trace_of(watched: Watched, name: str) -> Trace:
@@ -67,7 +75,8 @@ def recorded_of(watched: Watched, name: str) -> Recorded:
         writes += [made.held_over[n] for n in writes if n in made.held_over and made.tensors[n].made == at]
         operations.append(Operation(op.name, op.seconds, tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes))))
     trace = Trace(name, tuple(made.tensors), tuple(operations))
-    return Recorded(trace, tuple(all_reads), tuple(all_writes), made.of_storages())
+    outside = (*(op.outside for op in last.operations), last.outside)
+    return Recorded(trace, tuple(all_reads), tuple(all_writes), made.of_storages(), outside, tuple(made.kinds))
 
 
 def _check_same(before: Iteration, last: Iteration, storages: list[Storage]) -> None:
@@ -90,6 +99,7 @@ class _Tensors:
 
     def __init__(self, watched: Watched, count: int):
         self.tensors: list[Tensor] = []
+        self.kinds: list[str] = []
         self.held_over: dict[int, int] = {}
         """For a tensor that lives longer than an iteration, the one that stands for its end."""
         self._watched, self._count = watched, count
@@ -120,6 +130,7 @@ class _Tensors:
                 self.tensors.append(self._found(index, storage))
             else:
                 self._add_made(storage.made, storage)
+            self.kinds += [storage.kind] * (len(self.tensors) - len(self.kinds))
         return self._numbers[key]
 
     def _found(self, index: int, storage: Storage) -> Tensor:

@@ -17,28 +17,32 @@ class Made(NamedTuple):
 @dataclass
 class Storage:
     """A piece of memory. `made` is None for one that was there before; `freed`: the iteration and the operation in it
-    before which it was given back, None while it lives."""
+    before which it was given back, None while it lives. `kind`: of device, as torch names it."""
 
     size: int
     made: Made | None
     freed: tuple[int, int] | None = None
+    kind: str = "cpu"
 
 
 @dataclass
 class Step:
-    """One operation; `reads` and `writes` are indices of storages."""
+    """One operation; `reads` and `writes` are indices of storages. `outside`: seconds of the program between the
+    operation before it and this one."""
 
     name: str
     seconds: float
     reads: tuple[int, ...]
     writes: tuple[int, ...]
+    outside: float = 0.0
 
 
 @dataclass
 class Iteration:
-    """Operations in the order in which they ran."""
+    """Operations in the order in which they ran. `outside`: seconds of the program after the last."""
 
     operations: list[Step] = field(default_factory=list)
+    outside: float = 0.0
 
 
 @dataclass

@@ -1,52 +1,20 @@
-"""Real memories: an arena each for the device and the host, a file for flash, and threads that carry bytes between."""
+"""A file for flash, and bytes by their addresses."""
 
 from __future__ import annotations
 
 import ctypes
-import mmap
+import errno
 import os
 import tempfile
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from vkernels.ir.errors import FileError, OutOfMemoryError
+from vkernels.ir.errors import FileError
 
-CHUNK = 1 << 24
+CHUNK = 1 << 30
 """Bytes that a file is read or written by at once."""
-
-
-class Lane(Enum):
-    """A link and direction: it carries one transfer at a time, in the order in which they were asked for."""
-
-    TO_HOST = "to host"
-    FROM_HOST = "from host"
-    TO_FLASH = "to flash"
-    FROM_FLASH = "from flash"
-
-
-class Arena:
-    """Memory of a fixed size, in one piece. Raises `OutOfMemoryError`."""
-
-    def __init__(self, size: int):
-        self.size = size
-        try:
-            self._memory = mmap.mmap(-1, max(size, mmap.PAGESIZE))
-        except (OSError, OverflowError) as error:
-            raise OutOfMemoryError(f"no memory for an arena of {size} bytes") from error
-        self.address = self.view(0, 1).data_ptr()
-
-    def view(self, offset: int, size: int) -> torch.UntypedStorage:
-        """A storage that lies here. It keeps the arena alive."""
-        return torch.frombuffer(self._memory, dtype=torch.uint8, offset=offset, count=size).untyped_storage()
-
-    def holds(self, address: int) -> bool:
-        """Whether an address is in here."""
-        return self.address <= address < self.address + self.size
 
 
 class Flash:
@@ -69,47 +37,38 @@ class Flash:
 
     def write(self, offset: int, address: int, size: int) -> None:
         """Bytes from an address to the file. Raises `OSError`."""
-        for at in range(0, size, CHUNK):
-            part = (ctypes.c_char * min(CHUNK, size - at)).from_address(address + at)
-            done = 0
-            while done < len(part):
-                done += os.pwrite(self._file.fileno(), memoryview(part)[done:], offset + at + done)
+        _whole(_pwrite, self._file.fileno(), offset, address, size)
 
     def read(self, offset: int, address: int, size: int) -> None:
         """Bytes from the file to an address. Raises `OSError`."""
-        for at in range(0, size, CHUNK):
-            part = (ctypes.c_char * min(CHUNK, size - at)).from_address(address + at)
-            done = 0
-            while done < len(part):
-                got = os.preadv(self._file.fileno(), [memoryview(part)[done:]], offset + at + done)
-                if not got:
-                    raise OSError(0, "the file is shorter than what was written")
-                done += got
+        _whole(_pread, self._file.fileno(), offset, address, size)
 
     def close(self) -> None:
         """Give the file's room back."""
         self._file.close()
 
 
-class Lanes:
-    """A thread for each lane. What is carried is kept alive until it has arrived."""
+def _system_call(name: str) -> Any:
+    """C's own: they take addresses, and other threads run meanwhile."""
+    found = getattr(ctypes.CDLL(None, use_errno=True), name)
+    found.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64)
+    found.restype = ctypes.c_ssize_t
+    return found
 
-    def __init__(self) -> None:
-        self._threads = {lane: ThreadPoolExecutor(1, f"vkernels {lane.value}") for lane in Lane}
 
-    def carry(self, lane: Lane, alive: object, work: Callable[..., None], *numbers: int) -> Future[None]:
-        """Have `work` done by a lane's thread."""
+_pwrite, _pread = _system_call("pwrite"), _system_call("pread")
 
-        def run() -> None:
-            work(*numbers)
-            _ = alive
 
-        return self._threads[lane].submit(run)
-
-    def close(self) -> None:
-        """End the threads, when they have done what they were asked."""
-        for each in self._threads.values():
-            each.shutdown(wait=True)
+def _whole(call: Any, file: int, offset: int, address: int, size: int) -> None:
+    done = 0
+    while done < size:
+        got = call(file, address + done, min(CHUNK, size - done), offset + done)
+        if got > 0:
+            done += got
+        elif not got:
+            raise OSError(errno.EIO, "the file is shorter than what was written")
+        elif (number := ctypes.get_errno()) != errno.EINTR:
+            raise OSError(number, os.strerror(number))
 
 
 def copy_bytes(to: int, source: int, size: int) -> None:

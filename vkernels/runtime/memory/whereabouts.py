@@ -8,24 +8,23 @@ for never depends on the plan being right: whoever still lies there is moved out
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from vkernels.ir.errors import FileError
 
+from .device import Device, Done, Lane, Work
 from .links import Tier
-from .tiers import Arena, Flash, Lane, Lanes, copy_bytes, storage_of
+from .tiers import Flash, storage_of
 
 DEVICE = "device"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Bytes of the device (`DEVICE`) or of a tier."""
 
     memory: str
@@ -44,6 +43,7 @@ class Held:
 
     `place`: None is memory of its own. `copy`: where a copy is that is right, and when it is complete. `coming`: where
     it is being fetched to. What others share (NumPy, other processes) never `moves`.
+    `is_spare`: the memory of its own is not as the program's tensors have it.
     """
 
     key: int
@@ -51,14 +51,23 @@ class Held:
     reference: StorageWeakRef
     moves: bool
     place: Place | None = None
-    copy: tuple[Place, Future[None]] | None = None
-    coming: tuple[Place, Future[None]] | None = None
+    copy: tuple[Place, Done] | None = None
+    coming: tuple[Place, Done] | None = None
+    is_spare: bool = False
 
     @property
     def storage(self) -> torch.UntypedStorage | None:
         """None where it lives no more, or was resized, which gave it other memory."""
         found = storage_of(self.reference)
         return found if found is not None and found.nbytes() == self.size else None
+
+
+class Busy(NamedTuple):
+    """A place that a transfer reads or writes, until it is done."""
+
+    place: Place
+    done: Done
+    lane: Lane
 
 
 class Shelf:
@@ -96,36 +105,44 @@ class Counts:
 class Whereabouts:
     """The memories, and what is in them. `failed`: the first transfer that went wrong; nothing is lost by that."""
 
-    def __init__(self, device_bytes: int, host_bytes: int, flash_bytes: int, folder: Path):
-        self.device, self.host = Arena(device_bytes), Arena(host_bytes)
-        self.flash = Flash(folder, flash_bytes) if flash_bytes else None
-        self._nowhere = Arena(flash_bytes)  # what is on flash points there; nobody touches it, so it takes no memory
+    def __init__(self, on: Device, device_bytes: int, host_bytes: int, flash_bytes: int, folder: Path):
+        self._on = on
+        self.device, self.host = on.arena(device_bytes), on.host(host_bytes)
+        self.flash = on.flash(folder, flash_bytes) if flash_bytes else None
+        self._nowhere = on.nowhere(flash_bytes)
         self.counts = Counts()
         self.failed: FileError | None = None
-        self._lanes = Lanes()
         self._held: dict[int, Held] = {}
         self._shelves = {memory: Shelf() for memory in (DEVICE, *map(str, Tier))}
-        self._busy: list[tuple[Place, Future[None]]] = []
+        self._busy: list[Busy] = []
 
     def meet(self, storage: torch.UntypedStorage) -> Held:
         """Begin to know a storage, where it is."""
         known = self._held.get(storage._cdata)
         if known is not None and known.size == storage.nbytes():
             return known
-        moves = storage.resizable() and not storage.is_shared() and storage.device.type == "cpu"
-        held = Held(storage._cdata, storage.nbytes(), StorageWeakRef(storage), moves and storage.nbytes() > 0)
+        size = storage.nbytes()
+        held = Held(storage._cdata, size, StorageWeakRef(storage), size > 0 and self._on.takes(storage))
         self._held[held.key] = held
         return held
 
     def bring(self, held: Held, offset: int) -> None:
         """Have it on the device, there and now."""
-        storage, place = held.storage, Place(DEVICE, offset, held.size)
-        if storage is None or not held.moves or held.place == place:
+        place = Place(DEVICE, offset, held.size)
+        if held.place == place or not held.moves:
+            return
+        storage = held.storage
+        if storage is None:
             return
         self.arrive(held)
         self.make_room(place)
         self.make_readable(held)  # which it may not have been, or not be after making room
         self._point(held, storage, place, filled=False)
+
+    def put(self, held: Held, storage: torch.UntypedStorage, place: Place) -> None:
+        """Have what an operation just made at a place, for which room was made."""
+        if held.moves:
+            self._point(held, storage, place, filled=False)
 
     def copy_out(self, held: Held, tier: Tier, offset: int) -> None:
         """Begin to copy it to a tier, if no copy is there that is right."""
@@ -135,52 +152,61 @@ class Whereabouts:
         if held.copy is not None and held.copy[0] == place:
             return
         held.copy = None
-        self.make_room(place)
-        source = self.device.address + held.place.offset
+        self._clear(place)
+        source, after = self.device.address + held.place.offset, self._until_free(place)
         if tier is Tier.HOST:
-            done = self._lanes.carry(
-                Lane.TO_HOST, storage, copy_bytes, self.host.address + offset, source, held.size
-            )  # fmt: skip
+            lane, work = Lane.TO_HOST, Work(source, self.host.address + offset, held.size)
         else:
-            done = self._lanes.carry(Lane.TO_FLASH, storage, self._flash.write, offset, source, held.size)
+            lane, work = Lane.TO_FLASH, Work(source, offset, held.size, self._flash)
+        done = self._on.carry(lane, storage, work, after)
         held.copy = place, done
         self._shelves[tier].put(place, held)
-        self._busy += [(place, done), (held.place, done)]
+        self._busy += [Busy(place, done, lane), Busy(held.place, done, lane)]
         self.counts.out_bytes += held.size
 
     def leave(self, held: Held) -> None:
-        """Give its place on the device up; where its copy went wrong it gets memory of its own."""
+        """Give its place on the device up; where its copy went wrong it gets memory of its own.
+
+        A copy to the host cannot go wrong, and is not waited for: who comes to the place, or reads the copy, does.
+        """
         storage = held.storage
         if storage is None or held.place is None or held.place.memory != DEVICE:
             return
-        if held.copy is None or not self._is_right(held.copy):
+        if held.copy is None or (held.copy[0].memory == Tier.FLASH and not self._is_right(held.copy)):
             held.copy = None
             self._own(held, storage)
             return
         self._point(held, storage, held.copy[0], filled=True)
 
     def fetch(self, held: Held, offset: int, wait: bool) -> bool:
-        """Begin to bring it back; False where that has to wait for room, and `wait` is not said."""
+        """Begin to bring it back; False where that has to wait for what is written to flash, and `wait` is not said."""
         storage, place = held.storage, Place(DEVICE, offset, held.size)
         if storage is None or not held.moves or held.coming is not None or held.place == place:
             return True
-        self._busy = [each for each in self._busy if not each[1].done()]
-        if not wait and any(place.meets(other) for other, _ in self._busy):
+        self._forget_done()
+        if not wait and self._waits_for_flash(held, place):
             return False
         self.leave(held)
-        self.make_room(place)
-        to = self.device.address + offset
-        if held.place is not None and held.place.memory == Tier.FLASH:
-            done = self._lanes.carry(Lane.FROM_FLASH, storage, self._flash.read, held.place.offset, to, held.size)
+        self._clear(place)
+        to, source = self.device.address + offset, held.place
+        after = [*self._until_free(place), *(() if source is None else self._until_free(source))]
+        if source is None:
+            lane, work = Lane.FROM_HOST, Work(storage.data_ptr(), to, held.size)
+        elif source.memory == Tier.FLASH:
+            lane, work = Lane.FROM_FLASH, Work(source.offset, to, held.size, self._flash)
         else:
-            done = self._lanes.carry(Lane.FROM_HOST, storage, copy_bytes, to, storage.data_ptr(), held.size)
+            lane, work = Lane.FROM_HOST, Work(self.host.address + source.offset, to, held.size)
+        done = self._on.carry(lane, storage, work, after)
         held.coming = place, done
         self._shelves[DEVICE].put(place, held)
-        self._busy.append(held.coming)
-        if held.place is not None:
-            self._busy.append((held.place, done))
+        self._busy += [Busy(each, done, lane) for each in (place, source) if each is not None]
         self.counts.back_bytes += held.size
         return True
+
+    def _waits_for_flash(self, held: Held, place: Place) -> bool:
+        """Whether it, or what lies at a place, has not been written to flash yet, as far as that is asked for."""
+        places = [place] if held.place is None else [place, held.place]
+        return any(each.lane is Lane.TO_FLASH and any(map(each.place.meets, places)) for each in self._busy)
 
     def arrive(self, held: Held) -> None:
         """Wait until it is back, if it is on its way."""
@@ -188,20 +214,25 @@ class Whereabouts:
             return
         place, done = held.coming
         held.coming = None
-        storage = held.storage
-        try:
-            done.result()
-        except OSError as error:
+        storage, error = held.storage, self._on.wait(done)
+        if isinstance(error, OSError):
             raise FileError(f"what was on flash cannot be read back: {error.strerror or error}") from error
+        if error is not None:
+            raise error
         if storage is not None:
             self._point(held, storage, place, filled=True)
 
     def make_readable(self, held: Held) -> None:
         """Have its bytes where an operation can use them."""
-        self.arrive(held)
+        if held.coming is not None:
+            self.arrive(held)
+        if held.place is None or held.place.memory == DEVICE:
+            return
         storage = held.storage
-        if storage is not None and held.place is not None and held.place.memory == Tier.FLASH:
+        if storage is not None and held.place.memory == Tier.FLASH:
             self._own(held, storage)
+        elif held.copy is not None:
+            self._on.wait(held.copy[1])  # what is at its place on the host
 
     def will_change(self, held: Held) -> None:
         """An operation is about to write it: copies are no longer right, and those under way are waited for."""
@@ -214,15 +245,26 @@ class Whereabouts:
         """Give it memory of its own, that torch may resize."""
         self.will_change(held)
         storage = held.storage
-        if storage is not None and held.place is not None:
+        if storage is not None and (held.place is not None or held.is_spare):
             self._own(held, storage)
 
     def make_room(self, place: Place) -> None:
-        """Move away whatever has any byte of a place."""
-        for other, done in self._busy:
-            if place.meets(other):
-                _wait(done)
-        self._busy = [each for each in self._busy if not each[1].done()]
+        """Move away whatever has any byte of a place; what the program asks next may use it."""
+        for done in self._until_free(place):
+            self._on.wait(done)
+        self._clear(place)
+
+    def _until_free(self, place: Place) -> list[Done]:
+        """The transfers that use a place still."""
+        return [each.done for each in self._busy if place.meets(each.place)]
+
+    def _forget_done(self) -> None:
+        if self._busy:
+            self._busy = [each for each in self._busy if not each.done.done()]
+
+    def _clear(self, place: Place) -> None:
+        """Have nothing at a place any more but what transfers are reading or writing there."""
+        self._forget_done()
         for other, held in self._shelves[place.memory].take(place):
             self._give_way(held, other)
 
@@ -240,13 +282,12 @@ class Whereabouts:
             self.counts.escapes += 1
             self._own(held, storage)
         if held.copy is not None and held.copy[0] == place:
-            _wait(held.copy[1])
-            held.copy = None
+            held.copy = None  # who comes there waits for it to be complete
 
     def settle(self) -> None:
         """Finish every transfer, and have all bytes in memory: the program may do with its tensors what it likes."""
-        for _, done in self._busy:
-            _wait(done)
+        for each in self._busy:
+            self._on.wait(each.done)
         self._busy.clear()
         for held in [*self._held.values()]:
             if held.storage is None:
@@ -257,6 +298,7 @@ class Whereabouts:
                 self._is_right(held.copy)
             if held.copy is not None and held.copy[0] != held.place:
                 held.copy = None  # the program may write the tensor before the next iteration
+        self._on.settle()
 
     def close(self) -> None:
         """Give all storages memory of their own, and the memories back."""
@@ -264,7 +306,7 @@ class Whereabouts:
         for held in self._held.values():
             self.release(held)
         self._held.clear()
-        self._lanes.close()
+        self._on.close()
         if self.flash is not None:
             self.flash.close()
 
@@ -275,16 +317,17 @@ class Whereabouts:
         return self.flash
 
     def _own(self, held: Held, storage: torch.UntypedStorage) -> None:
-        fresh = torch.UntypedStorage(held.size)
-        if held.place is not None and held.place.memory == Tier.FLASH:
+        from_flash = held.place is not None and held.place.memory == Tier.FLASH
+        fresh = (self._on.spare if from_flash else self._on.fresh)(held.size)
+        if held.place is not None and from_flash:
             try:
-                self._flash.read(held.place.offset, fresh.data_ptr(), held.size)
+                self._on.read(self._flash, held.place.offset, fresh.data_ptr(), held.size)
             except OSError as error:
                 raise FileError(f"what was on flash cannot be read back: {error.strerror or error}") from error
         else:
-            copy_bytes(fresh.data_ptr(), storage.data_ptr(), held.size)
+            self._copy(held, fresh.data_ptr(), storage)
         swap(storage, fresh)
-        held.place = None
+        held.place, held.is_spare = None, from_flash
 
     def _point(self, held: Held, storage: torch.UntypedStorage, place: Place, filled: bool) -> None:
         """Change its pointer to a place, which has its bytes already (`filled`) or gets them now."""
@@ -293,14 +336,19 @@ class Whereabouts:
         else:
             view = (self.device if place.memory == DEVICE else self.host).view(place.offset, place.size)
             if not filled:
-                copy_bytes(view.data_ptr(), storage.data_ptr(), held.size)
+                self._copy(held, view.data_ptr(), storage)
             swap(storage, view)
-        held.place = place
+        held.place, held.is_spare = place, False
         self._shelves[place.memory].put(place, held)
 
-    def _is_right(self, copy: tuple[Place, Future[None]]) -> bool:
+    def _copy(self, held: Held, to: int, storage: torch.UntypedStorage) -> None:
+        if held.copy is not None and held.copy[0] == held.place:
+            self._on.wait(held.copy[1])
+        self._on.copy(to, storage.data_ptr(), held.size)
+
+    def _is_right(self, copy: tuple[Place, Done]) -> bool:
         """Wait for a copy; whether it was made."""
-        error = _wait(copy[1])
+        error = self._on.wait(copy[1])
         if error is not None and self.failed is None:
             said = getattr(error, "strerror", None) or error
             self.failed = FileError(f"{self._flash.folder}: flash cannot be written: {said}")
@@ -310,7 +358,3 @@ class Whereabouts:
 def swap(storage: torch.UntypedStorage, other: Any) -> None:
     """Exchange the memory of two storages."""
     storage._swap_data_ptr_(other)  # type: ignore[attr-defined]
-
-
-def _wait(done: Future[None]) -> BaseException | None:
-    return done.exception()

@@ -112,6 +112,7 @@ def gpu_target(vendor: Vendor, key: str, said: Mapping[str, Any]) -> Target:
         memory=_positive(said, "memory"),
         level_2=_positive(said, "level_2"),
         sizes=_sizes(known, said),
+        integrated=bool(said.get("integrated", known.integrated)),
         note="",
         sources={},
         like=known.key,

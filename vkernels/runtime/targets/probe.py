@@ -21,6 +21,7 @@ NVIDIA_ATTRIBUTES = {
     "block_registers": 12,
     "clock_khz": 13,
     "multiprocessors": 16,
+    "integrated": 18,
     "memory_clock_khz": 36,
     "memory_bits": 37,
     "level_2": 38,

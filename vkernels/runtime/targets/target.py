@@ -79,6 +79,7 @@ class Target:
     `key`: its name in tables and on the command line; on this machine `nvidia:0`, `amd:0`, `cpu`. `architecture`:
     `sm_90`, `gfx942`. `multiprocessors`: of RDNA, work-group processors. `level_2`: all of it, where each of the
     `chiplets` has its own part; `cache`: the last one before memory. `tensor_memory`: columns a multiprocessor.
+    `integrated`: its memory is the host's.
     `sources`: where each field comes from, as names of the table's sources; `unverified`: fields to be checked before
     anything rests on them. `like`: the known device that it was made from. `rates` are `None` for a CPU that was
     not measured, and for no other.
@@ -99,6 +100,7 @@ class Target:
     tensor_memory: int = 0
     green_contexts: GreenContexts | None = None
     slices: tuple[Slice, ...] = ()
+    integrated: bool = False
     note: str = ""
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     unverified: tuple[str, ...] = ()

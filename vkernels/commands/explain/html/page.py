@@ -18,6 +18,7 @@ from ..words import (
     seconds_in_words,
     target_in_words,
     title_of,
+    tuned_in_words,
     verdict_in_words,
 )
 from .drawings import homes_across_phases, instruction_mix, occupancy, phase_needs, times
@@ -113,6 +114,7 @@ def _plan(found: Explanation) -> str:
     findings = found.findings
     budget = ", ".join(f"{name} {bound}" for name, bound in findings.budget.items())
     said = paragraph(ORIGINS.get(findings.origin, findings.origin))
+    said += paragraph(tuned_in_words(findings.tuned)) if findings.tuned else ""
     said += paragraph(f"The author's budget allows no more than {budget}.") if budget else ""
     rows = [
         (f"{FIELDS.get(each.field, each.field)} {each.about}", each.value, each.means, "pinned" if each.pinned else "")
