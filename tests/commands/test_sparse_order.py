@@ -1,12 +1,15 @@
 """Outputs in the order of what they gather: the same features, and neighbours that gather the same."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from tests.kernels.reference import fresh_seed
+from vkernels.library.sparse_network import in_turn
 from vkernels.library.sparse_network.generate import radix_network
+from vkernels.library.sparse_network.in_turn import InTurn
 from vkernels.library.sparse_network.network import SparseNetwork
 from vkernels.library.sparse_network.order import put_in_order
 
@@ -80,3 +83,43 @@ def test_a_network_in_order_has_narrow_indices_and_stays_where_it_begins_and_end
         expected = np.clip(dense(plain, layer) @ expected - 0.3, 0, 32)
     np.testing.assert_array_equal(result.survivors, np.flatnonzero(expected.any(axis=0)))
     np.testing.assert_allclose(result.features, expected[:, result.survivors], atol=1e-4)
+
+
+@pytest.mark.parametrize("equal", [False, True])
+@pytest.mark.parametrize("kind", ["general", "saturating"])
+def test_layers_that_are_not_held_are_put_in_order_as_they_come_while_many_images_live(equal, kind, monkeypatch):
+    monkeypatch.setattr(in_turn, "IMAGES", 60)
+    random = np.random.default_rng(fresh_seed())
+    sizes = (40,) + (48,) * 20 + (17,)
+    layers = random_layers(sizes, random, equal)
+    held = SparseNetwork.of(layers, bias=-0.4, cap=4)
+    streamed = replace(held, held=False, most_held=0)
+    images = (random.random((40, 150)) < np.linspace(0, 0.7, 150)).astype(np.float32)
+    expected = images.astype(np.float64)
+    for layer in layers:
+        expected = np.clip(layer.astype(np.float32).astype(np.float64) @ expected - np.float64(np.float32(0.4)), 0, 4)
+    found = streamed.infer(images, kind=kind)
+    alive = expected.max(axis=0)
+    sure = (alive == 0) | (alive > 1e-4)
+    survives = np.isin(np.arange(150), found.survivors)
+    np.testing.assert_array_equal(survives[sure], (alive > 0)[sure])
+    np.testing.assert_allclose(found.features, expected[:, found.survivors], atol=1e-4)
+
+
+def test_whoever_reads_in_turn_finds_layers_in_order_and_every_value_where_its_feature_lies():
+    random = np.random.default_rng(fresh_seed())
+    layers = random_layers((48,) * 6, random, equal=True)  # without padding
+    network = replace(SparseNetwork.of(layers), held=False)
+    turn = InTurn(network)
+    features = expected = random.random((48, 3))
+    for number, images in enumerate((in_turn.IMAGES, in_turn.IMAGES, 1, 1, in_turn.IMAGES)):
+        expected = np.clip(layers[number] @ expected, 0, 32)
+        for _ in range(2):  # the second time for fewer images: the order stays
+            found = turn.read(number, number + 1, images)
+            images = 1
+        features = np.clip(dense(found, 0) @ features, 0, 32)
+        moved = np.stack([turn.numbered(each.astype(np.float32), number + 1) for each in expected.T], axis=1)
+        np.testing.assert_allclose(features, moved, rtol=1e-5)
+        is_ordered = bool((np.diff(found.column[0][:, 0].astype(int)) >= 0).all())
+        assert is_ordered == (number < 2)
+    np.testing.assert_allclose(features, expected, rtol=1e-5)  # the last layer's outputs stay where they were

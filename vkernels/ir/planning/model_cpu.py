@@ -59,6 +59,9 @@ APART = 2.0
 """Cycles an element of what lies apart along the lanes."""
 FOUND = 3.5
 """Cycles an element that is found by an index of its own: loaded, put in."""
+TOGETHER = 0.35
+"""Cycles of each line of a row found by an index beyond level 2, for each row beyond two that are asked for at once:
+neighbours often ask for the same rows, and while they wait for one the core looks less far ahead for others."""
 INDEX = 2.5
 """Cycles of each index: taken out of its register, once for all rows that share it."""
 SCANNED = 14.0
@@ -241,7 +244,7 @@ def _loop_cycles(loop: Loop, at: Setting, limits: Limits, rates: CpuRates, regis
                     hops = hops + (PAST_STRAIGHT if entwined else PAST) * cost
             else:
                 loads = loads + cost
-            hops = hops + often * _hops(step, loop, at)
+            hops = hops + often * (_hops(step, loop, at) + _waited(step, at, limits))
     guarded = {step.touch.alignment for step in loop.steps if step.touch and step.touch.guarded}
     if at.lanes is not None and guarded:
         masks = min(2, len(guarded)) * slots((at.lanes,), at, width)
@@ -265,6 +268,21 @@ def _splits(step: Step, at: Setting, width: int) -> Numbers:
         return 0.0
     bytes_ = width * touch.element_bytes
     return slots(step.axes, at, width) * max(0.0, bytes_ - min(touch.alignment, bytes_)) / LINE
+
+
+def _waited(step: Step, at: Setting, limits: Limits) -> Numbers:
+    """Cycles lost where several rows that each iteration of a range finds by indices lie beyond level 2."""
+    touch = step.touch
+    if touch is None or touch.run is None or touch.run != at.lanes or touch.writes or not touch.scattered:
+        return 0.0
+    if not step.ranges:
+        return 0.0
+    rows, row = at.tile(touch.found), at.size(touch.run) * touch.element_bytes
+    table: Numbers = row * (2 if touch.place in at.copies else 1)
+    for axis in touch.found:
+        table = table * max(1, at.extents.get(axis, 1))
+    lines = rows * np.maximum(1, row / LINE)
+    return np.where(table > limits.shared, TOGETHER * lines * np.maximum(0, rows - 2), 0)
 
 
 def _in_tails(step: Step, loop: Loop, at: Setting, width: int) -> Numbers:

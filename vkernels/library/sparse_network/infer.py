@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from vkernels.ir.errors import OptionError
 
+from .in_turn import InTurn
 from .layers import run_layers
 from .network import Floats, Indices, Layers, SparseNetwork
+from .planned import on
 from .saturation import FixedPoints
 from .storage import DTYPES, FLOAT32, as_floats, for_kernels
 
@@ -23,7 +25,10 @@ BATCH_BYTES = 16 << 20
 """Features that are worked on at once unless the caller says otherwise: they stay in a last-level cache from group to
 group, and few enough pages are touched."""
 
-FEW = 16
+LEAST = 192
+"""Images of a batch, at least: what is alive of fewer would leave most lanes of the next group's vectors empty."""
+
+FEW = 6
 """Batches are joined once so small a part of their images, one in `FEW`, is alive."""
 
 DROP_COST = 0.7
@@ -69,7 +74,8 @@ class Group:
 class Result:
     """`survivors`: ids, from 0 and ascending, of the images with a feature that is not 0 after the last layer.
     `features`: those images' features, outputs × survivors.
-    `seconds`: spent in launches and in dropping; reading and generating layers is left out.
+    `seconds`: spent in launches, in dropping, and in putting layers in order that are not held; reading and generating
+    layers is left out.
     `executed_edges`: multiply-adds that ran, a vector's unused lanes left out.
     `groups`: the launches, in order. `transfer`: seconds of bringing weights and features to another device and back.
     """
@@ -109,14 +115,14 @@ def infer(
         raise OptionError(f"groups: expected at least one layer each, got {list(groups)}")
     if batch is None:
         batch = BATCH_BYTES // (4 * max(1, *network.sizes[1:])) if network.held else features.shape[1]
-        batch = max(1, batch)
+        batch = max(LEAST, batch)
     with using_threads(threads):
-        work = _Work(kernel or run_layers, network, groups, batch, progress, fixed, DTYPES[storage])
+        work = _Work(kernel or run_layers, network, InTurn(network), groups, batch, progress, fixed, DTYPES[storage])
         ids, done = np.arange(features.shape[1], dtype=np.int64), 0
         while done < network.layers:
             features, ids, done = _stage(work, features, ids, done)
     features, ids = finished(as_floats(features), ids, work.settled, fixed, network.layers)
-    return Result(ids, features, work.seconds, work.edges, tuple(work.groups))
+    return Result(ids, features, work.seconds + work.turn.seconds, work.edges, tuple(work.groups))
 
 
 def finished(
@@ -153,6 +159,7 @@ class _Work:
 
     kernel: Kernel
     network: SparseNetwork
+    turn: InTurn
     lengths: Sequence[int] | None
     batch: int
     progress: Callable[[float, int], None]
@@ -240,7 +247,7 @@ class _Batch:
         """One group: `length` layers from the layer `first` on, and drop who died or is done."""
         work, images, last = self.work, self.ids.size, first + length
         if images:
-            layers = work.network.read(first, last)
+            layers = work.turn.read(first, last, images)
             work.layer_bytes = layers.nbytes // length
             start = perf_counter()
             self.features, peak = self._launch(layers)
@@ -248,7 +255,7 @@ class _Batch:
             if last >= work.network.settled_from:
                 self._drop(peak != 0, layers, last)
             if work.fixed is not None and last >= work.fixed.first and self.ids.size:
-                self._settle(work.fixed.state(last))
+                self._settle(work.turn.numbered(work.fixed.state(last), last))
             work.seconds += perf_counter() - start
             work.edges += images * int(layers.nonzeros.sum())
             work.groups.append(Group(length, images, first))
@@ -279,7 +286,7 @@ class _Batch:
         from vkernels.library.sparse import distance_to_state
 
         away = np.empty(self.ids.size, np.float32)
-        distance_to_state(for_kernels(self.features), state, away)
+        on(self.features, distance_to_state)(for_kernels(self.features), state, away)
         self.work.settled.append(self.ids[away == 0])
         self._keep(away != 0)
         self.alive = self.ids.size
@@ -293,7 +300,7 @@ class _Batch:
             take = partial(_lines, None, dtype=self.work.dtype) if self.has_left else self._take_spare
             out = take(self.features.shape[0], live.size)
             if out.size:
-                take_columns(for_kernels(self.features), live, for_kernels(out))
+                on(self.features, take_columns)(for_kernels(self.features), live, for_kernels(out))
             self.features, self.ids = out, self.ids[live]
 
     def _take_spare(self, outputs: int, images: int) -> Floats:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .planned import on
 from .storage import for_kernels, stored
 
 
@@ -24,11 +25,11 @@ def run_layers(y: Any, column: Any, weight: Any, bias: Any, cap: float, out: Any
     if weight.ndim == 4:
         _run_blocks(y, column, weight, bias, cap, out, peak)
     elif y.shape[0] == out.shape[0] and _strides(weight)[2] == 0:
-        equal_weight_layers(y, column, weight[:, :, 0], bias, cap, out, peak)
+        on(y, equal_weight_layers)(y, column, weight[:, :, 0], bias, cap, out, peak)
     elif y.shape[0] == out.shape[0]:
-        sparse_layers(y, column, weight, bias, cap, out, peak)
+        on(y, sparse_layers)(y, column, weight, bias, cap, out, peak)
     else:
-        sparse_layer(y, column[0], weight[0], bias[0], cap, out, peak)
+        on(y, sparse_layer)(y, column[0], weight[0], bias[0], cap, out, peak)
 
 
 def _alone(bias: Any, cap: float, out: Any, peak: Any) -> None:
@@ -53,7 +54,7 @@ def _run_blocks(y: Any, column: Any, weight: Any, bias: Any, cap: float, out: An
     images, shape = out.shape[1], weight.shape[:3]
     blocks = out.reshape((*shape[1:], images))
     if y.shape[0] == out.shape[0]:
-        block_layers(y.reshape(blocks.shape), column, weight, bias.reshape(shape), cap, blocks, peak)
+        on(y, block_layers)(y.reshape(blocks.shape), column, weight, bias.reshape(shape), cap, blocks, peak)
     else:
-        block_layer(y, column[0], weight[0], bias[0].reshape(shape[1:]), cap, blocks)
-        distance_to_state(out, zeros(peak, (out.shape[0],)), peak)
+        on(y, block_layer)(y, column[0], weight[0], bias[0].reshape(shape[1:]), cap, blocks)
+        on(y, distance_to_state)(out, zeros(peak, (out.shape[0],)), peak)

@@ -15,9 +15,13 @@ from .merge import ODD
 from .network import Floats, Indices, Layers, SparseNetwork
 
 FIRST = 8
-"""So many of an output's inputs, the lowest, decide on its place among those that are not equal."""
+"""So many of an output's inputs, the lowest, decide on its place among those that are not equal, at most: as many as
+leave, of 64 bits, `MIXED` that tell those alike so far from others."""
 
-Places = NDArray[np.int64]
+MIXED = 24
+"""Bits."""
+
+Places = NDArray[np.int32]
 """For each feature as it was numbered, where it lies now."""
 
 
@@ -27,11 +31,11 @@ def put_in_order(network: SparseNetwork) -> SparseNetwork:
     Inputs of the first layer and outputs of the last stay where they are. An output's inputs are ascending. Weights of
     a run of layers of which each output has equal ones take the room of one an output: their last stride is 0.
     """
-    places: Places = np.arange(network.inputs)
+    places = as_it_is(network.inputs)
     runs = network.each_run()
     found = []
     for first, last in runs:
-        ordered, places = _order(network.read(first, last), places, last == network.layers)
+        ordered, places = order_layers(network.read(first, last), places, last == network.layers)
         found.append(ordered)
 
     starts = [first for first, _ in runs]
@@ -43,23 +47,41 @@ def put_in_order(network: SparseNetwork) -> SparseNetwork:
     return replace(network, read=read, held=True)
 
 
-def _order(layers: Layers, places: Places, ends: bool) -> tuple[Layers, Places]:
+def as_it_is(features: int) -> Places:
+    """Places where nothing has moved. There is one even of no features, which padding is joined to."""
+    return np.arange(max(1, features), dtype=np.int32)
+
+
+def order_layers(layers: Layers, places: Places, ends: bool) -> tuple[Layers, Places]:
     """Layers whose inputs lie at `places`, and where their outputs lie; those of the last one stay, if the network
     `ends` there."""
     dtype = np.int16 if layers.inputs <= np.iinfo(np.int16).max else np.int32
-    places = places if places.size else np.zeros(1, np.int64)  # no inputs: there is padding only
     count, outputs, width = layers.column.shape
-    equal = bool(width) and bool((layers.weight == layers.weight[:, :, :1]).all())
+    equal = bool(width) and is_equal(layers.weight)
     column = np.empty(layers.column.shape, dtype)
     weight = np.empty((count, outputs, 1 if equal else width), np.float32)
     bias = np.empty(layers.bias.shape, np.float32)
-    for index in range(len(column)):
-        columns, weights = in_ascending_order(places[layers.column[index]], layers.weight[index])
-        order = by_first_inputs(columns) if index < len(column) - 1 or not ends else np.arange(len(columns))
-        column[index], weight[index] = columns[order], weights[order, : weight.shape[2]]
+    for index in range(count):
+        columns: Indices = places.take(layers.column[index])
+        weights = layers.weight[index][:, :1]
+        if equal:
+            columns.sort(axis=1)
+        else:
+            columns, weights = in_ascending_order(columns, layers.weight[index])
+        places = as_it_is(outputs)
+        if index == count - 1 and ends:
+            column[index], weight[index], bias[index] = columns, weights, layers.bias[index]
+            continue
+        order = by_first_inputs(columns)
+        column[index], weight[index] = columns[order], weights[order]
         bias[index] = layers.bias[index][order]
-        places = np.argsort(order)
+        places[order] = np.arange(outputs, dtype=np.int32)
     return Layers(column, np.broadcast_to(weight, column.shape), bias, layers.nonzeros, layers.inputs), places
+
+
+def is_equal(weight: Floats) -> bool:
+    """Whether the weights of each output are equal."""
+    return weight.strides[2] == 0 or bool((weight == weight[:, :, :1]).all())
 
 
 def in_ascending_order(column: Indices, weight: Floats) -> tuple[Indices, Floats]:
@@ -71,6 +93,19 @@ def in_ascending_order(column: Indices, weight: Floats) -> tuple[Indices, Floats
 
 def by_first_inputs(column: Indices) -> NDArray[np.int64]:
     """Outputs in the order of their lowest inputs, then of the next, …; of those alike so far, equals together."""
-    odd = np.arange(1, 2 * column.shape[1], 2, dtype=np.uint64) * np.uint64(ODD)
-    rest = (column.astype(np.uint64) * odd).sum(axis=1)
-    return np.lexsort((rest, *column[:, :FIRST].T[::-1]))
+    outputs, width = column.shape
+    bits = max(1, int(column.max(initial=0)).bit_length())
+    keys = np.zeros(outputs, np.uint64)
+    first = min(FIRST, width, max(1, (64 - MIXED) // bits))
+    for place in range(first):
+        keys = keys << np.uint64(bits) | column[:, place].astype(np.uint64)
+    mixed = np.einsum("nk,k->n", column.astype(np.uint32, copy=False), _factors(width))
+    room = max(0, 64 - first * bits)
+    spread = mixed.astype(np.uint64) * np.uint64(ODD)
+    keys = spread if not first else keys << np.uint64(room) | spread >> np.uint64(64 - room)
+    return np.argsort(keys, kind="stable")
+
+
+def _factors(count: int) -> NDArray[np.uint32]:
+    """Odd numbers that sums of products with tell rows apart by."""
+    return np.multiply.accumulate(np.full(count, ODD & 0xFFFFFFFF, np.uint32), dtype=np.uint32)
