@@ -24,7 +24,8 @@ class Parameter:
     kind: str = "tensor"
     dimensions: tuple[str | int, ...] = ()
     dtypes: tuple[str, ...] = FLOATS
-    default: Any = inspect.Parameter.empty
+    default: Any = field(default_factory=lambda: inspect.Parameter.empty)
+    """Made, for Python 3.11.2 takes a default that is `empty` for none."""
 
 
 @dataclass(eq=False)
