@@ -161,7 +161,7 @@ class Whereabouts:
         done = self._on.carry(lane, storage, work, after)
         held.copy = place, done
         self._shelves[tier].put(place, held)
-        self._busy += [Busy(place, done, lane), Busy(held.place, done, lane)]
+        self._note_busy(lane, done, place, held.place)
         self.counts.out_bytes += held.size
 
     def leave(self, held: Held) -> None:
@@ -199,7 +199,7 @@ class Whereabouts:
         done = self._on.carry(lane, storage, work, after)
         held.coming = place, done
         self._shelves[DEVICE].put(place, held)
-        self._busy += [Busy(each, done, lane) for each in (place, source) if each is not None]
+        self._note_busy(lane, done, place, *(() if source is None else (source,)))
         self.counts.back_bytes += held.size
         return True
 
@@ -253,6 +253,11 @@ class Whereabouts:
         for done in self._until_free(place):
             self._on.wait(done)
         self._clear(place)
+
+    def _note_busy(self, lane: Lane, done: Done, *places: Place) -> None:
+        """A transfer uses these places; small ones are done already."""
+        if not done.done():
+            self._busy += [Busy(each, done, lane) for each in places]
 
     def _until_free(self, place: Place) -> list[Done]:
         """The transfers that use a place still."""
