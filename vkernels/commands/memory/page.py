@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vkernels.ir.errors import FileError
 from vkernels.runtime.memory.bound import Bound
-from vkernels.runtime.memory.links import Machine
+from vkernels.runtime.memory.links import ANY_SIZE, Machine
 from vkernels.runtime.memory.schedule import Schedule
 from vkernels.runtime.memory.simulate import Run
 from vkernels.runtime.memory.trace import Trace
@@ -50,7 +50,8 @@ def page_of(subject: Subject) -> str:
     trace, machine = subject.trace, subject.machine
     name, schedule, run = subject.runs[-1]
     title = f"Memory of {trace.name}"
-    where = f"A device of {bytes_in_words(machine.device_bytes)}, a host of {bytes_in_words(machine.host_bytes)}."
+    host = bytes_in_words(machine.host_bytes) if machine.host_bytes < ANY_SIZE else "as much as it takes"
+    where = f"A device of {bytes_in_words(machine.device_bytes)}, a host of {host}."
     drawn = f"An iteration under {name}: {seconds_in_words(run.seconds)}, {run.fraction:.4f} of the ideal time."
     steady = "" if run.steady else "Iterations did not settle: the next one may look different."
     body = [

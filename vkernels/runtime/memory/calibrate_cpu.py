@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from vkernels.ir.errors import FileError, SetupError
 
 from .calibration import Calibration, Origin
-from .links import Machine
+from .links import ANY_SIZE, Machine
 
 if TYPE_CHECKING:
     from .tiers import Flash
@@ -54,7 +54,7 @@ def calibrate_cpu(flash: Path | None = None, tell: Tell = lambda words: None) ->
     tell("following small steps")
     found |= following(found)
     figures: dict[str, Any] = found
-    machine = Machine(device_bytes=0, host_bytes=1 << 60, flash_bytes=0, **figures)
+    machine = Machine(device_bytes=0, host_bytes=ANY_SIZE, flash_bytes=0, **figures)
     unverified = ("to_flash", "from_flash", "flash_seconds") if flash is None else ()
     return Calibration(target.key, target.name, Origin.MEASURED, machine, None, unverified)
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from vkernels.runtime.targets import Target
 
 from .calibration import Access, Calibration, Managed, Origin, Rates
-from .links import G10, Machine
+from .links import ANY_SIZE, G10, Machine
 
 Tell = Callable[[str], None]
 LARGE, SMALL, TINY = 256 << 20, 1 << 20, 4096
@@ -86,7 +86,7 @@ def calibrate_gpu(timer: Timer, target: Target, tell: Tell = lambda words: None)
         launch, managed,
     )  # fmt: skip
     machine = Machine(
-        device_bytes=0, host_bytes=1 << 60, flash_bytes=0, to_host=to_host, from_host=to_device,
+        device_bytes=0, host_bytes=ANY_SIZE, flash_bytes=0, to_host=to_host, from_host=to_device,
         to_flash=G10.to_flash, from_flash=G10.from_flash, host_seconds=copying, flash_seconds=G10.flash_seconds,
     )  # fmt: skip
     unverified = ("to_flash", "from_flash", "flash_seconds")

@@ -11,7 +11,7 @@ from typing import Any
 from vkernels.ir.errors import FileError, OptionError
 
 from .calibration import Access, Calibration, Managed, Origin, Rates
-from .links import Machine
+from .links import ANY_SIZE, Machine
 from .strict_json import At, Document, read_json, shown
 
 FORMAT, SCHEMA = "vkernels calibration", 1
@@ -22,7 +22,6 @@ MACHINE = tuple(each.name for each in fields(Machine) if each.name not in OF_PLA
 ALWAYS = ("to_host", "from_host", "to_flash", "from_flash", "host_seconds", "flash_seconds")
 """Of a machine's figures, those that must be there."""
 WHOLE_BYTES = ("fault_bytes", "at_once", "flash_at_once")
-ANY_SIZE = 1 << 60
 MOST_SOURCES = 100
 
 

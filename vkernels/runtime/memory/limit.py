@@ -13,13 +13,13 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from vkernels.ir.errors import ArgumentError, TraceError
 
-from .links import Machine
+from .links import ANY_SIZE, Machine
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 LINKS = Machine(
-    device_bytes=0, host_bytes=1 << 60, flash_bytes=0,
+    device_bytes=0, host_bytes=ANY_SIZE, flash_bytes=0,
     to_host=5e9, from_host=5e9, to_flash=1e9, from_flash=1e9, host_seconds=1e-5, flash_seconds=1e-4,
     operation_seconds=1e-5, made_seconds=2e-5, made_rate=1e10, absence_seconds=2e-5, hand_over_seconds=2e-5,
     at_once=1 << 19, flash_at_once=1 << 18,

@@ -8,6 +8,9 @@ from math import inf, isfinite
 
 from vkernels.ir.errors import OptionError
 
+ANY_SIZE = 1 << 60
+"""Bytes of a host that nothing is said of: more than there is."""
+
 
 class Tier(StrEnum):
     """Where a tensor is while it is not on the device."""

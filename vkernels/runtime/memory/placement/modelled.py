@@ -10,7 +10,7 @@ from vkernels.runtime.targets import Target
 from vkernels.runtime.targets.throughput import GPU_LAUNCH
 
 from ..calibration import Access, Calibration, Managed, Origin, Rates
-from ..links import G10, Machine
+from ..links import ANY_SIZE, G10, Machine
 
 NVBANDWIDTH = "NVIDIA's blog post on NVbandwidth: 55.63 of PCIe 5.0 x16's 63 GB/s by the copy engine"
 BY_KERNELS = "NVIDIA/nvbandwidth issue 24, H100: kernels read the host at 35.2 GB/s and write it at 52.8 of 63 GB/s"
@@ -97,7 +97,7 @@ def _integrated(target: Target) -> Calibration:
 def _machine(access: Access) -> Machine:
     """The links of a step that swaps; flash is G10's."""
     return Machine(
-        device_bytes=0, host_bytes=1 << 60, flash_bytes=0, to_host=access.to_host, from_host=access.to_device,
+        device_bytes=0, host_bytes=ANY_SIZE, flash_bytes=0, to_host=access.to_host, from_host=access.to_device,
         to_flash=G10.to_flash, from_flash=G10.from_flash, host_seconds=access.copy_seconds,
         flash_seconds=G10.flash_seconds,
     )  # fmt: skip
