@@ -43,7 +43,6 @@ _ROWS = (_SQUARE, {"M": 8192, "N": 8192}, _LONG_ROWS)
 _ROW_PARTS = tuple({**shape, "P": parts} for shape, parts in zip(_ROWS, (256, 256, 4), strict=True))
 _SCORES = (_SQUARE, {"M": 4096, "N": 32768}, _LONG_ROWS)
 _CLASSES = ({"M": 512, "V": 1000}, {"M": 8192, "V": 32768}, {"M": 16, "V": 1 << 24})
-_COLUMNS = (_SQUARE, {"M": 8192, "N": 8192}, {"M": 1 << 24, "N": 16})
 _ELEMENTS = (_SQUARE, {"M": 4096, "N": 16384}, {"M": 1, "N": 1 << 28})
 _GROUPS = (
     {"B": 4, "G": 8, "C": 8, "S": 256}, {"B": 32, "G": 32, "C": 16, "S": 4096}, {"B": 1, "G": 2, "C": 8, "S": 1 << 23},

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import vkernels.memory
+from tests.memory.moves import MOVES, move
 from tests.memory.programs import Program, assert_same, cnn, transformer
 from vkernels.ir.errors import OutOfMemoryError
 from vkernels.runtime.memory.cuda_device import CudaDevice
-from vkernels.runtime.memory.links import Tier
 from vkernels.runtime.memory.record import record
 from vkernels.runtime.memory.whereabouts import Whereabouts
 
@@ -88,9 +88,6 @@ def test_bytes_are_kept_through_any_moves(seed: int, tmp_path: Path) -> None:
     tensors, held, expected = {}, {}, {}
     streams = [torch.cuda.current_stream(), torch.cuda.Stream()]
 
-    def place(n):
-        return 512 * draw.randint(0, (SIZE - held[n].size) // 512)
-
     for number in range(300):
         with torch.cuda.stream(draw.choice(streams)):
             device.turn()
@@ -99,18 +96,9 @@ def test_bytes_are_kept_through_any_moves(seed: int, tmp_path: Path) -> None:
                 expected[number] = tensors[number].cpu()
                 held[number] = there.meet(tensors[number].untyped_storage())
             n = draw.choice([*tensors])
-            act = draw.choice(["bring", "copy", "copy", "leave", "fetch", "fetch", "arrive", "write", "read", "free"])
-            if act == "bring":
-                there.bring(held[n], place(n))
-            elif act == "copy":
-                there.copy_out(held[n], draw.choice([*Tier]), place(n))
-            elif act == "leave":
-                there.leave(held[n])
-            elif act == "fetch":
-                there.fetch(held[n], place(n), wait=draw.random() < 0.5)
-            elif act == "arrive":
-                there.arrive(held[n])
-            elif act == "write":
+            act = draw.choice([*MOVES, "write", "read", "free"])
+            move(act, there, held[n], draw, alignment=512)
+            if act == "write":
                 there.will_change(held[n])
                 begin = draw.randrange(len(tensors[n]))
                 tensors[n][begin:].add_(number % 7 + 1)

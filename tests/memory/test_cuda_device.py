@@ -23,6 +23,7 @@ from vkernels.runtime.memory.tiers import Flash
 from vkernels.runtime.memory.whereabouts import Whereabouts
 
 from .fake_cuda import STYLES, FakeCuda, OnGpu, Stream
+from .moves import MOVES, move
 from .programs import Program, cnn, transformer
 
 SIZE = 4096
@@ -63,9 +64,6 @@ def moved_about(seed, folder, acts=250):
     there = Whereabouts(CudaDevice(gpu.device, gpu), SIZE, SIZE, SIZE, folder)
     tensors = {}
 
-    def place(held):
-        return 64 * draw.randint(0, (SIZE - held.size) // 64)
-
     for number in range(acts):
         if len(tensors) < 12:
             tensors[number] = Bytes(gpu, there, draw.randint(1, 900), number % 256)
@@ -73,20 +71,9 @@ def moved_about(seed, folder, acts=250):
             gpu.current = draw.choice(gpu.programs)
         turn(there)
         each = tensors[n := draw.choice([*tensors])]
-        act = draw.choice(
-            ["bring", "copy", "copy", "leave", "fetch", "fetch", "arrive", "write", "read", "free", "end"]
-        )
-        if act == "bring":
-            there.bring(each.held, place(each.held))
-        elif act == "copy":
-            there.copy_out(each.held, draw.choice([*Tier]), place(each.held))
-        elif act == "leave":
-            there.leave(each.held)
-        elif act == "fetch":
-            there.fetch(each.held, place(each.held), wait=draw.random() < 0.5)
-        elif act == "arrive":
-            there.arrive(each.held)
-        elif act == "write":
+        act = draw.choice([*MOVES, "write", "read", "free", "end"])
+        move(act, there, each.held, draw)
+        if act == "write":
             there.will_change(each.held)
             each.add(draw.randrange(each.held.size), number % 7 + 1)
         elif act == "read":

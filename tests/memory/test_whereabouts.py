@@ -14,6 +14,8 @@ from vkernels.runtime.memory.links import Tier
 from vkernels.runtime.memory.tiers import Flash
 from vkernels.runtime.memory.whereabouts import Whereabouts
 
+from .moves import MOVES, move
+
 SIZE = 4096
 
 
@@ -23,29 +25,16 @@ def test_bytes_are_kept_through_any_moves_in_any_order(seed, tmp_path):
     there = Whereabouts(CpuDevice(), SIZE, SIZE, SIZE, tmp_path)
     tensors, held, expected = {}, {}, {}
 
-    def place(n):
-        return 64 * draw.randint(0, (SIZE - held[n].size) // 64)
-
     for number in range(400):
         if len(tensors) < 12:
             tensors[number] = torch.randint(256, (draw.randint(1, 900),), dtype=torch.uint8)
             expected[number] = tensors[number].clone()
             held[number] = there.meet(tensors[number].untyped_storage())
         n, view = draw.choice([*tensors]), None
-        act = draw.choice(
-            ["bring", "copy", "copy", "leave", "fetch", "fetch", "arrive", "write", "read", "free", "settle"]
-        )
+        act = draw.choice([*MOVES, "write", "read", "free", "settle"])
+        move(act, there, held[n], draw)
         if act == "bring":
-            there.bring(held[n], place(n))
             assert there.device.holds(tensors[n].data_ptr())
-        elif act == "copy":
-            there.copy_out(held[n], draw.choice([*Tier]), place(n))
-        elif act == "leave":
-            there.leave(held[n])
-        elif act == "fetch":
-            there.fetch(held[n], place(n), wait=draw.random() < 0.5)
-        elif act == "arrive":
-            there.arrive(held[n])
         elif act == "write":
             there.will_change(held[n])
             view = tensors[n][draw.randrange(len(tensors[n])) :]

@@ -36,8 +36,6 @@ OPERATIONS, RESULTS, LARGE, MOVED = 200, 40, 1 << 20, 96
 USUAL_FLASH = 1e9
 """Bytes a second of flash where none was named: said to be unverified."""
 USUAL_FLASH_SECONDS = 1e-4
-FOLLOWING = ("operation_seconds", "made_seconds", "made_rate", "absence_seconds")
-"""What `following` measures."""
 
 
 def calibrate_cpu(flash: Path | None = None, tell: Tell = lambda words: None) -> Calibration:
