@@ -17,10 +17,12 @@ SIZES = (20, 31, 31, 31, 7, 7, 15)
 
 
 def random_layers(sizes, random, equal):
-    """Dense matrices, one in four weights not 0; those of an output equal, if so said, and equally many."""
+    """Dense matrices, one in four weights not 0; those of an output equal, if so said, and equally many. If not so said,
+    some output of each layer has two weights that differ."""
     layers = []
     for inputs, outputs in pairwise(sizes):
         weight = random.random((outputs, inputs)) * (random.random((outputs, inputs)) < 0.25)
+        weight[0, :2] = 0.25, 0.75
         if equal:
             chosen = random.permuted(np.tile(np.arange(inputs), (outputs, 1)), axis=1)[:, :4]
             weight = np.zeros((outputs, inputs))
