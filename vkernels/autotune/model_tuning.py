@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from math import sqrt
-from pathlib import Path
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -134,9 +134,9 @@ def tune_model(
             f"{', '.join(away or slices) or 'none'}"
         )
     count = max(1, min(len(usable()) if lanes is None else lanes, len(model.parts)))
-    with Children() as children, tempfile.TemporaryDirectory(prefix="vkernels-") as folder:
+    with Children() as children, _of_the_run(database) as kept:
         work = _Work(
-            model, tuple(slices), options, database or _temporary(Path(folder)), partial(tune, **more),
+            model, tuple(slices), options, kept, partial(tune, **more),
             make or partial(Bench, children=children), on_turn, _Share(model, seconds, count, clock, evaluations),
             enough_points(_of_each(model, seconds, count, evaluations)) if database is None else MOST_POINTS,
         )  # fmt: skip
@@ -161,10 +161,19 @@ def _of_each(model: ModelTasks, seconds: float, lanes: int, evaluations: int | N
     return Stop(seconds=2 * seconds * lanes / max(1, len(model.parts)))
 
 
-def _temporary(folder: Path) -> Database:
+@contextmanager
+def _of_the_run(database: Database | None) -> Iterator[Database]:
+    """The database that is given, else one as long as the run takes."""
+    if database is not None:
+        yield database
+        return
     from .database.database import Database
 
-    return Database.open(f"sqlite:///{folder / 'turns.db'}")
+    with (
+        tempfile.TemporaryDirectory(prefix="vkernels-") as folder,
+        Database.open(f"{folder}/turns.db", passing=True) as passing,
+    ):
+        yield passing
 
 
 @dataclass

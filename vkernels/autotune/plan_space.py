@@ -43,7 +43,7 @@ MOST_KINDS = 100
 """Kinds of plans that are looked at, at most: beyond, the model's best are there, and reading them takes seconds."""
 MOST_POINTS = 20_000
 """Plans in a space, at most; of more, those of the least modelled time."""
-POINTS_EACH, EACH_SECOND, FEWEST_POINTS = 256, 5, 2048
+POINTS_EACH, EACH_SECOND, FEWEST_POINTS = 64, 5, 512
 """Plans in a space for each evaluation of a search, at most; evaluations that a second is worth; and plans, at least,
 however few: reading 20 000 takes as long as measuring some."""
 SLOWER = 8.0

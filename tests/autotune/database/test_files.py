@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -194,3 +195,15 @@ def test_readers_and_writers_do_not_stand_in_each_others_way(tmp_path):
     for reader in readers:
         reader.join()
     assert wrong == []
+
+
+def test_a_passing_database_keeps_what_threads_put_in_and_leaves_no_connection_behind(tmp_path):
+    path = tmp_path / "passing.db"
+    with Database.open(str(path), passing=True) as database, ThreadPoolExecutor(6) as pool:
+        for _ in pool.map(lambda number: database.add(entry(number)), range(1, 61)):
+            pass
+        assert {each.plan.tiles["i"] for each in database.entries()} == set(range(1, 61))
+    files = [os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    assert not [file for file in files if file.startswith(str(path))]
+    with Database.open(str(path)) as database:
+        assert len(database.entries()) == 60

@@ -47,17 +47,20 @@ class Address:
             text = text.replace(secret, HIDDEN) if secret else text
         return text
 
-    def engine(self, seconds: float, read_only: bool) -> Engine:
-        """What connects: anew for each use, so that processes may fork; nothing waits longer than `seconds`.
+    def engine(self, seconds: float, read_only: bool, passing: bool = False) -> Engine:
+        """What connects: anew for each use, so that processes may fork; nothing waits longer than `seconds`. `passing`:
+        for a file of this process alone that nobody wants once it has ended: connections are kept, no disk is waited
+        for.
 
         Raises `SetupError` where PostgreSQL's client is not installed.
         """
         from sqlalchemy import create_engine
-        from sqlalchemy.pool import NullPool
+        from sqlalchemy.pool import NullPool, QueuePool
 
         if self.url is None:
             uri = f"{self._path().as_uri()}?mode={_reading(self._path()) if read_only else 'rw'}"
-            return create_engine("sqlite://", creator=lambda: _connect(uri, seconds), poolclass=NullPool)
+            pool = QueuePool if passing else NullPool
+            return create_engine("sqlite://", creator=lambda: _connect(uri, seconds, not passing), poolclass=pool)
         try:
             import psycopg  # noqa: F401
         except ImportError as error:
@@ -139,11 +142,11 @@ def _texts(query: Mapping[str, Any], names: tuple[str, ...]) -> list[str]:
     return [text for each in found for text in ([each] if isinstance(each, str) else each)]
 
 
-def _connect(uri: str, seconds: float) -> sqlite3.Connection:
+def _connect(uri: str, seconds: float, lasting: bool) -> sqlite3.Connection:
     import sqlite3
 
     connection = sqlite3.connect(uri, uri=True, timeout=seconds, isolation_level=None, check_same_thread=False)
     connection.text_factory = lambda data: data.decode(errors="replace")  # damaged text is one entry's matter
     connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA synchronous = {'FULL' if lasting else 'OFF'}")
     return connection

@@ -31,11 +31,12 @@ DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 
 
 class Store:
-    """What reads and writes, each in one transaction. `seconds`: how long to wait for others."""
+    """What reads and writes, each in one transaction. `seconds`: how long to wait for others. `passing`: as
+    `Address.engine` has it."""
 
-    def __init__(self, address: Address, seconds: float, read_only: bool):
+    def __init__(self, address: Address, seconds: float, read_only: bool, passing: bool = False):
         self._address, self._seconds = address, seconds
-        self._engine: Engine = address.engine(seconds, read_only)
+        self._engine: Engine = address.engine(seconds, read_only, passing)
         if address.file is not None:
             event.listen(self._engine, "begin", _begin)
 

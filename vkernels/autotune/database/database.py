@@ -53,7 +53,8 @@ class Contents:
 
 
 class Database:
-    """An open database. For any number of threads, processes and forks at once: it connects anew for each use.
+    """An open database. For any number of threads, processes and forks at once: it connects anew for each use, unless
+    it is a passing one.
 
     Everything raises `SetupError` where it cannot be reached or stays busy, `FileError` where it is damaged.
     """
@@ -63,18 +64,23 @@ class Database:
         self._store = store
 
     @staticmethod
-    def open(url: str | None = None, read_only: bool = False, seconds: float = PATIENCE) -> Database:
+    def open(
+        url: str | None = None, read_only: bool = False, seconds: float = PATIENCE, passing: bool = False
+    ) -> Database:  # fmt: skip
         """The database at a path or URL, else the user's own; made where there is none, unless `read_only`.
 
-        `seconds`: how long to wait for it, now and later. Raises `OptionError` for what is no address, `FileError` for
-        a file that is not there, is another's, or cannot be read; such a file stays as it was.
+        `seconds`: how long to wait for it, now and later. `passing`: it is for this process alone, and nobody wants it
+        once that has ended: it is faster, and a power failure may leave nothing of it.
+
+        Raises `OptionError` for what is no address, `FileError` for a file that is not there, is another's, or cannot
+        be read; such a file stays as it was.
         """
         address = address_of(url)
         if address.file is not None and not read_only:
             _make_file(address.file, own=url is None)
         if address.file is not None and not address.file.is_file():
             raise FileError(f"{address}: there is no database")
-        store = Store(address, seconds, read_only)
+        store = Store(address, seconds, read_only, passing)
         if read_only:
             if not store.read(lambda connection: check_ours(connection, str(address))):
                 raise FileError(f"{address}: is no tuning database: it is empty")
