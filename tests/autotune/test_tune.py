@@ -90,6 +90,15 @@ def test_noise_of_single_measurements_does_not_decide(space: PlanSpace, seed: in
     assert result.best.seconds <= times(Candidate(space.plan(space.default)))
 
 
+def test_the_more_have_a_time_the_more_come_into_the_final(space: PlanSpace):
+    few, many = FakeBench(landscape(space, 1)), FakeBench(landscape(space, 1))
+    tuned(few, Stop(evaluations=20))
+    tuned(many, Stop(evaluations=200))
+    assert len(few.duels[0]) == tuning.LEAST_FINALISTS
+    assert len(many.duels[0]) == tuning.MOST_FINALISTS
+    assert len({each.key for each in many.duels[0]}) == len(many.duels[0])
+
+
 def test_where_nothing_is_better_the_default_is_the_best(space: PlanSpace):
     default = space.plan(space.default)
     result = tuned(FakeBench(lambda candidate: 1.0 if candidate.plan == default else 0.995))

@@ -15,7 +15,7 @@ from vkernels.ir.errors import OptionError
 from vkernels.ir.nearest import meant
 
 from .drive import Stop, drive
-from .finals import ROUNDS, fight_out, is_surely_faster
+from .finals import CONTENDERS, ROUNDS, fight_out, is_surely_faster
 from .history import History
 from .limits import slice_limits, slice_target, whole_device
 from .measure import Bench, Candidate, Effort, Failed, Measured, Options, Outcome
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
     from .database.database import Database
 
-FINALISTS = 6
-"""Plans that are measured again in turns: the default one, what an earlier run settled on, and the fastest others."""
+LEAST_FINALISTS, MOST_FINALISTS, OF_EACH = 6, 16, 8
+"""Plans that are measured again in turns: the default one, what an earlier run settled on, and the fastest others. One
+of as many that have a time is, for the more there are, the more seem as fast as the fastest."""
 FINALE, MOST_FINALE = 0.25, 15.0
 """Part of the seconds, and seconds at most, that are kept at first for the finalists and for what moved the best plan.
 What these turn out not to need is searched on with."""
@@ -284,13 +285,18 @@ class Run:
 
     # The finalists
 
+    @property
+    def _places(self) -> int:
+        """How many come into the final."""
+        return min(MOST_FINALISTS, max(LEAST_FINALISTS, len(self._successes) // OF_EACH))
+
     def _in_final(self) -> list[Success]:
         """The default plan and the fastest others."""
         fastest = sorted(self._successes, key=lambda each: each.measured.high)
         default = self.known.get(self.space.default)
         others = [each for each in fastest if each.point != self.space.default]
         rest = sorted(others, key=lambda each: each.point not in self._settled_before)[:1] + others
-        rest = list({each.point: each for each in rest}.values())[: FINALISTS - 1]
+        rest = list({each.point: each for each in rest}.values())[: self._places - 1]
         chosen = [*([default] if isinstance(default, Success) else []), *rest]
         wide = self.device_wide
         if wide is not None and wide not in [each.candidate for each in chosen]:
@@ -363,7 +369,8 @@ class Run:
         usual = median(self._took) if self._took else 0.0
         loaded = [each.measured.loaded for each in self._successes]
         rounds = ROUNDS / 2 if 2 * sum(loaded) > len(loaded) else 1
-        return min(self._reserved, (rounds * FINALISTS * A_FINALIST + UNDONE / 2) * usual)
+        rivals = self._places + (rounds - 1) * (1 + CONTENDERS)
+        return min(self._reserved, (rivals * A_FINALIST + UNDONE / 2) * usual)
 
     def _until(self, reserved: float) -> float:
         """Seconds that are left, but for those that are kept; infinite where none were set."""
