@@ -77,17 +77,17 @@ def test_the_best_is_never_slower_than_the_default_and_is_what_was_found(space: 
     default = times(Candidate(space.plan(space.default)))
     assert result.default.seconds == default
     least = min(found for each in bench.measured if isinstance(found := times(each), float))
-    assert result.best.seconds == (least if least < 0.99 * default else default)
+    assert result.best.seconds == pytest.approx(least if least < 0.99 * default else default, rel=1e-12)
     assert result.gain >= 1
-    assert times(result.best.candidate) == result.best.seconds
+    assert times(result.best.candidate) == pytest.approx(result.best.seconds, rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_noise_of_single_measurements_does_not_decide(space: PlanSpace, seed: int):
     times = landscape(space, seed)
     result = tuned(FakeBench(times, noise=0.2), seed=seed)
-    assert result.best.seconds == times(result.best.candidate)
-    assert result.best.seconds <= times(Candidate(space.plan(space.default)))
+    assert result.best.seconds == pytest.approx(times(result.best.candidate), rel=1e-12)
+    assert times(result.best.candidate) <= times(Candidate(space.plan(space.default)))
 
 
 def test_the_more_have_a_time_the_more_come_into_the_final(space: PlanSpace):
@@ -136,7 +136,31 @@ def test_fights_that_disagree_leave_the_default(space: PlanSpace):
     bench = Loaded(lambda candidate: 1.0 if candidate.plan == default else 0.9)
     bench.unlike = (1.0, 1.0, 0.8)
     assert tuned(bench).best.candidate.plan == default
-    assert len(bench.duels) == finals.ROUNDS
+    assert len(bench.duels) == finals.MOST_ROUNDS
+
+
+def test_one_fight_that_seems_sure_is_not_believed_where_there_is_time():
+    """Some plans suffer more from what others do to memory, for as long as that lasts."""
+    exact = lambda seconds: Measured(seconds, seconds, seconds, 9)  # noqa: E731
+    rival = iter([0.8, *[1.01] * finals.MOST_ROUNDS])
+    base, other = finals.fight_out(lambda rivals: [exact(1.0), exact(next(rival))], 2, 0, lambda rounds: True)
+    assert not finals.is_surely_faster(other, base)
+    hurried = [exact(1.0), exact(0.8)]
+    found = finals.fight_out(lambda rivals: hurried, 2, 0, lambda rounds: True, lambda rounds: False)
+    assert found == hurried
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_who_was_left_out_does_not_win_by_the_luck_of_one_fight(seed: int):
+    random, times = np.random.default_rng(seed), np.linspace(0.8, 1.1, 12)
+
+    def duel(rivals: Sequence[int]) -> list[Outcome]:
+        found = times[list(rivals)] * random.normal(1, 0.1, len(rivals)) * random.uniform(1, 2)
+        return [Measured(each, 0.99 * each, 1.01 * each, 9) for each in found]
+
+    found = finals.fight_out(duel, len(times), 11, lambda rounds: True)
+    seconds = [each.seconds for each in found if isinstance(each, Measured)]
+    assert np.argmin(seconds) in {number for number in range(12) if found[number].repeats > 9 or number == 11}
 
 
 def test_a_few_fights_that_agree_are_not_enough():
@@ -160,7 +184,7 @@ def test_only_those_that_seem_fastest_fight_again():
         return [Measured(slow * seconds[each], 0.1, 90.0, 5, 0.9, True) for each in rivals]
 
     found = finals.fight_out(duel, len(seconds), 0, lambda fought: True)
-    assert fought == [[0, 1, 2, 3, 4, 5], *[[0, 2, 4]] * (finals.ROUNDS - 1)]
+    assert fought == [[0, 1, 2, 3, 4, 5], *[[0, 2, 3, 4]] * (finals.ROUNDS - 1)]
     usual = found[0].seconds
     np.testing.assert_allclose([each.seconds for each in found], usual * np.array(seconds))
     assert finals.is_surely_faster(found[4], found[0])

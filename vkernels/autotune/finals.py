@@ -1,18 +1,21 @@
-"""Finals: duels that are repeated until it is sure who wins, for other load makes a single one's intervals wide.
+"""Finals: duels that are repeated until it is sure who wins, for one of them is less sure than its intervals say.
 
-What others do on the cores falls on all rivals of a duel alike, so that the ratio of two times says more than each.
+What others do on the cores falls on all rivals of a duel alike, so that the ratio of two times says more than each; but
+what they do to memory slows some plans more than others, for seconds on end. Only several duels tell of that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from .measure import Failed, Measured, Outcome
 from .measure.intervals import interval, is_sure, median
 
-ROUNDS = 6
-"""Duels, at most: of as many, all of which agree, chance makes so one time in 32."""
-CONTENDERS = 2
+ROUNDS, MOST_ROUNDS = 6, 12
+"""Duels, where somebody seems faster than the base: of six, all of which agree, chance makes so one time in 32. As many
+at most, where that is still not sure."""
+CONTENDERS = 3
 """Rivals that fight the base again."""
 WORTHWHILE = 0.01
 """Part of a plan's time that another one must win, measured in turns, to be taken in its place."""
@@ -26,19 +29,22 @@ def is_surely_faster(one: Measured, other: Measured) -> bool:
 
 
 def fight_out(
-    duel: Callable[[Sequence[int]], Sequence[Outcome]], count: int, base: int, may: Callable[[int], bool]
-) -> list[Outcome]:
-    """Duels until some rival is surely faster than the one of number `base`, or none seems so, or there were `ROUNDS`.
+    duel: Callable[[Sequence[int]], Sequence[Outcome]], count: int, base: int, may: Callable[[int], bool],
+    spare: Callable[[int], bool] = lambda rounds: True,
+) -> list[Outcome]:  # fmt: skip
+    """Duels until none seems faster than the one of number `base`, or some rival surely is after `ROUNDS`, or there
+    were `MOST_ROUNDS`.
 
     `duel`: of the rivals of these numbers; of all `count` at first, then of the base and the `CONTENDERS` that seem
-    fastest. `may`: whether there is time for one more, after so many. Times are in the end those of the base, in the
-    median, and of the others by the ratio to that in each duel; intervals are those of the ratios, as soon as these are
-    enough.
+    fastest. `may`: whether there is time for one more, after so many; `spare`: even for one that only makes surer what
+    seems sure. Times are in the end those of the base, in the median, and of the others by the ratio to that in each
+    duel; intervals are those of the ratios, as soon as these are enough. Who fought but once is as much slower than the
+    contenders as then.
     """
     rounds = [dict(enumerate(duel(range(count))))]
     fighting: list[int] = []
-    while len(rounds) < ROUNDS and _is_open(found := combined(rounds, base), base) and may(len(rounds)):
-        fighting = fighting or sorted({base, *_fastest(found)})
+    while len(rounds) < MOST_ROUNDS and _goes_on(combined(rounds, base), base, len(rounds), spare) and may(len(rounds)):
+        fighting = fighting or sorted({base, *_fastest(list(rounds[0].values()), base)})
         rounds.append(dict(zip(fighting, duel(fighting), strict=True)))
     return combined(rounds, base)
 
@@ -49,9 +55,9 @@ def combined(rounds: Sequence[Mapping[int, Outcome]], base: int) -> list[Outcome
         return list(rounds[0].values())
     ours = [each.seconds for outcomes in rounds if isinstance(each := outcomes[base], Measured)]
     usual = median(ours or [1.0])
-    found: list[Outcome] = []
-    for number in rounds[0]:
-        fought = [(outcomes[number], outcomes[base]) for outcomes in rounds if number in outcomes]
+    found: dict[int, Outcome] = {}
+    for number in rounds[-1]:
+        fought = [(outcomes[number], outcomes[base]) for outcomes in rounds]
         failed = next((each for each, _ in fought if isinstance(each, Failed)), None)
         times = [each for each, _ in fought if isinstance(each, Measured)]
         ratios = [
@@ -59,8 +65,23 @@ def combined(rounds: Sequence[Mapping[int, Outcome]], base: int) -> list[Outcome
             for each, own in fought
             if isinstance(each, Measured)
         ]
-        found.append(_as_one(times, ratios, usual, number == base) if failed is None else failed)
-    return found
+        found[number] = _as_one(times, ratios, usual, number == base) if failed is None else failed
+    first = rounds[0]
+    slower = max((_slower(first[number], found[number]) for number in found if number != base), default=1.0)
+    left_out = {number: _times(each, slower) for number, each in first.items() if number not in found}
+    return [(found | left_out)[number] for number in first]
+
+
+def _slower(once: Outcome, often: Outcome) -> float:
+    """How many times as long as at first a plan took in the end; 0 where it failed."""
+    return often.seconds / once.seconds if isinstance(once, Measured) and isinstance(often, Measured) else 0.0
+
+
+def _times(outcome: Outcome, factor: float) -> Outcome:
+    if isinstance(outcome, Failed) or not factor:
+        return outcome
+    seconds, low, high = (factor * each for each in (outcome.seconds, outcome.low, outcome.high))
+    return replace(outcome, seconds=seconds, low=low, high=high)
 
 
 def _as_one(times: Sequence[Measured], ratios: Sequence[float], usual: float, is_base: bool) -> Measured:
@@ -76,8 +97,9 @@ def _as_one(times: Sequence[Measured], ratios: Sequence[float], usual: float, is
     )  # fmt: skip
 
 
-def _fastest(outcomes: Sequence[Outcome]) -> list[int]:
-    timed = {number: each.seconds for number, each in enumerate(outcomes) if isinstance(each, Measured)}
+def _fastest(outcomes: Sequence[Outcome], base: int) -> list[int]:
+    """The contenders: the fastest but for the base."""
+    timed = {n: each.seconds for n, each in enumerate(outcomes) if isinstance(each, Measured) and n != base}
     return sorted(timed, key=lambda number: timed[number])[:CONTENDERS]
 
 
@@ -86,11 +108,13 @@ def _widest(times: Sequence[Measured]) -> tuple[float, float]:
     return min(each.low / each.seconds for each in times), max(each.high / each.seconds for each in times)
 
 
-def _is_open(outcomes: Sequence[Outcome], base: int) -> bool:
-    """Whether some rival seems faster than the base, and that is not sure."""
+def _goes_on(outcomes: Sequence[Outcome], base: int, rounds: int, spare: Callable[[int], bool]) -> bool:
+    """Whether some rival seems faster than the base, and another duel would tell more of that."""
     own = outcomes[base]
     if not isinstance(own, Measured):
         return False
     others = [each for each in outcomes if isinstance(each, Measured)]
     best = min(others, key=lambda each: each.seconds)
-    return best.seconds < (1 - WORTHWHILE) * own.seconds and not is_surely_faster(best, own)
+    if best.seconds >= (1 - WORTHWHILE) * own.seconds:
+        return False
+    return not is_surely_faster(best, own) or (rounds < ROUNDS and spare(rounds))

@@ -15,7 +15,7 @@ from vkernels.ir.errors import OptionError
 from vkernels.ir.nearest import meant
 
 from .drive import Stop, drive
-from .finals import CONTENDERS, ROUNDS, fight_out, is_surely_faster
+from .finals import CONTENDERS, MOST_ROUNDS, ROUNDS, fight_out, is_surely_faster
 from .history import History
 from .limits import slice_limits, slice_target, whole_device
 from .measure import Bench, Candidate, Effort, Failed, Measured, Options, Outcome
@@ -37,8 +37,9 @@ of as many that have a time is, for the more there are, the more seem as fast as
 FINALE, MOST_FINALE = 0.25, 15.0
 """Part of the seconds, and seconds at most, that are kept at first for the finalists and for what moved the best plan.
 What these turn out not to need is searched on with."""
-A_FINALIST = 1.5
-"""Of what measuring a plan usually took, what a finalist takes at most; of what finals took, what others may take."""
+A_FINALIST, A_CONTENDER = 1.5, 0.6
+"""Of what measuring a plan usually took, what a finalist takes at most, and what one that is compiled takes in another
+duel; of what finals took, what others may take."""
 AGAIN = 3.0
 """Of what finals took: with so much time left after them, it is searched on, and who is fast then fights too."""
 UNDONE = 8
@@ -314,8 +315,11 @@ class Run:
         def may(rounds: int) -> bool:
             return self._until((monotonic() - began) / rounds) > 0
 
+        def spare(rounds: int) -> bool:
+            return monotonic() - began < FINALE * (began - self.began)
+
         outcomes = fight_out(
-            lambda rivals: self.bench.duel([chosen[each].candidate for each in rivals]), len(chosen), 0, may
+            lambda rivals: self.bench.duel([chosen[each].candidate for each in rivals]), len(chosen), 0, may, spare
         )
         return [
             replace(each, measured=outcome)
@@ -365,12 +369,12 @@ class Run:
     @property
     def _finale(self) -> float:
         """Seconds that the finalists take, as far as can be told, and undoing some choices of a new best. Under other
-        load they fight more than once."""
+        load they fight more often."""
         usual = median(self._took) if self._took else 0.0
         loaded = [each.measured.loaded for each in self._successes]
-        rounds = ROUNDS / 2 if 2 * sum(loaded) > len(loaded) else 1
-        rivals = self._places + (rounds - 1) * (1 + CONTENDERS)
-        return min(self._reserved, (rivals * A_FINALIST + UNDONE / 2) * usual)
+        again = (MOST_ROUNDS if 2 * sum(loaded) > len(loaded) else ROUNDS) - 1
+        rivals = A_FINALIST * self._places + A_CONTENDER * again * (1 + CONTENDERS)
+        return min(self._reserved, (rivals + UNDONE / 2) * usual)
 
     def _until(self, reserved: float) -> float:
         """Seconds that are left, but for those that are kept; infinite where none were set."""
