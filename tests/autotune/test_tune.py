@@ -109,10 +109,14 @@ def test_where_nothing_is_better_the_default_is_the_best(space: PlanSpace):
 
 class Loaded(FakeBench):
     """A bench whose intervals are wide, and whose duels give times of which all are `factors` times as long, in turn;
-    those of the default plan `unlike` times that."""
+    those of the default plan `unlike` times that. Alone all take as long as ever."""
 
     factors = (1.0, 3.0, 1.7, 2.9, 1.2, 5.0)
     unlike: tuple[float, ...] = (1.0,)
+
+    def measure(self, candidate: Candidate, timeout: float = 60.0) -> Outcome:
+        found = super().measure(candidate, timeout)
+        return replace(found, seconds=found.seconds * max(self.factors)) if isinstance(found, Measured) else found
 
     def duel(self, candidates: Sequence[Candidate]) -> list[Outcome]:
         number = len(self.duels)
@@ -137,6 +141,35 @@ def test_fights_that_disagree_leave_the_default(space: PlanSpace):
     bench.unlike = (1.0, 1.0, 0.8)
     assert tuned(bench).best.candidate.plan == default
     assert len(bench.duels) == finals.MOST_ROUNDS
+
+
+@dataclass
+class SlowMoment(FakeBench):
+    """A bench on which the first duel falls into a moment in which memory decides: all take long, and as long."""
+
+    def duel(self, candidates: Sequence[Candidate]) -> list[Outcome]:
+        found = super().duel(candidates)
+        first = len(self.duels) == 1
+        return [replace(each, seconds=3.0 - number * 1e-3) if first else each for number, each in enumerate(found)]
+
+
+def test_a_duel_in_a_slow_moment_is_fought_again(space: PlanSpace):
+    default = space.plan(space.default)
+    bench = SlowMoment(lambda candidate: 1.0 if candidate.plan == default else 0.9)
+    assert tuned(bench).gain == pytest.approx(1 / 0.9)
+    assert list(bench.duels[1]) == list(bench.duels[0])
+
+
+def test_the_search_has_a_favourite_that_fights_on():
+    seconds = [1.0, 0.95, 0.9, 0.8, 0.7, 0.6]
+    fought: list[list[int]] = []
+
+    def duel(rivals: Sequence[int]) -> list[Outcome]:
+        fought.append(list(rivals))
+        return [Measured(seconds[each], 0.9 * seconds[each], 1.1 * seconds[each], 9) for each in rivals]
+
+    finals.fight_out(duel, len(seconds), 0, lambda rounds: True, favourite=1)
+    assert fought[1:] == [[0, 1, 4, 5]] * (finals.ROUNDS - 1)
 
 
 def test_one_fight_that_seems_sure_is_not_believed_where_there_is_time():

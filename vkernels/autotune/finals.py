@@ -30,21 +30,21 @@ def is_surely_faster(one: Measured, other: Measured) -> bool:
 
 def fight_out(
     duel: Callable[[Sequence[int]], Sequence[Outcome]], count: int, base: int, may: Callable[[int], bool],
-    spare: Callable[[int], bool] = lambda rounds: True,
+    spare: Callable[[int], bool] = lambda rounds: True, favourite: int | None = None,
 ) -> list[Outcome]:  # fmt: skip
     """Duels until none seems faster than the one of number `base`, or some rival surely is after `ROUNDS`, or there
     were `MOST_ROUNDS`.
 
-    `duel`: of the rivals of these numbers; of all `count` at first, then of the base and the `CONTENDERS` that seem
-    fastest. `may`: whether there is time for one more, after so many; `spare`: even for one that only makes surer what
-    seems sure. Times are in the end those of the base, in the median, and of the others by the ratio to that in each
-    duel; intervals are those of the ratios, as soon as these are enough. Who fought but once is as much slower than the
-    contenders as then.
+    `duel`: of the rivals of these numbers; of all `count` at first, then of the base and the `CONTENDERS`: those that
+    seem fastest, and the `favourite`, which something else speaks for. `may`: whether there is time for one more, after
+    so many; `spare`: even for one that only makes surer what seems sure. Times are in the end those of the base, in the
+    median, and of the others by the ratio to that in each duel; intervals are those of the ratios, as soon as these are
+    enough. Who fought but once is as much slower than the contenders as then.
     """
     rounds = [dict(enumerate(duel(range(count))))]
     fighting: list[int] = []
     while len(rounds) < MOST_ROUNDS and _goes_on(combined(rounds, base), base, len(rounds), spare) and may(len(rounds)):
-        fighting = fighting or sorted({base, *_fastest(list(rounds[0].values()), base)})
+        fighting = fighting or _contenders(list(rounds[0].values()), base, favourite)
         rounds.append(dict(zip(fighting, duel(fighting), strict=True)))
     return combined(rounds, base)
 
@@ -97,10 +97,11 @@ def _as_one(times: Sequence[Measured], ratios: Sequence[float], usual: float, is
     )  # fmt: skip
 
 
-def _fastest(outcomes: Sequence[Outcome], base: int) -> list[int]:
-    """The contenders: the fastest but for the base."""
+def _contenders(outcomes: Sequence[Outcome], base: int, favourite: int | None) -> list[int]:
+    """The base, the favourite, and so many others that together there are `CONTENDERS` beside the base."""
     timed = {n: each.seconds for n, each in enumerate(outcomes) if isinstance(each, Measured) and n != base}
-    return sorted(timed, key=lambda number: timed[number])[:CONTENDERS]
+    ordered = sorted(timed, key=lambda number: (number != favourite, timed[number]))
+    return sorted({base, *ordered[:CONTENDERS]})
 
 
 def _widest(times: Sequence[Measured]) -> tuple[float, float]:
