@@ -60,6 +60,27 @@ def test_a_slice_that_asks_again_or_late_has_a_duel_of_its_own():
     assert run.runs == [[1], [2, 1]]
 
 
+def test_who_fights_on_does_so_together_and_nobody_waits_for_who_searches_on():
+    finals, run = SharedFinals(["a", "b", "c"]), Duels()
+    first = {"a": [1, 2], "b": [2, 3], "c": [4]}
+    with ThreadPoolExecutor(3) as pool:
+
+        def fight(wanted: dict[str, list[int]]) -> dict[str, list[float]]:
+            tasks = {n: pool.submit(finals.duel, n, [candidate(t) for t in tiles], run) for n, tiles in wanted.items()}
+            return {name: seconds(each.result(60)) for name, each in tasks.items()}
+
+        finals.search_on("a")  # before its first duel: it is waited for
+        assert fight(first) == first
+        finals.search_on("c")
+        again = {"a": [1], "b": [3, 2]}
+        assert fight(again) == again
+        finals.leave("a")
+        assert fight({"b": [3]}) == {"b": [3]}
+        finals.leave("b")
+        assert fight({"c": [5]}) == {"c": [5]}
+    assert [sorted(tiles) for tiles in run.runs] == [[1, 2, 3, 4], [1, 2, 3], [3], [5]]
+
+
 def test_who_gives_up_lets_each_try_its_own():
     finals, run = SharedFinals(["a", "b"]), Duels()
     with ThreadPoolExecutor(1) as pool:

@@ -16,6 +16,7 @@ from vkernels.autotune.benches import Benches, core_sets
 from vkernels.autotune.database import Database
 from vkernels.autotune.database.database import Wanted
 from vkernels.autotune.drive import Stop
+from vkernels.autotune.finals import ROUNDS
 from vkernels.autotune.history import History
 from vkernels.autotune.limits import slice_limits, slice_target
 from vkernels.autotune.measure import Candidate, Effort, Failed, Measured, Options, Reason
@@ -135,9 +136,10 @@ def test_a_plan_that_takes_more_than_a_slice_has_is_not_run_there(monkeypatch: p
     assert "1024" in refused.text
 
 
-def test_slices_that_are_alike_have_one_duel_of_finalists_and_tasks_beside_another_fewer_cores():
+def test_slices_that_are_alike_fight_together_and_tasks_beside_another_have_fewer_cores():
     found, made = _tune(lambda slice, each: 1e-3 * (1 + len(str(each.plan)) % 7), [ONE, LEAN, TINY])
-    assert sum(held is None for bench in made for held in bench.held) == 1  # the rest is the table of all on all
+    fights = sum(held is None for bench in made for held in bench.held)  # the rest is the table of all on all
+    assert 1 <= fights <= 2 * ROUNDS  # of three slices
     assert all(result.final for result in found.results.values())
     with Benches(TASK, [ONE, LEAN, TINY], make=maker(lambda slice, _: 1.0)[0], most=1) as benches:
         assert len({bench.place.cores for bench in benches._all}) == len(benches._all) == 1

@@ -54,6 +54,7 @@ class SharedBench:
 
     def measure(self, candidate: Candidate, timeout: float = TIMEOUT, best: float | None = None) -> Outcome:
         """As `Bench.measure`; what was measured for a slice on as many cores is not measured again."""
+        self._benches.search_on(self.slice, self.place)
         outcome = self._benches.measure(self.place, candidate, timeout, self.best if best is None else best)
         if isinstance(outcome, Measured) and (self.best is None or outcome.seconds < self.best):
             self.best = outcome.seconds
@@ -168,6 +169,12 @@ class Benches:
             self._log.setdefault(_kind(place), []).append((candidate, outcome))
         known.set_result(outcome)
         return outcome
+
+    def search_on(self, slice: str, place: Place) -> None:
+        """Nobody waits for a slice that fought and measures by itself again."""
+        finals = self._finals.get(_kind(place))
+        if finals is not None:
+            finals.search_on(slice)
 
     def duel(
         self, slice: str, place: Place, candidates: Sequence[Candidate], timeout: float | None, alone: bool

@@ -17,6 +17,8 @@ ROUNDS, MOST_ROUNDS = 6, 12
 at most, where that is still not sure."""
 CONTENDERS = 3
 """Rivals that fight the base again."""
+SLOWED, TRIES = 1.25, 3
+"""A duel in which plans took so many times as long as alone is fought again, so many times in all."""
 WORTHWHILE = 0.01
 """Part of a plan's time that another one must win, measured in turns, to be taken in its place."""
 
@@ -30,7 +32,7 @@ def is_surely_faster(one: Measured, other: Measured) -> bool:
 
 def fight_out(
     duel: Callable[[Sequence[int]], Sequence[Outcome]], count: int, base: int, may: Callable[[int], bool],
-    spare: Callable[[int], bool] = lambda rounds: True, favourite: int | None = None,
+    spare: Callable[[], bool] = lambda: True, favourite: int | None = None,
 ) -> list[Outcome]:  # fmt: skip
     """Duels until none seems faster than the one of number `base`, or some rival surely is after `ROUNDS`, or there
     were `MOST_ROUNDS`.
@@ -72,6 +74,21 @@ def combined(rounds: Sequence[Mapping[int, Outcome]], base: int) -> list[Outcome
     return [(found | left_out)[number] for number in first]
 
 
+def in_a_usual_moment(
+    duel: Callable[[], Sequence[Outcome]], alone: Sequence[float], may: Callable[[float], bool],
+    clock: Callable[[], float],
+) -> Sequence[Outcome]:  # fmt: skip
+    """A duel's outcomes, of another one where all took much longer than `alone`: in such moments memory, or somebody
+    else, decides. `may`: whether there is time for another, after one that took so many seconds."""
+    for left in reversed(range(TRIES)):
+        began = clock()
+        outcomes = duel()
+        slower = [o.seconds / seconds for o, seconds in zip(outcomes, alone, strict=True) if isinstance(o, Measured)]
+        if not left or not slower or median(slower) <= SLOWED or not may(clock() - began):
+            break
+    return outcomes
+
+
 def _slower(once: Outcome, often: Outcome) -> float:
     """How many times as long as at first a plan took in the end; 0 where it failed."""
     return often.seconds / once.seconds if isinstance(once, Measured) and isinstance(often, Measured) else 0.0
@@ -109,7 +126,7 @@ def _widest(times: Sequence[Measured]) -> tuple[float, float]:
     return min(each.low / each.seconds for each in times), max(each.high / each.seconds for each in times)
 
 
-def _goes_on(outcomes: Sequence[Outcome], base: int, rounds: int, spare: Callable[[int], bool]) -> bool:
+def _goes_on(outcomes: Sequence[Outcome], base: int, rounds: int, spare: Callable[[], bool]) -> bool:
     """Whether some rival seems faster than the base, and another duel would tell more of that."""
     own = outcomes[base]
     if not isinstance(own, Measured):
@@ -118,4 +135,4 @@ def _goes_on(outcomes: Sequence[Outcome], base: int, rounds: int, spare: Callabl
     best = min(others, key=lambda each: each.seconds)
     if best.seconds >= (1 - WORTHWHILE) * own.seconds:
         return False
-    return not is_surely_faster(best, own) or (rounds < ROUNDS and spare(rounds))
+    return not is_surely_faster(best, own) or (rounds < ROUNDS and spare())

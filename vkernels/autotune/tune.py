@@ -15,7 +15,7 @@ from vkernels.ir.errors import OptionError
 from vkernels.ir.nearest import meant
 
 from .drive import Stop, drive
-from .finals import CONTENDERS, MOST_ROUNDS, ROUNDS, fight_out, is_surely_faster
+from .finals import CONTENDERS, MOST_ROUNDS, ROUNDS, fight_out, in_a_usual_moment, is_surely_faster
 from .history import History
 from .limits import slice_limits, slice_target, whole_device
 from .measure import Bench, Candidate, Effort, Failed, Measured, Options, Outcome
@@ -42,8 +42,6 @@ A_FINALIST, A_CONTENDER = 1.5, 0.6
 duel; of what finals took, what others may take."""
 AGAIN = 3.0
 """Of what finals took: with so much time left after them, it is searched on, and who is fast then fights too."""
-SLOWED, SLOW_TRIES = 1.25, 3
-"""A duel in which plans took so many times as long as alone is fought again, so many times in all."""
 UNDONE = 8
 """Choices of the best plan that are undone one by one to see what each won, at most."""
 CANDIDATE_PART, LEAST_TIMING, MOST_TIMING = 0.002, 0.03, 0.25
@@ -313,17 +311,21 @@ class Run:
             return chosen
         self._show("finalists")
         began = monotonic()
-        rested = 1 + CONTENDERS  # who fights after the first duel
+        later = 1 + CONTENDERS  # who fights after the first duel
 
         def may(rounds: int) -> bool:
-            each = (monotonic() - began) / (len(chosen) + (rounds - 1) * rested)
-            return self._until(each * rested) > 0
+            each = (monotonic() - began) / (len(chosen) + (rounds - 1) * later)
+            return self._until(each * later) > 0
 
-        def spare(rounds: int) -> bool:
+        def spare() -> bool:
             return monotonic() - began < FINALE * (began - self.began)
 
-        def duel(rivals: Sequence[int]) -> list[Outcome]:
-            return self._duel([chosen[each] for each in rivals], lambda: spare(0))
+        def duel(rivals: Sequence[int]) -> Sequence[Outcome]:
+            some = [chosen[each] for each in rivals]
+            return in_a_usual_moment(
+                lambda: self.bench.duel([each.candidate for each in some]), [each.seconds for each in some],
+                lambda took: spare() and self._until(2 * took) > 0, monotonic,
+            )  # fmt: skip
 
         favourite = next((number for number, each in enumerate(chosen) if each.point != self.space.default), None)
         outcomes = fight_out(duel, len(chosen), 0, may, spare, favourite)
@@ -332,18 +334,6 @@ class Run:
             for each, outcome in zip(chosen, outcomes, strict=True)
             if isinstance(outcome, Measured)
         ]
-
-    def _duel(self, rivals: Sequence[Success], spare: Callable[[], bool]) -> list[Outcome]:
-        """A duel, and another one where all took much longer than before: in such moments memory, or somebody else,
-        decides."""
-        for attempt in range(SLOW_TRIES):
-            began = monotonic()
-            outcomes = self.bench.duel([each.candidate for each in rivals])
-            slower = [o.seconds / r.seconds for o, r in zip(outcomes, rivals, strict=True) if isinstance(o, Measured)]
-            last = attempt == SLOW_TRIES - 1 or not slower or median(slower) <= SLOWED
-            if last or not spare() or self._until(2 * (monotonic() - began)) <= 0:
-                break
-        return outcomes
 
     @cached_property
     def device_wide(self) -> Candidate | None:
