@@ -159,7 +159,7 @@ def show(file: Path) -> None:
 def one(settings: str) -> None:
     """One kernel's record, to standard output: what a child does."""
     asked = json.loads(settings)
-    (task,) = usual_tasks([asked["kernel"]])
+    (task,) = (each for each in usual_tasks([asked["kernel"]]) if each.kernel == asked["kernel"])
     try:
         with tempfile.TemporaryDirectory() as folder:
             record = compared(

@@ -366,6 +366,33 @@ def test_who_is_found_when_finals_are_over_fights_too(space: PlanSpace, clock: l
     assert result.best.candidate in late.duels[-1]
 
 
+@dataclass
+class Movable(Slow):
+    """A bench that counts how often it is moved; the fastest elsewhere is another one than where it began."""
+
+    moved: int = 0
+
+    def renew(self) -> None:
+        self.moved += 1
+
+    def _outcome(self, candidate: Candidate, factor: float) -> Outcome:
+        found = super()._outcome(candidate, factor)
+        lucky = isinstance(found, Measured) and found.seconds == 0.7 and not self.moved
+        return replace(found, seconds=0.5, low=0.5, high=0.5) if lucky else found
+
+
+def test_finalists_are_timed_in_several_places_where_there_is_time(space: PlanSpace, clock: list[float]):
+    lucky, best = [point for point in space.seeds if point != space.default][:2]
+    pairs = [(space.plan(lucky), 0.7), (space.plan(best), 0.6)]
+    times = lambda each: next((s for plan, s in pairs if plan == each.plan), 1.0)  # noqa: E731
+    bench = Movable(times, clock=clock)
+    assert tuned(bench, Stop(seconds=100.0)).best.candidate.plan == pairs[1][0]
+    assert bench.moved == 3
+    hurried = Movable(times, clock=clock)
+    tuned(hurried, Stop(evaluations=60))
+    assert not hurried.moved
+
+
 def test_a_choice_that_was_undone_is_known_to_the_search(space: PlanSpace, clock: list[float]):
     bench = Slow(landscape(space, 1), clock=clock)
     tuned(bench, Stop(seconds=100.0))

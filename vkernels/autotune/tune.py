@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count
 from statistics import median
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
@@ -42,6 +43,8 @@ A_FINALIST, A_CONTENDER = 1.5, 0.6
 duel; of what finals took, what others may take."""
 AGAIN = 3.0
 """Of what finals took: with so much time left after them, it is searched on, and who is fast then fights too."""
+MOVING = 3.0
+"""Seconds kept for timing finalists elsewhere in memory, for which workers have to start; with less left none does."""
 UNDONE = 8
 """Choices of the best plan that are undone one by one to see what each won, at most."""
 CANDIDATE_PART, LEAST_TIMING, MOST_TIMING = 0.002, 0.03, 0.25
@@ -320,8 +323,12 @@ class Run:
         def spare() -> bool:
             return monotonic() - began < FINALE * (began - self.began)
 
+        fights = count()
+
         def duel(rivals: Sequence[int]) -> Sequence[Outcome]:
             some = [chosen[each] for each in rivals]
+            if next(fights) % 2 and spare():
+                self._move()
             return in_a_usual_moment(
                 lambda: self.bench.duel([each.candidate for each in some]), [each.seconds for each in some],
                 lambda took: spare() and self._until(2 * took) > 0, monotonic,
@@ -334,6 +341,11 @@ class Run:
             for each, outcome in zip(chosen, outcomes, strict=True)
             if isinstance(outcome, Measured)
         ]
+
+    def _move(self) -> None:
+        """Have what follows measured elsewhere in memory, if there is time, and the bench can."""
+        if self.stop.seconds is not None and self._until(MOVING) > 0:
+            getattr(self.bench, "renew", lambda: None)()
 
     @cached_property
     def device_wide(self) -> Candidate | None:
@@ -382,7 +394,7 @@ class Run:
         loaded = [each.measured.loaded for each in self._successes]
         again = (MOST_ROUNDS if 2 * sum(loaded) > len(loaded) else ROUNDS) - 1
         rivals = A_FINALIST * self._places + A_CONTENDER * again * (1 + CONTENDERS)
-        return min(self._reserved, (rivals + UNDONE / 2) * usual)
+        return min(self._reserved, MOVING + (rivals + UNDONE / 2) * usual)
 
     def _until(self, reserved: float) -> float:
         """Seconds that are left, but for those that are kept; infinite where none were set."""

@@ -55,6 +55,18 @@ def test_a_plan_is_compiled_compared_and_timed(bench: Bench):
     assert bench.best <= found.seconds
 
 
+def test_a_renewed_bench_measures_on_other_arguments_in_another_process():
+    with Bench(SCALED, "cpu:cores=1", Options(EFFORT)) as bench:
+        processes = []
+        for _ in range(2):
+            assert isinstance(bench.measure(GOOD), Measured)
+            assert bench._child is not None
+            processes.append(bench._child._process.pid)
+            bench.renew()
+        assert bench.options.seed == 2
+        assert len(set(processes)) == 2
+
+
 def test_a_wrong_answer_is_told_with_the_first_wrong_element(bench: Bench):
     found = _failed(bench, bad("wrong"))
     assert found.reason == Reason.WRONG_ANSWER

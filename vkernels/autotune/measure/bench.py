@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -80,6 +80,11 @@ class Bench:
             self._children.give(self.place.cores, child)
         elif child is not None:
             child.kill()
+
+    def renew(self) -> None:
+        """Have what follows measured on other arguments, elsewhere in memory: times hang on where that is."""
+        self.close()
+        self.options = replace(self.options, seed=self.options.seed + 1)
 
     def interrupt(self) -> None:
         """From another thread: end what is being measured, as if it had crashed."""
