@@ -17,8 +17,8 @@ SIZES = (20, 31, 31, 31, 7, 7, 15)
 
 
 def random_layers(sizes, random, equal):
-    """Dense matrices, one in four weights not 0; those of an output equal, if so said, and equally many. If not so said,
-    some output of each layer has two weights that differ."""
+    """Dense matrices, one in four weights not 0; those of an output equal, if so said, and equally many; else
+    some output of each layer has two that differ."""
     layers = []
     for inputs, outputs in pairwise(sizes):
         weight = random.random((outputs, inputs)) * (random.random((outputs, inputs)) < 0.25)
