@@ -1,12 +1,14 @@
 """How near a minute of tuning comes to the best plan of every library kernel, and whether it is ever slower than none.
 
     python benchmarks/tune_all.py run FILE.jsonl [--kernels all] [--budget 60] [--long 600] [--only-tune]
+                                      [--known EARLIER.jsonl]…
     python benchmarks/tune_all.py show FILE.jsonl
 
 Each kernel is tuned as `vk tune` does it, with an empty database and an empty code cache. Then the best plan is looked
-for without that result: in the whole space where that has few plans, else by a longer search with another seed. Last,
-the default plan, the minute's, and the other search's fastest are timed in turns, in a new process on other arguments;
-which of them is the best is decided by the first third of the turns, and the parts of it by the rest.
+for without that result: in the whole space where that has few plans, else by a longer search with another seed; what
+earlier files found is known as well (--known), and enough where there is to be no other search (--only-tune). Last,
+the default plan, the minute's, and the others' fastest are timed in turns, in a new process on other arguments; which
+of them is the best is decided by the first third of the turns, and the parts of it by the rest.
 
 A kernel is a child process that has a time limit, and one line of the file, with the reason where it fails. The command
 goes on where the file ends, so that it may take many sittings.
@@ -20,6 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -37,7 +40,7 @@ from tune_all_judge import DEFAULT, TUNED, Record, judged, records_in, summary, 
 from vkernels.autotune.database import Database
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.measure import Bench, Candidate, Effort, Measured, Options
-from vkernels.autotune.measure.outcomes import candidate_to_json
+from vkernels.autotune.measure.outcomes import candidate_from_json, candidate_to_json
 from vkernels.autotune.result import Success, TuningResult
 from vkernels.autotune.searches import DEFAULT_SEARCH
 from vkernels.autotune.task import Task
@@ -85,14 +88,16 @@ def in_turns(task: Task, slice: str, candidates: dict[str, Candidate], turns: in
 
 
 def compared(
-    task: Task, slice: str, budget: float, long: float | None, few: int, turns: int, folder: Path
+    task: Task, slice: str, budget: float, long: float | None, few: int, turns: int, folder: Path,
+    known: Sequence[Candidate] = (),
 ) -> Record:  # fmt: skip
     """A kernel's record. `long`: seconds of the other search, None for none; at most twice as many for a whole space.
-    Raises `RuntimeError` where there is nothing to compare."""
+    `known`: plans to be timed as well. Raises `RuntimeError` where there is nothing to compare."""
     result, first = tuned(task, slice, Stop(seconds=budget), DEFAULT_SEARCH, TUNING_SEED, folder / "tuned.sqlite")
     if result.best is None or result.default is None:
         raise RuntimeError(f"no plan has a time: {result.reasons}")
     named = {TUNED: result.best.candidate, DEFAULT: result.default.candidate}
+    named |= {f"known {number}": each for number, each in enumerate(known)}
     other: Record | None = None
     if long is not None:
         whole = result.counts.after <= few
@@ -109,9 +114,16 @@ def compared(
         raise RuntimeError("a plan that had a time when it was tuned has none in turns")
     return {
         "task": task.to_json(), "slice": slice, "plans": result.counts.after, "before": result.counts.before,
-        "all_kinds": result.counts.all_kinds, "tuned": first, "long": other, "same": same, "turns": times,
-        **judged(times, same[TUNED], same[DEFAULT]),
+        "all_kinds": result.counts.all_kinds, "tuned": first, "long": other, "known": len(known), "same": same,
+        "turns": times, **judged(times, same[TUNED], same[DEFAULT]),
     }  # fmt: skip
+
+
+def known_plans(files: Iterable[Path], kernel: str) -> list[Record]:
+    """The best that each of earlier files found of a kernel, in a minute and in longer."""
+    records = [records_in(file).get(kernel, {}) for file in files]
+    found = [each.get(search) or {} for each in records for search in ("tuned", "long")]
+    return [{name: each["best"][name] for name in ("plan", "constants")} for each in found if each.get("best")]
 
 
 def _named(success: Success) -> Record:
@@ -120,6 +132,7 @@ def _named(success: Success) -> Record:
 
 Kernels = Annotated[str, typer.Option(help="Kernels or families of the library between commas, or all.")]
 Seconds = Annotated[float, typer.Option(min=1.0)]
+NONE: list[Path] = []
 
 
 @app.command()
@@ -127,18 +140,19 @@ def run(
     file: Path, kernels: Kernels = "all", budget: Seconds = 60.0, long: Seconds = 600.0, only_tune: bool = False,
     slice_: Annotated[str, typer.Option("--slice")] = "cpu", few: int = FEW, turns: int = 21,
     sitting: Annotated[float, typer.Option(help="Seconds after which no kernel is begun.")] = 1e9, again: bool = False,
+    known: Annotated[list[Path], typer.Option(help="An earlier FILE, whose best plans are timed as well.")] = NONE,
 ) -> None:  # fmt: skip
     """Tune and compare kernels that the file has no record of; with --again those too that failed."""
     began = monotonic()
-    known = records_in(file)
+    done = records_in(file)
     for task in usual_tasks(kernels.split(",")):
-        if task.kernel in known and not (again and "failed" in known[task.kernel]):
+        if task.kernel in done and not (again and "failed" in done[task.kernel]):
             continue
         if monotonic() - began > sitting:
             break
         settings = {
             "kernel": task.kernel, "slice": slice_, "budget": budget, "long": None if only_tune else long, "few": few,
-            "turns": turns,
+            "turns": turns, "known": known_plans(known, task.kernel),
         }  # fmt: skip
         limit = MORE_SECONDS + budget + (0 if only_tune else 2.5 * long)
         told = {**asdict(Machine.here(usable_cores())), "when": time(), "load": os.getloadavg()[0]}
@@ -163,8 +177,9 @@ def one(settings: str) -> None:
     try:
         with tempfile.TemporaryDirectory() as folder:
             record = compared(
-                task, asked["slice"], asked["budget"], asked["long"], asked["few"], asked["turns"], Path(folder)
-            )
+                task, asked["slice"], asked["budget"], asked["long"], asked["few"], asked["turns"], Path(folder),
+                [candidate_from_json(each) for each in asked["known"]],
+            )  # fmt: skip
     except Exception as error:
         record = {"failed": f"{type(error).__name__}: {error}"}
     print(json.dumps(record))

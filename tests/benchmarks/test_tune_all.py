@@ -114,3 +114,27 @@ def test_a_child_that_takes_too_long_is_ended_and_told(monkeypatch: pytest.Monke
     found = tune_all._child({}, 60.0)["failed"]
     assert "ended with 1" in found
     assert "nothing here" in found
+
+
+def test_plans_of_earlier_files_are_rivals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    paths = [tmp_path / "one.jsonl", tmp_path / "two.jsonl", tmp_path / "none.jsonl"]
+    found = [{"plan": {"rung": number}, "constants": [], "seconds": 1.0} for number in range(3)]
+    base = record("mass")
+    both = {**base, "tuned": {**base["tuned"], "best": found[0]}, "long": {"best": found[1]}}
+    alone = {**base, "tuned": {**base["tuned"], "best": found[2]}, "long": None}
+    failed = {"kernel": "softmax_rows", "failed": "so it goes"}
+    for path, records in zip(paths, ([both, failed], [alone]), strict=False):
+        path.write_text("\n".join(json.dumps(each) for each in records))
+    asked: dict[str, Any] = {}
+
+    def child(settings: dict[str, Any], limit: float) -> dict[str, Any]:
+        asked[settings["kernel"]] = settings["known"]
+        return {**record(settings["kernel"], long=False), "known": len(settings["known"])}
+
+    monkeypatch.setattr(tune_all, "_child", child)
+    arguments = ["run", str(tmp_path / "records.jsonl"), "--kernels", "softmax_rows,mass", "--only-tune"]
+    done = CliRunner().invoke(tune_all.app, [*arguments, *(f"--known={path}" for path in paths)])
+    assert done.exit_code == 0, done.output
+    assert asked == {"softmax_rows": [], "mass": [{"plan": {"rung": rung}, "constants": []} for rung in range(3)]}
+    assert "1 of 1 reach 0.97" in done.output
+    assert "| 3 known |" in table(records_in(tmp_path / "records.jsonl").values())
