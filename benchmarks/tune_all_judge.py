@@ -72,13 +72,16 @@ def table(records: Iterable[Record]) -> str:
     ]
     for each in done:
         long, tuned = each.get("long"), each["tuned"]
-        of = "" if long is None else f"{long['tried']}, {long['seconds']:.0f} s"
-        of = "all" if long is not None and long["stopped"] == "space" else of
-        of = " + ".join([of] * bool(of) + [f"{each['known']} known"] * bool(each.get("known"))) or "–"
+        of = (
+            []
+            if long is None
+            else ["all" if long["stopped"] == "space" else f"{long['tried']}, {long['seconds']:.0f} s"]
+        )
+        of += [f"{each['known']} known"] if each.get("known") else []
         part = _said(each["part"]) if _has_rivals(each) else "–"
         lines.append(
-            f"| `{each['kernel']}` | {each['plans']} | {of} | {tuned['tried']} | {part} | {_said(each['gain'])} "
-            f"| {_shares(tuned['spent'])} |"
+            f"| `{each['kernel']}` | {each['plans']} | {' + '.join(of) or '–'} | {tuned['tried']} "
+            f"| {part} | {_said(each['gain'])} | {_shares(tuned['spent'])} |"
         )
     lines += [f"| `{each['kernel']}` | | | | {each['failed'][:200]} | | |" for each in every if "failed" in each]
     return "\n".join([*lines, "", summary(every)])
