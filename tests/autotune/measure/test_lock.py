@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import vkernels as vk
-from vkernels.autotune.measure.lock import BusyError, lock_names, locked, locked_one
+from vkernels.autotune.measure import lock
+from vkernels.autotune.measure.lock import HELD, BusyError, lock_names, locked, locked_one
 
 HOLDING = """
 import sys, time
@@ -106,6 +107,50 @@ def test_other_cores_are_free_and_what_was_held_is_given_back_after_an_error(tmp
         pass
     with locked(["cpu-0"], 0, tmp_path / "locks"):
         pass
+
+
+def test_who_waits_for_long_keeps_nobody_from_what_is_free(tmp_path: Path, holder):
+    """The last core is taken: the first is used by others meanwhile, though somebody wants both."""
+    process, has = holder("cpu-1"), threading.Event()
+
+    def want_both() -> None:
+        with locked(["cpu-0", "cpu-1"], 60, tmp_path / "locks"):
+            has.set()
+
+    thread = threading.Thread(target=want_both)
+    thread.start()
+    try:
+        time.sleep(2 * HELD)
+        for _ in range(3):
+            with locked(["cpu-0"], 60, tmp_path / "locks"):
+                assert not has.is_set()
+    finally:
+        process.kill()
+        thread.join(60)
+    assert has.is_set()
+
+
+def test_who_gave_back_too_often_keeps_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Others take one core each, one after another, never both at rest by chance: who wants both has its turn."""
+    monkeypatch.setattr(lock, "HELD", 0.001)
+    done = threading.Event()
+
+    def take(name: str) -> None:
+        while not done.is_set():
+            with locked([name], 60, tmp_path / "locks"):
+                time.sleep(0.02)
+
+    threads = [threading.Thread(target=take, args=(name,)) for name in ("cpu-0", "cpu-0", "cpu-1", "cpu-1")]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(3):
+            with locked(["cpu-0", "cpu-1"], 60, tmp_path / "locks"):
+                pass
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join(60)
 
 
 def test_many_threads_with_overlapping_cores_never_meet_and_never_wait_in_a_circle(tmp_path: Path):
