@@ -10,15 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from .measure import Failed, Measured, Outcome
-from .measure.intervals import interval, is_sure, median
+from .measure.intervals import interval, interval_of_few, is_sure, median
 
 ROUNDS, MOST_ROUNDS = 6, 12
 """Duels, where somebody seems faster than the base: of six, all of which agree, chance makes so one time in 32. As many
 at most, where that is still not sure."""
-CONTENDERS = 3
-"""Rivals that fight the base again."""
-SLOWED, TRIES = 1.25, 3
-"""A duel in which plans took so many times as long as alone is fought again, so many times in all."""
+FEW = 3
+"""Duels whose ratios tell how sure they are; of fewer the intervals within each do."""
+CONTENDERS = 7, 7, 3
+"""Rivals that fight the base again, in each round after the first; in all later ones as many as in the last of these.
+One duel tells plans that are nearly as fast apart too badly to leave out all but a few."""
 WORTHWHILE = 0.01
 """Part of a plan's time that another one must win, measured in turns, to be taken in its place."""
 
@@ -31,30 +32,45 @@ def is_surely_faster(one: Measured, other: Measured) -> bool:
 
 
 def fight_out(
-    duel: Callable[[Sequence[int]], Sequence[Outcome]], count: int, base: int, may: Callable[[int], bool],
+    duel: Callable[[Sequence[int]], Sequence[Outcome]], count: int, base: int, may: Callable[[int, int], bool],
     spare: Callable[[], bool] = lambda: True, favourite: int | None = None,
 ) -> list[Outcome]:  # fmt: skip
     """Duels until none seems faster than the one of number `base`, or some rival surely is after `ROUNDS`, or there
     were `MOST_ROUNDS`.
 
-    `duel`: of the rivals of these numbers; of all `count` at first, then of the base and the `CONTENDERS`: those that
-    seem fastest, and the `favourite`, which something else speaks for. `may`: whether there is time for one more, after
-    so many; `spare`: even for one that only makes surer what seems sure. Times are in the end those of the base, in the
-    median, and of the others by the ratio to that in each duel; intervals are those of the ratios, as soon as these are
-    enough. Who fought but once is as much slower than the contenders as then.
+    `duel`: of the rivals of these numbers; of all `count` at first, then of the base and as many `CONTENDERS` as that
+    round has: those that seem fastest, and the `favourite`, which something else speaks for. `may`: whether there is
+    time to time as many more, after so many in all; `spare`: even for a round that only makes surer what seems sure.
+    Times are in the end those of the base, in the median, and of the others by the ratio to that in each duel;
+    intervals are those of the ratios, as soon as these are enough. Who fought no more at some time is as much slower
+    than those who did as then.
     """
     rounds = [dict(enumerate(duel(range(count))))]
-    fighting: list[int] = []
-    while len(rounds) < MOST_ROUNDS and _goes_on(combined(rounds, base), base, len(rounds), spare) and may(len(rounds)):
-        fighting = fighting or _contenders(list(rounds[0].values()), base, favourite)
+    while len(rounds) < MOST_ROUNDS:
+        outcomes, fought = combined(rounds, base), sum(map(len, rounds))
+        fighting = _fighting(outcomes, rounds, base, favourite)
+        if not _goes_on(outcomes, base, len(rounds), spare) or not may(fought, len(fighting)):
+            break
         rounds.append(dict(zip(fighting, duel(fighting), strict=True)))
     return combined(rounds, base)
 
 
 def combined(rounds: Sequence[Mapping[int, Outcome]], base: int) -> list[Outcome]:
-    """The outcomes of several duels, by number, as those of one; who failed in one has failed."""
+    """The outcomes of several duels, by number, as those of one; who failed in one has failed. Who fights fought in
+    all rounds before."""
+    last = _of_last(rounds, base)
+    found = dict(last)
+    for count in reversed(range(1, len(rounds))):
+        then = _of_last(rounds[:count], base)
+        slower = max((_slower(then[number], last[number]) for number in last if number != base), default=1.0)
+        found |= {number: _times(each, slower) for number, each in then.items() if number not in found}
+    return [found[number] for number in rounds[0]]
+
+
+def _of_last(rounds: Sequence[Mapping[int, Outcome]], base: int) -> dict[int, Outcome]:
+    """What all rounds say of those that fought in the last one."""
     if len(rounds) == 1:
-        return list(rounds[0].values())
+        return dict(rounds[0])
     ours = [each.seconds for outcomes in rounds if isinstance(each := outcomes[base], Measured)]
     usual = median(ours or [1.0])
     found: dict[int, Outcome] = {}
@@ -68,25 +84,7 @@ def combined(rounds: Sequence[Mapping[int, Outcome]], base: int) -> list[Outcome
             if isinstance(each, Measured)
         ]
         found[number] = _as_one(times, ratios, usual, number == base) if failed is None else failed
-    first = rounds[0]
-    slower = max((_slower(first[number], found[number]) for number in found if number != base), default=1.0)
-    left_out = {number: _times(each, slower) for number, each in first.items() if number not in found}
-    return [(found | left_out)[number] for number in first]
-
-
-def in_a_usual_moment(
-    duel: Callable[[], Sequence[Outcome]], alone: Sequence[float], may: Callable[[float], bool],
-    clock: Callable[[], float],
-) -> Sequence[Outcome]:  # fmt: skip
-    """A duel's outcomes, of another one where all took much longer than `alone`: in such moments memory, or somebody
-    else, decides. `may`: whether there is time for another, after one that took so many seconds."""
-    for left in reversed(range(TRIES)):
-        began = clock()
-        outcomes = duel()
-        slower = [o.seconds / seconds for o, seconds in zip(outcomes, alone, strict=True) if isinstance(o, Measured)]
-        if not left or not slower or median(slower) <= SLOWED or not may(clock() - began):
-            break
-    return outcomes
+    return found
 
 
 def _slower(once: Outcome, often: Outcome) -> float:
@@ -103,22 +101,26 @@ def _times(outcome: Outcome, factor: float) -> Outcome:
 
 def _as_one(times: Sequence[Measured], ratios: Sequence[float], usual: float, is_base: bool) -> Measured:
     """One time of several. `ratios`: to the base's, which usually takes as long as is said."""
-    middle = median(ratios)
-    if not is_sure(len(times)):
+    middle, shown = median(ratios), [each.seconds / usual for each in times] if is_base else ratios
+    if len(times) < FEW:
         low, high = (middle * each for each in _widest(times))
     else:
-        low, high = interval([each.seconds / usual for each in times] if is_base else ratios)
+        low, high = interval(shown) if is_sure(len(times)) else interval_of_few(shown)
     return Measured(
         usual * middle, usual * min(low, middle), usual * max(high, middle), sum(each.repeats for each in times),
         sum(each.disturbed for each in times) / len(times), any(each.loaded for each in times),
     )  # fmt: skip
 
 
-def _contenders(outcomes: Sequence[Outcome], base: int, favourite: int | None) -> list[int]:
-    """The base, the favourite, and so many others that together there are `CONTENDERS` beside the base."""
-    timed = {n: each.seconds for n, each in enumerate(outcomes) if isinstance(each, Measured) and n != base}
+def _fighting(
+    outcomes: Sequence[Outcome], rounds: Sequence[Mapping[int, Outcome]], base: int, favourite: int | None
+) -> list[int]:  # fmt: skip
+    """Who fights in the next round: of those of the last one the base, the favourite, and the fastest others."""
+    places = CONTENDERS[min(len(rounds), len(CONTENDERS)) - 1]
+    among = ((number, outcomes[number]) for number in rounds[-1] if number != base)
+    timed = {number: each.seconds for number, each in among if isinstance(each, Measured)}
     ordered = sorted(timed, key=lambda number: (number != favourite, timed[number]))
-    return sorted({base, *ordered[:CONTENDERS]})
+    return sorted({base, *ordered[:places]})
 
 
 def _widest(times: Sequence[Measured]) -> tuple[float, float]:
@@ -127,10 +129,12 @@ def _widest(times: Sequence[Measured]) -> tuple[float, float]:
 
 
 def _goes_on(outcomes: Sequence[Outcome], base: int, rounds: int, spare: Callable[[], bool]) -> bool:
-    """Whether some rival seems faster than the base, and another duel would tell more of that."""
+    """Whether some rival seems faster than the base, or may be, and another duel would tell more of that."""
     own = outcomes[base]
     if not isinstance(own, Measured):
         return False
+    if rounds < FEW and spare():  # the base may have been lucky once
+        return True
     others = [each for each in outcomes if isinstance(each, Measured)]
     best = min(others, key=lambda each: each.seconds)
     if best.seconds >= (1 - WORTHWHILE) * own.seconds:

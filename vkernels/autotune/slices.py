@@ -170,7 +170,7 @@ def _measured_on(benches: Benches, name: str, rows: Sequence[Row], limits: Limit
         candidates = [rows[number].candidate for number in fitting]
         found = fight_out(
             lambda rivals: bench.duel([candidates[each] for each in rivals], alone=True), len(candidates),
-            fitting.index(mine[0]) if mine else 0, lambda rounds: not benches.interrupted,
+            fitting.index(mine[0]) if mine else 0, lambda fought, more: not benches.interrupted,
         )  # fmt: skip
         for number, outcome in zip(fitting, found, strict=True):
             outcomes[number] = outcome

@@ -16,7 +16,7 @@ from vkernels.ir.errors import OptionError
 from vkernels.ir.nearest import meant
 
 from .drive import Stop, drive
-from .finals import CONTENDERS, MOST_ROUNDS, ROUNDS, fight_out, in_a_usual_moment, is_surely_faster
+from .finals import CONTENDERS, MOST_ROUNDS, ROUNDS, fight_out, is_surely_faster
 from .history import History
 from .limits import slice_limits, slice_target, whole_device
 from .measure import Bench, Candidate, Effort, Failed, Measured, Options, Outcome
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from .database.database import Database
 
-LEAST_FINALISTS, MOST_FINALISTS, OF_EACH = 6, 16, 8
+LEAST_FINALISTS, MOST_FINALISTS, OF_EACH = 6, 20, 6
 """Plans that are measured again in turns: the default one, what an earlier run settled on, and the fastest others. One
 of as many that have a time is, for the more there are, the more seem as fast as the fastest."""
 FINALE, MOST_FINALE = 0.25, 15.0
@@ -43,8 +43,8 @@ A_FINALIST, A_CONTENDER = 1.5, 0.6
 duel; of what finals took, what others may take."""
 AGAIN = 3.0
 """Of what finals took: with so much time left after them, it is searched on, and who is fast then fights too."""
-MOVING = 3.0
-"""Seconds kept for timing finalists elsewhere in memory, for which workers have to start; with less left none does."""
+MOVING = 2.0
+"""Seconds kept for timing finalists elsewhere in memory, for which arguments are made anew; with less left none are."""
 UNDONE = 8
 """Choices of the best plan that are undone one by one to see what each won, at most."""
 CANDIDATE_PART, LEAST_TIMING, MOST_TIMING = 0.002, 0.03, 0.25
@@ -314,11 +314,9 @@ class Run:
             return chosen
         self._show("finalists")
         began = monotonic()
-        later = 1 + CONTENDERS  # who fights after the first duel
 
-        def may(rounds: int) -> bool:
-            each = (monotonic() - began) / (len(chosen) + (rounds - 1) * later)
-            return self._until(each * later) > 0
+        def may(fought: int, more: int) -> bool:
+            return self._until((monotonic() - began) / fought * more) > 0
 
         def spare() -> bool:
             return monotonic() - began < FINALE * (began - self.began)
@@ -326,13 +324,9 @@ class Run:
         fights = count()
 
         def duel(rivals: Sequence[int]) -> Sequence[Outcome]:
-            some = [chosen[each] for each in rivals]
             if next(fights) % 2 and spare():
                 self._move()
-            return in_a_usual_moment(
-                lambda: self.bench.duel([each.candidate for each in some]), [each.seconds for each in some],
-                lambda took: spare() and self._until(2 * took) > 0, monotonic,
-            )  # fmt: skip
+            return self.bench.duel([chosen[each].candidate for each in rivals])
 
         favourite = next((number for number, each in enumerate(chosen) if each.point != self.space.default), None)
         outcomes = fight_out(duel, len(chosen), 0, may, spare, favourite)
@@ -393,7 +387,8 @@ class Run:
         usual = median(self._took) if self._took else 0.0
         loaded = [each.measured.loaded for each in self._successes]
         again = (MOST_ROUNDS if 2 * sum(loaded) > len(loaded) else ROUNDS) - 1
-        rivals = A_FINALIST * self._places + A_CONTENDER * again * (1 + CONTENDERS)
+        contenders = again + sum(CONTENDERS) + (again - len(CONTENDERS)) * CONTENDERS[-1]
+        rivals = A_FINALIST * self._places + A_CONTENDER * contenders
         return min(self._reserved, MOVING + (rivals + UNDONE / 2) * usual)
 
     def _until(self, reserved: float) -> float:

@@ -6,11 +6,13 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import vkernels as vk
 from vkernels.autotune.measure import Bench, Bounds, Candidate, Effort, Failed, Measured, Options, Reason
+from vkernels.autotune.measure.child import Child
 from vkernels.autotune.measure.lock import lock_names, locked
 from vkernels.autotune.measure.places import place_of, usable
 from vkernels.autotune.task import Task
@@ -55,16 +57,28 @@ def test_a_plan_is_compiled_compared_and_timed(bench: Bench):
     assert bench.best <= found.seconds
 
 
-def test_a_renewed_bench_measures_on_other_arguments_in_another_process():
+def test_a_renewed_bench_measures_on_other_arguments(monkeypatch: pytest.MonkeyPatch):
+    asked: list[int] = []
+    ask = Child.ask
+
+    def heard(child: Child, request: dict[str, Any], *rest: Any) -> dict[str, Any]:
+        asked.extend([request["seed"]] if request["do"] == "start" else [])
+        return ask(child, request, *rest)
+
+    monkeypatch.setattr(Child, "ask", heard)
     with Bench(SCALED, "cpu:cores=1", Options(EFFORT)) as bench:
         processes = []
-        for _ in range(2):
+        for _ in range(3):
+            assert isinstance(bench.measure(GOOD), Measured)
             assert isinstance(bench.measure(GOOD), Measured)
             assert bench._child is not None
             processes.append(bench._child._process.pid)
             bench.renew()
-        assert bench.options.seed == 2
-        assert len(set(processes)) == 2
+        assert asked == [0, 1, 2]
+        assert len(set(processes)) == 1
+        bench.close()
+        assert isinstance(bench.measure(GOOD), Measured)
+        assert asked == [0, 1, 2, 3]
 
 
 def test_a_wrong_answer_is_told_with_the_first_wrong_element(bench: Bench):

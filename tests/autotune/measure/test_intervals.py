@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vkernels.autotune.measure.intervals import interval, is_narrow, is_sure, median, ranks, widened
+from vkernels.autotune.measure.intervals import interval, interval_of_few, is_narrow, is_sure, median, ranks, widened
 
 times = st.floats(1e-9, 1e3)
 many = st.lists(times, min_size=1, max_size=60)
@@ -88,3 +88,21 @@ def test_widening_never_loses_what_was_inside(values: list[float], share: float)
 def test_no_values_have_no_median():
     with pytest.raises(ValueError, match="no median"):
         median([])
+
+
+def test_an_interval_of_few_holds_the_middle_as_often_as_it_says():
+    seed = int(np.random.default_rng().integers(2**32))
+    print(f"seed {seed}")
+    random = np.random.default_rng(seed)
+    for count in (2, 3, 5):
+        logs = random.normal(np.log(3.0), 0.1, (4000, count))
+        ends = [interval_of_few(list(np.exp(row))) for row in logs]
+        held = np.mean([low <= 3.0 <= high for low, high in ends])
+        assert 0.93 < held < 0.97, f"{count} values"
+    low, high = interval_of_few([1.0, 2.0, 4.0])
+    quantile = 4.302652729911275  # of Student's distribution: 0.975, two degrees of freedom
+    np.testing.assert_allclose(np.log2([low, high]), [1 - quantile / 3**0.5, 1 + quantile / 3**0.5])
+    assert interval_of_few([0.7] * 3) == (pytest.approx(0.7), pytest.approx(0.7))
+    for few in ([], [1.0]):
+        with pytest.raises(ValueError, match="spread"):
+            interval_of_few(few)

@@ -62,6 +62,7 @@ class Bench:
         self.best: float | None = None
         self.spent: dict[str, float] = {}
         self._child: Child | None = None
+        self._stale = False
         self._memory = 0
         self.plans: list[Any] = []
 
@@ -83,8 +84,7 @@ class Bench:
 
     def renew(self) -> None:
         """Have what follows measured on other arguments, elsewhere in memory: times hang on where that is."""
-        self.close()
-        self.options = replace(self.options, seed=self.options.seed + 1)
+        self.options, self._stale = replace(self.options, seed=self.options.seed + 1), True
 
     def interrupt(self) -> None:
         """From another thread: end what is being measured, as if it had crashed."""
@@ -97,8 +97,10 @@ class Bench:
 
         Raises what is wrong with the task, and `SetupError` where no worker comes up.
         """
-        if self._child is not None and self._child.alive:
+        idle = self._child if self._child is not None and self._child.alive else None
+        if idle is not None and not self._stale:
             return
+        self._child, self._stale = None, False
         options, bounds = self.options, self.options.bounds
         request = {
             "do": "start", "task": self.task.to_json(), "seed": options.seed, "device": self.place.device,
@@ -106,8 +108,9 @@ class Bench:
             "locks": None if options.locks is None else str(options.locks), "plans": self.plans,
         }  # fmt: skip
         for attempt in range(STARTS):
-            kept = None if self._children is None else self._children.take(self.place.cores)
-            child = Child(self.place.cores) if kept is None else kept
+            kept = None if self._children is None or idle is not None else self._children.take(self.place.cores)
+            child = idle or kept or Child(self.place.cores)
+            idle = None
             try:
                 answer = child.ask(request, bounds.start_seconds, bounds.lock_seconds, 1 << 62)
                 break

@@ -10,14 +10,15 @@ from typing import Any
 from .timing import Call, Sample
 
 WAITED = 0.05
-"""Of a sample's time on one thread, without which it counts as disturbed: it waited, or others ran in its place."""
+"""Part of a sample's time on one thread that it may wait, or others run in its place, before it counts as disturbed."""
 GRAIN = 2e-5
 """Seconds of waiting that always happen."""
 
 
 class CpuClock:
-    """Wall time. A sample is disturbed if the system took a core from any thread of this process meanwhile, or, on one
-    `threads`, if it ran for less time than went by."""
+    """Wall time. On one of `threads` a sample is disturbed if it ran for less time than went by; being taken off the
+    core for a moment, as the system's own work does to each sample of some milliseconds, is no matter. On several,
+    where nobody knows for how long, it is if the system took a core from any thread of this process meanwhile."""
 
     def __init__(self, threads: int):
         self._alone = threads == 1
@@ -33,11 +34,9 @@ class CpuClock:
             call()
         seconds = time.perf_counter() - start
         own = time.thread_time() - own
-        switched = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw != before
         if not self._alone:
-            return Sample(seconds, switched)
-        waited = seconds - own > WAITED * seconds + GRAIN
-        return Sample(seconds, switched or waited, min(own, seconds))
+            return Sample(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw != before)
+        return Sample(seconds, seconds - own > WAITED * seconds + GRAIN, min(own, seconds))
 
 
 class CudaClock:
