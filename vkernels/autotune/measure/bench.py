@@ -65,6 +65,7 @@ class Bench:
         self._stale = False
         self._memory = 0
         self.plans: list[Any] = []
+        self._usual: float | None = None
 
     def __enter__(self) -> Bench:
         return self
@@ -106,6 +107,7 @@ class Bench:
             "do": "start", "task": self.task.to_json(), "seed": options.seed, "device": self.place.device,
             "effort": asdict(options.effort), "patience": bounds.lock_seconds,
             "locks": None if options.locks is None else str(options.locks), "plans": self.plans,
+            "usual": self._usual,
         }  # fmt: skip
         for attempt in range(STARTS):
             kept = None if self._children is None or idle is not None else self._children.take(self.place.cores)
@@ -169,6 +171,7 @@ class Bench:
             outcomes: list[Outcome | None] = [outcome_from_json(data) for data in answer["outcomes"]]
             if len(outcomes) != len(candidates):
                 raise FileError(f"{len(outcomes)} outcomes of {len(candidates)} candidates")
+            self._usual = answer.get("usual")
             for what, took in answer.get("spent", {}).items():
                 self.spent[what] = self.spent.get(what, 0.0) + float(took)
             return outcomes

@@ -64,6 +64,11 @@ class Subject:
             self.sets.append({n: copied(v) if is_array(v) else v for n, v in first.items()})
         self._changing = tuple(sorted(set(self.written) - only_written(task)))
 
+    @property
+    def usual(self) -> Candidate:
+        """The plan that the reference was computed by, which is always there."""
+        return Candidate(self.plans[0])
+
     def compiled(self, candidate: Candidate) -> list[Callable[[], object]]:
         """The candidate's calls, one for each copy of the arguments, after its code was made; that of the last few is
         kept. Raises what making it raises."""

@@ -21,6 +21,8 @@ HOPELESS_PART = 0.2
 """Of the time for a candidate, after which one that is hopeless is known to be."""
 WARM_PART = 0.2
 """Of the time for a candidate that warming up may take."""
+GLANCE, LEAST_GLANCES, MOST_GLANCES = 0.1, 3, 100
+"""Part of the time for a candidate in which it is seen how fast the machine is just then, and calls for that."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +176,18 @@ class Timer:
                 break
         measured = [samples.measured(effort.least, share, effort.quiet) for share, samples in found]
         return min(measured, key=lambda each: (each.loaded, each.seconds))  # what disturbs only adds time
+
+    def glance(self, calls: Sequence[Call], restore: Call) -> float:
+        """About how long a call takes, in a small part of a candidate's time."""
+        ring, began, times = _Ring(calls), self._clock.now(), list[float]()
+        restore()
+        self._clock.sample(ring.next(1))
+        while len(times) < MOST_GLANCES:
+            sample = self._clock.sample(ring.next(1))
+            times.append(sample.seconds if sample.own is None else sample.own)
+            if len(times) >= LEAST_GLANCES and self._clock.now() - began > GLANCE * self._effort.seconds:
+                break
+        return max(1e-9, median(times))
 
     def duel(self, rivals: Sequence[Sequence[Call]], restores: Sequence[Call]) -> list[Measured]:
         """The same for several candidates, a sample of each in turn, so that what changes with time changes for all.

@@ -32,7 +32,8 @@ from .clocks import CpuClock, CudaClock
 from .effort import Effort
 from .load import LoadWatch
 from .lock import lock_names, locked, locked_one
-from .outcomes import Candidate, Failed, Outcome, Reason, candidate_from_json, outcome_to_json
+from .outcomes import Candidate, Failed, Measured, Outcome, Reason, candidate_from_json, outcome_to_json
+from .pace import Pace, at_usual_pace
 from .subject import Subject, WrongAnswerError
 from .timing import Call, Clock, Timer
 
@@ -59,7 +60,7 @@ def serve(requests: BinaryIO, answer: Callable[[dict[str, Any]], None], cores: S
             elif work is not None:
                 work.spent = Spent()
                 outcomes = [outcome_to_json(outcome) for outcome in work.measure(request)]
-                answer({"outcomes": outcomes, "spent": work.spent.so_far()})
+                answer({"outcomes": outcomes, "spent": work.spent.so_far(), "usual": work.pace.usual})
         except Error as error:
             answer({"error": str(error), "kind": type(error).__name__})
         except Exception as error:  # of what the author wrote to make arguments
@@ -89,7 +90,8 @@ class Spent:
 
 @dataclass
 class Work:
-    """One task on one device. `locks`: the folder of the locks, or None for the user's own."""
+    """One task on one device. `locks`: the folder of the locks, or None for the user's own; `usual`: of its pace, where
+    an earlier one knows."""
 
     subject: Subject
     effort: Effort
@@ -97,7 +99,12 @@ class Work:
     locks: Path | None
     patience: float
     tell: Callable[[str, int], None]
+    usual: float | None
     spent: Spent = field(default_factory=Spent)
+
+    def __post_init__(self) -> None:
+        self.timer = Timer(self._clock(), self.effort, lambda: LoadWatch(self.cores).others)
+        self.pace = Pace(self._glance, self.usual)
 
     @staticmethod
     def start(request: dict[str, Any], cores: Sequence[int], answer: Callable[[dict[str, Any]], None]) -> Work:
@@ -118,7 +125,7 @@ class Work:
                 subject = Subject(task, request["seed"], device, effort, known)
         except MemoryError as error:
             raise OutOfMemoryError(f"{task}: no memory for its arguments") from error
-        return Work(subject, effort, tuple(cores), folder, request["patience"], note)
+        return Work(subject, effort, tuple(cores), folder, request["patience"], note, request["usual"])
 
     def ready(self) -> dict[str, Any]:
         """What the bench is told at the start: bytes of the arguments, copies of them, and the reference's plans."""
@@ -149,21 +156,29 @@ class Work:
         return self._timed(checked, request)
 
     def _timed(self, checked: Sequence[list[Call] | Failed], request: dict[str, Any]) -> list[Outcome]:
-        timer = Timer(self._clock(), self.effort, lambda: LoadWatch(self.cores).others)
         running = [(number, calls) for number, calls in enumerate(checked) if not isinstance(calls, Failed)]
         outcomes: dict[int, Outcome] = {n: each for n, each in enumerate(checked) if isinstance(each, Failed)}
         restore = self.subject.restore
         self.note("timing")
         if request.get("duel"):
-            measured = timer.duel([calls for _, calls in running], [restore] * len(running)) if running else []
+            measured = self.timer.duel([calls for _, calls in running], [restore] * len(running)) if running else []
             outcomes |= {number: each for (number, _), each in zip(running, measured, strict=True)}
         else:
             best = request.get("best") or float("inf")
-            outcomes |= {number: timer.time(calls, best, restore) for number, calls in running}
+            outcomes |= {number: self._at_usual_pace(calls, best) for number, calls in running}
         for number, calls in running:  # what goes wrong now and then may have gone right the first time
             if isinstance(again := self._checked(number, calls, -1), Failed):
                 outcomes[number] = again
         return [outcomes[number] for number in range(len(checked))]
+
+    def _at_usual_pace(self, calls: list[Call], best: float) -> Measured:
+        """What one takes, as if the machine were as fast as it usually is: candidates that are timed at other moments
+        are compared with that."""
+        times = self.pace.now()
+        return at_usual_pace(self.timer.time(calls, best * times, self.subject.restore), times)
+
+    def _glance(self) -> float:
+        return self.timer.glance(self.subject.compiled(self.subject.usual), self.subject.restore)
 
     def _compiled(self, number: int, candidate: Candidate) -> list[Call] | Failed:
         self.note("compiling", number)
