@@ -14,6 +14,7 @@ import vkernels as vk
 from vkernels.autotune.measure import Bench, Bounds, Candidate, Effort, Failed, Measured, Options, Reason
 from vkernels.autotune.measure.child import Child
 from vkernels.autotune.measure.lock import lock_names, locked
+from vkernels.autotune.measure.pace import SETTLED
 from vkernels.autotune.measure.places import place_of, usable
 from vkernels.autotune.task import Task
 from vkernels.ir.plan import Plan
@@ -79,6 +80,25 @@ def test_a_renewed_bench_measures_on_other_arguments(monkeypatch: pytest.MonkeyP
         bench.close()
         assert isinstance(bench.measure(GOOD), Measured)
         assert asked == [0, 1, 2, 3]
+
+
+def test_what_is_usual_is_known_to_a_worker_on_other_arguments(monkeypatch: pytest.MonkeyPatch):
+    told: list[float | None] = []
+    ask = Child.ask
+
+    def heard(child: Child, request: dict[str, Any], *rest: Any) -> dict[str, Any]:
+        told.extend([request["usual"]] if request["do"] == "start" else [])
+        return ask(child, request, *rest)
+
+    monkeypatch.setattr(Child, "ask", heard)
+    with Bench(SCALED, "cpu:cores=1", Options(EFFORT)) as bench:
+        for _ in range(2):
+            for _ in range(SETTLED):
+                assert isinstance(bench.measure(GOOD), Measured)
+            bench.renew()
+    assert told[0] is None
+    assert told[1] is not None
+    assert told[1] > 0
 
 
 def test_a_wrong_answer_is_told_with_the_first_wrong_element(bench: Bench):

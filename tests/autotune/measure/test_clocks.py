@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from vkernels.autotune.measure import clocks
 from vkernels.autotune.measure.clocks import CpuClock, CudaClock
 
 
@@ -17,6 +18,23 @@ def test_waiting_on_one_thread_is_no_time_of_its_own_and_disturbs():
     assert found.disturbed
     assert found.own is not None
     assert found.own < found.seconds
+
+
+@pytest.mark.parametrize(("waited", "disturbed"), [(0.0001, False), (0.004, False), (0.006, True)])
+def test_a_moment_off_the_core_is_no_disturbance_of_a_long_sample(
+    monkeypatch: pytest.MonkeyPatch, waited: float, disturbed: bool
+):
+    """Whether the system took the core is not asked, but for how long."""
+    walls, owns = iter([5.0, 5.1 + waited]), iter([1.0, 1.1])
+    usage = iter(SimpleNamespace(ru_nivcsw=count) for count in range(9))
+    monkeypatch.setattr(
+        clocks, "time", SimpleNamespace(perf_counter=lambda: next(walls), thread_time=lambda: next(owns))
+    )
+    monkeypatch.setattr(clocks.resource, "getrusage", lambda who: next(usage))
+    found = CpuClock(1).sample([])
+    assert found.disturbed == disturbed
+    assert found.seconds == pytest.approx(0.1 + waited)
+    assert found.own == pytest.approx(0.1)
 
 
 def test_on_several_threads_only_the_system_knows_who_was_disturbed():

@@ -173,6 +173,20 @@ def test_rivals_come_to_all_copies_and_never_to_one_that_another_just_had(copies
         assert {copy for who, copy in timed[1::2] if who == name} == set(range(copies))
 
 
+def test_a_glance_is_short_and_begins_with_what_was_to_be_restored():
+    clock, restored = Simulated(lambda sample: 0.002 * (sample % 2)), []
+    found = Timer(clock, EFFORT).glance([lambda: 0.003], lambda: restored.append(clock.samples))
+    assert found == pytest.approx(0.003)  # others' time is not its own
+    assert clock.time < 0.2 * EFFORT.seconds
+    assert restored == [0]
+    long = Simulated()
+    assert Timer(long, EFFORT).glance([lambda: 0.5], lambda: None) == 0.5
+    assert long.samples == 4
+    short = Simulated()
+    assert Timer(short, EFFORT).glance([lambda: 1e-6], lambda: None) == pytest.approx(1e-6)
+    assert short.samples <= 101
+
+
 def test_a_duel_of_one_is_a_timing():
     (found,) = Timer(Simulated(), EFFORT).duel([[lambda: 0.01]], [lambda: None])
     assert found.seconds == pytest.approx(0.01)

@@ -27,7 +27,7 @@ class CpuClock:
         return time.perf_counter()
 
     def sample(self, calls: Sequence[Call]) -> Sample:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+        switches = 0 if self._alone else _switches()
         own = time.thread_time()
         start = time.perf_counter()
         for call in calls:
@@ -35,8 +35,12 @@ class CpuClock:
         seconds = time.perf_counter() - start
         own = time.thread_time() - own
         if not self._alone:
-            return Sample(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw != before)
+            return Sample(seconds, _switches() != switches)
         return Sample(seconds, seconds - own > WAITED * seconds + GRAIN, min(own, seconds))
+
+
+def _switches() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
 class CudaClock:
