@@ -24,6 +24,7 @@ class FakeBench:
         self.plans: list[object] = []
         self.held: list[Sequence[int] | None] = []
         self.closed = self.interrupted = False
+        self.renewed = 0
         self._ended = threading.Event()
 
     def start(self) -> None:
@@ -37,6 +38,9 @@ class FakeBench:
     def duel(self, candidates: Sequence[Candidate], timeout=None, hold=None) -> list[Outcome]:
         self.held.append(hold)
         return [self._outcome(candidate) for candidate in candidates]
+
+    def renew(self) -> None:
+        self.renewed += 1
 
     def interrupt(self) -> None:
         self.interrupted = True

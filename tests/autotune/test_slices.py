@@ -58,6 +58,19 @@ def test_what_one_slice_measured_serves_those_on_as_many_cores_and_no_others():
     assert all(bench.closed for bench in made)
 
 
+def test_a_renewed_slice_has_its_next_duel_on_other_arguments():
+    make, made = maker(lambda slice, candidate: 1.0)
+    with Benches(TASK, ["cpu:cores=1"], make=make) as benches:
+        bench = benches.on("cpu:cores=1")
+        renewed = []
+        for stale in (False, True, True, False):
+            if stale:
+                bench.renew()
+            bench.duel([Candidate(Plan())], alone=True)
+            renewed.append(made[0].renewed)
+        assert renewed == [0, 1, 2, 2]
+
+
 def test_what_could_not_be_measured_is_tried_again():
     left = [vk.SetupError("no worker comes up")]
 

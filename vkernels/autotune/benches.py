@@ -51,6 +51,7 @@ class SharedBench:
         self.best: float | None = None
         self._benches = benches
         self._heard = 0
+        self._stale = False
 
     def measure(self, candidate: Candidate, timeout: float = TIMEOUT, best: float | None = None) -> Outcome:
         """As `Bench.measure`; what was measured for a slice on as many cores is not measured again."""
@@ -69,7 +70,12 @@ class SharedBench:
     def duel(self, candidates: Sequence[Candidate], timeout: float | None = None, alone: bool = False) -> list[Outcome]:
         """As `Bench.duel`; together with the finalists of slices on as many cores, where those are tuned at once.
         `alone`: while nobody measures on any other core of this process."""
-        return self._benches.duel(self.slice, self.place, candidates, timeout, alone)
+        stale, self._stale = self._stale, False
+        return self._benches.duel(self.slice, self.place, candidates, timeout, alone, stale)
+
+    def renew(self) -> None:
+        """As `Bench.renew`, for the next duel: what other slices measure meanwhile may be on the same arguments."""
+        self._stale = True
 
 
 class Benches:
@@ -177,12 +183,14 @@ class Benches:
             finals.search_on(slice)
 
     def duel(
-        self, slice: str, place: Place, candidates: Sequence[Candidate], timeout: float | None, alone: bool
-    ) -> list[Outcome]:
-        """By a bench of this kind."""
+        self, slice: str, place: Place, candidates: Sequence[Candidate], timeout: float | None, alone: bool, stale: bool
+    ) -> list[Outcome]:  # fmt: skip
+        """By a bench of this kind; on other arguments than it had where those are `stale`."""
 
         def run(some: list[Candidate]) -> list[Outcome]:
             with self.bench(place) as bench:
+                if stale:
+                    bench.renew()
                 return bench.duel(some, timeout, hold=usable() if alone else None)
 
         finals = self._finals.get(_kind(place))

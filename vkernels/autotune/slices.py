@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -167,11 +168,15 @@ def _measured_on(benches: Benches, name: str, rows: Sequence[Row], limits: Limit
     fitting = [number for number, outcome in enumerate(outcomes) if outcome is None]
     if fitting and not benches.interrupted:
         mine = [number for number in fitting if name in rows[number].tuned_for]
-        candidates = [rows[number].candidate for number in fitting]
-        found = fight_out(
-            lambda rivals: bench.duel([candidates[each] for each in rivals], alone=True), len(candidates),
-            fitting.index(mine[0]) if mine else 0, lambda fought, more: not benches.interrupted,
-        )  # fmt: skip
+        candidates, fights = [rows[number].candidate for number in fitting], count()
+
+        def duel(rivals: Sequence[int]) -> Sequence[Outcome]:
+            if next(fights) % 2:
+                bench.renew()
+            return bench.duel([candidates[each] for each in rivals], alone=True)
+
+        base = fitting.index(mine[0]) if mine else 0
+        found = fight_out(duel, len(candidates), base, lambda fought, more: not benches.interrupted)
         for number, outcome in zip(fitting, found, strict=True):
             outcomes[number] = outcome
     return [outcome or Failed(Reason.REFUSED, "it was not measured") for outcome in outcomes]
