@@ -143,14 +143,16 @@ def test_who_gave_back_too_often_keeps_what_it_has(tmp_path: Path, monkeypatch: 
     threads = [threading.Thread(target=take, args=(name,)) for name in ("cpu-0", "cpu-0", "cpu-1", "cpu-1")]
     for thread in threads:
         thread.start()
+    had: list[bool] = []
     try:
         for _ in range(3):
             with locked(["cpu-0", "cpu-1"], 60, tmp_path / "locks"):
-                pass
+                had.append(done.is_set())
     finally:
         done.set()
         for thread in threads:
             thread.join(60)
+    assert had == [False] * 3
 
 
 def test_many_threads_with_overlapping_cores_never_meet_and_never_wait_in_a_circle(tmp_path: Path):
