@@ -7,8 +7,9 @@
 Each kernel is tuned as `vk tune` does it, with an empty database and an empty code cache. Then the best plan is looked
 for without that result: in the whole space where that has few plans, else by a longer search with another seed; what
 earlier files found is known as well (--known), and enough where there is to be no other search (--only-tune). Last,
-the default plan, the minute's, and the others' fastest are timed in turns, in a new process on other arguments; which
-of them is the best is decided by the first third of the turns, and the parts of it by the rest.
+the default plan, the minute's, and the others' fastest are timed in turns, in a new process on other arguments, and on
+others again after some turns; which of them is the best is decided by the first third of the turns, and the parts of it
+by the rest.
 
 A kernel is a child process that has a time limit, and one line of the file, with the reason where it fails. The command
 goes on where the file ends, so that it may take many sittings.
@@ -54,6 +55,8 @@ RUNNERS_UP = 3
 """Of the longer search's fastest plans, those that are timed beside its best."""
 TURN = Effort(seconds=0.1)
 """Of each plan in each turn."""
+TURNS_IN_A_PLACE = 5
+"""Turns on the same arguments: some plans owe a part of their speed to where in memory these happen to lie."""
 TUNING_SEED, OTHER_SEED, ARGUMENTS_SEED = 0, 1, 7
 MORE_SECONDS = 240.0
 """That a child may take beside its budgets: workers, spaces, and the turns."""
@@ -77,8 +80,12 @@ def tuned(task: Task, slice: str, stop: Stop, search: str, seed: int, path: Path
 
 def in_turns(task: Task, slice: str, candidates: dict[str, Candidate], turns: int) -> dict[str, list[float]]:
     """Seconds of each candidate in each turn; those that had no time in some turn are left out."""
+    found = []
     with Bench(task, slice, Options(TURN, seed=ARGUMENTS_SEED)) as bench:
-        found = [bench.duel(list(candidates.values())) for _ in range(turns)]
+        for turn in range(turns):
+            if turn and turn % TURNS_IN_A_PLACE == 0:
+                bench.renew()
+            found.append(bench.duel(list(candidates.values())))
     by_name = zip(candidates, zip(*found, strict=True), strict=True)
     return {
         name: [each.seconds for each in outcomes if isinstance(each, Measured)]

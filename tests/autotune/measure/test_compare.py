@@ -85,3 +85,40 @@ def test_nothing_is_right_and_another_shape_is_wrong():
     empty = Expected.of("out", "float32", np.zeros((0, 3)), np.zeros((0, 3)), 1)
     assert empty.difference(np.zeros((0, 3))) == ""
     assert "shape" in empty.difference(np.zeros((1, 3)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("strange", [False, True])
+def test_what_is_told_fast_is_so(dtype: str, strange: bool):
+    """Near and wrong elements by a little more or less than is right, infinities and NaNs among them."""
+    exact, stored, draw = _drawn(dtype, 70_000)
+    if strange:
+        exact[::7000] = stored[::7000] = np.inf
+        stored[1::7000] = exact[1::7000] = -np.inf
+    expected = Expected.of("out", dtype, stored, exact, 1000)
+    held = stored.astype(STORED[dtype])
+    assert expected.is_surely_right(held)
+    with np.errstate(invalid="ignore"):
+        for reach in 10.0 ** draw.uniform(-9, -1, 40) if dtype == "float32" else 10.0 ** draw.uniform(-16, -9, 40):
+            found = (stored + reach * draw.uniform(-1, 1, stored.size)).astype(STORED[dtype])
+            assert not expected.is_surely_right(found) or expected.difference(found.astype(np.float64)) == ""
+    for place in (0, 1, 40_000, 69_999):
+        for wrong in (np.nan, np.inf, -np.inf, held[place] + np.float32(1)):
+            if wrong != held[place]:
+                changed = held.copy()
+                changed[place] = wrong
+                assert not expected.is_surely_right(changed)
+
+
+def test_nothing_is_told_fast_of_what_is_no_array_of_the_dtype():
+    expected = Expected.of("out", "float32", np.ones((4, 2)), None, 10)
+    good = np.ones((4, 2), np.float32)
+    assert expected.is_surely_right(good)
+    for other in (good.astype(np.float64), good.T, good[:3], np.ones((8, 2), np.float32)[::2], "ones", None):
+        assert not expected.is_surely_right(other)
+    assert not Expected.of("out", "int32", np.ones(3, np.int32), None, 10).is_surely_right(np.ones(3, np.int32))
+    nothing = np.zeros((0, 3), np.float32)
+    assert Expected.of("out", "float32", nothing.astype(np.float64), None, 10).is_surely_right(nothing)
+    missing = Expected.of("out", "float32", np.full(3, np.nan), None, 10)
+    assert not missing.is_surely_right(np.full(3, np.nan, np.float32))
+    assert missing.difference(np.full(3, np.nan)) == ""

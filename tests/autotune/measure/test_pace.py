@@ -9,12 +9,24 @@ import numpy as np
 import pytest
 
 from vkernels.autotune.measure.outcomes import Measured
-from vkernels.autotune.measure.pace import NOTICED, SETTLED, Pace, at_usual_pace
+from vkernels.autotune.measure.pace import MOST, NOTICED, SETTLED, Pace, at_usual_pace
 
 
-def paced(glances: Sequence[float], usual: float | None = None) -> Pace:
-    times = iter(glances)
-    return Pace(lambda: next(times), usual)
+class Moments:
+    """Glances of some moments: as many in each as are asked for. `accidents`: glances that come before those."""
+
+    def __init__(self, times: Sequence[float], usual: float | None = None, accidents: Sequence[float] = ()):
+        self.times, self.accidents = iter(times), [*accidents]
+        self.moment = 0.0
+        self.pace = Pace(lambda: self.accidents.pop(0) if self.accidents else self.moment, usual)
+
+    def now(self) -> float:
+        self.moment = next(self.times)
+        return self.pace.now()
+
+
+def paced(times: Sequence[float], usual: float | None = None) -> Moments:
+    return Moments(times, usual)
 
 
 def test_what_differs_little_is_a_usual_moment():
@@ -25,15 +37,26 @@ def test_what_differs_little_is_a_usual_moment():
 def test_a_slow_moment_and_a_fast_one_are_told_by_how_much():
     pace = paced([2.0] * SETTLED + [2.6, 1.5, 2.0])
     assert [pace.now() for _ in range(SETTLED + 3)] == [1.0] * SETTLED + [1.3, 0.75, 1.0]
-    assert pace.usual == 2.0
+    assert pace.pace.usual == 2.0
 
 
 def test_what_is_usual_stays_so_though_the_machine_becomes_slower_for_good():
     """Else earlier times would be of another moment."""
-    pace = paced([1.0, 9.0, 1.0, 1.0, 1.1] + [3.0] * 50)
+    pace = paced([1.0, 9.0, 1.0, 1.0, 1.1] + [1.3] * 50)
     told = [pace.now() for _ in range(SETTLED + 50)]
-    assert told[SETTLED:] == [3.0] * 50
-    assert paced([3.0], usual=1.0).now() == 3.0
+    assert told[SETTLED:] == [1.3] * 50
+    assert paced([1.3], usual=1.0).now() == 1.3
+
+
+def test_what_one_glance_shows_alone_is_an_accident():
+    assert Moments([1.0], usual=1.0, accidents=[5.0]).now() == 1.0
+    assert Moments([1.2], usual=1.0, accidents=[5.0]).now() == 1.2
+    assert Moments([0.9], usual=1.0, accidents=[0.2]).now() == 0.9
+
+
+def test_far_from_usual_is_no_more_than_some_times_as_long():
+    assert paced([40.0], usual=1.0).now() == MOST
+    assert paced([0.01], usual=1.0).now() == 1 / MOST
 
 
 def test_a_time_and_its_interval_are_as_in_a_usual_moment():

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from math import log
 
 from .intervals import median
 from .outcomes import Measured
 
 NOTICED = 0.05
 """Part by which the moment has to differ from what is usual to count: less is the glance's own noise."""
+MOST = 1.5
+"""Times as long as usual, at most: what takes longer hits one plan harder than another."""
 SETTLED = 5
 """Glances, at a known plan's time, whose median is what is usual from then on."""
 
@@ -24,7 +27,8 @@ class Pace:
     _first: list[float] = field(default_factory=list)
 
     def now(self) -> float:
-        """How many times as long as usual calls take now; 1 where that is not sure."""
+        """How many times as long as usual calls take now; 1 where that is not sure. What a second glance does not show
+        as well was no moment, but an accident."""
         seconds = self.glance()
         usual = self.usual
         if usual is None:
@@ -32,7 +36,9 @@ class Pace:
             usual = median(self._first)
             self.usual = usual if len(self._first) >= SETTLED else None
         times = seconds / usual
-        return times if abs(times - 1) > NOTICED else 1.0
+        if abs(times - 1) > NOTICED:
+            times = min(times, self.glance() / usual, key=lambda each: abs(log(each)))
+        return min(MOST, max(1 / MOST, times)) if abs(times - 1) > NOTICED else 1.0
 
 
 def at_usual_pace(measured: Measured, times: float) -> Measured:

@@ -14,7 +14,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,7 +91,7 @@ class Spent:
 @dataclass
 class Work:
     """One task on one device. `locks`: the folder of the locks, or None for the user's own; `usual`: of its pace, where
-    an earlier one knows."""
+    an earlier one knows; `right`: candidates that were compared on these arguments before."""
 
     subject: Subject
     effort: Effort
@@ -100,6 +100,7 @@ class Work:
     patience: float
     tell: Callable[[str, int], None]
     usual: float | None
+    right: set[Hashable] = field(default_factory=set)
     spent: Spent = field(default_factory=Spent)
 
     def __post_init__(self) -> None:
@@ -139,21 +140,30 @@ class Work:
         hold = tuple(request.get("hold", self.cores))
         if self.subject.device == CPU and len(hold) == 1:
             with self.alone(hold):  # compiling takes the same core
-                return self._measured(self._all_compiled(candidates), request)
+                return self._measured(candidates, self._all_compiled(candidates), request)
         with self.on_one_core():
             compiled = self._all_compiled(candidates)
         with self.alone(hold) if any(not isinstance(each, Failed) for each in compiled) else nullcontext():
-            return self._measured(compiled, request)
+            return self._measured(candidates, compiled, request)
 
     def _all_compiled(self, candidates: Sequence[Candidate]) -> list[list[Call] | Failed]:
         return [self._compiled(number, candidate) for number, candidate in enumerate(candidates)]
 
-    def _measured(self, compiled: Sequence[list[Call] | Failed], request: dict[str, Any]) -> list[Outcome]:
-        """Compare what was compiled with the reference, and time what is right."""
+    def _measured(
+        self, candidates: Sequence[Candidate], compiled: Sequence[list[Call] | Failed], request: dict[str, Any]
+    ) -> list[Outcome]:  # fmt: skip
+        """Compare what was compiled with the reference, unless it was before, and time what is right."""
         if all(isinstance(each, Failed) for each in compiled):
             return [each for each in compiled if isinstance(each, Failed)]
-        checked = [e if isinstance(e, Failed) else self._checked(n, e) for n, e in enumerate(compiled)]
-        return self._timed(checked, request)
+        checked = [
+            each if isinstance(each, Failed) or candidate.key in self.right else self._checked(number, each)
+            for number, (candidate, each) in enumerate(zip(candidates, compiled, strict=True))
+        ]
+        outcomes = self._timed(checked, request)
+        right = [isinstance(each, Measured) for each in outcomes]
+        self.right.update(candidate.key for candidate, each in zip(candidates, right, strict=True) if each)
+        self.right.difference_update(c.key for c, each in zip(candidates, right, strict=True) if not each)
+        return outcomes
 
     def _timed(self, checked: Sequence[list[Call] | Failed], request: dict[str, Any]) -> list[Outcome]:
         running = [(number, calls) for number, calls in enumerate(checked) if not isinstance(calls, Failed)]
