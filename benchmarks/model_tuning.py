@@ -10,7 +10,8 @@ was compiled for one slice is found for the next. Ways are added up from the bas
 - `shared`: slices of a task have compiles, references, measurements on as many cores and finals in common; still one
   worker at a time;
 - `slices at once`: all slices of a task are at work at once, each on cores that nobody else measures on meanwhile;
-- `tasks at once`: so do several tasks, so that one's plans are read and compiled while another's are timed.
+- `tasks at once`: so do as many tasks as keep the cores at work, with fewer slices than these more than one: plans of
+  one are read and compiled while another's are timed.
 
 Those between the first and the last are tried on a part of the tasks, and compared with what the first took for these.
 In the end the best plans of the first and the last way are timed in turns, on every slice.
@@ -131,7 +132,8 @@ def one_by_one(
 
 
 def at_once(
-    name: str, model: ModelTasks, tasks: Sequence[int], slices: list[str], count: int, lanes: int, bench: type[Bench]
+    name: str, model: ModelTasks, tasks: Sequence[int], slices: list[str], count: int, lanes: int | None,
+    bench: type[Bench],
 ) -> tuple[Way, Best]:  # fmt: skip
     """All slices of a task together, and so many tasks."""
     some = replace(model, parts=tuple(model.parts[number] for number in tasks))
@@ -147,7 +149,9 @@ def at_once(
     return way, {place: each.best.candidate for place, each in results.items() if each.best is not None}
 
 
-def all_ways(model: ModelTasks, slices: list[str], count: int, part: int, lanes: int) -> tuple[list[Way], Best, Best]:
+def all_ways(
+    model: ModelTasks, slices: list[str], count: int, part: int, lanes: int | None
+) -> tuple[list[Way], Best, Best]:
     """The ways, and the winners of the first and the last."""
     every = range(len(model.parts))
     some = every[::part]
@@ -270,7 +274,7 @@ def main(
     evaluations: int = 8,
     tasks: int = 24,
     part: Annotated[int, typer.Option(help="one of so many tasks is tuned in the ways between first and last")] = 3,
-    lanes: Annotated[int, typer.Option(help="tasks at once in the last way")] = 2,
+    lanes: Annotated[int | None, typer.Option(help="tasks at once in the last way; as many as it takes itself")] = None,
     slices: Annotated[list[str], typer.Option("--slice")] = SLICES,
     json_file: Annotated[Path | None, typer.Option("--json")] = None,
 ) -> None:

@@ -10,9 +10,10 @@ import pytest
 
 import vkernels as vk
 from tests.autotune.fake_benches import maker
+from vkernels.autotune import model_tuning
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.limits import slice_limits
-from vkernels.autotune.measure import Candidate, Effort, Measured, Options
+from vkernels.autotune.measure import Candidate, Effort, Measured, Options, places
 from vkernels.autotune.model_tuning import Turn, tune_model
 from vkernels.autotune.models import ModelTasks, Part, read_model, tasks_of
 from vkernels.autotune.plan_space import read
@@ -195,6 +196,18 @@ def test_lanes_work_at_once_on_different_tasks():
 
     found, _ = _tuned(_model(1.0, 1.0), best, lanes=2)
     assert set(found.results) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("cores", "slices", "lanes"),
+    [(1, 1, 1), (2, 1, 2), (2, 2, 2), (2, 3, 2), (2, 4, 1), (8, 1, 8), (8, 4, 4), (8, 99, 1)],
+)
+def test_as_many_tasks_at_once_as_keep_the_cores_at_work(
+    monkeypatch: pytest.MonkeyPatch, cores: int, slices: int, lanes: int
+):
+    for module in (places, model_tuning):
+        monkeypatch.setattr(module, "usable", lambda: tuple(range(cores)))
+    assert model_tuning.enough_lanes([ONE] * slices) == lanes
 
 
 def test_slices_that_are_not_here_are_refused():

@@ -8,18 +8,19 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from math import sqrt
+from math import ceil, sqrt
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from vkernels.ir.errors import Error, OptionError
+from vkernels.runtime.arrays import CPU
 
 from .benches import USUAL, Benches, MakeBench
 from .drive import Stop
 from .limits import slice_limits
 from .measure import Bench, Children, Options
-from .measure.places import is_here, usable
+from .measure.places import is_here, place_of, usable
 from .models import ModelTasks
 from .plan_space import MOST_POINTS, PlanSpace, enough_points
 from .result import TuningResult
@@ -37,6 +38,8 @@ SHORTEST = 4.0
 PRIOR, FADING = 0.2, 0.5
 """Part of a task's time that its first turn is expected to win; and what of the last turn's win the next one is."""
 
+WORK = 2
+"""Cores that slices want, for each that there is, so that none is idle while some compile and others wait."""
 MOST_KEPT = 400_000
 """Points of spaces that are kept for later turns, of all tasks together: some 500 bytes each."""
 
@@ -117,7 +120,8 @@ def tune_model(
     clock: Callable[[], float] = monotonic,
     **more: Any,
 ) -> ModelResult:
-    """Tune a model's tasks for slices of this machine, all slices of a task at once, `lanes` tasks at once.
+    """Tune a model's tasks for slices of this machine, all slices of a task at once, `lanes` tasks at once: unless
+    given, as many as keep the cores at work.
 
     Every task has a turn, longer the more of the model's time it takes, the heaviest first; then those have more turns
     of which most is expected. `seconds`: of wall time; a turn that has begun ends a little later. `database`: what
@@ -133,7 +137,7 @@ def tune_model(
             f"slices of a model are tuned by measuring: expected different ones of this machine, got "
             f"{', '.join(away or slices) or 'none'}"
         )
-    count = max(1, min(len(usable()) if lanes is None else lanes, len(model.parts)))
+    count = max(1, min(enough_lanes(slices) if lanes is None else lanes, len(model.parts)))
     with Children() as children, _of_the_run(database) as kept:
         work = _Work(
             model, tuple(slices), options, kept, partial(tune, **more),
@@ -152,6 +156,14 @@ def tune_model(
         for future in futures:
             future.result()
         return work.result(clock() - began)
+
+
+def enough_lanes(slices: Sequence[str]) -> int:
+    """Tasks at once that keep all cores at work: none beside another where the slices of one do, since tasks that are
+    timed at once disturb each other's memory."""
+    mine, places = len(usable()), [place_of(name) for name in slices]
+    wanted = sum(len(place.cores) for place in places if place.device == CPU)
+    return min(mine, ceil(WORK * mine / wanted)) if wanted else mine
 
 
 def _of_each(model: ModelTasks, seconds: float, lanes: int, evaluations: int | None) -> Stop:
