@@ -58,15 +58,21 @@ def test_a_plan_is_compiled_compared_and_timed(bench: Bench):
     assert bench.best <= found.seconds
 
 
-def test_a_renewed_bench_measures_on_other_arguments(monkeypatch: pytest.MonkeyPatch):
-    asked: list[int] = []
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What workers are asked to start with, as it is asked."""
+    heard: list[dict[str, Any]] = []
     ask = Child.ask
 
-    def heard(child: Child, request: dict[str, Any], *rest: Any) -> dict[str, Any]:
-        asked.extend([request["seed"]] if request["do"] == "start" else [])
+    def hear(child: Child, request: dict[str, Any], *rest: Any) -> dict[str, Any]:
+        heard.extend([request] if request["do"] == "start" else [])
         return ask(child, request, *rest)
 
-    monkeypatch.setattr(Child, "ask", heard)
+    monkeypatch.setattr(Child, "ask", hear)
+    return heard
+
+
+def test_a_renewed_bench_measures_on_other_arguments(starts: list[dict[str, Any]]):
     with Bench(SCALED, "cpu:cores=1", Options(EFFORT)) as bench:
         processes = []
         for _ in range(3):
@@ -75,30 +81,22 @@ def test_a_renewed_bench_measures_on_other_arguments(monkeypatch: pytest.MonkeyP
             assert bench._child is not None
             processes.append(bench._child._process.pid)
             bench.renew()
-        assert asked == [0, 1, 2]
+        assert [each["seed"] for each in starts] == [0, 1, 2]
         assert len(set(processes)) == 1
         bench.close()
         assert isinstance(bench.measure(GOOD), Measured)
-        assert asked == [0, 1, 2, 3]
+        assert [each["seed"] for each in starts] == [0, 1, 2, 3]
 
 
-def test_what_is_usual_is_known_to_a_worker_on_other_arguments(monkeypatch: pytest.MonkeyPatch):
-    told: list[float | None] = []
-    ask = Child.ask
-
-    def heard(child: Child, request: dict[str, Any], *rest: Any) -> dict[str, Any]:
-        told.extend([request["usual"]] if request["do"] == "start" else [])
-        return ask(child, request, *rest)
-
-    monkeypatch.setattr(Child, "ask", heard)
+def test_what_is_usual_is_known_to_a_worker_on_other_arguments(starts: list[dict[str, Any]]):
     with Bench(SCALED, "cpu:cores=1", Options(EFFORT)) as bench:
         for _ in range(2):
             for _ in range(SETTLED):
                 assert isinstance(bench.measure(GOOD), Measured)
             bench.renew()
-    assert told[0] is None
-    assert told[1] is not None
-    assert told[1] > 0
+    first, second = (each["usual"] for each in starts)
+    assert first is None
+    assert second > 0
 
 
 def test_a_wrong_answer_is_told_with_the_first_wrong_element(bench: Bench):
