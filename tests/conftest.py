@@ -40,4 +40,4 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vkernels.runtime.way.PATIENCE", 600.0)
     monkeypatch.setattr("vkernels.runtime.remembered._cache", lambda: None)
     monkeypatch.setattr("vkernels.runtime.remembered._known", {})
-    monkeypatch.setattr("vkernels.runtime.compile.kept.cache_of_code", lambda: None)
+    monkeypatch.setattr("vkernels.runtime.compile.kept.cache_on_disk", lambda: None)

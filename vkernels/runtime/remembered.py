@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -23,6 +22,7 @@ from vkernels.ir.plan_json import plan_from_json, plan_to_json
 from vkernels.ir.text import print_module
 
 from .compile.cache import DiskCache
+from .compile.own_code import hash_of
 
 RUNGS = ("registers", "shared", "recompute", "memory", "launches", "bottom")
 MOST_KNOWN = 1024
@@ -49,7 +49,8 @@ def question(
     """The key of a choice."""
     text = print_module(ModuleOp([kernel.clone()]))
     asked = [
-        _planner(), text, dict(sizes), asdict(limits), None if pin is None else asdict(pin),
+        hash_of("ir/**/*.py"), hash_of("runtime/*.py"), text, dict(sizes), asdict(limits),
+        None if pin is None else asdict(pin),
         None if strides is None else {name: list(of) for name, of in strides.items()},
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
@@ -87,13 +88,3 @@ def _read(data: bytes) -> Remembered | None:
 @cache
 def _cache() -> DiskCache | None:
     return DiskCache()
-
-
-@cache
-def _planner() -> str:
-    """Our own code that chooses plans and makes code by them."""
-    ours = hashlib.sha256()
-    package = Path(__file__).parent.parent
-    for path in sorted([*(package / "ir").rglob("*.py"), *Path(__file__).parent.glob("*.py")]):
-        ours.update(path.read_bytes())
-    return ours.hexdigest()

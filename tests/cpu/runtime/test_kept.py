@@ -1,16 +1,21 @@
-"""Native code is found again by later processes; what is damaged or made by something else is made anew."""
+"""Lowered kernels and their native code are found again by later processes; what is damaged or made by something else
+is made anew."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from jaxtyping import Float
 
 import vkernels as vk
+from vkernels.ir.lowering.lower_to_llvm import Lowered
+from vkernels.ir.plan import Plan
+from vkernels.runtime import compiling
 from vkernels.runtime.compile import cpu, kept
 from vkernels.runtime.compile.cache import DiskCache
 from vkernels.runtime.launch import Launcher
@@ -25,7 +30,7 @@ def shifted(x: Float[vk.Tensor, "N"], out: Float[vk.Tensor, "N"]):
 @pytest.fixture
 def cache(monkeypatch, tmp_path):
     cache = DiskCache(tmp_path)
-    monkeypatch.setattr(kept, "cache_of_code", lambda: cache)
+    monkeypatch.setattr(kept, "cache_on_disk", lambda: cache)
     return cache
 
 
@@ -40,36 +45,58 @@ def no(*args):
     raise AssertionError("it was kept")
 
 
-def test_code_is_made_once(cache, monkeypatch):
+def entries(folder):
+    """The kind of record in each entry, by key."""
+    keys = [entry.name.partition(".")[0] for entry in folder.glob("*.entry")]
+    return {key: next(kind for kind in (kept.NativeCode, Lowered) if kept.kept(key, kind)) for key in keys}
+
+
+def test_code_is_made_once(cache, tmp_path, monkeypatch):
     check()
+    assert sorted(kind.__name__ for kind in entries(tmp_path).values()) == ["Lowered", "NativeCode"]
+    with monkeypatch.context() as patched:
+        patched.setattr(cpu, "_native_code", no)
+        patched.setattr(compiling, "_lower", no)
+        check()
     monkeypatch.setattr(cpu, "_native_code", no)
-    check()
     x = np.ones(1000, np.float32)
-    stages = shifted.compile(x, x.copy()).stages  # all that is told of it was kept too
+    stages = shifted.compile(x, x.copy()).stages  # all that is told of it was kept too, or is made again
+    assert "vk.mapped" in stages["after-apply-plan"]
     assert "define" in stages["llvm"]
     assert stages["assembly"]
 
 
-def test_damaged_code_is_made_anew(cache, tmp_path):
+def test_what_is_asked_for_another_way_is_lowered_another_way(cache, tmp_path):
+    for tile, size in ((8, 1000), (8, 999), (8, 2000), (40, 1000)):  # the third is as the first: its tile divides it
+        planned = type(shifted)(shifted.function, replace(shifted.options, plan=Plan(tiles={"i": tile}, lanes="i")))
+        planned(np.ones(size, np.float32), np.zeros(size, np.float32))
+    assert list(entries(tmp_path).values()).count(Lowered) == 3
+
+
+def test_what_is_damaged_is_made_anew(cache, tmp_path):
     check()
-    (entry,) = tmp_path.glob("*.entry")
-    key = entry.name.partition(".")[0]
-    for damaged in (b"", b"\0" * 100, kept.to_bytes(kept.NativeCode("", b"", b""))[:-1]):
-        cache.put(key, damaged)
-        assert kept.kept(key) is None
+    nothing = kept.to_bytes(kept.NativeCode("", b"", b""))
+    for key, kind in entries(tmp_path).items():
+        entry = tmp_path / f"{key}.entry"
+        for damaged in (b"", b"\0" * 100, nothing[:-1], *([nothing] if kind is Lowered else [])):
+            cache.put(key, damaged)
+            assert kept.kept(key, kind) is None
+            check()
+        data = bytearray(entry.read_bytes())
+        data[len(data) // 2] ^= 1
+        entry.write_bytes(data)
+        assert kept.kept(key, kind) is None
         check()
-    data = bytearray(entry.read_bytes())
-    data[len(data) // 2] ^= 1
-    entry.write_bytes(data)
-    assert kept.kept(key) is None
-    check()
 
 
 def test_another_processor_has_other_code(monkeypatch):
-    assert len({kept.key_of("text", *of) for of in (("a", "+b"), ("a", "+c"), ("b", "+b"))}) == 3
-    key = kept.key_of("text", "a", "+b")
+    assert len({kept.code_key("text", *of) for of in (("a", "+b"), ("a", "+c"), ("b", "+b"))}) == 3
+    key, lowering = kept.code_key("text", "a", "+b"), kept.lowering_key("text")
     monkeypatch.setattr(kept, "_compiler", lambda: ["another"])
-    assert kept.key_of("text", "a", "+b") != key
+    assert kept.code_key("text", "a", "+b") != key
+    assert kept.lowering_key("text") == lowering
+    monkeypatch.setattr(kept, "_passes", lambda: ["another"])
+    assert kept.lowering_key("text") != lowering
 
 
 def test_a_later_process_makes_none(tmp_path):
@@ -82,7 +109,7 @@ def test_a_later_process_makes_none(tmp_path):
         from vkernels.runtime.compile import cpu
         way.PATIENCE = 600.0
         if sys.argv[1] == "later":
-            cpu._native_code = None
+            cpu._native_code = cpu.lower_to_llvm = None
             import vkernels.ir.planning.choose_plan as choosing
             choosing.plans_down = None
         x = np.random.default_rng().standard_normal((30, 400), np.float32)

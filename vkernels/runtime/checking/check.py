@@ -7,8 +7,6 @@ import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 from vkernels.ir.errors import Error, SetupError
 
@@ -16,6 +14,7 @@ from ..compile.architectures import known, refuse_unless_compiles
 from ..compile.cache import DiskCache
 from ..compile.compile_cached import Finished, compile_cached
 from ..compile.jobs import Compiled, CompileFailure, CompileJob, Reason
+from ..compile.own_code import hash_of
 from ..compile.records import from_bytes, to_bytes
 from ..compile.resources import Resources, read_resources
 from ..compile.workers import CompilePool
@@ -153,7 +152,9 @@ def _resources(compiled: Compiled, cache: DiskCache | None) -> Resources:
     """What a binary takes, from the cache where that is known: disassembling takes longer than all else there."""
     if cache is None:
         return read_resources(compiled.binary)
-    key = hashlib.sha256(json.dumps([_reader(), to_bytes(compiled.binary).hex()]).encode()).hexdigest()
+    key = hashlib.sha256(
+        json.dumps([hash_of("runtime/compile/resources/*.py"), to_bytes(compiled.binary).hex()]).encode()
+    ).hexdigest()
     kept = cache.get(key)
     if kept is not None:
         try:
@@ -164,14 +165,3 @@ def _resources(compiled: Compiled, cache: DiskCache | None) -> Resources:
     resources = read_resources(compiled.binary)
     cache.put(key, to_bytes(resources))
     return resources
-
-
-@cache
-def _reader() -> str:
-    """Our own code that reads binaries."""
-    from ..compile import resources
-
-    ours = hashlib.sha256()
-    for path in sorted(Path(resources.__file__).parent.glob("*.py")):
-        ours.update(path.read_bytes())
-    return ours.hexdigest()

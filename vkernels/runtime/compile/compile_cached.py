@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from functools import cache as once
-from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from vkernels.ir.errors import SetupError
@@ -18,6 +17,7 @@ from vkernels.ir.errors import SetupError
 from ..background import AbandonedError, is_ending, resting
 from .cache import DiskCache
 from .jobs import Compiled, CompileFailure, CompileJob, Outcome
+from .own_code import hash_of
 from .records import from_bytes, to_bytes
 from .worker import TOOLS
 from .workers import CompilePool
@@ -106,11 +106,8 @@ def compiler_identity() -> str:
         raise SetupError(
             f"Triton cannot be imported ({error}); vkernels compiles with it: pip install triton"
         ) from error
-    ours = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        ours.update(path.read_bytes())
     tools = [(name, os.environ.get(name)) for name in TOOLS]
-    return json.dumps([triton.__version__, sys.platform, tools, ours.hexdigest()])
+    return json.dumps([triton.__version__, sys.platform, tools, hash_of("runtime/compile/*.py")])
 
 
 def _kept(cache: DiskCache | None, key: str) -> Outcome | None:

@@ -18,7 +18,7 @@ from vkernels.ir.dialect import MappedOp
 from vkernels.ir.errors import IRError
 from vkernels.ir.lowering.lower_to_llvm import Lowered, lower_to_llvm
 
-from .kept import NativeCode, keep, kept, key_of
+from .kept import NativeCode, code_key, keep, kept
 from .triton_adapter import mlir_to_llvm_ir
 
 _numbers = itertools.count()
@@ -62,9 +62,12 @@ def compile_cpu(
     earlier process kept there, or keep it for later ones. May be called from several threads.
     Raises `UnsupportedError` for what has no native form, `SetupError` for an unknown Triton.
     """
-    mapped = _mapped(module, name)
-    lowered = lower_to_llvm(mapped, host_register_bytes() if register_bytes is None else register_bytes)
-    return _compile(lowered, on_disk)
+    return compile_lowered(lower_for_cpu(module, name, register_bytes), on_disk)
+
+
+def lower_for_cpu(module: ModuleOp, name: str | None = None, register_bytes: int | None = None) -> Lowered:
+    """The first half of `compile_cpu`: what this machine's compiler reads."""
+    return lower_to_llvm(_mapped(module, name), host_register_bytes() if register_bytes is None else register_bytes)
 
 
 def _mapped(module: ModuleOp, name: str | None) -> MappedOp:
@@ -74,7 +77,8 @@ def _mapped(module: ModuleOp, name: str | None) -> MappedOp:
     return found[0]
 
 
-def _compile(lowered: Lowered, on_disk: bool) -> CompiledCpu:
+def compile_lowered(lowered: Lowered, on_disk: bool = False) -> CompiledCpu:
+    """The second half of `compile_cpu`."""
     import llvmlite.binding as llvm
 
     made = _kept_code(lowered.text) if on_disk else _native_code(lowered.text)
@@ -91,8 +95,8 @@ def _compile(lowered: Lowered, on_disk: bool) -> CompiledCpu:
 
 def _kept_code(text: str) -> NativeCode:
     with _lock:
-        key = key_of(text, f"{_machine().triple} {_processor()}", _features())
-    made = kept(key)
+        key = code_key(text, f"{_machine().triple} {_processor()}", _features())
+    made = kept(key, NativeCode)
     if made is None:
         made = _native_code(text)
         keep(key, made)

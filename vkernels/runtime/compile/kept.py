@@ -1,4 +1,4 @@
-"""Native code as it is kept on disk: made once for a lowered kernel, a processor and the libraries that made it."""
+"""What compiling made, as it is kept on disk for later processes: lowered kernels, and their native code."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
+from typing import TypeVar
 
 from .cache import DiskCache
+from .own_code import hash_of
 from .records import from_bytes, to_bytes
+
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True)
@@ -22,39 +25,51 @@ class NativeCode:
     object: bytes
 
 
-def key_of(text: str, processor: str, features: str) -> str:
+def code_key(text: str, processor: str, features: str) -> str:
     """The key of a lowered kernel's code, given as MLIR text."""
-    return hashlib.sha256(json.dumps([_compiler(), processor, features, text]).encode()).hexdigest()
+    return _key(_compiler(), processor, features, text)
 
 
-def kept(key: str) -> NativeCode | None:
-    """What was kept; what is damaged counts as not there."""
-    found = cache_of_code()
+def lowering_key(*parts: object) -> str:
+    """The key of a lowered kernel. `parts`: all that it hangs on but our own code, as what JSON can hold."""
+    return _key(_passes(), *parts)
+
+
+def kept(key: str, kind: type[Record]) -> Record | None:
+    """What was kept; what is damaged, or of another kind, counts as not there."""
+    found = cache_on_disk()
     data = None if found is None else found.get(key)
     try:
-        code: NativeCode | None = None if data is None else from_bytes(data, NativeCode)
+        record: Record | None = None if data is None else from_bytes(data, kind)
     except ValueError:
         return None
-    return code
+    return record
 
 
-def keep(key: str, code: NativeCode) -> None:
+def keep(key: str, record: object) -> None:
     """Keep it for other processes."""
-    found = cache_of_code()
+    found = cache_on_disk()
     if found is not None:
-        found.put(key, to_bytes(code))
+        found.put(key, to_bytes(record))
 
 
 @cache
-def cache_of_code() -> DiskCache | None:
-    """Where code is kept; tests have it kept nowhere."""
+def cache_on_disk() -> DiskCache | None:
+    """Where it is kept; tests have it kept nowhere."""
     return DiskCache()
+
+
+def _key(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 @cache
 def _compiler() -> list[str]:
     """Versions of what makes native code, and our own code around them."""
-    ours = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        ours.update(path.read_bytes())
-    return [version("llvmlite"), version("triton"), ours.hexdigest()]
+    return [version("llvmlite"), version("triton"), hash_of("runtime/compile/*.py")]
+
+
+@cache
+def _passes() -> list[str]:
+    """Versions of what lowers kernels, and our own code that does."""
+    return [version("xdsl"), hash_of("ir/**/*.py"), hash_of("runtime/compiling.py")]

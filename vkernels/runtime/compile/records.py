@@ -1,6 +1,6 @@
 """Frozen dataclasses of plain values as bytes, and back: a JSON header, then raw bytes. Reading runs no code.
 
-Fields are int, float, bool, str, bytes, string enumerations and dataclasses of such.
+Fields are int, float, bool, str, bytes, string enumerations, dataclasses of such, and tuples of one kind of them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 _PREFIX = 4
 
@@ -40,6 +40,8 @@ def _plain(value: Any, parts: list[bytes]) -> Any:
     if type(value) is bytes:
         parts.append(value)
         return len(parts) - 1
+    if type(value) is tuple:
+        return [_plain(each, parts) for each in value]
     if type(value) in (int, float, bool, str) or isinstance(value, StrEnum):
         return value
     raise TypeError(f"a {type(value).__name__} is no field of a record")
@@ -63,6 +65,8 @@ def _read(kind: Any, value: Any, parts: list[bytes]) -> Any:
         if not isinstance(value, dict) or value.keys() != hints.keys():
             raise ValueError("not its fields")
         return kind(**{name: _read(hint, value[name], parts) for name, hint in hints.items()})
+    if get_origin(kind) is tuple and type(value) is list:
+        return tuple(_read(get_args(kind)[0], each, parts) for each in value)
     if kind is bytes and type(value) is int and value >= 0:
         return parts[value]
     if isinstance(kind, type) and issubclass(kind, StrEnum) and type(value) is str:
