@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from vkernels.autotune.measure import Candidate, Failed, Measured, Outcome, Reason
+from vkernels.autotune.measure import Candidate, Failed, Measured, Measures, Outcome, Reason
 from vkernels.autotune.plan_space import PlanSpace
 
 Times = Callable[[Candidate], float | Reason]
 
 
 @dataclass
-class FakeBench:
+class FakeBench(Measures):
     """`times`: seconds of a candidate, or why it has none. `noise`: part by which a single measurement is off, in
     turns up and down; duels are exact. `interrupted`: after how many measurements somebody presses Ctrl-C."""
 

@@ -6,12 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from vkernels.autotune.measure import Candidate, Measured, Options, Outcome
+from vkernels.autotune.measure import Candidate, Measured, Measures, Options, Outcome
 from vkernels.autotune.measure.places import place_of
 from vkernels.autotune.task import Task
 
 
-class FakeBench:
+class FakeBench(Measures):
     """`times`: seconds, or another outcome, of a candidate on a slice."""
 
     made: list[FakeBench]

@@ -165,6 +165,29 @@ def test_a_search_stops_by_evaluations_seconds_convergence_or_for_want_of_points
     assert drive(SEARCHES["random"](space), lambda point: 1.0, Stop()) == "space"
 
 
+def test_several_points_may_be_prepared_before_they_are_measured() -> None:
+    search, prepared, measured = SEARCHES[DEFAULT_SEARCH](GRID), [], []
+
+    def measure(point: Point) -> Outcome:
+        measured.append(point)
+        return 1.0 + len(measured)
+
+    assert drive(search, measure, Stop(evaluations=8), at_once=lambda: 3, prepare=prepared.append) == "evaluations"
+    assert [len(points) for points in map(set, prepared)] == [3, 3, 2]
+    assert [point for points in prepared for point in points] == measured
+    again = SEARCHES[DEFAULT_SEARCH](GRID)
+    drive(again, measure, Stop(evaluations=8), at_once=lambda: 3)
+    assert [each.point for each in again.told] == [each.point for each in search.told]
+
+
+def test_what_was_prepared_and_not_measured_is_asked_for_again() -> None:
+    search, clock = SEARCHES["exhaustive"](Space({"x": [1, 2, 3, 4, 5]})), iter(range(100))
+    assert drive(search, lambda point: 1.0, Stop(seconds=4), lambda: next(clock), at_once=lambda: 2) == "seconds"
+    assert len(search.told) == 3
+    assert drive(search, lambda point: 1.0, Stop(), at_once=lambda: 4) == "space"
+    assert sorted(each.point for each in search.told) == [(1,), (2,), (3,), (4,), (5,)]
+
+
 def test_convergence_counts_from_the_last_gain_that_is_worthwhile() -> None:
     search = SEARCHES["exhaustive"](Space({"x": [1, 2, 3, 4, 5]}))
     times = {1: 1.0, 2: 0.999, 3: 0.5, 4: 0.499, 5: 2.0}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -88,6 +88,35 @@ def test_noise_of_single_measurements_does_not_decide(space: PlanSpace, seed: in
     result = tuned(FakeBench(times, noise=0.2), seed=seed)
     assert result.best.seconds == pytest.approx(times(result.best.candidate), rel=1e-12)
     assert times(result.best.candidate) <= times(Candidate(space.plan(space.default)))
+
+
+class Preparing(FakeBench):
+    """A bench that prepares three at once, and finds every seventh plan wrong then."""
+
+    at_once = 3
+
+    def prepare(self, candidates: Sequence[Candidate], timeout: float = 60.0) -> list[Failed | None]:
+        self.prepared = [*getattr(self, "prepared", []), candidates]
+        return [Failed(Reason.CRASH, "it fell over") if self.is_odd(each) else None for each in candidates]
+
+    @staticmethod
+    def is_odd(candidate: Candidate) -> bool:
+        return len(repr(candidate)) % 7 == 0
+
+
+def test_what_is_found_wrong_when_it_is_prepared_is_a_failure_and_never_measured(space: PlanSpace):
+    bench = Preparing(landscape(space, 1))
+    result = tuned(bench, Stop(evaluations=40))
+    crashed = [each.candidate for each in result.failures if each.failed.reason == Reason.CRASH]
+    assert crashed
+    assert all(map(Preparing.is_odd, crashed))
+    assert not set(map(key, crashed)) & set(map(key, bench.measured))
+    assert all(len(some) <= 3 for some in bench.prepared)
+    assert {key(each) for some in bench.prepared for each in some} <= {*map(key, bench.measured), *map(key, crashed)}
+
+
+def key(candidate: Candidate) -> Hashable:
+    return candidate.key
 
 
 def test_the_more_have_a_time_the_more_come_into_the_final(space: PlanSpace):

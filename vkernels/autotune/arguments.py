@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,8 @@ from xdsl.ir import BlockArgument
 
 from vkernels.ir.dialect import AccessOp, ScatterOp, StoreOp
 from vkernels.ir.errors import ArgumentError
+from vkernels.runtime.arguments import Arguments
+from vkernels.runtime.checking.prepare_kernel import dense_tensors
 from vkernels.runtime.protocols import size_name
 from vkernels.runtime.specialise import kernel_in, written_tensors
 
@@ -73,6 +76,13 @@ def scalars(task: Task, given: Mapping[str, Any] | None = None) -> dict[str, boo
                 raise ArgumentError(f"{task.kernel}: inputs: {parameter.name}: expected a number, got {value!r}")
             found[parameter.name] = value
     return found
+
+
+def as_called(task: Task) -> Arguments:
+    """What is known of the arguments of a call, without any."""
+    tensors, numbers = dense_tensors(kernel_of(task), task.shape, task.dtypes), scalars(task)
+    laid_out = {name: replace(tensors[name], strides=strides) for name, strides in strides_of(task).items()}
+    return Arguments(laid_out, numbers, dict(signature_of(task, numbers).constants), dict(task.shape))
 
 
 def shape_of(task: Task, parameter: Parameter) -> tuple[int, ...]:

@@ -13,9 +13,9 @@ from types import TracebackType
 from vkernels.ir.errors import Error
 from vkernels.runtime.arrays import CPU
 
-from .measure import Bench, Candidate, Measured, Options, Outcome
-from .measure.bench import TIMEOUT
+from .measure import Bench, Candidate, Measured, Measures, Options, Outcome
 from .measure.lock import lock_names, locked
+from .measure.measures import TIMEOUT
 from .measure.places import Place, place_of, usable
 from .shared_finals import SharedFinals
 from .task import Task
@@ -42,7 +42,7 @@ def core_sets(count: int, wanted: int, mine: Sequence[int], lane: int = 0) -> li
     return (sets[lane:] + sets[:lane])[: max(1, wanted)]
 
 
-class SharedBench:
+class SharedBench(Measures):
     """A slice's bench: any of those on as many cores, and what they have measured before. `best`: the least seconds on
     this slice so far."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
@@ -26,30 +26,53 @@ class Stop:
 
 
 def drive(
-    search: Search, measure: Callable[[Point], Outcome], stop: Stop, clock: Callable[[], float] = monotonic
+    search: Search,
+    measure: Callable[[Point], Outcome],
+    stop: Stop,
+    clock: Callable[[], float] = monotonic,
+    at_once: Callable[[], int] = lambda: 1,
+    prepare: Callable[[Sequence[Point]], object] = lambda points: None,
 ) -> str:
     """Measure what the search asks for until `stop` says so; which limit it was: a name of `Stop`'s, or `space`.
 
-    What `measure` raises is raised, and the search goes on from there when driven again: the point that was being
-    measured is asked for anew.
+    `at_once`: how many points are asked for before they are measured one after another; `prepare` is called with them,
+    where they are several. What `measure` raises is raised, and the search goes on from there when driven again: points
+    that were asked for and not measured are asked for anew.
     """
     began = clock()
-    while True:
-        if stop.evaluations is not None and len(search.told) >= stop.evaluations:
-            return "evaluations"
-        if stop.seconds is not None and clock() - began >= stop.seconds:
-            return "seconds"
-        if stop.patience is not None and since_gain(search, stop.worthwhile) >= stop.patience:
-            return "patience"
-        point = search.ask()
-        if point is None:
-            return "space"
-        try:
-            outcome = measure(point)
-        except BaseException:
+    waiting: list[Point] = []
+    try:
+        while not (reached := _reached(search, stop, clock() - began)):
+            if not waiting:
+                waiting = _asked(search, stop, at_once())
+                if len(waiting) > 1:
+                    prepare(tuple(waiting))
+            if not waiting:
+                return "space"
+            outcome = measure(waiting[0])
+            search.tell(waiting.pop(0), outcome)
+    finally:
+        for point in waiting:
             search.give_back(point)
-            raise
-        search.tell(point, outcome)
+    return reached
+
+
+def _reached(search: Search, stop: Stop, seconds: float) -> str:
+    """The limit that was reached, if one was."""
+    if stop.evaluations is not None and len(search.told) >= stop.evaluations:
+        return "evaluations"
+    if stop.seconds is not None and seconds >= stop.seconds:
+        return "seconds"
+    if stop.patience is not None and since_gain(search, stop.worthwhile) >= stop.patience:
+        return "patience"
+    return ""
+
+
+def _asked(search: Search, stop: Stop, count: int) -> list[Point]:
+    """So many points, or as many as there are, or as may be told."""
+    most = count if stop.evaluations is None else min(count, stop.evaluations - len(search.told))
+    points = (search.ask() for _ in range(most))
+    return [point for point in points if point is not None]
 
 
 def since_gain(search: Search, worthwhile: float = 0.0) -> int:

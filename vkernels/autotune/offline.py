@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,22 +17,20 @@ from vkernels.ir.planning.one_plan import setting_of
 from vkernels.ir.planning.shortage import ShortError, spill
 from vkernels.ir.planning.space import Space as Choices
 from vkernels.language.kernel import Kernel
-from vkernels.runtime.arguments import Arguments
 from vkernels.runtime.arrays import CPU
-from vkernels.runtime.checking.prepare_kernel import dense_tensors
 from vkernels.runtime.compile.resources import read_taken
 from vkernels.runtime.compiling import Compiled
 from vkernels.runtime.launch import launcher_of
 from vkernels.runtime.making import Where
 
-from .arguments import scalars, strides_of
+from .arguments import as_called
 from .drive import Stop
 from .history import History
 from .limits import slice_limits, slice_target
-from .measure import Candidate, Failed, Measured, Outcome, Reason
+from .measure import Candidate, Failed, Measured, Measures, Outcome, Reason
 from .plan_space import PlanSpace, read
 from .result import MODELLED, TuningResult
-from .task import Task, kernel_of, signature_of
+from .task import Task, kernel_of
 from .tune import Listener, Progress, Run
 
 if TYPE_CHECKING:
@@ -95,7 +92,7 @@ def _architecture(name: str, limits: Limits) -> str | None:
 
 
 @dataclass(frozen=True)
-class ModelledBench:
+class ModelledBench(Measures):
     """Times as modelled, of plans that compile and fit. `architecture`: None where nothing can be compiled."""
 
     space: PlanSpace
@@ -127,19 +124,8 @@ class ModelledBench:
         kernel = kernel_of(self.space.task)
         planned = Kernel(kernel.function, replace(kernel.options, plan=candidate.plan))
         where = Where(self.space.limits, str(self.architecture), str(self.architecture))
-        return launcher_of(planned).ahead(self._arguments(candidate), where)[2]
-
-    def _arguments(self, candidate: Candidate) -> Arguments:
         task = replace(self.space.task, constants={**self.space.task.constants, **candidate.constants})
-        dense = dense_tensors(kernel_of(task), task.shape, task.dtypes)
-        tensors = {name: replace(dense[name], strides=strides) for name, strides in self._strides.items()}
-        numbers = scalars(task)
-        constants = dict(signature_of(task, numbers).constants)
-        return Arguments(tensors, numbers, constants, dict(task.shape))
-
-    @cached_property
-    def _strides(self) -> dict[str, tuple[int, ...]]:
-        return strides_of(self.space.task)
+        return launcher_of(planned).ahead(as_called(task), where)[2]
 
 
 def _seconds(choices: Choices, plan: Plan, taken: Sequence[Taken]) -> float:

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import count
 from statistics import median
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from vkernels.ir.errors import OptionError
 from vkernels.ir.nearest import meant
@@ -19,7 +19,7 @@ from .drive import Stop, drive
 from .finals import CONTENDERS, MOST_ROUNDS, ROUNDS, fight_out, is_surely_faster
 from .history import History
 from .limits import slice_limits, slice_target, whole_device
-from .measure import Bench, Candidate, Effort, Failed, Measured, Options, Outcome
+from .measure import Bench, Candidate, Effort, Failed, Measured, Measures, Options, Outcome
 from .plan_space import MOST_POINTS, PlanSpace, enough_points, read
 from .result import MEASURED, Failure, Moved, Success, TuningResult
 from .searches import DEFAULT_SEARCH, SEARCHES, Search
@@ -53,13 +53,6 @@ MINUTE = Stop(seconds=60.0)
 TIMEOUT, LEAST_TIMEOUT, PATIENCE = 60.0, 4.0, 10.0
 """Seconds that a candidate may take in all, at most and at least, and how many times as long as the quickest one so far
 took: plans that take long to compile are not the ones that a short budget is for."""
-
-
-class Measures(Protocol):
-    """What tuning needs of a `Bench`."""
-
-    def measure(self, candidate: Candidate, timeout: float = ...) -> Outcome: ...
-    def duel(self, candidates: Sequence[Candidate]) -> list[Outcome]: ...
 
 
 @dataclass(frozen=True)
@@ -157,6 +150,7 @@ class Run:
     trials: int = 0
     _took: list[float] = field(default_factory=list)
     _settled_before: set[Point] = field(default_factory=set)
+    _prepared: dict[Point, tuple[Failed | None, float]] = field(default_factory=dict)
 
     def tuned(self) -> tuple[str, list[Success], tuple[Moved, ...]]:
         """By what the search was stopped, the finalists with their last times, the default one's first if it has one,
@@ -222,12 +216,24 @@ class Run:
     def _driven(self, search: Search, reserved: float) -> str:
         """Search on, but for the last seconds; by what it was stopped."""
         stop = replace(self.stop, seconds=self._until(reserved) if self.stop.seconds is not None else None)
-        return drive(search, lambda point: self._told_of(search, point), stop, clock=monotonic)
+
+        def measure(point: Point) -> float | ToldFailure:
+            return self._told_of(search, point)
+
+        return drive(search, measure, stop, monotonic, lambda: self.bench.at_once, self._prepare)
+
+    def _prepare(self, points: Sequence[Point]) -> None:
+        """Have several compiled at once, before they are measured one after another."""
+        self._show("searching")
+        began = monotonic()
+        found = self.bench.prepare([self._candidate(point) for point in points], timeout=self._timeout)
+        took = (monotonic() - began) / len(points)
+        self._prepared = {point: (failed, took) for point, failed in zip(points, found, strict=True)}
 
     def _told_of(self, search: Search, point: Point) -> float | ToldFailure:
         """What comes of a point, after the search was told what others measured meanwhile, on cores like these."""
         outcome = _told(self._measured(point, "searching"))
-        for candidate, found in getattr(self.bench, "news", tuple)():
+        for candidate, found in self.bench.news():
             there = self.space.point(candidate.plan, candidate.constants)
             if there is not None and there in self.space.space and search.is_new(there):
                 self._note(there, candidate, found, self.trials)
@@ -240,9 +246,10 @@ class Run:
         """What comes of a point; it is remembered before anything else is done."""
         self._show(stage)
         candidate = self._candidate(point)
+        failed, preparing = self._prepared.pop(point, (None, 0.0))
         began = monotonic()
-        outcome = self.bench.measure(candidate, timeout=self._timeout)
-        took = monotonic() - began
+        outcome = failed or self.bench.measure(candidate, timeout=self._timeout)
+        took = preparing + monotonic() - began
         if not isinstance(outcome, Failed):
             self._took.append(took)
         self._note(point, candidate, outcome, self.trials)
@@ -339,7 +346,7 @@ class Run:
     def _move(self) -> None:
         """Have what follows measured elsewhere in memory, if there is time, and the bench can."""
         if self.stop.seconds is not None and self._until(MOVING) > 0:
-            getattr(self.bench, "renew", lambda: None)()
+            self.bench.renew()
 
     @cached_property
     def device_wide(self) -> Candidate | None:

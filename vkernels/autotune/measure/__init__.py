@@ -3,6 +3,7 @@
 from .bench import Bench, Options
 from .children import Children
 from .effort import Bounds, Effort
+from .measures import Measures
 from .outcomes import Candidate, Constant, Failed, Measured, Outcome, Reason
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Effort",
     "Failed",
     "Measured",
+    "Measures",
     "Options",
     "Outcome",
     "Reason",

@@ -10,18 +10,21 @@ from typing import Any
 
 from vkernels.ir import errors
 from vkernels.ir.errors import Error, FileError, SetupError
+from vkernels.runtime.arrays import CPU
 
 from ..task import Task
+from .ahead import Ahead
 from .child import Child, EndedError
 from .children import Children
 from .effort import Bounds, Effort
+from .measures import TIMEOUT, Measures
 from .outcomes import Candidate, Failed, Measured, Outcome, Reason, candidate_to_json, outcome_from_json
-from .places import Place, place_of
+from .places import Place, place_of, usable
 
-TIMEOUT = 60.0
-"""Seconds that a candidate may take to be compiled, checked and timed, unless told otherwise."""
 STARTS = 3
 """Times that a worker is started in vain, one after another, before it is given up."""
+AHEAD = 2.0
+"""Seconds of compiling that a bench spends before it starts processes that compile ahead: about what starting costs."""
 
 _NOTHING = Failed(Reason.CRASH, "the worker answered nothing")
 
@@ -38,7 +41,7 @@ class Options:
     locks: Path | None = None
 
 
-class Bench:
+class Bench(Measures):
     """Measures candidates one after another. A context manager; for one thread.
 
         with Bench(task, "cpu:cores=1") as bench:
@@ -66,6 +69,7 @@ class Bench:
         self._memory = 0
         self.plans: list[Any] = []
         self._usual: float | None = None
+        self._ahead: Ahead | None = None
 
     def __enter__(self) -> Bench:
         return self
@@ -77,14 +81,28 @@ class Bench:
 
     def close(self) -> None:
         """End the worker; another is started if anything more is measured."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.close()
         child, self._child = self._child, None
         if child is not None and self._children is not None:
             self._children.give(self.place.cores, child)
         elif child is not None:
             child.kill()
 
+    @property
+    def at_once(self) -> int:
+        """On a CPU as many as there are cores, once much was compiled."""
+        if self._ahead is None and self.place.device == CPU and self.spent.get("compiling", 0.0) > AHEAD:
+            options = self.options
+            self._ahead = Ahead(self.task, usable(), len(self.place.cores), options.bounds, options.locks)
+        return 1 if self._ahead is None else self._ahead.count
+
+    def prepare(self, candidates: Sequence[Candidate], timeout: float = TIMEOUT) -> list[Failed | None]:
+        """Compile some candidates, each on a core."""
+        return super().prepare(candidates) if self._ahead is None else self._ahead.compile(candidates, timeout)
+
     def renew(self) -> None:
-        """Have what follows measured on other arguments, elsewhere in memory: times hang on where that is."""
         self.options, self._stale = replace(self.options, seed=self.options.seed + 1), True
 
     def interrupt(self) -> None:

@@ -4,8 +4,9 @@
 
 LIFE is the number of a pipe's reading end, of which the bench keeps the other end open as long as it lives. CORES are
 those of the CPU that it runs on, as `0,1`. Requests and answers are JSON, one a line: a request `start` with the task,
-then any number of `measure`; an answer has `ready`, `outcomes` or `error`; lines with a `note` before it say what comes
-next, so that the bench knows what a worker that ends or hangs was at.
+then any number of `measure`; or `start compiling` with a task, then any number of `compile`. An answer has `ready`,
+`outcomes`, `failed` or `error`; lines with a `note` before it say what comes next, so that the bench knows what a
+worker that ends or hangs was at.
 """
 
 from __future__ import annotations
@@ -20,9 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from vkernels.ir.errors import ArgumentError, Error, OutOfMemoryError, PlanError, SetupError
+from vkernels.ir.errors import Error, OutOfMemoryError, SetupError
 from vkernels.ir.plan_json import plan_from_json, plan_to_json
-from vkernels.ir.planning.shortage import ShortError
 from vkernels.runtime.arrays import CPU
 from vkernels.runtime.compile.child import be_modest, die_with_parent, take_streams
 from vkernels.runtime.threads import set_threads
@@ -32,9 +32,11 @@ from .clocks import CpuClock, CudaClock
 from .effort import Effort
 from .load import LoadWatch
 from .lock import lock_names, locked, locked_one
+from .making import Making
 from .outcomes import Candidate, Failed, Measured, Outcome, Reason, candidate_from_json, outcome_to_json
 from .pace import Pace, at_usual_pace
-from .subject import Subject, WrongAnswerError
+from .subject import Subject
+from .telling import telling
 from .timing import Call, Clock, Timer
 
 
@@ -50,6 +52,7 @@ def main(life: int, cores: Sequence[int]) -> None:
 def serve(requests: BinaryIO, answer: Callable[[dict[str, Any]], None], cores: Sequence[int]) -> None:
     """Answer each line of `requests`."""
     work: Work | None = None
+    making: Making | None = None
     for line in requests:
         request = json.loads(line)
         try:
@@ -57,6 +60,12 @@ def serve(requests: BinaryIO, answer: Callable[[dict[str, Any]], None], cores: S
                 work = None  # whose memory the next one may need
                 work = Work.start(request, cores, answer)
                 answer({"ready": work.ready()})
+            elif request["do"] == "start compiling":
+                making = Making.start(request, cores, answer)
+                answer({"ready": {}})
+            elif request["do"] == "compile" and making is not None:
+                failure = making.compile(candidate_from_json(request["candidate"]))
+                answer({"failed": None if failure is None else outcome_to_json(failure)})
             elif work is not None:
                 work.spent = Spent()
                 outcomes = [outcome_to_json(outcome) for outcome in work.measure(request)]
@@ -192,13 +201,13 @@ class Work:
 
     def _compiled(self, number: int, candidate: Candidate) -> list[Call] | Failed:
         self.note("compiling", number)
-        with _telling(Reason.COMPILE_ERROR) as told:
+        with telling(Reason.COMPILE_ERROR) as told:
             return self.subject.compiled(candidate)
         return told.failure
 
     def _checked(self, number: int, calls: list[Call], copy: int = 0) -> list[Call] | Failed:
         self.note("running", number)
-        with _telling(Reason.REFUSED) as told:
+        with telling(Reason.REFUSED) as told:
             self.subject.check(calls[copy], copy % len(calls))
             return calls
         return told.failure
@@ -233,27 +242,6 @@ class Work:
         import torch
 
         return CudaClock(self.subject.device, torch)
-
-
-class _Told:
-    failure: Failed
-
-
-@contextmanager
-def _telling(otherwise: Reason) -> Iterator[_Told]:
-    """Take what a candidate raises for its failure."""
-    told = _Told()
-    try:
-        yield told
-    except WrongAnswerError as error:
-        told.failure = Failed(Reason.WRONG_ANSWER, str(error))
-    except (ShortError, OutOfMemoryError, MemoryError) as error:
-        told.failure = Failed(Reason.DOES_NOT_FIT, str(error) or "there is not enough memory")
-    except (PlanError, ArgumentError) as error:
-        told.failure = Failed(Reason.REFUSED, str(error))
-    except Exception as error:
-        name = "" if isinstance(error, Error) else f"{type(error).__name__}: "
-        told.failure = Failed(otherwise, f"{name}{error}"[:2000])
 
 
 def run_on(cores: Sequence[int]) -> None:

@@ -1,0 +1,118 @@
+"""Who measures finds what was compiled ahead; what goes wrong there takes nothing else with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vkernels.autotune.limits import slice_limits
+from vkernels.autotune.measure import Bench, Bounds, Candidate, Effort, Failed, Measured, Options, Reason
+from vkernels.autotune.measure import ahead as compiling_ahead
+from vkernels.autotune.measure import bench as benches
+from vkernels.autotune.measure.ahead import MOST, Ahead
+from vkernels.autotune.measure.child import Child
+from vkernels.autotune.measure.places import usable
+from vkernels.autotune.plan_space import read
+from vkernels.autotune.task import Task
+from vkernels.autotune.usual import usual_tasks
+from vkernels.ir.plan import Plan
+
+HERE = Path(__file__).parent / "hostile.py"
+SCALED = Task(f"{HERE}:scaled", {"N": 20_000}, {"x": "float32", "index": "int64", "out": "float32"})
+SLICE = "cpu:cores=1"
+LONG = 60.0
+
+
+def planned(tile: int, bad: str = "no") -> Candidate:
+    return Candidate(Plan(tiles={"i": tile}, lanes="i", order=("i",), warps=1), {"bad": bad})
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where processes keep code."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "vkernels"
+
+
+@pytest.fixture
+def ahead(cache: Path, tmp_path: Path) -> Iterator[Ahead]:
+    made = Ahead(SCALED, usable(), 1, Bounds(), tmp_path / "locks")
+    yield made
+    made.close()
+
+
+def entries(cache: Path) -> set[str]:
+    return {path.name for path in cache.glob("*.entry")}
+
+
+@pytest.mark.parametrize("name", ["scaled", "softmax_rows", "matmul"])
+def test_who_measures_finds_what_was_compiled_ahead(name: str, cache: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(benches, "AHEAD", 0.0)
+    seed = np.random.SeedSequence().entropy
+    print("seed", seed)
+    random = np.random.default_rng(seed)
+    if name == "scaled":
+        task, candidates = SCALED, [planned(tile) for tile in (32, 64, 128)]
+    else:
+        (task,) = usual_tasks([name])
+        space = read(task, slice_limits(SLICE), 200)
+        points = [space.default, *(space.space.sample(random) for _ in range(3))]
+        candidates = [Candidate(space.plan(point), space.constants(point)) for point in dict.fromkeys(points)]
+    with Bench(task, SLICE, Options(Effort(seconds=0.01))) as bench:
+        assert bench.at_once == 1
+        assert isinstance(bench.measure(candidates[0]), Measured)
+        assert bench.at_once == min(len(usable()), MOST)
+        assert bench.prepare(candidates) == [None] * len(candidates)
+        kept = entries(cache)
+        assert len(kept) >= len(candidates)
+        for candidate in candidates:
+            assert isinstance(bench.measure(candidate), Measured)
+        assert entries(cache) == kept
+
+
+def test_what_is_wrong_with_a_candidate_shows_without_measuring_it(ahead: Ahead):
+    unknown = Candidate(Plan(tiles={"i": 64, "nobody": 3}, lanes="i"))
+    first, second, third = ahead.compile([planned(64), unknown, planned(32)], LONG)
+    assert (first, third) == (None, None)
+    assert isinstance(second, Failed)
+    assert second.reason == Reason.REFUSED
+    assert "nobody" in second.text
+
+
+def test_none_at_all_are_compiled_too(ahead: Ahead):
+    assert ahead.compile([], LONG) == []
+
+
+def test_who_takes_too_long_or_dies_is_told_and_others_are_compiled_after_it(ahead: Ahead):
+    assert ahead.compile([planned(64)], LONG) == [None]
+    (late,) = ahead.compile([planned(48)], 0.0)
+    assert isinstance(late, Failed)
+    assert late.reason == Reason.TIME_OUT
+    assert ahead.compile([planned(48)], LONG) == [None]
+    child = ahead._children[0]
+    os.kill(child._process.pid, signal.SIGKILL)
+    (dead,) = ahead.compile([planned(32)], LONG)
+    assert isinstance(dead, Failed)
+    assert dead.reason == Reason.CRASH
+    assert ahead.compile([planned(32)], LONG) == [None]
+
+
+def test_where_no_process_comes_up_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(compiling_ahead, "Child", partial(Child, module="vkernels.nowhere"))
+    ahead = Ahead(SCALED, usable(), 1, Bounds(), tmp_path)
+    assert ahead.compile([planned(64), planned(32)], LONG) == [None, None]
+    ahead.close()
+
+
+def test_after_the_end_nothing_is_compiled(ahead: Ahead):
+    assert ahead.compile([planned(64)], LONG) == [None]
+    children = [child for child in ahead._children if child is not None]
+    ahead.close()
+    assert children
+    assert not any(child.alive for child in children)

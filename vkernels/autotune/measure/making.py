@@ -1,0 +1,55 @@
+"""What a worker that compiles ahead does: it makes code as calls would have it, without making arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from vkernels.runtime.arrays import CPU
+from vkernels.runtime.launch import launcher_of
+from vkernels.runtime.making import here
+from vkernels.runtime.threads import set_threads
+
+from ..arguments import as_called
+from ..task import Task, kernel_of, task_from_json
+from .lock import lock_names, locked_one
+from .outcomes import Candidate, Failed, Reason
+from .telling import telling
+
+
+@dataclass(frozen=True)
+class Making:
+    """Compiles candidates of a task for this machine's CPU; the code stays on disk, where who measures finds it.
+    `tell`: takes notes of what comes next."""
+
+    task: Task
+    cores: tuple[int, ...]
+    locks: Path | None
+    patience: float
+    tell: Callable[[str], None]
+
+    @staticmethod
+    def start(request: dict[str, Any], cores: Sequence[int], answer: Callable[[dict[str, Any]], None]) -> Making:
+        """As calls on so many threads as the request says. Raises what is wrong with the task."""
+
+        def note(what: str) -> None:
+            answer({"note": what, "of": 0})
+
+        set_threads(request["threads"])
+        folder = None if request["locks"] is None else Path(request["locks"])
+        return Making(task_from_json(request["task"]), tuple(cores), folder, request["patience"], note)
+
+    def compile(self, candidate: Candidate) -> Failed | None:
+        """Compile a candidate; what is wrong with it, if there is anything."""
+        names = lock_names(CPU, self.cores)
+        with locked_one(names, self.patience, self.locks, lambda: self.tell("waiting")):
+            self.tell("compiling")
+            with telling(Reason.COMPILE_ERROR) as told:
+                task = replace(self.task, constants={**self.task.constants, **candidate.constants})
+                kernel = kernel_of(task)
+                planned = type(kernel)(kernel.function, replace(kernel.options, plan=candidate.plan))
+                launcher_of(planned).ahead(as_called(task), here(CPU))
+                return None
+        return told.failure
