@@ -394,6 +394,23 @@ def test_seconds_that_the_end_does_not_need_are_searched_with(clock: list[float]
     assert result.seconds < 102  # the last measurement is not broken off
 
 
+@pytest.mark.parametrize(("left", "duels"), [(True, finals.ROUNDS), (False, 1)])
+def test_where_all_is_tried_the_time_that_is_left_goes_to_the_finals(left: bool, duels: int, clock: list[float]):
+    (task,) = usual_tasks(["softmax_rows"]) if not left else usual_tasks(["find_largest_of_bags"])
+
+    class Fighting(Slow):
+        def duel(self, candidates: Sequence[Candidate]) -> list[Outcome]:
+            self.clock[0] += 8
+            return super().duel(candidates)
+
+    space = read(task, slice_limits(SLICE))
+    default = space.plan(space.default)
+    bench = Fighting(lambda each: 1.0 if each.plan == default else 0.9, clock=clock)
+    result = tune(task, SLICE, Stop(seconds=1000.0 if left else 30.0), bench=bench, space=space)
+    assert (result.stopped == "space") is left
+    assert len(bench.duels) == duels
+
+
 def test_who_is_found_when_finals_are_over_fights_too(space: PlanSpace, clock: list[float]):
     default = space.plan(space.default)
     late = Slow(lambda each: 1.0 if each.plan == default else 2.0 - 1e-3 * len(late.measured), clock=clock)

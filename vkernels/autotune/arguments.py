@@ -78,11 +78,11 @@ def scalars(task: Task, given: Mapping[str, Any] | None = None) -> dict[str, boo
     return found
 
 
-def as_called(task: Task) -> Arguments:
-    """What is known of the arguments of a call, without any."""
-    tensors, numbers = dense_tensors(kernel_of(task), task.shape, task.dtypes), scalars(task)
+def as_called(task: Task, numbers: Mapping[str, bool | int | float]) -> Arguments:
+    """What is known of the arguments of a call, without any. `numbers`: the scalars."""
+    tensors = dense_tensors(kernel_of(task), task.shape, task.dtypes)
     laid_out = {name: replace(tensors[name], strides=strides) for name, strides in strides_of(task).items()}
-    return Arguments(laid_out, numbers, dict(signature_of(task, numbers).constants), dict(task.shape))
+    return Arguments(laid_out, dict(numbers), dict(signature_of(task, numbers).constants), dict(task.shape))
 
 
 def shape_of(task: Task, parameter: Parameter) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from vkernels.runtime.compiling import Compiled
 from vkernels.runtime.launch import launcher_of
 from vkernels.runtime.making import Where
 
-from .arguments import as_called
+from .arguments import as_called, scalars
 from .drive import Stop
 from .history import History
 from .limits import slice_limits, slice_target
@@ -125,7 +125,7 @@ class ModelledBench(Measures):
         planned = Kernel(kernel.function, replace(kernel.options, plan=candidate.plan))
         where = Where(self.space.limits, str(self.architecture), str(self.architecture))
         task = replace(self.space.task, constants={**self.space.task.constants, **candidate.constants})
-        return launcher_of(planned).ahead(as_called(task), where)[2]
+        return launcher_of(planned).ahead(as_called(task, scalars(task)), where)[2]
 
 
 def _seconds(choices: Choices, plan: Plan, taken: Sequence[Taken]) -> float:

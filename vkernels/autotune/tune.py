@@ -167,7 +167,7 @@ class Run:
                 stopped = self._driven(search, self._finale)
                 moved = moved if self._best is best else self._undone(search, 0.0)
             began = monotonic()
-            finalists = self._finalists()
+            finalists = self._finalists(searching=stopped != "space")
             took = monotonic() - began
             if stopped == "seconds" and self._until(AGAIN * took) > 0:
                 chosen = self._in_final()
@@ -314,8 +314,9 @@ class Run:
             chosen.append(Success(wide, (), Measured(1.0, 1.0, 1.0, 0), self.trials))
         return chosen
 
-    def _finalists(self) -> list[Success]:
-        """The same, timed in turns; as they are where there is but one."""
+    def _finalists(self, searching: bool = True) -> list[Success]:
+        """The same, timed in turns; as they are where there is but one. `searching`: whether time that they leave is
+        of other use."""
         chosen = self._in_final()
         if len(chosen) < 2:
             return chosen
@@ -326,7 +327,7 @@ class Run:
             return self._until((monotonic() - began) / fought * more) > 0
 
         def spare() -> bool:
-            return monotonic() - began < FINALE * (began - self.began)
+            return not searching or monotonic() - began < FINALE * (began - self.began)
 
         fights = count()
 

@@ -110,9 +110,40 @@ def test_where_no_process_comes_up_nothing_is_said(tmp_path: Path, monkeypatch: 
     ahead.close()
 
 
+def test_where_the_authors_inputs_cannot_be_made_nothing_is_said(tmp_path: Path):
+    file = tmp_path / "odd.py"
+    file.write_text(ODD)
+    ahead = Ahead(Task(f"{file}:scaled", {"N": 64}, {"x": "float32"}), usable(), 1, Bounds(), tmp_path)
+    assert ahead.compile([Candidate(Plan(tiles={"i": 8}, lanes="i"))], LONG) == [None]
+    ahead.close()
+
+
+ODD = """
+import vkernels as vk
+from jaxtyping import Float
+
+@vk.kernel
+def scaled(x: Float[vk.Tensor, "N"], by: float):
+    i = vk.tile("N")
+    x[i] = x[i] * by
+
+@scaled.inputs
+def inputs(sizes, dtypes, random):
+    raise ValueError("no")
+"""
+
+
+def test_a_worker_says_what_it_was_not_started_for():
+    child = Child(usable()[:1])
+    for what in ("compile", "measure", "dance"):
+        assert f"{what}: nothing was started" in child.ask({"do": what, "candidates": []}, LONG, 1.0, 1 << 40)["error"]
+    child.kill()
+
+
 def test_after_the_end_nothing_is_compiled(ahead: Ahead):
     assert ahead.compile([planned(64)], LONG) == [None]
     children = [child for child in ahead._children if child is not None]
     ahead.close()
     assert children
     assert not any(child.alive for child in children)
+    assert ahead._compiled(0, planned(64), LONG) is None

@@ -77,12 +77,15 @@ class Ahead:
 
     def _started(self, number: int) -> Child | None:
         """The process on a core; None where none comes up."""
-        child = self._children[number]
-        if (child is not None and child.alive) or self._closed:
+        child, bounds = self._children[number], self._bounds
+        if self._closed:
+            return None
+        if child is not None and child.alive:
             return child
-        bounds = self._bounds
         with suppress(EndedError, SetupError):
             child = self._children[number] = Child(self._cores[number : number + 1])
-            child.ask(self._start, bounds.start_seconds, bounds.lock_seconds, bounds.memory_bytes)
-            return child
+            answer = child.ask(self._start, bounds.start_seconds, bounds.lock_seconds, bounds.memory_bytes)
+            if "ready" in answer:
+                return child
+            child.kill()
         return None

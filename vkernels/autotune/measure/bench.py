@@ -81,9 +81,7 @@ class Bench(Measures):
 
     def close(self) -> None:
         """End the worker; another is started if anything more is measured."""
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None:
-            ahead.close()
+        self._end_ahead()
         child, self._child = self._child, None
         if child is not None and self._children is not None:
             self._children.give(self.place.cores, child)
@@ -100,7 +98,13 @@ class Bench(Measures):
 
     def prepare(self, candidates: Sequence[Candidate], timeout: float = TIMEOUT) -> list[Failed | None]:
         """Compile some candidates, each on a core."""
-        return super().prepare(candidates) if self._ahead is None else self._ahead.compile(candidates, timeout)
+        if self._ahead is None:
+            return super().prepare(candidates, timeout)
+        try:
+            return self._ahead.compile(candidates, timeout)
+        except BaseException:  # of an interrupt: they may still be at work
+            self._end_ahead()
+            raise
 
     def renew(self) -> None:
         self.options, self._stale = replace(self.options, seed=self.options.seed + 1), True
@@ -203,6 +207,11 @@ class Bench(Measures):
         except BaseException:
             self._discard()
             raise
+
+    def _end_ahead(self) -> None:
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.close()
 
     def _discard(self) -> None:
         """End a worker that may still be at work on what nobody waits for."""

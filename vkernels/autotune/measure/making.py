@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from vkernels.runtime.launch import launcher_of
 from vkernels.runtime.making import here
 from vkernels.runtime.threads import set_threads
 
-from ..arguments import as_called
+from ..arguments import as_called, scalars
 from ..task import Task, kernel_of, task_from_json
 from .lock import lock_names, locked_one
 from .outcomes import Candidate, Failed, Reason
@@ -22,9 +22,10 @@ from .telling import telling
 @dataclass(frozen=True)
 class Making:
     """Compiles candidates of a task for this machine's CPU; the code stays on disk, where who measures finds it.
-    `tell`: takes notes of what comes next."""
+    `numbers`: the scalars of its calls; `tell`: takes notes of what comes next."""
 
     task: Task
+    numbers: Mapping[str, bool | int | float]
     cores: tuple[int, ...]
     locks: Path | None
     patience: float
@@ -39,7 +40,8 @@ class Making:
 
         set_threads(request["threads"])
         folder = None if request["locks"] is None else Path(request["locks"])
-        return Making(task_from_json(request["task"]), tuple(cores), folder, request["patience"], note)
+        task = task_from_json(request["task"])
+        return Making(task, scalars(task), tuple(cores), folder, request["patience"], note)
 
     def compile(self, candidate: Candidate) -> Failed | None:
         """Compile a candidate; what is wrong with it, if there is anything."""
@@ -50,6 +52,6 @@ class Making:
                 task = replace(self.task, constants={**self.task.constants, **candidate.constants})
                 kernel = kernel_of(task)
                 planned = type(kernel)(kernel.function, replace(kernel.options, plan=candidate.plan))
-                launcher_of(planned).ahead(as_called(task), here(CPU))
+                launcher_of(planned).ahead(as_called(task, self.numbers), here(CPU))
                 return None
         return told.failure

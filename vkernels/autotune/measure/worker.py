@@ -66,10 +66,12 @@ def serve(requests: BinaryIO, answer: Callable[[dict[str, Any]], None], cores: S
             elif request["do"] == "compile" and making is not None:
                 failure = making.compile(candidate_from_json(request["candidate"]))
                 answer({"failed": None if failure is None else outcome_to_json(failure)})
-            elif work is not None:
+            elif request["do"] == "measure" and work is not None:
                 work.spent = Spent()
                 outcomes = [outcome_to_json(outcome) for outcome in work.measure(request)]
                 answer({"outcomes": outcomes, "spent": work.spent.so_far(), "usual": work.pace.usual})
+            else:
+                raise SetupError(f"{request['do']}: nothing was started that does this")
         except Error as error:
             answer({"error": str(error), "kind": type(error).__name__})
         except Exception as error:  # of what the author wrote to make arguments
