@@ -90,13 +90,15 @@ def test_noise_of_single_measurements_does_not_decide(space: PlanSpace, seed: in
     assert times(result.best.candidate) <= times(Candidate(space.plan(space.default)))
 
 
+@dataclass
 class Preparing(FakeBench):
     """A bench that prepares three at once, and finds every seventh plan wrong then."""
 
     at_once = 3
+    prepared: list[Sequence[Candidate]] = field(default_factory=list)
 
     def prepare(self, candidates: Sequence[Candidate], timeout: float = 60.0) -> list[Failed | None]:
-        self.prepared = [*getattr(self, "prepared", []), candidates]
+        self.prepared.append(candidates)
         return [Failed(Reason.CRASH, "it fell over") if self.is_odd(each) else None for each in candidates]
 
     @staticmethod
@@ -396,7 +398,7 @@ def test_seconds_that_the_end_does_not_need_are_searched_with(clock: list[float]
 
 @pytest.mark.parametrize(("left", "duels"), [(True, finals.ROUNDS), (False, 1)])
 def test_where_all_is_tried_the_time_that_is_left_goes_to_the_finals(left: bool, duels: int, clock: list[float]):
-    (task,) = usual_tasks(["softmax_rows"]) if not left else usual_tasks(["find_largest_of_bags"])
+    (task,) = usual_tasks(["find_largest_of_bags" if left else "softmax_rows"])
 
     class Fighting(Slow):
         def duel(self, candidates: Sequence[Candidate]) -> list[Outcome]:

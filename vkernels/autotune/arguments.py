@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,6 @@ from xdsl.ir import BlockArgument
 
 from vkernels.ir.dialect import AccessOp, ScatterOp, StoreOp
 from vkernels.ir.errors import ArgumentError
-from vkernels.runtime.arguments import Arguments
-from vkernels.runtime.checking.prepare_kernel import dense_tensors
 from vkernels.runtime.protocols import size_name
 from vkernels.runtime.specialise import kernel_in, written_tensors
 
@@ -76,13 +73,6 @@ def scalars(task: Task, given: Mapping[str, Any] | None = None) -> dict[str, boo
                 raise ArgumentError(f"{task.kernel}: inputs: {parameter.name}: expected a number, got {value!r}")
             found[parameter.name] = value
     return found
-
-
-def as_called(task: Task, numbers: Mapping[str, bool | int | float]) -> Arguments:
-    """What is known of the arguments of a call, without any. `numbers`: the scalars."""
-    tensors = dense_tensors(kernel_of(task), task.shape, task.dtypes)
-    laid_out = {name: replace(tensors[name], strides=strides) for name, strides in strides_of(task).items()}
-    return Arguments(laid_out, dict(numbers), dict(signature_of(task, numbers).constants), dict(task.shape))
 
 
 def shape_of(task: Task, parameter: Parameter) -> tuple[int, ...]:

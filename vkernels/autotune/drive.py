@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from time import monotonic
 
 from .searches.search import Outcome, Search
@@ -71,8 +72,7 @@ def _reached(search: Search, stop: Stop, seconds: float) -> str:
 def _asked(search: Search, stop: Stop, count: int) -> list[Point]:
     """So many points, or as many as there are, or as may be told."""
     most = count if stop.evaluations is None else min(count, stop.evaluations - len(search.told))
-    points = (search.ask() for _ in range(most))
-    return [point for point in points if point is not None]
+    return list(islice(iter(search.ask, None), most))
 
 
 def since_gain(search: Search, worthwhile: float = 0.0) -> int:

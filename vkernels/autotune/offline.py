@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,21 +17,20 @@ from vkernels.ir.planning.model_time import model_time
 from vkernels.ir.planning.one_plan import setting_of
 from vkernels.ir.planning.shortage import ShortError, spill
 from vkernels.ir.planning.space import Space as Choices
-from vkernels.language.kernel import Kernel
 from vkernels.runtime.arrays import CPU
 from vkernels.runtime.compile.resources import read_taken
 from vkernels.runtime.compiling import Compiled
-from vkernels.runtime.launch import launcher_of
 from vkernels.runtime.making import Where
 
-from .arguments import as_called, scalars
+from .arguments import scalars
+from .candidate_code import code_of
 from .drive import Stop
 from .history import History
 from .limits import slice_limits, slice_target
 from .measure import Candidate, Failed, Measured, Measures, Outcome, Reason
 from .plan_space import PlanSpace, read
 from .result import MODELLED, TuningResult
-from .task import Task, kernel_of
+from .task import Task
 from .tune import Listener, Progress, Run
 
 if TYPE_CHECKING:
@@ -121,11 +121,12 @@ class ModelledBench(Measures):
         return [self.measure(candidate) for candidate in candidates]
 
     def _code(self, candidate: Candidate) -> Code:
-        kernel = kernel_of(self.space.task)
-        planned = Kernel(kernel.function, replace(kernel.options, plan=candidate.plan))
         where = Where(self.space.limits, str(self.architecture), str(self.architecture))
-        task = replace(self.space.task, constants={**self.space.task.constants, **candidate.constants})
-        return launcher_of(planned).ahead(as_called(task, scalars(task)), where)[2]
+        return code_of(self.space.task, candidate, self._numbers, where)
+
+    @cached_property
+    def _numbers(self) -> dict[str, bool | int | float]:
+        return scalars(self.space.task)
 
 
 def _seconds(choices: Choices, plan: Plan, taken: Sequence[Taken]) -> float:

@@ -24,7 +24,7 @@ class Ahead:
 
     def __init__(self, task: Task, cores: Sequence[int], threads: int, bounds: Bounds, locks: Path | None) -> None:
         """`threads`: of the calls that code is made for; `locks`: the folder of the cores' locks, as `Options` has."""
-        self._cores, self._bounds = tuple(cores[:MOST]), bounds
+        self._cores, self._bounds = tuple(cores), bounds
         self._start = {
             "do": "start compiling", "task": task.to_json(), "threads": threads, "patience": bounds.lock_seconds,
             "locks": None if locks is None else str(locks),
@@ -33,20 +33,17 @@ class Ahead:
         self._closed = False
         self._pool = ThreadPoolExecutor(len(self._cores))
 
-    @property
-    def count(self) -> int:
-        """Candidates that are compiled at once."""
-        return len(self._cores)
-
     def compile(self, candidates: Sequence[Candidate], seconds: float) -> list[Failed | None]:
         """What is wrong with each, as far as that shows. `seconds`: that one may take."""
 
+        count = len(self._cores)
+
         def share(number: int) -> list[Failed | None]:
-            return [self._compiled(number, each, seconds) for each in candidates[number :: self.count]]
+            return [self._compiled(number, each, seconds) for each in candidates[number::count]]
 
         found: list[Failed | None] = [None] * len(candidates)
-        for number, failures in enumerate(self._pool.map(share, range(self.count))):
-            found[number :: self.count] = failures
+        for number, failures in enumerate(self._pool.map(share, range(count))):
+            found[number::count] = failures
         return found
 
     def close(self) -> None:

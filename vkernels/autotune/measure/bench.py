@@ -13,7 +13,7 @@ from vkernels.ir.errors import Error, FileError, SetupError
 from vkernels.runtime.arrays import CPU
 
 from ..task import Task
-from .ahead import Ahead
+from .ahead import MOST, Ahead
 from .child import Child, EndedError
 from .children import Children
 from .effort import Bounds, Effort
@@ -90,16 +90,17 @@ class Bench(Measures):
 
     @property
     def at_once(self) -> int:
-        """On a CPU as many as there are cores, once much was compiled."""
-        if self._ahead is None and self.place.device == CPU and self.spent.get("compiling", 0.0) > AHEAD:
-            options = self.options
-            self._ahead = Ahead(self.task, usable(), len(self.place.cores), options.bounds, options.locks)
-        return 1 if self._ahead is None else self._ahead.count
+        """On a CPU as many as there are cores, four at most, once much was compiled."""
+        much = self.place.device == CPU and self.spent.get("compiling", 0.0) > AHEAD
+        return min(len(usable()), MOST) if much else 1
 
     def prepare(self, candidates: Sequence[Candidate], timeout: float = TIMEOUT) -> list[Failed | None]:
         """Compile some candidates, each on a core."""
-        if self._ahead is None:
+        if self.at_once == 1:
             return super().prepare(candidates, timeout)
+        if self._ahead is None:
+            options = self.options
+            self._ahead = Ahead(self.task, usable()[:MOST], len(self.place.cores), options.bounds, options.locks)
         try:
             return self._ahead.compile(candidates, timeout)
         except BaseException:  # of an interrupt: they may still be at work

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from vkernels.runtime.arrays import CPU
-from vkernels.runtime.launch import launcher_of
 from vkernels.runtime.making import here
 from vkernels.runtime.threads import set_threads
 
-from ..arguments import as_called, scalars
-from ..task import Task, kernel_of, task_from_json
+from ..arguments import scalars
+from ..candidate_code import code_of
+from ..task import Task, task_from_json
 from .lock import lock_names, locked_one
 from .outcomes import Candidate, Failed, Reason
 from .telling import telling
@@ -49,9 +49,6 @@ class Making:
         with locked_one(names, self.patience, self.locks, lambda: self.tell("waiting")):
             self.tell("compiling")
             with telling(Reason.COMPILE_ERROR) as told:
-                task = replace(self.task, constants={**self.task.constants, **candidate.constants})
-                kernel = kernel_of(task)
-                planned = type(kernel)(kernel.function, replace(kernel.options, plan=candidate.plan))
-                launcher_of(planned).ahead(as_called(task, self.numbers), here(CPU))
+                code_of(self.task, candidate, self.numbers, here(CPU))
                 return None
         return told.failure

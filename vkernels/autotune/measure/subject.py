@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from math import ceil
 from typing import Any
@@ -20,6 +19,7 @@ from vkernels.runtime.making import here
 from vkernels.runtime.specialise import kernel_in
 
 from ..arguments import make_arguments, only_written, outputs
+from ..candidate_code import with_plan
 from ..task import Task, kernel_of
 from .arrays import byte_count, checksum, copied, is_array, moved, numbers, refill
 from .compare import EPSILON, Expected
@@ -81,7 +81,7 @@ class Subject:
         return calls
 
     def _compiled(self, candidate: Candidate) -> list[Callable[[], object]]:
-        kernel = self._variant(candidate.plan)
+        kernel = with_plan(self.kernel, candidate.plan)
         constants = {**self.constants, **candidate.constants}
         places = [self._in_order(values, constants) for values in self.sets]
         launcher_of(kernel).ahead(bind(kernel, places[0]), here(self.device))
@@ -140,7 +140,7 @@ class Subject:
         ordered = self._in_order(values, self.constants)
         plan = self._known[len(self.plans)] if len(self.plans) < len(self._known) else self._plan(ordered)
         self.plans.append(plan)
-        self._variant(plan)(*ordered)
+        with_plan(self.kernel, plan)(*ordered)
         self._settle()
         found = {name: copied(values[name]) for name in self.written}
         for name in self.written:
@@ -155,10 +155,6 @@ class Subject:
             return choose_plan(built, arguments.sizes, limits, None, strides).plan
         except Error:  # needs that cannot be read
             return default_plan(built, arguments.sizes, limits)
-
-    def _variant(self, plan: Plan) -> Any:
-        """The kernel with this plan, and no other."""
-        return type(self.kernel)(self.kernel.function, replace(self.kernel.options, plan=plan))
 
     def _in_order(self, values: Values, constants: Mapping[str, Any]) -> list[Any]:
         return [constants[p.name] if p.kind == "constant" else values[p.name] for p in self.kernel.parameters]
