@@ -17,7 +17,8 @@ UNKNOWN = -1
 class Facts:
     """Assumptions that a compiled kernel may rely on; the caller looks them up again at every call.
 
-    `sizes`: exact sizes, by name. `multiples`: numbers that divide a size, by name. `strides`: of each
+    `sizes`: exact sizes, by name. `multiples`: numbers that divide a size, by name. `bounds`: numbers that a size does
+    not exceed, by name. `strides`: of each
     tensor parameter, elements a dimension, `UNKNOWN` where not known; a tensor without an entry has none
     known. `distinct`: no tensor that is written overlaps another. `aligned`: tensors whose address is a
     multiple of 16 bytes and whose strides other than 0 and 1 are multiples of 16 elements. `large`: tensors in
@@ -30,6 +31,7 @@ class Facts:
     distinct: bool = False
     aligned: tuple[str, ...] = ()
     large: tuple[str, ...] = ()
+    bounds: Mapping[str, int] = field(default_factory=dict)
 
     def divides(self, number: int, size: str) -> bool:
         """Whether `number` is known to divide the size."""
@@ -46,6 +48,8 @@ class Facts:
         }
         if self.distinct:
             entries["distinct"] = UnitAttr()
+        if self.bounds:
+            entries["bounds"] = _numbers(self.bounds)
         for key in ("aligned", "large"):
             if names := getattr(self, key):
                 entries[key] = ArrayAttr(StringAttr(name) for name in names)
@@ -59,7 +63,10 @@ class Facts:
         data = attribute.data
         strides = {k: tuple(map(_number, cast("ArrayAttr[Attribute]", v).data)) for k, v in _entries(data["strides"])}
         aligned, large = (_names(data.get(key)) for key in ("aligned", "large"))
-        return Facts(_read(data["sizes"]), _read(data["multiples"]), strides, "distinct" in data, aligned, large)
+        bounds = _read(data["bounds"]) if "bounds" in data else {}
+        return Facts(
+            _read(data["sizes"]), _read(data["multiples"]), strides, "distinct" in data, aligned, large, bounds
+        )
 
 
 def _numbers(values: Mapping[str, int]) -> DictionaryAttr:

@@ -63,6 +63,7 @@ def _lowered_once(module: ModuleOp, plan: Plan, facts: Facts) -> Lowered:
 def _lower(module: ModuleOp, plan: Plan, facts: Facts, stages: dict[str, str] | None = None) -> Lowered:
     """Through all passes. `stages`: where the text of the IR goes after each, if it is wanted."""
     from vkernels.ir.passes.apply_plan import apply_plan
+    from vkernels.ir.passes.block_sums import block_sums
     from vkernels.ir.passes.expand_math import expand_math
     from vkernels.ir.passes.split_phases import split_phases
 
@@ -78,6 +79,8 @@ def _lower(module: ModuleOp, plan: Plan, facts: Facts, stages: dict[str, str] | 
     told("after-split-phases", phases)
     mapped = apply_plan(phases, plan, facts)
     told("after-apply-plan", mapped)
+    block_sums(mapped)
+    told("after-block-sums", mapped)
     expand_math(mapped, scales=host_scales())
     told("after-expand-math", mapped)
     return lower_for_cpu(mapped)

@@ -14,6 +14,7 @@ from vkernels.ir.dialect import KernelOp, ScatterOp, ScratchOp, SizeOp, StoreOp,
 from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import UNKNOWN, Facts
 from vkernels.ir.passes.apply_plan.axes import known_value
+from vkernels.ir.passes.block_sums.bounds import sum_bounds
 from vkernels.ir.plan import Plan
 
 from .arrays import ArrayView
@@ -72,7 +73,8 @@ def facts_for(
     """The facts of a call that its plan can use.
 
     Strides of 0 and 1; that a tile or chunk divides an extent, so that no tail is needed; the exact sizes behind a
-    whole axis that is held at once or has scratchpad, or behind every whole axis if `exact_whole`. `for_gpu`: also
+    whole axis that is held at once or has scratchpad, or behind every whole axis if `exact_whole`; bounds of sizes
+    that keep sums short. `for_gpu`: also
     that 16 divides an extent, and which tensors are aligned and which are large, for wide loads and narrow offsets.
     """
     exact: dict[str, int] = {}
@@ -93,7 +95,9 @@ def facts_for(
                 if step > 1 and sizes[size] % step == 0:
                     multiples[size] = lcm(multiples.get(size, 1), step)
     multiples = {size: number for size, number in multiples.items() if size not in exact}
-    facts = Facts(exact, multiples, {name: known_strides(view) for name, view in tensors.items()}, distinct)
+    bounds = {size: most for size, most in sum_bounds(kernel, plan, sizes, for_gpu).items() if size not in exact}
+    strides = {name: known_strides(view) for name, view in tensors.items()}
+    facts = Facts(exact, multiples, strides, distinct, bounds=bounds)
     if not for_gpu:
         return facts
     aligned = tuple(name for name, view in tensors.items() if is_aligned(view))

@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 
 PASSES: dict[str, str] = {
     "apply-plan": "map_kernels:ApplyPlan",
+    "block-sums": "block_sums:BlockSums",
     "expand-math": "expand_math:ExpandMath",
     "insert-barriers": "insert_barriers:InsertBarriers",
     "lower-to-ttir": "lower_to_ttir:LowerToTtir",

@@ -38,6 +38,7 @@ class ApplyPlan(ModulePass):
     distinct: bool = False
     aligned: tuple[str, ...] = ()
     large: tuple[str, ...] = ()
+    bounds: tuple[str, ...] = ()
 
     def apply(self, context: Context, module: ModuleOp) -> None:
         from .apply_plan import apply_plan
@@ -60,6 +61,7 @@ class ApplyPlan(ModulePass):
             distinct=self.distinct,
             aligned=self.aligned,
             large=self.large,
+            bounds=_numbers(self.bounds),
         )
         mapped = apply_plan(module, plan, facts)
         block = module.body.block

@@ -13,16 +13,19 @@ _COMMON = {
     "after-apply-plan": "mapped IR: sizes are constant, chunk loops, homes and launches are there",
 }
 _BARRIERS = {"after-insert-barriers": "mapped IR with barriers between threads that share memory"}
+_SUMS = {"after-block-sums": "mapped IR in which long sums are added up in blocks"}
 _MATHS = {"after-expand-math": "mapped IR in which exp, sin, … are multiplications and additions"}
 _GPU = {
     **_COMMON,
     **_BARRIERS,
+    **_SUMS,
     **_MATHS,
     "ttir": "Triton's IR, as it is handed to Triton",
     "ttgir": "Triton's IR once it has dealt elements out to threads",
 }
 _CPU = {
     **_COMMON,
+    **_SUMS,
     **_MATHS,
     "mlir": "upstream MLIR: vectors, loops, addresses",
     "llvm": "LLVM IR, before LLVM's own passes",

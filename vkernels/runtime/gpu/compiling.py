@@ -74,6 +74,7 @@ def lower_for(module: ModuleOp, plan: Plan, facts: Facts, keep: bool = False) ->
     `UnsupportedError` for what has no form on a GPU.
     """
     from vkernels.ir.passes.apply_plan import apply_plan
+    from vkernels.ir.passes.block_sums import block_sums
     from vkernels.ir.passes.expand_math import expand_math
     from vkernels.ir.passes.insert_barriers import insert_barriers
     from vkernels.ir.passes.split_phases import split_phases
@@ -88,6 +89,9 @@ def lower_for(module: ModuleOp, plan: Plan, facts: Facts, keep: bool = False) ->
     insert_barriers(mapped)
     if keep:
         texts["after-insert-barriers"] = print_module(mapped)
+    block_sums(mapped, on_gpu=True)
+    if keep:
+        texts["after-block-sums"] = print_module(mapped)
     expand_math(mapped)
     if keep:
         texts["after-expand-math"] = print_module(mapped)

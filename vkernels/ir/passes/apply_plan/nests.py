@@ -116,8 +116,8 @@ def _emit_reductions(work: Work, frame: Frame, ops: Sequence[Operation], nest: N
                 emit(work, inner, item)
         reached = [_accumulate(work, inner, op, total) for op, total in zip(ops, carried, strict=False)]
         for number, pair in enumerate(pairs):
-            highest, sums = carried[len(ops) + 2 * number :][:2]
-            reached += next_values(work, inner, pair, highest, sums)
+            highest, base, sums = carried[len(ops) + 3 * number :][:3]
+            reached += next_values(work, inner, pair, highest, base, sums)
         return [*reached, *(inner.carries[scan] for scan in scans)]
 
     totals = emit_chunks(work, frame, axis, initial, body)
@@ -125,7 +125,7 @@ def _emit_reductions(work: Work, frame: Frame, ops: Sequence[Operation], nest: N
         frame.values[op.results[0]] = result = _reduced(frame, op, total)
         result.name_hint = op.results[0].name_hint
     for number, pair in enumerate(pairs):
-        highest, total = last_values(work, frame, pair, *totals[len(ops) + 2 * number :][:2])
+        highest, total = last_values(work, frame, pair, *totals[len(ops) + 3 * number :][:3])
         for op, result in ((pair.maximum, highest), (pair.total, total)):
             frame.values[op.result] = result
             result.name_hint = op.result.name_hint

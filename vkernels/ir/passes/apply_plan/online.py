@@ -1,14 +1,20 @@
 """Online forms: a maximum and the sum of exp(x - maximum) along one axis, in one loop over its chunks.
 
-The loop carries the maximum so far and the sum relative to it, which is rescaled whenever the maximum grows (Milakov
-and Gimelshein, 2018). A `vk.dot` with such exponentials can be carried in the same way: rescaled like the sum.
+The loop carries the maximum so far, a base not far below it and the sum relative to the base (Milakov and Gimelshein,
+2018). The base moves up, and the sum is rescaled, only where the maximum exceeds it by more than `SLACK`: each
+rescaling rounds the sum, and those that come after one another make what was rounded before them small.
 """
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from math import prod
 
-from ...dialect import MaxOp, SumOp, arith
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import UnitAttr, i64
+from xdsl.ir import Block, Region, SSAValue
+
+from ...dialect import MaxOp, SumOp, arith, axes_of, sizes_of, tile_type
+from ..block_sums.paths import RESCALED
 from .access import value_in
 from .find_online import Online
 from .frames import Frame, below, both, broadcast, filled, select
@@ -16,18 +22,23 @@ from .work import Work
 
 _INFINITY = float("inf")
 
+SLACK = 8.0
+"""By how much an element may exceed the base. exp(8) times the largest sum of a length below 2^100 is an f32."""
 
-# The loop: a maximum without the axis; for each position in a chunk a sum of its own.
+
+# The loop: a maximum and a base without the axis; for each position in a chunk a sum of its own.
 
 
 def first_values(work: Work, frame: Frame, pair: Online) -> list[SSAValue]:
-    """The maximum and the sums of nothing."""
+    """The maximum, the base and the sums of nothing."""
     low = filled(frame, work.mapped_type(pair.maximum.result.type), -_INFINITY)
-    return [low, filled(frame, work.mapped_type(pair.total.tile.type), 0)]
+    return [low, low, filled(frame, work.mapped_type(pair.total.tile.type), 0)]
 
 
-def next_values(work: Work, frame: Frame, pair: Online, highest: SSAValue, sums: SSAValue) -> list[SSAValue]:
-    """The maximum and the sums with one more chunk."""
+def next_values(
+    work: Work, frame: Frame, pair: Online, highest: SSAValue, base: SSAValue, sums: SSAValue
+) -> list[SSAValue]:
+    """The maximum, the base and the sums with one more chunk."""
     axis, tile = pair.maximum.axis.data, value_in(work, frame, pair.maximum.tile)
     low = filled(frame, tile.type, -_INFINITY)
     mask = below(frame, axis, work.axes[axis].size, tile.type)
@@ -35,22 +46,44 @@ def next_values(work: Work, frame: Frame, pair: Online, highest: SSAValue, sums:
         tile = select(frame, mask, tile, low)
     grown = frame.add(MaxOp(tile, axis))
     grown = frame.add(arith.MaximumfOp.create(operands=[highest, grown], result_types=[highest.type]))
-    # Relative to -inf, elements of -inf would be NaN although a higher one may follow.
-    zero = filled(frame, grown.type, 0)
-    base = select(frame, _is_lowest(frame, grown), zero, grown)
-    scale = _relative(frame, pair, highest, base)
-    made = _relative(frame, pair, tile, broadcast(frame, base, tile.type))
-    scaled = frame.add(
-        arith.MulfOp.create(operands=[sums, broadcast(frame, scale, sums.type)], result_types=[sums.type])
-    )
-    return [grown, frame.add(arith.AddfOp.create(operands=[scaled, made], result_types=[sums.type]))]
+    most = frame.add(arith.AddfOp.create(operands=[base, filled(frame, base.type, SLACK)], result_types=[base.type]))
+    is_higher = frame.add(arith.CmpfOp(grown, most, "ogt"))
+    moved = select(frame, is_higher, grown, base)
+    level = _finite(frame, moved, _is_lowest(frame, moved))
+    scale = _scale(work, frame, pair, base, level, is_higher)
+    made = _relative(frame, pair, tile, broadcast(frame, level, tile.type))
+    rescale = arith.MulfOp.create(operands=[sums, broadcast(frame, scale, sums.type)], result_types=[sums.type])
+    rescale.attributes[RESCALED] = UnitAttr()
+    scaled = frame.add(rescale)
+    return [grown, moved, frame.add(arith.AddfOp.create(operands=[scaled, made], result_types=[sums.type]))]
 
 
-def last_values(work: Work, frame: Frame, pair: Online, highest: SSAValue, sums: SSAValue) -> list[SSAValue]:
+def _scale(work: Work, frame: Frame, pair: Online, base: SSAValue, level: SSAValue, is_higher: SSAValue) -> SSAValue:
+    """What the sums are multiplied by. A CPU computes it only where the base moves, if there is one base."""
+    if work.plan.lanes is None or prod(sizes_of(base.type).values()) != 1:
+        return _relative(frame, pair, base, level)
+    condition = is_higher
+    if axes := axes_of(condition.type):
+        wide = tile_type(i64, axes, sizes_of(condition.type).values())
+        condition = frame.add(arith.ExtUIOp.create(operands=[condition], result_types=[wide]))
+        for axis in axes:
+            condition = frame.add(MaxOp(condition, axis))
+        condition = frame.add(arith.CmpiOp(condition, frame.number(0), "ne"))
+    higher, other = Frame(Block(), frame), Block()
+    higher.block.add_op(scf.YieldOp(_relative(higher, pair, base, level)))
+    other.add_op(scf.YieldOp(filled(frame, base.type, 1)))
+    return frame.add(scf.IfOp(condition, [base.type], Region(higher.block), Region(other)))
+
+
+def last_values(
+    work: Work, frame: Frame, pair: Online, highest: SSAValue, base: SSAValue, sums: SSAValue
+) -> list[SSAValue]:
     """The maximum and the sum after the loop. As written, a row of -inf has -inf minus itself: the sum is NaN."""
     axis = work.axes[pair.total.axis.data]
     total = frame.add(SumOp(sums, axis.name))
     nowhere = _is_lowest(frame, highest)
+    scale = _relative(frame, pair, base, _finite(frame, highest, nowhere))
+    total = frame.add(arith.MulfOp.create(operands=[total, scale], result_types=[total.type]))
     if axis.known is None:
         some = frame.add(arith.CmpiOp(value_in(work, frame, axis.extent), frame.number(0), "sgt"))
         joined = both(frame, [nowhere, broadcast(frame, some, nowhere.type)])
@@ -59,6 +92,11 @@ def last_values(work: Work, frame: Frame, pair: Online, highest: SSAValue, sums:
     if axis.known != 0:
         total = select(frame, nowhere, _relative(frame, pair, highest, highest), total)
     return [highest, total]
+
+
+def _finite(frame: Frame, level: SSAValue, is_lowest: SSAValue) -> SSAValue:
+    """What elements are taken relative to: not -inf, since they would be NaN although a higher one may follow."""
+    return select(frame, is_lowest, filled(frame, level.type, 0), level)
 
 
 def _relative(frame: Frame, pair: Online, value: SSAValue, base: SSAValue) -> SSAValue:

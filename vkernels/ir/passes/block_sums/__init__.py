@@ -1,0 +1,50 @@
+"""Long sums are added up in blocks: a float that a loop only adds to would lose a bit each time its length doubles.
+
+A loop of additions one after another has an error that grows with its length n: n * u * sum(|x|), u being the unit
+roundoff. In blocks of b the error is that of b additions and of n / b more. Blocks of blocks are added with
+compensation (Kahan, Further remarks on reducing truncation errors, 1965), whose error does not grow with n
+(Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 4.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from ...dialect import MappedOp
+from ...facts import Facts
+from .blocks import add_in_blocks
+from .lengths import LENGTHS
+from .paths import PathReader
+
+
+@dataclass(frozen=True)
+class BlockSums(ModulePass):
+    """Cut every loop of a mapped kernel that may make more float additions than a block has into loops over blocks.
+
+    A loop that facts show to be short stays as it is. `gpu`: sums that matrix units make stay too.
+    """
+
+    name = "block-sums"
+
+    gpu: bool = False
+
+    def apply(self, context: Context, module: ModuleOp) -> None:
+        block_sums(module, self.gpu)
+
+
+def block_sums(module: ModuleOp, on_gpu: bool = False) -> None:
+    """Run the pass on every mapped kernel of a module."""
+    for mapped in module.ops:
+        if isinstance(mapped, MappedOp):
+            lanes = None if mapped.lanes is None else mapped.lanes.data
+            reader = PathReader(Facts.from_attribute(mapped.facts), lanes, on_gpu)
+            for loop in reversed([op for op in mapped.walk() if isinstance(op, scf.ForOp)]):  # from the inside out
+                add_in_blocks(loop, reader, LENGTHS)
+
+
+__all__ = ["BlockSums", "block_sums"]
