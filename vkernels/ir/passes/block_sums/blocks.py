@@ -13,15 +13,16 @@ from xdsl.rewriter import InsertPoint
 
 from ...dialect import BroadcastOp, arith
 from .lengths import Lengths
-from .paths import Path, PathReader
+from .paths import RESCALED, Path, PathReader
 from .trips import constant_of, most_trips
 
 
 def add_in_blocks(loop: scf.ForOp, reader: PathReader, lengths: Lengths) -> None:
     """Cut a loop into blocks where it may add more than a block has; sums of blocks are added likewise.
 
-    Where nothing is known of its length, it stays beside the cut one, for the calls in which it is short. What a loop
-    reads on its way, as scans do, is added with compensation, without blocks.
+    What a loop reads on its way, as scans do, is added with compensation, without blocks. Where data decide how long a
+    loop is, a CPU runs it as it is where it is short, and a GPU, whose registers are dearer than its arithmetic, adds
+    with compensation throughout.
     """
     sums = reader.sums(loop)
     if not sums:
@@ -30,12 +31,13 @@ def add_in_blocks(loop: scf.ForOp, reader: PathReader, lengths: Lengths) -> None
     trips = most_trips(loop, reader.facts)
     if trips is not None and trips <= block:
         return
-    if read := [number for number, path in sums.items() if path.is_read]:
-        loop = _compensate(loop, read)
+    compensates = trips is None and reader.on_gpu
+    if now := [n for n, path in sums.items() if path.is_read or (compensates and path.is_one_addition)]:
+        loop = _compensate(loop, now)
         sums = reader.sums(loop)
         if not sums:
             return
-    if trips is None:
+    if trips is None and not reader.on_gpu:
         loop = _beside_short(loop, block)
         sums = reader.sums(loop)
     outer = _cut(loop, sums, block)
@@ -102,7 +104,9 @@ def _cut(loop: scf.ForOp, sums: Mapping[int, Path], block: int) -> scf.ForOp:
         total: SSAValue = before[number]
         if number in scales:
             scale = _broadcast(builder, scales[number], total.type)
-            total = builder.insert(arith.MulfOp(total, scale)).result
+            rescale = arith.MulfOp(total, scale)
+            rescale.attributes[RESCALED] = UnitAttr()
+            total = builder.insert(rescale).result
         made[number] = builder.insert(arith.AddfOp(total, made[number])).result
     builder.insert(scf.YieldOp(*made))
     return outer
@@ -128,24 +132,8 @@ def _compensate(loop: scf.ForOp, sums: Iterable[int]) -> scf.ForOp:
     assert last is not None
     errors = []
     for number in sums:
-        addition = last.operands[number].owner
-        assert isinstance(addition, arith.AddfOp), "`_cut` ends with it, and `PathReader` finds no other"
-        error = block.insert_arg(addition.result.type, len(block.args))
-        builder = Builder(InsertPoint.before(addition))
-        total, new = addition.operands
-        if new is block.args[number + 1]:
-            total, new = new, total
-        scale = total.owner
-        carried: SSAValue = error
-        if isinstance(scale, arith.MulfOp):
-            scale.attributes["vk.rounded"] = UnitAttr()
-            carried = builder.insert(arith.MulfOp(error, scale.rhs)).result
-        added = _rounded(builder, arith.SubfOp(new, carried))
-        reached = _rounded(builder, arith.AddfOp(total, added))
-        errors.append(_rounding_error(builder, total, added, reached))
-        last.operands[number] = reached
-        addition.detach()  # type: ignore[no-untyped-call]
-        addition.erase()
+        error = block.insert_arg(last.operands[number].type, len(block.args))
+        errors.append(_compensate_one(last, number, block.args[number + 1], error))
     builder = Builder(InsertPoint.before(loop))
     first = [_filled(builder, error.type, 0) for error in errors]
     last.operands = [*last.operands, *errors]
@@ -157,6 +145,35 @@ def _compensate(loop: scf.ForOp, sums: Iterable[int]) -> scf.ForOp:
         old.replace_all_uses_with(new)
     loop.detach()  # type: ignore[no-untyped-call]
     loop.erase()
+    return made
+
+
+def _compensate_one(last: Operation, number: int, carried: SSAValue, error: SSAValue) -> SSAValue:
+    """Take the last addition's error off what is added; the error of this one, which may be made under a mask."""
+    choice = last.operands[number].owner
+    addition = choice
+    if isinstance(choice, arith.SelectOp):
+        addition = next(side.owner for side in (choice.lhs, choice.rhs) if side is not carried)
+    assert isinstance(addition, arith.AddfOp), "the path is one addition"
+    builder = Builder(InsertPoint.before(addition))
+    total, new = addition.operands
+    if new is carried:
+        total, new = new, total
+    scale, scaled = total.owner, error
+    if isinstance(scale, arith.MulfOp):
+        scale.attributes["vk.rounded"] = UnitAttr()
+        scaled = builder.insert(arith.MulfOp(error, scale.rhs)).result
+    added = _rounded(builder, arith.SubfOp(new, scaled))
+    reached = _rounded(builder, arith.AddfOp(total, added))
+    made = _rounding_error(builder, total, added, reached)
+    addition.result.replace_all_uses_with(reached)
+    addition.detach()  # type: ignore[no-untyped-call]
+    addition.erase()
+    if isinstance(choice, arith.SelectOp):
+        is_first = choice.lhs is reached
+        builder = Builder(InsertPoint.before(last))
+        sides = (made, error) if is_first else (error, made)
+        made = builder.insert(arith.SelectOp(choice.cond, *sides)).result
     return made
 
 

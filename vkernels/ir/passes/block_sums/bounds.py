@@ -11,15 +11,19 @@ from ...plan import Plan
 from .lengths import LENGTHS
 from .paths import FLOATS, Path, is_for_matrix_units
 
+ANY = 1 << 48
+"""More elements than a tensor has."""
+
 
 def sum_bounds(kernel: KernelOp, plan: Plan, sizes: Mapping[str, int], on_gpu: bool) -> dict[str, int]:
     """For each size along which floats are summed: the least bound that holds of it, of those that matter.
 
-    Sums that are at most a block long are not cut, those of a few blocks are cut once, and longer ones twice.
+    Sums that are at most a block long are not cut, those of a few blocks are cut once, and longer ones twice. Of those
+    too a bound is given, so that they differ from sums whose length only data tell.
     """
     found: dict[str, int] = {}
     for size, block in _blocks(kernel, plan, on_gpu):
-        for bound in (block, block * LENGTHS.blocks):
+        for bound in (block, block * LENGTHS.blocks, ANY):
             if sizes[size] <= bound:
                 found[size] = min(bound, found.get(size, bound))
     return found

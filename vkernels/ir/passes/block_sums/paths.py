@@ -26,7 +26,8 @@ class Path:
 
     `adds`, `products`: how many additions an iteration makes one after another, and how many products dots add.
     `factor`: what the carried value is multiplied by, None if by nothing. `uses`: the operands that the path goes
-    through, each with its operation. `is_read`: the value is used beside the path, which is then a single addition.
+    through, each with its operation. `is_read`: the value is used beside the path, which is then a single addition,
+    perhaps where a mask holds.
     """
 
     adds: int = 0
@@ -39,6 +40,11 @@ class Path:
         """The path, and on through an operation."""
         uses = (*self.uses, *((op, operand) for operand in operands))
         return replace(self, adds=self.adds + adds, products=self.products + products, uses=uses)
+
+    @property
+    def is_one_addition(self) -> bool:
+        """Whether the path is a single addition, perhaps where a mask holds."""
+        return [type(op) for op, _ in self.uses] in ([arith.AddfOp], [arith.AddfOp, arith.SelectOp, arith.SelectOp])
 
     def leaves(self, start: SSAValue) -> bool:
         """Whether the carried value is used beside the path."""
@@ -64,7 +70,7 @@ class PathReader:
                     continue
                 if not path.leaves(argument):
                     found[number] = path
-                elif len(path.uses) == 1 and isinstance(path.uses[0][0], arith.AddfOp):
+                elif path.is_one_addition:
                     found[number] = replace(path, is_read=True)
         return found
 
