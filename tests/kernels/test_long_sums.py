@@ -116,7 +116,7 @@ def test_products(kind: str, pin: vk.Pin | None) -> None:
         out = torch.full((3, 40), math.nan)
         repinned(kernels.products, pin)(a, b.t().contiguous(), out)
         terms = a[:, None].double() * b.double()
-        assert_summed(out, terms, exact_sum(terms), min(bound(length, products=True), 64 + 4 * math.log2(length)))
+        assert_summed(out, terms, exact_sum(terms), min(bound(length, products=True), pairwise(length)))
 
 
 @pytest.mark.parametrize("pin", [
@@ -188,4 +188,4 @@ def test_products_of_sixteen_million(kind: str, dtype: torch.dtype) -> None:
     a, b = data(kind, (1, length), dtype, fresh_seed()), torch.ones(length, 1, dtype=dtype)
     out = torch.full((1, 1), math.nan, dtype=dtype)
     kernels.products(a, b, out)
-    assert_summed(out[0], a, exact_sum(a), 64 + 4 * math.log2(length))
+    assert_summed(out[0], a, exact_sum(a), pairwise(length))

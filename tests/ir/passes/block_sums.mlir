@@ -2,7 +2,7 @@
 // RUN: vk-opt '--apply-plan{tiles="i=4" chunks="j=16" multiples="M=4","N=16" distinct=true bounds="N=1024"}' --block-sums --verify-mapped %s | filecheck %s --check-prefix SHORT
 // RUN: vk-opt '--apply-plan{tiles="i=4" chunks="j=16" multiples="M=4","N=16" distinct=true bounds="N=100000"}' --block-sums --verify-mapped %s | filecheck %s --check-prefix LONG
 // A sum of more chunks than a block has is added up in blocks of 64 chunks, each from 0; one that is known to be shorter
-// stays as it is. More than 32 blocks are added in blocks themselves, and those with compensation.
+// stays as it is. More than 64 blocks are added in blocks themselves, and those with compensation.
 
 vk.kernel @total(%x: !vk.tensor<[M, N], f32>, %out: !vk.tensor<[M], f32>) {
   %M = vk.size M

@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 from ...dialect import MappedOp
 from ...facts import Facts
 from .blocks import add_in_blocks
-from .lengths import LENGTHS
+from .lengths import Lengths
 from .paths import PathReader
 
 
@@ -44,7 +44,7 @@ def block_sums(module: ModuleOp, on_gpu: bool = False) -> None:
             lanes = None if mapped.lanes is None else mapped.lanes.data
             reader = PathReader(Facts.from_attribute(mapped.facts), lanes, on_gpu)
             for loop in reversed([op for op in mapped.walk() if isinstance(op, scf.ForOp)]):  # from the inside out
-                add_in_blocks(loop, reader, LENGTHS)
+                add_in_blocks(loop, reader, Lengths.on(on_gpu))
 
 
 __all__ = ["BlockSums", "block_sums"]

@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from ...dialect import DotOp, KernelOp, RangeOp, ScanOp, SizeOp, SumOp, WholeOp, element_of
 from ...plan import Plan
-from .lengths import LENGTHS
+from .lengths import Lengths
 from .paths import FLOATS, Path, is_for_matrix_units
 
 ANY = 1 << 48
@@ -21,15 +21,15 @@ def sum_bounds(kernel: KernelOp, plan: Plan, sizes: Mapping[str, int], on_gpu: b
     Sums that are at most a block long are not cut, those of a few blocks are cut once, and longer ones twice. Of those
     too a bound is given, so that they differ from sums whose length only data tell.
     """
-    found: dict[str, int] = {}
-    for size, block in _blocks(kernel, plan, on_gpu):
-        for bound in (block, block * LENGTHS.blocks, ANY):
+    lengths, found = Lengths.on(on_gpu), dict[str, int]()
+    for size, block in _blocks(kernel, plan, lengths, on_gpu):
+        for bound in (block, block * lengths.blocks, ANY):
             if sizes[size] <= bound:
                 found[size] = min(bound, found.get(size, bound))
     return found
 
 
-def _blocks(kernel: KernelOp, plan: Plan, on_gpu: bool) -> Iterator[tuple[str, int]]:
+def _blocks(kernel: KernelOp, plan: Plan, lengths: Lengths, on_gpu: bool) -> Iterator[tuple[str, int]]:
     """Sizes along which floats are summed, each with the elements that a block has."""
     axes = {op.axis.data: op for op in kernel.body.block.ops if isinstance(op, WholeOp)}
     for op in kernel.walk():
@@ -41,11 +41,11 @@ def _blocks(kernel: KernelOp, plan: Plan, on_gpu: bool) -> Iterator[tuple[str, i
             chunk = plan.chunks.get(name, 1)
             is_along = isinstance(op, DotOp) and name != plan.lanes
             path = Path(products=chunk) if is_along else Path(adds=1)
-            yield size, LENGTHS.iterations(path) * chunk * plan.splits.get(name, 1)
+            yield size, lengths.iterations(path) * chunk * plan.splits.get(name, 1)
         elif isinstance(op, RangeOp) and any(isinstance(element_of(v.type), FLOATS) for v in op.carried):
             size = _size_of(op.stop)
             if size is not None:
-                yield size, LENGTHS.adds
+                yield size, lengths.adds
 
 
 def _is_summed(op: SumOp | DotOp | ScanOp, on_gpu: bool) -> bool:
