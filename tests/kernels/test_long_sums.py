@@ -189,3 +189,19 @@ def test_products_of_sixteen_million(kind: str, dtype: torch.dtype) -> None:
     out = torch.full((1, 1), math.nan, dtype=dtype)
     kernels.products(a, b, out)
     assert_summed(out[0], a, exact_sum(a), pairwise(length))
+
+
+def test_a_pinned_order_gives_the_same_bits_on_any_number_of_threads() -> None:
+    """What the planner chooses may depend on the number of threads, as `docs/numerics.md` says."""
+    x = data("ill-conditioned", (1, 300007), torch.float32, fresh_seed())
+    pinned = repinned(kernels.sum_rows, vk.Pin(splits={"j": 4}, chunks={"j": 64}))
+    threads, results = vk.get_threads(), []
+    try:
+        for number in (1, 2, 3, 4):
+            vk.set_threads(number)
+            out = torch.full((1,), math.nan)
+            pinned(x, out)
+            results.append(out.view(torch.int32).item())
+    finally:
+        vk.set_threads(threads)
+    assert len(set(results)) == 1
