@@ -11,6 +11,7 @@ from xdsl.irdl import (
     AnyAttr,
     BaseAttr,
     IRDLOperation,
+    ParsePropInAttrDict,
     VarConstraint,
     irdl_op_definition,
     operand_def,
@@ -316,7 +317,8 @@ class PrintOp(IRDLOperation):
     unsigned = opt_prop_def(DenseArrayBase)
     values = var_operand_def()
 
-    assembly_format = "$prefix ($values^ `:` type($values))? (`unsigned` $unsigned^)? attr-dict"
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$prefix ($values^ `:` type($values))? attr-dict"
 
     def __init__(self, prefix: str, values: Sequence[SSAValue], unsigned: Sequence[bool] = ()):
         numbers = [number for number, is_unsigned in enumerate(unsigned) if is_unsigned]

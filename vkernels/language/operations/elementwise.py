@@ -183,6 +183,9 @@ def bits(x: Any) -> Tile:
 
 @operation
 def cast(x: Any, dtype: Any) -> Tile:
-    """x in another dtype, as `x.to(dtype)`: float to integer rounds towards zero, what does not
-    fit gives the nearest integer that does and NaN 0; to f16, bf16 and f8 to nearest."""
+    """x in another dtype, as `x.to(dtype)`.
+
+    Float to integer rounds towards zero; what does not fit gives the nearest integer that does, and NaN 0. Integer to
+    integer keeps the low bits. To f16, bf16 and f8 it rounds to nearest.
+    """
     return current().cast(x, dtype)
