@@ -57,9 +57,7 @@ def test_annotations_of_unsigned_integers():
     """As jaxtyping's: `Int` has a sign, `UInt` none, `Integer` and `Num` are both."""
 
     @vk.kernel
-    def kernel(
-        a: UInt8[vk.Tensor, "M"], b: UInt[vk.Tensor, "M"], c: Integer[vk.Tensor, "M"], d: Num[vk.Tensor, "M"]
-    ):
+    def kernel(a: UInt8[vk.Tensor, "M"], b: UInt[vk.Tensor, "M"], c: Integer[vk.Tensor, "M"], d: Num[vk.Tensor, "M"]):
         pass
 
     unsigned, signed = ("uint8", "uint16", "uint32", "uint64"), ("int8", "int16", "int32", "int64")
