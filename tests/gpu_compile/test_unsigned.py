@@ -1,4 +1,4 @@
-"""Kernels of unsigned integers are real binaries: their divisions, conversions and atomics, and products on tensor cores."""
+"""Kernels of unsigned integers are real binaries: divisions, conversions, atomics, and products on tensor cores."""
 
 from __future__ import annotations
 

@@ -44,9 +44,9 @@ __all__ = [
     "REDUCTIONS", "VK", "AccessOp", "AssertOp", "AxesAttr", "AxisAttr", "BarrierOp", "BelowOp", "BoundaryOp",
     "BroadcastOp", "BufferOp", "BufferType", "DotOp", "GatherOp", "Index", "IndexAttr", "KernelOp", "LaunchOp",
     "LoadOp", "MappedOp", "MaxOp", "MaxUIOp", "MemoryType", "MinOp", "MinUIOp", "PhaseOp", "PositionOp", "PrintOp",
-    "ProductOp", "RangeOp", "ReductionOp", "ScaleOp", "ScanOp", "ScatterOp", "ScratchOp", "ScratchType", "SizeOp", "StoreOp",
-    "SumOp", "TensorArgumentType", "TileOp", "WholeOp", "YieldOp", "axes_of", "context", "element_of", "sizes_of",
-    "tile_type",
+    "ProductOp", "RangeOp", "ReductionOp", "ScaleOp", "ScanOp", "ScatterOp", "ScratchOp", "ScratchType", "SizeOp",
+    "StoreOp", "SumOp", "TensorArgumentType", "TileOp", "WholeOp", "YieldOp", "axes_of", "context", "element_of",
+    "sizes_of", "tile_type",
 ]  # fmt: skip
 
 VK = Dialect(

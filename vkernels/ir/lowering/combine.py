@@ -21,7 +21,7 @@ _ACROSS = {
 
 @dataclass(frozen=True)
 class Combiner:
-    """One kind of combination (`sum`, `product`, `max`, `min`, `maxui` or `minui`) for one element type in registers."""
+    """A combination (`sum`, `product`, `max`, `min`, `maxui` or `minui`) of elements of one type in registers."""
 
     emit: Emitter
     kind: str
