@@ -48,7 +48,7 @@ __all__ = [
     "load", "log", "log1p", "log2", "max", "maximum", "mean", "min", "minimum", "on_launch", "phase", "pow", "print",
     "product", "promote", "random", "random_bits", "range", "relu", "reshape", "round", "rsqrt", "scratch",
     "set_threads", "sigmoid", "silu", "sin", "size", "sqrt", "stats", "store", "sum", "tanh", "tile", "torch_op",
-    "transpose", "trunc", "tunable", "use_database", "where", "whole", "zeros",
+    "transpose", "trunc", "tunable", "uint8", "uint16", "uint32", "uint64", "use_database", "where", "whole", "zeros",
     "zeros_like",
 ]  # fmt: skip
 

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
+from xdsl.ir import Operation
+
 from vkernels import on_launch
-from vkernels.ir.dialect import GatherOp, KernelOp, LoadOp
+from vkernels.ir.dialect import GatherOp, KernelOp, LoadOp, ScatterOp, StoreOp
 from vkernels.ir.interpret.ttir import interpret_ttir
 from vkernels.ir.limits import Limits
 from vkernels.ir.planning.choose_plan import choose_plan
@@ -85,6 +87,10 @@ def on_a_gpu(limits: Limits, seed: int, largest: int = 1 << 62) -> Iterator[Gpu]
 
 
 def _read_tensors(kernel: KernelOp) -> set[str]:
-    """Names of parameters that the kernel loads from."""
+    """Names of parameters that the kernel loads from, or updates atomically."""
     names = dict(zip(kernel.body.block.args, (p.data for p in kernel.parameters), strict=True))
-    return {names[op.base] for op in kernel.walk() if isinstance(op, LoadOp | GatherOp) and op.base in names}
+    return {names[op.base] for op in kernel.walk() if _reads(op) and op.base in names}
+
+
+def _reads(op: Operation) -> bool:
+    return isinstance(op, LoadOp | GatherOp) or (isinstance(op, StoreOp | ScatterOp) and op.atomic is not None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped, UInt8, UInt16, UInt32, UInt64
 
 import vkernels as vk
 
@@ -239,3 +239,25 @@ def shown(x: Float[vk.Tensor, "N"], count: Int[vk.Tensor, "1"]):
     vk.device_assert(x[i] > 0, "x must be positive")
     vk.device_assert(count[0] > 0)
     pass
+
+
+@vk.kernel
+def unsigned(
+    x: UInt8[vk.Tensor, "M N"],
+    index: UInt16[vk.Tensor, "M"],
+    far: UInt64[vk.Tensor, "M"],
+    scale: Float[vk.Tensor, "M"],
+    out: UInt8[vk.Tensor, "M N"],
+    best: UInt8[vk.Tensor, "M"],
+    total: UInt32[vk.Tensor, "4"],
+    row: UInt8[vk.Tensor, "M N"],
+):
+    """Unsigned integers: the IR's have no sign, so operations have."""
+    i, j = vk.tile("M"), vk.whole("N")
+    value = x[i, j]
+    part = (value // 3 + value % 200 >> 1) ^ ~value
+    bright = vk.where(value > 128, 255 - value, part)
+    out[i, j] = (bright.to(vk.float32) * scale[i]).to(vk.uint8)
+    best[i] = vk.max(vk.minimum(value, bright), axis=j)
+    vk.atomic_max(total[index[i]], best[i].to(vk.uint32) * 2)
+    row[i, j] = x[far[i], j] + vk.cumulative_min(value, axis=j)

@@ -153,6 +153,38 @@ def test_masked():
     assert any_.item() is True
 
 
+def unsigned_arguments() -> dict[str, np.ndarray]:
+    x = np.array([[0, 3, 255, 130], [129, 200, 128, 7], [1, 254, 77, 9]], np.uint8)
+    index, far = np.array([3, 0, 3], np.uint16), np.array([2, 0, 1], np.uint64)
+    scale = np.array([1.0, -1.0, 3.5], np.float32)
+    outputs = {"out": np.full_like(x, 7), "best": np.full(3, 7, np.uint8), "row": np.full_like(x, 7)}
+    total = np.array([5, 6, 7, 2**31], np.uint32)
+    return {"x": x, "index": index, "far": far, "scale": scale, "total": total, **outputs}
+
+
+@pytest.mark.parametrize("run", ["__call__", "interpret"])
+def test_unsigned(run):
+    given = unsigned_arguments()
+    getattr(constructs.unsigned, run)(**given)
+    x = given["x"].astype(int)
+    part = (x // 3 + x % 200 >> 1) ^ (255 - x)
+    bright = np.where(x > 128, 255 - x, part)
+    out = np.clip(np.trunc(bright * given["scale"][:, None].astype(float)), 0, 255)
+    assert given["out"].tolist() == out.tolist()
+    best = np.minimum(x, bright).max(1)
+    assert given["best"].tolist() == best.tolist()
+    assert given["total"].tolist() == [max(5, 2 * int(best[1])), 6, 7, 2**31]
+    assert given["row"].tolist() == ((x[given["far"].astype(int)] + np.minimum.accumulate(x, 1)) % 256).tolist()
+
+
+@pytest.mark.parametrize("wrong", [3, 2**63, 2**64 - 1])
+def test_indices_of_uint64_that_are_outside_are_found(wrong):
+    given = unsigned_arguments()
+    given["far"][1] = wrong
+    with pytest.raises(vk.CheckError, match=r"index \d+ is outside dimension 0 of `x`, which has 3 elements"):
+        constructs.unsigned.interpret(**given)
+
+
 def test_triangle():
     x = torch.arange(9.0).reshape(3, 3)
     out, means = poisoned(3, 3), poisoned(3)

@@ -8,7 +8,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from jaxtyping import Bool, Float, Float32, Int, Num, Shaped
+from jaxtyping import Bool, Float, Float32, Int, Integer, Num, Shaped, UInt, UInt8
 
 import vkernels as vk
 
@@ -45,12 +45,26 @@ def test_parameters():
     assert by_name["b"].dtypes == ("int8", "int16", "int32", "int64")
     assert (by_name["c"].dimensions, by_name["c"].dtypes) == ((), ("bool",))
     assert by_name["d"].dimensions == ("_",)
-    assert len(by_name["d"].dtypes) == 11
+    assert len(by_name["d"].dtypes) == 15
     assert "bool" not in by_name["e"].dtypes
     assert [by_name[n].dtypes for n in "fghk"] == [("f64",), ("i64",), ("i1",), ("f64", "i64", "i1")]
     assert (by_name["mode"].kind, by_name["mode"].default) == ("constant", "none")
     assert by_name["a"].default is vk.Parameter.MISSING
     assert kernel.sizes == ("M", "N")
+
+
+def test_annotations_of_unsigned_integers():
+    """As jaxtyping's: `Int` has a sign, `UInt` none, `Integer` and `Num` are both."""
+
+    @vk.kernel
+    def kernel(a: UInt8[vk.Tensor, "M"], b: UInt[vk.Tensor, "M"], c: Integer[vk.Tensor, "M"], d: Num[vk.Tensor, "M"]):
+        pass
+
+    unsigned, signed = ("uint8", "uint16", "uint32", "uint64"), ("int8", "int16", "int32", "int64")
+    by_name = {p.name: p.dtypes for p in kernel.parameters}
+    assert (by_name["a"], by_name["b"]) == (("uint8",), unsigned)
+    assert set(by_name["c"]) == {*signed, *unsigned}
+    assert set(by_name["c"]) < set(by_name["d"])
 
 
 def test_signature():

@@ -15,6 +15,10 @@ from .dtypes import (
     int32,
     int64,
     promote,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from .kernel import Function, Kernel, function, kernel
 from .operations import *
@@ -32,5 +36,5 @@ __all__ = [
     "isinf", "isnan", "kernel", "load", "log", "log1p", "log2", "max", "maximum", "mean", "min", "minimum", "phase",
     "pow", "print", "product", "promote", "random", "random_bits", "range", "relu", "reshape", "round", "rsqrt",
     "scratch", "sigmoid", "silu", "sin", "size", "sqrt", "store", "sum", "tanh", "tile", "transpose", "trunc",
-    "tunable", "where", "whole", "zeros", "zeros_like",
+    "tunable", "uint8", "uint16", "uint32", "uint64", "where", "whole", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -160,7 +160,9 @@ class Tile(Operand):
     covers: Extent = None
 
     def to(self, dtype: DType) -> Tile:
-        """The same values in another dtype; float to integer rounds towards zero, to f16, bf16 and f8 to nearest."""
+        """The same values in another dtype: to f16, bf16 and f8 to nearest; float to integer towards zero, where what
+        does not fit gives the nearest integer that does, and NaN 0; integer to integer keeps the low bits.
+        """
         return current().cast(self, dtype)
 
     @property

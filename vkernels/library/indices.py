@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxtyping import Int
+from jaxtyping import Int, Integer
 
 import vkernels as vk
 
@@ -11,7 +11,7 @@ from .replay import expect
 
 
 @vk.kernel
-def find_extent(index: Int[vk.Tensor, "M N"], least: Int[vk.Tensor, "1"], most: Int[vk.Tensor, "1"]):
+def find_extent(index: Integer[vk.Tensor, "M N"], least: Int[vk.Tensor, "1"], most: Int[vk.Tensor, "1"]):
     one = vk.tile(1)
     i = vk.whole("M")
     j = vk.whole("N")
@@ -22,7 +22,7 @@ def find_extent(index: Int[vk.Tensor, "M N"], least: Int[vk.Tensor, "1"], most: 
 
 @vk.kernel
 def find_fall(
-    start: Int[vk.Tensor, "S"], first: Int[vk.Tensor, "1"], last: Int[vk.Tensor, "1"], least: Int[vk.Tensor, "1"]
+    start: Integer[vk.Tensor, "S"], first: Int[vk.Tensor, "1"], last: Int[vk.Tensor, "1"], least: Int[vk.Tensor, "1"]
 ):
     one = vk.tile(1)
     i = vk.whole("S")
@@ -39,6 +39,7 @@ def check_starts(function: str, start: Array, values: int, checked: bool) -> Non
         raise vk.ArgumentError(f"{function}: start has shape {tuple(start.shape)}, expected one more than segments")
     if not checked or _starts_are_right(start, values):
         return
+    start = _comparable(start)
     if bool((start[1:] < start[:-1]).any()):
         raise vk.ArgumentError(f"{function}: start falls, expected each segment to end at or after its start")
     if int(start[0]) < 0 or int(start[-1]) > values:
@@ -49,6 +50,7 @@ def check_indices(function: str, name: str, index: Array, length: int) -> None:
     """Raises `ArgumentError` where an index is not from 0 up to a length."""
     if 0 in index.shape or _all_within(index, length):
         return
+    index = _comparable(index)
     if bool(((index < 0) | (index >= length)).any()):
         raise vk.ArgumentError(f"{function}: {name} holds {_range_of(index)}, expected 0 to {length - 1}")
 
@@ -76,7 +78,14 @@ def is_read_here(index: Array) -> bool:
     return not getattr(index, "is_cuda", False) and str(index.dtype).removeprefix("torch.") in _INTEGERS
 
 
-_INTEGERS = ("int8", "int16", "int32", "int64")
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+def _comparable(index: Array) -> Array:
+    """Integers that torch can compare: not uint16, uint32 or uint64, which become int64, from 2⁶³ on negative."""
+    if str(index.dtype) in ("torch.uint16", "torch.uint32", "torch.uint64"):
+        index = index.long()
+    return index
 
 
 def _range_of(index: Array) -> str:

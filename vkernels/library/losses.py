@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Integer
 
 import vkernels as vk
 
@@ -35,7 +35,7 @@ def log_softmax_gradient(grad: Float[vk.Tensor, "M N"], result: Float[vk.Tensor,
 @vk.kernel
 def cross_entropy_rows(
     x: Float[vk.Tensor, "M V"],
-    target: Int[vk.Tensor, "M"],
+    target: Integer[vk.Tensor, "M"],
     smoothing: vk.Scalar,
     ignored: int,
     loss: Float[vk.Tensor, "M"],
@@ -46,7 +46,7 @@ def cross_entropy_rows(
     row = x[i, v]
     peak = vk.max(row, axis=v)
     log_sum = peak + vk.log(vk.sum(vk.exp(row - peak), axis=v))
-    counts = target[i] != ignored
+    counts = target[i].to(vk.int64) != ignored  # `ignored` need not fit into the target's dtype
     hit = vk.load(x[i, target[i]], where=counts)
     smooth = vk.where(smoothing == 0.0, 0.0, vk.mean(row, axis=v) * smoothing)  # -inf * 0 is no number
     loss[i] = vk.where(counts, log_sum - (1.0 - smoothing) * hit - smooth, 0.0)
@@ -57,7 +57,7 @@ def cross_entropy_rows(
 def cross_entropy_gradient(
     grad: Float[vk.Tensor, "M"],
     x: Float[vk.Tensor, "M V"],
-    target: Int[vk.Tensor, "M"],
+    target: Integer[vk.Tensor, "M"],
     normaliser: Float[vk.Tensor, "M"],
     smoothing: vk.Scalar,
     ignored: int,
@@ -66,14 +66,14 @@ def cross_entropy_gradient(
     i = vk.tile("M")
     v = vk.tile("V")
     share = vk.exp(x[i, v] - normaliser[i]) - smoothing / vk.size("V")
-    change = vk.where(v == target[i], share - (1.0 - smoothing), share)
-    out[i, v] = vk.where(target[i] != ignored, change * grad[i], 0.0)
+    change = vk.where(v == target[i].to(vk.int64), share - (1.0 - smoothing), share)
+    out[i, v] = vk.where(target[i].to(vk.int64) != ignored, change * grad[i], 0.0)
 
 
 @vk.kernel
 def add_up(
     loss: Float[vk.Tensor, "M"],
-    target: Int[vk.Tensor, "M"],
+    target: Integer[vk.Tensor, "M"],
     ignored: int,
     total: Float[vk.Tensor, "1"],
     count: Float[vk.Tensor, "1"],
@@ -81,17 +81,18 @@ def add_up(
 ):
     i = vk.tile(1)
     j = vk.whole("M")
-    number = vk.sum(vk.where(target[j] != ignored, 1.0, 0.0), axis=j)
+    number = vk.sum(vk.where(target[j].to(vk.int64) != ignored, 1, 0), axis=j)  # floats count no further than 2^24
     sum_ = vk.sum(loss[j], axis=j)
     total[i] = sum_ / number if mean else sum_
     count[i] = number
 
 
 @vk.kernel
-def find_classes(target: Int[vk.Tensor, "M"], ignored: int, least: Int[vk.Tensor, "1"], most: Int[vk.Tensor, "1"]):
+def find_classes(target: Integer[vk.Tensor, "M"], ignored: int, least: Int[vk.Tensor, "1"], most: Int[vk.Tensor, "1"]):
     one = vk.tile(1)
     i = vk.whole("M")
-    number = vk.where(target[i] == ignored, 0, target[i]).to(vk.int64)
+    class_ = target[i].to(vk.int64)
+    number = vk.where(class_ == ignored, 0, class_)
     least[one] = vk.min(number, axis=i)
     most[one] = vk.max(number, axis=i)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Integer
 
 import vkernels as vk
 
@@ -13,17 +13,18 @@ from .transposes import Transpose, csr_transpose, rows_of
 
 
 @vk.kernel
-def spread_over_segments(row: Int[vk.Tensor, "E"], grad: Float[vk.Tensor, "R C"], out: Float[vk.Tensor, "E C"]):
+def spread_over_segments(row: Integer[vk.Tensor, "E"], grad: Float[vk.Tensor, "R C"], out: Float[vk.Tensor, "E C"]):
     e = vk.tile("E")
     c = vk.tile("C")
-    inside = (row[e] >= 0) & (row[e] < vk.size("R"))
+    at = row[e].to(vk.int64)  # the number of rows need not fit into its dtype
+    inside = (at >= 0) & (at < vk.size("R"))
     out[e, c] = vk.load(grad[row[e], c], where=inside)
 
 
 @vk.kernel
 def find_largest_of_bags(
-    start: Int[vk.Tensor, "S"],
-    index: Int[vk.Tensor, "E"],
+    start: Integer[vk.Tensor, "S"],
+    index: Integer[vk.Tensor, "E"],
     table: Float[vk.Tensor, "V C"],
     place: Int[vk.Tensor, "R C"],
 ):
@@ -41,10 +42,10 @@ def find_largest_of_bags(
 
 @vk.kernel
 def bags_gradient(
-    start: Int[vk.Tensor, "S"],
-    first: Int[vk.Tensor, "T"],
-    bag: Int[vk.Tensor, "E"],
-    order: Int[vk.Tensor, "E"],
+    start: Integer[vk.Tensor, "S"],
+    first: Integer[vk.Tensor, "T"],
+    bag: Integer[vk.Tensor, "E"],
+    order: Integer[vk.Tensor, "E"],
     place: Int[vk.Tensor, "P C"],
     grad: Float[vk.Tensor, "R C"],
     out: Float[vk.Tensor, "V C"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
 
 import vkernels as vk
 
@@ -13,7 +13,7 @@ from .replay import replayed
 
 
 @vk.kernel
-def sum_segments(start: Int[vk.Tensor, "S"], value: Float[vk.Tensor, "E"], out: Float[vk.Tensor, "R"]):
+def sum_segments(start: Integer[vk.Tensor, "S"], value: Float[vk.Tensor, "E"], out: Float[vk.Tensor, "R"]):
     r = vk.tile("R")
     a = vk.whole(32)
     first = start[r]
@@ -25,7 +25,7 @@ def sum_segments(start: Int[vk.Tensor, "S"], value: Float[vk.Tensor, "E"], out: 
 
 
 @vk.kernel
-def sum_segment_rows(start: Int[vk.Tensor, "S"], value: Float[vk.Tensor, "E C"], out: Float[vk.Tensor, "R C"]):
+def sum_segment_rows(start: Integer[vk.Tensor, "S"], value: Float[vk.Tensor, "E C"], out: Float[vk.Tensor, "R C"]):
     r = vk.tile("R")
     c = vk.tile("C")
     total = vk.zeros((r, c), value.dtype)
@@ -36,8 +36,8 @@ def sum_segment_rows(start: Int[vk.Tensor, "S"], value: Float[vk.Tensor, "E C"],
 
 @vk.kernel
 def csr_times_dense(
-    start: Int[vk.Tensor, "S"],
-    column: Int[vk.Tensor, "E"],
+    start: Integer[vk.Tensor, "S"],
+    column: Integer[vk.Tensor, "E"],
     value: Float[vk.Tensor, "E"],
     dense: Float[vk.Tensor, "K C"],
     bias: Float[vk.Tensor, "R"],

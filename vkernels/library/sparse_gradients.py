@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
 
 import vkernels as vk
 
@@ -17,22 +17,23 @@ from .transposes import Transpose, csr_transpose, ell_transpose, pair_transposes
 
 @vk.kernel
 def csr_value_gradient(
-    row: Int[vk.Tensor, "E"],
-    column: Int[vk.Tensor, "E"],
+    row: Integer[vk.Tensor, "E"],
+    column: Integer[vk.Tensor, "E"],
     grad: Float[vk.Tensor, "R C"],
     dense: Float[vk.Tensor, "K C"],
     out: Float[vk.Tensor, "E"],
 ):
     e = vk.tile("E")
     c = vk.whole("C")
-    inside = (row[e] >= 0) & (row[e] < vk.size("R"))
+    at = row[e].to(vk.int64)  # the number of rows need not fit into its dtype
+    inside = (at >= 0) & (at < vk.size("R"))
     products = vk.load(grad[row[e], c], where=inside) * vk.load(dense[column[e], c], where=inside)
     out[e] = vk.sum(products, axis=c)
 
 
 @vk.kernel
 def ell_value_gradient(
-    column: Int[vk.Tensor, "R L"],
+    column: Integer[vk.Tensor, "R L"],
     grad: Float[vk.Tensor, "R C"],
     dense: Float[vk.Tensor, "K C"],
     out: Float[vk.Tensor, "R L"],
@@ -45,8 +46,8 @@ def ell_value_gradient(
 
 @vk.kernel
 def block_gradient(
-    row: Int[vk.Tensor, "E"],
-    column: Int[vk.Tensor, "E"],
+    row: Integer[vk.Tensor, "E"],
+    column: Integer[vk.Tensor, "E"],
     grad: Float[vk.Tensor, "R P C"],
     dense: Float[vk.Tensor, "K Q C"],
     out: Float[vk.Tensor, "E P Q"],
@@ -55,7 +56,8 @@ def block_gradient(
     p = vk.tile("P")
     q = vk.tile("Q")
     c = vk.whole("C")
-    inside = (row[e] >= 0) & (row[e] < vk.size("R"))
+    at = row[e].to(vk.int64)  # the number of rows need not fit into its dtype
+    inside = (at >= 0) & (at < vk.size("R"))
     change, factor = vk.load(grad[row[e], p, c], where=inside), vk.load(dense[column[e], q, c], where=inside)
     out[e, p, q] = vk.dot(change, factor)
 

@@ -3,7 +3,7 @@ elements, and bags of embeddings. CSR times dense stands in `segments`."""
 
 from __future__ import annotations
 
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
 
 import vkernels as vk
 
@@ -15,7 +15,7 @@ from .replay import replayed
 
 @vk.kernel
 def ell_times_dense(
-    column: Int[vk.Tensor, "R L"],
+    column: Integer[vk.Tensor, "R L"],
     value: Float[vk.Tensor, "R L"],
     dense: Float[vk.Tensor, "K C"],
     bias: Float[vk.Tensor, "R"],
@@ -32,8 +32,8 @@ def ell_times_dense(
 
 @vk.kernel
 def blocks_times_dense(
-    start: Int[vk.Tensor, "S"],
-    column: Int[vk.Tensor, "E"],
+    start: Integer[vk.Tensor, "S"],
+    column: Integer[vk.Tensor, "E"],
     block: Float[vk.Tensor, "E P Q"],
     dense: Float[vk.Tensor, "K Q C"],
     bias: Float[vk.Tensor, "R P"],
@@ -52,8 +52,8 @@ def blocks_times_dense(
 
 @vk.kernel
 def sampled_products(
-    row: Int[vk.Tensor, "E"],
-    column: Int[vk.Tensor, "E"],
+    row: Integer[vk.Tensor, "E"],
+    column: Integer[vk.Tensor, "E"],
     value: Float[vk.Tensor, "E"],
     a: Float[vk.Tensor, "R K"],
     b: Float[vk.Tensor, "C K"],
@@ -66,8 +66,8 @@ def sampled_products(
 
 @vk.kernel
 def bags_of_rows(
-    start: Int[vk.Tensor, "S"],
-    index: Int[vk.Tensor, "E"],
+    start: Integer[vk.Tensor, "S"],
+    index: Integer[vk.Tensor, "E"],
     table: Float[vk.Tensor, "V C"],
     out: Float[vk.Tensor, "R C"],
     kind: vk.Constant = "sum",

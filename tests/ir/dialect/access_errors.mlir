@@ -93,3 +93,10 @@ vk.mapped @atomic(%x: !vk.tensor<[M], f32>, %v: i64) {
   %a = vk.load %x[i] : !vk.tensor<[M], f32> -> tensor<4xf32, #vk.axes<i>>
   vk.store %a atomic xor in %x[i] : !vk.tensor<[M], f32> <- tensor<4xf32, #vk.axes<i>>
 }
+
+// -----
+// CHECK: atomic maxui is of integers, not tensor<4xf64, #vk.axes<i>>
+vk.mapped @unsigned(%x: !vk.tensor<[M], f64>, %v: f64) {
+  %a = vk.broadcast %v : f64 -> tensor<4xf64, #vk.axes<i>>
+  vk.store %a atomic maxui in %x[i] : !vk.tensor<[M], f64> <- tensor<4xf64, #vk.axes<i>>
+}

@@ -35,6 +35,16 @@ vk.mapped @compute(%c: i64, %on: i1) {
     %s3 = vk.scan max %a along i : tensor<4x8xf32, #vk.axes<i, j>>
     %s4 = vk.scan min %a along i : tensor<4x8xf32, #vk.axes<i, j>>
 
+    // What compares unsigned integers is an operation of its own, as in arith.
+    // CHECK-NEXT:  %top = vk.maxui %i along i : tensor<4xi64, #vk.axes<i>> -> i64
+    // CHECK-NEXT:  %bottom = vk.minui %i along i : tensor<4xi64, #vk.axes<i>> -> i64
+    // CHECK-NEXT:  %s5 = vk.scan maxui %i along i : tensor<4xi64, #vk.axes<i>>
+    // CHECK-NEXT:  %s6 = vk.scan minui %i along i : tensor<4xi64, #vk.axes<i>>
+    %top = vk.maxui %i along i : tensor<4xi64, #vk.axes<i>> -> i64
+    %bottom = vk.minui %i along i : tensor<4xi64, #vk.axes<i>> -> i64
+    %s5 = vk.scan maxui %i along i : tensor<4xi64, #vk.axes<i>>
+    %s6 = vk.scan minui %i along i : tensor<4xi64, #vk.axes<i>>
+
     // CHECK-NEXT:  %batched = vk.broadcast
     %batched = vk.broadcast %one : f32 -> tensor<2x4xf32, #vk.axes<k, i>>
     // An axis that both operands have, beside the one summed along, is a batch and stays.
@@ -47,10 +57,12 @@ vk.mapped @compute(%c: i64, %on: i1) {
     %scaled = vk.scale %max, %max : tensor<4xf32, #vk.axes<i>>
 
     // CHECK-NEXT:  vk.print "values:\09" %d2, %i : f32, tensor<4xi64, #vk.axes<i>>
+    // CHECK-NEXT:  vk.print "bits" %d2, %i : f32, tensor<4xi64, #vk.axes<i>> {unsigned = array<i64: 1>}
     // CHECK-NEXT:  vk.print "here"
     // CHECK-NEXT:  vk.assert %below, "i is too large" : tensor<4xi1, #vk.axes<i>>
     // CHECK-NEXT:  vk.assert %on, "off" : i1
     vk.print "values:\09" %d2, %i : f32, tensor<4xi64, #vk.axes<i>>
+    vk.print "bits" %d2, %i : f32, tensor<4xi64, #vk.axes<i>> {unsigned = array<i64: 1>}
     vk.print "here"
     vk.assert %below, "i is too large" : tensor<4xi1, #vk.axes<i>>
     vk.assert %on, "off" : i1

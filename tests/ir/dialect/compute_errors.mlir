@@ -122,3 +122,23 @@ vk.mapped @assert(%n: i64) {
 vk.mapped @scale(%n: i64) {
   %a = vk.scale %n, %n : i64
 }
+
+// -----
+// CHECK: vk.maxui is of integers, not tensor<4xf64, #vk.axes<i>>
+vk.mapped @maximum(%x: f64) {
+  %t = vk.broadcast %x : f64 -> tensor<4xf64, #vk.axes<i>>
+  %a = vk.maxui %t along i : tensor<4xf64, #vk.axes<i>> -> f64
+}
+
+// -----
+// CHECK: scan minui is of integers, not tensor<4xf64, #vk.axes<i>>
+vk.mapped @scan(%x: f64) {
+  %t = vk.broadcast %x : f64 -> tensor<4xf64, #vk.axes<i>>
+  %a = vk.scan minui %t along i : tensor<4xf64, #vk.axes<i>>
+}
+
+// -----
+// CHECK: value 0 is no integer, and is to be shown as an unsigned one
+vk.mapped @print(%x: f64) {
+  vk.print "x" %x : f64 {unsigned = array<i64: 0>}
+}

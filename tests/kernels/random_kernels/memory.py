@@ -221,7 +221,7 @@ def _store_atomic(kernel: Kernel, value: Value) -> None:
     out = laid_out(kernel, kernel.numbers.integers(-9, 9, below).astype(DTYPES[value.element]))
     tensor = kernel.tensor(value.element, [below], out, "out")
     kernel.tolerances[list(kernel.arguments)[-1]] = 0
-    kind = choose.choice(["add", "max", "min"])
+    kind = choose.choice(["add", "max", "min", "maxui", "minui"])
     repeated = {a for a in kernel.axes if kernel.axes[a].is_tile} - set(value.axes)
     if repeated and kind == "add":
         kind = "max"

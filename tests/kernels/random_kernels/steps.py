@@ -86,8 +86,10 @@ def as_float(kernel: Kernel, value: Value) -> Value:
     type_ = tile_type(ELEMENTS[element], value.axes)
     if value.element == "i1":
         return Value(kernel.add(arith.UIToFPOp(value.ssa, type_)), value.axes, element, 1.0)
-    small = kernel.apply(arith.RemSIOp, value, kernel.number(17, value.element))
-    return Value(kernel.add(arith.SIToFPOp(small.ssa, type_)), value.axes, element, 16.0)
+    signed, unsigned = (arith.RemSIOp, arith.SIToFPOp), (arith.RemUIOp, arith.UIToFPOp)
+    rest, convert = kernel.random.choice([signed, signed, unsigned])
+    small = kernel.apply(rest, value, kernel.number(17, value.element))
+    return Value(kernel.add(convert(small.ssa, type_)), value.axes, element, 16.0)
 
 
 def as_integer(kernel: Kernel, value: Value) -> Value:
@@ -103,7 +105,8 @@ def as_integer(kernel: Kernel, value: Value) -> Value:
         return _negated(kernel, value)
     value = kernel.clamped(value, 100)
     type_ = tile_type(ELEMENTS[element], value.axes)
-    return Value(kernel.add(arith.FPToSIOp(value.ssa, type_)), value.axes, element)
+    op = kernel.random.choice([arith.FPToSIOp, arith.FPToSIOp, arith.FPToUIOp])
+    return Value(kernel.add(op(value.ssa, type_)), value.axes, element)
 
 
 def widened(kernel: Kernel, value: Value) -> Value:
@@ -191,6 +194,7 @@ def _integers(kernel: Kernel, a: Value, b: Value) -> Value:
         amount = kernel.number(choose.randrange(int(a.element[1:])), a.element)
         op, operand = choose.choice([
             (arith.DivSIOp, divisor), (arith.RemSIOp, divisor), (arith.FloorDivSIOp, divisor),
+            (arith.DivUIOp, divisor), (arith.RemUIOp, divisor),
             (arith.ShLIOp, amount), (arith.ShRSIOp, amount), (arith.ShRUIOp, amount),
         ])  # fmt: skip
         return kernel.apply(op, a, operand)
@@ -239,6 +243,7 @@ def reduction(kernel: Kernel) -> Value | None:
     kinds = ["sum", "sum", "max", "min"]
     if not value.is_float or max(1.0, value.bound) ** axis.extent < 1e4:
         kinds.append("product")
+    kinds += [] if value.is_float else ["maxui", "minui"]
     return kernel.reduce(kernel.random.choice(kinds), value, axis.name)
 
 
@@ -249,7 +254,8 @@ def scan(kernel: Kernel) -> Value | None:
     value = tamed(kernel, pick(kernel, axis=axis), 64)
     if value.element == "i1":
         return None
-    return kernel.scan(kernel.random.choice(["sum", "max", "min"]), value, axis)
+    kinds = ["sum", "max", "min", *([] if value.is_float else ["maxui", "minui"])]
+    return kernel.scan(kernel.random.choice(kinds), value, axis)
 
 
 def exponentials(kernel: Kernel) -> Value | None:

@@ -19,18 +19,15 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from vkernels.ir.dialect import (
     BroadcastOp,
     KernelOp,
-    MaxOp,
-    MinOp,
-    ProductOp,
     ScanOp,
     SizeOp,
-    SumOp,
     TensorArgumentType,
     TileOp,
     WholeOp,
     arith,
     tile_type,
 )
+from vkernels.ir.dialect.combining import REDUCTION_OF
 
 ELEMENTS: dict[str, Attribute] = {
     "f64": f64, "f32": f32, "f16": f16, "bf16": BFloat16Type(),
@@ -217,8 +214,7 @@ class Kernel:
 
     def reduce(self, kind: str, value: Value, axis: str) -> Value:
         extent = max(1, self.axes[axis].extent)
-        op = {"sum": SumOp, "product": ProductOp, "max": MaxOp, "min": MinOp}[kind]
-        axes = tuple(a for a in value.axes if a != axis)
+        op, axes = REDUCTION_OF[kind], tuple(a for a in value.axes if a != axis)
         made = replace(self.accumulated(kind, value, extent), ssa=self.add(op(value.ssa, axis)), axes=axes)
         empty = kind in ("max", "min") and self.axes[axis].extent == 0
         return replace(made, special=made.special or empty)

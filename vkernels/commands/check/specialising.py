@@ -15,7 +15,7 @@ from vkernels.runtime.protocols import size_name
 
 SHORT = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64", "i32": "int32",
-    "i16": "int16", "i8": "int8",
+    "i16": "int16", "i8": "int8", "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
 }  # fmt: skip
 _COMPUTED_IN = {"float16": "float32", "bfloat16": "float32"}
 _USUAL = ("float32", "int32", "bool")

@@ -16,7 +16,9 @@ from .compute import (
     BroadcastOp,
     DotOp,
     MaxOp,
+    MaxUIOp,
     MinOp,
+    MinUIOp,
     PositionOp,
     PrintOp,
     ProductOp,
@@ -41,10 +43,10 @@ from .types import BufferType, MemoryType, ScratchType, TensorArgumentType
 __all__ = [
     "REDUCTIONS", "VK", "AccessOp", "AssertOp", "AxesAttr", "AxisAttr", "BarrierOp", "BelowOp", "BoundaryOp",
     "BroadcastOp", "BufferOp", "BufferType", "DotOp", "GatherOp", "Index", "IndexAttr", "KernelOp", "LaunchOp",
-    "LoadOp", "MappedOp", "MaxOp", "MemoryType", "MinOp", "PhaseOp", "PositionOp", "PrintOp", "ProductOp",
-    "RangeOp", "ReductionOp", "ScaleOp", "ScanOp", "ScatterOp", "ScratchOp", "ScratchType", "SizeOp", "StoreOp",
-    "SumOp", "TensorArgumentType", "TileOp", "WholeOp", "YieldOp", "axes_of", "context", "element_of", "sizes_of",
-    "tile_type",
+    "LoadOp", "MappedOp", "MaxOp", "MaxUIOp", "MemoryType", "MinOp", "MinUIOp", "PhaseOp", "PositionOp", "PrintOp",
+    "ProductOp", "RangeOp", "ReductionOp", "ScaleOp", "ScanOp", "ScatterOp", "ScratchOp", "ScratchType", "SizeOp",
+    "StoreOp", "SumOp", "TensorArgumentType", "TileOp", "WholeOp", "YieldOp", "axes_of", "context", "element_of",
+    "sizes_of", "tile_type",
 ]  # fmt: skip
 
 VK = Dialect(
@@ -53,7 +55,8 @@ VK = Dialect(
         KernelOp, MappedOp, LaunchOp, SizeOp, TileOp, WholeOp, RangeOp, YieldOp, BoundaryOp, PhaseOp,
         ScratchOp, BufferOp, BarrierOp,
         LoadOp, GatherOp, StoreOp, ScatterOp,
-        BroadcastOp, PositionOp, BelowOp, SumOp, ProductOp, MaxOp, MinOp, ScanOp, DotOp, ScaleOp, PrintOp, AssertOp,
+        BroadcastOp, PositionOp, BelowOp, SumOp, ProductOp, MaxOp, MinOp, MaxUIOp, MinUIOp, ScanOp, DotOp, ScaleOp,
+        PrintOp, AssertOp,
     ],
     [AxisAttr, AxesAttr, IndexAttr, TensorArgumentType, ScratchType, BufferType],
 )  # fmt: skip

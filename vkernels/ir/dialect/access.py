@@ -43,6 +43,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from .access_syntax import parse_access, parse_types, print_access, print_types
 from .attributes import IndexAttr, axes_of, element_of, size_text, sizes_of, tile_type
+from .compute import verify_unsigned
 from .names import listed
 from .types import MemoryType
 
@@ -248,6 +249,10 @@ class GatherOp(_ReadOp):
     GATHERS: ClassVar[bool] = True
 
 
+ATOMICS = ("add", "max", "min", "maxui", "minui")
+"""How atomic stores combine; the last two compare unsigned integers."""
+
+
 class _WriteOp(AccessOp):
     value = operand_def()
     atomic = opt_prop_def(StringAttr)
@@ -286,8 +291,10 @@ class _WriteOp(AccessOp):
 
     def verify_(self) -> None:
         super().verify_()
-        if self.atomic is not None and self.atomic.data not in ("add", "max", "min"):
-            raise VerifyException(f'atomic "{self.atomic.data}" is not one of add, max, min')
+        if self.atomic is not None and self.atomic.data not in ATOMICS:
+            raise VerifyException(f'atomic "{self.atomic.data}" is not one of {", ".join(ATOMICS)}')
+        if self.atomic is not None:
+            verify_unsigned(f"atomic {self.atomic.data}", self.atomic.data, self.value)
         if self.atomic is not None and self.streaming is not None:
             raise VerifyException("an atomic access reads what it writes, so it cannot be streaming")
 
@@ -324,7 +331,7 @@ class _WriteOp(AccessOp):
 
 @irdl_op_definition
 class StoreOp(_WriteOp):
-    """Write a tile at indices affine in its axes; `atomic` combines instead (add, max, min).
+    """Write a tile at indices affine in its axes; `atomic` combines instead (add, max, min, maxui, minui).
 
     Inactive elements are not written."""
 

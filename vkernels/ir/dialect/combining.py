@@ -6,20 +6,23 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Operation
 
 from . import arith
-from .compute import MaxOp, MinOp, ProductOp, ReductionOp, ScanOp, SumOp
+from .compute import MaxOp, MaxUIOp, MinOp, MinUIOp, ProductOp, ReductionOp, ScanOp, SumOp
 
-REDUCTION_OF: dict[str, type[ReductionOp]] = {"sum": SumOp, "product": ProductOp, "max": MaxOp, "min": MinOp}
+REDUCTION_OF: dict[str, type[ReductionOp]] = {
+    "sum": SumOp, "product": ProductOp, "max": MaxOp, "min": MinOp, "maxui": MaxUIOp, "minui": MinUIOp,
+}  # fmt: skip
 _KINDS = {op: kind for kind, op in REDUCTION_OF.items()}
 _FLOATS: dict[str, type[Operation]] = {
     "sum": arith.AddfOp, "product": arith.MulfOp, "max": arith.MaximumfOp, "min": arith.MinimumfOp,
 }  # fmt: skip
 _INTEGERS: dict[str, type[Operation]] = {
     "sum": arith.AddiOp, "product": arith.MuliOp, "max": arith.MaxSIOp, "min": arith.MinSIOp,
+    "maxui": arith.MaxUIOp, "minui": arith.MinUIOp,
 }  # fmt: skip
 
 
 def kind_of(op: Operation) -> str:
-    """sum, product, max or min; a dot sums."""
+    """sum, product, max or min, of unsigned integers maxui or minui; a dot sums."""
     if isinstance(op, ScanOp):
         return op.kind.data
     return _KINDS.get(type(op), "sum")  # type: ignore[arg-type]

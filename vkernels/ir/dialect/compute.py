@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import AnyFloat, StringAttr, TensorType, i1, i64
+from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, IntegerType, StringAttr, TensorType, i1, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     BaseAttr,
     IRDLOperation,
+    ParsePropInAttrDict,
     VarConstraint,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -35,6 +37,12 @@ def _verify_single(axis: StringAttr, element: Attribute, result: SSAValue) -> No
     """The result of an operation along one axis: a tile of `element` with that axis alone."""
     if axes_of(result) != (axis.data,) or element_of(result) != element:
         raise VerifyException(f"the result is {result.type}, expected a tile of {element} with axis {axis.data} alone")
+
+
+def verify_unsigned(what: str, kind: str, tile: SSAValue) -> None:
+    """What compares unsigned integers, as its kind's name says, has integers to compare."""
+    if kind.endswith("ui") and not isinstance(element_of(tile), IntegerType):
+        raise VerifyException(f"{what} is of integers, not {tile.type}")
 
 
 def _reduced(tile: SSAValue, axis: str) -> Attribute:
@@ -134,6 +142,7 @@ class ReductionOp(IRDLOperation):
 
     def verify_(self) -> None:
         _verify_axis(self.axis, self.tile, "the tile's")
+        verify_unsigned(self.name, self.name, self.tile)
         expected = _reduced(self.tile, self.axis.data)
         if self.result.type != expected:
             raise VerifyException(f"the result is {self.result.type}, expected {expected}")
@@ -155,24 +164,41 @@ class ProductOp(ReductionOp):
 
 @irdl_op_definition
 class MaxOp(ReductionOp):
-    """The largest element of a tile along an axis; NaN if any is NaN. Neutral: -inf, or the least (signed) integer."""
+    """The largest element of a tile along an axis, integers signed; NaN if any is NaN. Neutral: -inf, or the least
+    integer."""
 
     name = "vk.max"
 
 
 @irdl_op_definition
 class MinOp(ReductionOp):
-    """The smallest element of a tile along an axis; NaN if any is NaN. Neutral: inf, or the top (signed) integer."""
+    """The smallest element of a tile along an axis, integers signed; NaN if any is NaN. Neutral: inf, or the largest
+    integer."""
 
     name = "vk.min"
 
 
 @irdl_op_definition
+class MaxUIOp(ReductionOp):
+    """The largest of unsigned integers along an axis. Neutral: 0."""
+
+    name = "vk.maxui"
+
+
+@irdl_op_definition
+class MinUIOp(ReductionOp):
+    """The smallest of unsigned integers along an axis. Neutral: all bits set."""
+
+    name = "vk.minui"
+
+
+@irdl_op_definition
 class ScanOp(IRDLOperation):
-    """Inclusive scan along an axis: each element combined with all before it. `kind` is sum, product, max or min."""
+    """Inclusive scan along an axis: each element combined with all before it. `kind` is sum, product, max or min;
+    of unsigned integers maxui or minui."""
 
     name = "vk.scan"
-    KINDS: ClassVar[tuple[str, ...]] = ("sum", "product", "max", "min")
+    KINDS: ClassVar[tuple[str, ...]] = ("sum", "product", "max", "min", "maxui", "minui")
 
     T: ClassVar = VarConstraint("T", BaseAttr(TensorType))
 
@@ -195,6 +221,7 @@ class ScanOp(IRDLOperation):
     def verify_(self) -> None:
         if self.kind.data not in self.KINDS:
             raise VerifyException(f'scan "{self.kind.data}" is not one of {listed(self.KINDS)}')
+        verify_unsigned(f"scan {self.kind.data}", self.kind.data, self.tile)
         _verify_axis(self.axis, self.tile, "the tile's")
 
 
@@ -281,17 +308,27 @@ class ScaleOp(IRDLOperation):
 
 @irdl_op_definition
 class PrintOp(IRDLOperation):
-    """Show values, interpreted or checked; compiled kernels leave it out."""
+    """Show values, interpreted or checked; compiled kernels leave it out. `unsigned`: the numbers of the values that
+    are unsigned integers, where there are any."""
 
     name = "vk.print"
 
     prefix = prop_def(StringAttr)
+    unsigned = opt_prop_def(DenseArrayBase)
     values = var_operand_def()
 
+    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$prefix ($values^ `:` type($values))? attr-dict"
 
-    def __init__(self, prefix: str, values: Sequence[SSAValue]):
-        super().__init__(operands=[values], properties={"prefix": StringAttr(prefix)})
+    def __init__(self, prefix: str, values: Sequence[SSAValue], unsigned: Sequence[bool] = ()):
+        numbers = [number for number, is_unsigned in enumerate(unsigned) if is_unsigned]
+        shown = DenseArrayBase.from_list(i64, numbers) if numbers else None
+        super().__init__(operands=[values], properties={"prefix": StringAttr(prefix), "unsigned": shown})
+
+    def verify_(self) -> None:
+        for number in () if self.unsigned is None else self.unsigned.get_values():
+            if number not in range(len(self.values)) or not isinstance(element_of(self.values[number]), IntegerType):
+                raise VerifyException(f"value {number} is no integer, and is to be shown as an unsigned one")
 
 
 @irdl_op_definition
@@ -313,4 +350,4 @@ class AssertOp(IRDLOperation):
             raise VerifyException(f"the condition is {self.condition.type}, expected i1 or a tile of i1")
 
 
-REDUCTIONS: tuple[type[ReductionOp], ...] = (SumOp, ProductOp, MaxOp, MinOp)
+REDUCTIONS: tuple[type[ReductionOp], ...] = (SumOp, ProductOp, MaxOp, MinOp, MaxUIOp, MinUIOp)

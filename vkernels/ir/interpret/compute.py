@@ -15,7 +15,9 @@ from ..dialect import (
     BroadcastOp,
     DotOp,
     MaxOp,
+    MaxUIOp,
     MinOp,
+    MinUIOp,
     PositionOp,
     PrintOp,
     ProductOp,
@@ -25,10 +27,11 @@ from ..dialect import (
     axes_of,
     element_of,
 )
-from .numbers import Array, dtype_of, is_float, round_significand, rounded, signed, wrapped
+from .numbers import Array, dtype_of, is_float, round_significand, rounded, signed, unsigned, wrapped
 from .state import State, align
 
 _COMBINE: dict[str, np.ufunc] = {"sum": np.add, "product": np.multiply, "max": np.maximum, "min": np.minimum}
+_COMBINE |= {"maxui": np.maximum, "minui": np.minimum}
 
 
 @register_impls
@@ -67,9 +70,17 @@ class ComputeFunctions(InterpreterFunctions):
     def min(self, interpreter: Interpreter, op: MinOp, args: PythonValues) -> PythonValues:
         return (_reduce("min", op, args[0]),)
 
+    @impl(MaxUIOp)
+    def max_unsigned(self, interpreter: Interpreter, op: MaxUIOp, args: PythonValues) -> PythonValues:
+        return (_reduce("maxui", op, args[0]),)
+
+    @impl(MinUIOp)
+    def min_unsigned(self, interpreter: Interpreter, op: MinUIOp, args: PythonValues) -> PythonValues:
+        return (_reduce("minui", op, args[0]),)
+
     @impl(ScanOp)
     def scan(self, interpreter: Interpreter, op: ScanOp, args: PythonValues) -> PythonValues:
-        tile, combine = signed(args[0]), _COMBINE[op.kind.data]
+        tile, combine = _seen(op.kind.data, args[0]), _COMBINE[op.kind.data]
         result = combine.accumulate(tile, axis=axes_of(op.tile).index(op.axis.data), dtype=tile.dtype)
         return (_of_type(result, op.result),)
 
@@ -83,7 +94,9 @@ class ComputeFunctions(InterpreterFunctions):
 
     @impl(PrintOp)
     def print(self, interpreter: Interpreter, op: PrintOp, args: PythonValues) -> PythonValues:
-        shown = [self._shown(value, array) for value, array in zip(op.values, args, strict=True)]
+        bare = set() if op.unsigned is None else set(op.unsigned.get_values())
+        arrays = [unsigned(array) if number in bare else array for number, array in enumerate(args)]
+        shown = [self._shown(value, array) for value, array in zip(op.values, arrays, strict=True)]
         self.state.on_print(" ".join(filter(None, (op.prefix.data, *shown))))
         return ()
 
@@ -108,18 +121,23 @@ class ComputeFunctions(InterpreterFunctions):
 
 def _reduce(kind: str, op: ReductionOp, tile: Array) -> Array:
     """A tile reduced in its own dtype; the neutral element where the axis has no positions."""
-    least, greatest = _extremes(np.asarray(tile).dtype)
-    tile, axis = signed(tile), axes_of(op.tile).index(op.axis.data)
-    initial = {"sum": 0, "product": 1, "max": least, "min": greatest}[kind]
+    is_bool, tile, axis = np.asarray(tile).dtype == np.bool_, _seen(kind, tile), axes_of(op.tile).index(op.axis.data)
+    least, greatest = _extremes(tile.dtype, is_bool)
+    initial = {"sum": 0, "product": 1}.get(kind, least if kind.startswith("max") else greatest)
     result = _COMBINE[kind].reduce(tile, axis=axis, dtype=tile.dtype, initial=tile.dtype.type(initial))
     return _of_type(result, op.result)
 
 
-def _extremes(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+def _seen(kind: str, tile: Array) -> Array:
+    """A tile's numbers with the sign, or without one, that combining them looks at."""
+    return unsigned(np.asarray(tile)) if kind.endswith("ui") else signed(tile)
+
+
+def _extremes(dtype: np.dtype[Any], is_bool: bool) -> tuple[Any, Any]:
     if dtype.kind == "f":
         return -np.inf, np.inf
-    if dtype == np.bool_:
-        return -1, 0
+    if is_bool:
+        return (0, 1) if dtype.kind == "u" else (-1, 0)
     return np.iinfo(dtype).min, np.iinfo(dtype).max
 
 

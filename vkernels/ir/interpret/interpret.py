@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, f64, i1
+from xdsl.dialects.builtin import IntegerType, ModuleOp, f64, i1
 from xdsl.interpreter import Interpreter, InterpreterFunctions, OpImplResult, PythonValues
 from xdsl.ir import Attribute, Operation
 
@@ -40,7 +40,8 @@ def interpret(
 ) -> None:
     """Run the module's one kernel, as written, after any pass, or mapped; it writes into the arrays in place.
 
-    `arguments`: by the parameters' names, arrays of any strides (of bf16: the bits, as uint16) and numbers.
+    `arguments`: by the parameters' names, arrays of any strides (of bf16: the bits, as uint16; of integers with a sign
+    or without) and numbers.
     `on_print` takes each line that `vk.print` shows. `order` seeds a shuffle of every launch's programs.
     `trace` runs the kernel as Python code with its author's file and lines, so that Python's debugger stops
     at them and shows tiles by their names. `check_races` finds programs of one launch that touch the same
@@ -153,6 +154,8 @@ def _value(name: str, type_: Attribute, argument: Argument, state: State) -> Any
     """A parameter's value: memory for a tensor, a number of the parameter's dtype for a scalar."""
     if isinstance(type_, TensorArgumentType):
         array = np.atleast_1d(np.asarray(argument))
+        if isinstance(type_.element, IntegerType) and array.dtype.kind == "u":
+            array = array.view(f"i{array.itemsize}")
         if array.dtype != storage_of(type_.element):
             raise ArgumentError(f"argument `{name}` has dtype {array.dtype}, expected {storage_of(type_.element)}")
         memory = Memory(name, type_.element, array, trace=_trace_of(array, state))

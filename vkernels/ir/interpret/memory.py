@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from xdsl.ir import Attribute
 
-from .numbers import Array, dtype_of, from_storage, rounded, storage_of, to_storage
+from .numbers import Array, dtype_of, from_storage, rounded, storage_of, to_storage, unsigned
 
 NOBODY, SEVERAL = -1, -2
 """Instead of a program's number: no program yet, or more than one."""
 
 _COMBINE: dict[str, np.ufunc] = {"add": np.add, "max": np.maximum, "min": np.minimum}
+_UNSIGNED: dict[str, np.ufunc] = {"maxui": np.maximum, "minui": np.minimum}
 
 
 class Trace:
@@ -94,6 +95,9 @@ class Memory:
 
     def update(self, places: tuple[Array, ...], values: Array, kind: str) -> None:
         """Combine values into memory, one after another, each result rounded. Every index is one-dimensional."""
+        if kind in _UNSIGNED:
+            _UNSIGNED[kind].at(unsigned(self.array), places, unsigned(values))
+            return
         combine: Callable[..., Array] = _COMBINE[kind]
         if storage_of(self.element) == dtype_of(self.element):
             _COMBINE[kind].at(self.array, places, values)

@@ -17,7 +17,7 @@ from .state import State
 from .tiles import memory_element
 
 FLOATS = {"add": "fadd", "max": "fmaximum", "min": "fminimum"}
-INTEGERS = {"add": "add", "max": "max", "min": "min"}
+INTEGERS = {"add": "add", "max": "max", "min": "min", "maxui": "umax", "minui": "umin"}
 
 
 def lower_atomic(state: State, operation: AccessOp) -> None:

@@ -12,13 +12,16 @@ from .emit import Emitter, vector
 from .failures import unsupported
 
 _FLOAT = {"sum": "addf", "product": "mulf"}
-_INTEGER = {"sum": "addi", "product": "muli", "max": "maxsi", "min": "minsi"}
-_ACROSS = {"addf": "fadd", "mulf": "fmul", "addi": "add", "muli": "mul", "maxsi": "smax", "minsi": "smin"}
+_INTEGER = {"sum": "addi", "product": "muli", "max": "maxsi", "min": "minsi", "maxui": "maxui", "minui": "minui"}
+_ACROSS = {
+    "addf": "fadd", "mulf": "fmul", "addi": "add", "muli": "mul",
+    "maxsi": "smax", "minsi": "smin", "maxui": "umax", "minui": "umin",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Combiner:
-    """One kind of combination (`sum`, `product`, `max` or `min`) for one element type in registers."""
+    """A combination (`sum`, `product`, `max`, `min`, `maxui` or `minui`) of elements of one type in registers."""
 
     emit: Emitter
     kind: str
@@ -52,6 +55,8 @@ class Combiner:
             infinity = 0x7F800000 if self.element == "f32" else 0x7FF0000000000000
             sign = 0x80000000 if self.element == "f32" else 1 << 63
             return hex(infinity | sign if self.kind == "max" else infinity)
+        if self.kind in ("maxui", "minui"):
+            return "0" if self.kind == "maxui" else "-1"
         bound = 1 << int(self.element[1:]) - 1
         return str(-bound if self.kind == "max" else bound - 1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, i8
 from xdsl.ir import Operation, SSAValue
 
 from ..dialect import (
@@ -21,6 +21,7 @@ from ..dialect import (
     TensorArgumentType,
     arith,
     axes_of,
+    element_of,
 )
 from .algebra import ONE, ZERO, Expr, either, fits, least, most, number, pieces, product, symbol, total
 from .flow import Flow, axes_touched
@@ -33,7 +34,8 @@ LEAST_SIDE = 16
 
 FREE = (BroadcastOp, PositionOp, BelowOp, arith.ConstantOp, AccessOp, ScratchOp)
 WEIGHTS = {
-    "arith.divf": 8, "arith.divsi": 16, "arith.remsi": 16, "math.exp": 8, "math.exp2": 4, "math.log": 12,
+    "arith.divf": 8, "arith.divsi": 16, "arith.remsi": 16, "arith.divui": 16, "arith.remui": 16,
+    "math.exp": 8, "math.exp2": 4, "math.log": 12,
     "math.sqrt": 8, "math.rsqrt": 8, "math.tanh": 16, "math.erf": 16, "math.sin": 16, "math.cos": 16, "math.powf": 24,
     "vk.scan": 2,
 }  # fmt: skip
@@ -135,6 +137,8 @@ def operand_bytes(op: DotOp) -> int:
 def narrow(value: SSAValue) -> SSAValue:
     """A value before it was extended: what tensor cores take of it."""
     owner = value.owner
+    if isinstance(owner, arith.ExtUIOp):
+        return owner.input if element_of(owner.input) == i8 else value
     return owner.operands[0] if isinstance(owner, arith.ExtFOp | arith.ExtSIOp) else value
 
 

@@ -13,7 +13,7 @@ from vkernels.ir.dialect import GatherOp, Index, LoadOp, ScatterOp, StoreOp, ari
 from vkernels.ir.errors import AxisError, TypeMismatchError, UnsupportedError
 
 from ..current import Mistake
-from ..dtypes import DType, int64
+from ..dtypes import DType, int32, int64
 from ..values import Affine, Axis, Extent, Memory, Reference, Scratch, Tile
 from .affine import as_affine
 from .arithmetic import Arithmetic, is_number
@@ -60,7 +60,8 @@ class Accesses(Arithmetic):
             ssa = self.result(arith.TruncFOp(ssa, type_of(element, access.axes)))
         test = None if mask is None else self._mask(mask, access)
         op = ScatterOp if access.gathers else StoreOp
-        self.insert(op(ssa, memory.ssa, access.indices, mask=test, guarded=access.guarded, atomic=atomic))
+        kind = None if atomic is None else combination(atomic, memory.dtype)
+        self.insert(op(ssa, memory.ssa, access.indices, mask=test, guarded=access.guarded, atomic=kind))
 
     def _mask(self, mask: Any, access: Access) -> SSAValue | None:
         tile = self.tile(mask)
@@ -132,15 +133,29 @@ class Accesses(Arithmetic):
         return expression
 
     def _offset(self, expression: Affine) -> Tile | None:
-        """What is added to the axes: nothing, an i64 scalar, or an index tile in its own dtype."""
+        """What is added to the axes: nothing, an i64 scalar, or an index tile in its own dtype, made a signed one."""
         offset, constant = expression.offset, expression.constant
         if offset is None:
             if constant == 0 and expression.terms:
                 return None
             return Tile(self.constant(constant, i64), int64)
+        if offset.dtype.is_uint:
+            offset = self._signed_index(offset)
         if constant:
             offset = self.binary("+", self.index_i64(offset), constant)
         return offset if offset.axes else self.index_i64(offset)
+
+    def _signed_index(self, offset: Tile) -> Tile:
+        """Unsigned integers as the signed ones that indices are: those from 2⁶³ on as the largest, which is outside of
+        everything as they are."""
+        if offset.dtype.bits < 64:
+            return self.convert(offset, int32 if offset.axes and offset.dtype.bits < 32 else int64)
+        return self.convert(self.extreme("min", offset, int64.limits[1]), int64)
+
+
+def combination(kind: str, dtype: DType) -> str:
+    """How the IR names a combination (add, sum, product, max, min) of elements of a dtype."""
+    return f"{kind}ui" if dtype.is_uint and kind in ("max", "min") else kind
 
 
 def _stays_within(index: Any, expression: Affine, extent: Extent) -> bool:

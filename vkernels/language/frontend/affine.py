@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..dtypes import uint64
 from ..values import Affine, Axis, Tile
 
 if TYPE_CHECKING:
@@ -11,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def affine_binary(builder: Arithmetic, name: str, left: Any, right: Any) -> Affine | None:
-    """The sum, difference or multiple of index expressions; None where the result would not be one."""
+    """The sum, difference or multiple of index expressions; None where the result would not be one.
+
+    Index expressions are added up in int64. What holds uint64 is added to axes alone; else it is no index expression.
+    """
     if not isinstance(left, Axis | Affine) and not isinstance(right, Axis | Affine):
         return None
     if name == "*":
@@ -23,7 +27,9 @@ def affine_binary(builder: Arithmetic, name: str, left: Any, right: Any) -> Affi
     first, second = as_affine(left), as_affine(right)
     if first is None or second is None:
         return None
-    return _plus(builder, first, second if name == "+" else _times(builder, second, -1))
+    if name == "-":
+        second = _times(builder, second, -1)
+    return None if second is None else _plus(builder, first, second)
 
 
 def as_affine(value: Any) -> Affine | None:
@@ -43,21 +49,25 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _plus(builder: Arithmetic, first: Affine, second: Affine) -> Affine:
+def _plus(builder: Arithmetic, first: Affine, second: Affine) -> Affine | None:
     terms = dict(first.terms)
     for axis, coefficient in second.terms:
         terms[axis] = terms.get(axis, 0) + coefficient
     offset = first.offset
     if second.offset is not None:
+        if offset is not None and (offset.dtype is uint64 or second.offset.dtype is uint64):
+            return None
         offset = second.offset if offset is None else builder.binary("+", _wide(builder, offset), second.offset)
     kept = tuple((axis, coefficient) for axis, coefficient in terms.items() if coefficient)
     return Affine(kept, first.constant + second.constant, offset)
 
 
-def _times(builder: Arithmetic, index: Affine, factor: int) -> Affine:
+def _times(builder: Arithmetic, index: Affine, factor: int) -> Affine | None:
     terms = tuple((axis, coefficient * factor) for axis, coefficient in index.terms if factor)
     offset = index.offset
     if offset is not None and factor != 1:
+        if offset.dtype is uint64:
+            return None
         offset = builder.binary("*", _wide(builder, offset), factor)
     return Affine(terms, index.constant * factor, offset)
 

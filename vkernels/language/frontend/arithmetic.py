@@ -36,13 +36,16 @@ _INT: dict[str, type[Operation]] = {
     "+": arith.AddiOp, "-": arith.SubiOp, "*": arith.MuliOp, "//": arith.FloorDivSIOp, "&": arith.AndIOp,
     "|": arith.OrIOp, "^": arith.XOrIOp, "<<": arith.ShLIOp, ">>": arith.ShRSIOp,
 }  # fmt: skip
+_UINT: dict[str, type[Operation]] = {
+    **_INT, "//": arith.DivUIOp, "%": arith.RemUIOp, ">>": arith.ShRUIOp,
+}  # fmt: skip
 _BOOL: dict[str, type[Operation]] = {
     "+": arith.OrIOp, "*": arith.AndIOp, "&": arith.AndIOp, "|": arith.OrIOp, "^": arith.XOrIOp,
 }  # fmt: skip
 
 _FLOAT_RELATION = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt", ">=": "oge"}
 _INT_RELATION = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle", ">": "sgt", ">=": "sge"}
-_BOOL_RELATION = {"==": "eq", "!=": "ne", "<": "ult", "<=": "ule", ">": "ugt", ">=": "uge"}
+_UINT_RELATION = {"==": "eq", "!=": "ne", "<": "ult", "<=": "ule", ">": "ugt", ">=": "uge"}
 
 _LONGEST_POWER = 64
 
@@ -104,11 +107,11 @@ class Arithmetic(Emitter):
             return result_type(tiles, scalars, weak), False
         except PromotionError:
             found = " and ".join(dict.fromkeys(dtype.name for dtype in tiles + scalars))
-            raise Mistake(
-                TypeMismatchError,
-                f"{found} do not promote",
-                "f8 meets no other dtype, as in torch: convert one with `.to(vk.float32)`.",
-            ) from None
+            if any(dtype.is_f8 for dtype in tiles + scalars):
+                help = "f8 meets no other dtype, as in torch: convert one with `.to(vk.float32)`."
+            else:
+                help = "No integer dtype holds the values of both: convert one, as with `.to(vk.int64)`."
+            raise Mistake(TypeMismatchError, f"{found} do not promote", help) from None
 
     def convert(self, value: Tile | Number, dtype: DType) -> Tile:
         """A value in another dtype, as computed: f16 and bf16 stay unrounded in f32."""
@@ -122,19 +125,24 @@ class Arithmetic(Emitter):
             return Tile(value.ssa, dtype, value.axes)
         target = type_of(element, value.axes)
         if not value.axes and not dtype.is_bool:
-            return Tile(
-                self.once(("convert", value.ssa, element), lambda: self._conversion(value, dtype, target)), dtype
-            )
+            key = ("convert", value.ssa, value.dtype, dtype)
+            return Tile(self.once(key, lambda: self._conversion(value, dtype, target)), dtype)
         return Tile(self.result(self._conversion(value, dtype, target)), dtype, value.axes)
 
     def _number(self, value: Number, dtype: DType) -> SSAValue:
         if dtype.is_bool:
             return self.constant(bool(value), i1)
         if dtype.is_int:
-            if not -(1 << (dtype.bits - 1)) <= int(value) < 1 << (dtype.bits - 1):
+            least, greatest = dtype.limits
+            if not least <= int(value) <= greatest:
                 raise Mistake(TypeMismatchError, f"{value} is not within the range of {dtype.name}", culprit=value)
-            return self.constant(int(value), computed_element(dtype))
+            return self._integer(int(value), dtype)
         return self.constant(float(value), computed_element(dtype))
+
+    def _integer(self, value: int, dtype: DType) -> SSAValue:
+        """The integer of `dtype` that is `value` modulo 2 to its bits; in the IR, as a signed number."""
+        half = 1 << (dtype.bits - 1)
+        return self.constant((value + half) % (2 * half) - half, computed_element(dtype))
 
     def _conversion(self, value: Tile, dtype: DType, target: Attribute) -> Operation:
         source = value.dtype
@@ -145,10 +153,12 @@ class Arithmetic(Emitter):
             return arith.ExtUIOp(value.ssa, target) if dtype.is_int else arith.UIToFPOp(value.ssa, target)
         if source.is_int:
             if dtype.is_float:
-                return arith.SIToFPOp(value.ssa, target)
-            return (arith.ExtSIOp if dtype.bits > source.bits else arith.TruncIOp)(value.ssa, target)
+                return (arith.UIToFPOp if source.is_uint else arith.SIToFPOp)(value.ssa, target)
+            if dtype.bits < source.bits:
+                return arith.TruncIOp(value.ssa, target)
+            return (arith.ExtUIOp if source.is_uint else arith.ExtSIOp)(value.ssa, target)
         if dtype.is_int:
-            return arith.FPToSIOp(value.ssa, target)
+            return (arith.FPToUIOp if dtype.is_uint else arith.FPToSIOp)(value.ssa, target)
         return (arith.ExtFOp if computed_element(dtype) == f64 else arith.TruncFOp)(value.ssa, target)
 
     def cast(self, value: Any, dtype: Any) -> Tile:
@@ -215,10 +225,10 @@ class Arithmetic(Emitter):
         if name == "/" and not dtype.is_float:
             dtype = float64 if weak else DEFAULT["float"]
         tiles = self.convert(left, dtype), self.convert(right, dtype)
-        if name == "%" or (name == "//" and dtype.is_float):
+        if (name == "%" and not dtype.is_uint) or (name == "//" and dtype.is_float):
             result = self._divide(name, *tiles) if dtype.is_float else self._int_remainder(*tiles)
             return Tile(result.ssa, dtype, result.axes, weak and not result.axes)
-        table = _FLOAT if dtype.is_float else _INT if dtype.is_int else _BOOL
+        table = _UINT if dtype.is_uint else {"float": _FLOAT, "int": _INT, "bool": _BOOL}[dtype.kind]
         if name not in table:
             raise Mistake(TypeMismatchError, f"`{name}` does not work on {dtype.name}", _operator_help(name, dtype))
         return self.elementwise(table[name], tiles, dtype, weak)
@@ -268,8 +278,19 @@ class Arithmetic(Emitter):
                 return Tile(result.ssa, dtype, result.axes, weak and not result.axes)
             if dtype.is_int and right < 0:
                 raise Mistake(TypeMismatchError, "integers have no negative powers", "Convert to a float first.", right)
-        op: Any = math.PowFOp if dtype.is_float else math.IPowIOp
-        return self.elementwise(op, (self.convert(left, dtype), self.convert(right, dtype)), dtype, weak)
+        operands = self.convert(left, dtype), self.convert(right, dtype)
+        if dtype.is_uint:
+            return self._uint_power(*operands)
+        return self.elementwise(math.PowFOp if dtype.is_float else math.IPowIOp, operands, dtype, weak)
+
+    def _uint_power(self, base: Tile, exponent: Tile) -> Tile:
+        """A power modulo 2 to the bits. `math.ipowi` would take an exponent's top bit for its sign: that bit changes
+        nothing where the base is odd, since 2 to the (bits - 2) is a period of its powers, and leaves 0 where even."""
+        dtype = base.dtype
+        top = 1 << (dtype.bits - 1)
+        power = self.elementwise(math.IPowIOp, (base, self.binary("&", exponent, top - 1)), dtype)
+        is_even = self.compare("==", self.binary("&", base, 1), 0)
+        return self.where(self.binary("&", is_even, self.compare(">=", exponent, top)), 0, power)
 
     def _multiplied(self, base: Tile, exponent: int) -> Tile:
         """A power by repeated squaring."""
@@ -295,7 +316,7 @@ class Arithmetic(Emitter):
         if name == "~":
             if dtype.is_float:
                 raise Mistake(TypeMismatchError, f"`~` does not work on {dtype.name}", culprit=value)
-            ones = self.convert(True if dtype.is_bool else -1, dtype)
+            ones = self.convert(True, dtype) if dtype.is_bool else Tile(self._integer(-1, dtype), dtype)
             return self.elementwise(arith.XOrIOp, (tile, ones), dtype, tile.weak)
         if dtype.is_bool:
             raise Mistake(TypeMismatchError, "`-` does not work on bool", "To invert a mask, write `~mask`.", value)
@@ -313,7 +334,7 @@ class Arithmetic(Emitter):
         tiles = self.convert(left, dtype), self.convert(right, dtype)
         if dtype.is_float:
             return self.elementwise(lambda a, b: arith.CmpfOp(a, b, _FLOAT_RELATION[name]), tiles, bool_, weak)
-        relations = _INT_RELATION if dtype.is_int else _BOOL_RELATION
+        relations = _UINT_RELATION if dtype.is_uint or dtype.is_bool else _INT_RELATION
         return self.elementwise(lambda a, b: arith.CmpiOp(a, b, relations[name]), tiles, bool_, weak)
 
     def where(self, condition: Any, left: Any, right: Any) -> Tile:
@@ -352,10 +373,10 @@ class Arithmetic(Emitter):
             return {"max": max, "min": min}[name](left, right)
         left, right = self.operand(left), self.operand(right)
         dtype, weak = self.meet(left, right)
-        kind = {"float": 0, "int": 1, "bool": 2}[dtype.kind]
+        kind = "uint" if dtype.is_uint else dtype.kind
         op: Any = {
-            "max": (arith.MaximumfOp, arith.MaxSIOp, arith.OrIOp),
-            "min": (arith.MinimumfOp, arith.MinSIOp, arith.AndIOp),
+            "max": {"float": arith.MaximumfOp, "int": arith.MaxSIOp, "uint": arith.MaxUIOp, "bool": arith.OrIOp},
+            "min": {"float": arith.MinimumfOp, "int": arith.MinSIOp, "uint": arith.MinUIOp, "bool": arith.AndIOp},
         }[name][kind]
         return self.elementwise(op, (self.convert(left, dtype), self.convert(right, dtype)), dtype, weak)
 

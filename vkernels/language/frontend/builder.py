@@ -144,7 +144,8 @@ class Builder(WholeAxes):
 
     def show(self, prefix: str, values: Sequence[Any]) -> None:
         """Print values, interpreted or checked."""
-        self.insert(PrintOp(prefix, [self.tile(value).ssa for value in values]))
+        tiles = [self.tile(value) for value in values]
+        self.insert(PrintOp(prefix, [tile.ssa for tile in tiles], [tile.dtype.is_uint for tile in tiles]))
 
     def require(self, condition: Any, message: str) -> None:
         """Stop where a condition is false, interpreted or checked."""

@@ -210,7 +210,7 @@ _ATTRIBUTES: dict[type, tuple[str, ...]] = {
     Tile: ("dtype", "axes", "to"),
     Axis: ("size", "name"),
     Affine: (),
-    DType: ("name", "bits", "is_float", "is_int", "is_bool"),
+    DType: ("name", "bits", "is_float", "is_int", "is_uint", "is_bool"),
 }
 
 

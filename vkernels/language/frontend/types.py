@@ -1,4 +1,8 @@
-"""Element types in the IR of the language's dtypes: in memory, and as computed."""
+"""Element types in the IR of the language's dtypes: in memory, and as computed.
+
+Integers of the IR have no sign, as MLIR's arith wants it: operations have. What a signed and an unsigned dtype
+compute differently is the front end's to choose.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +37,10 @@ _MEMORY: dict[str, Attribute] = {
     "int16": i16,
     "int32": i32,
     "int64": i64,
+    "uint8": i8,
+    "uint16": i16,
+    "uint32": i32,
+    "uint64": i64,
     "float8_e4m3fn": Float8E4M3FNType(),
     "float8_e5m2": Float8E5M2Type(),
     "float16": f16,

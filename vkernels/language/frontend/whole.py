@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from vkernels.ir.dialect import DotOp, MaxOp, MinOp, ProductOp, ReductionOp, ScanOp, SumOp
+from vkernels.ir.dialect import DotOp, ScanOp
+from vkernels.ir.dialect.combining import REDUCTION_OF
 from vkernels.ir.errors import AxisError, SourceError, TypeMismatchError
 
 from ..current import Mistake
-from ..dtypes import DType, bool_, float32, int32, int64
+from ..dtypes import DType, bool_, float32, int32, int64, uint32
 from ..values import Axis, Tile
-from .access import Accesses
+from .access import Accesses, combination
 from .describe import describe
 from .emitter import listed
 from .types import computed_element
-
-_REDUCTIONS: dict[str, type[ReductionOp]] = {"sum": SumOp, "product": ProductOp, "max": MaxOp, "min": MinOp}
 
 
 class WholeAxes(Accesses):
@@ -55,14 +54,16 @@ class WholeAxes(Accesses):
         along = self.whole_axis(tile, axis, value)
         tile = self._summable(tile, kind)
         axes = tuple(a for a in tile.axes if a is not along)
-        return Tile(self.result(_REDUCTIONS[kind](tile.ssa, along.name)), tile.dtype, axes)
+        op = REDUCTION_OF[combination(kind, tile.dtype)]
+        return Tile(self.result(op(tile.ssa, along.name)), tile.dtype, axes)
 
     def scan(self, kind: str, value: Any, axis: Any) -> Tile:
         """Every element combined with all before it along an axis."""
         tile = self.tile(value)
         along = self.whole_axis(tile, axis, value)
         tile = self._summable(tile, kind)
-        return Tile(self.result(ScanOp(kind, tile.ssa, along.name)), tile.dtype, tile.axes)
+        op = ScanOp(combination(kind, tile.dtype), tile.ssa, along.name)
+        return Tile(self.result(op), tile.dtype, tile.axes)
 
     def _summable(self, tile: Tile, kind: str) -> Tile:
         """Integers are summed and multiplied in int64, as in torch; bool is not ordered here."""
@@ -119,7 +120,9 @@ def joined_in_order(a: Tile, b: Tile) -> tuple[Axis, ...]:
 
 
 def _accumulator(dtype: DType) -> DType:
-    """What products are added in: f32 for f16, bf16 and f8, i32 for short integers."""
+    """What products are added in: f32 for f16, bf16 and f8, int32 for short integers and uint8, uint32 for uint16."""
     if dtype.is_float:
         return dtype if dtype.bits >= 32 else float32
-    return dtype if dtype is int64 else int32
+    if dtype.bits > 32:
+        return dtype
+    return uint32 if dtype.is_uint and dtype.bits > 8 else int32

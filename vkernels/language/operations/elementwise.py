@@ -100,6 +100,8 @@ def abs(x: Any) -> Tile:
     value = builder.tile(x)
     if value.dtype.is_float:
         return builder.mathematical("AbsF", value)
+    if value.dtype.is_uint:
+        return value
     return builder.extreme("max", value, -value)  # type: ignore[no-any-return]
 
 
@@ -181,5 +183,9 @@ def bits(x: Any) -> Tile:
 
 @operation
 def cast(x: Any, dtype: Any) -> Tile:
-    """x in another dtype, as `x.to(dtype)`: float to integer rounds towards zero, to f16, bf16 and f8 to nearest."""
+    """x in another dtype, as `x.to(dtype)`.
+
+    Float to integer rounds towards zero; what does not fit gives the nearest integer that does, and NaN 0. Integer to
+    integer keeps the low bits. To f16, bf16 and f8 it rounds to nearest.
+    """
     return current().cast(x, dtype)

@@ -12,7 +12,9 @@ from .addresses import Access
 from .builder import Builder
 from .state import State
 
-_INTEGERS = {"add": tt.Atomic.ADD, "max": tt.Atomic.MAX, "min": tt.Atomic.MIN}
+_INTEGERS = {
+    "add": tt.Atomic.ADD, "max": tt.Atomic.MAX, "min": tt.Atomic.MIN, "maxui": tt.Atomic.UMAX, "minui": tt.Atomic.UMIN,
+}  # fmt: skip
 
 
 def lower_atomic(state: State, operation: AccessOp) -> None:

@@ -25,6 +25,9 @@ IMPRECISE = 128
 """Products of f8 that may be added in fewer bits than f32 has where precision is not "ieee": tensor cores of sm_90 take
 f8 itself only then."""
 
+_HALF = 128
+"""An unsigned i8 less the signed one that has the same bits but for the top one."""
+
 MOST_PRODUCTS = 1 << 13
 """Products that a program holds at once where they are added up one by one: they lie in registers."""
 
@@ -53,9 +56,51 @@ def lower_dot(state: State, operation: DotOp) -> None:
     narrow = (_narrowed(left), _narrowed(right))
     for a, b in (narrow, (left, right)):
         if _fits(shape, tt.element(a.type), tt.element(b.type), tt.element(total.type)):
+            a, b, total = _signed(state, operation, shape, (left, a), (right, b), total)
             state.define(operation.result, _dot(state.build, operation, shape, a, b, total))
             return
     state.define(operation.result, _added_up(state, operation, shape, left, right, total))
+
+
+def _signed(
+    state: State,
+    operation: DotOp,
+    shape: _Shape,
+    left: tuple[SSAValue, SSAValue],
+    right: tuple[SSAValue, SSAValue],
+    total: SSAValue,
+) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """Operands (as i32, narrow) and the sum for Triton's dot of i8, which is signed.
+
+    An unsigned x is s + 128, where s is its bits with the top one flipped, as a signed number. So the sum of x y is
+    that of s y, and 128 times the sum of y besides; and where y is unsigned too, likewise.
+    """
+    (a, narrow_a), (b, narrow_b) = left, right
+    rows, columns = (*shape.batch, *shape.rows), (*shape.batch, *shape.columns)
+    if _is_unsigned(a):
+        narrow_a = state.build.binary(arith.XOrIOp, narrow_a, _HALF)
+        total = _plus_sum(state, operation, shape, b, axes_of(operation.right), columns, total)
+    if _is_unsigned(b):
+        narrow_b = state.build.binary(arith.XOrIOp, narrow_b, _HALF)
+        a = state.build.unary(arith.ExtSIOp, narrow_a, i32)
+        total = _plus_sum(state, operation, shape, a, axes_of(operation.left), rows, total)
+    return narrow_a, narrow_b, total
+
+
+def _plus_sum(
+    state: State,
+    operation: DotOp,
+    shape: _Shape,
+    value: SSAValue,
+    axes: Sequence[str],
+    rest: tuple[str, ...],
+    total: SSAValue,
+) -> SSAValue:
+    """A sum, and 128 times an operand added up along the contracted axis; `rest`: its other axes."""
+    build, to = state.build, axes_of(operation.sum)
+    moved = transposed(build, value, axes, (*rest, shape.axis))
+    scaled = build.binary(arith.MuliOp, reduced(state, moved, len(rest), "sum"), _HALF)
+    return build.binary(arith.AddiOp, total, along(build, scaled, rest, to, [shape.sizes[axis] for axis in to]))
 
 
 def _shape(operation: DotOp) -> _Shape:
@@ -76,9 +121,14 @@ def _narrowed(value: SSAValue) -> SSAValue:
         return owner.input
     if isinstance(owner, tt.FpToFpOp) and is_quarter(tt.element(owner.src.type)):
         return owner.src
-    if isinstance(owner, arith.ExtSIOp) and tt.element(owner.input.type) == i8:
+    if isinstance(owner, arith.ExtSIOp | arith.ExtUIOp) and tt.element(owner.input.type) == i8:
         return owner.input
     return value
+
+
+def _is_unsigned(value: SSAValue) -> bool:
+    """Whether a value was extended from unsigned i8."""
+    return isinstance(value.owner, arith.ExtUIOp) and tt.element(value.owner.input.type) == i8
 
 
 def _fits(shape: _Shape, left: Attribute, right: Attribute, total: Attribute) -> bool:

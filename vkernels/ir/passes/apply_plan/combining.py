@@ -18,6 +18,8 @@ def neutral_of(op: Operation, element: Attribute) -> float:
     if isinstance(element, AnyFloat):
         return float("-inf") if kind == "max" else float("inf")
     assert isinstance(element, IntegerType)
+    if kind in ("maxui", "minui"):
+        return 0 if kind == "maxui" else -1
     half: int = 1 << (element.width.data - 1)
     return -half if kind == "max" else half - 1
 

@@ -142,7 +142,7 @@ def zeroed(work: Work, frame: Frame, written: SSAValue, value: SSAValue, axis: s
 def _is_zero_outside(work: Work, value: SSAValue) -> bool:
     """Whether inactive elements of a value are 0 without further ado: loaded, and converted at most."""
     owner = work.reading.source(value).owner
-    if isinstance(owner, arith.ExtFOp | arith.ExtSIOp | arith.SIToFPOp):
+    if isinstance(owner, arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp | arith.SIToFPOp | arith.UIToFPOp):
         return _is_zero_outside(work, owner.operands[0])
     return isinstance(owner, AccessOp)
 

@@ -1,10 +1,10 @@
 """A dtype that kernels do not have."""
 
-from jaxtyping import UInt
+from jaxtyping import Complex
 
 import vkernels as vk
 
 
 @vk.kernel
-def kernel(x: UInt[vk.Tensor, "M"]):
+def kernel(x: Complex[vk.Tensor, "M"]):
     pass
