@@ -46,7 +46,6 @@ def specialised(
     plan: Plan,
     sizes: Mapping[str, int],
     tensors: Mapping[str, ArrayView],
-    distinct: bool,
     for_gpu: bool,
 ) -> Code:
     """What `make` makes of the facts of a call: of few, so that the code serves many.
@@ -55,9 +54,9 @@ def specialised(
     all those. Raises what `make` raises.
     """
     try:
-        return make(facts_for(kernel, plan, sizes, tensors, distinct, for_gpu=for_gpu))
+        return make(facts_for(kernel, plan, sizes, tensors, for_gpu=for_gpu))
     except PlanError:
-        return make(facts_for(kernel, plan, sizes, tensors, distinct, exact_whole=True, for_gpu=for_gpu))
+        return make(facts_for(kernel, plan, sizes, tensors, exact_whole=True, for_gpu=for_gpu))
 
 
 def facts_for(
@@ -65,7 +64,6 @@ def facts_for(
     plan: Plan,
     sizes: Mapping[str, int],
     tensors: Mapping[str, ArrayView],
-    distinct: bool,
     exact_whole: bool = False,
     for_gpu: bool = False,
 ) -> Facts:
@@ -74,6 +72,7 @@ def facts_for(
     Strides of 0 and 1; that a tile or chunk divides an extent, so that no tail is needed; the exact sizes behind a
     whole axis that is held at once or has scratchpad, or behind every whole axis if `exact_whole`. `for_gpu`: also
     that 16 divides an extent, and which tensors are aligned and which are large, for wide loads and narrow offsets.
+    Tensors are distinct: where some are the same, the kernel uses one in place of all (`with_one_for`).
     """
     exact: dict[str, int] = {}
     multiples: dict[str, int] = {}
@@ -93,7 +92,7 @@ def facts_for(
                 if step > 1 and sizes[size] % step == 0:
                     multiples[size] = lcm(multiples.get(size, 1), step)
     multiples = {size: number for size, number in multiples.items() if size not in exact}
-    facts = Facts(exact, multiples, {name: known_strides(view) for name, view in tensors.items()}, distinct)
+    facts = Facts(exact, multiples, {name: known_strides(view) for name, view in tensors.items()}, distinct=True)
     if not for_gpu:
         return facts
     aligned = tuple(name for name, view in tensors.items() if is_aligned(view))

@@ -141,7 +141,7 @@ class KernelPreparer:
         try:
             lowered = specialised(
                 lambda facts: self._lowered_for(plan, cores, facts),
-                kernel_in(self.module), plan, self.sizes, self.tensors, distinct=True, for_gpu=not cores,
+                kernel_in(self.module), plan, self.sizes, self.tensors, for_gpu=not cores,
             )  # fmt: skip
         except Error as error:
             return error

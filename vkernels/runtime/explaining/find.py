@@ -195,7 +195,7 @@ def _code(asked: Question, module: ModuleOp, phases: ModuleOp, plan: Plan) -> _C
     try:
         return specialised(
             lambda facts: compiled(asked, module, plan, facts),
-            kernel_in(module), plan, asked.sizes, tensors, distinct=True, for_gpu=on_gpu,
+            kernel_in(module), plan, asked.sizes, tensors, for_gpu=on_gpu,
         )  # fmt: skip
     except Error as error:
         return _Code(early, refused=str(error))
