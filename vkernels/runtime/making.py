@@ -115,9 +115,7 @@ class Making:
                 refuse_unless_fits(code, allowed)
             return code
 
-        tuned = self.plans.tuned
-        first = self._recalled() if tuned is None else Remembered(tuned, stated_rung(tuned))
-        return Descent(self.kernel.name, self.plans.down, fitting, first)
+        return self.plans.descent(fitting, recall(self._question) if self.same else None)
 
     def best(self) -> tuple[Descent[Code], Code]:
         """The best chosen plan's code that fits, and what leads further down. The plan is remembered."""
@@ -133,10 +131,6 @@ class Making:
         """What the plan is remembered by: where some tensors are the same, its code may be another's."""
         asked = self.plans.question
         return hashlib.sha256(f"{asked} {self.same!r}".encode()).hexdigest() if self.same else asked
-
-    def _recalled(self) -> Remembered | None:
-        """The plan that is remembered, else that for memory of its own for each tensor."""
-        return recall(self._question) or (recall(self.plans.question) if self.same else None)
 
     def way(self, finish: Finish[Any, Any]) -> Way[Any]:
         """How calls come to the code. Raises the author's mistakes in the plan."""
