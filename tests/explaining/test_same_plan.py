@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 import vkernels as vk
 from tests.kernels.reference import fresh_seed
-from vkernels.autotune.arguments import make_arguments, scalars
+from vkernels.autotune.arguments import make_arguments, scalars, strides_of
 from vkernels.autotune.task import Task, kernel_of, signature_of
 from vkernels.autotune.usual import usual_tasks
 from vkernels.commands.explain.results import as_json
@@ -50,13 +50,19 @@ def ran(kernel: Kernel, *args: Any, **kwargs: Any) -> vk.LaunchEvent:
 
 
 def explained_here(
-    kernel: Kernel, event: vk.LaunchEvent, scalars: Mapping[str, str] = {}, target: str = "cpu"
+    kernel: Kernel,
+    event: vk.LaunchEvent,
+    scalars: Mapping[str, str] = {},
+    target: str = "cpu",
+    strides: Mapping[str, Sequence[int]] = {},
 ) -> Findings:
     """What `vk explain` finds out of a call with these sizes and dtypes."""
     called = event.called
     limits = planned_limits(target_named(target, None, None))
     open_ = tuple(called.left_open)
-    return find(Question(kernel, called.sizes, called.dtypes, scalars, called.constants, limits, True, open_))
+    return find(
+        Question(kernel, called.sizes, called.dtypes, scalars, called.constants, limits, True, open_, (), strides)
+    )
 
 
 def assert_same(found: Findings, event: vk.LaunchEvent) -> None:
@@ -71,7 +77,7 @@ def check_library(name: str) -> None:
     arguments = make_arguments(task, fresh_seed() % 1000)
     event = ran(kernel, **{**task.constants, **arguments})
     kinds = dict(signature_of(task, scalars(task)).scalars)
-    assert_same(explained_here(kernel, event, kinds), event)
+    assert_same(explained_here(kernel, event, kinds, strides=strides_of(task)), event)
 
 
 def test_kernels_of_the_library():
@@ -86,7 +92,7 @@ def test_each_kernel_of_the_library(name):
     check_library(name)
 
 
-@pytest.mark.parametrize("name", ["softmax", "layer_norm", "matmul"])
+@pytest.mark.parametrize("name", ["softmax", "layer_norm", "matmul", "convolve"])
 def test_what_the_command_writes_as_json(explained, name):
     found = explained(name, "cpu")
     case = found.case

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -25,6 +25,7 @@ from vkernels.ir.planning.shortage import Lack, Shortage, ShortError
 from vkernels.ir.planning.space import Space, read_space
 from vkernels.ir.text import print_module
 
+from ..arrays import ArrayView
 from ..checking.prepare_kernel import dense_tensors
 from ..ladder import shortages
 from ..plans import Plans
@@ -44,7 +45,8 @@ from .phases import in_phases, phases_of, source_of, with_needs
 class Question:
     """A kernel, what it is called with, and the limits to plan for. `only_texts`: nothing but its stages is wanted.
     `left_open`: constants that a call does not give, so that tuned values are taken where there are any. `tried`: what
-    the binaries of each plan so far took too much of (`Lack`): the next that a call would try is wanted."""
+    the binaries of each plan so far took too much of (`Lack`): the next that a call would try is wanted. `strides`: of
+    the tensors that do not lie row after row."""
 
     kernel: KernelLike
     sizes: Mapping[str, int]
@@ -55,6 +57,12 @@ class Question:
     only_texts: bool = False
     left_open: tuple[str, ...] = ()
     tried: tuple[str, ...] = ()
+    strides: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    @property
+    def tensors(self) -> dict[str, ArrayView]:
+        """The tensors of the call, each in memory of its own."""
+        return dense_tensors(self.kernel, self.sizes, self.dtypes, self.strides)
 
 
 @dataclass(frozen=True)
@@ -130,8 +138,7 @@ def _with_needs(found: Findings, asked: Question, module: ModuleOp, plan: Plan) 
 
 
 def _strides(asked: Question) -> dict[str, tuple[int, ...]]:
-    tensors = dense_tensors(asked.kernel, asked.sizes, asked.dtypes)
-    return {name: view.strides for name, view in tensors.items()}
+    return {name: view.strides for name, view in asked.tensors.items()}
 
 
 @dataclass(frozen=True)
@@ -242,9 +249,9 @@ def _proposal(asked: Question, module: ModuleOp, needs: Needs, plan: Plan) -> Pr
 def _code(asked: Question, module: ModuleOp, plan: Plan) -> _Code:
     """A plan's code. Raises what compiling it raises."""
     on_gpu = asked.limits.warp > 1
-    compiled, tensors = _on_gpu if on_gpu else _on_cpu, dense_tensors(asked.kernel, asked.sizes, asked.dtypes)
+    compiled = _on_gpu if on_gpu else _on_cpu
     return specialised(
-        lambda facts: compiled(asked, module, plan, facts), kernel_in(module), plan, asked.sizes, tensors, on_gpu
+        lambda facts: compiled(asked, module, plan, facts), kernel_in(module), plan, asked.sizes, asked.tensors, on_gpu
     )
 
 
