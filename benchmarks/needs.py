@@ -198,7 +198,7 @@ def lowered(subject: Subject, plan: Plan) -> list[tuple[str, str, GpuOptions]]:
     for exact in (crossing, True):
         facts = facts_for(
             kernel_in(preparer.module), plan, preparer.sizes,
-            dense_tensors(preparer.kernel, preparer.sizes, preparer.dtypes), True, exact, True,
+            dense_tensors(preparer.kernel, preparer.sizes, preparer.dtypes), exact, True,
         )  # fmt: skip
         try:
             lowering = lower_for(preparer.module, plan, facts)

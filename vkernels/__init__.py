@@ -17,6 +17,7 @@ from vkernels.ir.errors import (
     OptionError,
     OutOfMemoryError,
     PlanError,
+    RaceError,
     SetupError,
     SourceError,
     TypeMismatchError,
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ArgumentError", "Axis", "AxisError", "Budget", "BudgetError", "CheckError", "Constant", "DType", "Error",
     "FileError", "Function", "Home", "IRError", "Kernel", "LaunchEvent", "Limits", "OptionError", "OutOfMemoryError",
-    "Parameter", "Pin", "Plan", "PlanError", "Scalar", "Scratch", "SetupError", "SourceError", "Tensor", "Tile",
-    "TypeMismatchError", "UnknownNameError", "UnsupportedError", "abs", "all", "any", "argmax", "argmin",
+    "Parameter", "Pin", "Plan", "PlanError", "RaceError", "Scalar", "Scratch", "SetupError", "SourceError", "Tensor",
+    "Tile", "TypeMismatchError", "UnknownNameError", "UnsupportedError", "abs", "all", "any", "argmax", "argmin",
     "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bits", "bool", "bool_", "broadcast", "cast", "ceil", "clamp",
     "cos", "cumulative_max", "cumulative_min", "cumulative_product", "cumulative_sum", "device_assert", "dot", "erf",
     "exp", "exp2", "expm1", "float8_e4m3fn", "float8_e5m2", "float16", "float32", "float64", "floor", "fma", "full",

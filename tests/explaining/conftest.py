@@ -18,6 +18,8 @@ SHAPES = {
     "matmul": "M=512,N=512,K=512",
     "spdnn": "L=3,N=1024,K=32,I=600",
 }
+LAID_OUT = {"convolve": "B=2,G=1,C=16,O=32,H=20,W=20,R=3,S=3,Y=18,X=18"}
+"""One whose tensors do not lie row after row."""
 
 FOUND = {}
 """Kept for all modules that use the fixture."""
@@ -32,7 +34,7 @@ def explained():
         def explained(kernel, target, only_stage=""):
             key = kernel, target, only_stage
             if key not in FOUND:
-                case, _ = case_named(kernel, wanted_from(None, SHAPES[kernel], None), preparing)
+                case, _ = case_named(kernel, wanted_from(None, (SHAPES | LAID_OUT)[kernel], None), preparing)
                 FOUND[key] = explain(case, target_named(target, None, None), tools, only_stage)
             return FOUND[key]
 

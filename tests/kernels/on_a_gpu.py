@@ -16,6 +16,7 @@ from xdsl.ir import Operation
 
 from vkernels import on_launch
 from vkernels.ir.dialect import GatherOp, KernelOp, LoadOp, ScatterOp, StoreOp
+from vkernels.ir.in_place import with_one_for
 from vkernels.ir.interpret.ttir import interpret_ttir
 from vkernels.ir.limits import Limits
 from vkernels.ir.planning.choose_plan import choose_plan
@@ -23,7 +24,7 @@ from vkernels.language.kernel import Kernel
 from vkernels.runtime.arguments import bind, in_order
 from vkernels.runtime.gpu.compiling import lower_for
 from vkernels.runtime.interpreting import memory_of
-from vkernels.runtime.overlap import check_written, is_distinct
+from vkernels.runtime.overlap import check_written, same_tensors
 from vkernels.runtime.specialise import kernel_in, specialised, written_tensors
 
 NVIDIA = Limits(
@@ -60,15 +61,17 @@ class Gpu:
         op = kernel_in(module)
         written = written_tensors(op)
         check_written(kernel.name, written, arguments.tensors)
-        distinct = is_distinct(op, written, arguments.tensors)
+        same = same_tensors(op, written, arguments.tensors)
+        module = with_one_for(module, dict(same))
+        op = kernel_in(module)
         strides = {name: view.strides for name, view in arguments.tensors.items()}
         plan = choose_plan(op, arguments.sizes, self.limits, strides=strides, pin=kernel.pin).plan
         lowering = specialised(
-            lambda facts: lower_for(module, plan, facts), op, plan, arguments.sizes, arguments.tensors, distinct, True
+            lambda facts: lower_for(module, plan, facts), op, plan, arguments.sizes, arguments.tensors, True
         )
         parameters = zip(kernel.parameters, values, strict=True)
         arrays = {p.name: memory_of(value) for p, value in parameters if p.kind == "tensor"}
-        unread = set(written) - _read_tensors(op) if distinct else ()
+        unread = set(written) - _read_tensors(op)
         given = {**arrays, **arguments.scalars}
         interpret_ttir(lowering.lowered, given, arguments.sizes, order=self.seed, write_only=unread)
         self.ran[kernel.name] += 1

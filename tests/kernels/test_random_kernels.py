@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .random_kernels.compare import Counts, check, check_ttir
+from .random_kernels.long_sums import check_long_sum
 from .reference import fresh_seed
 
 BATCHES, KERNELS = 4, 20
@@ -33,6 +34,14 @@ def test_random_kernels_give_the_same_as_ttir(batch):
     for number in range(2 * KERNELS):
         check_ttir(seed + number, counts)
     assert counts.lowered >= KERNELS, "too few plans apply for this to test anything"
+
+
+@pytest.mark.parametrize("way", ["written", "native", "ttir"])
+def test_long_sums_are_as_near_as_promised(way):
+    """Of 2¹⁶ to 2²⁰ terms that are not exact, under random plans."""
+    seed = fresh_seed()
+    for number in range(3 if way == "ttir" else 6):
+        check_long_sum(seed + number, way)
 
 
 @pytest.mark.thorough

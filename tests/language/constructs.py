@@ -223,13 +223,19 @@ def triangle(x: Float[vk.Tensor, "N N"], out: Float[vk.Tensor, "N N"], means: Fl
 
 
 @vk.kernel
-def formats(x: Float[vk.Tensor, "N"], out: Shaped[vk.Tensor, "N"], scalar: Float[vk.Tensor, ""], number: vk.Scalar = 2):
+def formats(
+    x: Float[vk.Tensor, "N"],
+    out: Shaped[vk.Tensor, "N"],
+    scalar: Float[vk.Tensor, ""],
+    seen: Float[vk.Tensor, ""],
+    number: vk.Scalar = 2,
+):
     """f16, bf16 and f8 are memory formats; a cast rounds."""
     i = vk.tile("N")
     half = x[i].to(vk.float16)
     pinned: float = 1.0
     out[i] = half * number + scalar[()] * pinned
-    scalar[()] = 3
+    seen[()] = 3
 
 
 @vk.kernel

@@ -25,7 +25,10 @@ CASES = {
     **{name: (kernel, {}) for name, kernel in KERNELS.items()},
     "control": (constructs.control, {"n": int}),
     "loops": (constructs.loops, {"last": int}),
-    "formats": (constructs.formats, {"x": "bfloat16", "out": "float16", "scalar": "float8_e5m2", "number": int}),
+    "formats": (
+        constructs.formats,
+        {"x": "bfloat16", "out": "float16", "scalar": "float8_e5m2", "seen": "float8_e5m2", "number": int},
+    ),
     "products": (constructs.products, {"a": vk.float16, "b": vk.bfloat16}),
     "softmax": (rows.softmax_rows, {"out": "float16"}),
     "layer_norm": (rows.layer_norm_rows, {"x": "bfloat16"}),
@@ -195,10 +198,10 @@ def test_triangle():
 
 def test_formats():
     x = torch.tensor([1.0, 3.14159, -2.71828]).to(torch.bfloat16)
-    out, scalar = poisoned(3, dtype=torch.float64), torch.tensor(0.25)
-    constructs.formats.interpret(x, out, scalar)
+    out, scalar, seen = poisoned(3, dtype=torch.float64), torch.tensor(0.25), torch.tensor(0.0)
+    constructs.formats.interpret(x, out, scalar, seen)
     torch.testing.assert_close(out, x.to(torch.float16).double() * 2 + 0.25)
-    assert scalar.item() == 3
+    assert seen.item() == 3
 
 
 def test_prints_and_assertions():

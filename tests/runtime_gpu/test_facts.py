@@ -72,7 +72,7 @@ def test_strides_that_nobody_sees_are_0() -> None:
 
 def facts(sizes: tuple[int, int], for_gpu: bool, **plan: dict[str, int]) -> Facts:
     tensors = {name: view(sizes, (sizes[1], 1)) for name in ("x", "out")}
-    return facts_for(KERNEL, Plan(**plan), dict(zip("MN", sizes, strict=True)), tensors, True, for_gpu=for_gpu)
+    return facts_for(KERNEL, Plan(**plan), dict(zip("MN", sizes, strict=True)), tensors, for_gpu=for_gpu)
 
 
 def test_gpus_are_told_what_cpus_are_not() -> None:
@@ -92,5 +92,5 @@ def test_alignment_is_that_of_each_tensor() -> None:
         name: view((4, 64), (64, 1), address=4096 + int(start))
         for name, start in zip(("x", "out"), starts, strict=True)
     }
-    found = facts_for(KERNEL, Plan({"i": 4}, {"j": 32}), {"M": 4, "N": 64}, tensors, True, for_gpu=True)
+    found = facts_for(KERNEL, Plan({"i": 4}, {"j": 32}), {"M": 4, "N": 64}, tensors, for_gpu=True)
     assert found.aligned == tuple(name for name, tensor in tensors.items() if tensor.address % 16 == 0), starts

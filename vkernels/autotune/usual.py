@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vkernels.ir.errors import OptionError
 from vkernels.ir.nearest import meant
 from vkernels.runtime.protocols import Constant
+from vkernels.runtime.usual import usual_dtype
 
 from .task import CATALOGUE, RECIPES, Task, is_in_file, kernel_of, sizes_of
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 ALL = "all"
 _COMPUTED_IN = {"float16": "float32", "bfloat16": "float32"}
-_USUAL = ("float32", "int64", "bool")
-"""What a tensor is of which nothing is said, if it may be."""
 
 
 @dataclass(frozen=True)
@@ -106,11 +105,7 @@ def _dtype(kernel: str, parameter: Parameter, chosen: str | None, given: str | N
             takes = ", ".join(parameter.dtypes)
             raise OptionError(f"{kernel}: {parameter.name} cannot be {given}; it takes {takes}")
         return given
-    if computed and chosen is not None:
-        chosen = _COMPUTED_IN.get(chosen, chosen)
-    if chosen in parameter.dtypes:
-        return chosen
-    return next((each for each in _USUAL if each in parameter.dtypes), parameter.dtypes[0])
+    return usual_dtype(parameter.dtypes, chosen, computed)
 
 
 def _together(

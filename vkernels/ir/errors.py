@@ -14,10 +14,6 @@ class ArgumentError(Error):
     """A kernel was called with an argument of the wrong rank, dtype, size, device or kind."""
 
 
-class PlanError(Error):
-    """A plan that cannot be applied to this kernel."""
-
-
 class IRError(Error):
     """IR text that does not parse or verify."""
 
@@ -79,18 +75,28 @@ class Place:
         return f"{text}\n{' ' * self.column}{carets}"
 
 
+def _at(place: Place | None, message: str, help: str = "") -> str:
+    """A message at a place in the author's text, if that is known, and what would help."""
+    if place is None:
+        return "\n".join(filter(None, (message, help)))
+    where = f"{place.file}:{place.line}:{place.column + 1}"
+    return "\n".join(filter(None, (f"{where}: error: {message}", place.pointed(), help)))
+
+
+class PlanError(Error):
+    """A plan that cannot be applied to this kernel; where a line of the kernel's text is the cause, with the line."""
+
+    def __init__(self, message: str, place: Place | None = None):
+        self.message, self.place = message, place
+        super().__init__(_at(place, message))
+
+
 class SourceError(Error):
     """A mistake in a kernel's text: `file:line:column: error: message`, the line with a caret, and what would help."""
 
     def __init__(self, message: str, place: Place | None = None, help: str = ""):
         self.message, self.place, self.help = message, place, help
-        super().__init__(self._text())
-
-    def _text(self) -> str:
-        if self.place is None:
-            return "\n".join(filter(None, (self.message, self.help)))
-        where = f"{self.place.file}:{self.place.line}:{self.place.column + 1}"
-        return "\n".join(filter(None, (f"{where}: error: {self.message}", self.place.pointed(), self.help)))
+        super().__init__(_at(place, message, help))
 
 
 class UnknownNameError(SourceError):
@@ -107,6 +113,11 @@ class TypeMismatchError(SourceError):
 
 class AxisError(SourceError):
     """An axis, rank or extent that does not fit."""
+
+
+class RaceError(SourceError):
+    """Positions of an axis that update one element of memory, so that all but one update would be lost, or programs
+    that would meet in memory."""
 
 
 class BudgetError(SourceError):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vkernels.ir.errors import ArgumentError
 from vkernels.runtime.protocols import Signature
+from vkernels.runtime.usual import usual_dtype
 
 from .dtypes import DType
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from .kernel import Kernel
 
 _KINDS = {float: "f64", int: "i64", bool: "i1"}
-_USUAL = ("float32", "int32", "bool")
-"""What a tensor is of which nothing is said, if it may be."""
 
 
 def make_signature(kernel: Kernel, given: dict[str, Any]) -> Signature:
@@ -52,6 +51,5 @@ def with_dtype(kernel: Kernel, dtype: DType | str | None, given: dict[str, Any])
         raise ArgumentError(f"{kernel.name}: no tensor can be {name!r}: {takes}")
     found = {}
     for tensor in tensors:
-        usual = next((each for each in _USUAL if each in tensor.dtypes), tensor.dtypes[0])
-        found[tensor.name] = name if name in tensor.dtypes else usual
+        found[tensor.name] = usual_dtype(tensor.dtypes, name)
     return {**found, **given}

@@ -11,7 +11,7 @@ from vkernels.ir.errors import ArgumentError
 
 from .arguments import bind, in_order
 from .arrays import CPU, is_torch
-from .overlap import check_written, is_distinct
+from .overlap import check_written, same_tensors
 from .protocols import KernelLike
 from .specialise import kernel_in, written_tensors
 
@@ -39,7 +39,7 @@ def interpret(
     module = kernel.build(arguments.signature)
     written = written_tensors(kernel_in(module))
     check_written(kernel.name, written, arguments.tensors)
-    is_distinct(kernel_in(module), written, arguments.tensors)
+    same_tensors(kernel_in(module), written, arguments.tensors)
     arrays = {
         parameter.name: memory_of(value)
         for parameter, value in zip(kernel.parameters, values, strict=True)

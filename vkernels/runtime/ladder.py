@@ -100,9 +100,9 @@ class Descent(Generic[Code]):
         self.tried.append((self.chosen, shortage))
         following = next_down(self._plans, self.chosen, shortage, len(self.tried))
         if following is None:
-            message = self._nothing()
+            message, place = self._nothing(), next((s.place for _, s in self.tried if s.place is not None), None)
             self.tried.pop()
-            raise PlanError(message)
+            raise PlanError(message, place)
         _log.info("%s: a plan on the rung %s %s; the next is on %s",
                   self.kernel, self.chosen.rung, shortage.reason, following.rung)  # fmt: skip
         self.chosen = following
@@ -140,8 +140,9 @@ def shortages() -> Iterator[None]:
     except ShortError:
         raise
     except (PlanError, NoBinaryError, RuntimeError, MemoryError) as error:
-        reason = f"has no code: {str(error) or type(error).__name__}"
-        raise ShortError(Shortage(Lack.CODE, 0, 0, reason)) from error
+        message, place = (error.message, error.place) if isinstance(error, PlanError) else (str(error), None)
+        reason = f"has no code: {message or type(error).__name__}"
+        raise ShortError(Shortage(Lack.CODE, 0, 0, reason, place)) from error
 
 
 def _is_less(use: Use, than: Use, lack: Lack) -> bool:

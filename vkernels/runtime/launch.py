@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.ir.errors import OutOfMemoryError
 from vkernels.ir.facts import Facts
+from vkernels.ir.in_place import with_one_for
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 
@@ -28,7 +29,7 @@ from .events import Ran, stated_rung
 from .interpreting import interpret
 from .keys import KEYS, frozen
 from .making import Making, Where, here, make_code
-from .overlap import check_written, is_distinct
+from .overlap import Same, check_written, same_tensors
 from .prepared import Prepared
 from .protocols import KernelLike, Signature, file_of
 from .settling import Settled, settle
@@ -87,9 +88,10 @@ class Runnable(Protocol):
 @dataclass
 class _Entry:
     """How calls with one key go. Positions count arguments; `pairs` are numbers of tensors, the first of them written,
-    with the distances of their addresses, exclusive, between which they may share memory. `ways`: to the code on a CPU
-    for tensors that are distinct, and for others; what a GPU runs has its own. `settled`: what the constants are that
-    the calls leave open."""
+    with the distances of their addresses, exclusive, between which they may share memory. `distinct`: what calls with
+    memory of its own for each tensor run, `shared`: what others do, by the tensors that are the same; `verdicts`: which
+    these are, by distances. `ways`: to the code on a CPU; what a GPU runs has its own. `settled`: what the constants
+    are that the calls leave open."""
 
     readers: tuple[tuple[int, Callable[[Any], int]], ...]
     scalars: tuple[tuple[int, str], ...]
@@ -99,24 +101,32 @@ class _Entry:
     called: events.Called
     settled: Settled
     distinct: Runnable | None = None
-    shared: Runnable | None = None
-    verdicts: dict[tuple[int, ...], bool] = field(default_factory=dict)
-    ways: dict[bool, Way[Runnable]] = field(default_factory=dict)
+    shared: dict[Same, Runnable] = field(default_factory=dict)
+    verdicts: dict[tuple[int, ...], Same] = field(default_factory=dict)
+    ways: dict[Same, Way[Runnable]] = field(default_factory=dict)
 
-    def put(self, distinct: bool, prepared: Runnable | None) -> None:
+    def ready(self, same: Same) -> Runnable | None:
+        """What calls run by now."""
+        return self.shared.get(same) if same else self.distinct
+
+    def put(self, same: Same, prepared: Runnable | None) -> None:
         """Let calls run this from now on."""
-        if distinct:
+        if not same:
             self.distinct = prepared
+        elif prepared is None:
+            self.shared.pop(same, None)
         else:
-            self.shared = prepared
+            self.shared[same] = prepared
 
 
 @dataclass(frozen=True)
 class _Built:
-    """A kernel's IR for one signature, as written, and the tensors that it writes."""
+    """A kernel's IR for one signature, as written but with one tensor in place of all that are the `same`, and the
+    tensors that it writes."""
 
     module: ModuleOp
     written: tuple[str, ...]
+    same: Same = ()
 
 
 class Launcher:
@@ -128,7 +138,7 @@ class Launcher:
         self._keys = tuple(KEYS[parameter.kind] for parameter in kernel.parameters)
         self._lock = threading.RLock()
         self._calls: dict[Hashable, _Entry] = {}
-        self._built: dict[Signature, _Built] = {}
+        self._built: dict[tuple[Signature, Same], _Built] = {}
         self._code: dict[Hashable, Code] = {}
         self._in_making: dict[Hashable, Future[None]] = {}
         _all.add(self)
@@ -148,13 +158,12 @@ class Launcher:
         prepared = entry.distinct
         for one, other, low, high in entry.pairs:
             if low < addresses[other] - addresses[one] < high:
-                ready = (entry.distinct, entry.shared)
-                prepared = self._overlapping(entry, args, addresses)
-                missed = missed or prepared not in ready
+                prepared, is_new = self._overlapping(entry, args, addresses)
+                missed = missed or is_new
                 break
         else:
             if prepared is None:
-                prepared, missed = self._prepare(entry, args, True), True
+                prepared, missed = self._prepare(entry, args, ()), True
         if missed:
             events.count_miss(self._counters)
         scalars = [as_scalar(args[position], what) for position, what in entry.scalars] if entry.scalars else ()
@@ -184,8 +193,8 @@ class Launcher:
         values = in_order(self.kernel, args, kwargs, leave_open=plan is None)
         arguments = bind(self.kernel, self._settle(values).of(values))
         built = self._build(arguments.signature)
-        distinct = is_distinct(kernel_in(built.module), built.written, arguments.tensors)
-        making = self._making(arguments, built, distinct, here(arguments.device), keep=True)
+        same = same_tensors(kernel_in(built.module), built.written, arguments.tensors)
+        making = self._making(arguments, same, here(arguments.device), keep=True)
         plan = making.plans.own() if plan is None else plan
         return making.best()[1] if plan is None else making.code(plan)
 
@@ -194,7 +203,7 @@ class Launcher:
 
         Raises the author's mistakes, and `PlanError` where no plan has code that fits.
         """
-        making = self._making(arguments, self._build(arguments.signature), True, where)
+        making = self._making(arguments, (), where)
         own = making.plans.own()
         if own is not None:
             return own, stated_rung(own), making.own_code(own)
@@ -229,71 +238,81 @@ class Launcher:
         """What the constants are that a call leaves open."""
         return settle(self.kernel, values, lambda signature: kernel_in(self._build(signature).module))
 
-    def _overlapping(self, entry: _Entry, values: Sequence[Any], addresses: Sequence[int]) -> Runnable:
-        """The code for tensors whose memory may overlap. Raises `ArgumentError` where it does in part."""
-        distances = tuple(addresses[other] - addresses[one] for one, other, _, _ in entry.pairs)
-        distinct = entry.verdicts.get(distances)
-        if distinct is None:
+    def _overlapping(self, entry: _Entry, values: Sequence[Any], addresses: Sequence[int]) -> tuple[Runnable, bool]:
+        """The code for tensors whose memory may overlap, and whether it is new.
+
+        Raises `ArgumentError` where it overlaps as the kernel cannot have it.
+        """
+        distances = tuple([addresses[other] - addresses[one] for one, other, _, _ in entry.pairs])
+        same = entry.verdicts.get(distances)
+        if same is None:
             arguments = bind(self.kernel, entry.settled.of(values))
             built = self._build(arguments.signature)
-            distinct = is_distinct(kernel_in(built.module), built.written, arguments.tensors)
+            same = same_tensors(kernel_in(built.module), built.written, arguments.tensors)
             if len(entry.verdicts) >= REMEMBERED_CALLS:
                 entry.verdicts = {}
-            entry.verdicts[distances] = distinct
-        prepared = entry.distinct if distinct else entry.shared
-        return self._prepare(entry, values, distinct) if prepared is None else prepared
+            entry.verdicts[distances] = same
+        prepared = entry.ready(same)
+        return (self._prepare(entry, values, same), True) if prepared is None else (prepared, False)
 
-    def _prepare(self, entry: _Entry, values: Sequence[Any], distinct: bool) -> Runnable:
+    def _prepare(self, entry: _Entry, values: Sequence[Any], same: Same) -> Runnable:
         """What an entry's calls run, and may have run better later."""
-        way = entry.ways.get(distinct)
+        way = entry.ways.get(same)
         if way is None:
             arguments = bind(self.kernel, entry.settled.of(values))
-            built = self._build(arguments.signature)
             if arguments.device != CPU:
-                prepared = self._prepare_gpu(arguments, built, distinct)
-                entry.put(distinct, prepared)
+                prepared = self._prepare_gpu(arguments, same)
+                entry.put(same, prepared)
                 return prepared
-            making = self._making(arguments, built, distinct, here(CPU))
-            way = entry.ways.setdefault(distinct, making.way(partial(_ready, self.kernel, arguments)))
+            making = self._making(arguments, same, here(CPU))
+            way = entry.ways.setdefault(same, making.way(partial(_ready, self.kernel, arguments)))
         best = way.get()
-        entry.put(distinct, best)
-        way.when_better(lambda: entry.put(distinct, None))
+        entry.put(same, best)
+        way.when_better(lambda: entry.put(same, None))
         return best
 
-    def _prepare_gpu(self, arguments: Arguments, built: _Built, distinct: bool) -> GpuCalls:
+    def _prepare_gpu(self, arguments: Arguments, same: Same) -> GpuCalls:
         """Compiled when it is known which addresses are aligned, at the first call of each kind."""
         from .gpu.calls import GpuCalls
         from .gpu.device import gpu_device
 
         def way(placed: Arguments, finish: Finish[Any, Any]) -> Way[Any]:
-            return self._making(placed, built, distinct, here(arguments.device)).way(finish)
+            return self._making(placed, same, here(arguments.device)).way(finish)
 
         return GpuCalls(self.kernel.name, gpu_device(arguments.device), arguments, way)
 
-    def _build(self, signature: Signature) -> _Built:
+    def _build(self, signature: Signature, same: Same = ()) -> _Built:
         with self._lock:
-            if signature not in self._built:
-                module = self.kernel.build(signature)
-                self._built[signature] = _Built(module, written_tensors(kernel_in(module)))
-            return self._built[signature]
+            found = self._built.get((signature, same))
+            if found is None:
+                if same:
+                    module = with_one_for(self._build(signature).module, dict(same))
+                else:
+                    module = self.kernel.build(signature)
+                found = self._built[signature, same] = _Built(module, written_tensors(kernel_in(module)), same)
+            return found
 
-    def _making(self, arguments: Arguments, built: _Built, distinct: bool, where: Where, keep: bool = False) -> Making:
-        """What makes the code of a call; that of a plan with all stages, and new, if `keep`."""
-        kernel = kernel_in(built.module)
+    def _making(self, arguments: Arguments, same: Same, where: Where, keep: bool = False) -> Making:
+        """What makes the code of a call; that of a plan with all stages, and new, if `keep`.
+
+        Plans are those for memory of its own for each tensor, tuned ones too; their code is made of the kernel that
+        uses one tensor in place of all that are the same.
+        """
+        kernel, built = kernel_in(self._build(arguments.signature).module), self._build(arguments.signature, same)
 
         def code(plan: Plan) -> Code:
             check_native(self.kernel, arguments.dtypes, where.limits)
             return specialised(
                 lambda facts: self._code_for(arguments.signature, built, plan, facts, where.architecture, keep),
-                kernel, plan, arguments.sizes, arguments.tensors, distinct, where.on_gpu,
+                kernel, plan, arguments.sizes, arguments.tensors, where.on_gpu,
             )  # fmt: skip
 
-        return Making(self.kernel, kernel, arguments, where, code)
+        return Making(self.kernel, kernel, arguments, where, code, same)
 
     def _code_for(
         self, signature: Signature, built: _Built, plan: Plan, facts: Facts, architecture: str, keep: bool
     ) -> Code:
-        key = (signature, frozen(plan), frozen(facts), architecture)
+        key = (signature, built.same, frozen(plan), frozen(facts), architecture)
         made: Future[None] = Future()
         while not keep:
             with self._lock:
@@ -330,11 +349,11 @@ def _run_with_less(
     entry: _Entry, prepared: Runnable, error: OutOfMemoryError, addresses: Sequence[int], scalars: Sequence[Any]
 ) -> Runnable:
     """Run a call on a CPU, where there was not memory enough for `prepared`, by a plan that takes less of it."""
-    distinct = prepared is not entry.shared
-    way = entry.ways.get(distinct)
+    same = next((same for same, ready in entry.shared.items() if ready is prepared), ())
+    way = entry.ways.get(same)
     if way is None:
         raise error
-    return with_less(way, error, partial(entry.put, distinct), lambda ready: ready.run(addresses, scalars))
+    return with_less(way, error, partial(entry.put, same), lambda ready: ready.run(addresses, scalars))
 
 
 def _pairs(written: Sequence[str], arguments: Arguments) -> tuple[tuple[int, int, int, int], ...]:

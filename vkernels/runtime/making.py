@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ from .arrays import CPU
 from .compiling import Compiled, compile_kernel
 from .events import stated_rung
 from .ladder import Descent, shortages
+from .overlap import Same
 from .plans import Plans
 from .protocols import KernelLike
 from .remembered import Remembered, recall, remember
@@ -71,13 +73,15 @@ def make_code(module: ModuleOp, plan: Plan, facts: Facts, architecture: str, kee
 
 @dataclass(frozen=True)
 class Making:
-    """`built`: the kernel's IR for the arguments; `code`: makes the code of a plan."""
+    """`built`: the kernel's IR for the arguments; `code`: makes the code of a plan; `same`: tensors that
+    are the same."""
 
     kernel: KernelLike
     built: KernelOp
     arguments: Arguments
     where: Where
     code: Callable[[Plan], Code]
+    same: Same = ()
 
     @cached_property
     def plans(self) -> Plans:
@@ -111,9 +115,7 @@ class Making:
                 refuse_unless_fits(code, allowed)
             return code
 
-        tuned = self.plans.tuned
-        first = recall(self.plans.question) if tuned is None else Remembered(tuned, stated_rung(tuned))
-        return Descent(self.kernel.name, self.plans.down, fitting, first)
+        return self.plans.descent(fitting, recall(self._question) if self.same else None)
 
     def best(self) -> tuple[Descent[Code], Code]:
         """The best chosen plan's code that fits, and what leads further down. The plan is remembered."""
@@ -121,8 +123,14 @@ class Making:
         code = descent.land()
         chosen = descent.chosen
         if not isinstance(chosen, Remembered):
-            remember(self.plans.question, chosen.plan, chosen.rung)
+            remember(self._question, chosen.plan, chosen.rung)
         return descent, code
+
+    @property
+    def _question(self) -> str:
+        """What the plan is remembered by: where some tensors are the same, its code may be another's."""
+        asked = self.plans.question
+        return hashlib.sha256(f"{asked} {self.same!r}".encode()).hexdigest() if self.same else asked
 
     def way(self, finish: Finish[Any, Any]) -> Way[Any]:
         """How calls come to the code. Raises the author's mistakes in the plan."""

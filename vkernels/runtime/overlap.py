@@ -1,4 +1,4 @@
-"""Do tensors share memory? A tensor that a kernel writes must be disjoint from each other one, or the very same."""
+"""Which tensors share memory: one that a kernel writes must be disjoint from each other, or the very same."""
 
 from __future__ import annotations
 
@@ -46,12 +46,17 @@ def overlaps_itself(view: ArrayView) -> bool:
     return False
 
 
-def is_distinct(kernel: KernelOp, written: Sequence[str], tensors: Mapping[str, ArrayView]) -> bool:
-    """True where no written tensor shares memory with another, False where some are the very same tensor.
+Same = tuple[tuple[str, str], ...]
+"""Parameters that a call gives a tensor which another has as well, each with that one; empty where there are none."""
 
-    Raises `ArgumentError` where they overlap in another way, or are the same and the kernel does not work in place.
+
+def same_tensors(kernel: KernelOp, written: Sequence[str], tensors: Mapping[str, ArrayView]) -> Same:
+    """The tensors that are the very same as one that is written, each with the first of these.
+
+    Raises `ArgumentError` where a written tensor overlaps another in part, and where they are the same and the kernel
+    would then not give what it gives with memory of their own.
     """
-    distinct = True
+    same: dict[str, str] = {}
     for name in written:
         for other, view in tensors.items():
             if other == name or not share_memory(tensors[name], view):
@@ -62,12 +67,19 @@ def is_distinct(kernel: KernelOp, written: Sequence[str], tensors: Mapping[str, 
                     f"`{other}` or none of it, got a part of it"
                 )
             if not works_in_place(kernel, name, other):
-                raise ArgumentError(
-                    f"{kernel.sym_name.data}: argument `{name}` is the same tensor as `{other}`, whose elements are "
-                    f"needed at other places than where it is written: expected memory of its own"
-                )
-            distinct = False
-    return distinct
+                raise ArgumentError(f"{kernel.sym_name.data}: argument `{name}` {_why_apart(name, other, written)}")
+            if name not in same:
+                same.setdefault(other, name)
+    return tuple(sorted(same.items()))
+
+
+def _why_apart(name: str, other: str, written: Sequence[str]) -> str:
+    if other in written:
+        return f"is the same tensor as `{other}`, and the kernel writes both: expected memory of its own for each"
+    return (
+        f"is the same tensor as `{other}`, whose elements are needed later or at other places than it is written at: "
+        "expected memory of its own"
+    )
 
 
 def _same(one: ArrayView, other: ArrayView) -> bool:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from vkernels.ir.budget import within
 from vkernels.ir.dialect import KernelOp
@@ -18,13 +18,15 @@ from vkernels.ir.plan import Plan
 
 from . import tuned
 from .events import stated_rung
-from .ladder import BOTTOM
+from .ladder import BOTTOM, Descent
 from .protocols import KernelLike
-from .remembered import question
+from .remembered import Remembered, question, recall
 
 if TYPE_CHECKING:
     from vkernels.ir.planning.choose_plan import Chosen
     from vkernels.ir.planning.space import Space
+
+Code = TypeVar("Code")
 
 
 def plan_of(
@@ -75,6 +77,17 @@ class Plans:
         plan = self._pinned(plan)
         self._check_own(plan)
         return plan
+
+    def descent(self, attempt: Callable[[Plan], Code], recalled: Remembered | None = None) -> Descent[Code]:
+        """The plans in the order in which a call tries them, where its author gives none: what is tuned, else what was
+        found to fit before, then those that are chosen. `attempt`: makes a plan's code, as `Descent` has it.
+
+        `recalled`: what was found to fit, where that is not what the question says.
+        """
+        first = recalled or recall(self.question)
+        if self.tuned is not None:
+            first = Remembered(self.tuned, stated_rung(self.tuned))
+        return Descent(self.kernel.name, self.down, attempt, first)
 
     def down(self, wanted: Callable[[Use], bool] = lambda use: True) -> Iterator[Chosen]:
         """Chosen plans, the best first, the bottom rung's last; where a kernel's needs cannot be read the plain one."""

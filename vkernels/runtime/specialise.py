@@ -47,7 +47,6 @@ def specialised(
     plan: Plan,
     sizes: Mapping[str, int],
     tensors: Mapping[str, ArrayView],
-    distinct: bool,
     for_gpu: bool,
 ) -> Code:
     """What `make` makes of the facts of a call: of few, so that the code serves many.
@@ -56,9 +55,9 @@ def specialised(
     all those. Raises what `make` raises.
     """
     try:
-        return make(facts_for(kernel, plan, sizes, tensors, distinct, for_gpu=for_gpu))
+        return make(facts_for(kernel, plan, sizes, tensors, for_gpu=for_gpu))
     except PlanError:
-        return make(facts_for(kernel, plan, sizes, tensors, distinct, exact_whole=True, for_gpu=for_gpu))
+        return make(facts_for(kernel, plan, sizes, tensors, exact_whole=True, for_gpu=for_gpu))
 
 
 def facts_for(
@@ -66,7 +65,6 @@ def facts_for(
     plan: Plan,
     sizes: Mapping[str, int],
     tensors: Mapping[str, ArrayView],
-    distinct: bool,
     exact_whole: bool = False,
     for_gpu: bool = False,
 ) -> Facts:
@@ -74,8 +72,9 @@ def facts_for(
 
     Strides of 0 and 1; that a tile or chunk divides an extent, so that no tail is needed; the exact sizes behind a
     whole axis that is held at once or has scratchpad, or behind every whole axis if `exact_whole`; bounds of sizes
-    that keep sums short. `for_gpu`: also
-    that 16 divides an extent, and which tensors are aligned and which are large, for wide loads and narrow offsets.
+    along which floats are summed. `for_gpu`: also that 16 divides an extent, and which tensors are aligned and which
+    are large, for wide loads and narrow offsets.
+    Tensors are distinct: where some are the same, the kernel uses one in place of all (`with_one_for`).
     """
     exact: dict[str, int] = {}
     multiples: dict[str, int] = {}
@@ -97,7 +96,7 @@ def facts_for(
     multiples = {size: number for size, number in multiples.items() if size not in exact}
     bounds = {size: most for size, most in sum_bounds(kernel, plan, sizes, for_gpu).items() if size not in exact}
     strides = {name: known_strides(view) for name, view in tensors.items()}
-    facts = Facts(exact, multiples, strides, distinct, bounds=bounds)
+    facts = Facts(exact, multiples, strides, distinct=True, bounds=bounds)
     if not for_gpu:
         return facts
     aligned = tuple(name for name, view in tensors.items() if is_aligned(view))

@@ -13,7 +13,7 @@ from vkernels.ir.text import parse_module
 from vkernels.library.dense import matmul_bias
 from vkernels.runtime.arguments import bind, in_order
 from vkernels.runtime.arrays import view_of
-from vkernels.runtime.overlap import check_written, is_distinct, overlaps_itself, share_memory
+from vkernels.runtime.overlap import check_written, overlaps_itself, same_tensors, share_memory
 from vkernels.runtime.specialise import kernel_in
 
 from .kernels import INTEGERS, Parameter, TextKernel
@@ -162,13 +162,13 @@ def test_overlap_between_tensors():
     left, right, same = memory[:, :10], memory[:, 10:], memory[:, :10]
     views = {name: view_of(value, name) for name, value in {"x": left, "out": right, "again": same}.items()}
     scale = kernel_in(parse_module(SCALE))
-    assert is_distinct(scale, ("out",), {"x": views["x"], "out": views["out"]})
-    assert not is_distinct(scale, ("out",), {"x": views["x"], "out": views["again"]})
-    assert is_distinct(scale, (), {"x": views["x"], "out": views["again"]})
+    assert same_tensors(scale, ("out",), {"x": views["x"], "out": views["out"]}) == ()
+    assert same_tensors(scale, ("out",), {"x": views["x"], "out": views["again"]}) == (("x", "out"),)
+    assert same_tensors(scale, (), {"x": views["x"], "out": views["again"]}) == ()
     shifted = {"x": views["x"], "out": view_of(memory[:, 1:11], "out")}
     message = "scale: argument `out`: it is written, so expected the same memory as `x` or none of it, got a part of it"
     with pytest.raises(ArgumentError, match=f"^{message}$"):
-        is_distinct(scale, ("out",), shifted)
+        same_tensors(scale, ("out",), shifted)
 
 
 SCALE = """

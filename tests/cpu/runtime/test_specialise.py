@@ -24,7 +24,7 @@ vk.kernel @add(%x: !vk.tensor<[M, N], f32>, %out: !vk.tensor<[M, N], f32>) {
 
 def facts(m, n, exact=False, **plan):
     views = {name: view_of(np.zeros((m, n), np.float32), name) for name in ("x", "out")}
-    return facts_for(KERNEL, Plan(**plan), {"M": m, "N": n}, views, True, exact)
+    return facts_for(KERNEL, Plan(**plan), {"M": m, "N": n}, views, exact)
 
 
 def test_written_tensors_are_found():
@@ -73,7 +73,7 @@ vk.kernel @keep(%x: !vk.tensor<[M, N], f32>) {
 }""")
     )
     views = {"x": view_of(np.zeros((6, 1000), np.float32), "x")}
-    assert facts_for(scratch, Plan({"i": 1}, {"j": 64}), {"M": 6, "N": 1000}, views, True).sizes == {"N": 1000}
+    assert facts_for(scratch, Plan({"i": 1}, {"j": 64}), {"M": 6, "N": 1000}, views).sizes == {"N": 1000}
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ class Library:
         """What lowering to TTIR gives. Raises `PlanError` where the kernel cannot have the plan."""
         tensors = dense_tensors(self.kernel, self.sizes, self.dtypes)  # type: ignore[arg-type]
         kernel = kernel_in(self.module)  # type: ignore[arg-type]
-        facts = facts_for(kernel, plan, self.sizes, tensors, True, exact_whole=True, for_gpu=True)
+        facts = facts_for(kernel, plan, self.sizes, tensors, exact_whole=True, for_gpu=True)
         return lower_for(self.module, plan, facts).lowered  # type: ignore[arg-type]
 
 

@@ -13,6 +13,7 @@ from tests.cpu.lowering.running import Call
 from vkernels.ir.dialect import MappedOp
 from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import UNKNOWN, Facts
+from vkernels.ir.in_place import with_one_for
 from vkernels.ir.interpret.ttir import interpret_ttir
 from vkernels.ir.lowering.ttir import LoweredTtir, lower_to_ttir
 from vkernels.ir.passes.apply_plan import apply_plan
@@ -33,11 +34,11 @@ TAKES = 15e-6
 
 def facts_of(subject: Subject, plan: Plan, case: Case, sizes: Mapping[str, int], exact: bool, on_gpu: bool) -> Facts:
     """What the runtime would rely on in calls of these sizes with tensors laid out as a case's."""
-    return facts_for(subject.kernel, plan, sizes, case.views, case.same is None, exact, on_gpu)
+    return facts_for(subject.kernel, plan, sizes, case.views, exact, on_gpu)
 
 
-def holds(facts: Facts, case: Case) -> bool:
-    """Whether a call is as the facts say."""
+def holds(facts: Facts, same: tuple[str, str] | None, case: Case) -> bool:
+    """Whether a call is as the facts say, and of the `same` tensors."""
     sizes = all(case.sizes.get(name, length) == length for name, length in facts.sizes.items())
     multiples = all(case.sizes.get(name, 0) % number == 0 for name, number in facts.multiples.items())
     strides = all(
@@ -47,7 +48,7 @@ def holds(facts: Facts, case: Case) -> bool:
     )
     aligned = all(_is_aligned(case.views[name], facts.strides[name]) for name in facts.aligned)
     large = all(name in facts.large or not is_large(view) for name, view in case.views.items())
-    return sizes and multiples and strides and aligned and large and (case.same is None or not facts.distinct)
+    return sizes and multiples and strides and aligned and large and case.same == same
 
 
 def _is_aligned(view: ArrayView, known: Sequence[int]) -> bool:
@@ -60,12 +61,13 @@ def mapped_by(
     subject: Subject, plan: Plan, case: Case, sizes: Mapping[str, int], on_gpu: bool, exact: bool
 ) -> tuple[ModuleOp, Facts]:
     """As the runtime maps it: with few facts; where the plan needs to know more sizes, with those."""
+    module = subject.split if case.same is None else with_one_for(subject.module, {case.same[1]: case.same[0]})
     facts = facts_of(subject, plan, case, sizes, exact, on_gpu)
     try:
-        return apply_plan(subject.split, plan, facts), facts
+        return apply_plan(module, plan, facts), facts
     except PlanError:
         facts = facts_of(subject, plan, case, sizes, True, on_gpu)
-        return apply_plan(subject.split, plan, facts), facts
+        return apply_plan(module, plan, facts), facts
 
 
 @dataclass(frozen=True)

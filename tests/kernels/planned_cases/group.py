@@ -200,7 +200,7 @@ def _run_plan(
             except MemoryError:
                 outcome.counts["too large"] += 1
                 continue
-        if not holds(facts, case):
+        if not holds(facts, like.same, case):
             outcome.counts["other layouts"] += 1
             continue
         if code.seconds(case, subject, plan) > LONGEST:

@@ -23,7 +23,9 @@ from vkernels.ir.passes.split_phases import split_phases
 from vkernels.ir.passes.verify_mapped import verify_mapped
 from vkernels.ir.plan import Plan
 from vkernels.ir.text import parse_module, print_module
+from vkernels.runtime.overlap import Same
 
+from .aliases import aliased, apart, both_updated
 from .generate import generate
 from .native import run_native
 from .plans import POWERS, plainest_plan, random_facts, random_plan
@@ -47,6 +49,7 @@ class Counts:
     mapped: int = 0
     compiled: int = 0
     lowered: int = 0
+    aliased: int = 0
     refused: Counter[str] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
@@ -93,6 +96,46 @@ def check(seed: int, counts: Counts, native: bool = True, plans: int = PLANS) ->
         arguments = _copied(kernel.arguments)
         run_native(mapped, arguments, kernel.sizes)
         _compare(kernel, expected, arguments, f"{what}: compiled")
+    _check_aliased(kernel, module, seed, counts, native)
+
+
+def _check_aliased(kernel: Kernel, module: ModuleOp, seed: int, counts: Counts, native: bool) -> None:
+    """Run the kernel with one array for two parameters, where that is not refused."""
+    choose = random.Random(f"aliases of {seed}")
+    found = aliased(kernel, module, choose)
+    counts.aliased += found is not None
+    if found is None:
+        return
+    merged, arguments, same = found
+    what, written = f"seed {seed}: same {same}", _ran(module, arguments)
+    if not both_updated(_kernel_of(module), same):
+        distinct = _ran(module, apart(arguments, same))
+        _compare(kernel, {**distinct, **{name: distinct[used] for name, used in same}}, written, what, same)
+    split = merged.clone()
+    split_phases(split)
+    _compare(kernel, written, _ran(split, arguments), f"{what}: split phases", same)
+    for number in range(2):
+        plan, facts = random_plan(kernel, split, choose, plain=number == 0), random_facts(kernel, choose)
+        facts = replace(facts, strides=_strides(facts, arguments, same), distinct=True)
+        try:
+            mapped = apply_plan(merged, plan, facts)
+        except PlanError as error:
+            counts.refused[str(error)] += 1
+            continue
+        counts.mapped += 1
+        order = choose.choice([None, choose.getrandbits(20)])
+        actual = _ran(mapped, arguments, order=order, check_races=True)
+        _compare(kernel, written, actual, f"{what}: plan {number}: {plan} {facts}: mapped", same)
+        if native and number:
+            given = _copied(arguments)
+            run_native(mapped, given, kernel.sizes)
+            _compare(kernel, written, given, f"{what}: {plan} {facts}: compiled", same)
+
+
+def _strides(facts: Facts, arguments: Arguments, same: Same) -> dict[str, tuple[int, ...]]:
+    """What is known of strides; of tensors that are the same, nothing."""
+    names = {name for pair in same for name in pair}
+    return {name: strides for name, strides in facts.strides.items() if name not in names}
 
 
 def _kernel_of(module: ModuleOp) -> KernelOp:
@@ -129,6 +172,28 @@ def check_ttir(seed: int, counts: Counts) -> None:
     order = choose.choice([None, choose.getrandbits(20)])
     interpret_ttir(lowered, arguments, kernel.sizes, order=order)
     _compare(kernel, expected, arguments, f"seed {seed}: {plan} {facts}: TTIR")
+    _check_aliased_ttir(kernel, module, plan, facts, resident, counts)
+
+
+def _check_aliased_ttir(
+    kernel: Kernel, module: ModuleOp, plan: Plan, facts: Facts, resident: int, counts: Counts
+) -> None:
+    """The same with one array for two parameters, where that is not refused."""
+    choose = random.Random(f"aliases of {plan}")
+    found = aliased(kernel, module, choose)
+    if found is None:
+        return
+    merged, arguments, same = found
+    facts = replace(facts, strides=_strides(facts, arguments, same), distinct=True)
+    try:
+        lowered = lowered_to_ttir(apply_plan(merged, plan, facts), resident)
+    except (PlanError, UnsupportedError) as error:
+        counts.refused[str(error)] += 1
+        return
+    counts.aliased += 1
+    expected, given = _ran(module, arguments), _copied(arguments)
+    interpret_ttir(lowered, given, kernel.sizes)
+    _compare(kernel, expected, given, f"{kernel.op.sym_name}: same {same}: {plan} {facts}: TTIR", same)
 
 
 def lowered_to_ttir(mapped: ModuleOp, resident: int = 0) -> LoweredTtir:
@@ -157,14 +222,19 @@ def mapped_of(seed: int, number: int) -> tuple[Kernel, ModuleOp, Plan, Facts, Mo
 
 
 def _run(module: ModuleOp, kernel: Kernel, **options: Any) -> Arguments:
-    arguments = _copied(kernel.arguments)
+    return _ran(module, kernel.arguments, **options)
+
+
+def _ran(module: ModuleOp, arguments: Arguments, **options: Any) -> Arguments:
+    arguments = _copied(arguments)
     interpret(module, arguments, **options)
     return arguments
 
 
 def _copied(arguments: Arguments) -> Arguments:
-    """The same arguments in memory of their own, laid out alike."""
-    return {name: _copy(value) if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
+    """The same arguments in memory of their own, laid out alike; what is one array stays one."""
+    copies = {id(value): _copy(value) for value in arguments.values() if isinstance(value, np.ndarray)}
+    return {name: copies.get(id(value), value) for name, value in arguments.items()}
 
 
 def _copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -175,9 +245,9 @@ def _copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.ndarray(array.shape, array.dtype, base.copy("K"), start, array.strides)
 
 
-def _compare(kernel: Kernel, expected: Arguments, actual: Arguments, what: str) -> None:
+def _compare(kernel: Kernel, expected: Arguments, actual: Arguments, what: str, same: Same = ()) -> None:
     for name, argument in kernel.arguments.items():
-        if not isinstance(argument, np.ndarray):
+        if not isinstance(argument, np.ndarray) or name in dict(same):
             continue
         if name not in kernel.tolerances:
             if expected[name].tobytes() != actual[name].tobytes():

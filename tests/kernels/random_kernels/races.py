@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
-from vkernels.ir.dialect import AccessOp, KernelOp, TensorArgumentType, TileOp
-from vkernels.ir.passes.accesses import accesses_of, clash, elementwise
+from vkernels.ir.dialect import KernelOp
+from vkernels.ir.passes.races import find_races
 
 
 def programs_race(kernel: KernelOp) -> bool:
-    """Whether programs meet in memory as the kernel is written: one writes what another accesses.
+    """Whether an update of the kernel, as it is written, may be lost, or programs meet in memory.
 
-    Only a plan that gives one program all of a tile axis is right for those; any other kernel can have any plan of
-    tiles and chunks.
+    No author can have one of those; any other kernel can have any plan of tiles and chunks.
     """
-    tiles = [op.axis.data for op in kernel.walk() if isinstance(op, TileOp)]
-    found = [a for op in kernel.walk() if isinstance(op, AccessOp) for a in accesses_of(op)]
-    found = [a for a in found if isinstance(a.base.type, TensorArgumentType)]
-    return any(clash(a, b) and not elementwise(a, b, tiles) for a, b in combinations(found, 2))
+    return any(find_races(kernel))

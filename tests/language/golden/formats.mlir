@@ -1,5 +1,5 @@
 builtin.module {
-  vk.kernel @formats(%x: !vk.tensor<[N], bf16>, %out: !vk.tensor<[N], f16>, %scalar: !vk.tensor<[], f8E5M2>, %number: i64) {
+  vk.kernel @formats(%x: !vk.tensor<[N], bf16>, %out: !vk.tensor<[N], f16>, %scalar: !vk.tensor<[], f8E5M2>, %seen: !vk.tensor<[], f8E5M2>, %number: i64) {
     %N = vk.size N
     vk.tile i < %N
     %0 = vk.load %x[i] : !vk.tensor<[N], bf16> -> tensor<?xbf16, #vk.axes<i>>
@@ -19,6 +19,6 @@ builtin.module {
     vk.store %12 in %out[i] : !vk.tensor<[N], f16> <- tensor<?xf16, #vk.axes<i>>
     %13 = arith.constant 3.000000e+00 : f32
     %14 = arith.truncf %13 : f32 to f8E5M2
-    vk.store %14 in %scalar[] : !vk.tensor<[], f8E5M2> <- f8E5M2
+    vk.store %14 in %seen[] : !vk.tensor<[], f8E5M2> <- f8E5M2
   }
 }

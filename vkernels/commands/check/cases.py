@@ -5,15 +5,16 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
 from vkernels.ir.errors import OptionError
 from vkernels.ir.nearest import meant
 from vkernels.library.catalogue import CATALOGUE, Entry, entries_named, names
+from vkernels.library.recipes import recipe_of
 from vkernels.runtime.checking.asking import describe
-from vkernels.runtime.checking.cases import Case, JitCase, Source
+from vkernels.runtime.checking.cases import Case, JitCase, KernelCase, Source
 from vkernels.runtime.checking.signatures import Parameter, parse_signature
 from vkernels.runtime.compile.workers import CompilePool
 
@@ -50,11 +51,23 @@ def cases_for(kernels: Sequence[str], wanted: Wanted, jit: JitOptions, pool: Com
     if entries:
         refuse_unknown(wanted, declared, " and ".join(dict.fromkeys(kernels)))
     cases = [
-        kernel_case(Source(entry.name, entry.module), parameters, wanted, entry.shape, entry.dtype, entry.computed)
+        _laid_out(
+            kernel_case(Source(entry.name, entry.module), parameters, wanted, entry.shape, entry.dtype, entry.computed)
+        )
         for entry, parameters in zip(entries, declared, strict=True)
     ]
     once: dict[str, Case] = {json.dumps(case.as_request()): case for case in cases}
     return [*once.values(), *(case for name in files for case in _in_file(name, wanted, jit, pool))]
+
+
+def _laid_out(case: KernelCase) -> KernelCase:
+    """The tensors of a library's kernel as the library gives them to it."""
+    if not recipe_of(case.source.name).layout:
+        return case
+    from vkernels.autotune.arguments import strides_of
+    from vkernels.autotune.task import Task
+
+    return replace(case, strides=strides_of(Task(case.source.name, case.shape, case.dtypes, case.constants)))
 
 
 def is_in_file(name: str) -> bool:

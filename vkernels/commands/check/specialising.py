@@ -12,14 +12,12 @@ from vkernels.ir.nearest import meant
 from vkernels.runtime.checking.cases import KernelCase, Source
 from vkernels.runtime.checking.signatures import parse_assignments, parse_value
 from vkernels.runtime.protocols import size_name
+from vkernels.runtime.usual import usual_dtype
 
 SHORT = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64", "i32": "int32",
     "i16": "int16", "i8": "int8", "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
 }  # fmt: skip
-_COMPUTED_IN = {"float16": "float32", "bfloat16": "float32"}
-_USUAL = ("float32", "int32", "bool")
-"""What a tensor is of which nothing is said, if it may be."""
 
 
 @dataclass(frozen=True)
@@ -132,10 +130,7 @@ def _dtype(parameter: Declared, chosen: str | None, given: str | None, computed:
         if given not in parameter.dtypes:
             raise OptionError(f"--dtype: {parameter.name} cannot be {given}; it takes {', '.join(parameter.dtypes)}")
         return given
-    if computed and chosen is not None:
-        chosen = _COMPUTED_IN.get(chosen, chosen)
-    usual = next((dtype for dtype in _USUAL if dtype in parameter.dtypes), parameter.dtypes[0])
-    return chosen if chosen in parameter.dtypes else usual
+    return usual_dtype(parameter.dtypes, chosen, computed)
 
 
 def _shown(dtypes: Mapping[str, str], chosen: str | None, wanted: Wanted) -> str:

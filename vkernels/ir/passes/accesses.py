@@ -4,26 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import gcd
 
-from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, TensorType
+from xdsl.ir import Block, Operation, SSAValue
 
-from ..dialect import AccessOp, ScatterOp, StoreOp, axes_of
+from ..dialect import AccessOp, RangeOp, ScatterOp, StoreOp, arith, axes_of
 
-Place = tuple[int, int, SSAValue | None]
-"""A dimension whose index is one axis times a coefficient plus an offset: (dimension, coefficient, offset)."""
+
+@dataclass(frozen=True)
+class Dimension:
+    """The index of one dimension: a sum of axes times coefficients, and an offset, a number where it is constant.
+
+    `along`: the axes of an offset that is an index tile.
+    """
+
+    terms: frozenset[tuple[str, int]]
+    offset: SSAValue | int
+    along: frozenset[str]
 
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """One load or store: its operation, what it addresses, and where each of its axes alone decides an index."""
+    """One load or store: its operation, what it addresses and where. `atomic`: how it updates, empty if it does not."""
 
     op: AccessOp
     base: SSAValue
     writes: bool
-    atomic: bool
+    atomic: str
     axes: frozenset[str]
-    places: dict[str, frozenset[Place]]
+    index: tuple[Dimension, ...]
 
 
 def accesses_of(op: Operation) -> list[Access]:
@@ -38,22 +48,43 @@ def _of_one(op: Operation) -> list[Access]:
 
 
 def _access(op: AccessOp) -> Access:
-    places: dict[str, set[Place]] = {}
-    for dimension, index in enumerate(op.index):
-        offset = op.offset_of(dimension)
-        terms = index.terms
-        if len(terms) == 1 and terms[0][1] != 0 and not (offset is not None and isinstance(offset.type, TensorType)):
-            places.setdefault(terms[0][0], set()).add((dimension, terms[0][1], offset))
     writes = isinstance(op, StoreOp | ScatterOp)
-    atomic = isinstance(op, StoreOp | ScatterOp) and op.atomic is not None
-    return Access(
-        op, op.base, writes, atomic, frozenset(axes_of(op.tile)), {axis: frozenset(p) for axis, p in places.items()}
-    )
+    atomic = op.atomic.data if isinstance(op, StoreOp | ScatterOp) and op.atomic is not None else ""
+    index = tuple(_dimension(index.terms, op.offset_of(number)) for number, index in enumerate(op.index))
+    return Access(op, op.base, writes, atomic, frozenset(axes_of(op.tile)), index)
+
+
+def _dimension(terms: Iterable[tuple[str, int]], offset: SSAValue | None) -> Dimension:
+    kept = frozenset((axis, coefficient) for axis, coefficient in terms if coefficient)
+    if offset is None:
+        return Dimension(kept, 0, frozenset())
+    along = frozenset(axes_of(offset)) if isinstance(offset.type, TensorType) else frozenset()
+    return Dimension(kept, constant_of(offset), along)
+
+
+def constant_of(value: SSAValue) -> SSAValue | int:
+    """The number that a value is, where it is a constant; else the value."""
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value.value.data
+    return value
 
 
 def clash(one: Access, other: Access) -> bool:
-    """Whether the order of two accesses matters where they touch the same element."""
-    return one.base is other.base and (one.writes or other.writes) and not (one.atomic and other.atomic)
+    """Whether the order of two accesses matters where they touch the same element, and they may touch one."""
+    if one.base is not other.base or not (one.writes or other.writes):
+        return False
+    return not (one.atomic and one.atomic == other.atomic) and not _never_meet(one, other)
+
+
+def _never_meet(one: Access, other: Access) -> bool:
+    """Whether some dimension's indices are never equal, whatever the positions: `x[2 * i]` and `x[2 * i + 1]`."""
+    for a, b in zip(one.index, other.index, strict=True):
+        if isinstance(a.offset, int) and isinstance(b.offset, int) and a.offset != b.offset:
+            step = gcd(*(coefficient for _, coefficient in (*a.terms, *b.terms)))
+            if step == 0 or (a.offset - b.offset) % step:
+                return True
+    return False
 
 
 def elementwise(one: Access, other: Access, axes: Iterable[str] | None = None, loop: Operation | None = None) -> bool:
@@ -62,21 +93,78 @@ def elementwise(one: Access, other: Access, axes: Iterable[str] | None = None, l
     Only `axes` are looked at where given. Within a `loop`, an offset that changes from one iteration to
     the next says nothing of two iterations' elements.
     """
-    wanted = one.axes | other.axes if axes is None else axes
-    return all(
-        any(
-            _is_fixed(offset, loop)
-            for _, _, offset in one.places.get(axis, _NOWHERE) & other.places.get(axis, _NOWHERE)
-        )
-        for axis in wanted
-    )
+    wanted = one.axes | other.axes if axes is None else frozenset(axes)
+    return wanted <= axes_told(one, other, loop)
 
 
-_NOWHERE: frozenset[Place] = frozenset()
+def axes_told(one: Access, other: Access, loop: Operation | None = None) -> set[str]:
+    """The axes whose positions must be the same where two accesses to one memory touch the same element.
+
+    A dimension that both index alike tells one axis, once all others that are in its index are told. Within a `loop`
+    an offset that changes tells the axis if it changes by less than the axis's coefficient: `x[4 * i + k]`, k below 4.
+    """
+    told: set[str] = set()
+    alike = [a for a, b in zip(one.index, other.index, strict=True) if _is_alike(a, b)]
+    while True:
+        more = set()
+        for dimension in alike:
+            free = [term for term in dimension.terms if term[0] not in told]
+            if len(free) == 1 and dimension.along <= told and _changes_less(dimension.offset, free[0][1], loop):
+                more.add(free[0][0])
+        if not more:
+            return told
+        told |= more
 
 
-def _is_fixed(offset: SSAValue | None, loop: Operation | None) -> bool:
-    return offset is None or loop is None or not is_inside(offset, loop)
+def _is_alike(one: Dimension, other: Dimension) -> bool:
+    if one.terms != other.terms:
+        return False
+    if isinstance(one.offset, int) or isinstance(other.offset, int):
+        return one.offset == other.offset
+    return computed_alike(one.offset, other.offset)
+
+
+def computed_alike(one: SSAValue, other: SSAValue, loads: bool = False) -> bool:
+    """Whether two values are computed by the same operations from the same values; through loads as well, if `loads`:
+    they are then equal only where nothing was written between."""
+    if one is other:
+        return True
+    a, b = one.owner, other.owner
+    if isinstance(a, Block) or isinstance(b, Block) or type(a) is not type(b) or a.regions:
+        return False
+    if (isinstance(a, AccessOp) and not loads) or one.type != other.type or len(a.results) > 1:
+        return False
+    alike = a.properties == b.properties and a.attributes == b.attributes and len(a.operands) == len(b.operands)
+    return alike and all(computed_alike(x, y, loads) for x, y in zip(a.operands, b.operands, strict=True))
+
+
+def _changes_less(offset: SSAValue | int, coefficient: int, loop: Operation | None) -> bool:
+    """Whether an offset changes by less than a coefficient from one iteration of a loop to another."""
+    if isinstance(offset, int) or loop is None or not is_inside(offset, loop):
+        return True
+    span = _span(offset, loop)
+    return span is not None and span < abs(coefficient)
+
+
+def _span(value: SSAValue, loop: Operation) -> int | None:
+    """By how much a scalar may change within a loop; None where that is not known."""
+    if isinstance(constant_of(value), int) or not is_inside(value, loop):
+        return 0
+    owner = value.owner
+    if isinstance(owner, Block):
+        parent = owner.parent_op()
+        if not isinstance(parent, RangeOp) or parent.is_ragged or value is not owner.args[0]:
+            return None
+        start, stop = constant_of(parent.start), constant_of(parent.stop)
+        return max(0, stop - start - 1) if isinstance(start, int) and isinstance(stop, int) else None
+    spans = [_span(operand, loop) for operand in owner.operands]
+    if isinstance(owner, arith.AddiOp | arith.SubiOp) and spans[0] is not None and spans[1] is not None:
+        return spans[0] + spans[1]
+    if isinstance(owner, arith.MuliOp):
+        for span, factor in zip(spans, map(constant_of, reversed(owner.operands)), strict=True):
+            if span is not None and isinstance(factor, int):
+                return span * abs(factor)
+    return None
 
 
 def is_inside(value: SSAValue, op: Operation) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ..errors import PlanError
+from ..errors import Place, PlanError
 from ..limits import Limits
 from ..needs.needs import SPILLED
 from .occupancy import Occupancy, Use, occupancy
@@ -28,13 +28,15 @@ class Lack(StrEnum):
 class Shortage:
     """Why a plan's code cannot run, or should not.
 
-    `needed` and `allowed` are in the resource's own units, 0 where nobody can tell.
+    `needed` and `allowed` are in the resource's own units, 0 where nobody can tell. `place`: the author's line that is
+    the cause, where one is.
     """
 
     lack: Lack
     needed: float
     allowed: float
     reason: str
+    place: Place | None = None
 
 
 class ShortError(PlanError):
@@ -42,7 +44,7 @@ class ShortError(PlanError):
 
     def __init__(self, shortage: Shortage, what: str = ""):
         self.shortage = shortage
-        super().__init__(f"{what} {shortage.reason}" if what else shortage.reason)
+        super().__init__(f"{what} {shortage.reason}" if what else shortage.reason, shortage.place)
 
 
 @dataclass(frozen=True)

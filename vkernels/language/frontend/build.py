@@ -16,6 +16,7 @@ from ..dtypes import DTYPES, bool_, float64, int64
 from ..values import Tensor, Tile
 from .builder import Builder
 from .frame import Frame
+from .races import refuse_races
 from .statements import execute
 from .types import memory_element
 
@@ -55,6 +56,7 @@ def build_kernel(kernel: Kernel, signature: Signature) -> ModuleOp:
     op.location = kernel.source.location(kernel.source.definition)
     with building(builder):
         execute(frame, kernel.source.definition.body)
+    refuse_races(op, builder)
     return ModuleOp([op])
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import FileLineColLoc, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -18,6 +19,9 @@ from ..dtypes import int64
 from ..values import Tile
 from .types import number_attribute
 
+if TYPE_CHECKING:
+    from .frame import Frame
+
 
 class Emitter:
     """Appends operations to the innermost open block, each with the location of the author's expression.
@@ -28,6 +32,8 @@ class Emitter:
 
     def __init__(self, top: Block, sizes: Sequence[str]):
         self.location: FileLineColLoc | None = None
+        self.sites: dict[FileLineColLoc, tuple[Frame, ast.AST]] = {}
+        """The calls and syntax nodes that locations came of."""
         self.known_sizes = tuple(sizes)
         self._blocks = [top]
         self._found: list[dict[object, SSAValue]] = [{}]

@@ -82,6 +82,7 @@ class Frame:
         builder = self.builder
         before = builder.location
         builder.location = self.source.location(node)
+        builder.sites[builder.location] = self, node
         try:
             yield
         except Mistake as mistake:

@@ -26,7 +26,7 @@ class Source:
 
 @dataclass(frozen=True)
 class KernelCase:
-    """A `@vk.kernel` for certain arguments, tensors dense and row after row.
+    """A `@vk.kernel` for certain arguments, tensors dense and row after row, but for those that have `strides`.
 
     `shape`: sizes by name. `dtypes`: of each tensor; `dtype`: what to call them all. `scalars`: f64, i64 or i1.
     `fixed`: the plan, as JSON, for all targets. `left_open`: constants that nobody gave, with the author's values.
@@ -40,6 +40,7 @@ class KernelCase:
     constants: Mapping[str, Constant] = field(default_factory=dict)
     fixed: Mapping[str, Any] | None = None
     left_open: tuple[str, ...] = ()
+    strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def configuration(self) -> Mapping[str, Any]:
@@ -52,6 +53,7 @@ class KernelCase:
             "kind": "kernel", "source": vars(self.source), "shape": dict(self.shape), "dtypes": dict(self.dtypes),
             "scalars": dict(self.scalars), "constants": dict(self.constants), "fixed": self.fixed,
             "left_open": list(self.left_open),
+            "strides": {name: list(strides) for name, strides in self.strides.items()},
         }  # fmt: skip
 
 

@@ -55,7 +55,7 @@ class Prepared:
 class KernelPreparer:
     """Prepares one kernel, for certain arguments, for one target after another. `lowered`: for each plan so far.
 
-    `fixed`: the plan that every target gets.
+    `fixed`: the plan that every target gets. `strides`: of the tensors that do not lie row after row.
     """
 
     def __init__(
@@ -66,12 +66,13 @@ class KernelPreparer:
         scalars: Mapping[str, str],
         constants: Mapping[str, Constant],
         fixed: Plan | None = None,
+        strides: Mapping[str, Sequence[int]] = {},
     ):
         """Raises the author's mistakes in the kernel's text, and `ArgumentError` for a size that is missing."""
         self.kernel, self.sizes, self.dtypes, self.fixed = kernel, sizes, dtypes, fixed
         signature = Signature(tuple(dtypes.items()), tuple(scalars.items()), tuple(constants.items()))
         self.module: ModuleOp = kernel.build(signature)
-        self.tensors = dense_tensors(kernel, sizes, dtypes)
+        self.tensors = dense_tensors(kernel, sizes, dtypes, strides)
         self.lowered: list[Lowered] = []
         self._numbers: dict[Hashable, int | Error] = {}
 
@@ -141,7 +142,7 @@ class KernelPreparer:
         try:
             lowered = specialised(
                 lambda facts: self._lowered_for(plan, cores, facts),
-                kernel_in(self.module), plan, self.sizes, self.tensors, distinct=True, for_gpu=not cores,
+                kernel_in(self.module), plan, self.sizes, self.tensors, for_gpu=not cores,
             )  # fmt: skip
         except Error as error:
             return error
@@ -180,16 +181,23 @@ class KernelPreparer:
         return sum(call.buffer_bytes) + cores * call.workspace
 
 
-def dense_tensors(kernel: KernelLike, sizes: Mapping[str, int], dtypes: Mapping[str, str]) -> dict[str, ArrayView]:
-    """The kernel's tensors as they would lie in memory of their own, row after row."""
+def dense_tensors(
+    kernel: KernelLike,
+    sizes: Mapping[str, int],
+    dtypes: Mapping[str, str],
+    strides: Mapping[str, Sequence[int]] = {},
+) -> dict[str, ArrayView]:
+    """The kernel's tensors as they would lie in memory of their own, row after row but for those whose `strides` are
+    given."""
     tensors = {}
     for number, parameter in enumerate(kernel.parameters):
         if parameter.kind == "tensor":
             shape = tuple(_length(kernel, parameter.name, n, d, sizes) for n, d in enumerate(parameter.dimensions))
-            strides = tuple(prod(shape[n + 1 :]) for n in range(len(shape)))
+            plain = tuple(prod(shape[n + 1 :]) for n in range(len(shape)))
+            laid = tuple(strides.get(parameter.name, plain))
             dtype = dtypes[parameter.name]
             address = (number + 1) * _ADDRESS
-            tensors[parameter.name] = ArrayView(dtype, item_bytes(dtype), shape, strides, address, True)
+            tensors[parameter.name] = ArrayView(dtype, item_bytes(dtype), shape, laid, address, True)
     return tensors
 
 

@@ -14,6 +14,7 @@ from ..compile.resources import taken_by
 from ..compile.triton_adapter import GpuOptions
 from ..compile.workers import CompilePool
 from ..ladder import BOTTOM
+from ..slices import planned_limits
 from ..targets import Target, limits_of
 from .asking import Progress, answer_of, ask, mistake
 from .cases import Case
@@ -114,7 +115,7 @@ def _batches(wants: Sequence[Want]) -> Iterator[Sequence[Want]]:
 
 def _request(batch: Sequence[Want]) -> dict[str, Any]:
     targets = [
-        {"architecture": want.target.architecture, "limits": asdict(limits_of(want.target)), "tried": want.tried}
+        {"architecture": want.target.architecture, "limits": asdict(planned_limits(want.target)), "tried": want.tried}
         for want in batch
     ]
     return {**batch[0].case.as_request(), "targets": targets}
@@ -146,10 +147,10 @@ def judged(prepared: Prepared, found: Sequence[LaunchUse | LaunchFailure]) -> Ju
         prepared.want.unknown, prepared.planned, prepared.tensor_bytes, swap, whole.reason if whole else "",
     )  # fmt: skip
     hopeless = prepared.tensor_bytes is not None and prepared.tensor_bytes > target.memory  # whatever the plan
-    return Judged(cell, None if hopeless else _shortage(found, target) or whole)
+    return Judged(cell, None if hopeless else shortage_of(found, target) or whole)
 
 
-def _shortage(found: Sequence[LaunchUse | LaunchFailure], target: Target) -> Shortage | None:
+def shortage_of(found: Sequence[LaunchUse | LaunchFailure], target: Target) -> Shortage | None:
     """What the launches take too much of; a spill is told of where there is nothing worse."""
     limits = limits_of(target)
     taken = [taken_by(use.resources, use.threads) for use in found if isinstance(use, LaunchUse)]

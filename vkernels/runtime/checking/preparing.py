@@ -95,7 +95,7 @@ def _prepared_kernel(request: Mapping[str, Any]) -> Answer:
     fixed = request.get("fixed")
     preparer = KernelPreparer(
         kernel, request["shape"], request["dtypes"], request["scalars"], request["constants"],
-        None if fixed is None else plan_from_json(fixed),
+        None if fixed is None else plan_from_json(fixed), request.get("strides", {}),
     )  # fmt: skip
 
     def prepare(target: Mapping[str, Any]) -> Answer:

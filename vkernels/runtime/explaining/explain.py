@@ -8,18 +8,22 @@ from dataclasses import asdict, dataclass, field
 from vkernels.ir.budget import Budget, within
 from vkernels.ir.errors import FileError, SetupError
 from vkernels.ir.limits import Limits
+from vkernels.ir.planning.shortage import Shortage
 
 from ..checking.asking import answer_of, ask
 from ..checking.cases import KernelCase
 from ..checking.cells import Launch, judge
 from ..checking.check import use_of
+from ..checking.prepared import shortage_of
 from ..compile.architectures import refuse_unless_compiles
 from ..compile.cache import DiskCache
 from ..compile.compile_cached import compile_cached
 from ..compile.jobs import Compiled, CompileJob
 from ..compile.triton_adapter import GpuOptions
 from ..compile.workers import CompilePool
-from ..targets import Target, limits_of
+from ..ladder import BOTTOM
+from ..slices import planned_limits
+from ..targets import Target
 from .explained import Findings, LaunchText
 from .plain import read_as
 
@@ -56,7 +60,7 @@ class Explanation:
     @property
     def limits(self) -> Limits:
         """What was planned for: the target's limits, within the author's budget."""
-        return within(limits_of(self.target), Budget(**self.findings.budget) if self.findings.budget else None)
+        return within(planned_limits(self.target), Budget(**self.findings.budget) if self.findings.budget else None)
 
     @property
     def fits(self) -> bool | None:
@@ -77,29 +81,49 @@ def explain(case: KernelCase, target: Target, tools: Tools, only_stage: str = ""
 
     Raises the mistakes of kernel, plan and arguments, and `SetupError` where children cannot run.
     """
+    spilling: Explanation | None = None
+    tried: tuple[str, ...] = ()
+    while True:
+        findings = _found(case, target, tools, only_stage, tried)
+        if target.vendor == "cpu" or findings.refused or only_stage in findings.stages:
+            return Explanation(case, target, findings, stages=findings.stages)
+        try:
+            refuse_unless_compiles(target.architecture, tools.triton)
+        except SetupError as error:
+            return Explanation(case, target, findings, stages=findings.stages, unknown=str(error))
+        found, shortage = _compiled(case, target, findings, tools)
+        if shortage is None or findings.origin == "author":
+            return found
+        if found.fits and findings.is_kept:
+            return found
+        if findings.rung == BOTTOM:  # slower than what merely spills
+            return spilling or found
+        spilling = spilling or (found if found.fits else None)
+        tried = (*findings.tried, shortage.lack.value)
+
+
+def _found(case: KernelCase, target: Target, tools: Tools, only_stage: str, tried: tuple[str, ...]) -> Findings:
+    """What a child finds out of the plan that comes after those that were tried."""
     request = {
-        **case.as_request(), "kind": "explain", "limits": asdict(limits_of(target)), "only_texts": bool(only_stage)
+        **case.as_request(), "kind": "explain", "limits": asdict(planned_limits(target)),
+        "only_texts": bool(only_stage), "tried": tried,
     }  # fmt: skip
     answer = answer_of(ask(tools.preparing, request).result(), case.source.shown)
     try:
         findings: Findings = read_as(Findings, answer)
     except ValueError as error:
         raise FileError(f"{case.source.shown}: the process that executes it answered nonsense: {error}") from error
-    if target.vendor == "cpu" or findings.refused or only_stage in findings.stages:
-        return Explanation(case, target, findings, stages=findings.stages)
-    try:
-        refuse_unless_compiles(target.architecture, tools.triton)
-    except SetupError as error:
-        return Explanation(case, target, findings, stages=findings.stages, unknown=str(error))
-    return _compiled(case, target, findings, tools)
+    return findings
 
 
-def _compiled(case: KernelCase, target: Target, findings: Findings, tools: Tools) -> Explanation:
+def _compiled(
+    case: KernelCase, target: Target, findings: Findings, tools: Tools
+) -> tuple[Explanation, Shortage | None]:
+    """The binaries of a plan, and what they take too much of; a spill is such too."""
     jobs = [_job(launch, target.architecture) for launch in findings.launches]
     done = {finished.index: finished for finished in compile_cached(jobs, tools.compiling, tools.cache)}
-    launches = [
-        judge(launch.name, use_of(done[number], tools.cache), target) for number, launch in enumerate(findings.launches)
-    ]
+    uses = [use_of(done[number], tools.cache) for number in range(len(jobs))]
+    launches = [judge(launch.name, use, target) for launch, use in zip(findings.launches, uses, strict=True)]
     outcomes = [done[number].outcome for number in range(len(jobs))]
     binaries = [outcome.binary for outcome in outcomes if isinstance(outcome, Compiled)]
     names = [launch.name for launch in findings.launches]
@@ -108,7 +132,7 @@ def _compiled(case: KernelCase, target: Target, findings: Findings, tools: Tools
         assembly = "ptx" if target.architecture.startswith("sm_") else "amdgcn"
         stages["ttgir"] = _joined(names, [binary.ttgir for binary in binaries])
         stages[assembly] = _joined(names, [binary.assembly for binary in binaries])
-    return Explanation(case, target, findings, tuple(launches), stages)
+    return Explanation(case, target, findings, tuple(launches), stages), shortage_of(uses, target)
 
 
 def _job(launch: LaunchText, architecture: str) -> CompileJob:

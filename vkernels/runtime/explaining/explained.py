@@ -171,7 +171,9 @@ class Findings:
     (always applicable, seldom the fastest). `budget`: the author's, by resource. `decisions`: the plan in rows.
     `refused`: why the kernel cannot have its plan; then there are no launches. `without_needs`: why nobody can tell
     what it needs; then there are no figures. `tuned`: tunable constants that are as tuning found them best. `extents`:
-    positions of each axis. `misfit`: why, by its needs, the plan does not fit. `rung`: see `choose_plan`.
+    positions of each axis. `misfit`: why, by its needs, the plan does not fit. `rung`: see `choose_plan`. `is_kept`:
+    the plan was tuned, or found to fit before, so that it stays where it merely spills. `tried`: what the code of each
+    plan before this one took too much of.
     """
 
     kernel: str
@@ -194,3 +196,5 @@ class Findings:
     rung: str = ""
     modelled: Modelled | None = None
     proposal: Proposal | None = None
+    is_kept: bool = False
+    tried: tuple[str, ...] = ()

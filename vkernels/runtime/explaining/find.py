@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -21,12 +21,16 @@ from vkernels.ir.planning.fits import why_not
 from vkernels.ir.planning.model_plan import model_use
 from vkernels.ir.planning.model_time import Times
 from vkernels.ir.planning.one_plan import registers_by_phase, registers_of, setting_of
+from vkernels.ir.planning.shortage import Lack, Shortage, ShortError
 from vkernels.ir.planning.space import Space, read_space
 from vkernels.ir.text import print_module
 
+from ..arrays import ArrayView
 from ..checking.prepare_kernel import dense_tensors
+from ..ladder import shortages
 from ..plans import Plans
 from ..protocols import Constant, KernelLike, Signature
+from ..remembered import Remembered
 from ..settling import tuned_ahead
 from ..specialise import kernel_in, specialised
 from .decisions import decisions_of
@@ -40,7 +44,9 @@ from .phases import in_phases, phases_of, source_of, with_needs
 @dataclass(frozen=True)
 class Question:
     """A kernel, what it is called with, and the limits to plan for. `only_texts`: nothing but its stages is wanted.
-    `left_open`: constants that a call does not give, so that tuned values are taken where there are any."""
+    `left_open`: constants that a call does not give, so that tuned values are taken where there are any. `tried`: what
+    the binaries of each plan so far took too much of (`Lack`): the next that a call would try is wanted. `strides`: of
+    the tensors that do not lie row after row."""
 
     kernel: KernelLike
     sizes: Mapping[str, int]
@@ -50,6 +56,13 @@ class Question:
     limits: Limits
     only_texts: bool = False
     left_open: tuple[str, ...] = ()
+    tried: tuple[str, ...] = ()
+    strides: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    @property
+    def tensors(self) -> dict[str, ArrayView]:
+        """The tensors of the call, each in memory of its own."""
+        return dense_tensors(self.kernel, self.sizes, self.dtypes, self.strides)
 
 
 @dataclass(frozen=True)
@@ -72,13 +85,15 @@ def find(asked: Question) -> Findings:
     phases = in_phases(module)
     strides = _strides(asked)
     plans = Plans(asked.kernel, kernel_in(module), asked.sizes, asked.dtypes, asked.limits, strides)
-    plan, origin = _plan(plans)
-    code = _code(asked, module, phases, plan)
+    landed = _land(asked, module, phases, plans)
+    plan, code = landed.plan, landed.code
     begun = Findings(
         kernel=asked.kernel.name,
         source=source_of(kernel_in(phases)),
         plan=plan_to_json(plan),
-        origin=origin,
+        origin=landed.origin,
+        is_kept=landed.is_kept,
+        tried=landed.tried,
         tuned=tuned,
         budget=_budget(asked.kernel),
         decisions=decisions_of(plan, asked.kernel.pin, {}, asked.limits),
@@ -123,21 +138,64 @@ def _with_needs(found: Findings, asked: Question, module: ModuleOp, plan: Plan) 
 
 
 def _strides(asked: Question) -> dict[str, tuple[int, ...]]:
-    tensors = dense_tensors(asked.kernel, asked.sizes, asked.dtypes)
-    return {name: view.strides for name, view in tensors.items()}
+    return {name: view.strides for name, view in asked.tensors.items()}
 
 
-def _plan(plans: Plans) -> tuple[Plan, str]:
-    """The plan that a call gets, and who made it."""
+@dataclass(frozen=True)
+class _Landed:
+    """The plan that a call comes to, who made it, and its code. `is_kept`: it was tuned, or found to fit before, so
+    that it stays where it merely spills. `tried`: what each plan so far took too much of."""
+
+    plan: Plan
+    origin: str
+    code: _Code
+    is_kept: bool = False
+    tried: tuple[str, ...] = ()
+
+
+def _land(asked: Question, module: ModuleOp, phases: ModuleOp, plans: Plans) -> _Landed:
+    """Go down the plans as a call does, to the first that has code."""
+    early = {"as-written": print_module(module), "after-split-phases": print_module(phases)}
+
+    def code(plan: Plan) -> _Code:
+        return _code(asked, module, plan)
+
     own = plans.own()
     if own is not None:
-        return own, "author"
-    if plans.tuned is not None:
-        return plans.tuned, "tuned"
-    plan = next(plans.down()).plan
+        try:
+            return _Landed(own, "author", code(own))
+        except Error as error:
+            return _Landed(own, "author", _Code(early, refused=str(error)))
+    lacks, seen = iter(asked.tried), list[str]()
+
+    def attempt(plan: Plan) -> _Code:
+        lack = next(lacks, None)
+        try:
+            if lack is not None:
+                raise ShortError(Shortage(Lack(lack), 0, 0, f"takes too much: {lack}"))
+            with shortages():
+                return code(plan)
+        except ShortError as error:
+            seen.append(error.shortage.lack.value)
+            raise
+
+    descent = plans.descent(attempt)
+    first = descent.chosen.plan
+    try:
+        made = descent.land()
+    except Error as error:
+        return _Landed(first, _origin(plans, first), _Code(early, refused=str(error)), tried=tuple(seen))
+    plan, is_kept = descent.chosen.plan, isinstance(descent.chosen, Remembered)
+    return _Landed(plan, _origin(plans, plan), made, is_kept, tuple(seen))
+
+
+def _origin(plans: Plans, plan: Plan) -> str:
+    """Who made a plan that its author did not."""
+    if plan == plans.tuned:
+        return "tuned"
     plain = default_plan(plans.built, plans.sizes, plans.limits)
     pin = plans.kernel.pin
-    return plan, "plain" if plan == (plain if pin is None else with_pin(plain, pin)) else "chosen"
+    return "plain" if plan == (plain if pin is None else with_pin(plain, pin)) else "chosen"
 
 
 def _budget(kernel: KernelLike) -> dict[str, int]:
@@ -188,17 +246,13 @@ def _proposal(asked: Question, module: ModuleOp, needs: Needs, plan: Plan) -> Pr
 # Code
 
 
-def _code(asked: Question, module: ModuleOp, phases: ModuleOp, plan: Plan) -> _Code:
-    early = {"as-written": print_module(module), "after-split-phases": print_module(phases)}
+def _code(asked: Question, module: ModuleOp, plan: Plan) -> _Code:
+    """A plan's code. Raises what compiling it raises."""
     on_gpu = asked.limits.warp > 1
-    compiled, tensors = _on_gpu if on_gpu else _on_cpu, dense_tensors(asked.kernel, asked.sizes, asked.dtypes)
-    try:
-        return specialised(
-            lambda facts: compiled(asked, module, plan, facts),
-            kernel_in(module), plan, asked.sizes, tensors, distinct=True, for_gpu=on_gpu,
-        )  # fmt: skip
-    except Error as error:
-        return _Code(early, refused=str(error))
+    compiled = _on_gpu if on_gpu else _on_cpu
+    return specialised(
+        lambda facts: compiled(asked, module, plan, facts), kernel_in(module), plan, asked.sizes, asked.tensors, on_gpu
+    )
 
 
 def _on_gpu(asked: Question, module: ModuleOp, plan: Plan, facts: Facts) -> _Code:

@@ -33,7 +33,7 @@ def answer_to(request: Mapping[str, Any]) -> dict[str, Any]:
         asked = Question(
             kernel, request["shape"], request["dtypes"], request["scalars"], request["constants"],
             limits_from(request["limits"]), request["only_texts"],
-            tuple(request["left_open"]),
+            tuple(request["left_open"]), tuple(request.get("tried", ())), request.get("strides", {}),
         )  # fmt: skip
         return asdict(find(asked))
     except Error as error:

@@ -20,6 +20,7 @@ from .slice_of import slice_of
 MPS = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 """NVIDIA's own interface: what a client of the MPS server was granted. Without a server nobody reads it."""
 
+_CORES = re.compile(r"cpu(?::(cores=\d{1,6}))?")
 _INSTANCE = re.compile(r"\bMIG (\d+g\.\d+gb)")
 
 
@@ -51,6 +52,16 @@ def cpu_slice_limits(threads: int) -> Limits:
     if threads < cpu.multiprocessors:
         limits = replace(limits_of(slice_of(cpu, f"cores={threads}")), cache=limits.cache)
     return replace(limits, multiprocessors=threads)
+
+
+def planned_limits(target: Target) -> Limits:
+    """The limits that calls on a device or slice plan for: of this machine's CPU, or so many of its cores, those of
+    calls on as many threads."""
+    found = _CORES.fullmatch(target.key)
+    if found is None:
+        return limits_of(target)
+    here = present_cpu() if found[1] is None else slice_of(present_cpu(), found[1])
+    return cpu_slice_limits(target.multiprocessors) if target == here else limits_of(target)
 
 
 def _candidates(target: Target) -> Iterator[Target]:

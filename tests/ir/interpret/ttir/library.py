@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from vkernels.ir.in_place import with_one_for
 from vkernels.ir.interpret.ttir import interpret_ttir
 from vkernels.ir.lowering.ttir import LoweredTtir
 from vkernels.ir.plan import Home, Plan
@@ -57,7 +58,9 @@ class Call:
         arrays = {name: a for name, a in self.arguments.items() if isinstance(a, np.ndarray)}
         views = {name: _view(array) for name, array in arrays.items()}
         module = self.kernel.build(self.signature)
-        facts = facts_for(kernel_in(module), plan, self.sizes, views, not self.in_place, exact, for_gpu=True)
+        facts = facts_for(kernel_in(module), plan, self.sizes, views, exact, for_gpu=True)
+        if self.in_place:
+            module = with_one_for(module, {self.in_place: "out"})
         return lower_for(module, plan, facts).lowered
 
     def run(self, lowered: LoweredTtir, **options: Any) -> dict[str, np.ndarray]:

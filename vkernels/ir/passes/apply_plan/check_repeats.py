@@ -10,6 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from ...dialect import PhaseOp, ScanOp, TensorArgumentType
 from ...errors import PlanError
 from ...facts import Facts
+from ...places import place_of
 from ..accesses import Access, elementwise, inputs_of
 from .reading import Reading
 from .schedule import Nest, Schedule, in_order, label_of
@@ -88,8 +89,10 @@ def _cut(schedule: Schedule, path: _Path, load: Access, write: _Write) -> SSAVal
             return value
     read, written = label_of(load.base), label_of(write.access.base)
     if read != written:
-        raise PlanError(f"{written} may be the same tensor as {read}, and is written before {read} is read everywhere")
-    raise PlanError(f"{read} is written before it is read everywhere under this plan; larger chunks may help")
+        message = f"{written} may be the same tensor as {read}, and is written before {read} is read everywhere"
+    else:
+        message = f"{read} is written before it is read everywhere under this plan; larger chunks may help"
+    raise PlanError(message, place_of(write.access.op))
 
 
 def _paths(schedule: Schedule, nest: Nest) -> Iterator[_Path]:

@@ -8,6 +8,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from ...dialect import PhaseOp, RangeOp, ScratchOp
 from ...errors import PlanError
 from ...facts import Facts
+from ...places import place_of
 from ...plan import Home, Plan
 from .check_repeats import first_wrong
 from .find_online import find_online
@@ -29,7 +30,8 @@ def make_schedule(reading: Reading, plan: Plan, facts: Facts, copies: dict[SSAVa
         if cut is None:
             return schedule
         if plan.homes.get(label_of(cut)) is Home.RECOMPUTE:
-            raise PlanError(f"{label_of(cut)} cannot be computed again: what it is computed from is overwritten before")
+            message = f"{label_of(cut)} cannot be computed again: what it is computed from is overwritten before"
+            raise PlanError(message, place_of(cut.owner) if isinstance(cut.owner, Operation) else None)
         schedule.homes[cut] = Home.MEMORY
 
 
@@ -86,6 +88,6 @@ def carried_arguments(op: Operation, number: int) -> list[BlockArgument]:
         condition = op.before_region.block.last_op
         assert isinstance(condition, scf.ConditionOp)
         if condition.args[number] is not op.before_region.block.args[number]:
-            raise PlanError("a while loop over phases must hand its carried values on as they are")
+            raise PlanError("a while loop over phases must hand its carried values on as they are", place_of(op))
         return [op.before_region.block.args[number], op.after_region.block.args[number]]
     return []

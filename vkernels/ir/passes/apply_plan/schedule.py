@@ -10,6 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ...dialect import DotOp, PhaseOp, RangeOp, ReductionOp, ScanOp, YieldOp
 from ...errors import PlanError
+from ...places import place_of
 from ...plan import Home, Plan
 from ..accesses import clash, inputs_of
 from .find_online import Online
@@ -221,8 +222,12 @@ def _edge(schedule: Schedule, pairs: list[tuple[SSAValue, SSAValue]], plan: Plan
         read = {nest: homes_read(schedule, nest) for nest in waiting}
         free = [n for n in waiting if not any(written[n] & read[other] for other in waiting if other is not n)]
         if not free:
-            names = ", ".join(label_of(home) for nest in waiting for _, home in nest.stores)
-            raise PlanError(f"{names} are carried in chunks of different axes and computed from one another")
+            stuck = [home for nest in waiting for _, home in nest.stores]
+            names, owner = ", ".join(map(label_of, stuck)), stuck[0].owner
+            raise PlanError(
+                f"{names} are carried in chunks of different axes and computed from one another",
+                place_of(owner) if isinstance(owner, Operation) else None,
+            )
         nests.append(free[0])
         waiting.remove(free[0])
     return nests

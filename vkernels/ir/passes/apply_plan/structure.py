@@ -10,6 +10,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ...dialect import PhaseOp, RangeOp, ScratchOp, SizeOp, TileOp, WholeOp, YieldOp
 from ...errors import PlanError
+from ...places import place_of
 from .access import value_in
 from .barriers import Hazards
 from .emit import emit_here, open_block, ragged_position, ragged_steps, still_running
@@ -172,7 +173,7 @@ def _emit_while(work: Work, frame: Frame, op: scf.WhileOp, hazards: Hazards) -> 
     _emit_edge(work, frame, op, hazards)
     kept = _kept(work, op.results)
     if any(value not in work.schedule.shares and len(op.arguments) != len(op.results) for value in op.arguments):
-        raise PlanError("a while loop over phases must hand on all that it carries")
+        raise PlanError("a while loop over phases must hand on all that it carries", place_of(op))
     initial = [value_in(work, frame, op.arguments[n]) for n in kept]
     before, after = (_while_frame(work, frame, region.block, kept) for region in op.regions)
     with hazards.looping(after):

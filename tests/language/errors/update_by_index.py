@@ -1,0 +1,11 @@
+"""An update at an index tile, which may hold a place twice."""
+
+from jaxtyping import Float, Int
+
+import vkernels as vk
+
+
+@vk.kernel
+def kernel(index: Int[vk.Tensor, "N"], x: Float[vk.Tensor, "N"], out: Float[vk.Tensor, "K"]):
+    i = vk.tile("N")
+    out[index[i]] += x[i]

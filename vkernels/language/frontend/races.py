@@ -1,0 +1,66 @@
+"""Refuse kernels whose updates would get lost, or whose programs would meet in memory, at the author's line."""
+
+from __future__ import annotations
+
+import ast
+
+from xdsl.dialects.builtin import FileLineColLoc
+
+from vkernels.ir.dialect import KernelOp
+from vkernels.ir.errors import RaceError, SourceError
+from vkernels.ir.passes.races import Race, find_races
+from vkernels.ir.places import place_of
+
+from .builder import Builder
+from .frame import Frame
+
+_ATOMIC = "`vk.atomic_add`, `vk.atomic_max` and `vk.atomic_min` update a place at once, whoever else does."
+
+
+def refuse_races(kernel: KernelOp, builder: Builder) -> None:
+    """Raise `RaceError` for the first race of a kernel."""
+    race = next(find_races(kernel), None)
+    if race is not None:
+        raise _error(race, builder)
+
+
+def _error(race: Race, builder: Builder) -> SourceError:
+    name = race.write.base.name_hint or "memory"
+    location = race.write.op.location
+    site = builder.sites.get(location) if isinstance(location, FileLineColLoc) else None
+    if race.is_update:
+        message = f"positions of `{race.axis}` may share an element of `{name}`: all but one of their updates are lost"
+        help = _ATOMIC if site is None else _instead(*site)
+    else:
+        where = f"what may be another program's element along `{race.axis}`"
+        message = f"`{name}` is written here, and {_also(race)} {where}"
+        help = (
+            f"Programs run in any order and at once. Use another tensor for one of the two, or make `{race.axis}` "
+            "a whole axis."
+        )
+    if site is None:
+        return RaceError(message, place_of(race.write.op), help)
+    frame, node = site
+    return frame.error(node, RaceError, message, help)
+
+
+def _also(race: Race) -> str:
+    """`line 7 reads`."""
+    place = place_of(race.other.op)
+    return f"{'also' if place is None else f'line {place.line}'} {'writes' if race.other.writes else 'reads'}"
+
+
+def _instead(frame: Frame, node: ast.AST) -> str:
+    """The atomic update to write in place of `out[index[i]] += x[i]`; which there are, for anything else."""
+    for statement in ast.walk(frame.source.definition):
+        if isinstance(statement, ast.AugAssign) and _is_at(statement.target, node):
+            place, value = ast.unparse(statement.target), ast.unparse(statement.value)
+            if isinstance(statement.op, ast.Add):
+                return f"Update it at once: `vk.atomic_add({place}, {value})`."
+            if isinstance(statement.op, ast.Sub):
+                return f"Update it at once: `vk.atomic_add({place}, -({value}))`."
+    return _ATOMIC
+
+
+def _is_at(one: ast.expr, other: ast.AST) -> bool:
+    return (one.lineno, one.col_offset) == (getattr(other, "lineno", None), getattr(other, "col_offset", None))
