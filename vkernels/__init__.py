@@ -55,7 +55,7 @@ __all__ = [
 _reporting.install()
 
 
-def _tuned_plans(asked: _tuned.Asked) -> tuple[Plan, ...]:
+def _tuned_plans(asked: _tuned.Asked) -> tuple[_tuned.Found, ...]:
     from .autotune.database.launches import plans_for
 
     return plans_for(asked)

@@ -22,7 +22,7 @@ from .events import stated_rung
 from .ladder import Descent, shortages
 from .plans import Plans
 from .protocols import KernelLike
-from .remembered import Remembered, recall, remember
+from .remembered import Remembered, remember
 from .slices import cpu_slice_limits
 from .threads import get_threads
 from .way import AuthorsWay, ChosenWay, Finish, Way, authors
@@ -112,7 +112,7 @@ class Making:
             return code
 
         tuned = self.plans.tuned
-        first = recall(self.plans.question) if tuned is None else Remembered(tuned, stated_rung(tuned))
+        first = self.plans.remembered() if tuned is None else Remembered(tuned, stated_rung(tuned))
         return Descent(self.kernel.name, self.plans.down, fitting, first)
 
     def best(self) -> tuple[Descent[Code], Code]:

@@ -20,7 +20,7 @@ from . import tuned
 from .events import stated_rung
 from .ladder import BOTTOM
 from .protocols import KernelLike
-from .remembered import question
+from .remembered import Remembered, question, recall
 
 if TYPE_CHECKING:
     from vkernels.ir.planning.choose_plan import Chosen
@@ -144,6 +144,10 @@ class Plans:
         return tuned.tuned(
             self.kernel, self.built, self.sizes, self.dtypes, self.allowed, self.strides, self.question
         )  # fmt: skip
+
+    def remembered(self) -> Remembered | None:
+        """The plan that was chosen for this before, whose code fits."""
+        return recall(self.question, self.built, self.allowed, self.kernel.pin)
 
     def _plain(self) -> Plan:
         from vkernels.ir.planning.default_plan import default_plan

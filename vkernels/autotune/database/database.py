@@ -219,7 +219,10 @@ class Database:
         self, documents: Sequence[object], is_one: Callable[[Entry], bool], shape: Mapping[str, int] | None,
         limits: Limits | None,
     ) -> tuple[Entry, ...]:  # fmt: skip
-        found = filter(is_one, self._understood(documents).entries)
+        contents = self._understood(documents)
+        if contents.damaged:
+            _warn_of_damaged(str(self.address), contents.damaged)
+        found = filter(is_one, contents.entries)
         return tuple(sorted(found, key=lambda each: _order(each, shape, limits)))
 
     def _understood(self, documents: Sequence[object]) -> Contents:
@@ -228,6 +231,17 @@ class Database:
             tuple(each for each in found if isinstance(each, Entry)),
             tuple(each for each in found if isinstance(each, str)),
         )
+
+
+_damaged: set[str] = set()
+
+
+def _warn_of_damaged(where: str, damaged: Sequence[str]) -> None:
+    """Say once for each database that a call's entries cannot be read."""
+    if where not in _damaged:
+        _damaged.add(where)
+        many = len(damaged)
+        _log.warning("%s: %d tuned plans cannot be read and are not used; the first: %s", where, many, damaged[0])
 
 
 def _best_of(question: Any, key: Key, shape: Mapping[str, int] | None) -> Any:
