@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from dataclasses import dataclass
 from itertools import count
 from time import monotonic
@@ -14,6 +14,7 @@ from vkernels.ir.errors import Error, OptionError
 from vkernels.ir.limits import Limits
 from vkernels.ir.planning.judge_plan import why_refused
 from vkernels.ir.planning.space import read_space
+from vkernels.ir.thread_pools import ThreadPool
 
 from .arguments import built, strides_of
 from .benches import USUAL, Benches, Counted, MakeBench
@@ -110,7 +111,7 @@ def read_meanwhile(
     benches: Benches, limits: Mapping[str, Limits], most: int = MOST_POINTS
 ) -> dict[str, PlanSpace]:  # fmt: skip
     """The space of each slice, of so many plans at most, read while the workers start, which takes as long."""
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPool(1) as pool:
         starting = pool.submit(benches.start)
         spaces: dict[str, PlanSpace] = {}
         for name, each in limits.items():
@@ -125,7 +126,7 @@ def at_once(benches: Benches, work: Callable[[str], TuningResult]) -> dict[str, 
     raised."""
     if not benches.slices:
         return {}
-    with ThreadPoolExecutor(len(benches.slices)) as pool, benches.at_work() as has_ended:
+    with ThreadPool(len(benches.slices)) as pool, benches.at_work() as has_ended:
 
         def one(name: str) -> TuningResult:
             try:

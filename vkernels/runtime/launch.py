@@ -92,8 +92,8 @@ class Runnable(Protocol):
 class _Entry:
     """How calls with one key go. Positions count arguments; `pairs` are numbers of tensors, the first of them written,
     with the distances of their addresses, exclusive, between which they may share memory. `ways`: to the code on a CPU
-    for tensors that are distinct, and for others, until the best is there; what a GPU runs has its own. `settled`: what the constants are that
-    the calls leave open."""
+    for tensors that are distinct, and for others, until the best is there; what a GPU runs has its own. `settled`: what
+    the constants are that the calls leave open."""
 
     readers: tuple[tuple[int, Callable[[Any], int]], ...]
     scalars: tuple[tuple[int, str], ...]
