@@ -18,6 +18,7 @@ from vkernels.ir.errors import (
     OutOfMemoryError,
     PlanError,
     RaceError,
+    ResourceError,
     SetupError,
     SourceError,
     TypeMismatchError,
@@ -39,24 +40,24 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArgumentError", "Axis", "AxisError", "Budget", "BudgetError", "CheckError", "Constant", "DType", "Error",
-    "FileError", "Function", "Home", "IRError", "Kernel", "LaunchEvent", "Limits", "OptionError", "OutOfMemoryError",
-    "Parameter", "Pin", "Plan", "PlanError", "RaceError", "Scalar", "Scratch", "SetupError", "SourceError", "Tensor",
-    "Tile", "TypeMismatchError", "UnknownNameError", "UnsupportedError", "abs", "all", "any", "argmax", "argmin",
-    "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bits", "bool", "bool_", "broadcast", "cast", "ceil", "clamp",
-    "cos", "cumulative_max", "cumulative_min", "cumulative_product", "cumulative_sum", "device_assert", "dot", "erf",
-    "exp", "exp2", "expm1", "float8_e4m3fn", "float8_e5m2", "float16", "float32", "float64", "floor", "fma", "full",
-    "full_like", "function", "gelu", "get_threads", "int8", "int16", "int32", "int64", "isinf", "isnan", "kernel",
-    "load", "log", "log1p", "log2", "max", "maximum", "mean", "min", "minimum", "on_launch", "phase", "pow", "print",
-    "product", "promote", "random", "random_bits", "range", "relu", "reshape", "round", "rsqrt", "scratch",
-    "set_threads", "sigmoid", "silu", "sin", "size", "sqrt", "stats", "store", "sum", "tanh", "tile", "torch_op",
-    "transpose", "trunc", "tunable", "uint8", "uint16", "uint32", "uint64", "use_database", "where", "whole", "zeros",
-    "zeros_like",
+    "FileError", "Function", "Home", "IRError", "Kernel", "LaunchEvent", "Limits", "OptionError",
+    "OutOfMemoryError", "Parameter", "Pin", "Plan", "PlanError", "RaceError", "ResourceError", "Scalar", "Scratch",
+    "SetupError", "SourceError", "Tensor", "Tile", "TypeMismatchError", "UnknownNameError", "UnsupportedError",
+    "abs", "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bfloat16", "bits", "bool",
+    "bool_", "broadcast", "cast", "ceil", "clamp", "cos", "cumulative_max", "cumulative_min", "cumulative_product",
+    "cumulative_sum", "device_assert", "dot", "erf", "exp", "exp2", "expm1", "float8_e4m3fn", "float8_e5m2",
+    "float16", "float32", "float64", "floor", "fma", "full", "full_like", "function", "gelu", "get_threads", "int8",
+    "int16", "int32", "int64", "isinf", "isnan", "kernel", "load", "log", "log1p", "log2", "max", "maximum", "mean",
+    "min", "minimum", "on_launch", "phase", "pow", "print", "product", "promote", "random", "random_bits", "range",
+    "relu", "reshape", "round", "rsqrt", "scratch", "set_threads", "sigmoid", "silu", "sin", "size", "sqrt",
+    "stats", "store", "sum", "tanh", "tile", "torch_op", "transpose", "trunc", "tunable", "uint8", "uint16",
+    "uint32", "uint64", "use_database", "where", "whole", "zeros", "zeros_like",
 ]  # fmt: skip
 
 _reporting.install()
 
 
-def _tuned_plans(asked: _tuned.Asked) -> tuple[Plan, ...]:
+def _tuned_plans(asked: _tuned.Asked) -> tuple[_tuned.Found, ...]:
     from .autotune.database.launches import plans_for
 
     return plans_for(asked)

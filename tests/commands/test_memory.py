@@ -245,7 +245,8 @@ def test_a_step_runs_under_a_limit_beside_itself_and_gives_the_same_bits(vk, tmp
     report = found["report"]
     assert (found["command"], found["same"], found["calls"], report["planned"]) == ("memory run", True, 7, 4)
     state = 12 + 12 + 1  # parameters, momenta, x
-    assert found["compared"] == 7 + state
+    gradients = 12
+    assert found["compared"] >= 7 + 1 + state + gradients
     assert report["arena"] <= found["bytes"] <= report["peak"] // 2
     assert report["out_bytes"] > 0
     assert report["strays"] == report["changed"] == 0
@@ -264,6 +265,36 @@ def test_a_step_that_never_keeps_to_a_plan_is_a_finding_with_the_reason(vk, tmp_
     assert code == 1
     assert "the same bits" in output
     assert "iterations differ" in output
+
+
+HIDDEN = """
+import torch
+from shared import left as OTHERS
+class Model:
+    def __init__(self):
+        self.layers = {"first": [torch.ones(64, 64)]}
+        self.noise = torch.empty(64)
+class Trainer:
+    def __init__(self):
+        self.__dict__["held"] = Model()
+    def step(self):
+        weight = self.held.layers["first"][0]
+        weight += OTHERS.pop() if SEEN else 1
+        return torch.zeros(3)
+SEEN = True
+trainer = Trainer()
+def step():
+    return trainer.step()
+"""
+
+
+@pytest.mark.parametrize(("seen", "same"), [(True, False), (False, True)], ids=["differ", "alike"])
+def test_weights_that_an_object_of_the_program_holds_are_compared(vk, tmp_path, seen, same):
+    (tmp_path / "shared.py").write_text("left = list(range(100))\n")
+    (tmp_path / "hidden.py").write_text(HIDDEN.replace("SEEN = True", f"SEEN = {seen}"))
+    code, output, _ = vk("run", "hidden.py:step", "--bytes", "10MiB", "--calls", "1", "--json", "found.json")
+    assert json.loads((tmp_path / "found.json").read_text())["same"] is same
+    assert (code, "BITS DIFFER" in output) == (0 if same else 1, not same), output
 
 
 def test_bits_that_differ_are_a_finding(vk, tmp_path):

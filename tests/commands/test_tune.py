@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from tests.autotune.fake_bench import FakeBench
 from tests.autotune.fake_benches import maker
@@ -19,7 +21,7 @@ from vkernels.autotune.database import Database
 from vkernels.autotune.measure import Reason
 from vkernels.commands.tune import run as running
 from vkernels.commands.tune.asked import slice_names, stop_from
-from vkernels.ir.errors import OptionError
+from vkernels.ir.errors import OptionError, SetupError
 
 SMALL = ["--shapes", "M=100,N=64", "--slice", "cores=1"]
 
@@ -146,11 +148,37 @@ def test_what_cannot_be_tuned_leaves_the_others_alone(vk, bench, tmp_path):
     assert "nothing" in errors
 
 
-def test_a_database_that_cannot_be_reached_is_one_warning(vk, bench, tmp_path):
+def test_what_is_no_database_is_told_before_anything_is_tuned(vk, tmp_path):
     (tmp_path / "broken.db").write_bytes(b"no database at all" * 100)
-    code, _, errors = vk("softmax_rows", *SMALL, "--budget", 3, "--db", tmp_path / "broken.db")
-    assert code == 0
-    assert errors.count("warning") == 1
+    code, out, errors = vk("softmax_rows", *SMALL, "--budget", 3, "--db", tmp_path / "broken.db")
+    assert (code, out) == (2, "")
+    assert "--db none" in errors
+
+
+def test_a_database_that_cannot_be_written_is_told_before_anything_is_tuned(vk, tmp_path, monkeypatch):
+    def refuse(connection):
+        raise OperationalError("INSERT", {}, sqlite3.OperationalError("database or disk is full"))
+
+    monkeypatch.setattr("vkernels.autotune.database.database.prove_writable", refuse)
+    code, out, errors = vk("softmax_rows", *SMALL, "--budget", 3, "--db", tmp_path / "full.db")
+    assert (code, out) == (3, "")
+    assert "disk is full" in errors
+    assert "--db none" in errors
+
+
+def test_a_database_that_fills_up_meanwhile_costs_no_result_and_is_told_in_the_end(vk, bench, tmp_path, monkeypatch):
+    path = tmp_path / "found.json"
+
+    def add(self, *given):
+        raise SetupError("database or disk is full")
+
+    monkeypatch.setattr(Database, "add", add)
+    code, out, errors = vk("softmax_rows", *SMALL, "--budget", 4, "--db", tmp_path / "t.db", "--json", path)
+    assert code == 3
+    assert "could not be remembered" in errors
+    assert "disk is full" in errors
+    assert json.loads(path.read_text())["results"]
+    assert "softmax_rows" in out
 
 
 @pytest.mark.parametrize(

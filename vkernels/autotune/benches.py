@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from queue import LifoQueue
@@ -11,6 +11,7 @@ from threading import Lock
 from types import TracebackType
 
 from vkernels.ir.errors import Error
+from vkernels.ir.thread_pools import ThreadPool
 from vkernels.runtime.arrays import CPU
 
 from .measure import Bench, Candidate, Measured, Measures, Options, Outcome
@@ -234,7 +235,7 @@ class Benches:
             first.start()
         for bench in others:
             bench.plans = first.plans
-        with ThreadPoolExecutor(max(1, len(others))) as pool:
+        with ThreadPool(max(1, len(others))) as pool:
             for future in [pool.submit(bench.start) for bench in others]:
                 with suppress(Error):
                     future.result()

@@ -125,7 +125,7 @@ class History:
             entry = replace(entry, failure=str(outcome.reason), text=outcome.text[:2000])
         else:
             entry = replace(entry, seconds=outcome.seconds, low=outcome.low, high=outcome.high, repeats=outcome.repeats)
-        self.database.add(entry)
+        self.database.keep(entry)
 
     def _provenance(self) -> Provenance:
         return provenance_of(self.target, self.slice, BY, self.run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from vkernels.ir.errors import Error, OptionError
+from vkernels.ir.thread_pools import ThreadPool
 from vkernels.runtime.arrays import CPU
 
 from .benches import USUAL, Benches, MakeBench
@@ -145,7 +146,7 @@ def tune_model(
             enough_points(_of_each(model, seconds, count, evaluations)) if database is None else MOST_POINTS,
         )  # fmt: skip
         began = clock()
-        with ThreadPoolExecutor(count) as pool:
+        with ThreadPool(count) as pool:
             futures = [pool.submit(work.lane, number) for number in range(count)]
             try:
                 wait(futures, return_when="FIRST_EXCEPTION")

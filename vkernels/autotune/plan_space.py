@@ -23,6 +23,7 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.planning.default_plan import default_plan
 from vkernels.ir.planning.every_kind import every_kind
 from vkernels.ir.planning.fits import why_not
+from vkernels.ir.planning.judge_plan import SLOWER
 from vkernels.ir.planning.kinds import Kind
 from vkernels.ir.planning.model_plan import model_plan
 from vkernels.ir.planning.pinned import NOTHING
@@ -46,8 +47,6 @@ MOST_POINTS = 20_000
 POINTS_EACH, EACH_SECOND, FEWEST_POINTS = 64, 5, 512
 """Plans in a space for each evaluation of a search, at most; evaluations that a second is worth; and plans, at least,
 however few: reading 20 000 takes as long as measuring some."""
-SLOWER = 8.0
-"""How many times as long as the best a plan may take, as modelled: beyond, the model is never so wrong."""
 SEEDS = 16
 """Kinds of plans of which the best is a seed, at most."""
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from dataclasses import dataclass
 from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from vkernels.ir.budget import within
 from vkernels.ir.errors import Error, OptionError
 from vkernels.ir.limits import Limits
-from vkernels.ir.needs import Device, annotate_needs
-from vkernels.ir.planning.fits import why_not
+from vkernels.ir.planning.judge_plan import why_refused
+from vkernels.ir.planning.space import read_space
+from vkernels.ir.thread_pools import ThreadPool
 
-from .arguments import built
+from .arguments import built, strides_of
 from .benches import USUAL, Benches, Counted, MakeBench
 from .crossed import MODELLED, Crossed, Row
 from .drive import Stop
@@ -26,7 +28,7 @@ from .measure.places import is_here
 from .plan_space import MOST_POINTS, PlanSpace, read
 from .result import MEASURED, TuningResult
 from .taking import Taken, with_the_fastest
-from .task import Task
+from .task import Task, kernel_of
 from .tune import tune
 
 if TYPE_CHECKING:
@@ -109,7 +111,7 @@ def read_meanwhile(
     benches: Benches, limits: Mapping[str, Limits], most: int = MOST_POINTS
 ) -> dict[str, PlanSpace]:  # fmt: skip
     """The space of each slice, of so many plans at most, read while the workers start, which takes as long."""
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPool(1) as pool:
         starting = pool.submit(benches.start)
         spaces: dict[str, PlanSpace] = {}
         for name, each in limits.items():
@@ -124,7 +126,7 @@ def at_once(benches: Benches, work: Callable[[str], TuningResult]) -> dict[str, 
     raised."""
     if not benches.slices:
         return {}
-    with ThreadPoolExecutor(len(benches.slices)) as pool, benches.at_work() as has_ended:
+    with ThreadPool(len(benches.slices)) as pool, benches.at_work() as has_ended:
 
         def one(name: str) -> TuningResult:
             try:
@@ -164,7 +166,10 @@ def _rows(results: Mapping[str, TuningResult], spaces: Mapping[str, PlanSpace]) 
 def _measured_on(benches: Benches, name: str, rows: Sequence[Row], limits: Limits) -> list[Outcome]:
     """All plans that fit a slice, timed in turns on it while nobody else measures."""
     bench = benches.on(name)
-    outcomes: list[Outcome | None] = [_refused(bench.task, row.candidate, limits) for row in rows]
+    outcomes: list[Outcome | None] = [
+        None if name in (*row.tuned_for, *row.default_of) else _refused(bench.task, row.candidate, limits)
+        for row in rows
+    ]
     fitting = [number for number, outcome in enumerate(outcomes) if outcome is None]
     if fitting and not benches.interrupted:
         mine = [number for number in fitting if name in rows[number].tuned_for]
@@ -197,13 +202,14 @@ def _remember(
 
 
 def _refused(task: Task, candidate: Candidate, limits: Limits) -> Failed | None:
-    """Why a plan is none for a slice, by the model of needs; None where it fits, or nobody can tell."""
+    """Why a plan is none for a slice, as it would be none from a database; None where it is one, or nobody can tell."""
     asked = Task(task.kernel, task.shape, task.dtypes, {**task.constants, **candidate.constants})
+    kernel = kernel_of(asked)
     try:
-        use = annotate_needs(built(asked)).evaluate(candidate.plan, task.shape, Device.of(limits))
+        space = read_space(built(asked), task.shape, within(limits, kernel.budget), None, strides_of(asked), kernel.pin)
     except Error:
         return None
-    problem = why_not(use, limits, 0.0)
+    problem = why_refused(space, candidate.plan)
     return None if problem is None else Failed(Reason.DOES_NOT_FIT, problem)
 
 

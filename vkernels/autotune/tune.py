@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from vkernels.ir.errors import OptionError
 from vkernels.ir.nearest import meant
+from vkernels.ir.thread_pools import ThreadPool
 
 from .drive import Stop, drive
 from .finals import CONTENDERS, MOST_ROUNDS, ROUNDS, fight_out, is_surely_faster
@@ -125,7 +125,7 @@ def _read_meanwhile(task: Task, slice: str, bench: Measures, most: int) -> PlanS
     """The space, read while the bench's worker starts, which takes as long."""
     if not isinstance(bench, Bench):
         return read(task, slice_limits(slice), most)
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPool(1) as pool:
         starting = pool.submit(bench.start)
         space = read(task, slice_limits(slice), most)
         starting.result()

@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from vkernels.ir.errors import FileError
+from vkernels.ir.write_file import write_file
 
 STANDARD_OUTPUT = Path("-")
 
@@ -33,7 +34,4 @@ def write_json(path: Path, results: Mapping[str, Any]) -> None:
     if path == STANDARD_OUTPUT:
         typer.echo(text, nl=False)
         return
-    try:
-        path.write_text(text)
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror}") from error
+    write_file(path, text)

@@ -53,6 +53,10 @@ class SetupError(Error):
     """The environment's fault: a missing or unknown version of a library, no such device, no memory."""
 
 
+class ResourceError(SetupError):
+    """The system has no more of something: space on a disk, threads, processes, open files."""
+
+
 class OutOfMemoryError(SetupError):
     """A device has less memory left than is asked for."""
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from .pin import Pin
 
 LARGEST = 1 << 62
+MOST_WARPS = 64
+"""Of a program: more threads than any device lets one have."""
+MOST_STAGES = 64
+"""Loads in flight ahead of a loop's work."""
 LONGEST = 200
 MOST = 1000
 
@@ -31,8 +35,8 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
 def plan_from_json(data: object, where: str = "the plan") -> Plan:
     """The plan that `plan_to_json` took apart; fields that are not there have their defaults.
 
-    `where`: what messages call it, a file's name. Raises `FileError` that names the field which is unknown or of a
-    wrong kind. Whether the plan fits a kernel is `apply_plan`'s to say.
+    `where`: what messages call it, a file's name. Raises `FileError` that names the field which is unknown, of a
+    wrong kind, or a count that no plan has. Whether the plan fits a kernel is `apply_plan`'s to say.
     """
     if not isinstance(data, dict):
         raise FileError(f"{where}: expected an object of fields, got {_shown(data)}")
@@ -40,7 +44,9 @@ def plan_from_json(data: object, where: str = "the plan") -> Plan:
     for name in data:
         if name not in hints:
             raise FileError(f"{where}: there is no field {_shown(name)}; {meant(str(name), [*hints])}")
-    return Plan(**{name: _read(hints[name], value, f"{where}: {name}") for name, value in data.items()})
+    plan = Plan(**{name: _read(hints[name], value, f"{where}: {name}") for name, value in data.items()})
+    _check_counts(plan, where)
+    return plan
 
 
 @dataclass(frozen=True)
@@ -105,6 +111,24 @@ def _read(kind: Any, value: object, where: str) -> Any:
     if kind is bool:
         return value if type(value) is bool else _refuse(where, "true or false", value)
     return _name(value, where)
+
+
+def _check_counts(plan: Plan, where: str) -> None:
+    """Raise `FileError` for counts that no plan has for any kernel or device."""
+    for name in ("tiles", "chunks", "splits"):
+        for axis, count in getattr(plan, name).items():
+            if count < 1:
+                _refuse(f"{where}: {name}.{axis}", "a whole number from 1", count)
+    for name, most in (("warps", MOST_WARPS), ("stages", MOST_STAGES)):
+        count = getattr(plan, name)
+        if not 1 <= count <= most:
+            _refuse(f"{where}: {name}", f"a whole number from 1 to {most}", count)
+    if plan.warps & (plan.warps - 1):
+        _refuse(f"{where}: warps", "a power of two", plan.warps)
+    for name in ("copies", "launches", "online", "packs", "streams", "order"):
+        names = getattr(plan, name)
+        if len(set(names)) < len(names):
+            _refuse(f"{where}: {name}", "each name once", ", ".join(names))
 
 
 def _name(value: object, where: str) -> str:

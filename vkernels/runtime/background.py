@@ -14,6 +14,8 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeVar
 
+from vkernels.ir.scarcity import scarcity_of
+
 T = TypeVar("T")
 
 FORK_SECONDS = 10.0
@@ -71,10 +73,15 @@ def begin(work: Callable[[], T], name: str) -> Future[T]:
     """Start some work in a thread of its own; the future has what comes of it.
 
     The work calls `checkpoint` now and then, and waits for other processes within `resting`. The interpreter's end
-    waits for it until it does.
+    waits for it until it does. Where the system has no more threads the work is done at once, in the caller's.
     """
     future: Future[T] = Future()
-    threading.Thread(target=_run, args=(work, future), name=f"vkernels-{name}").start()
+    try:
+        threading.Thread(target=_run, args=(work, future), name=f"vkernels-{name}").start()
+    except RuntimeError as error:
+        if scarcity_of(error) is None:
+            raise
+        _run(work, future)
     return future
 
 

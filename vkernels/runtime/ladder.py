@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from vkernels.ir.errors import PlanError
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.shortage import Lack, Shortage, ShortError
+from vkernels.ir.scarcity import scarcity_of
 
 from .background import checkpoint
 from .compile.jobs import NoBinaryError
@@ -83,7 +84,13 @@ class Descent(Generic[Code]):
                 self._spilling = self._spilling or (self.chosen, error.code)
                 self.down(error.shortage)
             except ShortError as error:
-                self.down(error.shortage)
+                try:
+                    self.down(error.shortage)
+                except PlanError as nothing:
+                    scarce = None if error.__cause__ is None else scarcity_of(error.__cause__)
+                    if scarce is None:
+                        raise
+                    raise type(scarce)(str(nothing)) from error
 
     def _back_to_what_spills(self, spilling: Chosen, code: Code, bottom: Chosen) -> Code:
         """The bottom rung stays where the way leads further down."""
@@ -134,11 +141,16 @@ def next_down(plans: Iterator[Chosen], failed: Chosen, shortage: Shortage, tries
 @contextmanager
 def shortages() -> Iterator[None]:
     """Raise `ShortError` where a compiler gives no code for a plan that was chosen: it refuses, dies, or takes too long
-    or too much memory; `PlanError` and what Triton, LLVM and Python raise then. An author's mistakes go through."""
+    or too much memory; `PlanError` and what Triton, LLVM and Python raise then. An author's mistakes go through.
+
+    Raises `ResourceError` where the system has no more files, disk or threads, of which no plan takes less.
+    """
     try:
         yield
     except ShortError:
         raise
+    except OSError as error:
+        raise scarcity_of(error, "compiling") or error from None
     except (PlanError, NoBinaryError, RuntimeError, MemoryError) as error:
         message, place = (error.message, error.place) if isinstance(error, PlanError) else (str(error), None)
         reason = f"has no code: {message or type(error).__name__}"

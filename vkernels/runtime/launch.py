@@ -46,11 +46,15 @@ __all__ = ["Launcher", "call", "compile", "interpret", "launcher_of", "limits"]
 
 _modules = sys.modules
 
-REMEMBERED_CALLS = 1024
-"""Shapes that a kernel remembers how to call; the oldest goes first."""
+REMEMBERED_CALLS = 512
+"""Shapes that a kernel remembers how to call; the oldest goes first. Each holds its code: some 80 KB of a small one."""
 
 REMEMBERED_CODE = 128
-"""Compiled variants that a kernel remembers; the oldest goes first."""
+"""Compiled variants that a kernel remembers besides; the oldest goes first. What calls, replays and other threads hold
+lives on."""
+
+REMEMBERED_IR = 128
+"""Signatures whose IR a kernel remembers; the oldest goes first."""
 
 
 def call(kernel: KernelLike, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -90,8 +94,8 @@ class _Entry:
     """How calls with one key go. Positions count arguments; `pairs` are numbers of tensors, the first of them written,
     with the distances of their addresses, exclusive, between which they may share memory. `distinct`: what calls with
     memory of its own for each tensor run, `shared`: what others do, by the tensors that are the same; `verdicts`: which
-    these are, by distances. `ways`: to the code on a CPU; what a GPU runs has its own. `settled`: what the constants
-    are that the calls leave open."""
+    these are, by distances. `ways`: to the code on a CPU, until the best is there; what a GPU runs has its own.
+    `settled`: what the constants are that the calls leave open."""
 
     readers: tuple[tuple[int, Callable[[Any], int]], ...]
     scalars: tuple[tuple[int, str], ...]
@@ -170,7 +174,7 @@ class Launcher:
         try:
             prepared.run(addresses, scalars)
         except OutOfMemoryError as error:
-            prepared = _run_with_less(entry, prepared, error, addresses, scalars)
+            prepared = self._run_with_less(entry, args, prepared, error, addresses, scalars)
         self._counters.calls += 1
         if recording.recording and (recorder := recording.current()) is not None:
             recorder.launched(entry, prepared, addresses, scalars)
@@ -264,12 +268,30 @@ class Launcher:
                 prepared = self._prepare_gpu(arguments, same)
                 entry.put(same, prepared)
                 return prepared
-            making = self._making(arguments, same, here(CPU))
-            way = entry.ways.setdefault(same, making.way(partial(_ready, self.kernel, arguments)))
+            way = self._way(entry, arguments, same)
         best = way.get()
         entry.put(same, best)
         way.when_better(lambda: entry.put(same, None))
+        if way.is_settled:
+            entry.ways.pop(same, None)
         return best
+
+    def _way(self, entry: _Entry, arguments: Arguments, same: Same) -> Way[Runnable]:
+        """How an entry's calls come to their code on a CPU, from now on."""
+        making = self._making(arguments, same, here(CPU))
+        return entry.ways.setdefault(same, making.way(partial(_ready, self.kernel, arguments)))
+
+    def _run_with_less(
+        self, entry: _Entry, values: Sequence[Any], prepared: Runnable, error: OutOfMemoryError,
+        addresses: Sequence[int], scalars: Sequence[Any],
+    ) -> Runnable:  # fmt: skip
+        """Run a call on a CPU, where there was not memory enough for `prepared`, by a plan that takes less of it."""
+        arguments = bind(self.kernel, entry.settled.of(values))
+        if arguments.device != CPU:  # whose own way has been gone
+            raise error
+        same = next((same for same, ready in entry.shared.items() if ready is prepared), ())
+        way = entry.ways.get(same) or self._way(entry, arguments, same)
+        return with_less(way, error, partial(entry.put, same), lambda ready: ready.run(addresses, scalars))
 
     def _prepare_gpu(self, arguments: Arguments, same: Same) -> GpuCalls:
         """Compiled when it is known which addresses are aligned, at the first call of each kind."""
@@ -289,6 +311,8 @@ class Launcher:
                     module = with_one_for(self._build(signature).module, dict(same))
                 else:
                     module = self.kernel.build(signature)
+                while len(self._built) >= REMEMBERED_IR:
+                    del self._built[next(iter(self._built))]
                 found = self._built[signature, same] = _Built(module, written_tensors(kernel_in(module)), same)
             return found
 
@@ -343,17 +367,6 @@ def _ready(kernel: KernelLike, arguments: Arguments, compiled: Compiled, plan: P
     template, tensors, scalars = _layout(kernel, arguments, native.sizes)
     touched = sum(view.size * view.itemsize for view in arguments.tensors.values())
     return Prepared(native, template + [0] * native.buffers, tensors, scalars, touched, plan, rung)
-
-
-def _run_with_less(
-    entry: _Entry, prepared: Runnable, error: OutOfMemoryError, addresses: Sequence[int], scalars: Sequence[Any]
-) -> Runnable:
-    """Run a call on a CPU, where there was not memory enough for `prepared`, by a plan that takes less of it."""
-    same = next((same for same, ready in entry.shared.items() if ready is prepared), ())
-    way = entry.ways.get(same)
-    if way is None:
-        raise error
-    return with_less(way, error, partial(entry.put, same), lambda ready: ready.run(addresses, scalars))
 
 
 def _pairs(written: Sequence[str], arguments: Arguments) -> tuple[tuple[int, int, int, int], ...]:

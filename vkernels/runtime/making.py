@@ -24,7 +24,7 @@ from .ladder import Descent, shortages
 from .overlap import Same
 from .plans import Plans
 from .protocols import KernelLike
-from .remembered import Remembered, recall, remember
+from .remembered import Remembered, remember
 from .slices import cpu_slice_limits
 from .threads import get_threads
 from .way import AuthorsWay, ChosenWay, Finish, Way, authors
@@ -115,7 +115,8 @@ class Making:
                 refuse_unless_fits(code, allowed)
             return code
 
-        return self.plans.descent(fitting, recall(self._question) if self.same else None)
+        recalled = self.plans.remembered(self._question) if self.same else None
+        return self.plans.descent(fitting, recalled)
 
     def best(self) -> tuple[Descent[Code], Code]:
         """The best chosen plan's code that fits, and what leads further down. The plan is remembered."""

@@ -84,9 +84,10 @@ class Plans:
 
         `recalled`: what was found to fit, where that is not what the question says.
         """
-        first = recalled or recall(self.question)
         if self.tuned is not None:
-            first = Remembered(self.tuned, stated_rung(self.tuned))
+            first: Remembered | None = Remembered(self.tuned, stated_rung(self.tuned))
+        else:
+            first = recalled or self.remembered(self.question)
         return Descent(self.kernel.name, self.down, attempt, first)
 
     def down(self, wanted: Callable[[Use], bool] = lambda use: True) -> Iterator[Chosen]:
@@ -157,6 +158,10 @@ class Plans:
         return tuned.tuned(
             self.kernel, self.built, self.sizes, self.dtypes, self.allowed, self.strides, self.question
         )  # fmt: skip
+
+    def remembered(self, question: str) -> Remembered | None:
+        """The plan that was chosen for this question before, whose code fits."""
+        return recall(question, self.built, self.allowed, self.kernel.pin)
 
     def _plain(self) -> Plan:
         from vkernels.ir.planning.default_plan import default_plan

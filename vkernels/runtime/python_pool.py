@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from functools import partial
 from itertools import count
+
+from vkernels.ir.thread_pools import ThreadPool
 
 from .calls import Call
 from .pool_ir import CALL_WORDS, LAUNCH_WORDS
@@ -21,7 +23,7 @@ class PythonPool:
     """Reads the same calls as `vkernels.runtime.pool.Pool`, at some hundred microseconds a call."""
 
     def __init__(self) -> None:
-        self._executor: ThreadPoolExecutor | None = None
+        self._executor: ThreadPool | None = None
         self._size = 0
         self._busy = threading.Lock()
 
@@ -30,7 +32,7 @@ class PythonPool:
         with self._busy:
             if threads - 1 > self._size:
                 self.stop()
-                self._executor, self._size = ThreadPoolExecutor(threads - 1, "vkernels"), threads - 1
+                self._executor, self._size = ThreadPool(threads - 1, "vkernels"), threads - 1
 
     def run(self, call: Call) -> None:
         """Run a call until it is complete; on the calling thread alone where another call has the threads."""

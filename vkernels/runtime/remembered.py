@@ -56,13 +56,30 @@ def question(
     return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def recall(key: str) -> Remembered | None:
-    """The plan that was remembered under a key."""
+def recall(
+    key: str, kernel: KernelOp | None = None, limits: Limits | None = None, pin: Pin | None = None
+) -> Remembered | None:
+    """The plan that was remembered under a key.
+
+    One from disk was chosen by this very code for these very limits, and is in a folder that no one else may write, in
+    an entry that is whole: its needs and its time are not worked out anew, which would take longer than all the rest.
+    Numbers that no choice gives, for the `kernel` within `limits`, are refused all the same, with a warning.
+    """
     if key in _known:
         return _known[key]
     cache = _cache()
     data = None if cache is None else cache.get(key)
-    return None if data is None else _read(data)
+    found = None if data is None else _read(data)
+    if found is None or kernel is None or limits is None:
+        return found
+    from vkernels.ir.planning.bounds import beyond_bounds
+
+    from .tuned import warn_of_refused
+
+    reason = beyond_bounds(kernel, limits, found.plan, pin)
+    if reason is not None:
+        warn_of_refused(kernel.sym_name.data, f"entry {key[:12]} of the cache on disk", reason)
+    return found if reason is None else None
 
 
 def remember(key: str, plan: Plan, rung: str) -> None:

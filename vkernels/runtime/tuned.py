@@ -40,16 +40,23 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Version:
+class Found:
+    """A tuned plan. `entry`: gives what messages call the entry that it comes from."""
+
+    plan: Plan
+    entry: Callable[[], str]
+
+
+@dataclass(frozen=True)
+class Version(Found):
     """A tuned plan, and what all tunable constants of the kernel were with it. `is_of`: whether that was tuned which
     some IR, as written, says."""
 
     constants: Mapping[str, Constant]
-    plan: Plan
     is_of: Callable[[KernelOp], bool]
 
 
-Source = Callable[[Asked], Iterable[Plan]]
+Source = Callable[[Asked], Iterable[Found]]
 """Gives the plans that were tuned for what is asked, the best first. Raises nothing, and soon gives up."""
 
 Versions = Callable[[Asked], Iterable[Version]]
@@ -61,6 +68,7 @@ _versions: Versions | None = None
 _known: dict[str, Plan | None] = {}
 _settled: dict[str, dict[str, Constant] | None] = {}
 _forgetting: list[Callable[[], None]] = []
+_refused: set[tuple[str, str]] = set()
 
 
 def ask_of(source: Source | None, versions: Versions | None = None) -> None:
@@ -141,7 +149,7 @@ def _remember(known: dict[str, Any], key: str, found: object) -> None:
 
 
 def _ask(source: Source, kernel: KernelLike, asked: Asked) -> Plan | None:
-    found = (_fitting(kernel, asked, plan) for plan in source(asked))
+    found = (_fitting(kernel, asked, each) for each in source(asked))
     return next((plan for plan in found if plan is not None), None)
 
 
@@ -163,41 +171,55 @@ def _ask_version(
             its = replace(asked, built=built(constants))
         except Error:  # values that the author's own text refuses
             continue
-        plan = _fitting(kernel, its, version.plan) if version.is_of(its.built) else None
+        plan = _fitting(kernel, its, version) if version.is_of(its.built) else None
         if plan is not None:
             _remember(_known, question(its.built, its.sizes, its.limits, its.strides, kernel.pin), plan)
             return constants
     return None
 
 
-def _fitting(kernel: KernelLike, asked: Asked, plan: Plan) -> Plan | None:
-    """A plan as it would run, where it fits."""
-    plan = replace(plan, warps=1) if asked.limits.warp == 1 else plan  # a CPU's programs are one thread
+def _fitting(kernel: KernelLike, asked: Asked, found: Found) -> Plan | None:
+    """A plan as it would run, where it may."""
+    plan = found.plan
+    if kernel.pin is not None and with_pin(plan, kernel.pin) != plan:
+        _log.info("%s: a tuned plan is passed over: its author pinned something else", kernel.name)
+        return None
+    if asked.limits.warp == 1:  # a CPU's programs are one thread
+        plan = replace(plan, warps=1, stages=1, resident_programs=0)
+        plan = plan if kernel.pin is None else with_pin(plan, kernel.pin)
     reason = why_unfit(kernel, asked, plan)
     if reason is not None:
-        _log.info("%s: a tuned plan is passed over: %s", kernel.name, reason)
+        warn_of_refused(kernel.name, found.entry(), reason)
     return plan if reason is None else None
 
 
 def why_unfit(kernel: KernelLike, asked: Asked, plan: Plan) -> str | None:
-    """Why a kernel cannot have a plan within limits, by its needs, its author's pin and budget; None if it can."""
+    """Why a kernel cannot run by a plan within limits, or should not, by its needs, its modelled time and its author's
+    budget; None if it may."""
     from vkernels.ir.needs import Device
-    from vkernels.ir.planning.accepts import accepts
     from vkernels.ir.planning.check_budget import check_budget
-    from vkernels.ir.planning.fits import why_not
-    from vkernels.ir.planning.one_plan import registers_of, setting_of
+    from vkernels.ir.planning.judge_plan import why_refused
     from vkernels.ir.planning.space import read_space
 
-    if kernel.pin is not None and with_pin(plan, kernel.pin) != plan:
-        return "its author pinned something else"
     try:
         space = read_space(asked.built, asked.sizes, asked.limits, None, asked.strides, kernel.pin)
+    except Error as error:
+        return f"its needs cannot be read: {error}"
+    reason = why_refused(space, plan)
+    if reason is None and kernel.budget is not None:
         use = space.needs.evaluate(plan, asked.sizes, Device.of(asked.limits))
-        if kernel.budget is not None:
+        try:
             check_budget(kernel.budget, space, plan, use)
-        registers = registers_of(setting_of(space, plan), use, asked.limits)
-    except BudgetError:
-        return "it takes more than the author's budget"
-    except (Error, ArithmeticError, ValueError) as error:  # a plan that this kernel cannot have, of absurd sizes
-        return str(error)
-    return why_not(use, asked.limits, registers) or accepts(space, plan)
+        except BudgetError:
+            return "it takes more than the author's budget"
+    return reason
+
+
+def warn_of_refused(kernel: str, entry: str, reason: str) -> None:
+    """Say once for each kernel and entry that a plan from elsewhere is not used."""
+    if (kernel, entry) in _refused:
+        return
+    if len(_refused) >= MOST_KNOWN:
+        _refused.clear()
+    _refused.add((kernel, entry))
+    _log.warning("%s: the plan of %s is not used: %s", kernel, entry, reason)

@@ -64,6 +64,11 @@ class Way(Protocol[ReadyOut]):
         """Call `forget` once, in any thread, when `get` has something better than it gave, be it now."""
         ...
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether what `get` gave is the best: the way, which holds all that led to it, may be made anew if need be."""
+        ...
+
 
 def authors(kernel: str, error: ShortError) -> ShortError:
     """The error where it is the author's own plan whose code takes too much: nothing replaces that."""
@@ -88,6 +93,10 @@ class AuthorsWay(Generic[Code, Ready]):
 
     def when_better(self, forget: Callable[[], None]) -> None:
         """There is nothing better."""
+
+    @property
+    def is_settled(self) -> bool:
+        return True
 
 
 class ChosenWay(Generic[Code, Ready]):
@@ -134,6 +143,10 @@ class ChosenWay(Generic[Code, Ready]):
         best = self._best
         if self._taken is None and best is not None:
             best.add_done_callback(lambda done: None if done.exception() else forget())
+
+    @property
+    def is_settled(self) -> bool:
+        return self._taken is not None
 
     def _begin(self) -> Future[tuple[Descent[Code], Code]]:
         """The best plan's code, in the making or made. One that failed is made again."""

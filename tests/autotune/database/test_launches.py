@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -108,7 +109,7 @@ def test_a_shape_of_the_same_class_takes_it_and_one_of_another_does_not(tmp_path
 
 @pytest.mark.parametrize(
     "absurd",
-    [{"tiles": {"i": 1 << 40}}, {"tiles": {"i": 0}}, {"tiles": {"nobody": 4}}, {"chunks": {"j": 1 << 61}},
+    [{"tiles": {"i": 1 << 40}}, {"tiles": {"nobody": 4}}, {"chunks": {"j": 1 << 61}},
      {"homes": {"nothing": vk.Home.SHARED}}, {"lanes": "k"}, {"splits": {"j": 1 << 30}}, {"order": ("k", "l")},
      {"launches": ("nowhere",)}],
     ids=str,
@@ -122,6 +123,23 @@ def test_a_plan_that_does_not_fit_or_apply_is_passed_over(tmp_path, absurd):
     put(tmp_path / "a.sqlite", plan)
     vk.use_database(str(tmp_path / "a.sqlite"))
     assert launched() == plan
+
+
+def test_entries_that_cannot_be_read_are_one_warning(tmp_path, caplog):
+    expected = chosen()
+    put(tmp_path / "a.sqlite", another(expected))
+    with sqlite3.connect(tmp_path / "a.sqlite") as connection:
+        connection.execute("UPDATE vkernels_entries SET document = replace(document, '\"warps\": 1', '\"warps\": -1')")
+    connection.close()
+    vk.use_database(str(tmp_path / "a.sqlite"))
+    with caplog.at_level(logging.WARNING):
+        assert launched() == expected
+        tuned.forget()
+        assert launched() == expected
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 1
+    assert "cannot be read and are not used" in said[0]
+    assert "warps" in said[0]
 
 
 def test_plans_for_other_constants_and_failures_are_no_answers(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from jaxtyping import Float
 
 import vkernels as vk
-from vkernels.runtime import remembered
+from vkernels.runtime import remembered, tuned
 from vkernels.runtime.compile.cache import DiskCache
 from vkernels.runtime.launch import Launcher, limits
 from vkernels.runtime.remembered import Remembered, question, recall, remember
@@ -96,6 +96,24 @@ def test_a_remembered_plan_that_the_kernel_cannot_have_is_left_for_another(cache
     np.testing.assert_allclose(out, x / x.max(1, keepdims=True), rtol=1e-6)
     assert set(seen[0].plan.tiles) == {"i"}
     assert recall(asked()) == Remembered(seen[0].plan, seen[0].rung)
+
+
+@pytest.mark.parametrize(
+    "absurd", [{"splits": {"j": 1 << 40}}, {"tiles": {"i": 1 << 30}}, {"chunks": {"j": 1 << 50}}], ids=str
+)
+def test_a_remembered_plan_of_absurd_numbers_is_one_warning_and_not_used(cache, monkeypatch, caplog, absurd):
+    x = np.random.default_rng().standard_normal((30, 50), np.float32) ** 2 + 1
+    out = np.full_like(x, np.nan)
+    remember(asked(), replace(PLAN, homes={}, **absurd), "launches")
+    monkeypatch.setattr(remembered, "_known", {})
+    monkeypatch.setattr(tuned, "_refused", set())
+    seen = []
+    with caplog.at_level("WARNING"), vk.on_launch(seen.append):
+        Launcher(twice)(x, out)
+        Launcher(twice)(x, out)
+    np.testing.assert_allclose(out, x / x.max(1, keepdims=True), rtol=1e-6)
+    assert caplog.text.count("of the cache on disk is not used") == 1
+    assert seen[0].plan != replace(PLAN, homes={}, **absurd)
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(monkeypatch, tmp_path):

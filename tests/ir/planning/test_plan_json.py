@@ -28,7 +28,16 @@ def values(kind):
     return {int: COUNTS, str: NAMES, Home: st.sampled_from(Home)}[kind]
 
 
-PLANS = st.builds(Plan, **{name: values(kind) for name, kind in typing.get_type_hints(Plan).items()})
+SIZES = st.dictionaries(NAMES, st.integers(1, 1 << 62), max_size=4)
+BOUNDED = {
+    **dict.fromkeys(("tiles", "chunks", "splits"), SIZES),
+    **dict.fromkeys(("copies", "launches", "online", "packs", "streams", "order"),
+                    st.lists(NAMES, max_size=4, unique=True).map(tuple)),
+    "warps": st.sampled_from([1, 2, 4, 8, 16, 32, 64]),
+    "stages": st.integers(1, 64),
+}  # fmt: skip
+KINDS = typing.get_type_hints(Plan)
+PLANS = st.builds(Plan, **{name: BOUNDED[name] if name in BOUNDED else values(KINDS[name]) for name in KINDS})
 
 
 @given(plan=PLANS)

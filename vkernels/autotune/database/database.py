@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log2
@@ -22,12 +24,14 @@ from .entry import Entry
 from .entry_json import LONGEST_TEXT, entry_from_text, entry_to_text, harmless
 from .exchange import document_of, entries_of
 from .key import Key, compilers
-from .tables import check_ours, entries, has_versions, make_tables
+from .tables import check_ours, entries, has_versions, make_tables, prove_writable
 
 _log = logging.getLogger(__name__)
 
 PATIENCE = 30.0
 """Seconds that a database is waited for, where nobody says otherwise."""
+RETRY = 60.0
+"""Seconds after which a database that could not be written is tried again."""
 CONSIDERED = 64
 """Entries that are looked at for the best."""
 ALIKE = 1.25
@@ -62,6 +66,9 @@ class Database:
     def __init__(self, address: Address, store: Store):
         self.address = address
         self._store = store
+        self._waiting: list[Entry] = []
+        self._again = 0.0
+        self._lock = threading.Lock()
 
     @staticmethod
     def open(
@@ -93,11 +100,24 @@ class Database:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.close()
+        try:
+            self.close()
+        except (SetupError, FileError):
+            if error[0] is None:
+                raise  # else what happened before counts
 
     def close(self) -> None:
-        """Let go of it."""
-        self._store.close()
+        """Let go of it. Raises `SetupError` where entries that it was to `keep` still cannot be written."""
+        try:
+            with self._lock:
+                waiting, self._waiting = self._waiting, []
+            if waiting:
+                self.add(*waiting)
+        except (SetupError, FileError) as error:
+            many = f"{len(waiting)} measurement{'s' if len(waiting) > 1 else ''}"
+            raise SetupError(f"{many} could not be remembered: {error}") from error
+        finally:
+            self._store.close()
 
     # In
 
@@ -109,6 +129,28 @@ class Database:
         """
         rows = _rows(given)
         self._store.write(lambda connection: connection.execute(_upsert(connection), rows) if rows else None)
+
+    def keep(self, entry: Entry) -> None:
+        """`add` an entry, now or later: while the database cannot be written it waits, and `close` says so in the end.
+
+        For what took long to find: no trouble with a database ends a tuning run.
+        """
+        with self._lock:
+            self._waiting.append(entry)
+            if time.monotonic() < self._again:
+                return
+            waiting, self._waiting = self._waiting, []
+        try:
+            self.add(*waiting)
+        except (SetupError, FileError) as error:
+            with self._lock:
+                if not self._again:
+                    _log.warning("what is found is not remembered for now: %s", error)
+                self._waiting, self._again = waiting + self._waiting, time.monotonic() + RETRY
+
+    def check_writable(self) -> None:
+        """Write something. Raises `SetupError` where that cannot be: better before hours of tuning than after."""
+        self._store.write(prove_writable)
 
     def add_new(self, given: Iterable[Entry]) -> tuple[int, int]:
         """Remember those whose identity is not there yet, all or none: how many were added, how many were there."""
@@ -219,7 +261,10 @@ class Database:
         self, documents: Sequence[object], is_one: Callable[[Entry], bool], shape: Mapping[str, int] | None,
         limits: Limits | None,
     ) -> tuple[Entry, ...]:  # fmt: skip
-        found = filter(is_one, self._understood(documents).entries)
+        contents = self._understood(documents)
+        if contents.damaged:
+            _warn_of_damaged(str(self.address), contents.damaged)
+        found = filter(is_one, contents.entries)
         return tuple(sorted(found, key=lambda each: _order(each, shape, limits)))
 
     def _understood(self, documents: Sequence[object]) -> Contents:
@@ -228,6 +273,17 @@ class Database:
             tuple(each for each in found if isinstance(each, Entry)),
             tuple(each for each in found if isinstance(each, str)),
         )
+
+
+_damaged: set[str] = set()
+
+
+def _warn_of_damaged(where: str, damaged: Sequence[str]) -> None:
+    """Say once for each database that a call's entries cannot be read."""
+    if where not in _damaged:
+        _damaged.add(where)
+        many = len(damaged)
+        _log.warning("%s: %d tuned plans cannot be read and are not used; the first: %s", where, many, damaged[0])
 
 
 def _best_of(question: Any, key: Key, shape: Mapping[str, int] | None) -> Any:

@@ -94,6 +94,11 @@ class Entry:
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
     @property
+    def short(self) -> str:
+        """The identity as people are shown it."""
+        return self.identity[:12]
+
+    @property
     def standing(self) -> int:
         """Which entry of one identity stays where there are two: the one that stands higher, or else the later."""
         if self.failure is not None:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from vkernels.ir.dialect import KernelOp
 from vkernels.ir.errors import Error
-from vkernels.ir.plan import Plan
-from vkernels.runtime.tuned import Asked, Version, forget
+from vkernels.runtime.tuned import Asked, Found, Version, forget
 
 from .address import address_of
 from .entry import Entry
@@ -53,17 +52,25 @@ def use_database(url: str | None) -> None:
     forget()
 
 
-def plans_for(asked: Asked) -> tuple[Plan, ...]:
+def plans_for(asked: Asked) -> tuple[Found, ...]:
     """The plans tuned for a call, the best first. Never raises, and waits `SECONDS` at most."""
     found = _found(asked, lambda database, key: database.candidates(key, asked.sizes, asked.limits))
-    return tuple(entry.plan for entry in found if entry.constants.keys() <= asked.tunable)
+    return tuple(Found(each.plan, _named(each)) for each in found if each.constants.keys() <= asked.tunable)
 
 
 def versions_for(asked: Asked) -> tuple[Version, ...]:
     """What was tuned for a call that leaves tunable constants open, the best first; `asked.built` has their first
     values. Never raises, and waits as long."""
     found = _found(asked, lambda database, key: database.versions(key, asked.sizes, asked.limits))
-    return tuple(Version(entry.constants, entry.plan, partial(_is_of, entry.key.kernel_hash)) for entry in found)
+    return tuple(
+        Version(each.plan, _named(each), each.constants, partial(_is_of, each.key.kernel_hash)) for each in found
+    )
+
+
+def _named(entry: Entry) -> Callable[[], str]:
+    """What messages call an entry of the database that is asked; `vk db show` prints the same."""
+    url = _asking.url
+    return lambda: f"entry {entry.short} of {address_of(url)}"
 
 
 def _is_of(wanted: str, built: KernelOp) -> bool:

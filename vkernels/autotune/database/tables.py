@@ -80,6 +80,11 @@ def make_tables(connection: sql.Connection, where: str) -> None:
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION}")
 
 
+def prove_writable(connection: sql.Connection) -> None:
+    """Write a row as it is."""
+    connection.execute(sql.update(about).where(about.c.name == "product").values(value=about.c.value))
+
+
 def has_versions(connection: sql.Connection) -> bool:
     """Whether entries can be found by what calls ask that leave tunable constants open."""
     return any(column["name"] == "asked" for column in sql.inspect(connection).get_columns(entries.name))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 from vkernels.ir.errors import FileError, SetupError
+from vkernels.ir.thread_pools import ThreadPool
 
 from ..task import Task
 from .child import Child, EndedError
@@ -31,7 +31,7 @@ class Ahead:
         }  # fmt: skip
         self._children: list[Child | None] = [None] * len(self._cores)
         self._closed = False
-        self._pool = ThreadPoolExecutor(len(self._cores))
+        self._pool = ThreadPool(len(self._cores))
 
     def compile(self, candidates: Sequence[Candidate], seconds: float) -> list[Failed | None]:
         """What is wrong with each, as far as that shows. `seconds`: that one may take."""

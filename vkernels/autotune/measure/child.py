@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import IO, Any, cast
 
 from vkernels.ir.errors import SetupError
+from vkernels.ir.scarcity import needing
 from vkernels.runtime.compile.pipes import python_path, read_ready, take_printed, unblocked
 from vkernels.runtime.compile.printed import Printed
 from vkernels.runtime.compile.process_memory import resident_bytes
@@ -42,7 +43,8 @@ class Child:
         """Raises `SetupError` where it cannot be started."""
         self.alive = True
         self._printed, self._received = Printed(), bytearray()
-        reading, self._life = os.pipe()
+        with needing("a measuring worker"):
+            reading, self._life = os.pipe()
         python = [sys.executable, "-P", "-m", module]
         try:
             self._process = subprocess.Popen(

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from vkernels.ir.errors import SetupError
+from vkernels.ir.scarcity import needing
 from vkernels.runtime.compile.cache import default_folder
 
 HELD = 0.3
@@ -156,7 +157,8 @@ def _wait(number: int, seconds: float) -> bool:
     """Whether the lock came in that time. The system has who waits in a queue, so that nobody waits for ever beside one
     that takes it again and again; a thread that still waits holds nothing once the file is closed."""
     waiter = threading.Thread(target=_queue, args=(number,), name="vkernels-lock", daemon=True)
-    waiter.start()
+    with needing("waiting for a lock"):
+        waiter.start()
     waiter.join(max(0.0, seconds))
     return not waiter.is_alive() and _try(number)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vkernels.ir.errors import FileError
+from vkernels.ir.write_file import write_file
 from vkernels.library.sparse_network.harness import Results
 from vkernels.library.sparse_network.turns import Run
 
@@ -26,11 +26,8 @@ CLASSES = {
 
 
 def write_page(path: Path, results: Results, target: str, data: str) -> None:
-    """Write the page. Raises `FileError` where that cannot be."""
-    try:
-        path.write_text(page_of(results, target, data), encoding="utf-8")
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror}") from error
+    """Write the page. Raises as `write_file`."""
+    write_file(path, page_of(results, target, data))
 
 
 def page_of(results: Results, target: str, data: str) -> str:

@@ -48,7 +48,7 @@ def _print(out: Console, group: Group, most: int) -> None:
     out.print(printable(f"  {group.key.compilers}{'' if usable(group) else ' (not the compilers here)'}"))
     out.print(f"  limits {group.key.limits_hash[:12]}, shapes {printable(group.key.shape_class)}")
     for entry in group.timed[:most]:
-        words = f"to {seconds_in_words(entry.high or 0)}: {plan_in_words(_said(entry))}"
+        words = f"to {seconds_in_words(entry.high or 0)}, {entry.short}: {plan_in_words(_said(entry))}"
         mark = "settled on" if entry.final else entry.origin if entry.origin != "measured" else ""
         out.print(printable(f"  {seconds_in_words(entry.seconds or 0):>10}  {words}{f'  ← {mark}' if mark else ''}"))
     if len(group.timed) > most:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from vkernels.ir.errors import FileError
+from vkernels.ir.write_file import write_file
 from vkernels.runtime.memory.bound import Bound
 from vkernels.runtime.memory.links import ANY_SIZE, Machine
 from vkernels.runtime.memory.schedule import Schedule
@@ -38,11 +38,8 @@ class Subject:
 
 
 def write_page(path: Path, subject: Subject) -> None:
-    """Raises `FileError` where it cannot be written."""
-    try:
-        path.write_text(page_of(subject), encoding="utf-8")
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror}") from error
+    """Raises as `write_file`."""
+    write_file(path, page_of(subject))
 
 
 def page_of(subject: Subject) -> str:

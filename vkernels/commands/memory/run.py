@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,7 @@ from ..exits import Code
 from ..results import check_writable
 from .options import Calibrated, Html, Json, console_for, size_from, telling, write_result
 from .record import Step
-from .twins import Twin, same_bits, tensors_of
+from .twins import Twin, same_bits, storages, tensors_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,17 +39,15 @@ RETRIES = 8
 
 @dataclass
 class Ran:
-    """What the calls came to. `plain`: seconds of each without a limit. `compared`: tensors."""
+    """What the calls came to. `report`: of the limited step; `own`: seconds of each operation, of each call that
+    followed the plan. `plain`: seconds of each call without a limit. `compared`: tensors."""
 
     limited: Limited[[], Any]
+    report: Report
+    own: list[tuple[float, ...]] = field(default_factory=list)
     plain: list[float] = field(default_factory=list)
     compared: int = 0
     same: bool = True
-
-    @property
-    def report(self) -> Report:
-        """Of the limited step."""
-        return self.limited.report
 
 
 def run(
@@ -85,7 +84,7 @@ def run(
     layout, report = ran.limited.layout, ran.report
     one = None
     if layout is not None:
-        own = [median(each) for each in zip(*(times.own for times in ran.limited.times), strict=True)]
+        own = [median(each) for each in zip(*ran.own, strict=True)]
         one = simulated(layout, own or None, timeline=True)
     show(console, step, size, ran)
     if html is not None and one is not None:
@@ -121,10 +120,11 @@ def _bytes(text: str, named: str, tell: Callable[[str], None]) -> int:
 def _in_turns(
     plain: Twin, other: Twin, under: Callable[..., Limited[[], Any]], calls: int, tell: Callable[[str], None]
 ) -> Ran:
-    ran = Ran(under(other.step))
+    limited = under(other.step)
+    ran = Ran(limited, limited.report)
     try:
         number = 0
-        while ran.limited.report.planned < calls and number < calls + UNPLANNED + RETRIES:
+        while limited.report.planned < calls and number < calls + UNPLANNED + RETRIES:
             number += 1
             tell(f"call {number} of {calls + UNPLANNED}" + ("" if number > UNPLANNED else ": without a plan"))
             begun = time.perf_counter()
@@ -132,11 +132,33 @@ def _in_turns(
             ran.plain.append(time.perf_counter() - begun)
             if number == UNPLANNED + 1:
                 tell("making a plan")
-            _compare(ran, expected, other(ran.limited))
-        _compare(ran, list(plain.state()), list(other.state()))
+            _compare(ran, expected, other(limited))
+        ran.report, ran.own = limited.report, [times.own for times in limited.times]
+        tell("comparing all that a call touches")
+        _compare_touched(ran, plain, other)
     finally:
-        ran.limited.close()
+        limited.close()
     return ran
+
+
+def _compare_touched(ran: Ran, plain: Twin, other: Twin) -> None:
+    """One call more, which is not counted: what the files hold by name, and what else the step's operations are given
+    and leave behind, be it in an object of the program's own."""
+    from vkernels.runtime.memory.touched import Touched
+
+    touched = Touched(), Touched()
+    with touched[0]:
+        expected = plain()
+    with touched[1]:
+        found = other(ran.limited)
+    _compare(ran, expected, found)
+    one, two = list(plain.state()), list(other.state())
+    _compare(ran, one, two)
+    del expected, found
+    named = [frozenset(storages(each)) for each in (one, two)]
+    for mine, others in zip_longest(*(each.contents(but) for each, but in zip(touched, named, strict=True))):
+        ran.compared += 1
+        ran.same = ran.same and mine is not None and others is not None and same_bits([mine], [others])
 
 
 def _compare(ran: Ran, expected: Any, found: Any) -> None:

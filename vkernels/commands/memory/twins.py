@@ -68,6 +68,15 @@ def tensors_of(value: Any) -> Iterator[torch.Tensor]:
             yield from tensors_of(leaf.state_dict())
 
 
+def storages(tensors: list[torch.Tensor]) -> Iterator[int]:
+    """The addresses of their storages in torch."""
+    import torch
+
+    for tensor in tensors:
+        if tensor.layout == torch.strided:
+            yield tensor.untyped_storage()._cdata
+
+
 def same_bits(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
     """Whether they are the same in number, kind, shape and every bit."""
     return len(one) == len(other) and all(map(_same, one, other))

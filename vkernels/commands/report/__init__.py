@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vkernels.ir.errors import FileError
+from vkernels.ir.write_file import write_file
 
 from ..db.options import Db, Kernel, console, opened, read_wanted
 from ..results import STANDARD_OUTPUT, check_writable
@@ -35,15 +35,8 @@ def report(file: File = Path("tuning.html"), db: Db = None, kernel: Kernel = Non
         if file == STANDARD_OUTPUT:
             typer.echo(page, nl=False)
         else:
-            _write(file, page)
+            write_file(file, page)
             said = f"{len(findings.subjects)} kernels and shapes, {findings.entries} measurements"
             console(False).print(f"{file}: {said}")
         if found.damaged:
             console(True).print(f"{len(found.damaged)} entries cannot be read and are left out")
-
-
-def _write(path: Path, page: str) -> None:
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror}") from error

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vkernels.ir.errors import FileError, SetupError
+
 from ..exits import Code
 from ..results import STANDARD_OUTPUT, check_writable, write_json
 
@@ -74,7 +76,8 @@ def tune(
 ) -> None:
     """Find the best plans of kernels by measuring them, and remember them: calls take them from then on.
 
-    Ctrl-C ends it and keeps what was found. Exits with 1 where a kernel could not be tuned.
+    Ctrl-C ends it and keeps what was found. Exits with 1 where a kernel could not be tuned, and with 3 where the
+    database cannot be written: that is tried before, and once more in the end.
     """
     check_writable(json)
     begun = time.monotonic()
@@ -94,10 +97,10 @@ def tune(
     console = console_for(to_errors=json == STANDARD_OUTPUT)
     with _database(db) as database:
         done = run(asked, database, console) if model is None else run_model(asked, model, database, console)
-    if len(done.results) > 1 and model is None:
-        show_summary(console, done.results)
-    if json is not None:
-        write_json(json, as_json(done, time.monotonic() - begun))
+        if len(done.results) > 1 and model is None:
+            show_summary(console, done.results)
+        if json is not None:
+            write_json(json, as_json(done, time.monotonic() - begun))
     if done.interrupted:
         raise typer.Exit(Code.INTERRUPTED)
     if done.refused:
@@ -121,14 +124,14 @@ def as_json(done: Done, seconds: float) -> dict[str, Any]:
 
 
 def _database(url: str | None) -> AbstractContextManager[Database | None]:
-    """The database; without one that can be reached, none, with a warning."""
+    """The database, or none where that is said. Raises as it does, and `SetupError` where it cannot be written."""
     from vkernels.autotune.database import Database
-    from vkernels.ir.errors import FileError, SetupError
 
     if url == NONE:
         return nullcontext()
     try:
-        return Database.open(url)
+        database = Database.open(url)
+        database.check_writable()
     except (FileError, SetupError) as error:
-        typer.echo(f"warning: what is found is not remembered: {error}", err=True)
-        return nullcontext()
+        raise type(error)(f"{error}\nWhat is found could not be remembered; `--db none` tunes without that.") from error
+    return database

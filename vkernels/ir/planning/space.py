@@ -36,6 +36,7 @@ from ..passes.apply_plan.reading import Reading
 from ..passes.split_phases import split_phases
 from ..pin import Pin
 from ..plan import Home, Plan
+from .bounds import TIMES_CORES, most_shares
 from .launches import cut_loops, cuts_of, phases_of_launches
 from .loops import MOST_ALIGNED, WHILE, Known, Loop, bytes_of, range_axes, read_loops
 from .pinned import NOTHING, pinned_size
@@ -396,8 +397,8 @@ class Space:
             return [self.pin.splits[move.split]]
         cores = self.limits.multiprocessors
         if self.limits.warp > 1:
-            return [1 << n for n in range(1, power_above(4 * cores).bit_length())]
-        return sorted({max(2, cores * n) for n in (1, 2, 4, 16, 64)})
+            return [1 << n for n in range(1, most_shares(self.limits).bit_length())]
+        return sorted({max(2, cores * n) for n in (1, 2, 4, 16, TIMES_CORES)})
 
 
 def read_space(

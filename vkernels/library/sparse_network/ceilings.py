@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from vkernels.ir.thread_pools import ThreadPool
 
 COPY_BYTES = 128 << 20
 """Bytes that each core copies to elsewhere: far more than its caches."""
@@ -36,7 +37,7 @@ def measure_ceilings(threads: int, seed: int = 0) -> Ceilings:
     blocks = vectors // LOADED_VECTORS
     random = np.random.default_rng(seed)
     places = random.permutation(vectors)[: blocks * LOADED_VECTORS].astype(np.int32)
-    with ThreadPoolExecutor(threads) as pool, loops(width) as code:
+    with ThreadPool(threads) as pool, loops(width) as code:
         measure = Measure(pool, threads)
 
         def rate(per_step: float, work: list[tuple[Any, Any]]) -> float:

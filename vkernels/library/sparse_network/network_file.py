@@ -13,6 +13,7 @@ from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
 from vkernels.ir.errors import ArgumentError, FileError
+from vkernels.ir.write_file import replacing
 
 from .archives import ArrayStream, read_arrays
 from .building import as_csr, build, from_csr
@@ -35,16 +36,13 @@ def save(network: SparseNetwork, path: Path) -> None:
             connections += column.size
             yield start
 
-    try:
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            _write(archive, "sizes", np.int64, len(network.sizes), iter([np.array(network.sizes)]))
-            _write(archive, "cap", np.float64, 1, iter([np.array([network.cap])]))
-            _write(archive, "start", np.int64, outputs + network.layers, starts())
-            _write(archive, "column", np.int32, connections, (csr[1] for csr in _each(network, as_csr)))
-            _write(archive, "weight", np.float32, connections, (csr[2] for csr in _each(network, as_csr)))
-            _write(archive, "bias", np.float32, outputs, _each(network, lambda layers, index: layers.bias[index]))
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror or error}") from error
+    with replacing(path) as unfinished, zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
+        _write(archive, "sizes", np.int64, len(network.sizes), iter([np.array(network.sizes)]))
+        _write(archive, "cap", np.float64, 1, iter([np.array([network.cap])]))
+        _write(archive, "start", np.int64, outputs + network.layers, starts())
+        _write(archive, "column", np.int32, connections, (csr[1] for csr in _each(network, as_csr)))
+        _write(archive, "weight", np.float32, connections, (csr[2] for csr in _each(network, as_csr)))
+        _write(archive, "bias", np.float32, outputs, _each(network, lambda layers, index: layers.bias[index]))
 
 
 def _each(network: SparseNetwork, part: Callable[[Layers, int], Any]) -> Iterator[Any]:

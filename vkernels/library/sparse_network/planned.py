@@ -82,7 +82,7 @@ def _planner(kernel: Kernel) -> Callable[[Mapping[str, int], Mapping[str, str], 
 def _choose(kernel: Kernel, sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
     """The plan that was remembered for these sizes, or the best, which is remembered."""
     from vkernels.runtime.plans import Plans
-    from vkernels.runtime.remembered import recall, remember
+    from vkernels.runtime.remembered import remember
     from vkernels.runtime.specialise import kernel_in
 
     scalars = {parameter.name: float for parameter in kernel.parameters if parameter.kind == "scalar"}
@@ -92,7 +92,7 @@ def _choose(kernel: Kernel, sizes: Mapping[str, int], dtypes: Mapping[str, str],
     plans = Plans(pinned, built, sizes, dtypes, limits)
     if plans.tuned is not None:
         return plans.tuned
-    found = recall(plans.question)
+    found = plans.remembered(plans.question)
     if found is not None:
         return found.plan
     chosen = next(plans.down())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from vkernels.ir.thread_pools import ThreadPool
 
 from .merge import distinct_rows
 from .network import Indices, Layers, SparseNetwork
@@ -90,12 +91,12 @@ class Reference:
         widest = 8 * max(1, *self.network.sizes)
         batch = min(BATCH, max(64, BATCH_BYTES // widest))
         starts = range(0, max(1, features.shape[1]), max(batch, self.memory // 2 // widest))
-        with ThreadPoolExecutor(threads) as pool:
+        with ThreadPool(threads) as pool:
             parts = [self._run_piece(features[:, i : i + starts.step], batch, pool, progress) for i in starts]
         return Truth.joined(parts, starts)
 
     def _run_piece(
-        self, features: NDArray[Any], batch: int, pool: ThreadPoolExecutor, progress: Callable[[int, int], None]
+        self, features: NDArray[Any], batch: int, pool: ThreadPool, progress: Callable[[int, int], None]
     ) -> Truth:
         """Batches of images on the pool, layer by layer."""
         starts = range(0, max(1, features.shape[1]), batch)

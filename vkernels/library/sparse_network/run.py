@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vkernels.ir.errors import ArgumentError
+from vkernels.ir.thread_pools import ThreadPool
 
 from .devices import Worker, cut, parse_devices
 from .infer import Group, Result, infer
@@ -128,7 +128,7 @@ def _run_on(
 
     from .infer import using_threads
 
-    with using_threads(1), ThreadPoolExecutor(len(workers)) as pool:
+    with using_threads(1), ThreadPool(len(workers)) as pool:
         probe, rest = everyone[::PROBE], np.delete(everyone, np.s_[::PROBE])
         first = cut(probe, [1.0] * len(workers))
         if any(worker.gpu is not None for worker in workers):  # kernels differ, and so do seconds to make them

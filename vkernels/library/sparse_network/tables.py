@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vkernels.ir.errors import FileError
+from vkernels.ir.write_file import write_file
 
 from .network import BIASES, Floats, Layers, SparseNetwork, check_size, even_bias, joined
 
@@ -89,7 +90,7 @@ def write_layer(path: Path, layers: Layers, index: int) -> None:
     for output, (sources, values) in enumerate(zip(column.tolist(), weight.tolist(), strict=True)):
         pairs = sorted(pair for pair in zip(sources, values, strict=True) if pair[1] != 0)
         lines += [f"{source + 1}\t{output + 1}\t{value:e}\n" for source, value in pairs]
-    path.write_text("".join(lines))
+    write_file(path, "".join(lines))
 
 
 def read_image_table(path: Path, neurons: int) -> Floats:
@@ -116,7 +117,7 @@ def write_image_table(path: Path, inputs: Floats) -> None:
     image, pixel = np.nonzero(inputs.T)
     values = inputs[pixel, image].tolist()
     rows = zip((image + 1).tolist(), (pixel + 1).tolist(), values, strict=True)
-    path.write_text("".join(f"{i}\t{p}\t{value:g}\n" for i, p, value in rows))
+    write_file(path, "".join(f"{i}\t{p}\t{value:g}\n" for i, p, value in rows))
 
 
 def read_categories(path: Path) -> NDArray[np.int64]:
@@ -128,7 +129,7 @@ def read_categories(path: Path) -> NDArray[np.int64]:
 
 def write_categories(path: Path, survivors: NDArray[np.int64]) -> None:
     """Images, counted from 0, as the challenge's list of those that survive."""
-    path.write_text("".join(f"{image + 1}\n" for image in survivors.tolist()))
+    write_file(path, "".join(f"{image + 1}\n" for image in survivors.tolist()))
 
 
 def _read_table(path: Path, columns: int) -> NDArray[np.float64]:

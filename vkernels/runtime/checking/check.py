@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from vkernels.ir.errors import Error, SetupError
+from vkernels.ir.thread_pools import ThreadPool
 
 from ..compile.architectures import known, refuse_unless_compiles
 from ..compile.cache import DiskCache
@@ -116,7 +117,7 @@ def _measured(jobs: Sequence[CompileJob], tools: Tools) -> Iterator[tuple[Compil
     Binaries are disassembled beside the compiles of others.
     """
     reading: list[tuple[CompileJob, Future[LaunchUse | LaunchFailure], bool]] = []
-    with ThreadPoolExecutor(READERS) as readers:
+    with ThreadPool(READERS) as readers:
         try:
             for finished in compile_cached(jobs, tools.compiling, tools.cache):
                 read = readers.submit(use_of, finished, tools.cache)

@@ -6,6 +6,7 @@ import itertools
 import os
 import platform
 import threading
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from vkernels.ir.lowering.lower_to_llvm import Lowered, lower_to_llvm
 from .kept import NativeCode, code_key, keep, kept
 from .triton_adapter import mlir_to_llvm_ir
 
+LIBRARIES = 64
+"""Libraries that one JIT links."""
 _numbers = itertools.count()
 _lock = threading.Lock()
 
@@ -31,7 +34,6 @@ class CompiledCpu:
 
     `prepare`, `launches`: addresses. `sizes`: names of the size slots. `slots`: how many argument slots there are,
     `buffers`: how many of them, the last, are top-level buffers. `workspace`: bytes each thread needs.
-    `mlir`, `llvm_ir`: the stages as text; `llvm_ir` before LLVM's own passes.
     """
 
     name: str
@@ -41,15 +43,23 @@ class CompiledCpu:
     slots: int
     buffers: int
     workspace: int
-    mlir: str = field(repr=False)
-    llvm_ir: str = field(repr=False)
-    _bitcode: bytes = field(repr=False)
+    _stages: tuple[bytes, bytes, bytes] = field(repr=False)
     _code: Any = field(repr=False)
+
+    @property
+    def mlir(self) -> str:
+        """What LLVM IR was made from."""
+        return zlib.decompress(self._stages[0]).decode()
+
+    @property
+    def llvm_ir(self) -> str:
+        """As it was before LLVM's own passes."""
+        return zlib.decompress(self._stages[1]).decode()
 
     @property
     def assembly(self) -> str:
         """The machine code as assembly text."""
-        with _lock, _opened(self._bitcode) as module:
+        with _lock, _opened(zlib.decompress(self._stages[2])) as module:
             return str(_machine().emit_assembly(module))
 
 
@@ -82,14 +92,20 @@ def compile_lowered(lowered: Lowered, on_disk: bool = False) -> CompiledCpu:
     import llvmlite.binding as llvm
 
     made = _kept_code(lowered.text) if on_disk else _native_code(lowered.text)
+    mlir, llvm_ir, bitcode = (
+        zlib.compress(each, 1) for each in (lowered.text.encode(), made.llvm_ir.encode(), made.bitcode)
+    )
+    stages = mlir, llvm_ir, bitcode  # seldom asked for, and longer than the code
     with _lock:
         library = llvm.JITLibraryBuilder().add_object_img(made.object).add_current_process()
         for function in (lowered.prepare, *lowered.launches):
             library.export_symbol(function)
-        code = library.link(_jit(), f"{lowered.name}.{next(_numbers)}")
+        jit = _jits.next()
+        code = library.link(jit, f"{lowered.name}.{next(_numbers)}")
+        code.jit = jit  # which ends after the last code of it
         return CompiledCpu(
             lowered.name, code[lowered.prepare], tuple(code[launch] for launch in lowered.launches), lowered.sizes,
-            lowered.slots, lowered.buffers, lowered.workspace, lowered.text, made.llvm_ir, made.bitcode, code,
+            lowered.slots, lowered.buffers, lowered.workspace, stages, code,
         )  # fmt: skip
 
 
@@ -137,7 +153,23 @@ def _optimise(module: Any) -> None:
     options.slp_vectorization = False
     options.loop_unrolling = False
     builder = llvm.create_pass_builder(_machine(), options)
-    builder.getModulePassManager().run(module, builder)
+    manager = builder.getModulePassManager()
+    try:
+        manager.run(module, builder)
+    finally:
+        _dispose(manager)
+
+
+def _dispose(manager: Any) -> None:
+    """Free a pass manager, which llvmlite 0.50 forgets: its class finds the empty method of another base first. It and
+    what its passes keep are 90 KB for each module that is compiled."""
+    from llvmlite.binding import ffi, newpassmanagers
+
+    if type(manager)._dispose is ffi.ObjectRef._dispose:
+        newpassmanagers.NewPassManager._dispose(manager)
+        manager.detach()
+    else:
+        manager.close()
 
 
 @cache
@@ -168,12 +200,24 @@ def _features() -> str:
     return f"{text},-prefer-256-bit" if features.get("avx512f") else text
 
 
-@cache
-def _jit() -> Any:
-    """The process's JIT; it ends with the process."""
-    import llvmlite.binding as llvm
+class _Jits:
+    """The JIT that links the next library. LLVM never takes a library's name and tables out of one, some 9 KB each: so
+    after `LIBRARIES` a new one takes over, and the old one goes with the last code that it linked."""
 
-    return llvm.create_lljit_compiler(_machine())
+    def __init__(self) -> None:
+        self._jit: Any = None
+        self._linked = 0
+
+    def next(self) -> Any:
+        import llvmlite.binding as llvm
+
+        if self._jit is None or self._linked >= LIBRARIES:
+            self._jit, self._linked = llvm.create_lljit_compiler(_machine()), 0
+        self._linked += 1
+        return self._jit
+
+
+_jits = _Jits()
 
 
 @cache

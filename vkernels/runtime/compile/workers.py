@@ -10,6 +10,7 @@ from queue import SimpleQueue
 from types import TracebackType
 
 from vkernels.ir.errors import OptionError, SetupError
+from vkernels.ir.scarcity import needing
 
 from .jobs import CompileJob, Outcome
 from .worker import JobLimits, PoolClosedError, Worker
@@ -106,8 +107,9 @@ class CompilePool:
                 raise SetupError(f"compile workers have no folder for temporary files: {error}") from error
         # A daemon, as the process may end without closing the pool; the kernel then ends the workers.
         keeper = threading.Thread(target=self._keep, args=(self._folder.name,), name="vkernels-compile", daemon=True)
+        with needing("a compile worker"):
+            keeper.start()
         self._keepers.append(keeper)
-        keeper.start()
 
     def _keep(self, folder: str) -> None:
         """Keep one worker busy and alive; a thread."""

@@ -10,9 +10,10 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
 from typing import Any
+
+from vkernels.ir.thread_pools import ThreadPool
 
 from ..compile.cache import DiskCache
 from ..compile.records import from_bytes, to_bytes
@@ -91,7 +92,7 @@ def measure_cpu() -> CpuRates:
     """
     limits = cpu_limits()
     cores, width = limits.multiprocessors, limits.register_bytes
-    with ThreadPoolExecutor(cores) as threads, loops(width) as code:
+    with ThreadPool(cores) as threads, loops(width) as code:
         measure = Measure(threads, cores)
         clock = CHAIN_CYCLES / measure.seconds_a_step(1, [(code.chain, ())])
         alone = [(code.multiply, (buffer(2 * width),)) for _ in range(cores)]
@@ -127,7 +128,7 @@ Work = tuple[Callable[..., None], Sequence[Any]]
 class Measure:
     """Times loops that run on several threads at once."""
 
-    def __init__(self, threads: ThreadPoolExecutor, cores: int):
+    def __init__(self, threads: ThreadPool, cores: int):
         self._threads, self._cores = threads, cores
 
     def seconds_a_step(self, cores: int, work: Sequence[Work]) -> float:

@@ -51,7 +51,8 @@ class GpuCalls:
         except OutOfMemoryError as error:
             if self._is_captured():
                 raise
-            with_less(self._ways[key], error, partial(self._put, key), lambda ready: ready.run(addresses, scalars))
+            way = self._ways.get(key) or self._way_to(key, addresses)
+            with_less(way, error, partial(self._put, key), lambda ready: ready.run(addresses, scalars))
 
     def ran(self) -> Ran:
         """How calls are run; those of other alignments differ in little that is told."""
@@ -77,16 +78,20 @@ class GpuCalls:
                 f"{self._kernel}: a first call with tensors of these shapes, dtypes and alignments loads code, which "
                 "cannot be done while a CUDA graph is captured: make a call like it before"
             )
-        way = self._ways.get(key)
-        if way is None:
-            views = zip(self._arguments.tensors.items(), addresses, strict=True)
-            tensors = {name: replace(view, address=address) for (name, view), address in views}
-            arguments = replace(self._arguments, tensors=tensors)
-            way = self._ways.setdefault(key, self._way(arguments, partial(self._ready, arguments)))
+        way = self._ways.get(key) or self._way_to(key, addresses)
         prepared = way.get()
         self._put(key, prepared)
         way.when_better(lambda: self._put(key, None))
+        if way.is_settled:
+            self._ways.pop(key, None)
         return prepared
+
+    def _way_to(self, key: Hashable, addresses: Sequence[int]) -> Way[PreparedGpu]:
+        """The way of calls of an alignment, from now on."""
+        views = zip(self._arguments.tensors.items(), addresses, strict=True)
+        tensors = {name: replace(view, address=address) for (name, view), address in views}
+        arguments = replace(self._arguments, tensors=tensors)
+        return self._ways.setdefault(key, self._way(arguments, partial(self._ready, arguments)))
 
     def _is_captured(self) -> bool:
         """Whether what is started now goes into a graph instead of to the device."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import mmap
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from math import inf
 from pathlib import Path
@@ -17,6 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from vkernels.ir.errors import FileError, SetupError
+from vkernels.ir.thread_pools import ThreadPool
 
 from .calibration import Calibration, Origin
 from .links import ANY_SIZE, Machine
@@ -64,7 +64,7 @@ def _copies() -> dict[str, float]:
     from .tiers import copy_bytes
 
     device, host = _memory(COPIED), _memory(COPIED)
-    with ThreadPoolExecutor(1) as thread:
+    with ThreadPool(1) as thread:
         tiny = _median(lambda: thread.submit(copy_bytes, host[1], device[1], TINY).result())  # there and back again
         handing: list[float] = []
         for _ in range(ROUNDS):

@@ -8,7 +8,8 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
-from vkernels.ir.errors import FileError, OptionError
+from vkernels.ir.errors import OptionError
+from vkernels.ir.write_file import write_file
 
 from .calibration import Access, Calibration, Managed, Origin, Rates
 from .links import ANY_SIZE, Machine
@@ -26,11 +27,8 @@ MOST_SOURCES = 100
 
 
 def save(calibration: Calibration, path: Path | str) -> None:
-    """Writes a `.json` file. Raises `FileError`."""
-    try:
-        Path(path).write_text(json.dumps(to_json(calibration), indent=1) + "\n")
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror or error}") from None
+    """Writes a `.json` file. Raises as `write_file`."""
+    write_file(path, json.dumps(to_json(calibration), indent=1) + "\n")
 
 
 def to_json(calibration: Calibration) -> dict[str, Any]:

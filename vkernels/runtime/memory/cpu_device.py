@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 
 import torch
 
 from vkernels.ir.errors import OutOfMemoryError
+from vkernels.ir.thread_pools import ThreadPool
 
 from .blocks import ALIGNMENT
 from .device import Done, Lane, Work
@@ -58,7 +59,7 @@ class CpuDevice:
     in_step = True
 
     def __init__(self) -> None:
-        self._threads: dict[Lane, ThreadPoolExecutor] = {}
+        self._threads: dict[Lane, ThreadPool] = {}
 
     def takes(self, storage: torch.UntypedStorage) -> bool:
         return storage.device.type == "cpu" and storage.resizable() and not storage.is_shared()
@@ -100,7 +101,7 @@ class CpuDevice:
             _ = alive
 
         if lane not in self._threads:
-            self._threads[lane] = ThreadPoolExecutor(1, f"vkernels {lane.value}")
+            self._threads[lane] = ThreadPool(1, f"vkernels {lane.value}")
         return self._threads[lane].submit(run)
 
     def wait(self, done: Done) -> BaseException | None:

@@ -7,11 +7,13 @@ What the program asks next is held back on its stream, by events, and not on the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from vkernels.ir.thread_pools import ThreadPool
 
 from .cuda_api import Cuda
 from .cuda_memory import DeviceArena, HostArena, Spares
@@ -66,7 +68,7 @@ class CudaDevice:
         self._arenas: list[DeviceArena | HostArena] = []
         self._spares = Spares(self._cuda)
         self._streams: dict[Lane, Any] = {}
-        self._threads: dict[Lane, ThreadPoolExecutor] = {}
+        self._threads: dict[Lane, ThreadPool] = {}
         self._buffers: dict[Lane, HostArena] = {}
         self._used: list[Any] = [None] * HALVES
         """For each half of the buffer for what is read from flash, the event after its last copy."""
@@ -161,7 +163,7 @@ class CudaDevice:
             self._cuda.copy(stream, self._bytes(work.to, work.size), self._bytes(work.source, work.size))
             return OnStream(self._record(stream))
         if lane not in self._threads:
-            self._threads[lane] = ThreadPoolExecutor(1, f"vkernels {lane.value}")
+            self._threads[lane] = ThreadPool(1, f"vkernels {lane.value}")
         transfer, go = OnThread(), self._write if lane is Lane.TO_FLASH else self._read
 
         def run() -> None:

@@ -6,7 +6,7 @@ import gzip
 import json
 from pathlib import Path
 
-from vkernels.ir.errors import FileError
+from vkernels.ir.write_file import write_file
 
 from .links import Tier
 from .schedule import Absence, Schedule
@@ -19,14 +19,11 @@ FARTHEST = 1 << 40
 
 
 def save(schedule: Schedule, path: Path | str) -> None:
-    """Writes a schedule to a `.json` file, packed where its name ends in `.gz`. Raises `FileError`."""
+    """Writes a schedule to a `.json` file, packed where its name ends in `.gz`. Raises as `write_file`."""
     head = json.dumps({"format": FORMAT, "schema_version": SCHEMA, "faults": schedule.faults})
     lines = (json.dumps({name: getattr(each, name) for name in FIELDS}) for each in schedule.absences)
     text = f'{head[:-1]},\n"absences": [\n' + ",\n".join(lines) + "\n]}\n"
-    try:
-        Path(path).write_bytes(gzip.compress(text.encode(), mtime=0) if Path(path).suffix == ".gz" else text.encode())
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror or error}") from None
+    write_file(path, gzip.compress(text.encode(), mtime=0) if Path(path).suffix == ".gz" else text)
 
 
 def load(path: Path | str) -> Schedule:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vkernels.ir.errors import FileError, TraceError
+from vkernels.ir.errors import TraceError
+from vkernels.ir.write_file import write_file
 
 from .strict_json import At, Document, read_json
 from .trace import Operation, Tensor, Trace
@@ -17,12 +18,9 @@ FORMAT, SCHEMA = "vkernels trace", 1
 
 
 def save(trace: Trace, path: Path | str) -> None:
-    """Writes a trace to a `.json` file, packed where its name ends in `.gz`. Raises `FileError`."""
+    """Writes a trace to a `.json` file, packed where its name ends in `.gz`. Raises as `write_file`."""
     text = "".join(_lines(trace))
-    try:
-        Path(path).write_bytes(gzip.compress(text.encode(), mtime=0) if Path(path).suffix == ".gz" else text.encode())
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror or error}") from None
+    write_file(path, gzip.compress(text.encode(), mtime=0) if Path(path).suffix == ".gz" else text)
 
 
 def load(path: Path | str) -> Trace:

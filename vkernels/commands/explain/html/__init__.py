@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vkernels.ir.errors import FileError
+from vkernels.ir.write_file import write_file
 from vkernels.runtime.explaining.explain import Explanation
 
 from .page import page_of
 
 
 def write_page(path: Path, found: Explanation) -> None:
-    """Write the page. Raises `FileError` where that cannot be."""
-    try:
-        path.write_text(page_of(found), encoding="utf-8")
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror}") from error
+    """Write the page. Raises as `write_file`."""
+    write_file(path, page_of(found))

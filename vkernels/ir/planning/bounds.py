@@ -1,0 +1,54 @@
+"""Numbers that no plan has that is chosen or tried: told from the kernel's axes alone, without its needs."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..dialect import KernelOp, TensorArgumentType, TileOp, WholeOp
+from ..limits import Limits
+from ..pin import Pin
+from ..plan import Plan
+from .powers import power_above
+
+MOST_AT_ONCE = 1 << 20
+"""Elements of a program's tile axes together, and of a chunk: Triton's tensors have no more."""
+MOST_ON_CPU = 1 << 16
+"""The same on a CPU, which unrolls them: code for more takes minutes to compile."""
+TIMES_CORES = 64
+"""Programs that share a whole axis, for each core of a CPU; one core's, where there is but one."""
+
+
+def most_shares(limits: Limits) -> int:
+    """The most programs that a whole axis is split over: beyond, combining what they found takes longer."""
+    cores = limits.multiprocessors
+    return power_above(4 * cores) if limits.warp > 1 else TIMES_CORES * max(1, cores)
+
+
+def beyond_bounds(kernel: KernelOp, limits: Limits, plan: Plan, pin: Pin | None = None) -> str | None:
+    """Why a plan's numbers are out of any bounds on this kernel's axes; None if they are not.
+
+    What the author pinned is not asked about. It reads no needs, so that a first call has time for it.
+    """
+    pin = pin or Pin()
+    axes = {op.axis.data: op for op in kernel.walk() if isinstance(op, TileOp | WholeOp)}
+    for name in (*plan.tiles, *plan.chunks, *plan.splits, *plan.order, *([] if plan.lanes is None else [plan.lanes])):
+        if name not in axes:
+            return f"it names axis {name}; the kernel has {', '.join(axes) or 'none'}"
+    tensors = {
+        parameter.data
+        for parameter, argument in zip(kernel.parameters, kernel.body.block.args, strict=True)
+        if isinstance(argument.type, TensorArgumentType)
+    }
+    for name in (*plan.packs, *plan.streams):
+        if name not in tensors:
+            return f"it names tensor {name}; the kernel has {', '.join(sorted(tensors)) or 'none'}"
+    most = most_shares(limits)
+    for axis, programs in plan.splits.items():
+        if programs > most and axis not in pin.splits:
+            return f"it splits axis {axis} over {programs} programs; {most} are the most that pay"
+    most = MOST_AT_ONCE if limits.warp > 1 else MOST_ON_CPU
+    for axis, chunk in plan.chunks.items():
+        if chunk > most and axis not in pin.chunks:
+            return f"it takes {chunk} elements of axis {axis} at once, of {most} at most"
+    tile = prod(size for axis, size in plan.tiles.items() if axis not in pin.tiles)
+    return None if tile <= most else f"a program takes {tile} elements of the tile axes, of {most} at most"

@@ -1,0 +1,48 @@
+"""What the system has no more of: space on a disk, threads, processes, memory, open files."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .errors import Error, OutOfMemoryError, ResourceError
+
+SCARCE = frozenset(
+    getattr(errno, name)
+    for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "ENOMEM", "EAGAIN", "EMFILE", "ENFILE", "ENOLCK", "ENOBUFS")
+    if hasattr(errno, name)
+)
+"""Of an `OSError`: not the fault of whoever asked. (`EPERM`, `EROFS` and their like are: another place would do.)"""
+NO_THREAD = ("can't start new thread", "can't create new thread")
+"""What Python says of a thread that cannot be started."""
+
+
+NO_MEMORY = ("can't allocate memory", "not enough memory: you tried to allocate", "CUDA out of memory")
+"""What torch says of tensors that there is no memory for, as a `RuntimeError`."""
+
+
+def scarcity_of(error: BaseException, what: str = "") -> Error | None:
+    """The error as ours, where the system has no more of something; None of any other. `what`: what asked for it."""
+    before = f"{what}: " if what else ""
+    if isinstance(error, MemoryError):
+        return OutOfMemoryError(f"{before}not enough memory{f': {error}' if str(error) else ''}")
+    if isinstance(error, OSError) and error.errno in SCARCE:
+        return ResourceError(f"{before}{error.strerror or error}")
+    if isinstance(error, RuntimeError) and any(said in str(error) for said in NO_MEMORY):
+        return OutOfMemoryError(f"{before}{error}")
+    if isinstance(error, RuntimeError) and any(said in str(error) for said in NO_THREAD):
+        return ResourceError(f"{before}no more threads can be started: a limit of this user or container is reached")
+    return None
+
+
+@contextmanager
+def needing(what: str) -> Iterator[None]:
+    """Raise `ResourceError`, or `OutOfMemoryError`, where the system has no more of what something needs."""
+    try:
+        yield
+    except (OSError, RuntimeError, MemoryError) as error:
+        scarce = scarcity_of(error, what)
+        if scarce is None:
+            raise
+        raise scarce from error
