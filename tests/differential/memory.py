@@ -1,0 +1,122 @@
+"""Arrays of any layout in memory of their own, with guarded zones around and between their elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .case import Argument, Layout
+from .formats import FORMATS, Array
+
+ZONE = 256
+"""Bytes before and after an array that must stay as they are."""
+SIZES = {"bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "bfloat16": 2}
+
+
+def itemsize(dtype: str) -> int:
+    return SIZES.get(dtype) or np.dtype(dtype).itemsize
+
+
+class Held:
+    """One array: its memory, and it as torch or NumPy sees it."""
+
+    def __init__(self, argument: Argument, library: str, values: Array | None, random: np.random.Generator):
+        self.argument, self.library = argument, library
+        self.size = itemsize(argument.dtype)
+        strides, extent = _strides(argument.shape, argument.layout)
+        self.strides = strides
+        self.first = -sum(min(0, stride * (length - 1)) for stride, length in zip(strides, argument.shape, strict=True))
+        span = max(1, extent) * self.size
+        room = np.zeros(2 * ZONE + span + 192, np.uint8)
+        begin = ZONE + (-(room.ctypes.data + ZONE) % 64) + argument.layout.shift
+        self.memory = room[: begin + span + ZONE]
+        self.begin = begin + self.first * self.size
+        self.memory[:] = random.integers(0, 256, self.memory.size, np.uint8)
+        if argument.dtype in FORMATS:
+            self.memory[:] = 0xFF  # NaN in every format
+        self.array = self._seen()
+        if values is not None:
+            self._fill(values)
+        self.before = self.memory.copy()
+
+    @property
+    def base_shape(self) -> tuple[int, ...]:
+        return stored_shape(self.argument)
+
+    def _seen(self) -> Any:
+        shape, name = self.argument.shape, self.argument.dtype
+        if self.library == "numpy":
+            strides = tuple(each * self.size for each in self.strides)
+            return np.ndarray(shape, np.dtype(name), self.memory.data, self.begin, strides)
+        import torch
+
+        dtype = getattr(torch, name)
+        count = (self.memory.size - self.begin) // self.size
+        flat = torch.frombuffer(self.memory.data, dtype=dtype, count=count, offset=self.begin)
+        return flat.as_strided(shape, self.strides)
+
+    def _fill(self, values: Array) -> None:
+        """`values`: of 1 where an element is seen again and again."""
+        steps = self.argument.layout.steps
+        once = tuple(slice(0, 1) if step == 0 else slice(None) for step in steps)
+        view = self.array[once] if steps else self.array
+        if self.library == "numpy":
+            with np.errstate(all="ignore"):
+                view[...] = values.astype(view.dtype)
+            return
+        import torch
+
+        name = self.argument.dtype
+        if name in FORMATS:
+            given = torch.from_numpy(np.ascontiguousarray(values.astype(np.float64)).reshape(values.shape)).to(
+                view.dtype
+            )
+        else:
+            given = torch.from_numpy(np.ascontiguousarray(values.astype(np.dtype(name))).reshape(values.shape))
+        view.copy_(given)
+
+    def numbers(self) -> Array:
+        """What it holds now: floats in float64 (exactly), others as they are."""
+        return as_numbers(self.array)
+
+    def is_unchanged(self) -> bool:
+        return bool(np.array_equal(self.memory, self.before))
+
+    def is_unchanged_around(self) -> bool:
+        """Whether all bytes but those of elements are as they were."""
+        now, kind = self.memory.copy(), np.dtype(f"V{self.size}")
+        strides = tuple(each * self.size for each in self.strides)
+        seen, was = (
+            np.ndarray(self.argument.shape, kind, memory.data, self.begin, strides) for memory in (now, self.before)
+        )
+        seen[...] = was
+        return bool(np.array_equal(now, self.before))
+
+
+def as_numbers(array: Any) -> Array:
+    if isinstance(array, np.ndarray):
+        return array.astype(np.float64) if array.dtype.kind == "f" else array.copy()
+    array = array.detach()
+    return np.array((array.double() if array.dtype.is_floating_point else array).numpy())
+
+
+def dtype_name(array: Any) -> str:
+    return str(array.dtype).removeprefix("torch.")
+
+
+def stored_shape(argument: Argument) -> tuple[int, ...]:
+    """The argument's shape, but 1 where one element is seen again and again."""
+    steps = argument.layout.steps
+    return tuple(min(1, length) if step == 0 else length for length, step in zip(argument.shape, steps, strict=True))
+
+
+def _strides(shape: tuple[int, ...], layout: Layout) -> tuple[tuple[int, ...], int]:
+    """Strides and the extent of all, in elements."""
+    strides, reach = [0] * len(shape), 1
+    for number, at in enumerate(layout.order):
+        step = layout.steps[at]
+        strides[at] = step * reach
+        reach *= max(1, abs(step)) * max(1, shape[at]) if step else 1
+        reach += layout.pad if number == 0 else 0
+    return tuple(strides), reach
