@@ -1,4 +1,4 @@
-"""Compare the library with references: `python -m tests.differential --calls 100000 --seed 7 --state FILE --processes 2`.
+"""Compare the library with references: `python -m tests.differential --calls 100000 --state FILE --processes 2`.
 
 Each seed is one specialisation of one function, called 20 times; seeds one after another go through all functions. With
 `--state FILE`, seeds that the file has are not run again: the same command goes on where it was stopped. A failure is
@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument("--function", help="this function's seeds alone")
     parser.add_argument("--processes", type=int, default=1, help="worker processes")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so many")
-    parser.add_argument("--patience", type=float, default=120.0, help="seconds that one call may take")
+    parser.add_argument("--patience", type=float, default=60.0, help="seconds that one call may take")
     parser.add_argument("--state", type=Path, help="keep what came of each seed here")
     options = parser.parse_args()
     if options.call is not None:

@@ -28,76 +28,134 @@ def function_ulps() -> dict[str, dict[str, float]]:
 
 @dataclass(frozen=True)
 class Bound:
-    """`formula`: what is computed, whose steps the error is followed through. `error`: what that comes to."""
+    """`formula`: what is computed, and where it is rounded. `error`: what its steps come to, to first order."""
 
     formula: str
     error: str
 
 
-_EXACT = "none: exact"
-_ONE = "a few u·\\|result\\|"
-_PRODUCT = "S(n)·u·Σ\\|products\\|, then the activation's slope and own error"
-_EACH = "S(n)·u·Σ\\|products\\| for each gradient"
+_EXACT = "exact"
+_PRODUCT = "S(n)·u·Σ|a·b|, through the activation, and that of the activation"
+_GRADIENTS = "S(n)·u·Σ|a·b| of each product, and that of slope and rounding before it"
+_NORMAL = "S(n)·u of both means relative to the mean of |x| and of squares, through each step"
 
 BOUNDS: dict[str, Bound] = {
-    "activate": Bound("the activation of x, step by step", "that of each step, through the steps after it"),
-    "activate_backward": Bound("grad · slope(x)", "that of the slope's steps, times \\|grad\\|, plus u"),
-    "adamw": Bound("β₁m + (1 − β₁)g; β₂v + (1 − β₂)g²; keep·p − rate·m / (√v·c + ε)", "3u of each term, through the quotient"),
-    "apply_mass": Bound("Bᵀ W B x, six products of small matrices one after another", "Σ of S(n)·u over the six, times \\|B\\|ᵀ\\|W\\|\\|B\\|\\|x\\|"),
-    "apply_stiffness": Bound("Gᵀ D G x, small matrices one after another", "as of apply_mass, with \\|G\\|ᵀ\\|D\\|\\|G\\|\\|x\\|"),
-    "apply_stiffness_at_nodes": Bound("Gᵀ D G x with the nodes as points", "as of apply_stiffness"),
+    "activate": Bound("activation(x)", "that of its steps"),
+    "activate_backward": Bound("grad · slope(x)", "that of the slope's steps · |grad|, + u·|result|"),
+    "adamw": Bound(
+        "m = β₁m + (1 − β₁)g; v = β₂v + (1 − β₂)g²; keep·p − rate·m / (√v·c + ε)",
+        "up to 4u of each term, through root and quotient",
+    ),
+    "apply_mass": Bound("BᵀWBx, one side after another", "7·S(P)·u·|B|ᵀ|W||B||x|"),
+    "apply_stiffness": Bound("GᵀDGx, one side after another", "8·S(P)·u·|G|ᵀ|D||G||x|"),
+    "apply_stiffness_at_nodes": Bound("GᵀDGx, one side after another", "4·S(P)·u·|G|ᵀ|D||G||x|"),
     "argmax": Bound("the first place of the largest element, or of the first NaN", _EXACT),
     "argmin": Bound("the first place of the smallest element, or of the first NaN", _EXACT),
-    "attention": Bound("p = exp(s·scale − max), rounded to v's dtype; Σ p·v / Σ p", "(S(D)·u·Σ\\|q·k\\|·scale + u·\\|s − max\\| + 2 roundings of p + S(N)·u) · Σ p\\|v\\| / Σ p; 4u more for every 64 keys where blocks of keys are gone through"),
-    "attention_backward": Bound("p = exp(s·scale − normaliser); slopes p·(grad·v − mean), both rounded to 16 bits where k has 16", "that of p and of each product, through the next"),
-    "attention_of_sequences": Bound("attention of each sequence", "as of attention"),
-    "attention_of_sequences_backward": Bound("attention_backward of each sequence", "as of attention_backward"),
+    "attention": Bound(
+        "p = exp(s − max s), rounded to v's dtype; Σ p·v / Σ p; s = scale·q·k",
+        "(2·error of s + u·|s − max s| + error of exp + one rounding of p + 2·S(N)·u + 4u for every 64 keys)"
+        " · Σ p|v| / Σ p",
+    ),
+    "attention_backward": Bound(
+        "p = exp(s − normaliser); p·(grad·v − mean), both rounded to k's and v's dtype; products of those", _GRADIENTS
+    ),
+    "attention_forward": Bound("as attention; max s + log Σ p", "as attention; error of s + log's + S(N)·u + rounding"),
+    "attention_of_sequences": Bound("attention of each sequence", "as attention"),
+    "attention_of_sequences_backward": Bound("attention_backward of each sequence", "as attention_backward"),
+    "attention_of_sequences_forward": Bound("attention_forward of each sequence", "as attention_forward"),
     "batched_matmul": Bound("activation(Σ a·b + bias)", _PRODUCT),
-    "batched_matmul_backward": Bound("Σ grad·b, Σ a·grad, Σ grad", _EACH),
+    "batched_matmul_backward": Bound("Σ grad·b; Σ a·grad; Σ grad", _GRADIENTS),
     "block_matmul": Bound("activation(Σ block·dense + bias)", _PRODUCT),
-    "block_matmul_backward": Bound("Σ grad·dense, Σ block·grad, Σ grad", _EACH),
+    "block_matmul_backward": Bound("Σ grad·dense; Σ block·grad; Σ grad", _GRADIENTS),
     "conv2d": Bound("activation(Σ weight·image + bias)", _PRODUCT),
-    "conv2d_backward": Bound("Σ weight·grad, Σ grad·image, Σ grad", _EACH),
-    "cross_entropy": Bound("log Σ exp(x − max) + max − x[target], averaged", "S(V)·u + u·\\|x − max\\| + that of log, exp and of each step"),
-    "cross_entropy_backward": Bound("grad·(exp(x − normaliser) − wanted)", "(u·\\|x − normaliser\\| + that of exp)·exp + 3u, times \\|grad\\|"),
+    "conv2d_backward": Bound("Σ weight·grad; Σ grad·image; Σ grad", _GRADIENTS),
+    "cross_entropy": Bound(
+        "max x + log Σ exp(x − max x) − (1 − s)·x[target] − s·mean x; then mean or sum",
+        "S(V)·u + that of exp and log + u·|x − max x| weighed by softmax + u of each term; then S(M)·u·Σ|losses|",
+    ),
+    "cross_entropy_backward": Bound(
+        "grad·(exp(x − normaliser) − wanted)", "((u·|x − normaliser| + that of exp)·exp + 3u)·|grad|"
+    ),
+    "cross_entropy_parts": Bound("as cross_entropy; max x + log Σ exp(x − max x); rows that count", "as cross_entropy"),
     "csr_matmul": Bound("activation(Σ value·dense + bias)", _PRODUCT),
-    "csr_matmul_backward": Bound("Σ grad·dense, Σ value·grad, Σ grad", _EACH),
-    "cumulative_sum": Bound("Σ of each element and all before it", "S(n)·u·Σ\\|x\\| up to the element; n is its place"),
-    "cumulative_sum_backward": Bound("Σ of each element and all after it", "S(n)·u·Σ\\|grad\\| from the element on"),
-    "dropout": Bound("x·scale, or 0", "u·\\|x·scale\\|"),
+    "csr_matmul_backward": Bound("Σ grad·dense; Σ value·grad; Σ grad", _GRADIENTS),
+    "cumulative_sum": Bound("Σ of each element and all before it", "S(n)·u·Σ|x| of those n elements"),
+    "cumulative_sum_backward": Bound("Σ of each element and all after it", "S(n)·u·Σ|grad| of those n elements"),
+    "dropout": Bound("x·scale, or 0", "2u·|result|"),
     "ell_matmul": Bound("activation(Σ value·dense + bias)", _PRODUCT),
-    "ell_matmul_backward": Bound("Σ grad·dense, Σ value·grad, Σ grad", _EACH),
-    "embedding_bag": Bound("Σ, mean or max of rows", "S(n)·u·Σ\\|rows\\|; mean u more; max exact"),
-    "embedding_bag_backward": Bound("Σ of shares of grad", "S(n)·u·Σ\\|grad\\|"),
-    "group_norm": Bound("(x − mean) / √(mean((x − mean)²) + ε)·weight + bias", "that of both means, S(n)·u, through each step"),
-    "group_norm_backward": Bound("as layer_norm_backward, over groups", "as of layer_norm_backward"),
+    "ell_matmul_backward": Bound("Σ grad·dense; Σ value·grad; Σ grad", _GRADIENTS),
+    "embedding_bag": Bound("Σ, mean or max of rows", "S(n)·u·Σ|rows|; of the mean u more; max exact"),
+    "embedding_bag_backward": Bound("Σ of grad, of grad / n, or of grad where the row is largest", "S(n)·u·Σ|terms|"),
+    "group_norm": Bound("(x − mean) / √(mean((x − mean)²) + ε)·weight + bias", _NORMAL),
+    "group_norm_backward": Bound("as layer_norm_backward, over groups", "as layer_norm_backward"),
     "grouped_matmul": Bound("activation(Σ x·weight + bias)", _PRODUCT),
-    "grouped_matmul_backward": Bound("Σ grad·weight, Σ x·grad, Σ grad", _EACH),
-    "histogram": Bound("how many lie in each bin", "none but of which bin: (x − low) / (high − low)·bins errs by 3u"),
-    "layer_norm": Bound("(x − mean) / √(mean((x − mean)²) + ε)·weight + bias", "that of both means, S(n)·u, through each step"),
-    "layer_norm_backward": Bound("f·(g − mean(g) − x̂·mean(g·x̂)); Σ grad·x̂; Σ grad", "that of x̂ and f, as of layer_norm, and S(n)·u of each sum"),
-    "log_softmax": Bound("x − max − log Σ exp(x − max)", "u·\\|x − max\\| + that of log; S(n)·u and that of exp, as a share of the sum"),
-    "log_softmax_backward": Bound("grad − exp(result)·Σ grad", "S(n)·u·Σ\\|grad\\|·exp + that of exp + 2u"),
+    "grouped_matmul_backward": Bound("Σ grad·weight; Σ x·grad; Σ grad", _GRADIENTS),
+    "histogram": Bound(
+        "how many elements are in each bin", "exact, but for elements within 6u·place of an edge: in either bin"
+    ),
+    "layer_norm": Bound("(x − mean) / √(mean((x − mean)²) + ε)·weight + bias", _NORMAL),
+    "layer_norm_backward": Bound(
+        "f·(g − mean g − x̂·mean(g·x̂)), g = grad·weight; Σ grad·x̂; Σ grad", "that of f and x̂, and S(n)·u of each sum"
+    ),
+    "log_softmax": Bound(
+        "x − max x − log Σ exp(x − max x)", "2u·|x − max x| + that of log + S(n)·u + that of exp weighed by softmax"
+    ),
+    "log_softmax_backward": Bound(
+        "grad − exp(result)·Σ grad", "(S(n)·u·Σ|grad| + (that of exp + u)·|Σ grad|)·exp + u·|result|"
+    ),
     "matmul": Bound("activation(Σ a·b + bias)", _PRODUCT),
-    "matmul_backward": Bound("Σ grad·b, Σ a·grad, Σ grad", _EACH),
+    "matmul_backward": Bound("Σ grad·b; Σ a·grad; Σ grad", _GRADIENTS),
     "max": Bound("the largest element, or NaN", _EXACT),
-    "mean": Bound("Σ x / n", "S(n)·u·Σ\\|x\\| / n + u"),
+    "mean": Bound("Σ x / n", "S(n)·u·Σ|x| / n + u·|result|"),
     "min": Bound("the smallest element, or NaN", _EXACT),
-    "mixture_of_experts": Bound("Σ gate·(activation(x·w1 + b1)·w2 + b2), rounded to x's dtype between", "that of each product, through the next, with each rounding"),
-    "mixture_of_experts_backward": Bound("the gradients of those products, rounded to x's dtype between", "as of mixture_of_experts"),
-    "mlp": Bound("activation(x·w1 + b1), rounded to x's dtype; ·w2 + b2", "that of the first product and rounding, times \\|w2\\|; S(H)·u·Σ\\|products\\|"),
-    "mlp_backward": Bound("the gradients of both products, rounded to x's dtype between", "that of each product, through the next"),
-    "rms_norm": Bound("x / √(mean(x²) + ε)·weight", "(S(n)/2 + 8)·u·\\|result\\|"),
-    "rms_norm_backward": Bound("f·(g − x̂·mean(g·x̂)); Σ grad·x̂", "that of x̂ and f, as of rms_norm, and S(n)·u of each sum"),
-    "rotary_embedding": Bound("a·cos − b·sin, b·cos + a·sin", "3u·(\\|a·cos\\| + \\|b·sin\\|)"),
-    "sampled_matmul": Bound("value·Σ a·b", "(S(n) + 1)·u·\\|value\\|·Σ\\|a·b\\|"),
-    "sampled_matmul_backward": Bound("grad·Σ a·b, Σ grad·value·b, Σ grad·value·a", _EACH),
-    "segment_sum": Bound("Σ of each segment", "S(n)·u·Σ\\|x\\|, n elements in the segment"),
+    "mixture_of_experts": Bound(
+        "Σ gate·y; y = h·w2 + b2 and h = activation(x·w1 + b1), both rounded to x's dtype", _PRODUCT
+    ),
+    "mixture_of_experts_backward": Bound("its gradients; what is between layers is rounded to x's dtype", _GRADIENTS),
+    "mlp": Bound("h·w2 + b2; h = activation(x·w1 + b1), rounded to x's dtype", _PRODUCT),
+    "mlp_backward": Bound("its gradients; what is between layers is rounded to x's dtype", _GRADIENTS),
+    "rms_norm": Bound("x / √(mean x² + ε)·weight", "(S(n)/2 + 8)·u·|result|"),
+    "rms_norm_backward": Bound(
+        "f·(g − x̂·mean(g·x̂)), g = grad·weight; Σ grad·x̂", "that of f and x̂, and S(n)·u of each sum"
+    ),
+    "rotary_embedding": Bound("a·cos − b·sin; b·cos + a·sin", "2u·(|a·cos| + |b·sin|)"),
+    "sampled_matmul": Bound("value·Σ a·b", "(S(n) + 1)·u·|value|·Σ|a·b|"),
+    "sampled_matmul_backward": Bound("grad·Σ a·b; Σ grad·value·b; Σ grad·value·a", _GRADIENTS),
+    "segment_sum": Bound("Σ x of each segment", "S(n)·u·Σ|x| of the segment's n elements"),
     "segment_sum_backward": Bound("the gradient of each element's segment", _EXACT),
-    "softmax": Bound("exp(x − max) / Σ exp(x − max)", "(u·\\|x − max\\| + 2 errors of exp + S(n)·u + their mean)·result"),
-    "softmax_backward": Bound("result·(grad − Σ grad·result)", "(S(n)·u·Σ\\|grad·result\\| + 2u·\\|grad − Σ\\|)·result"),
-    "stencil": Bound("Σ weight·x over 9, or 5, neighbours", "S(9)·u·Σ\\|weight·x\\|"),
-    "stencil_backward": Bound("the stencil of grad; Σ grad·x", _EACH),
-    "sum": Bound("Σ x; of integers and bool exact, in int64", "S(n)·u·Σ\\|x\\|"),
+    "softmax": Bound(
+        "exp(x − max x) / Σ exp(x − max x)",
+        "(u·|x − max x| + that of exp, and their mean weighed by softmax, + (S(n) + 1)·u)·result",
+    ),
+    "softmax_backward": Bound("result·(grad − Σ grad·result)", "(S(n)·u·Σ|grad·result| + 2u·|grad − Σ|)·|result|"),
+    "stencil": Bound("Σ weight·x over 9 or 5 neighbours", "S(9)·u·Σ|weight·x|"),
+    "stencil_backward": Bound("the stencil of grad; Σ grad·x", _GRADIENTS),
+    "sum": Bound("Σ x; of integers and bool in int64", "S(n)·u·Σ|x|; exact"),
     "topk": Bound("the k largest and their places", _EXACT),
-}  # fmt: skip
+}
+
+
+REDUCTIONS: dict[str, Bound] = {
+    "vk.sum": Bound("Σ x; of integers in int64", "S(n)·u·Σ|x|; exact, wrapping"),
+    "vk.mean": Bound("Σ x / n", "S(n)·u·Σ|x| / n + u·|result|"),
+    "vk.dot": Bound("Σ a·b", "S(n)·u·Σ|a·b|"),
+    "vk.cumulative_sum": Bound("Σ of each element and all before it", "S(n)·u·Σ|x| of those n elements"),
+    "vk.product": Bound("Π x", "n·u·|result|"),
+    "vk.cumulative_product": Bound("Π of each element and all before it", "n·u·|result|, of n elements"),
+    "vk.max, vk.min, vk.cumulative_max, vk.cumulative_min": Bound("the largest or smallest", _EXACT),
+    "vk.argmax, vk.argmin": Bound("the first place of it", _EXACT),
+    "vk.any, vk.all": Bound("whether any is, or all are, true", _EXACT),
+}
+"""Reductions of the language along whole axes."""
+
+
+def table(bounds: dict[str, Bound]) -> str:
+    """A table of Markdown."""
+    cells = [
+        (f"`{name.replace(', ', '`, `')}`", *(text.replace("|", "\\|") for text in (each.formula, each.error)))
+        for name, each in sorted(bounds.items())
+    ]
+    rows = [" | ".join(row) for row in [("function", "computed as", "may err by"), *cells]]
+    return (
+        "\n".join(f"| {row} |" for row in rows[:1]) + "\n|---|---|---|\n" + "\n".join(f"| {row} |" for row in rows[1:])
+    )

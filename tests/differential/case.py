@@ -70,7 +70,7 @@ FAULTS = ("", "index", "start", "out shape", "out dtype")
 @dataclass(frozen=True)
 class Case:
     """`library`: torch or numpy. `values`: the kind of floats. `seed`: of the data. `fault`: what is wrong on purpose.
-    `alias`: the argument whose memory `out` is, if any."""
+    `alias`: the argument whose memory `out` is, if any. `threads`: that the call may use."""
 
     function: str
     library: str
@@ -80,6 +80,7 @@ class Case:
     seed: int = 0
     fault: str = ""
     alias: str = ""
+    threads: int = 1
 
     def __str__(self) -> str:
         arrays = ", ".join(
@@ -88,19 +89,21 @@ class Case:
             for a in self.arguments
         )
         options = ", ".join(f"{name}={value!r}" for name, value in self.options)
-        extra = (f", fault {self.fault}" if self.fault else "") + (f", out is {self.alias}" if self.alias else "")
+        extra = f", {self.threads} threads" if self.threads > 1 else ""
+        extra += (f", fault {self.fault}" if self.fault else "") + (f", out is {self.alias}" if self.alias else "")
         return f"{self.function}({arrays}; {options}) of {self.library}, {self.values} values, seed {self.seed}{extra}"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`kind`: right, refused (as it should be), wrong, spilled (memory that is not the result's was written), refused
-    although right, accepted although wrong, raised (no vk.Error); a parent adds crashed and hung. `worst`: the largest
-    error in units of its bound."""
+    """`kind`: right, refused (as it should be), wrong, spilled (other memory than the results' was written), refused
+    although right, accepted although wrong, raised (no vk.Error), untested (the tester's own fault); a parent adds
+    crashed and hung. `worst`: the largest error in units of its bound. `loose`: the share of floats left open."""
 
     kind: str
     worst: float = 0.0
     message: str = ""
+    loose: float = 0.0
 
     @property
     def failed(self) -> bool:

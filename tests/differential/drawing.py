@@ -44,8 +44,8 @@ class Draw:
 
     def long(self, rest: int = 1) -> int:
         """A size of an axis that is summed over: mostly moderate, now and then long, `rest` elements beside each."""
-        if self.chance(0.06) and rest <= 16:
-            return self.of(*VERY_LONG) if self.chance(0.25) and rest <= 2 else self.of(*LONG)
+        if self.chance(0.08) and rest <= 16:
+            return self.of(*VERY_LONG) if self.chance(0.4) and rest <= 2 else self.of(*LONG)
         return self.size(257 if rest <= 64 else 65)
 
     def shape(self, ranks: tuple[int, ...] = (1, 2, 2, 3), last: int | None = None) -> tuple[int, ...]:
@@ -116,7 +116,13 @@ def draw_group(seed: int, subjects: Any) -> list[Case]:
     subject = subjects[names[seed % len(names)]]
     draw = Draw(chooser, chooser.choice(("torch", "torch", "numpy")))
     options = subject.draw(draw)
-    case = Case(subject.name, draw.library, tuple(draw.arguments), tuple(sorted(options.items())))
+    case = Case(
+        subject.name,
+        draw.library,
+        tuple(draw.arguments),
+        tuple(sorted(options.items())),
+        threads=chooser.choice((1, 1, 2)),
+    )
     return [_call(case, subject, chooser) for _ in range(CALLS)]
 
 

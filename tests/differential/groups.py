@@ -1,9 +1,10 @@
-"""Groups of calls in a worker process: what ends the process or stops it is a failure of its call, and the group's other
+"""Groups of calls in a worker process: what ends or stops the process is a failure of its call, and the group's other
 calls are made without it."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from ..kernels.planned_cases.children import Child
@@ -13,23 +14,29 @@ FATAL = 4
 """Calls of a group that may end a process; what is left of it then is left out."""
 
 
+NOTHING: dict[str, Any] = {"codes": [], "worst": {}, "compiles": 0, "seconds": 0.0, "loose": 0.0}
+"""What a worker that ended has to say."""
+
+
 class Worker:
     """One worker process at a time, started when it is needed."""
 
     def __init__(self, patience: float, command: tuple[str, ...] = COMMAND):
         self._child = Child(patience, command)
 
-    def run(self, seed: int) -> dict[str, Any]:
-        """What came of a seed's calls."""
+    def run(self, seed: int, without: Sequence[int] = ()) -> dict[str, Any]:
+        """What came of a seed's calls, but for those `without`."""
         fatal: list[dict[str, Any]] = []
         while True:
-            answer = self._child.run(seed, *(failure["call"] for failure in fatal))
+            answer = self._child.run(seed, *without, *(failure["call"] for failure in fatal))
             if "compiles" in answer:
                 break
             (ended,) = answer["failures"]
+            if not ended["where"]:  # it did not come as far as a call
+                raise RuntimeError(f"a worker failed at seed {seed}: {ended['message']}")
             fatal.append(_fatal(seed, ended))
-            if len(fatal) == FATAL or fatal[-1]["call"] < 0:
-                answer = {"counts": {}, "codes": [], "failures": [], "worst": {}, "compiles": 0, "seconds": 0.0}
+            if len(fatal) == FATAL:
+                answer = dict(NOTHING, counts={}, failures=[])
                 break
         for failure in fatal:
             key = f"{failure['function']}: {failure['kind']}"
@@ -50,8 +57,8 @@ def repeat(seed: int, call: int) -> str:
 
 def _fatal(seed: int, ended: dict[str, Any]) -> dict[str, Any]:
     """What ended a process, as a failure of the call that it had told of last."""
-    _, call, where = (*ended["where"].split(" ", 2), "", "")[:3] if ended["where"] else ("", "-1", "")
+    _, call, where = ended["where"].split(" ", 2)
     kind = "hung" if ended["message"].startswith("no answer") else "crashed"
-    function = where.partition("(")[0] or "worker"
+    function = where.partition("(")[0]
     return {"seed": seed, "call": int(call), "function": function, "kind": kind, "where": where,
             "message": ended["message"][-600:], "worst": 0.0}  # fmt: skip

@@ -18,7 +18,7 @@ class Log:
         self.codes: set[str] = set()
         self.worst: dict[str, float] = {}
         self.failures: list[dict[str, Any]] = []
-        self.compiles, self.seconds = 0, 0.0
+        self.compiles, self.seconds, self.loose = 0, 0.0, 0.0
         self._path = path
         if path is not None and path.exists():
             for line in path.read_text().splitlines():
@@ -42,13 +42,15 @@ class Log:
         self.failures += entry["failures"]
         self.compiles += entry["compiles"]
         self.seconds += entry["seconds"]
+        self.loose += entry["loose"]
         for name, value in entry["worst"].items():
             self.worst[name] = max(self.worst.get(name, 0.0), value)
 
     def __str__(self) -> str:
         return (
             f"{self.calls} calls of {len(self.seeds)} seeds, {len(self.codes)} distinct specialisations"
-            f" ({self.compiles} compiled), {len(self.failures)} failures, {self.seconds:.0f} s of workers"
+            f" ({self.compiles} compiled), {len(self.failures)} failures, {self.seconds:.0f} s of workers;"
+            f" {100 * self.loose / max(1, self.calls):.1f}% of results left open by steps that overflow"
         )
 
     def report(self) -> str:

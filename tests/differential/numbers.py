@@ -159,6 +159,8 @@ def dot(equation: str, a: Number, b: Number) -> Number:
     sizes_a, sizes_b = (np.where(np.isfinite(each.value), np.abs(each.value) + each.error, 0) for each in (a, b))
 
     def product(one: Array, other: Array) -> Array:
+        if terms == 0:  # of which NumPy gives what its memory held
+            return np.zeros([lengths[name] for name in result], one.dtype)
         return np.asarray(np.einsum(equation, one, other))
 
     magnitude = product(sizes_a, sizes_b)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
+import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,7 +15,7 @@ import numpy as np
 import vkernels as vk
 from vkernels import library
 
-from .case import Argument, Case, Floats, Outcome, Starts, Whole
+from .case import Case, Outcome, Starts, Whole
 from .formats import FORMATS, Array, Format
 from .memory import Held, as_numbers, dtype_name, stored_shape
 from .numbers import Number
@@ -22,20 +24,29 @@ from .values import contents, index_is_right, starts_are_right
 
 
 def public_functions() -> dict[str, Callable[..., Any]]:
-    """The library's functions, forward and `_backward`, by name."""
-    found = {name: getattr(library, name) for name in library.__all__}
+    """The library's functions by name, their gradients, and what stands beside them for those."""
+    found: dict[str, Callable[..., Any]] = {}
     for module in pkgutil.iter_modules(library.__path__, f"{library.__name__}."):
-        if module.ispkg:
-            continue
-        for name, value in vars(importlib.import_module(module.name)).items():
-            own = getattr(value, "__module__", "") == module.name
-            if name.endswith("_backward") and not name.startswith("_") and own and callable(value):
-                found[name] = value
-    return found
+        functions = inspect.getmembers(importlib.import_module(module.name), inspect.isfunction)
+        found |= {name: function for name, function in functions if function.__module__ == module.name}
+    given = set(library.__all__)
+    ends = ("", "_backward", "_forward", "_parts")
+    return {
+        name: function
+        for name, function in found.items()
+        if any(name.endswith(end) and name[: len(name) - len(end)] in given for end in ends)
+    }
 
 
 def run_case(case: Case, subject: Subject, function: Callable[..., Any]) -> Outcome:
     """What comes of a case."""
+    try:
+        return _run(case, subject, function)
+    except Exception:
+        return Outcome("untested", message=traceback.format_exc(limit=-4))
+
+
+def _run(case: Case, subject: Subject, function: Callable[..., Any]) -> Outcome:
     random = np.random.default_rng(case.seed)
     held = _arguments(case, subject, random)
     given = {name: _as_given(each, case) for name, each in held.items() if each.argument.role != "out"}
@@ -51,7 +62,7 @@ def run_case(case: Case, subject: Subject, function: Callable[..., Any]) -> Outc
             warnings.simplefilter("ignore")
             results = function(**arrays, **dict(case.options))
     except vk.Error as error:
-        return _refused(case, right, held, str(error))
+        return _refused(case, subject, right, held, str(error))
     except Exception as error:
         return Outcome("raised", message=f"{type(error).__name__}: {error}")
     if not right:
@@ -128,11 +139,11 @@ def _of_another_shape(out: Any, random: np.random.Generator) -> Any:
     return np.empty(chosen, out.dtype) if isinstance(out, np.ndarray) else out.new_empty(chosen)
 
 
-def _refused(case: Case, right: bool, held: Mapping[str, Held], message: str) -> Outcome:
+def _refused(case: Case, subject: Subject, right: bool, held: Mapping[str, Held], message: str) -> Outcome:
     changed = [name for name, each in held.items() if each.argument.role != "out" and not each.is_unchanged()]
     if changed:
         return Outcome("spilled", message=f"refused, but {changed[0]} was changed")
-    if not right or case.alias:
+    if not right or (case.alias and not subject.in_place):
         return Outcome("refused")
     return Outcome("refused although right", message=message)
 
@@ -159,7 +170,7 @@ def compare(found: list[Any], expected: Results, library_: str) -> Outcome:
     """The worst of all results, the first that is wrong."""
     if len(found) != len(expected):
         return Outcome("wrong", float("inf"), f"{len(found)} results, expected {len(expected)}")
-    worst = 0.0
+    worst, floats, loose = 0.0, 0, 0
     for number, (actual, wanted) in enumerate(zip(found, expected, strict=True)):
         if (actual is None) != (wanted is None):
             return Outcome("wrong", float("inf"), f"result {number} is {actual}, expected {wanted}")
@@ -169,7 +180,9 @@ def compare(found: list[Any], expected: Results, library_: str) -> Outcome:
         worst = max(worst, error)
         if message:
             return Outcome("wrong", error, f"result {number}: {message}")
-    return Outcome("right", worst)
+        if isinstance(wanted, Expected) and isinstance(wanted.value, Number):
+            floats, loose = floats + wanted.value.loose.size, loose + int(wanted.value.loose.sum())
+    return Outcome("right", worst, loose=loose / max(1, floats))
 
 
 def _compare_one(actual: Any, wanted: Expected | Between, library_: str) -> tuple[float, str]:

@@ -43,8 +43,8 @@ def _nothing(given: Contents, options: Mapping[str, Any], random: np.random.Gene
 
 @dataclass(frozen=True)
 class Subject:
-    """`draw`: adds arguments, returns options. `expect`: the results, None for what must be None. `prepare`: changes what
-    arrays will hold. `without`: kinds of values that say nothing here. `indexed`: wrong indices are to be refused.
+    """`draw`: adds arguments, returns options. `expect`: the results, None for what must be None. `prepare`: changes
+    what arrays will hold. `without`: kinds of values that say nothing here. `indexed`: wrong indices are to be refused.
     `in_place`: an `out` that is an argument must give the right results, not only be refused."""
 
     name: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,9 @@ def _of_kind(kind: str, shape: tuple[int, ...], format: Format, random: np.rando
     if kind == "infinities":
         return np.where(random.random(shape) < 0.2, random.choice([-np.inf, np.inf]), normal)
     if kind == "nan":
-        return np.where(random.random(shape) < max(0.01, 1 / max(1, count)), np.nan, normal)
+        chosen = random.random(shape) < 0.01
+        chosen.flat[random.integers(max(1, count), size=min(1, count))] = True
+        return np.where(chosen, np.nan, normal)
     if kind == "zeros":
         return signs * 0.0
     if kind == "denormal":
@@ -98,7 +101,7 @@ def _starts(content: Starts, count: int, dtype: str, wrong: bool, random: np.ran
 def starts_are_right(found: Array, most: int, full: bool) -> bool:
     """Whether these are starts of segments of so many elements."""
     numbers = [int(each) for each in found]
-    falls = any(later < earlier for earlier, later in zip(numbers, numbers[1:], strict=False))
+    falls = any(later < earlier for earlier, later in pairwise(numbers))
     inside = numbers[0] >= 0 and numbers[-1] <= most
     return not falls and inside and (not full or (numbers[0] == 0 and numbers[-1] == most))
 

@@ -6,13 +6,14 @@ Finite values alone: keys that a query does not see may be multiplied by weights
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ..drawing import Draw
 from ..formats import Array
-from ..numbers import Number, dot, exp
+from ..numbers import Number, dot, exp, log
 from ..subject import FINITE, Contents, Given, Results, Subject, like
 from .rows import dtype_of, keep
 
@@ -71,9 +72,13 @@ def _scores(q: Number, k: Number, options: Mapping[str, Any]) -> Number:
     return dot("bgrmd,bgnd->bgrmn", q, k) * Number(np.asarray(scale), q.format, scale * q.format.unit)
 
 
-def _attend(q: Number, k: Number, v: Number, seen: Array, options: Mapping[str, Any], dtype: str) -> Number:
+def _attend(
+    q: Number, k: Number, v: Number, seen: Array, options: Mapping[str, Any], dtype: str
+) -> tuple[Number, Number]:
+    """The result, and the normaliser: log Σ exp."""
     if not k.shape[2]:
-        return Number(np.zeros((*q.shape[:-1], v.shape[-1])), q.format)
+        none = Number(np.full(q.shape[:-1], -np.inf), q.format)
+        return Number(np.zeros((*q.shape[:-1], v.shape[-1])), q.format), none
     score = _scores(q, k, options)
     hidden = Number(np.where(seen, score.value, -np.inf), q.format, score.error, score.loose & seen)
     peak = hidden.max(-1)
@@ -82,9 +87,12 @@ def _attend(q: Number, k: Number, v: Number, seen: Array, options: Mapping[str, 
     steps = 4 * (k.shape[2] // STEP + 1) * q.format.unit
     weight = exp(hidden - keep(base))
     weight = Number(weight.value, q.format, weight.error + steps * weight.value, weight.loose).rounded(dtype)
-    result = dot("bgrmn,bgne->bgrme", weight, v) / keep(weight.sum(-1))
+    total = weight.sum(-1)
+    result = dot("bgrmn,bgne->bgrme", weight, v) / keep(total)
+    normaliser = base + log(total)
+    normaliser = Number(np.where(none, -np.inf, normaliser.value), q.format, normaliser.error, normaliser.loose & ~none)
     empty = np.broadcast_to(none[..., None], result.shape)
-    return Number(np.where(empty, 0, result.value), q.format, result.error, result.loose & ~empty)
+    return Number(np.where(empty, 0, result.value), q.format, result.error, result.loose & ~empty), normaliser
 
 
 def _heads(number: Any, groups: int) -> Any:
@@ -111,11 +119,16 @@ def _gradients(
     return of_q, of_k, dot("bgrmn,bgrme->bgne", weight.rounded(dtype), grad)
 
 
-def attention(given: Given, options: Mapping[str, Any]) -> Results:
+def attention_forward(given: Given, options: Mapping[str, Any]) -> Results:
     q, k, v, dtype = given["q"], given["k"], given["v"], dtype_of(given, "q")
     seen = _seen(q.shape[2], k.shape[2], options)
-    result = _attend(_heads(q, k.shape[1]), k, v, seen, options, dtype)
-    return [like(result.reshape(*q.shape[:3], v.shape[3]), dtype)]
+    result, normaliser = _attend(_heads(q, k.shape[1]), k, v, seen, options, dtype)
+    result, normaliser = result.reshape(*q.shape[:3], v.shape[3]), normaliser.reshape(*q.shape[:3])
+    return [like(result, dtype), like(normaliser, q.format.name)]
+
+
+def attention(given: Given, options: Mapping[str, Any]) -> Results:
+    return attention_forward(given, options)[:1]
 
 
 def attention_backward(given: Given, options: Mapping[str, Any]) -> Results:
@@ -137,10 +150,6 @@ def _normaliser(q: Array, k: Array, seen: Array, scale: float | None) -> Array:
     return found.reshape(q.shape[:3])
 
 
-def _unfolded(given: Contents, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    return {name: np.broadcast_to(np.asarray(given[name], np.float64), shape) for name, shape in shapes.items()}
-
-
 def prepare_backward(given: Contents, options: Mapping[str, Any], random: np.random.Generator) -> None:
     """The normaliser that the forward function gives, nearly."""
     shape = given["normaliser"].shape
@@ -155,13 +164,10 @@ def prepare_backward(given: Contents, options: Mapping[str, Any], random: np.ran
 
 
 def _sequences(given: Given) -> list[tuple[slice, slice]]:
-    bounds = [given[name].astype(int) for name in ("q_start", "k_start")]
-    return [
-        (slice(q[0], q[1]), slice(k[0], k[1]))
-        for q, k in zip(
-            zip(bounds[0], bounds[0][1:], strict=False), zip(bounds[1], bounds[1][1:], strict=False), strict=True
-        )
-    ]
+    queries, keys = (
+        [slice(first, last) for first, last in pairwise(given[name].astype(int))] for name in ("q_start", "k_start")
+    )
+    return list(zip(queries, keys, strict=True))
 
 
 def _batch(number: Number, rows: slice) -> Number:
@@ -176,15 +182,23 @@ def _assembled(parts: list[tuple[slice, Number]], shape: tuple[int, ...], like_:
     return Number(arrays[0], like_.format, arrays[1], arrays[2])
 
 
-def attention_of_sequences(given: Given, options: Mapping[str, Any]) -> Results:
+def attention_of_sequences_forward(given: Given, options: Mapping[str, Any]) -> Results:
     q, k, v, dtype = given["q"], given["k"], given["v"], dtype_of(given, "q")
-    parts = []
+    results, normalisers = [], []
     for rows, keys in _sequences(given):
-        seen = _seen(rows.stop - rows.start, keys.stop - keys.start, options)
-        found = _attend(_heads(_batch(q, rows), k.shape[1]), _batch(k, keys), _batch(v, keys), seen, options, dtype)
-        found = found.reshape(q.shape[1], rows.stop - rows.start, v.shape[2]).swapaxes(0, 1)
-        parts.append((rows, found))
-    return [like(_assembled(parts, (*q.shape[:2], v.shape[2]), q), dtype)]
+        count = rows.stop - rows.start
+        seen = _seen(count, keys.stop - keys.start, options)
+        queries = _heads(_batch(q, rows), k.shape[1])
+        result, normaliser = _attend(queries, _batch(k, keys), _batch(v, keys), seen, options, dtype)
+        results.append((rows, result.reshape(q.shape[1], count, v.shape[2]).swapaxes(0, 1)))
+        normalisers.append((rows, normaliser.reshape(q.shape[1], count).swapaxes(0, 1)))
+    result = _assembled(results, (*q.shape[:2], v.shape[2]), q)
+    normaliser = _assembled(normalisers, q.shape[:2], q).swapaxes(0, 1)
+    return [like(result, dtype), like(normaliser, q.format.name)]
+
+
+def attention_of_sequences(given: Given, options: Mapping[str, Any]) -> Results:
+    return attention_of_sequences_forward(given, options)[:1]
 
 
 def attention_of_sequences_backward(given: Given, options: Mapping[str, Any]) -> Results:
@@ -211,7 +225,12 @@ SUBJECTS = (
         "attention_backward", lambda draw: _draw(draw, True, False), attention_backward, prepare_backward,
         without=WITHOUT,
     ),
+    Subject("attention_forward", lambda draw: _draw(draw, False, False), attention_forward, without=FINITE),
     Subject("attention_of_sequences", lambda draw: _draw(draw, False, True), attention_of_sequences, without=FINITE),
+    Subject(
+        "attention_of_sequences_forward", lambda draw: _draw(draw, False, True), attention_of_sequences_forward,
+        without=FINITE,
+    ),
     Subject(
         "attention_of_sequences_backward", lambda draw: _draw(draw, True, True), attention_of_sequences_backward,
         without=WITHOUT,

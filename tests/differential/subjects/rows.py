@@ -107,11 +107,21 @@ def cross_entropy(given: Given, options: Mapping[str, Any]) -> Results:
     return [like(total / number if options["reduction"] == "mean" else total, dtype)]
 
 
+def cross_entropy_parts(given: Given, options: Mapping[str, Any]) -> Results:
+    log_sum, _, counts = _parts(given, options)
+    computed = log_sum.format.name
+    count = Number(np.array([float(counts.sum())]), log_sum.format)
+    return [*cross_entropy(given, options), like(log_sum, computed), like(count, computed)]
+
+
 def prepare_cross_entropy(given: Contents, options: Mapping[str, Any], random: np.random.Generator) -> None:
     """The normaliser and the count as the forward function gives them, nearly."""
     x = np.asarray(given["x"], np.float64)
-    x = np.broadcast_to(x, (given["normaliser"].shape[0], x.shape[1]))
-    given["normaliser"] = np.log(np.exp(x - x.max(1, keepdims=True)).sum(1)) + x.max(1) if x.size else x[:, 0]
+    if x.size:
+        rows = np.log(np.exp(x - x.max(1, keepdims=True)).sum(1)) + x.max(1)
+        given["normaliser"] = np.broadcast_to(
+            rows[:1] if len(given["normaliser"]) == 1 else rows, given["normaliser"].shape
+        )
     given["count"] = np.array([float(max(1, (np.asarray(given["target"]) != options["ignored"]).sum()))])
 
 
@@ -142,11 +152,14 @@ def cumulative_sum_backward(given: Given, options: Mapping[str, Any]) -> Results
 
 
 SUBJECTS = (
-    Subject("softmax", lambda draw: along_rows(draw, ("x",)), softmax, in_place=True),
+    Subject("softmax", lambda draw: along_rows(draw, ("x",)), softmax),
     Subject("softmax_backward", lambda draw: along_rows(draw, ("grad", "result")), softmax_backward),
     Subject("log_softmax", lambda draw: along_rows(draw, ("x",)), log_softmax),
     Subject("log_softmax_backward", lambda draw: along_rows(draw, ("grad", "result")), log_softmax_backward),
     Subject("cross_entropy", draw_cross_entropy, cross_entropy),
+    Subject(
+        "cross_entropy_parts", lambda draw: {**draw_cross_entropy(draw), "checked": True}, cross_entropy_parts
+    ),
     Subject(
         "cross_entropy_backward", lambda draw: draw_cross_entropy(draw, True), cross_entropy_backward,
         prepare_cross_entropy, without=FINITE, indexed=False,

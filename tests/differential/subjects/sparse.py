@@ -7,6 +7,7 @@ computed nowhere, so that its reference, a dense one, would have NaN where there
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def _draw_segments(draw: Draw, backward: bool) -> dict[str, Any]:
 def _by_segments(value: Number, start: Array) -> Number:
     """Sums of each segment's own terms, so that what is elsewhere in `value` does not matter."""
     parts = []
-    for first, last in zip(start[:-1].astype(int), start[1:].astype(int), strict=True):
+    for first, last in pairwise(start.astype(int)):
         parts.append(value[first:last].sum(0))
     shape = (len(parts), *value.shape[1:])
     arrays = [[getattr(part, name) for part in parts] for name in ("value", "error", "loose")]
@@ -80,7 +81,7 @@ def embedding_bag(given: Given, options: Mapping[str, Any]) -> Results:
     rows = table[given["index"].astype(int)]
     lengths = np.diff(start)[:, None]
     if options["kind"] == "max":
-        parts = [rows.value[first:last] for first, last in zip(start[:-1], start[1:], strict=True)]
+        parts = [rows.value[first:last] for first, last in pairwise(start)]
         found = [part.max(0) if len(part) else np.zeros(table.shape[1]) for part in parts]
         return [like(_exact(np.array(found).reshape(len(parts), table.shape[1]), table), dtype)]
     total = _by_segments(rows, start)
@@ -106,7 +107,7 @@ def embedding_bag_backward(given: Given, options: Mapping[str, Any]) -> Results:
 def _of_largest(grad: Number, table: Number, index: Array, start: Array) -> Number:
     columns = table.shape[1]
     hits = np.zeros((len(start) - 1, table.shape[0], columns), table.format.wider)
-    for row, (first, last) in enumerate(zip(start[:-1], start[1:], strict=True)):
+    for row, (first, last) in enumerate(pairwise(start)):
         if last > first:
             best = table.value[index[first:last]].argmax(0)
             hits[row, index[first + best], np.arange(columns)] = 1
@@ -171,7 +172,7 @@ def scattered_dot(place: Array, places: int, a: Number, b: Number, equation: str
     loose = np.zeros((places, *shape), bool)
     order = np.argsort(place, kind="stable")
     bounds = np.searchsorted(place[order], np.arange(places + 1))
-    for each, (first, last) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+    for each, (first, last) in enumerate(pairwise(bounds)):
         if last > first:
             chosen = order[first:last]
             found = dot(merged, a[chosen], b[chosen])
