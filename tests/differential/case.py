@@ -15,12 +15,13 @@ UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 class Layout:
     """How an array lies in memory. `order`: dimensions from the fastest on. `steps`: of each dimension, 0 for one
     element seen again and again, negative for backwards. `pad`: elements after the fastest dimension. `shift`: bytes
-    from an address that 64 divides."""
+    from an address that 64 divides. `edge`: what follows is a page that must not be touched."""
 
     order: tuple[int, ...]
     steps: tuple[int, ...]
     pad: int = 0
     shift: int = 0
+    edge: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,11 @@ class Argument:
     role: str = "in"
 
 
-FAULTS = ("", "index", "start", "out shape", "out dtype")
-
-
 @dataclass(frozen=True)
 class Case:
     """`library`: torch or numpy. `values`: the kind of floats. `seed`: of the data. `fault`: what is wrong on purpose.
-    `alias`: the argument whose memory `out` is, if any. `threads`: that the call may use."""
+    `alias`: the argument whose memory `out` is, if any, `overlap` elements further on. `threads`: that the call may
+    use."""
 
     function: str
     library: str
@@ -80,17 +79,22 @@ class Case:
     seed: int = 0
     fault: str = ""
     alias: str = ""
+    overlap: int = 0
     threads: int = 1
 
     def __str__(self) -> str:
         arrays = ", ".join(
             f"{a.name}: {a.role} {a.dtype}{list(a.shape)} order {a.layout.order} steps {a.layout.steps}"
-            f" pad {a.layout.pad} shift {a.layout.shift}" + ("" if isinstance(a.content, Floats) else f" {a.content}")
+            f" pad {a.layout.pad} shift {a.layout.shift}"
+            + (" at a page's edge" if a.layout.edge else "")
+            + ("" if isinstance(a.content, Floats) else f" {a.content}")
             for a in self.arguments
         )
         options = ", ".join(f"{name}={value!r}" for name, value in self.options)
         extra = f", {self.threads} threads" if self.threads > 1 else ""
-        extra += (f", fault {self.fault}" if self.fault else "") + (f", out is {self.alias}" if self.alias else "")
+        extra += (f", fault {self.fault}" if self.fault else "") + (
+            f", out is {self.alias} + {self.overlap}" if self.alias else ""
+        )
         return f"{self.function}({arrays}; {options}) of {self.library}, {self.values} values, seed {self.seed}{extra}"
 
 

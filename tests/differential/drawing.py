@@ -79,8 +79,9 @@ class Draw:
             if role == "in" and rank and self.chance(0.2):
                 steps[self.random.randrange(rank)] = 0
             pad = self.of(0, 0, 1, 5)
-            shift = self.of(0, 8, 16, 24, 32)
-        return Layout(tuple(order), tuple(steps), pad, shift)
+            shift = self.of(0, 8, 16, 24, 32, *((1, 3) if self.library == "numpy" else ()))
+        edge = shift == 0 and self.chance(0.2)
+        return Layout(tuple(order), tuple(steps), 0 if edge else pad, shift, edge)
 
     def array(
         self, name: str, shape: tuple[int, ...], dtype: str, content: Content | None = None, role: str = "in"
@@ -144,5 +145,10 @@ def _call(case: Case, subject: Any, chooser: random.Random) -> Case:
             each.name for each in case.arguments
             if each.role == "in" and each.shape == out.shape and each.dtype == out.dtype and 0 not in each.layout.steps
         ]  # fmt: skip
-        return replace(made, alias=chooser.choice(like)) if like else made
+        alias = chooser.choice(like) if like else ""
+        held = next((each for each in case.arguments if each.name == alias), None)
+        apart = 0 if held is None or held.layout.edge else chooser.choice((0, 0, 1, 3, 8))
+        return replace(made, alias=alias, overlap=apart)
+    if 0.37 <= drawn < 0.41:
+        return replace(made, fault=chooser.choice(("shape", "dtype")), values="normal")
     return made

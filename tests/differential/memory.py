@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 from typing import Any
 
 import numpy as np
@@ -28,32 +30,28 @@ class Held:
         self.strides = strides
         self.first = -sum(min(0, stride * (length - 1)) for stride, length in zip(strides, argument.shape, strict=True))
         span = max(1, extent) * self.size
-        room = np.zeros(2 * ZONE + span + 192, np.uint8)
-        begin = ZONE + (-(room.ctypes.data + ZONE) % 64) + argument.layout.shift
-        self.memory = room[: begin + span + ZONE]
+        self.memory, begin = _edged(span) if argument.layout.edge else _zoned(span, argument.layout.shift)
         self.begin = begin + self.first * self.size
         self.memory[:] = random.integers(0, 256, self.memory.size, np.uint8)
         if argument.dtype in FORMATS:
             self.memory[:] = 0xFF  # NaN in every format
-        self.array = self._seen()
+        self.array = self.shifted(0)
         if values is not None:
             self._fill(values)
         self.before = self.memory.copy()
 
-    @property
-    def base_shape(self) -> tuple[int, ...]:
-        return stored_shape(self.argument)
-
-    def _seen(self) -> Any:
-        shape, name = self.argument.shape, self.argument.dtype
+    def shifted(self, elements: int) -> Any:
+        """The array; or one like it in the same memory, so many elements further on."""
+        if not elements and hasattr(self, "array"):
+            return self.array
+        shape, name, begin = self.argument.shape, self.argument.dtype, self.begin + elements * self.size
         if self.library == "numpy":
             strides = tuple(each * self.size for each in self.strides)
-            return np.ndarray(shape, np.dtype(name), self.memory.data, self.begin, strides)
+            return np.ndarray(shape, np.dtype(name), self.memory.data, begin, strides)
         import torch
 
-        dtype = getattr(torch, name)
-        count = (self.memory.size - self.begin) // self.size
-        flat = torch.frombuffer(self.memory.data, dtype=dtype, count=count, offset=self.begin)
+        count = (self.memory.size - begin) // self.size
+        flat = torch.frombuffer(self.memory.data, dtype=getattr(torch, name), count=count, offset=begin)
         return flat.as_strided(shape, self.strides)
 
     def _fill(self, values: Array) -> None:
@@ -92,6 +90,24 @@ class Held:
         )
         seen[...] = was
         return bool(np.array_equal(now, self.before))
+
+
+def _zoned(span: int, shift: int) -> tuple[Array, int]:
+    """Memory with zones around so many bytes, and where they begin: `shift` beyond a multiple of 64."""
+    room = np.zeros(2 * ZONE + span + 192, np.uint8)
+    begin = ZONE + (-(room.ctypes.data + ZONE) % 64) + shift
+    return room[: begin + span + ZONE], begin
+
+
+def _edged(span: int) -> tuple[Array, int]:
+    """Memory whose last so many bytes end where a page begins that must not be touched."""
+    room = -(-(span + ZONE) // mmap.PAGESIZE) * mmap.PAGESIZE
+    pages = mmap.mmap(-1, room + mmap.PAGESIZE)
+    memory = np.frombuffer(pages, np.uint8)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mprotect(ctypes.c_void_p(memory.ctypes.data + room), ctypes.c_size_t(mmap.PAGESIZE), 0):
+        raise OSError(ctypes.get_errno(), "mprotect")
+    return memory[:room], room - span
 
 
 def as_numbers(array: Any) -> Array:

@@ -52,9 +52,12 @@ def _run(case: Case, subject: Subject, function: Callable[..., Any]) -> Outcome:
     given = {name: _as_given(each, case) for name, each in held.items() if each.argument.role != "out"}
     right = _is_right(case, subject, given)
     arrays = {name: each.array for name, each in held.items()}
+    open_ = case.fault in ("shape", "dtype")
+    if open_:
+        arrays |= _another_argument(case, held, random)
     has_out = any(each.name == "out" and each.role == "out" for each in case.arguments)
     if case.alias:
-        arrays["out"] = arrays[case.alias]
+        arrays["out"] = held[case.alias].shifted(case.overlap)
     if case.fault == "out shape":
         arrays["out"], right = _of_another_shape(held["out"].array, random), False
     try:
@@ -62,15 +65,17 @@ def _run(case: Case, subject: Subject, function: Callable[..., Any]) -> Outcome:
             warnings.simplefilter("ignore")
             results = function(**arrays, **dict(case.options))
     except vk.Error as error:
-        return _refused(case, subject, right, held, str(error))
+        return _refused(right and not open_ and (not case.alias or subject.in_place), held, str(error))
     except Exception as error:
         return Outcome("raised", message=f"{type(error).__name__}: {error}")
     if not right:
         return Outcome("accepted although wrong", message=case.fault)
     written = {case.alias, *(name for name, each in held.items() if each.argument.role != "in")}
     written -= {"out"} if case.alias else set()
-    if spilled := _spilled(held, written):
+    if spilled := _spilled(held, written, case):
         return Outcome("spilled", message=spilled)
+    if open_:
+        return Outcome("right")
     if has_out and _first(results) is not arrays["out"]:
         return Outcome("wrong", float("inf"), "the result is not out")
     with np.errstate(all="ignore"):
@@ -127,8 +132,8 @@ def _is_right(case: Case, subject: Subject, given: Mapping[str, Any]) -> bool:
     return True
 
 
-def _of_another_shape(out: Any, random: np.random.Generator) -> Any:
-    """The same number of elements, or nearly, in other dimensions."""
+def _of_another_shape(out: Any, random: np.random.Generator, zeros: bool = False) -> Any:
+    """The same number of elements, or nearly, in other dimensions. `zeros`: so that integers are indices."""
     shape = tuple(out.shape)
     number = int(np.prod(shape))
     choices = [(number + 1,), (*shape, 1), (1, *shape), (*shape[:-1], shape[-1] + 1) if shape else (2,)]
@@ -136,20 +141,38 @@ def _of_another_shape(out: Any, random: np.random.Generator) -> Any:
         choices += [(number,), (*shape[2:], shape[0] * shape[1]), (shape[1], shape[0], *shape[2:])]
     choices = [each for each in choices if each != shape]
     chosen = choices[int(random.integers(len(choices)))]
+    if zeros:
+        return np.zeros(chosen, out.dtype) if isinstance(out, np.ndarray) else out.new_zeros(chosen)
     return np.empty(chosen, out.dtype) if isinstance(out, np.ndarray) else out.new_empty(chosen)
 
 
-def _refused(case: Case, subject: Subject, right: bool, held: Mapping[str, Held], message: str) -> Outcome:
+def _another_argument(case: Case, held: Mapping[str, Held], random: np.random.Generator) -> dict[str, Any]:
+    """An argument of another shape or dtype, that may or may not do: nothing but a `vk.Error` may come of it."""
+    names = [each.name for each in case.arguments if each.role == "in"]
+    name = names[int(random.integers(len(names)))]
+    array = held[name].array
+    if case.fault == "shape":
+        return {name: _of_another_shape(array, random, zeros=True)}
+    wanted = ("int32", "bool", "float16", "float64", "complex64", "int64", "float32")
+    chosen = wanted[int(random.integers(len(wanted)))]
+    if isinstance(array, np.ndarray):
+        return {name: np.zeros(array.shape, chosen)}
+    import torch
+
+    return {name: torch.zeros(array.shape, dtype=getattr(torch, chosen))}
+
+
+def _refused(right: bool, held: Mapping[str, Held], message: str) -> Outcome:
     changed = [name for name, each in held.items() if each.argument.role != "out" and not each.is_unchanged()]
     if changed:
         return Outcome("spilled", message=f"refused, but {changed[0]} was changed")
-    if not right or (case.alias and not subject.in_place):
-        return Outcome("refused")
-    return Outcome("refused although right", message=message)
+    return Outcome("refused although right", message=message) if right else Outcome("refused")
 
 
-def _spilled(held: Mapping[str, Held], written: set[str]) -> str:
+def _spilled(held: Mapping[str, Held], written: set[str], case: Case) -> str:
     for name, each in held.items():
+        if name == case.alias and case.overlap:
+            continue  # results lie beside its elements
         if name in written:
             if not each.is_unchanged_around():
                 return f"memory around {name} was written"
@@ -209,7 +232,7 @@ def _compare_floats(actual: Array, wanted: Number, format: Format) -> tuple[floa
     with np.errstate(all="ignore"):
         magnitude = np.abs(value)
         allowed = error + format.unit * (magnitude + error) + format.least
-        edge = format.largest * (1 + format.unit)
+        edge = format.largest * (1 + format.unit / (2 - 2 * format.unit))  # half a unit beyond the largest
         may_overflow = magnitude + error >= edge * (1 - 2.0**-50)
         must_overflow = magnitude - error > edge * (1 + 2.0**-50)
         infinite = np.isinf(actual) & ((np.sign(actual) == np.sign(value)) | (error >= magnitude))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from jaxtyping import Float, Int
 
 import vkernels as vk
@@ -46,7 +47,7 @@ def cross_entropy_rows(
     row = x[i, v]
     peak = vk.max(row, axis=v)
     log_sum = peak + vk.log(vk.sum(vk.exp(row - peak), axis=v))
-    counts = target[i] != ignored
+    counts = target[i].to(vk.int64) != ignored  # which a narrower dtype may not have
     hit = vk.load(x[i, target[i]], where=counts)
     smooth = vk.where(smoothing == 0.0, 0.0, vk.mean(row, axis=v) * smoothing)  # -inf * 0 is no number
     loss[i] = vk.where(counts, log_sum - (1.0 - smoothing) * hit - smooth, 0.0)
@@ -67,7 +68,7 @@ def cross_entropy_gradient(
     v = vk.tile("V")
     share = vk.exp(x[i, v] - normaliser[i]) - smoothing / vk.size("V")
     change = vk.where(v == target[i], share - (1.0 - smoothing), share)
-    out[i, v] = vk.where(target[i] != ignored, change * grad[i], 0.0)
+    out[i, v] = vk.where(target[i].to(vk.int64) != ignored, change * grad[i], 0.0)
 
 
 @vk.kernel
@@ -81,7 +82,7 @@ def add_up(
 ):
     i = vk.tile(1)
     j = vk.whole("M")
-    number = vk.sum(vk.where(target[j] != ignored, 1.0, 0.0), axis=j)
+    number = vk.sum(vk.where(target[j].to(vk.int64) != ignored, 1.0, 0.0), axis=j)
     sum_ = vk.sum(loss[j], axis=j)
     total[i] = sum_ / number if mean else sum_
     count[i] = number
@@ -91,7 +92,8 @@ def add_up(
 def find_classes(target: Int[vk.Tensor, "M"], ignored: int, least: Int[vk.Tensor, "1"], most: Int[vk.Tensor, "1"]):
     one = vk.tile(1)
     i = vk.whole("M")
-    number = vk.where(target[i] == ignored, 0, target[i]).to(vk.int64)
+    given = target[i].to(vk.int64)
+    number = vk.where(given == ignored, 0, given)
     least[one] = vk.min(number, axis=i)
     most[one] = vk.max(number, axis=i)
 
@@ -188,8 +190,6 @@ def _repeated(one: Array, times: int) -> Array:
     """One element seen as many."""
     if hasattr(one, "expand"):
         return one.expand(times)
-    import numpy as np
-
     return np.broadcast_to(one, (times,))
 
 
@@ -208,7 +208,8 @@ def _check(x: Array, target: Array, ignored: int, smoothing: float, reduction: s
         find_classes(target, ignored, found[0:1], found[1:2])
         if expect(found, lambda numbers: numbers[0] >= 0 and numbers[1] < classes):
             return
-    outside = (target != ignored) & ((target < 0) | (target >= x.shape[1]))
+    wide = target.astype(np.int64) if isinstance(target, np.ndarray) else target.long()  # `ignored` may not fit others
+    outside = (wide != ignored) & ((wide < 0) | (wide >= x.shape[1]))
     if bool(outside.any()):
-        wrong = int(target[outside][0])
+        wrong = int(wide[outside][0])
         raise vk.ArgumentError(f"cross_entropy: target holds {wrong}, expected 0 to {x.shape[1] - 1} or {ignored}")

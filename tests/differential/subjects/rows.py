@@ -64,7 +64,7 @@ def draw_cross_entropy(draw: Draw, backward: bool = False) -> dict[str, Any]:
     rows, dtype = draw.size(33), draw.floating()
     classes = max(1, draw.long(max(1, rows)))
     options = {
-        "ignored": draw.of(-100, -100, -1, 0, 1 << 40),
+        "ignored": draw.of(-100, -100, -1, 0, 300, 1 << 40),
         "smoothing": draw.of(0.0, 0.0, 0.1, 0.5, 1.0),
         "reduction": draw.of("mean", "sum", "none"),
     }
