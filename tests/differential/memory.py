@@ -28,7 +28,9 @@ class Held:
         self.size = itemsize(argument.dtype)
         strides, extent = _strides(argument.shape, argument.layout)
         self.strides = strides
-        self.first = -sum(min(0, stride * (length - 1)) for stride, length in zip(strides, argument.shape, strict=True))
+        self.first = -sum(
+            min(0, stride * max(0, length - 1)) for stride, length in zip(strides, argument.shape, strict=True)
+        )
         span = max(1, extent) * self.size
         self.memory, begin = _edged(span) if argument.layout.edge else _zoned(span, argument.layout.shift)
         self.begin = begin + self.first * self.size

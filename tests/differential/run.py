@@ -65,7 +65,9 @@ def _run(case: Case, subject: Subject, function: Callable[..., Any]) -> Outcome:
             warnings.simplefilter("ignore")
             results = function(**arrays, **dict(case.options))
     except vk.Error as error:
-        return _refused(right and not open_ and (not case.alias or subject.in_place), held, str(error))
+        return _refused(
+            right and not open_ and (not case.alias or (subject.in_place and not case.overlap)), held, str(error)
+        )
     except Exception as error:
         return Outcome("raised", message=f"{type(error).__name__}: {error}")
     if not right:

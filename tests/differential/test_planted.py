@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from vkernels.library import matmul, segment_sum, softmax
 from ..kernels.reference import fresh_seed
 from .case import Argument, Case, Floats, Layout, Outcome, Starts
 from .groups import Worker
+from .log import Log
 from .run import run_case
 from .subjects import SUBJECTS
 
@@ -179,3 +181,19 @@ def test_what_ends_a_process_is_a_failure_of_its_call_and_the_others_are_made(sc
     assert (failure["kind"], failure["call"], failure["function"]) == (kind, 3, "softmax")
     assert failure["repeat"] == "python -m tests.differential --seed 7 --call 3"
     assert found["counts"] == {"softmax: right": 19, f"softmax: {kind}": 1}
+
+
+def test_a_log_remembers_seeds_counts_and_failures(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log")
+    for seed in (7, 9):
+        failure = {"seed": seed, "call": 1, "kind": "wrong"}
+        log.add(seed, {
+            "counts": {"sum: right": 19, "sum: wrong": 1}, "codes": ["one", str(seed)], "failures": [failure],
+            "worst": {"sum": 0.1 * seed}, "loose": 0.0, "compiles": 2, "seconds": 1.5,
+        })  # fmt: skip
+    again = Log(tmp_path / "log")
+    assert again.seeds == {7, 9}
+    assert again.calls == 40
+    assert again.report() == log.report()
+    assert "40 calls of 2 seeds, 3 distinct specialisations (4 compiled), 2 failures" in again.report()
+    assert "sum: 38 right, 2 wrong; worst error 0.900 of its bound" in again.report()

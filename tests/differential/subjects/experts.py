@@ -108,13 +108,13 @@ def _mixed(given: Given, options: Mapping[str, Any]) -> tuple[Array, Array, Numb
 def mixture_of_experts(given: Given, options: Mapping[str, Any]) -> Results:
     *_, results = _mixed(given, options)
     gate = given["gate"]
-    return [like(dot("tc,tcn->tn", gate, results.reshape(*gate.shape, -1)), dtype_of(given))]
+    return [like(dot("tc,tcn->tn", gate, results.reshape(*gate.shape, results.shape[-1])), dtype_of(given))]
 
 
 def mixture_of_experts_backward(given: Given, options: Mapping[str, Any]) -> Results:
     token, group, hidden, results = _mixed(given, options)
     grad, gate, dtype, x = given["grad"], given["gate"], dtype_of(given), given["x"]
-    of_gate = dot("tn,tcn->tc", grad, results.reshape(*gate.shape, -1))
+    of_gate = dot("tn,tcn->tc", grad, results.reshape(*gate.shape, results.shape[-1]))
     of_results = (grad[token] * gate.reshape(-1, 1)).rounded(dtype)
     own = np.arange(len(token))
     of_hidden, of_w2, of_b2 = _grouped_gradients(

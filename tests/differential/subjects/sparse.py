@@ -6,6 +6,7 @@ computed nowhere, so that its reference, a dense one, would have NaN where there
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
@@ -161,7 +162,7 @@ def _products(given: Given) -> Number:
     down, across = block.shape[1:]
     cut = dense.reshape(dense.shape[0] // across, across, dense.shape[1])
     total = scattered_dot(row, _rows_of(given), block, cut[column], "epq,eqc->epc")
-    return total if bias is None else total + bias.reshape(-1, down, 1)
+    return total if bias is None else total + bias.reshape(total.shape[0], down, 1)
 
 
 def scattered_dot(place: Array, places: int, a: Number, b: Number, equation: str) -> Number:
@@ -186,7 +187,7 @@ def _dtype(given: Given) -> str:
 
 def product(given: Given, options: Mapping[str, Any]) -> Results:
     total = activated(_products(given), options["activation"])
-    return [like(total.reshape(-1, total.shape[-1]), _dtype(given))]
+    return [like(total.reshape(math.prod(total.shape[:2]), total.shape[2]), _dtype(given))]
 
 
 def product_backward(given: Given, options: Mapping[str, Any]) -> Results:
