@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .case import FLOATS, SIGNED, UNSIGNED, Argument, Case, Content, Floats, Layout, Starts, Whole
+from .mistakes import mistaken
 from .values import KINDS
 
 SIZES = (1, 2, 3, 5, 7, 8, 9, 13, 15, 16, 17, 23, 31, 32, 33, 47, 63, 64, 65, 97, 127, 128, 129, 255, 256, 257)
@@ -149,6 +150,9 @@ def _call(case: Case, subject: Any, chooser: random.Random) -> Case:
         held = next((each for each in case.arguments if each.name == alias), None)
         apart = 0 if held is None or held.layout.edge else chooser.choice((0, 0, 1, 3, 8))
         return replace(made, alias=alias, overlap=apart)
+    if 0.41 <= drawn < 0.44 and (wrong := mistaken(case.function, dict(case.options))):
+        name, value = chooser.choice(wrong)
+        return replace(made, fault="option", options=tuple(sorted({**dict(case.options), name: value}.items())))
     if 0.37 <= drawn < 0.41:
         return replace(made, fault=chooser.choice(("shape", "dtype")), values="normal")
     return made

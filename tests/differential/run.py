@@ -58,6 +58,7 @@ def _run(case: Case, subject: Subject, function: Callable[..., Any]) -> Outcome:
     has_out = any(each.name == "out" and each.role == "out" for each in case.arguments)
     if case.alias:
         arrays["out"] = held[case.alias].shifted(case.overlap)
+    right = right and case.fault != "option"
     if case.fault == "out shape":
         arrays["out"], right = _of_another_shape(held["out"].array, random), False
     try:
@@ -105,8 +106,9 @@ def _arguments(case: Case, subject: Subject, random: np.random.Generator) -> dic
             case.fault == "start" and isinstance(argument.content, Starts)
         )
         drawn[argument.name] = contents(argument, stored_shape(argument), case.values, wrong, random)
-    with np.errstate(all="ignore"):
-        subject.prepare(drawn, dict(case.options), random)
+    if case.fault != "option":
+        with np.errstate(all="ignore"):
+            subject.prepare(drawn, dict(case.options), random)
     return {each.name: Held(each, case.library, drawn.get(each.name), random) for each in case.arguments}
 
 
@@ -141,7 +143,7 @@ def _of_another_shape(out: Any, random: np.random.Generator, zeros: bool = False
     choices = [(number + 1,), (*shape, 1), (1, *shape), (*shape[:-1], shape[-1] + 1) if shape else (2,)]
     if len(shape) > 1:
         choices += [(number,), (*shape[2:], shape[0] * shape[1]), (shape[1], shape[0], *shape[2:])]
-    choices = [each for each in choices if each != shape]
+    choices = [each for each in [*choices, ()] if each != shape]
     chosen = choices[int(random.integers(len(choices)))]
     if zeros:
         return np.zeros(chosen, out.dtype) if isinstance(out, np.ndarray) else out.new_zeros(chosen)

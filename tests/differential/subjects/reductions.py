@@ -92,7 +92,7 @@ def topk(given: Given, options: Mapping[str, Any]) -> Results:
 
 def _draw_histogram(draw: Draw) -> dict[str, Any]:
     draw.array("x", draw.shape((1, 2, 3)), draw.floating())
-    low, high = draw.of((0.0, 1.0), (-1.0, 1.0), (-3.0, 2.5), (-1e30, 1e30), (-2.0, -1.0), (1e-3, 1e3))
+    low, high = draw.of((0.0, 1.0), (-1.0, 1.0), (-3.0, 2.5), (-1e30, 1e30), (-3e38, 3e38), (-2.0, -1.0), (1e-3, 1e3))
     return {"bins": draw.of(1, 2, 7, 10, 64, 100), "low": low, "high": high}
 
 
