@@ -17,6 +17,7 @@ KNOWN: tuple[tuple[str, Callable[[Case], bool]], ...] = (
     ("so do sums along several axes", lambda case: case.values in ("constant", "alternating") and _most(case) > 500),
     ("arrays of no dimensions raise", lambda case: any(not each.shape for each in case.arguments)),
     ("arrays of no elements crash", lambda case: any(0 in each.shape for each in case.arguments)),
+    ("sums of bool are refused", lambda case: any(each.dtype == "bool" for each in case.arguments)),
     ("the width of a histogram overflows", lambda case: dict(case.options).get("high") == 3e38),
 )
 CHECKS = ("out shape", "shape", "dtype", "option")
