@@ -66,6 +66,23 @@ def test_another_class_may_be_ignored():
     assert_close(cross_entropy(x, target, ignored=8), expected, terms=9, scale=8.0)
 
 
+@pytest.mark.parametrize("ignored", [44 + 256, 1 << 40, -(1 << 63)])
+def test_a_class_that_the_dtype_of_targets_cannot_hold_ignores_none(ignored):
+    """Cut to 8 bits these are classes."""
+    x, target = normal((3, 50), torch.float32, fresh_seed()), torch.tensor([0, 1, 44], dtype=torch.int8)
+    grad = torch.ones(3)
+    exact = x.double().clone().requires_grad_()
+    expected = functional.cross_entropy(exact, target.long(), reduction="none")
+    expected.sum().backward()
+    loss, normaliser, count = cross_entropy_parts(x, target, ignored, 0.0, "none", True)
+    assert_close(loss, expected.detach(), terms=50, scale=8.0)
+    assert count == 3
+    found = cross_entropy_backward(grad, x, target, normaliser, count, ignored, reduction="none")
+    assert_close(found, exact.grad, terms=50, scale=8.0)
+    with pytest.raises(vk.ArgumentError, match="target holds -5"):
+        cross_entropy(x, torch.tensor([0, -5, 44], dtype=torch.int8), ignored=ignored)
+
+
 def test_without_rows_that_count_the_mean_is_nan_as_in_torch():
     x = normal((4, 9), torch.float32, fresh_seed())
     target = torch.full((4,), -100)

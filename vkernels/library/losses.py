@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from jaxtyping import Float, Int, Integer
 
 import vkernels as vk
@@ -189,8 +190,6 @@ def _repeated(one: Array, times: int) -> Array:
     """One element seen as many."""
     if hasattr(one, "expand"):
         return one.expand(times)
-    import numpy as np
-
     return np.broadcast_to(one, (times,))
 
 
@@ -209,7 +208,8 @@ def _check(x: Array, target: Array, ignored: int, smoothing: float, reduction: s
         find_classes(target, ignored, found[0:1], found[1:2])
         if expect(found, lambda numbers: numbers[0] >= 0 and numbers[1] < classes):
             return
-    outside = (target != ignored) & ((target < 0) | (target >= x.shape[1]))
+    wide = target.astype(np.int64) if isinstance(target, np.ndarray) else target.long()  # `ignored` may not fit others
+    outside = (wide != ignored) & ((wide < 0) | (wide >= x.shape[1]))
     if bool(outside.any()):
-        wrong = int(target[outside][0])
+        wrong = int(wide[outside][0])
         raise vk.ArgumentError(f"cross_entropy: target holds {wrong}, expected 0 to {x.shape[1] - 1} or {ignored}")

@@ -30,15 +30,17 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
         self._seeds = 0
 
-    def run(self, seed: int) -> dict[str, Any]:
-        """What came of a seed, as the worker answers; a crash or a hang is a failure that says where it was."""
+    def run(self, seed: int, *more: int) -> dict[str, Any]:
+        """What came of a seed, as the worker answers; a crash or a hang is a failure that says where it was.
+
+        `more`: numbers that the worker is told after the seed."""
         if self._process is None or self._seeds >= SEEDS:
             self.close()
             self._start()
         assert self._process is not None
         assert self._process.stdin is not None
         self._seeds += 1
-        self._process.stdin.write(f"{seed}\n".encode())
+        self._process.stdin.write(f"{' '.join(map(str, (seed, *more)))}\n".encode())
         self._process.stdin.flush()
         where = ""
         while True:
