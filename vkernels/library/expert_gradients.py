@@ -27,8 +27,8 @@ def group_weight_gradient(
     k = vk.tile("K")
     n = vk.tile("N")
     i = vk.whole(BLOCK)
-    first = start[g]
-    length = start[g + 1] - first
+    first = start[g].to(vk.int64)  # of few bits, what is added below might overflow
+    length = start[g + 1].to(vk.int64) - first
     total = vk.zeros((g, k, n), vk.float64 if x.dtype == vk.float64 else vk.float32)
     for step in vk.range(0, (length + BLOCK - 1) // BLOCK):
         place = BLOCK * step + i

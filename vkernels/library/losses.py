@@ -46,7 +46,7 @@ def cross_entropy_rows(
     row = x[i, v]
     peak = vk.max(row, axis=v)
     log_sum = peak + vk.log(vk.sum(vk.exp(row - peak), axis=v))
-    counts = target[i] != ignored
+    counts = target[i].to(vk.int64) != ignored  # `ignored` need not fit into the target's dtype
     hit = vk.load(x[i, target[i]], where=counts)
     smooth = vk.where(smoothing == 0.0, 0.0, vk.mean(row, axis=v) * smoothing)  # -inf * 0 is no number
     loss[i] = vk.where(counts, log_sum - (1.0 - smoothing) * hit - smooth, 0.0)
@@ -67,7 +67,7 @@ def cross_entropy_gradient(
     v = vk.tile("V")
     share = vk.exp(x[i, v] - normaliser[i]) - smoothing / vk.size("V")
     change = vk.where(v == target[i], share - (1.0 - smoothing), share)
-    out[i, v] = vk.where(target[i] != ignored, change * grad[i], 0.0)
+    out[i, v] = vk.where(target[i].to(vk.int64) != ignored, change * grad[i], 0.0)
 
 
 @vk.kernel
@@ -81,7 +81,7 @@ def add_up(
 ):
     i = vk.tile(1)
     j = vk.whole("M")
-    number = vk.sum(vk.where(target[j] != ignored, 1.0, 0.0), axis=j)
+    number = vk.sum(vk.where(target[j].to(vk.int64) != ignored, 1, 0), axis=j)  # floats count no further than 2^24
     sum_ = vk.sum(loss[j], axis=j)
     total[i] = sum_ / number if mean else sum_
     count[i] = number
@@ -91,7 +91,8 @@ def add_up(
 def find_classes(target: Int[vk.Tensor, "M"], ignored: int, least: Int[vk.Tensor, "1"], most: Int[vk.Tensor, "1"]):
     one = vk.tile(1)
     i = vk.whole("M")
-    number = vk.where(target[i] == ignored, 0, target[i]).to(vk.int64)
+    class_ = target[i].to(vk.int64)
+    number = vk.where(class_ == ignored, 0, class_)
     least[one] = vk.min(number, axis=i)
     most[one] = vk.max(number, axis=i)
 

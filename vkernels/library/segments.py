@@ -16,8 +16,8 @@ from .replay import replayed
 def sum_segments(start: Int[vk.Tensor, "S"], value: Float[vk.Tensor, "E"], out: Float[vk.Tensor, "R"]):
     r = vk.tile("R")
     a = vk.whole(32)
-    first = start[r]
-    length = start[r + 1] - first
+    first = start[r].to(vk.int64)  # of few bits, what is added below might overflow
+    length = start[r + 1].to(vk.int64) - first
     total = vk.zeros((r, a), value.dtype)
     for step in vk.range(0, (length + 31) // 32):
         total += vk.load(value[first + 32 * step + a], where=32 * step + a < length)

@@ -42,8 +42,25 @@ def ordered(x):
     return vk.where(vk.isnan(x), most, vk.where(bits < 0, bits ^ most, bits))
 
 
+EXACT = 1 << 24
+"""Float32 counts no further."""
+
+
+@vk.function
+def as_count(condition, many: vk.Constant):
+    """What to add up to count where a condition holds: float32 is fastest, int64 counts more than `EXACT`."""
+    if many:
+        return vk.where(condition, 1, 0)
+    return vk.where(condition, 1.0, 0.0)
+
+
 @vk.kernel
-def select_largest(x: Float[vk.Tensor, "M N"], value: Float[vk.Tensor, "M K"], index: Int[vk.Tensor, "M K"]):
+def select_largest(
+    x: Float[vk.Tensor, "M N"],
+    value: Float[vk.Tensor, "M K"],
+    index: Int[vk.Tensor, "M K"],
+    many: vk.Constant = False,
+):
     i = vk.tile("M")
     j = vk.whole("N")
     key = ordered(x[i, j])
@@ -51,13 +68,13 @@ def select_largest(x: Float[vk.Tensor, "M N"], value: Float[vk.Tensor, "M K"], i
     low, high = vk.full((i,), -1 - most, key.dtype), vk.full((i,), most, key.dtype)
     for _ in vk.range(64 if x.dtype == vk.float64 else 32):
         middle = (low | high) - ((low ^ high) >> 1)
-        enough = vk.sum(vk.where(key >= middle, 1.0, 0.0), axis=j) >= vk.size("K")
+        enough = vk.sum(as_count(key >= middle, many), axis=j) >= vk.size("K")
         low = vk.where(enough, middle, low)
         high = vk.where(enough, high, middle - 1)
-    above = vk.sum(vk.where(key > low, 1.0, 0.0), axis=j)
-    number = vk.cumulative_sum(vk.where(key == low, 1.0, 0.0), axis=j)
+    above = vk.sum(as_count(key > low, many), axis=j)
+    number = vk.cumulative_sum(as_count(key == low, many), axis=j)
     taken = (key > low) | ((key == low) & (number <= vk.size("K") - above))
-    place = vk.cumulative_sum(vk.where(taken, 1.0, 0.0), axis=j).to(vk.int64) - 1
+    place = vk.cumulative_sum(as_count(taken, many), axis=j).to(vk.int64) - 1
     vk.store(value[i, place], x[i, j], where=taken)
     vk.store(index[i, place], j, where=taken)
 
@@ -127,7 +144,7 @@ def topk(x: Array, k: int) -> tuple[Array, Array]:
 def _selected(x: Array, k: int) -> tuple[Array, Array]:
     """The k largest of each row and their places, in the order that they stand in."""
     value, index = empty_like(x, (x.shape[0], k)), integers_like(x, (x.shape[0], k))
-    select_largest(x, value, index)
+    select_largest(x, value, index, x.shape[1] > EXACT)
     return value, index
 
 
