@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from vkernels.ir.errors import ArgumentError
+from vkernels.runtime.arrays import numpy_address
 
 from .replay import constant, made, refuse
 
@@ -104,7 +105,9 @@ def flip(array: Array, dimensions: tuple[int, ...]) -> Array:
 
 def as_rows(array: Array) -> Array:
     """An array of any rank as a matrix of its last dimension's rows; a view wherever strides allow one."""
-    return array if array.ndim == 2 else array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
+    if array.ndim == 2:
+        return array
+    return array.reshape((math.prod(array.shape[:-1]), *(array.shape[-1:] or (1,))))
 
 
 def as_images(array: Array) -> Array:
@@ -119,7 +122,7 @@ def as_segments(array: Array, segment: int) -> Array:
 
 def give_back(rows: Array, out: Array) -> None:
     """Write `rows = as_rows(out)`, or `as_images(out)`, into `out` where its strides had no such view."""
-    if _address(rows) != _address(out):
+    if rows is not out and _address(rows) != _address(out):
         refuse()
         out[...] = rows.reshape(out.shape)
 
@@ -138,5 +141,4 @@ def check_shape(function: str, name: str, array: Array, shape: tuple[int, ...]) 
 
 
 def _address(array: Array) -> int:
-    address: int = array.ctypes.data if isinstance(array, np.ndarray) else array.data_ptr()
-    return address
+    return numpy_address(array) if isinstance(array, np.ndarray) else int(array.data_ptr())

@@ -61,19 +61,22 @@ def replayed(function: F) -> F:
         tracks = is_grad_enabled()
         values = (*args, *kwargs.values()) if kwargs else args
         key: Any = tuple(kwargs)
-        for value in values:
-            kind = type(value)
-            if kind is tensor or kind is parameter:
-                if tracks and value.requires_grad:
+        try:
+            for value in values:
+                kind = type(value)
+                if kind is tensor or kind is parameter:
+                    if tracks and value.requires_grad:
+                        return function(*args, **kwargs)
+                    where = None if value.is_cpu else value.device
+                    key = key, value.dtype, value.shape, value.stride(), where, value.is_neg()
+                elif kind is Live or kind is LiveInt:
+                    key = key, kind
+                elif kind in _PLAIN or (kind is tuple and all(type(each) is int for each in value)):
+                    key = key, kind, value
+                else:
                     return function(*args, **kwargs)
-                where = None if value.is_cpu else value.device
-                key = key, value.dtype, value.shape, value.stride(), where, value.is_neg()
-            elif kind is Live or kind is LiveInt:
-                key = key, kind
-            elif kind in _PLAIN or (kind is tuple and all(type(each) is int for each in value)):
-                key = key, kind, value
-            else:
-                return function(*args, **kwargs)
+        except RuntimeError:  # torch's, of tensors without strides
+            return function(*args, **kwargs)
         tape = tapes.get(key, _NEW)
         if tape is not None and tape is not _NEW:
             try:

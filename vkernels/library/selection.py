@@ -12,7 +12,9 @@ from jaxtyping import Float, Int
 
 import vkernels as vk
 
+from .annotations import NotNegative
 from .arrays import Array, empty_like, integers_like
+from .declared import checked
 from .replay import refuse, replayed
 from .transposes import count_up
 
@@ -117,14 +119,15 @@ FEW = 8
 
 
 @replayed
-def topk(x: Array, k: int) -> tuple[Array, Array]:
+@checked
+def topk(x: Float[Array, "M N"], k: NotNegative) -> tuple[Array, Array]:
     """The k largest elements of each row, in falling order, and their places, int64; of equal ones the first first.
 
     `x`: M × N, of any strides; f64, f32, f16 or bf16; N below 2³¹. `k`: 0 to N. NaN is larger than all, as in torch
     (which leaves open which of equal ones come first). New arrays.
     Raises `ArgumentError` for other shapes, dtypes or numbers.
     """
-    if x.ndim != 2 or not 0 <= k <= x.shape[1] < 1 << 31:
+    if not k <= x.shape[1] < 1 << 31:
         raise vk.ArgumentError(f"topk: x has shape {tuple(x.shape)} and k is {k}, expected rows of at least k elements")
     value, index = empty_like(x, (x.shape[0], k)), integers_like(x, (x.shape[0], k))
     if k <= FEW:

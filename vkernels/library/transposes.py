@@ -9,8 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Int
 
+from .annotations import NotNegative
 from .arrays import Array
+from .declared import checked
 from .replay import constant
 
 
@@ -26,7 +29,8 @@ class Transpose:
     order: Array
 
 
-def csr_transpose(start: Array, column: Array, columns: int) -> Transpose:
+@checked
+def csr_transpose(start: Int[Array, "R+1"], column: Int[Array, "E"], columns: NotNegative) -> Transpose:
     """Of rows that begin at `start`, R + 1 integers, and whose elements have these columns, E integers below `columns`.
 
     Built once for a structure, it serves every gradient of `csr_matmul`, `block_matmul` (columns of blocks) and
@@ -37,13 +41,17 @@ def csr_transpose(start: Array, column: Array, columns: int) -> Transpose:
     return grouped(column * inside + columns * ~inside, row, columns)
 
 
-def ell_transpose(column: Array, columns: int) -> Transpose:
+@checked
+def ell_transpose(column: Int[Array, "R L"], columns: NotNegative) -> Transpose:
     """Of rows that all have as many elements, `column`: R × L integers below `columns`; for `ell_matmul`."""
     every = count_up(column, column.shape[0])[:, None] + 0 * column
     return grouped(column.reshape(-1), every.reshape(-1), columns)
 
 
-def pair_transposes(row: Array, column: Array, rows: int, columns: int) -> tuple[Transpose, Transpose]:
+@checked
+def pair_transposes(
+    row: Int[Array, "E"], column: Int[Array, "E"], rows: NotNegative, columns: NotNegative
+) -> tuple[Transpose, Transpose]:
     """Of elements in any order: by their rows, with the column of each in the place of `row`, and by their columns."""
     return grouped(row, column, rows), grouped(column, row, columns)
 

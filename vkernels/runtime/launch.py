@@ -87,10 +87,10 @@ class Runnable(Protocol):
 @dataclass
 class _Entry:
     """How calls with one key go. Positions count arguments. `extents`: number and position of each torch tensor with
-    elements, the bytes that these reach over, and an element's, as a storage may have been resized since. `pairs` are numbers of tensors, the first of them written,
-    with the distances of their addresses, exclusive, between which they may share memory. `ways`: to the code on a CPU
-    for tensors that are distinct, and for others; what a GPU runs has its own. `settled`: what the constants are that
-    the calls leave open."""
+    elements, the bytes that these reach over, and an element's, as a storage may have been resized since. `pairs` are
+    numbers of tensors, the first of them written, with the distances of their addresses, exclusive, between which they
+    may share memory. `ways`: to the code on a CPU for tensors that are distinct, and for others; what a GPU runs has
+    its own. `settled`: what the constants are that the calls leave open."""
 
     readers: tuple[tuple[int, Callable[[Any], int]], ...]
     scalars: tuple[tuple[int, str], ...]

@@ -1,0 +1,251 @@
+"""Arguments of library functions, checked before a function runs by what its annotations declare.
+
+Type, dtype, rank, sizes, device, memory; of what is written, that it may be, that its elements lie apart, that results
+lie apart; of numbers, that they are finite and in range. Calls that `replay` repeats are checked when they are
+recorded; others of a kind that was checked before pay for a key and a look at their memory.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, wraps
+from itertools import combinations
+from typing import Any, TypeVar
+
+import numpy as np
+
+from vkernels.ir.errors import ArgumentError
+from vkernels.runtime.arrays import ArrayView, is_torch, kind_of, view_of
+from vkernels.runtime.overlap import overlaps_itself, share_memory
+
+from .rules import MismatchError, Rules, TensorRule, is_tensor, rules_of
+from .sizes import Sizes
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+REMEMBERED = 256
+"""Kinds of calls that a function remembers as right."""
+
+LATE = ("grad",)
+"""What follows other arguments' shapes: where they disagree, it is named, as what is written is."""
+
+_PLAIN = frozenset((bool, str, type(None)))
+_modules = sys.modules
+
+
+def checked(function: F) -> F:
+    """Check the arguments of a library function. A leading underscore of its name is left out in messages."""
+    declaration = Declaration(function)
+    known: set[Any] = set()
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        key = declaration.key(args, kwargs)
+        if key is None or key not in known:
+            args, kwargs = declaration.check(args, kwargs), {}
+            if key is not None:
+                if len(known) >= REMEMBERED:
+                    known.clear()
+                known.add(key)
+        return function(*args, **kwargs)
+
+    call.declaration = declaration  # type: ignore[attr-defined]
+    return call  # type: ignore[return-value]
+
+
+def numbers_checked(function: F) -> F:
+    """Check the numbers of a library function that hands its tensors to another, which is `checked` itself."""
+    declaration = Declaration(function)
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*declaration.check_numbers(args, kwargs))
+
+    call.declaration = declaration  # type: ignore[attr-defined]
+    return call  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """A tensor argument as it was found."""
+
+    name: str
+    value: Any
+    rule: TensorRule
+    view: ArrayView
+
+
+class Declaration:
+    """What a function's annotations say of its arguments."""
+
+    def __init__(self, function: Callable[..., Any]):
+        self.function, self.name = function, function.__name__.lstrip("_")
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """Of each parameter, `inspect.Parameter.empty` where there is none."""
+        return {name: each.default for name, each in inspect.signature(self.function).parameters.items()}
+
+    @cached_property
+    def rules(self) -> dict[str, Rules]:
+        """Of each parameter."""
+        annotations = inspect.get_annotations(self.function, eval_str=True)
+        return {name: rules_of(annotations[name]) for name in self.defaults}
+
+    @cached_property
+    def is_one_written(self) -> bool:
+        """Whether at most one tensor is written, so that which addresses a call has does not matter here."""
+        return sum(any(rule.written for rule in rules.tensors) for rules in self.rules.values()) <= 1
+
+    def key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What a call's arguments are told apart by; None for those to check each time: tensors of unusual kinds."""
+        if not self.is_one_written:
+            return None
+        torch = _modules.get("torch")
+        tensor, parameter = (None, None) if torch is None else (torch.Tensor, torch.nn.Parameter)
+        key: Any = tuple(kwargs)
+        for value in (*args, *kwargs.values()) if kwargs else args:
+            kind = type(value)
+            if kind is np.ndarray:
+                key = key, value.dtype, value.shape, value.strides, value.flags.writeable
+            elif kind is tensor or kind is parameter:
+                try:
+                    left = len(value.untyped_storage()) - value.storage_offset() * value.itemsize
+                    shape, strides = value.shape, value.stride()
+                    if not value.data_ptr() or left < _reach(shape, strides) * value.itemsize:
+                        return None
+                except RuntimeError:  # torch's, of tensors without memory
+                    return None
+                tracked = value.requires_grad and torch.is_grad_enabled()  # type: ignore[union-attr]
+                key = key, value.dtype, shape, strides, value.device, value.is_neg(), tracked
+            elif kind in _PLAIN or kind is int or kind is float:
+                key = key, kind, value
+            else:
+                return None
+        return key
+
+    def check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The value of every parameter, in order, as the function gets it. Raises `ArgumentError`."""
+        values, tensors = self._bound(args, kwargs), []
+        for name, value in values.items():
+            rules = self.rules[name]
+            try:
+                values[name] = rules.accept(value)
+            except MismatchError:
+                if not rules.tensors or not is_tensor(value):
+                    raise self._mistake(f"{name} is {_shown(value)}, expected {rules.expected}") from None
+                tensors.append(self._tensor(name, value, rules))
+        self._check_places(tensors)
+        self._check_sizes(values, tensors)
+        self._check_written(tensors)
+        return tuple(values.values())
+
+    @cached_property
+    def numbers(self) -> tuple[tuple[int, str, Rules], ...]:
+        """Position, name and rules of each parameter that is no tensor."""
+        rules = enumerate(self.rules.items())
+        return tuple((position, name, rule) for position, (name, rule) in rules if not rule.tensors)
+
+    def check_numbers(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """As `check`, of the arguments that are no tensors."""
+        values = list(self._bound(args, kwargs).values())
+        for position, name, rules in self.numbers:
+            try:
+                values[position] = rules.accept(values[position])
+            except MismatchError:
+                shown = _shown(values[position])
+                raise self._mistake(f"{name} is {shown}, expected {rules.expected}") from None
+        return values
+
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        names = list(self.defaults)
+        if len(args) > len(names):
+            raise self._mistake(f"it has {len(args)} arguments, expected at most {len(names)}: {', '.join(names)}")
+        given = dict(zip(names, args, strict=False))
+        for name in kwargs:
+            if name not in self.defaults:
+                raise self._mistake(f"it has no argument `{name}`, expected one of {', '.join(names)}")
+            if name in given:
+                raise self._mistake(f"{name} is given twice, expected once")
+        values = {**self.defaults, **given, **kwargs}
+        for name, value in values.items():
+            if value is inspect.Parameter.empty:
+                raise self._mistake(f"{name} is missing, expected {self.rules[name].expected}")
+        return values
+
+    def _tensor(self, name: str, value: Any, rules: Rules) -> _Tensor:
+        """An argument as memory, with the rule that it goes by."""
+        view = view_of(value, f"{self.name}: {name}")
+        rule = next((rule for rule in rules.tensors if rule.shape.takes(len(view.shape))), None)
+        if rule is None:
+            expected = " or ".join(rule.shape.dimensions for rule in rules.tensors)
+            raise self._mistake(f"{name} has shape {view.shape}, expected {expected}")
+        if view.dtype not in rule.dtypes:
+            raise self._mistake(f"{name} has dtype {view.dtype}, expected dtype one of {', '.join(rule.dtypes)}")
+        return _Tensor(name, value, rule, view)
+
+    def _check_places(self, tensors: Sequence[_Tensor]) -> None:
+        """All tensors are of one library and on one device."""
+        for each in tensors[1:]:
+            first = tensors[0]
+            if is_torch(each.value) != is_torch(first.value):
+                kinds = {True: "a torch tensor", False: "a NumPy array"}
+                found, expected = kinds[is_torch(each.value)], kinds[is_torch(first.value)]
+                raise self._mistake(f"{each.name} is {found}, expected {expected}, as {first.name}")
+            if each.view.device != first.view.device:
+                expected = f"{first.view.device}, as {first.name}"
+                raise self._mistake(f"{each.name} is on device {each.view.device}, expected {expected}")
+
+    def _check_sizes(self, values: Mapping[str, Any], tensors: Sequence[_Tensor]) -> None:
+        """Sizes of one name are one size."""
+        sizes = Sizes({name: value for name, value in values.items() if type(value) is int})
+        order = sorted(tensors, key=lambda each: (each.rule.written is not None) * 2 + (each.name in LATE))
+        for symbolic in (False, True):
+            for each in order:
+                if not sizes.bind(each.rule.shape, each.view.shape, symbolic):
+                    expected = sizes.shape(each.rule.shape) or each.rule.shape.text.replace(" ", " × ")
+                    raise self._mistake(f"{each.name} has shape {each.view.shape}, expected {expected}")
+
+    def _check_written(self, tensors: Sequence[_Tensor]) -> None:
+        dtypes = {each.name: each.view.dtype for each in tensors}
+        written = [(each, each.rule.written) for each in tensors if each.rule.written is not None]
+        for each, declared in written:
+            name, view = each.name, each.view
+            if view.dtype != dtypes.get(declared.like, view.dtype):
+                expected = f"{dtypes[declared.like]}, as {declared.like}"
+                raise self._mistake(f"{name} has dtype {view.dtype}, expected {expected}")
+            if not view.writable:
+                kind = "requires grad" if is_torch(each.value) else "is read-only"
+                raise self._mistake(f"{name} {kind}, expected memory that may be written")
+            if overlaps_itself(view):
+                shown = f"{name} has shape {view.shape} with strides {view.strides}"
+                raise self._mistake(f"{shown}, expected elements at places of their own")
+        for (one, _), (other, _) in combinations(written, 2):
+            if share_memory(one.view, other.view):
+                raise self._mistake(f"{other.name} shares memory with {one.name}, expected memory of its own")
+
+    def _mistake(self, text: str) -> ArgumentError:
+        return ArgumentError(f"{self.name}: {text}")
+
+
+def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Elements from a tensor's first to its last, both included."""
+    reach = 1
+    for length, stride in zip(shape, strides, strict=True):
+        if length == 0:
+            return 0
+        reach += (length - 1) * stride
+    return reach
+
+
+def _shown(value: Any) -> str:
+    """A value in messages."""
+    if value is None or isinstance(value, bool | str | float):
+        text = repr(value)
+        return text if len(text) <= 60 else f"{text[:60]}…"
+    if isinstance(value, int):
+        return str(value) if value.bit_length() < 200 else f"an integer of {value.bit_length()} bits"
+    return kind_of(value)
