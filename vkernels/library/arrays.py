@@ -40,7 +40,7 @@ def integers_like(array: Array, shape: tuple[int, ...]) -> Array:
     return made(array.new_empty(shape, dtype=torch.int64))
 
 
-def empty_of(array: Array, shape: tuple[int, ...], dtype: str) -> Array:
+def empty_of(array: Array, shape: tuple[int, ...], dtype: str, function: str = "empty_of") -> Array:
     """An uninitialised array of a dtype by its name, with the library and device of another.
 
     Raises `ArgumentError` for a name that the library has no dtype of.
@@ -49,12 +49,12 @@ def empty_of(array: Array, shape: tuple[int, ...], dtype: str) -> Array:
         found = getattr(np, dtype, None)
         if isinstance(found, type) and issubclass(found, np.generic):
             return np.empty(shape, found)
-        raise ArgumentError(f"NumPy has no dtype {dtype!r}")
+        raise ArgumentError(f"{function}: dtype is {dtype!r}, but NumPy has no dtype {dtype!r}")
     import torch
 
     if isinstance(found := getattr(torch, dtype, None), torch.dtype):
         return made(array.new_empty(shape, dtype=found))
-    raise ArgumentError(f"torch has no dtype {dtype!r}")
+    raise ArgumentError(f"{function}: dtype is {dtype!r}, but torch has no dtype {dtype!r}")
 
 
 def is_of_eight_bits(array: Array) -> bool:

@@ -179,13 +179,15 @@ class Declaration:
     def _tensor(self, name: str, value: Any, rules: Rules) -> _Tensor:
         """An argument as memory, with the rule that it goes by."""
         view = view_of(value, f"{self.name}: {name}")
-        rule = next((rule for rule in rules.tensors if rule.shape.takes(len(view.shape))), None)
-        if rule is None:
+        fitting = [rule for rule in rules.tensors if rule.shape.takes(len(view.shape))]
+        if not fitting:
             expected = " or ".join(rule.shape.dimensions for rule in rules.tensors)
             raise self._mistake(f"{name} has shape {view.shape}, expected {expected}")
-        if view.dtype not in rule.dtypes:
-            raise self._mistake(f"{name} has dtype {view.dtype}, expected dtype one of {', '.join(rule.dtypes)}")
-        return _Tensor(name, value, rule, view)
+        for rule in fitting:
+            if view.dtype in rule.dtypes:
+                return _Tensor(name, value, rule, view)
+        expected = ", ".join(dtype for rule in fitting for dtype in rule.dtypes)
+        raise self._mistake(f"{name} has dtype {view.dtype}, expected dtype one of {expected}")
 
     def _check_places(self, tensors: Sequence[_Tensor]) -> None:
         """All tensors are of one library and on one device."""
@@ -203,11 +205,10 @@ class Declaration:
         """Sizes of one name are one size."""
         sizes = Sizes({name: value for name, value in values.items() if type(value) is int})
         order = sorted(tensors, key=lambda each: (each.rule.written is not None) * 2 + (each.name in LATE))
-        for symbolic in (False, True):
-            for each in order:
-                if not sizes.bind(each.rule.shape, each.view.shape, symbolic):
-                    expected = sizes.shape(each.rule.shape) or each.rule.shape.text.replace(" ", " × ")
-                    raise self._mistake(f"{each.name} has shape {each.view.shape}, expected {expected}")
+        for each in (*order, *order):  # again: what one tells may be known from those behind it
+            if not sizes.bind(each.rule.shape, each.view.shape):
+                expected = sizes.expected(each.rule.shape)
+                raise self._mistake(f"{each.name} has shape {each.view.shape}, expected {expected}")
 
     def _check_written(self, tensors: Sequence[_Tensor]) -> None:
         dtypes = {each.name: each.view.dtype for each in tensors}

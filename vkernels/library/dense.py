@@ -109,7 +109,7 @@ def _room(function: str, a: Array, shape: tuple[int, ...], dtype: str | None, ou
     """`out`, or a new array for products, of a dtype by its name or else of a's, float32 for f8."""
     if out is None:
         dtype = "float32" if dtype is None and is_of_eight_bits(a) else dtype
-        return empty_like(a, shape) if dtype is None else empty_of(a, shape, dtype)
+        return empty_like(a, shape) if dtype is None else empty_of(a, shape, dtype, function)
     found = str(out.dtype).removeprefix("torch.")
     if dtype not in (None, found):
         raise vk.ArgumentError(f"{function}: out has dtype {found}, expected {dtype}, as dtype says")

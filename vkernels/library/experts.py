@@ -14,7 +14,7 @@ import vkernels as vk
 
 from .activations import activated
 from .annotations import Activation, Result
-from .arrays import Array, constant_like, empty_like
+from .arrays import Array, check_shape, constant_like, empty_like
 from .declared import checked
 from .indices import check_indices
 from .replay import replayed
@@ -72,6 +72,8 @@ def grouped_matmul(
         raise vk.ArgumentError(f"grouped_matmul: start is {list(ends)}, expected {expected}")
     if row is not None and checked:
         check_indices("grouped_matmul", "row", row, x.shape[0])
+    if out is not None:
+        check_shape("grouped_matmul", "out", out, (rows, weight.shape[2]))
     blocks, rows_in_order = _blocks_and_rows(ends, None if isinstance(start, np.ndarray) else start.device)
     return _multiply(x, rows_in_order if row is None else row, weight, blocks, bias, activation, out)
 

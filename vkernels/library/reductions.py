@@ -51,10 +51,10 @@ def count_in_parts(
     low: vk.Scalar,
     high: vk.Scalar,
     count: Int[vk.Tensor, "P B"],
-    half: vk.Scalar = 1.0,
+    half: float = 1.0,
 ):
     i = vk.tile("P")
-    # a width beyond the largest number becomes one that is not: `half`
+    # `half` of a width that overflows does not
     width = high * half - low * half
     for e in vk.range(i * length, vk.minimum((i + 1) * length, vk.size("E"))):
         number = x[e]
@@ -136,7 +136,7 @@ def histogram(x: Float[Array, "*S"], bins: AtLeastOne, low: float, high: float) 
         expected = f"low below high, both finite in {np.dtype(wide).name}"
         raise vk.ArgumentError(f"histogram: low is {low} and high is {high}, expected {expected}")
     flat = x.reshape(-1)
-    parts = max(1, min(PARTS, MOST_COUNTS // bins))
+    parts = PARTS if PARTS * bins <= MOST_COUNTS else -(-MOST_COUNTS // bins)
     count = integers_like(x, (parts, bins))
     count[...] = 0
     count_in_parts(flat, -(-flat.shape[0] // parts), low, high, count, half)

@@ -181,8 +181,7 @@ def _tuple(parts: tuple[Rules, ...]) -> ValueRule:
         found = tuple(rules.accept(each) for rules, each in zip(parts, value, strict=True))
         return value if all(a is b for a, b in zip(found, value, strict=True)) and type(value) is tuple else found
 
-    each = parts[0].expected if len({rules.expected for rules in parts}) == 1 else ", ".join(r.expected for r in parts)
-    return ValueRule(f"{len(parts)} of {each}", accept)
+    return ValueRule(f"({', '.join(rules.expected for rules in parts)})", accept)
 
 
 def _instance(kind: type) -> Accept:

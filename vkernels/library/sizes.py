@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -63,17 +64,25 @@ class Sizes:
     known: dict[str, int]
     rests: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
-    def bind(self, shape: Shape, actual: tuple[int, ...], symbolic: bool) -> bool:
-        """Learn what a tensor's sizes tell, names first, expressions where `symbolic`; False where they contradict."""
+    def bind(self, shape: Shape, actual: tuple[int, ...]) -> bool:
+        """Learn what a tensor's sizes tell: of a sum or product the one name that is not known. Names come first.
+
+        False where they contradict what is known.
+        """
         sizes, rest = shape.split(actual)
         if shape.rest is not None and self.rests.setdefault(shape.rest_name, rest) != rest:
             return False
-        for text, length in zip(shape.sizes, sizes, strict=True):
-            if text == "_" or text.isidentifier() == symbolic:
-                continue
-            if not _solve(_parsed(text), length, self.known):
-                return False
-        return True
+        pairs = sorted(zip(shape.sizes, sizes, strict=True), key=lambda pair: not pair[0].isidentifier())
+        return all(text == "_" or _solve(_parsed(text), length, self.known) for text, length in pairs)
+
+    def expected(self, shape: Shape) -> str:
+        """What a shape must be, for messages: numbers as far as they are known."""
+        found = self.shape(shape)
+        if found is not None:
+            return str(found)
+        return re.sub(r"[A-Za-z_]\w*", lambda name: str(self.known.get(name[0], name[0])), shape.text).replace(
+            " ", " × "
+        )
 
     def shape(self, shape: Shape) -> tuple[int, ...] | None:
         """The sizes that a shape must have; None where they are not all known."""
