@@ -1,4 +1,4 @@
-"""Every public function of the library refuses every argument that it cannot take with a `vk.Error`, and nothing else."""
+"""Every public function of the library refuses what it cannot take with a `vk.Error`, and with nothing else."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_bool_is_added_up():
 @pytest.mark.parametrize("numbers", [{"betas": (1.0, 0.9)}, {"betas": (0.9, 1.5)}, {"betas": (-0.1, 0.9)}, {"step": 0}])
 def test_a_step_that_would_divide_by_zero_is_refused(numbers):
     x = [torch.ones(4) for _ in range(4)]
-    with pytest.raises(vk.ArgumentError, match="adamw: (betas|step) is"):
+    with pytest.raises(vk.ArgumentError, match=r"adamw: (betas|step) is"):
         library.adamw(*x, **{"step": 1, **numbers})
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from itertools import combinations
@@ -32,24 +32,26 @@ REMEMBERED = 256
 LATE = ("grad",)
 """What follows other arguments' shapes: where they disagree, it is named, as what is written is."""
 
-_PLAIN = frozenset((bool, str, type(None)))
+_PLAIN = frozenset((bool, int, float, str, type(None)))
 _modules = sys.modules
 
 
 def checked(function: F) -> F:
     """Check the arguments of a library function. A leading underscore of its name is left out in messages."""
     declaration = Declaration(function)
-    known: set[Any] = set()
+    known: dict[Any, tuple[tuple[int, int, int], ...]] = {}
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        key = declaration.key(args, kwargs)
-        if key is None or key not in known:
+        values = (*args, *kwargs.values()) if kwargs else args
+        key = key_of(values, kwargs)
+        extents = None if key is None else known.get(key)
+        if extents is None or not _have_memory(values, extents):
             args, kwargs = declaration.check(args, kwargs), {}
-            if key is not None:
+            if key is not None and declaration.is_one_written:
                 if len(known) >= REMEMBERED:
                     known.clear()
-                known.add(key)
+                known[key] = _extents(values)
         return function(*args, **kwargs)
 
     call.declaration = declaration  # type: ignore[attr-defined]
@@ -62,6 +64,9 @@ def numbers_checked(function: F) -> F:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        tail = None if kwargs else declaration.tails.get(len(args))
+        if tail is not None and declaration.is_plain(values := (*args, *tail)):
+            return function(*values)
         return function(*declaration.check_numbers(args, kwargs))
 
     call.declaration = declaration  # type: ignore[attr-defined]
@@ -100,33 +105,6 @@ class Declaration:
         """Whether at most one tensor is written, so that which addresses a call has does not matter here."""
         return sum(any(rule.written for rule in rules.tensors) for rules in self.rules.values()) <= 1
 
-    def key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What a call's arguments are told apart by; None for those to check each time: tensors of unusual kinds."""
-        if not self.is_one_written:
-            return None
-        torch = _modules.get("torch")
-        tensor, parameter = (None, None) if torch is None else (torch.Tensor, torch.nn.Parameter)
-        key: Any = tuple(kwargs)
-        for value in (*args, *kwargs.values()) if kwargs else args:
-            kind = type(value)
-            if kind is np.ndarray:
-                key = key, value.dtype, value.shape, value.strides, value.flags.writeable
-            elif kind is tensor or kind is parameter:
-                try:
-                    left = len(value.untyped_storage()) - value.storage_offset() * value.itemsize
-                    shape, strides = value.shape, value.stride()
-                    if not value.data_ptr() or left < _reach(shape, strides) * value.itemsize:
-                        return None
-                except RuntimeError:  # torch's, of tensors without memory
-                    return None
-                tracked = value.requires_grad and torch.is_grad_enabled()  # type: ignore[union-attr]
-                key = key, value.dtype, shape, strides, value.device, value.is_neg(), tracked
-            elif kind in _PLAIN or kind is int or kind is float:
-                key = key, kind, value
-            else:
-                return None
-        return key
-
     def check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """The value of every parameter, in order, as the function gets it. Raises `ArgumentError`."""
         values, tensors = self._bound(args, kwargs), []
@@ -148,6 +126,29 @@ class Declaration:
         """Position, name and rules of each parameter that is no tensor."""
         rules = enumerate(self.rules.items())
         return tuple((position, name, rule) for position, (name, rule) in rules if not rule.tensors)
+
+    @cached_property
+    def tails(self) -> dict[int, tuple[Any, ...]]:
+        """The defaults that complete so many arguments; none where that is too few or too many."""
+        defaults = tuple(self.defaults.values())
+        tails = {count: defaults[count:] for count in range(len(defaults) + 1)}
+        return {count: tail for count, tail in tails.items() if inspect.Parameter.empty not in tail}
+
+    @cached_property
+    def plain(self) -> tuple[tuple[int, Any, Any, float, float], ...]:
+        """Position, default and, of a number of one kind, what is right without a closer look: kind and range."""
+        return tuple(
+            (position, self.defaults[name], *(rules.plain or (None, 0.0, 0.0)))
+            for position, name, rules in self.numbers
+        )
+
+    def is_plain(self, values: Sequence[Any]) -> bool:
+        """Whether numbers are right, as is soon seen of most."""
+        for position, default, kind, low, high in self.plain:
+            value = values[position]
+            if value is not default and (type(value) is not kind or not low <= value <= high):
+                return False
+        return True
 
     def check_numbers(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """As `check`, of the arguments that are no tensors."""
@@ -232,14 +233,50 @@ class Declaration:
         return ArgumentError(f"{self.name}: {text}")
 
 
-def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Elements from a tensor's first to its last, both included."""
-    reach = 1
-    for length, stride in zip(shape, strides, strict=True):
-        if length == 0:
-            return 0
-        reach += (length - 1) * stride
-    return reach
+def key_of(values: Sequence[Any], names: Iterable[str]) -> Any:
+    """What calls are told apart by; None for those to check each time, with values of unusual kinds."""
+    torch = _modules.get("torch")
+    tensor, parameter = (None, None) if torch is None else (torch.Tensor, torch.nn.Parameter)
+    key: Any = tuple(names)
+    try:
+        for value in values:
+            kind = type(value)
+            if kind is tensor or kind is parameter:
+                where = None if value.is_cpu else value.device
+                tracked = value.requires_grad and torch.is_grad_enabled()  # type: ignore[union-attr]
+                key = key, value.dtype, value.shape, value.stride(), where, tracked
+            elif kind is np.ndarray:
+                key = key, value.dtype, value.shape, value.strides, value.flags.writeable
+            elif kind in _PLAIN:
+                key = key, kind, value
+            else:
+                return None
+    except RuntimeError:  # torch's, of tensors without strides
+        return None
+    return key
+
+
+def _extents(values: Sequence[Any]) -> tuple[tuple[int, int, int], ...]:
+    """Position of each torch tensor with elements, the bytes that these reach over, and an element's."""
+    found = []
+    for position, value in enumerate(values):
+        if is_torch(value) and 0 not in value.shape:
+            last = sum((length - 1) * stride for length, stride in zip(value.shape, value.stride(), strict=True))
+            found.append((position, (last + 1) * value.itemsize, value.itemsize))
+    return tuple(found)
+
+
+def _have_memory(values: Sequence[Any], extents: Iterable[tuple[int, int, int]]) -> bool:
+    """Whether tensors like those that were checked have plain memory, as those had."""
+    try:
+        for position, needed, itemsize in extents:
+            tensor = values[position]
+            left = len(tensor.untyped_storage()) - tensor.storage_offset() * itemsize
+            if left < needed or not tensor.data_ptr() or tensor.is_neg():
+                return False
+    except RuntimeError:  # torch's, of tensors without memory
+        return False
+    return True
 
 
 def _shown(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 import types
 import typing
 from collections.abc import Callable
@@ -24,6 +25,7 @@ Accept = Callable[[Any], Any]
 Said = TypeVar("Said")
 
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+_LARGEST = sys.float_info.max
 
 
 class MismatchError(Exception):
@@ -45,6 +47,7 @@ class ValueRule:
 
     expected: str
     accept: Accept
+    plain: tuple[type, float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,11 @@ class Rules:
     def expected(self) -> str:
         tensor = ("a torch tensor or a NumPy array",) if self.tensors else ()
         return " or ".join((*tensor, *(rule.expected for rule in self.values)))
+
+    @property
+    def plain(self) -> tuple[type, float, float] | None:
+        """Kind and range of numbers that are taken as they are; None where it is not that simple."""
+        return self.values[0].plain if len(self.values) == 1 else None
 
     def accept(self, value: Any) -> Any:
         """A value that is no tensor as the function gets it. Raises `MismatchError`."""
@@ -127,10 +135,10 @@ def _bool(value: Any) -> bool:
 
 def _int(value: Any) -> int:
     """An integer of any library; numbers of Python's stay the very same, as replays know them by identity."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
     if isinstance(value, bool | np.bool_) or str(getattr(value, "dtype", "")).removeprefix("torch.") == "bool":
         raise MismatchError
-    if isinstance(value, int):
-        return value
     try:
         return operator.index(value)
     except Exception:  # what `__index__` of any value may raise
@@ -138,9 +146,9 @@ def _int(value: Any) -> int:
 
 
 def _float(value: Any) -> float:
-    if isinstance(value, bool | np.bool_):
-        raise MismatchError
     if not isinstance(value, float):
+        if isinstance(value, bool | np.bool_):
+            raise MismatchError
         try:
             number = as_scalar(value, "")
             value = float(number)
@@ -162,7 +170,10 @@ def _number(text: str, convert: Accept, within: Range | None) -> ValueRule:
 
     is_plain = within is None or (within.low, within.high) == (_LEAST, _MOST)
     bits = " of 64 bits" if convert is _int else ""
-    return ValueRule(f"{text}{bits}" if is_plain else f"{text} {within}", accept)
+    low, high = (-_LARGEST, _LARGEST) if within is None else (within.low, min(within.high, _LARGEST))
+    kind = float if convert is _float else int
+    plain = None if within is not None and within.below else (kind, low, min(high, _MOST) if kind is int else high)
+    return ValueRule(f"{text}{bits}" if is_plain else f"{text} {within}", accept, plain)
 
 
 def _choice(allowed: tuple[Any, ...]) -> ValueRule:
