@@ -116,6 +116,7 @@ def argmin(x: Num[Array, "*S"], dim: int | None = None, keepdim: bool = False) -
 
 PARTS = 256
 """Parts of its own each program counts, so that none writes where another does."""
+_LARGEST = {dtype: float(np.finfo(dtype).max) for dtype in (np.float32, np.float64)}
 MOST_COUNTS = 1 << 22
 """Counts of all parts together; of more bins than that there is one part."""
 
@@ -128,13 +129,11 @@ def histogram(x: Float[Array, "*S"], bins: AtLeastOne, low: float, high: float) 
     `bins`: 1 or more. `low` is below `high`, both finite, in the dtype that x is computed in too.
     Raises `ArgumentError` for other dtypes, bins or bounds.
     """
-    wide = np.float64 if x.dtype.itemsize == 8 else np.float32
-    with np.errstate(over="ignore"):
-        least, most = wide(low), wide(high)
-        half = 1.0 if np.isfinite(most - least) else 0.5
-    if not (least < most and np.isfinite(least) and np.isfinite(most)):
-        expected = f"low below high, both finite in {np.dtype(wide).name}"
+    dtype, largest = ("float64", _LARGEST[np.float64]) if x.dtype.itemsize == 8 else ("float32", _LARGEST[np.float32])
+    if not (-largest <= low < high <= largest) or (dtype == "float32" and np.float32(low) == np.float32(high)):
+        expected = f"low below high, both finite and apart in {dtype}"
         raise vk.ArgumentError(f"histogram: low is {low} and high is {high}, expected {expected}")
+    half = 1.0 if high - low <= largest else 0.5
     flat = x.reshape(-1)
     parts = PARTS if PARTS * bins <= MOST_COUNTS else -(-MOST_COUNTS // bins)
     count = integers_like(x, (parts, bins))
