@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from jaxtyping import Float, Int
 
 import vkernels as vk
 from tests.kernels.reference import fresh_seed
@@ -216,3 +217,28 @@ def test_counts_beyond_what_float32_holds():
     index = torch.full((1, count), -1)
     select_largest(x, value, index, x.shape[1] > EXACT)
     assert torch.equal(index[0], torch.arange(count))
+
+
+@pytest.mark.parametrize("library_", ["torch", "numpy"])
+@pytest.mark.parametrize("size", [1 << 40, 1 << 62, (1 << 63) - 1])
+def test_results_beyond_any_memory_are_refused(size, library_):
+    x, image, weight = torch.ones(4), torch.ones(1, 1, 4, 4), torch.ones(1, 1, 3, 3)
+    if library_ == "numpy":
+        x, image, weight = x.numpy(), image.numpy(), weight.numpy()
+    for call in (lambda: library.histogram(x, size, 0.0, 1.0), lambda: library.conv2d(image, weight, padding=size)):
+        with pytest.raises(vk.Error):
+            call()
+
+
+@vk.kernel
+def shifted(start: Int[vk.Tensor, "M"], x: Float[vk.Tensor, "N"], out: Float[vk.Tensor, "M N"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    out[i, j] = x[start[i] + j]
+
+
+def test_the_interpreter_sees_indices_that_overflow():
+    """They are outside, whatever their sum wraps to."""
+    most = (1 << 63) - 1
+    with pytest.raises(vk.CheckError, match=f"index {most} is outside dimension 0"):
+        shifted.interpret(torch.tensor([most]), torch.ones(4), torch.empty(1, 4))

@@ -22,6 +22,7 @@ __all__ = [
     "Range",
     "Result",
     "Share",
+    "Size",
     "Updated",
     "Written",
 ]
@@ -77,4 +78,5 @@ ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
 Activation = Annotated[str, OneOf(ACTIVATIONS)]
 AtLeastOne = Annotated[int, Range(1)]
 NotNegative = Annotated[int, Range(0)]
+Size = Annotated[int, Range(0, 1 << 48)]
 Share = Annotated[float, Range(0.0, 1.0)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vkernels.ir.errors import ArgumentError
+from vkernels.ir.errors import ArgumentError, OutOfMemoryError
 from vkernels.runtime.arrays import numpy_address
 
 from .replay import constant, made, refuse
@@ -16,28 +16,46 @@ Array = Any
 """A torch tensor or a NumPy array."""
 
 
+class Room:
+    """Raises `OutOfMemoryError` where an array of a shape cannot be made, be it larger than addresses reach."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: tuple[int, ...]):
+        self.shape = shape
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, MemoryError | ValueError | TypeError | OverflowError | RuntimeError):
+            raise OutOfMemoryError(f"no memory for an array of shape {self.shape}") from error
+
+
 def empty_like(array: Array, shape: tuple[int, ...], computed: bool = False) -> Array:
     """An uninitialised array of the given shape, with the library, dtype and device of another.
 
     `computed`: of the dtype that kernels compute in, which is float32 for 16-bit floats.
     """
     small = computed and array.dtype.itemsize < 4
-    if isinstance(array, np.ndarray):
-        return np.empty(shape, np.float32 if small else array.dtype)
-    if small:
-        import torch
+    with Room(shape):
+        if isinstance(array, np.ndarray):
+            return np.empty(shape, np.float32 if small else array.dtype)
+        if small:
+            import torch
 
-        return made(array.new_empty(shape, dtype=torch.float32))
-    return made(array.new_empty(shape))
+            return made(array.new_empty(shape, dtype=torch.float32))
+        return made(array.new_empty(shape))
 
 
 def integers_like(array: Array, shape: tuple[int, ...]) -> Array:
     """An uninitialised array of int64, of the library and on the device of another."""
-    if isinstance(array, np.ndarray):
-        return np.empty(shape, np.int64)
-    import torch
+    with Room(shape):
+        if isinstance(array, np.ndarray):
+            return np.empty(shape, np.int64)
+        import torch
 
-    return made(array.new_empty(shape, dtype=torch.int64))
+        return made(array.new_empty(shape, dtype=torch.int64))
 
 
 def empty_of(array: Array, shape: tuple[int, ...], dtype: str, function: str = "empty_of") -> Array:
@@ -48,12 +66,14 @@ def empty_of(array: Array, shape: tuple[int, ...], dtype: str, function: str = "
     if isinstance(array, np.ndarray):
         found = getattr(np, dtype, None)
         if isinstance(found, type) and issubclass(found, np.generic):
-            return np.empty(shape, found)
+            with Room(shape):
+                return np.empty(shape, found)
         raise ArgumentError(f"{function}: dtype is {dtype!r}, but NumPy has no dtype {dtype!r}")
     import torch
 
     if isinstance(found := getattr(torch, dtype, None), torch.dtype):
-        return made(array.new_empty(shape, dtype=found))
+        with Room(shape):
+            return made(array.new_empty(shape, dtype=found))
     raise ArgumentError(f"{function}: dtype is {dtype!r}, but torch has no dtype {dtype!r}")
 
 
@@ -72,7 +92,8 @@ def constant_like(array: Array, value: float, shape: tuple[int, ...]) -> Array:
 def zeros(array: Array, shape: tuple[int, ...]) -> Array:
     """A new array of zeros, with the library, dtype and device of another."""
     refuse()
-    return np.zeros(shape, array.dtype) if isinstance(array, np.ndarray) else array.new_zeros(shape)
+    with Room(shape):
+        return np.zeros(shape, array.dtype) if isinstance(array, np.ndarray) else array.new_zeros(shape)
 
 
 def is_captured(device: Any) -> bool:

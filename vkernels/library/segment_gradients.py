@@ -6,7 +6,7 @@ from jaxtyping import Float, Int
 
 import vkernels as vk
 
-from .annotations import NotNegative, Result
+from .annotations import Result, Size
 from .arrays import Array, empty_like, integers_like
 from .declared import checked
 from .indices import check_starts
@@ -69,7 +69,7 @@ def bags_gradient(
 def segment_sum_backward(
     grad: Float[Array, "R"] | Float[Array, "R C"],
     start: Int[Array, "R+1"],
-    elements: NotNegative,
+    elements: Size,
     out: Result[Array, "elements", "grad"] | Result[Array, "elements C", "grad"] | None = None,
     checked: bool = True,
 ) -> Array:
