@@ -9,7 +9,6 @@ import sys
 import numpy as np
 import pytest
 import torch
-from jaxtyping import Float, Int
 
 import vkernels as vk
 from tests.kernels.reference import fresh_seed
@@ -228,17 +227,3 @@ def test_results_beyond_any_memory_are_refused(size, library_):
     for call in (lambda: library.histogram(x, size, 0.0, 1.0), lambda: library.conv2d(image, weight, padding=size)):
         with pytest.raises(vk.Error):
             call()
-
-
-@vk.kernel
-def shifted(start: Int[vk.Tensor, "M"], x: Float[vk.Tensor, "N"], out: Float[vk.Tensor, "M N"]):
-    i = vk.tile("M")
-    j = vk.whole("N")
-    out[i, j] = x[start[i] + j]
-
-
-def test_the_interpreter_sees_indices_that_overflow():
-    """They are outside, whatever their sum wraps to."""
-    most = (1 << 63) - 1
-    with pytest.raises(vk.CheckError, match=f"index {most} is outside dimension 0"):
-        shifted.interpret(torch.tensor([most]), torch.ones(4), torch.empty(1, 4))

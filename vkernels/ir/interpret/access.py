@@ -116,11 +116,10 @@ class AccessFunctions(InterpreterFunctions):
         """The index of one dimension, broadcastable to the tile."""
         total = np.zeros((1,) * len(axes), np.int64)
         if (offset := op.offset_of(dimension)) is not None:
-            given = align(interpreter.get_values((offset,))[0], axes_of(offset), axes)
-            total = total + np.minimum(given, np.iinfo(np.int64).max).astype(np.int64)  # of uint64 it may be larger
+            total = total + align(interpreter.get_values((offset,))[0], axes_of(offset), axes).astype(np.int64)
         for axis, coefficient in op.index.data[dimension].terms:
             positions = np.arange(shape[axes.index(axis)], dtype=np.int64) * np.int64(coefficient)
-            total = _added(total, align(positions, (axis,), axes))
+            total = total + align(positions, (axis,), axes)
         return total
 
     def _check_range(self, op: AccessOp, memory: Memory, places: _Places) -> None:
@@ -177,14 +176,6 @@ def _element(memory: Memory, chosen: tuple[Array, ...], wrong: Array) -> str:
     first = int(np.argmax(wrong))
     indices = ", ".join(str(int(index[first])) for index in chosen)
     return f"`{memory.label}[{indices}]`" if indices else f"`{memory.label}`"
-
-
-def _added(one: Array, other: Array) -> Array:
-    """The sum of indices, or the largest or smallest that there is where it overflows: outside, as it would be."""
-    total: Array = one + other
-    overflows = ((one ^ total) & (other ^ total)) < 0
-    most = np.iinfo(np.int64)
-    return np.where(overflows, np.where(one < 0, most.min, most.max), total)
 
 
 def _at(position: str) -> str:
