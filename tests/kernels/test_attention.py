@@ -136,9 +136,9 @@ def test_wrong_arguments_are_named():
     with pytest.raises(vk.ArgumentError, match="at most k's 7 and 2"):
         attention(q.repeat(1, 1, 2, 1), k, v, window=(None, 2))
     for window in (-1, (1, 2, 3), (None, 0.5), "ab"):
-        with pytest.raises(vk.ArgumentError, match="a number of places, or two"):
+        with pytest.raises(vk.ArgumentError, match=r"window is .*expected an integer of at least 0 or"):
             attention(q, k, v, window=window)
-    with pytest.raises(vk.ArgumentError, match="four dimensions"):
+    with pytest.raises(vk.ArgumentError, match="4 dimensions"):
         attention(q[0], k, v)
     with pytest.raises(vk.ArgumentError, match="out has shape"):
         attention(q, k, v, out=torch.zeros(2, 4, 5, 9))

@@ -115,9 +115,9 @@ def test_wrong_arguments_are_named():
         attention_of_sequences(q, k, v, q_start + 1, k_start)
     with pytest.raises(vk.ArgumentError, match=r"k_start is .*expected integers from 0 to 248"):
         attention_of_sequences(q, k, v, q_start, k_start.flip(0))
-    with pytest.raises(vk.ArgumentError, match="7 sequences and k_start 6"):
+    with pytest.raises(vk.ArgumentError, match=r"k_start has shape \(7,\), expected \(8,\)"):
         attention_of_sequences(q, k, v, q_start, torch.cat([k_start[:1], k_start[2:]]))
-    with pytest.raises(vk.ArgumentError, match="three dimensions"):
+    with pytest.raises(vk.ArgumentError, match="3 dimensions"):
         attention_of_sequences(q[None], k, v, q_start, k_start)
     with pytest.raises(vk.ArgumentError, match="out has shape"):
         attention_of_sequences(q, k, v, q_start, k_start, out=torch.zeros(3, 4, 5))

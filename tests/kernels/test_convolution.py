@@ -74,14 +74,14 @@ def test_numpy_in_numpy_out():
 def test_wrong_arguments_are_named():
     image, weight = torch.zeros(1, 4, 5, 5), torch.zeros(2, 4, 3, 3)
     for message, call in {
-        "stride is .0, 0.": lambda: conv2d(image, weight, stride=0),
-        "padding is .1, -1.": lambda: conv2d(image, weight, padding=(1, -1)),
-        "dilation is .1, 2, 3.": lambda: conv2d(image, weight, dilation=(1, 2, 3)),
+        "stride is 0, expected an integer of at least 1": lambda: conv2d(image, weight, stride=0),
+        "padding is tuple .1, -1.": lambda: conv2d(image, weight, padding=(1, -1)),
+        "dilation is tuple .1, 2, 3.": lambda: conv2d(image, weight, dilation=(1, 2, 3)),
         "expected 8 channels": lambda: conv2d(image, weight, groups=2),
         "groups that divide": lambda: conv2d(image, weight, groups=3),
-        "four dimensions": lambda: conv2d(image[0], weight),
+        "4 dimensions": lambda: conv2d(image[0], weight),
         "as large as the weights": lambda: conv2d(image, torch.zeros(2, 4, 6, 6)),
-        "argument `bias`": lambda: conv2d(image, weight, torch.zeros(2, dtype=torch.int32)),
+        "bias has dtype int32": lambda: conv2d(image, weight, torch.zeros(2, dtype=torch.int32)),
         "activation is 'relo'": lambda: conv2d(image, weight, activation="relo"),
         "grad has shape": lambda: conv2d_backward(image, image, weight),
     }.items():

@@ -132,5 +132,5 @@ def test_wrong_arguments_are_named():
         matmul_backward(torch.zeros(3, 5), a, b)
     with pytest.raises(vk.ArgumentError, match="swish"):
         matmul_backward(torch.zeros(3, 6), a, b, activation="swish")
-    with pytest.raises(vk.ArgumentError, match="3 and 3 dimensions"):
+    with pytest.raises(vk.ArgumentError, match="expected 3 dimensions: B × M"):
         batched_matmul_backward(torch.zeros(3, 6), a, b[None])

@@ -78,13 +78,15 @@ def test_wrong_arguments_are_named():
     x, weight = torch.zeros(9, 4), torch.zeros(2, 4, 4)
     one = torch.zeros(9, 1, dtype=torch.int64)
     for message, call in {
-        "expected 3 starts from 0 to 9": lambda: grouped_matmul(x, weight, torch.tensor([0, 9])),
-        "start falls": lambda: grouped_matmul(x, weight, torch.tensor([0, 10, 9])),
+        r"start has shape \(2,\), expected \(3,\)": lambda: grouped_matmul(x, weight, torch.tensor([0, 9])),
+        "expected 3 starts that do not fall, from 0 to 9": lambda: grouped_matmul(x, weight, torch.tensor([0, 10, 9])),
         "row holds 0 to 9, expected 0 to 8": lambda: grouped_matmul(
             x, weight, torch.tensor([0, 1, 2]), row=torch.tensor([0, 9])
         ),
         "expert holds 2 to 2, expected 0 to 1": lambda: mixture_of_experts(x, one + 2, one.float(), weight, weight),
-        "expected 9 × choices": lambda: mixture_of_experts(x, one[:8], one[:8].float(), weight, weight),
+        r"expert has shape \(8, 1\), expected 9 × C": lambda: mixture_of_experts(
+            x, one[:8], one[:8].float(), weight, weight
+        ),
         "activation is 'relo'": lambda: grouped_matmul(x, weight, torch.tensor([0, 1, 9]), activation="relo"),
     }.items():
         with pytest.raises(vk.ArgumentError, match=message):

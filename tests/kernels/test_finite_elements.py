@@ -92,9 +92,9 @@ def test_a_cube_has_its_volume_and_constants_have_no_slope():
 def test_wrong_arguments_are_named():
     x, values, weight = torch.zeros(2, 1, 3, 3, 3), torch.zeros(4, 3), torch.zeros(2, 4, 4, 4)
     for message, call in {
-        "expected E × C × P × P × P": lambda: apply_mass(x[0], values, weight),
-        "argument `values`": lambda: apply_mass(x, values.t(), weight),
-        "argument `weight`": lambda: apply_mass(x, values, weight[:1]),
+        "expected 5 dimensions: E × C × P × P × P": lambda: apply_mass(x[0], values, weight),
+        r"values has shape \(3, 4\), expected": lambda: apply_mass(x, values.t(), weight),
+        r"weight has shape \(1, 4, 4, 4\), expected \(2, 4, 4, 4\)": lambda: apply_mass(x, values, weight[:1]),
         "out is x": lambda: apply_mass(x, values, weight, x),
         "degree is 0": lambda: basis(0),
     }.items():

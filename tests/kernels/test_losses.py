@@ -134,10 +134,10 @@ def test_wrong_arguments_are_named():
         "target": {"target": torch.zeros(5, dtype=torch.int64)},
         "target holds 8, expected 0 to 7 or -100": {"target": torch.tensor([0, 1, 8, 2])},
         "target holds -1": {"target": torch.tensor([0, -1, 7, 2])},
-        "argument `target`": {"target": torch.zeros(4)},
+        "target has dtype float32": {"target": torch.zeros(4)},
         "reduction is 'max'": {"reduction": "max"},
         "smoothing is 1.5": {"smoothing": 1.5},
-        "argument `x`": {"x": torch.zeros(4, 8, dtype=torch.int32)},
+        "x has dtype int32": {"x": torch.zeros(4, 8, dtype=torch.int32)},
     }.items():
         with pytest.raises(vk.ArgumentError, match=change):
             cross_entropy(**{"x": x, "target": target, **message})

@@ -128,11 +128,11 @@ def test_wrong_arguments_are_named():
     x = torch.zeros(4, 8)
     for message, call in {
         "dim is 2, but x has 2": lambda: reductions.sum(x, 2),
-        "mean: x is of": lambda: reductions.mean(x.long()),
+        "mean: x has dtype int64": lambda: reductions.mean(x.long()),
         "expected elements": lambda: reductions.max(torch.zeros(0)),
         "k is 9": lambda: reductions.topk(x, 9),
-        "0 bins": lambda: reductions.histogram(x, 0, 0.0, 1.0),
-        "from 1.0 to 1.0": lambda: reductions.histogram(x, 3, 1.0, 1.0),
+        "bins is 0, expected an integer of at least 1": lambda: reductions.histogram(x, 0, 0.0, 1.0),
+        "low is 1.0 and high is 1.0, expected low below high": lambda: reductions.histogram(x, 3, 1.0, 1.0),
     }.items():
         with pytest.raises(vk.ArgumentError, match=message):
             call()

@@ -117,7 +117,7 @@ def test_wrong_arguments_are_named():
         csr_matmul(start, torch.tensor([0, 1]), value, torch.ones(3, 4), activation="cube")
     with pytest.raises(vk.ArgumentError, match="start has shape"):
         segment_sum(value, torch.zeros(0, dtype=torch.int64))
-    with pytest.raises(vk.ArgumentError, match="out has 3 rows"):
+    with pytest.raises(vk.ArgumentError, match=r"out has shape \(3,\), expected \(1,\)"):
         segment_sum(value, start, torch.zeros(3))
     with pytest.raises(vk.ArgumentError, match="start"):
         segment_sum(value, torch.tensor([0.0, 2.0]))

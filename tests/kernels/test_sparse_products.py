@@ -107,7 +107,7 @@ def test_wrong_arguments_are_named():
     for message, call in {
         "column holds 0 to 6, expected 0 to 5": lambda: ell_matmul(index + torch.tensor([0, 6, 0]), value, dense),
         "activation is 'relo'": lambda: ell_matmul(index, value, dense, activation="relo"),
-        "columns divide dense's rows": lambda: block_matmul(start, six, torch.zeros(2, 2, 4), dense),
+        r"dense has shape \(6, 5\), expected K\*4 × 5": lambda: block_matmul(start, six, torch.zeros(2, 2, 4), dense),
         "column holds 0 to 6, expected 0 to 2": lambda: block_matmul(start, six, torch.zeros(2, 2, 2), dense),
         "start falls": lambda: block_matmul(torch.tensor([0, 2, 1]), six, torch.zeros(2, 2, 2), dense),
         "row holds": lambda: sampled_matmul(six, six, torch.zeros(2), dense, dense),

@@ -133,13 +133,13 @@ def test_gradients_that_there_are_not_are_refused() -> None:
 
 def test_mistakes_reach_the_caller() -> None:
     x = torch.randn(3, 4)
-    with pytest.raises(vk.ArgumentError, match="expected size N to be 4"):
+    with pytest.raises(vk.ArgumentError, match=r"weight has shape \(5,\), expected \(4,\)"):
         vt.layer_norm(x, torch.ones(5))
     with pytest.raises(vk.ArgumentError, match="activation is 'swish', expected one of"):
         vt.activate(x, "swish")
     with pytest.raises(vk.ArgumentError, match="target holds 9, expected 0 to 3"):
         vt.cross_entropy(x, torch.tensor([0, 9, 1]))
-    with pytest.raises(vk.ArgumentError, match="x`: expected dtype"):
+    with pytest.raises(vk.ArgumentError, match="x has dtype complex64, expected dtype"):
         vt.softmax(x.to(torch.complex64))
     with pytest.raises(vk.ArgumentError, match="requires grad"):
         vt.adamw(torch.zeros(3, requires_grad=True), *(torch.zeros(3) for _ in range(3)), 1)

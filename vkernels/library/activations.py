@@ -6,10 +6,11 @@ from jaxtyping import Float
 
 import vkernels as vk
 
+from .annotations import ACTIVATIONS as ACTIVATIONS
+from .annotations import Activation, Result
 from .arrays import Array, as_rows, empty_like, give_back
+from .declared import checked
 from .replay import replayed
-
-ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
 
 
 @vk.function
@@ -72,41 +73,45 @@ def activation_gradient(
 
 
 @replayed
-def activate(x: Array, activation: str, out: Array | None = None) -> Array:
+@checked
+def activate(x: Float[Array, "*S"], activation: Activation, out: Result[Array, "*S", "x"] | None = None) -> Array:
     """An activation of each element: none, relu, gelu (exact, with erf), gelu_tanh, silu, sigmoid or tanh.
 
     `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. Returns `out`, which may be x,
     or a new array like x.
     Raises `ArgumentError` for other dtypes or activations, and for an `out` of another shape or dtype.
     """
-    check_activation("activate", activation)
-    out = empty_like(x, tuple(x.shape)) if out is None else out
+    return activate_into(x, activation, empty_like(x, tuple(x.shape)) if out is None else out)
+
+
+@replayed
+@checked
+def activate_backward(
+    grad: Float[Array, "*S"], x: Float[Array, "*S"], activation: Activation, out: Result[Array, "*S", "x"] | None = None
+) -> Array:
+    """The gradient of x, of the gradient of `activate(x, activation)`: grad times the activation's slope at x.
+
+    `grad`: of x's shape and dtype. Returns `out`, or a new array like x. Raises `ArgumentError` as `activate` does.
+    """
+    return slopes_into(grad, x, activation, empty_like(x, tuple(x.shape)) if out is None else out)
+
+
+def before_activation(grad: Array, products: Array, activation: str) -> Array:
+    """The gradient of products, of that of their activations: a new array of the latter's dtype."""
+    return slopes_into(grad, products, activation, empty_like(grad, tuple(grad.shape)))
+
+
+def activate_into(x: Array, activation: str, out: Array) -> Array:
+    """`activate` into an array of any dtype, given back."""
     results = as_rows(out)
     activate_elements(as_rows(x), results, activation)
     give_back(results, out)
     return out
 
 
-@replayed
-def activate_backward(grad: Array, x: Array, activation: str, out: Array | None = None) -> Array:
-    """The gradient of x, of the gradient of `activate(x, activation)`: grad times the activation's slope at x.
-
-    `grad`: of x's shape and dtype. Returns `out`, or a new array like x. Raises `ArgumentError` as `activate` does.
-    """
-    check_activation("activate", activation)
-    out = empty_like(x, tuple(x.shape)) if out is None else out
+def slopes_into(grad: Array, x: Array, activation: str, out: Array) -> Array:
+    """`activate_backward` into an array of any dtype, given back."""
     results = as_rows(out)
     activation_gradient(as_rows(grad), as_rows(x), results, activation)
     give_back(results, out)
     return out
-
-
-def before_activation(grad: Array, products: Array, activation: str) -> Array:
-    """The gradient of products, of that of their activations: a new array of the latter's dtype."""
-    return activate_backward(grad, products, activation, empty_like(grad, tuple(grad.shape)))
-
-
-def check_activation(function: str, activation: str) -> None:
-    """Raises `ArgumentError` for an activation that there is not."""
-    if activation not in ACTIVATIONS:
-        raise vk.ArgumentError(f"{function}: activation is {activation!r}, expected one of {', '.join(ACTIVATIONS)}")

@@ -7,12 +7,29 @@ from typing import Any
 
 import numpy as np
 
-from vkernels.ir.errors import ArgumentError
+from vkernels.ir.errors import ArgumentError, OutOfMemoryError
+from vkernels.runtime.arrays import numpy_address
 
 from .replay import constant, made, refuse
 
 Array = Any
 """A torch tensor or a NumPy array."""
+
+
+class Room:
+    """Raises `OutOfMemoryError` where an array of a shape cannot be made, be it larger than addresses reach."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: tuple[int, ...]):
+        self.shape = shape
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, MemoryError | ValueError | TypeError | OverflowError | RuntimeError):
+            raise OutOfMemoryError(f"no memory for an array of shape {self.shape}") from error
 
 
 def empty_like(array: Array, shape: tuple[int, ...], computed: bool = False) -> Array:
@@ -21,25 +38,27 @@ def empty_like(array: Array, shape: tuple[int, ...], computed: bool = False) -> 
     `computed`: of the dtype that kernels compute in, which is float32 for 16-bit floats.
     """
     small = computed and array.dtype.itemsize < 4
-    if isinstance(array, np.ndarray):
-        return np.empty(shape, np.float32 if small else array.dtype)
-    if small:
-        import torch
+    with Room(shape):
+        if isinstance(array, np.ndarray):
+            return np.empty(shape, np.float32 if small else array.dtype)
+        if small:
+            import torch
 
-        return made(array.new_empty(shape, dtype=torch.float32))
-    return made(array.new_empty(shape))
+            return made(array.new_empty(shape, dtype=torch.float32))
+        return made(array.new_empty(shape))
 
 
 def integers_like(array: Array, shape: tuple[int, ...]) -> Array:
     """An uninitialised array of int64, of the library and on the device of another."""
-    if isinstance(array, np.ndarray):
-        return np.empty(shape, np.int64)
-    import torch
+    with Room(shape):
+        if isinstance(array, np.ndarray):
+            return np.empty(shape, np.int64)
+        import torch
 
-    return made(array.new_empty(shape, dtype=torch.int64))
+        return made(array.new_empty(shape, dtype=torch.int64))
 
 
-def empty_of(array: Array, shape: tuple[int, ...], dtype: str) -> Array:
+def empty_of(array: Array, shape: tuple[int, ...], dtype: str, function: str = "empty_of") -> Array:
     """An uninitialised array of a dtype by its name, with the library and device of another.
 
     Raises `ArgumentError` for a name that the library has no dtype of.
@@ -47,13 +66,15 @@ def empty_of(array: Array, shape: tuple[int, ...], dtype: str) -> Array:
     if isinstance(array, np.ndarray):
         found = getattr(np, dtype, None)
         if isinstance(found, type) and issubclass(found, np.generic):
-            return np.empty(shape, found)
-        raise ArgumentError(f"NumPy has no dtype {dtype!r}")
+            with Room(shape):
+                return np.empty(shape, found)
+        raise ArgumentError(f"{function}: dtype is {dtype!r}, but NumPy has no dtype {dtype!r}")
     import torch
 
     if isinstance(found := getattr(torch, dtype, None), torch.dtype):
-        return made(array.new_empty(shape, dtype=found))
-    raise ArgumentError(f"torch has no dtype {dtype!r}")
+        with Room(shape):
+            return made(array.new_empty(shape, dtype=found))
+    raise ArgumentError(f"{function}: dtype is {dtype!r}, but torch has no dtype {dtype!r}")
 
 
 def is_of_eight_bits(array: Array) -> bool:
@@ -71,7 +92,8 @@ def constant_like(array: Array, value: float, shape: tuple[int, ...]) -> Array:
 def zeros(array: Array, shape: tuple[int, ...]) -> Array:
     """A new array of zeros, with the library, dtype and device of another."""
     refuse()
-    return np.zeros(shape, array.dtype) if isinstance(array, np.ndarray) else array.new_zeros(shape)
+    with Room(shape):
+        return np.zeros(shape, array.dtype) if isinstance(array, np.ndarray) else array.new_zeros(shape)
 
 
 def is_captured(device: Any) -> bool:
@@ -104,7 +126,9 @@ def flip(array: Array, dimensions: tuple[int, ...]) -> Array:
 
 def as_rows(array: Array) -> Array:
     """An array of any rank as a matrix of its last dimension's rows; a view wherever strides allow one."""
-    return array if array.ndim == 2 else array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
+    if array.ndim == 2:
+        return array
+    return array.reshape((math.prod(array.shape[:-1]), *(array.shape[-1:] or (1,))))
 
 
 def as_images(array: Array) -> Array:
@@ -119,7 +143,7 @@ def as_segments(array: Array, segment: int) -> Array:
 
 def give_back(rows: Array, out: Array) -> None:
     """Write `rows = as_rows(out)`, or `as_images(out)`, into `out` where its strides had no such view."""
-    if _address(rows) != _address(out):
+    if rows is not out and _address(rows) != _address(out):
         refuse()
         out[...] = rows.reshape(out.shape)
 
@@ -138,5 +162,4 @@ def check_shape(function: str, name: str, array: Array, shape: tuple[int, ...]) 
 
 
 def _address(array: Array) -> int:
-    address: int = array.ctypes.data if isinstance(array, np.ndarray) else array.data_ptr()
-    return address
+    return numpy_address(array) if isinstance(array, np.ndarray) else int(array.data_ptr())

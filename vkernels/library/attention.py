@@ -6,6 +6,7 @@ from jaxtyping import Float
 
 import vkernels as vk
 
+from .annotations import Result
 from .arrays import Array, check_apart, empty_like
 from .attention_calls import (
     UNLIMITED,
@@ -14,11 +15,12 @@ from .attention_calls import (
     Window,
     band_of,
     by_groups,
-    check_shapes,
+    check_heads,
     run_blocks,
     run_gradients,
     scale_of,
 )
+from .declared import checked
 from .replay import replayed
 
 
@@ -50,14 +52,15 @@ def attention_rows(
 
 
 @replayed
+@checked
 def attention(
-    q: Array,
-    k: Array,
-    v: Array,
+    q: Float[Array, "B H M D"],
+    k: Float[Array, "B G N D"],
+    v: Float[Array, "B G N E"],
     scale: float | None = None,
     causal: bool = False,
     window: Window = None,
-    out: Array | None = None,
+    out: Result[Array, "B H M E", "q"] | None = None,
 ) -> Array:
     """softmax(q kᵀ · scale) v for every head (Vaswani et al. 2017), the row's maximum subtracted.
 
@@ -71,7 +74,7 @@ def attention(
     Returns `out`, or a new B × H × M × E array of q's dtype. Without keys it is 0.
     Raises `ArgumentError` for shapes or dtypes that do not go together.
     """
-    band = _checked("attention", q, k, v, causal, window, out)
+    band = _band("attention", q, k, causal, window)
     out = _room("attention", q, k, v, out)
     if q.shape[2] == 1 and band.back < UNLIMITED:  # it stands at the last key
         seen = slice(k.shape[2] - 1 - band.back, None)
@@ -87,32 +90,34 @@ def attention(
 
 
 @replayed
+@checked
 def attention_forward(
-    q: Array,
-    k: Array,
-    v: Array,
+    q: Float[Array, "B H M D"],
+    k: Float[Array, "B G N D"],
+    v: Float[Array, "B G N E"],
     scale: float | None = None,
     causal: bool = False,
     window: Window = None,
-    out: Array | None = None,
+    out: Result[Array, "B H M E", "q"] | None = None,
 ) -> tuple[Array, Array]:
     """What `attention` gives, and the normaliser that its gradient needs: log(sum(exp(q kᵀ · scale))) of the keys seen.
 
     The normaliser is a new B × H × M array of the dtype that q is computed in; -inf without keys.
     """
-    band = _checked("attention_forward", q, k, v, causal, window, out)
+    band = _band("attention_forward", q, k, causal, window)
     out = _room("attention_forward", q, k, v, out)
     return out, run_blocks(q, k, v, scale_of(scale, q), _as_sequences(q, k, band), out)
 
 
 @replayed
+@checked
 def attention_backward(
-    grad: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    out: Array,
-    normaliser: Array,
+    grad: Float[Array, "B H M E"],
+    q: Float[Array, "B H M D"],
+    k: Float[Array, "B G N D"],
+    v: Float[Array, "B G N E"],
+    out: Float[Array, "B H M E"],
+    normaliser: Float[Array, "B H M"],
     scale: float | None = None,
     causal: bool = False,
     window: Window = None,
@@ -123,22 +128,15 @@ def attention_backward(
     exponentials and slopes rounded to their dtype before products. Returns new arrays like q, k and v.
     Raises `ArgumentError` for shapes or dtypes that do not go together.
     """
-    function = "attention_backward"
-    band = _checked(function, q, k, v, causal, window, out)
-    results = (*q.shape[:3], v.shape[3])
-    more = (("grad", grad, results), ("normaliser", normaliser, tuple(q.shape[:3])))
-    check_shapes(function, q, k, v, more)
+    band = _band("attention_backward", q, k, causal, window)
     return run_gradients(grad, q, k, v, out, normaliser, scale_of(scale, q), _as_sequences(q, k, band))
 
 
-def _checked(function: str, q: Array, k: Array, v: Array, causal: bool, window: Window, out: Array | None) -> Band:
+def _band(function: str, q: Array, k: Array, causal: bool, window: Window) -> Band:
     """Which keys queries see; raises `ArgumentError` for what is no attention."""
-    for name, array in (("q", q), ("k", k), ("v", v)):
-        if array.ndim != 4:
-            raise vk.ArgumentError(f"{function}: {name} has shape {tuple(array.shape)}, expected four dimensions")
-    check_shapes(function, q, k, v, () if out is None else (("out", out, (*q.shape[:3], v.shape[3])),))
+    check_heads(function, q.shape[1], k.shape[1])
     rows, keys = q.shape[2], k.shape[2]
-    band = band_of(function, causal, window)
+    band = band_of(causal, window)
     if rows > keys + band.ahead and (causal or keys):
         seen = "causal" if causal else f"a window of {band.ahead} ahead"
         most = f"at most k's {keys}" + (f" and {band.ahead}" if band.ahead else "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,12 +10,15 @@ import numpy as np
 
 import vkernels as vk
 
+from .annotations import NotNegative
 from .arrays import Array, empty_like, is_captured, zeros
 from .attention_blocks import attention_blocks
 from .attention_gradients import attention_key_gradients, attention_query_gradient
 from .replay import constant
+from .rules import MismatchError, rules_of
 
-Window = int | Sequence[int | None] | None
+Window = NotNegative | tuple[NotNegative | None, NotNegative | None] | None
+"""How many places before and after its own a query sees; None: no bound."""
 UNLIMITED = 1 << 62
 """Places that are more than there are."""
 LARGEST, SMALLEST = 64, 16
@@ -41,12 +43,21 @@ class Band:
         return Band(back, UNLIMITED if self.ahead >= rows - 1 else self.ahead)
 
 
-def band_of(function: str, causal: bool, window: Window) -> Band:
-    """Which keys queries see; `ArgumentError` for what no window is."""
-    pair = [window, window] if window is None or isinstance(window, int) else list(window)
-    if len(pair) != 2 or any(each is not None and (not isinstance(each, int) or each < 0) for each in pair):
-        expected = "a number of places, or two: back and ahead, each None for no bound"
-        raise vk.ArgumentError(f"{function}: window is {window!r}, expected {expected}")
+def bounds_of(function: str, window: Window) -> tuple[int | None, int | None]:
+    """How many places before and after its own a query sees; raises `ArgumentError` for what no window is."""
+    try:
+        found = None if window is None else _WINDOW.accept(window)
+    except MismatchError:
+        raise vk.ArgumentError(f"{function}: window is {window!r}, expected {_WINDOW.expected}") from None
+    return found if isinstance(found, tuple) else (found, found)
+
+
+_WINDOW = rules_of(Window)
+
+
+def band_of(causal: bool, window: Window) -> Band:
+    """Which keys queries see."""
+    pair = (window, window) if window is None or isinstance(window, int) else window
     back, ahead = (UNLIMITED if each is None else min(each, UNLIMITED) for each in pair)
     return Band(back, 0 if causal else ahead)
 
@@ -128,18 +139,10 @@ def table_of_blocks(start: np.ndarray, other: np.ndarray, band: Band, size: int)
     return np.stack([first, last, begin, end, shift], 1)
 
 
-def check_shapes(
-    function: str, q: Array, k: Array, v: Array, more: Sequence[tuple[str, Array, tuple[int, ...]]]
-) -> None:
-    """Raises `ArgumentError` for other than B × H × M × D, B × G × N × D and B × G × N × E where G divides H; `more`:
-    names, arrays, and the shapes that they must have."""
-    (batch, heads, _, depth), (groups, keys) = q.shape, k.shape[1:3]
+def check_heads(function: str, heads: int, groups: int) -> None:
+    """Raises `ArgumentError` where heads of queries do not share those of keys evenly."""
     if heads != groups * (heads // max(1, groups)):
         raise vk.ArgumentError(f"{function}: q has {heads} heads, expected a multiple of k's {groups}")
-    of_keys, of_values = (batch, groups, keys, depth), (batch, groups, keys, v.shape[3])
-    for name, array, expected in (("k", k, of_keys), ("v", v, of_values), *more):
-        if tuple(array.shape) != expected:
-            raise vk.ArgumentError(f"{function}: {name} has shape {tuple(array.shape)}, expected {expected}")
 
 
 def scale_of(scale: float | None, q: Array) -> float:

@@ -9,13 +9,17 @@ from jaxtyping import Float
 import vkernels as vk
 from vkernels.language.kernel import Kernel
 
-from .activations import activated, check_activation
-from .arrays import Array, constant_like, empty_like, zeros
+from .activations import activated
+from .annotations import Activation, AtLeastOne, NotNegative, Result
+from .arrays import Array, check_apart, check_shape, constant_like, empty_like, zeros
+from .declared import checked
 from .reductions import reduce_middle
 from .replay import replayed
 
 Pair = int | tuple[int, int]
 """One number for both directions, or one for down and one for across."""
+Strides = AtLeastOne | tuple[AtLeastOne, AtLeastOne]
+Padding = NotNegative | tuple[NotNegative, NotNegative]
 
 
 @vk.kernel
@@ -114,16 +118,17 @@ def channel_sums(grad: Float[vk.Tensor, "B C S"], out: Float[vk.Tensor, "C"]):
 
 
 @replayed
+@checked
 def conv2d(
-    image: Array,
-    weight: Array,
-    bias: Array | None = None,
-    stride: Pair = 1,
-    padding: Pair = 0,
-    dilation: Pair = 1,
-    groups: int = 1,
-    activation: str = "none",
-    out: Array | None = None,
+    image: Float[Array, "B C H W"],
+    weight: Float[Array, "O I R S"],
+    bias: Float[Array, "O"] | None = None,
+    stride: Strides = 1,
+    padding: Padding = 0,
+    dilation: Strides = 1,
+    groups: AtLeastOne = 1,
+    activation: Activation = "none",
+    out: Result[Array, "B O Y X", "image"] | None = None,
 ) -> Array:
     """activation(weight ∗ image + bias), as `torch.nn.functional.conv2d` counts: 0 beyond the image's boundary.
 
@@ -132,10 +137,11 @@ def conv2d(
     `out`, or a new B × O × Y × X array like image. Raises `ArgumentError` for shapes, dtypes or numbers that do not go
     together.
     """
-    check_activation("conv2d", activation)
     steps = _steps(stride, padding, dilation)
-    shape = _result_shape(image, weight, steps, groups)
+    shape = _result_shape("conv2d", image, weight, steps, groups)
     out = empty_like(image, shape) if out is None else out
+    check_shape("conv2d", "out", out, shape)
+    check_apart("conv2d", out, image=image, weight=weight)
     bias = constant_like(image, 0.0, shape[1:2]) if bias is None else bias
     convolve(
         _in_groups(image, groups), _arranged(arrange_weights, _weights_in_groups(weight, groups)),
@@ -145,14 +151,15 @@ def conv2d(
 
 
 @replayed
+@checked
 def conv2d_backward(
-    grad: Array,
-    image: Array,
-    weight: Array,
-    stride: Pair = 1,
-    padding: Pair = 0,
-    dilation: Pair = 1,
-    groups: int = 1,
+    grad: Float[Array, "B O Y X"],
+    image: Float[Array, "B C H W"],
+    weight: Float[Array, "O I R S"],
+    stride: Strides = 1,
+    padding: Padding = 0,
+    dilation: Strides = 1,
+    groups: AtLeastOne = 1,
 ) -> tuple[Array, Array, Array]:
     """The gradients of image, weight and bias, of the gradient of `conv2d` without an activation: new arrays.
 
@@ -160,9 +167,7 @@ def conv2d_backward(
     `conv2d` does.
     """
     steps = _steps(stride, padding, dilation)
-    if tuple(grad.shape) != _result_shape(image, weight, steps, groups):
-        expected = _result_shape(image, weight, steps, groups)
-        raise vk.ArgumentError(f"conv2d_backward: grad has shape {tuple(grad.shape)}, expected {expected}")
+    check_shape("conv2d_backward", "grad", grad, _result_shape("conv2d_backward", image, weight, steps, groups))
     of_bias = empty_like(grad, (grad.shape[1],))
     channel_sums(grad.reshape((*grad.shape[:2], grad.shape[2] * grad.shape[3])), of_bias)
     of_weight = _weight_gradient(grad, image, weight, steps, groups)
@@ -217,23 +222,20 @@ def _image_gradient(grad: Array, image: Array, weight: Array, steps: Steps, grou
 
 def _steps(stride: Pair, padding: Pair, dilation: Pair) -> Steps:
     pairs = [(n, n) if isinstance(n, int) else tuple(n) for n in (stride, padding, dilation)]
-    for name, pair, least in zip(("stride", "padding", "dilation"), pairs, (1, 0, 1), strict=True):
-        if len(pair) != 2 or any(type(n) is not int or n < least for n in pair):
-            raise vk.ArgumentError(f"conv2d: {name} is {pair}, expected one or two whole numbers of at least {least}")
     return tuple(n for pair in pairs for n in pair)  # type: ignore[return-value]
 
 
-def _result_shape(image: Array, weight: Array, steps: Steps, groups: int) -> tuple[int, int, int, int]:
+def _result_shape(function: str, image: Array, weight: Array, steps: Steps, groups: int) -> tuple[int, int, int, int]:
     shapes = f"image has shape {tuple(image.shape)} and weight {tuple(weight.shape)} for {groups} groups"
-    if image.ndim != 4 or weight.ndim != 4 or groups < 1 or weight.shape[0] % groups:
-        raise vk.ArgumentError(f"conv2d: {shapes}, expected four dimensions each, and groups that divide the outputs")
+    if weight.shape[0] % groups:
+        raise vk.ArgumentError(f"{function}: {shapes}, expected groups that divide the outputs")
     if image.shape[1] != groups * weight.shape[1]:
-        raise vk.ArgumentError(f"conv2d: {shapes}, expected {groups * weight.shape[1]} channels")
+        raise vk.ArgumentError(f"{function}: {shapes}, expected {groups * weight.shape[1]} channels")
     sides = []
     for at in range(2):
         room = image.shape[2 + at] + 2 * steps[2 + at] - steps[4 + at] * (weight.shape[2 + at] - 1) - 1
         if room < 0 or weight.shape[2 + at] == 0:
-            raise vk.ArgumentError(f"conv2d: {shapes}, expected an image as large as the weights, padding included")
+            raise vk.ArgumentError(f"{function}: {shapes}, expected an image as large as the weights, padding included")
         sides.append(room // steps[at] + 1)
     return (image.shape[0], weight.shape[0], sides[0], sides[1])
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from jaxtyping import Float
 
 import vkernels as vk
 
-from .activations import activated, check_activation
+from .activations import activated
+from .annotations import Activation, OneOf, Result
 from .arrays import Array, as_rows, check_apart, constant_like, empty_like, empty_of, give_back, is_of_eight_bits
+from .declared import checked
 from .replay import replayed
 
-PRECISIONS = ("ieee", "tf32")
+Precision = Annotated[str, OneOf(("ieee", "tf32"))]
 
 
 @vk.kernel
@@ -47,13 +51,14 @@ def matmul_batches(
 
 
 @replayed
+@checked
 def matmul(
-    a: Array,
-    b: Array,
-    bias: Array | None = None,
-    activation: str | None = None,
-    precision: str | None = None,
-    out: Array | None = None,
+    a: Float[Array, "M K"],
+    b: Float[Array, "K N"],
+    bias: Float[Array, "N"] | None = None,
+    activation: Activation | None = None,
+    precision: Precision | None = None,
+    out: Result[Array, "M N"] | None = None,
     dtype: str | None = None,
 ) -> Array:
     """activation(a @ b + bias), the sum over K kept in f32 (f64 for f64 operands) until the end.
@@ -66,71 +71,49 @@ def matmul(
     for f8.
     Raises `ArgumentError` for shapes or dtypes that do not go together, and for an unknown activation or precision.
     """
-    activation, precision = _checked("matmul", activation, precision)
-    check_dimensions("matmul", a, b, 2)
-    out = _room(a, (a.shape[0], b.shape[1]), dtype) if out is None else out
+    out = _room("matmul", a, (a.shape[0], b.shape[1]), dtype, out)
     bias = _no_bias(out, b.shape[1]) if bias is None else bias
     check_apart("matmul", out, a=a, b=b)
-    matmul_bias(a, b, bias, out, activation, precision)
+    matmul_bias(a, b, bias, out, activation or "none", precision or "ieee")
     return out
 
 
 @replayed
+@checked
 def batched_matmul(
-    a: Array,
-    b: Array,
-    bias: Array | None = None,
-    activation: str | None = None,
-    precision: str | None = None,
-    out: Array | None = None,
+    a: Float[Array, "B M K"],
+    b: Float[Array, "B K N"] | Float[Array, "K N"],
+    bias: Float[Array, "N"] | None = None,
+    activation: Activation | None = None,
+    precision: Precision | None = None,
+    out: Result[Array, "B M N"] | None = None,
     dtype: str | None = None,
 ) -> Array:
     """activation(a[n] @ b[n] + bias) for each n, or with one b for all.
 
     `a`: B × M × K, `b`: B × K × N or K × N; the rest is as of `matmul`. Returns `out`, or a new B × M × N array.
     """
+    out = _room("batched_matmul", a, (*a.shape[:2], b.shape[-1]), dtype, out)
     if b.ndim == 2:
-        check_dimensions("batched_matmul", a, b, 3, 2)
-        out = _room(a, (*a.shape[:2], b.shape[1]), dtype) if out is None else out
         results = as_rows(out)
         matmul(as_rows(a), b, bias, activation, precision, results)
         give_back(results, out)
         return out
-    activation, precision = _checked("batched_matmul", activation, precision)
-    check_dimensions("batched_matmul", a, b, 3)
-    out = _room(a, (*a.shape[:2], b.shape[2]), dtype) if out is None else out
     bias = _no_bias(out, b.shape[2]) if bias is None else bias
     check_apart("batched_matmul", out, a=a, b=b)
-    matmul_batches(a, b, bias, out, activation, precision)
+    matmul_batches(a, b, bias, out, activation or "none", precision or "ieee")
     return out
 
 
-def check_dimensions(function: str, a: Array, b: Array, rank: int, rank_of_b: int | None = None) -> None:
-    """Raises `ArgumentError` for factors of other numbers of dimensions."""
-    ranks = (rank, rank if rank_of_b is None else rank_of_b)
-    if (a.ndim, b.ndim) != ranks:
-        shapes = f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}"
-        raise vk.ArgumentError(f"{function}: {shapes}, expected {ranks[0]} and {ranks[1]} dimensions")
-
-
-def check_precision(function: str, precision: str | None) -> str:
-    """The precision, "ieee" for none; raises `ArgumentError` for one that there is not."""
-    precision = "ieee" if precision is None else precision
-    if precision not in PRECISIONS:
-        raise vk.ArgumentError(f"{function}: precision is {precision!r}, expected one of {', '.join(PRECISIONS)}")
-    return precision
-
-
-def _checked(function: str, activation: str | None, precision: str | None) -> tuple[str, str]:
-    activation = "none" if activation is None else activation
-    check_activation(function, activation)
-    return activation, check_precision(function, precision)
-
-
-def _room(a: Array, shape: tuple[int, ...], dtype: str | None) -> Array:
-    """A new array for products, of a dtype by its name or else of a's, float32 for f8."""
-    dtype = "float32" if dtype is None and is_of_eight_bits(a) else dtype
-    return empty_like(a, shape) if dtype is None else empty_of(a, shape, dtype)
+def _room(function: str, a: Array, shape: tuple[int, ...], dtype: str | None, out: Array | None) -> Array:
+    """`out`, or a new array for products, of a dtype by its name or else of a's, float32 for f8."""
+    if out is None:
+        dtype = "float32" if dtype is None and is_of_eight_bits(a) else dtype
+        return empty_like(a, shape) if dtype is None else empty_of(a, shape, dtype, function)
+    found = str(out.dtype).removeprefix("torch.")
+    if dtype not in (None, found):
+        raise vk.ArgumentError(f"{function}: out has dtype {found}, expected {dtype}, as dtype says")
+    return out
 
 
 def _no_bias(out: Array, columns: int) -> Array:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from .activations import activate, activate_backward, before_activation, check_activation
-from .arrays import Array, as_rows, check_shape, empty_like
-from .dense import batched_matmul, check_dimensions, matmul
+from jaxtyping import Float
+
+from .activations import activate_into, before_activation, slopes_into
+from .annotations import Activation
+from .arrays import Array, as_rows, empty_like
+from .declared import checked
+from .dense import Precision, batched_matmul, matmul
 from .reductions import sum as sum_along
 from .replay import replayed
 
 
 @replayed
+@checked
 def matmul_backward(
-    grad: Array,
-    a: Array,
-    b: Array,
-    bias: Array | None = None,
-    activation: str | None = None,
-    precision: str | None = None,
+    grad: Float[Array, "M N"],
+    a: Float[Array, "M K"],
+    b: Float[Array, "K N"],
+    bias: Float[Array, "N"] | None = None,
+    activation: Activation | None = None,
+    precision: Precision | None = None,
 ) -> tuple[Array, Array, Array | None]:
     """The gradients of a, b and bias, of the gradient of `matmul(a, b, bias, activation)`; none where there is no bias.
 
@@ -24,8 +29,6 @@ def matmul_backward(
     kept; its slope times `grad` is rounded to that dtype. New arrays.
     Raises `ArgumentError` for shapes or dtypes that do not go together.
     """
-    check_dimensions("matmul_backward", a, b, 2)
-    check_shape("matmul_backward", "grad", grad, (a.shape[0], b.shape[1]))
     if activation not in (None, "none"):
         grad = before_activation(grad, matmul(a, b, bias, None, precision, _products(grad)), activation)
     of_a = matmul(grad, b.swapaxes(0, 1), precision=precision)
@@ -34,20 +37,19 @@ def matmul_backward(
 
 
 @replayed
+@checked
 def batched_matmul_backward(
-    grad: Array,
-    a: Array,
-    b: Array,
-    bias: Array | None = None,
-    activation: str | None = None,
-    precision: str | None = None,
+    grad: Float[Array, "B M N"],
+    a: Float[Array, "B M K"],
+    b: Float[Array, "B K N"] | Float[Array, "K N"],
+    bias: Float[Array, "N"] | None = None,
+    activation: Activation | None = None,
+    precision: Precision | None = None,
 ) -> tuple[Array, Array, Array | None]:
     """The gradients of a, b and bias, of the gradient of `batched_matmul(a, b, bias, activation)`: new arrays.
 
     `grad`: B × M × N; the rest is as of `matmul_backward`. That of one b for all is the sum over n.
     """
-    check_dimensions("batched_matmul_backward", a, b, 3, 2 if b.ndim == 2 else 3)
-    check_shape("batched_matmul_backward", "grad", grad, (*a.shape[:2], b.shape[-1]))
     if b.ndim == 2:
         of_a, of_b, of_bias = matmul_backward(as_rows(grad), as_rows(a), b, bias, activation, precision)
         return of_a.reshape(a.shape), of_b, of_bias
@@ -59,14 +61,15 @@ def batched_matmul_backward(
 
 
 @replayed
+@checked
 def mlp_backward(
-    grad: Array,
-    x: Array,
-    w1: Array,
-    b1: Array | None,
-    w2: Array,
-    b2: Array | None = None,
-    activation: str = "relu",
+    grad: Float[Array, "M N"],
+    x: Float[Array, "M K"],
+    w1: Float[Array, "K H"],
+    b1: Float[Array, "H"] | None,
+    w2: Float[Array, "H N"],
+    b2: Float[Array, "N"] | None = None,
+    activation: Activation = "relu",
 ) -> tuple[Array, Array, Array | None, Array, Array | None]:
     """The gradients of x, w1, b1, w2 and b2, of the gradient of `mlp(x, w1, b1, w2, b2, activation)`.
 
@@ -74,14 +77,11 @@ def mlp_backward(
     rounded. None for a bias that there is not; otherwise new arrays.
     Raises `ArgumentError` for shapes or dtypes that do not go together, or an unknown activation.
     """
-    check_activation("mlp_backward", activation)
-    check_dimensions("mlp_backward", x, w1, 2)
-    check_shape("mlp_backward", "grad", grad, (x.shape[0], w2.shape[-1]))
     products, upper = (empty_like(x, (x.shape[0], w1.shape[1]), computed=True) for _ in range(2))
     matmul(x, w1, b1, out=products)
-    hidden = activate(products, activation, empty_like(x, tuple(products.shape)))
+    hidden = activate_into(products, activation, empty_like(x, tuple(products.shape)))
     matmul(grad, w2.swapaxes(0, 1), out=upper)
-    change = activate_backward(upper, products, activation, empty_like(x, tuple(products.shape)))
+    change = slopes_into(upper, products, activation, empty_like(x, tuple(products.shape)))
     of_x, of_w1 = matmul(change, w1.swapaxes(0, 1)), matmul(x.swapaxes(0, 1), change)
     of_b1, of_b2 = (None if bias is None else sum_along(over, 0) for bias, over in ((b1, change), (b2, grad)))
     return of_x, of_w1, of_b1, matmul(hidden.swapaxes(0, 1), grad), of_b2

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 from jaxtyping import Float
 
 import vkernels as vk
 
+from .annotations import AtLeastOne, Range, Result, Share, Updated
 from .arrays import Array, as_rows, empty_like, give_back
+from .declared import checked, numbers_checked
 from .replay import Live, LiveInt, replayed
 
 
@@ -64,7 +67,12 @@ def adamw_elements(
     parameter[i, j] = keep * parameter[i, j] - rate * m / (vk.sqrt(v) * correction + eps)
 
 
-def dropout(x: Array, probability: float, seed: int, out: Array | None = None) -> Array:
+Decay = Annotated[float, Range(0.0, 1.0, below=True)]
+"""The share of a running mean that stays."""
+
+
+@numbers_checked
+def dropout(x: Float[Array, "*S"], probability: Share, seed: int, out: Result[Array, "*S", "x"] | None = None) -> Array:
     """0 for each element with a probability, others divided by what is left (Srivastava et al. 2014).
 
     Which ones follows from `seed` and an element's place alone (Philox4x32-10, Salmon et al. 2011), so that the
@@ -72,14 +80,15 @@ def dropout(x: Array, probability: float, seed: int, out: Array | None = None) -
     or bf16. `probability`: 0 to 1. Returns `out`, which may be x, or a new array like x.
     Raises `ArgumentError` for other dtypes or probabilities, and for an `out` of another shape or dtype.
     """
-    if not 0.0 <= probability <= 1.0:
-        raise vk.ArgumentError(f"dropout: probability is {probability}, expected 0 to 1")
     scale = 1.0 / (1.0 - probability) if probability < 1.0 else 0.0
     return _dropout(x, float(probability), scale, LiveInt(seed), out)
 
 
 @replayed
-def _dropout(x: Array, probability: float, scale: float, seed: int, out: Array | None) -> Array:
+@checked
+def _dropout(
+    x: Float[Array, "*S"], probability: float, scale: float, seed: int, out: Result[Array, "*S", "x"] | None
+) -> Array:
     out = empty_like(x, tuple(x.shape)) if out is None else out
     results = as_rows(out)
     drop_elements(as_rows(x), probability, scale, seed, results)
@@ -88,8 +97,14 @@ def _dropout(x: Array, probability: float, scale: float, seed: int, out: Array |
 
 
 @replayed
+@checked
 def rotary_embedding(
-    x: Array, cosine: Array, sine: Array, interleaved: bool = False, backward: bool = False, out: Array | None = None
+    x: Float[Array, "B M H 2*P"],
+    cosine: Float[Array, "M P"],
+    sine: Float[Array, "M P"],
+    interleaved: bool = False,
+    backward: bool = False,
+    out: Result[Array, "B M H 2*P", "x"] | None = None,
 ) -> Array:
     """Pairs of elements of each head, turned by an angle of their own for each place (RoPE, Su et al. 2021).
 
@@ -97,9 +112,6 @@ def rotary_embedding(
     pair is elements p and p + D / 2, or, `interleaved`, 2p and 2p + 1. `backward` turns back: the gradient of x.
     Returns `out`, or a new array like x. Raises `ArgumentError` for shapes or dtypes that do not go together.
     """
-    if x.ndim != 4 or x.shape[3] != 2 * cosine.shape[-1]:
-        shapes = f"x has shape {tuple(x.shape)} and cosine {tuple(cosine.shape)}"
-        raise vk.ArgumentError(f"rotary_embedding: {shapes}, expected B × M × H × D and M × D / 2")
     out = empty_like(x, tuple(x.shape)) if out is None else out
     rotate_pairs(_pairs(x, interleaved), cosine, sine, -1.0 if backward else 1.0, _pairs(out, interleaved))
     return out
@@ -113,35 +125,36 @@ def _pairs(x: Array, interleaved: bool) -> Array:
     return x.reshape((*x.shape[:-1], 2, half))
 
 
+@numbers_checked
 def adamw(
-    parameter: Array,
-    grad: Array,
-    mean: Array,
-    square: Array,
-    step: int,
+    parameter: Updated[Array, "*S"],
+    grad: Float[Array, "*S"],
+    mean: Updated[Array, "*S"],
+    square: Updated[Array, "*S"],
+    step: AtLeastOne,
     rate: float = 1e-3,
-    betas: tuple[float, float] = (0.9, 0.999),
+    betas: tuple[Decay, Decay] = (0.9, 0.999),
     eps: float = 1e-8,
     decay: float = 1e-2,
 ) -> None:
     """One step of AdamW (Loshchilov, Hutter 2019) in one pass, in place, as `torch.optim.AdamW` takes it.
 
     `parameter`, `grad`, and the running `mean` and `square` of the gradient: of one shape, and any strides; f64, f32,
-    f16 or bf16, each its own. `step`: from 1 on. `rate`: learning rate. `betas`: the shares of
-    the running mean and square that stay. `eps` is added to the root of the square. `decay`: of weights.
-    Raises `ArgumentError` for other dtypes or shapes that do not go together.
+    f16 or bf16, each its own; all but `grad` in memory of their own. `step`: from 1 on. `rate`: learning rate. `betas`:
+    the shares of the running mean and square that stay, from 0 and below 1. `eps` is added to the root of the square.
+    `decay`: of weights.
+    Raises `ArgumentError` for other dtypes or numbers, shapes that do not go together, and states that share memory.
     """
-    if step < 1:
-        raise vk.ArgumentError(f"adamw: step is {step}, expected 1 or more")
     beta1, beta2 = betas
     correction = 1.0 / math.sqrt(1.0 - beta2**step)
     keep, rate = 1.0 - rate * decay, rate / (1.0 - beta1**step)
-    _step(parameter, grad, mean, square, Live(keep), Live(rate), float(beta1), float(beta2), Live(correction), eps)
+    _adamw(parameter, grad, mean, square, Live(keep), Live(rate), float(beta1), float(beta2), Live(correction), eps)
 
 
 @replayed
-def _step(
-    parameter: Array, grad: Array, mean: Array, square: Array,
+@checked
+def _adamw(
+    parameter: Updated[Array, "*S"], grad: Float[Array, "*S"], mean: Updated[Array, "*S"], square: Updated[Array, "*S"],
     keep: float, rate: float, beta1: float, beta2: float, correction: float, eps: float,
 ) -> None:  # fmt: skip
     states = (parameter, mean, square)

@@ -6,8 +6,10 @@ from jaxtyping import Float, Int
 
 import vkernels as vk
 
-from .activations import before_activation, check_activation
+from .activations import before_activation
+from .annotations import Activation
 from .arrays import Array, check_shape, constant_like, empty_like, laid_out
+from .declared import checked
 from .experts import BLOCK, Routes, grouped_matmul, route
 from .indices import check_indices
 from .segments import csr_product, segment_sum
@@ -27,8 +29,8 @@ def group_weight_gradient(
     k = vk.tile("K")
     n = vk.tile("N")
     i = vk.whole(BLOCK)
-    first = start[g]
-    length = start[g + 1] - first
+    first = start[g].to(vk.int64)  # of few bits, what is added below might overflow
+    length = start[g + 1].to(vk.int64) - first
     total = vk.zeros((g, k, n), vk.float64 if x.dtype == vk.float64 else vk.float32)
     for step in vk.range(0, (length + BLOCK - 1) // BLOCK):
         place = BLOCK * step + i
@@ -39,14 +41,15 @@ def group_weight_gradient(
     out[g, k, n] = total
 
 
+@checked
 def grouped_matmul_backward(
-    grad: Array,
-    x: Array,
-    weight: Array,
-    start: Array,
-    bias: Array | None = None,
-    activation: str = "none",
-    row: Array | None = None,
+    grad: Float[Array, "S N"],
+    x: Float[Array, "T K"],
+    weight: Float[Array, "G K N"],
+    start: Int[Array, "G+1"],
+    bias: Float[Array, "G N"] | None = None,
+    activation: Activation = "none",
+    row: Int[Array, "S"] | None = None,
     checked: bool = True,
 ) -> tuple[Array, Array, Array | None]:
     """The gradients of x, weight and bias, of that of `grouped_matmul(x, weight, start, bias, activation, row)`.
@@ -54,9 +57,8 @@ def grouped_matmul_backward(
     `grad`: S × N. With an activation the products are computed again. New arrays; none where there is no bias. Sums
     have one order, without atomics. Raises `ArgumentError` as `grouped_matmul` does.
     """
-    check_activation("grouped_matmul_backward", activation)
     rows = x.shape[0] if row is None else row.shape[0]
-    check_shape("grouped_matmul_backward", "grad", grad, (rows, weight.shape[2]))
+    check_shape("grouped_matmul_backward", "grad", grad, (rows, weight.shape[2]))  # x's own where there is no `row`
     if row is not None and checked:
         check_indices("grouped_matmul_backward", "row", row, x.shape[0])
     change = grad
@@ -73,16 +75,17 @@ def grouped_matmul_backward(
     return of_x, of_weight, None if bias is None else segment_sum(change, start, checked=False)
 
 
+@checked
 def mixture_of_experts_backward(
-    grad: Array,
-    x: Array,
-    expert: Array,
-    gate: Array,
-    w1: Array,
-    w2: Array,
-    b1: Array | None = None,
-    b2: Array | None = None,
-    activation: str = "gelu",
+    grad: Float[Array, "T N"],
+    x: Float[Array, "T K"],
+    expert: Int[Array, "T C"],
+    gate: Float[Array, "T C"],
+    w1: Float[Array, "G K H"],
+    w2: Float[Array, "G H N"],
+    b1: Float[Array, "G H"] | None = None,
+    b2: Float[Array, "G N"] | None = None,
+    activation: Activation = "gelu",
     checked: bool = True,
 ) -> tuple[Array, Array, Array, Array, Array | None, Array | None]:
     """The gradients of x, gate, w1, w2, b1 and b2, of the gradient of `mixture_of_experts`, whose arguments these are.
@@ -90,8 +93,7 @@ def mixture_of_experts_backward(
     `grad`: T × N. What lies between the layers is computed again; it and its gradients are rounded to x's dtype. New
     arrays; none where there is no bias. Raises `ArgumentError` as `mixture_of_experts` does.
     """
-    check_shape("mixture_of_experts_backward", "grad", grad, (x.shape[0], w2.shape[2]))
-    routes = route("mixture_of_experts_backward", x, expert, gate, w1.shape[0], checked)
+    routes = route("mixture_of_experts_backward", expert, w1.shape[0], checked)
     hidden = grouped_matmul(x, w1, routes.start, b1, activation, routes.token, checked=False)
     results = grouped_matmul(hidden, w2, routes.start, b2)
     of_gate = empty_like(gate, tuple(gate.shape))

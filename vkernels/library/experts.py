@@ -12,9 +12,11 @@ from jaxtyping import Float, Int
 
 import vkernels as vk
 
-from .activations import activated, check_activation
-from .arrays import Array, constant_like, empty_like
-from .indices import check_indices, check_starts
+from .activations import activated
+from .annotations import Activation, Result
+from .arrays import Array, check_shape, constant_like, empty_like
+from .declared import checked
+from .indices import check_indices
 from .replay import replayed
 from .sparse_products import ell_times_dense
 from .transposes import count_up, grouped
@@ -45,14 +47,15 @@ def multiply_blocks(
     vk.store(out[first[b] + i, n], activated(product + bias[group[b], n], activation), where=is_row)
 
 
+@checked
 def grouped_matmul(
-    x: Array,
-    weight: Array,
-    start: Array,
-    bias: Array | None = None,
-    activation: str = "none",
-    row: Array | None = None,
-    out: Array | None = None,
+    x: Float[Array, "T K"],
+    weight: Float[Array, "G K N"],
+    start: Int[Array, "G+1"],
+    bias: Float[Array, "G N"] | None = None,
+    activation: Activation = "none",
+    row: Int[Array, "S"] | None = None,
+    out: Result[Array, "S N", "x"] | None = None,
     checked: bool = True,
 ) -> Array:
     """`activation(x[row[s]] @ weight[g] + bias[g])` for each s from start[g] up to start[g + 1].
@@ -62,17 +65,15 @@ def grouped_matmul(
     the rows of x in the order of groups; x's own where there is none. `checked`: read `row` first. Returns `out`, or a
     new S × N array like x. Raises `ArgumentError` for other dtypes, shapes that do not go together, and wrong indices.
     """
-    check_activation("grouped_matmul", activation)
     rows = x.shape[0] if row is None else row.shape[0]
-    check_starts("grouped_matmul", start, rows, False)
-    ends = tuple(map(int, start.tolist()))
-    if any(end < begin for begin, end in pairwise(ends)):
-        check_starts("grouped_matmul", start, rows, True)  # which says what is wrong
-    if len(ends) != weight.shape[0] + 1 or ends[0] != 0 or ends[-1] != rows:
-        expected = f"{weight.shape[0] + 1} starts from 0 to {rows}"
+    ends = tuple(start.tolist())
+    if ends[0] != 0 or ends[-1] != rows or any(end < begin for begin, end in pairwise(ends)):
+        expected = f"{weight.shape[0] + 1} starts that do not fall, from 0 to {rows}"
         raise vk.ArgumentError(f"grouped_matmul: start is {list(ends)}, expected {expected}")
     if row is not None and checked:
         check_indices("grouped_matmul", "row", row, x.shape[0])
+    if out is not None:
+        check_shape("grouped_matmul", "out", out, (rows, weight.shape[2]))
     blocks, rows_in_order = _blocks_and_rows(ends, None if isinstance(start, np.ndarray) else start.device)
     return _multiply(x, rows_in_order if row is None else row, weight, blocks, bias, activation, out)
 
@@ -102,15 +103,16 @@ def _blocks_and_rows(ends: tuple[int, ...], device: Any) -> tuple[Array, Array]:
     return table, rows
 
 
+@checked
 def mixture_of_experts(
-    x: Array,
-    expert: Array,
-    gate: Array,
-    w1: Array,
-    w2: Array,
-    b1: Array | None = None,
-    b2: Array | None = None,
-    activation: str = "gelu",
+    x: Float[Array, "T K"],
+    expert: Int[Array, "T C"],
+    gate: Float[Array, "T C"],
+    w1: Float[Array, "G K H"],
+    w2: Float[Array, "G H N"],
+    b1: Float[Array, "G H"] | None = None,
+    b2: Float[Array, "G N"] | None = None,
+    activation: Activation = "gelu",
     checked: bool = True,
 ) -> Array:
     """The sum over each token's experts of `gate * (activation(x @ w1 + b1) @ w2 + b2)` (Shazeer et al. 2017).
@@ -121,7 +123,7 @@ def mixture_of_experts(
     what it says must be right. Returns a new T × N array like x.
     Raises `ArgumentError` for other dtypes, shapes that do not go together, and experts that there are not.
     """
-    routes = route("mixture_of_experts", x, expert, gate, w1.shape[0], checked)
+    routes = route("mixture_of_experts", expert, w1.shape[0], checked)
     hidden = grouped_matmul(x, w1, routes.start, b1, activation, routes.token, checked=False)
     results = grouped_matmul(hidden, w2, routes.start, b2)
     out = empty_like(x, (x.shape[0], w2.shape[2]))
@@ -143,11 +145,8 @@ class Routes:
     place: Array
 
 
-def route(function: str, x: Array, expert: Array, gate: Array, experts: int, checked: bool) -> Routes:
+def route(function: str, expert: Array, experts: int, checked: bool) -> Routes:
     """The choices of tokens, T × C, in the order of so many experts; raises `ArgumentError` for wrong ones."""
-    if expert.ndim != 2 or tuple(expert.shape) != tuple(gate.shape) or expert.shape[0] != x.shape[0]:
-        shapes = f"expert has shape {tuple(expert.shape)} and gate {tuple(gate.shape)}"
-        raise vk.ArgumentError(f"{function}: {shapes}, expected {x.shape[0]} × choices")
     if checked:
         check_indices(function, "expert", expert, experts)
     choices = max(1, expert.shape[1])

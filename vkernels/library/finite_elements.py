@@ -14,7 +14,9 @@ from numpy.polynomial import legendre
 
 import vkernels as vk
 
+from .annotations import AtLeastOne, Result
 from .arrays import Array, check_apart, empty_like
+from .declared import checked
 from .replay import replayed
 
 
@@ -127,10 +129,9 @@ class Basis:
     node_slopes: np.ndarray
 
 
-def basis(degree: int) -> Basis:
+@checked
+def basis(degree: AtLeastOne) -> Basis:
     """The basis of a degree from 1 on. Raises `ArgumentError` for others."""
-    if degree < 1:
-        raise vk.ArgumentError(f"basis: degree is {degree}, expected 1 or more")
     last = legendre.Legendre.basis(degree)
     nodes = np.concatenate([[-1.0], np.sort(last.deriv().roots().real), [1.0]])
     node_weights = 2.0 / (degree * (degree + 1) * last(nodes) ** 2)
@@ -146,7 +147,13 @@ def basis(degree: int) -> Basis:
 
 
 @replayed
-def apply_mass(x: Array, values: Array, weight: Array, out: Array | None = None) -> Array:
+@checked
+def apply_mass(
+    x: Float[Array, "E C P P P"],
+    values: Float[Array, "Q P"],
+    weight: Float[Array, "E Q Q Q"],
+    out: Result[Array, "E C P P P", "x"] | None = None,
+) -> Array:
     """The mass operator of each element, Bᵀ W B: BK1 with one component, BK2 with three.
 
     `x`: E × C × P × P × P values at nodes; `values`: Q × P, each node's polynomial at the points along a side;
@@ -160,7 +167,14 @@ def apply_mass(x: Array, values: Array, weight: Array, out: Array | None = None)
 
 
 @replayed
-def apply_stiffness(x: Array, values: Array, slopes: Array, metric: Array, out: Array | None = None) -> Array:
+@checked
+def apply_stiffness(
+    x: Float[Array, "E C P P P"],
+    values: Float[Array, "Q P"],
+    slopes: Float[Array, "Q P"],
+    metric: Float[Array, "E 6 Q Q Q"],
+    out: Result[Array, "E C P P P", "x"] | None = None,
+) -> Array:
     """The stiffness operator of each element, Gᵀ D G: BK3 with one component, BK4 with three.
 
     `x`: E × C × P × P × P values at nodes; `values`, `slopes`: Q × P, each node's polynomial and its derivative at the
@@ -174,7 +188,13 @@ def apply_stiffness(x: Array, values: Array, slopes: Array, metric: Array, out: 
 
 
 @replayed
-def apply_stiffness_at_nodes(x: Array, slopes: Array, metric: Array, out: Array | None = None) -> Array:
+@checked
+def apply_stiffness_at_nodes(
+    x: Float[Array, "E C P P P"],
+    slopes: Float[Array, "P P"],
+    metric: Float[Array, "E 6 P P P"],
+    out: Result[Array, "E C P P P", "x"] | None = None,
+) -> Array:
     """The stiffness operator with the nodes as points, as spectral elements have it: BK5 with one component, BK6 with
     three. `slopes`: P × P, `metric`: E × 6 × P × P × P; the rest is as of `apply_stiffness`."""
     out = _like("apply_stiffness_at_nodes", x, out)
@@ -183,8 +203,6 @@ def apply_stiffness_at_nodes(x: Array, slopes: Array, metric: Array, out: Array 
 
 
 def _like(function: str, x: Array, out: Array | None) -> Array:
-    if x.ndim != 5:
-        raise vk.ArgumentError(f"{function}: x has shape {tuple(x.shape)}, expected E × C × P × P × P")
     if out is None:
         return empty_like(x, tuple(x.shape))
     check_apart(function, out, x=x)

@@ -22,28 +22,29 @@ def find_extent(index: Integer[vk.Tensor, "M N"], least: Int[vk.Tensor, "1"], mo
 
 @vk.kernel
 def find_fall(
-    start: Integer[vk.Tensor, "S"], first: Int[vk.Tensor, "1"], last: Int[vk.Tensor, "1"], least: Int[vk.Tensor, "1"]
+    start: Integer[vk.Tensor, "S"], first: Int[vk.Tensor, "1"], last: Int[vk.Tensor, "1"], falls: Int[vk.Tensor, "1"]
 ):
     one = vk.tile(1)
     i = vk.whole("S")
     end = vk.size("S") - 1
-    step = start[i + 1].to(vk.int64) - start[i].to(vk.int64)
-    least[one] = vk.min(vk.where(i < end, step, 0), axis=i)
+    is_fall = (i < end) & (start[i + 1] < start[i])  # a difference could overflow
+    falls[one] = vk.max(vk.where(is_fall, 1, 0), axis=i)
     first[one] = start[one].to(vk.int64)
     last[one] = start[one + end].to(vk.int64)
 
 
-def check_starts(function: str, start: Array, values: int, checked: bool) -> None:
+def check_starts(function: str, start: Array, values: int, checked: bool, name: str = "start") -> None:
     """Raises `ArgumentError` for what no segments of so many values start at; `checked`: looks at elements too."""
     if start.ndim != 1 or start.shape[0] == 0:
-        raise vk.ArgumentError(f"{function}: start has shape {tuple(start.shape)}, expected one more than segments")
+        raise vk.ArgumentError(f"{function}: {name} has shape {tuple(start.shape)}, expected one more than segments")
     if not checked or _starts_are_right(start, values):
         return
     start = _comparable(start)
     if bool((start[1:] < start[:-1]).any()):
-        raise vk.ArgumentError(f"{function}: start falls, expected each segment to end at or after its start")
-    if int(start[0]) < 0 or int(start[-1]) > values:
-        raise vk.ArgumentError(f"{function}: start holds {_range_of(start)}, expected 0 to {values}")
+        raise vk.ArgumentError(f"{function}: {name} falls, expected each segment to end at or after its start")
+    least, most = int(start[0]), int(start[-1])
+    if least < 0 or most > values:
+        raise vk.ArgumentError(f"{function}: {name} holds {least} to {most}, expected 0 to {values}")
 
 
 def check_indices(function: str, name: str, index: Array, length: int) -> None:
@@ -51,8 +52,9 @@ def check_indices(function: str, name: str, index: Array, length: int) -> None:
     if 0 in index.shape or _all_within(index, length):
         return
     index = _comparable(index)
-    if bool(((index < 0) | (index >= length)).any()):
-        raise vk.ArgumentError(f"{function}: {name} holds {_range_of(index)}, expected 0 to {length - 1}")
+    least, most = int(index.min()), int(index.max())  # compared as Python's integers, which have no bounds
+    if least < 0 or most >= length:
+        raise vk.ArgumentError(f"{function}: {name} holds {least} to {most}, expected 0 to {length - 1}")
 
 
 def _starts_are_right(start: Array, values: int) -> bool:
@@ -61,7 +63,7 @@ def _starts_are_right(start: Array, values: int) -> bool:
         return False
     found = integers_like(start, (3,))
     find_fall(start, found[0:1], found[1:2], found[2:3])
-    return expect(found, lambda numbers: numbers[2] >= 0 and numbers[0] >= 0 and numbers[1] <= values)
+    return expect(found, lambda numbers: numbers[2] == 0 and numbers[0] >= 0 and numbers[1] <= values)
 
 
 def _all_within(index: Array, length: int) -> bool:
@@ -86,7 +88,3 @@ def _comparable(index: Array) -> Array:
     if str(index.dtype) in ("torch.uint16", "torch.uint32", "torch.uint64"):
         index = index.long()
     return index
-
-
-def _range_of(index: Array) -> str:
-    return f"{int(index.min())} to {int(index.max())}"

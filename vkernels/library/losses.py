@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 from jaxtyping import Float, Int, Integer
 
 import vkernels as vk
 
-from .arrays import Array, as_rows, empty_like, give_back, integers_like
+from .annotations import OneOf, Result, Share
+from .arrays import Array, as_rows, check_shape, empty_like, give_back, integers_like
+from .declared import checked
 from .indices import is_read_here
 from .replay import expect, replayed
 
 IGNORED = -100
 """The class of rows that do not count, as in torch."""
 
-REDUCTIONS = ("mean", "sum", "none")
+Reduction = Annotated[str, OneOf(("mean", "sum", "none"))]
 
 
 @vk.kernel
@@ -99,7 +103,8 @@ def find_classes(target: Integer[vk.Tensor, "M"], ignored: int, least: Int[vk.Te
 
 
 @replayed
-def log_softmax(x: Array, out: Array | None = None) -> Array:
+@checked
+def log_softmax(x: Float[Array, "*B N"], out: Result[Array, "*B N", "x"] | None = None) -> Array:
     """x - log(sum(exp(x))) along the last dimension, computed with the row's maximum subtracted.
 
     `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. Returns `out`, or a new array of
@@ -114,7 +119,10 @@ def log_softmax(x: Array, out: Array | None = None) -> Array:
 
 
 @replayed
-def log_softmax_backward(grad: Array, result: Array, out: Array | None = None) -> Array:
+@checked
+def log_softmax_backward(
+    grad: Float[Array, "*B N"], result: Float[Array, "*B N"], out: Result[Array, "*B N", "grad"] | None = None
+) -> Array:
     """The gradient of x, of the gradient of `log_softmax(x)` and that result: grad - exp(result) * sum(grad).
 
     All of one shape and dtype. Returns `out`, or a new array like them. Raises `ArgumentError` where they are not.
@@ -127,12 +135,13 @@ def log_softmax_backward(grad: Array, result: Array, out: Array | None = None) -
 
 
 @replayed
+@checked
 def cross_entropy(
-    x: Array,
-    target: Array,
+    x: Float[Array, "M V"],
+    target: Integer[Array, "M"],
     ignored: int = IGNORED,
-    smoothing: float = 0.0,
-    reduction: str = "mean",
+    smoothing: Share = 0.0,
+    reduction: Reduction = "mean",
     checked: bool = True,
 ) -> Array:
     """-log softmax(x)[target] for each row, averaged over rows, added up, or as they are.
@@ -148,12 +157,19 @@ def cross_entropy(
 
 
 @replayed
+@checked
 def cross_entropy_parts(
-    x: Array, target: Array, ignored: int, smoothing: float, reduction: str, checked: bool
+    x: Float[Array, "M V"],
+    target: Integer[Array, "M"],
+    ignored: int,
+    smoothing: Share,
+    reduction: Reduction,
+    checked: bool,
 ) -> tuple[Array, Array, Array]:
     """The loss as `cross_entropy` gives it, and what its gradient needs, in the dtype that x is computed in:
     log(sum(exp(x))) of each of the M rows, and how many rows count, one number. Raises `ArgumentError` as it does."""
-    _check(x, target, ignored, smoothing, reduction, checked)
+    if checked:
+        _check_classes(x, target, ignored)
     normaliser, count = (empty_like(x, shape, computed=True) for shape in ((x.shape[0],), (1,)))
     loss = empty_like(x, (x.shape[0],), computed=reduction != "none")
     total = empty_like(x, (1,))
@@ -162,16 +178,17 @@ def cross_entropy_parts(
     return (loss if reduction == "none" else total.reshape(())), normaliser, count
 
 
+@checked
 def cross_entropy_backward(
-    grad: Array,
-    x: Array,
-    target: Array,
-    normaliser: Array,
-    count: Array,
+    grad: Float[Array, ""] | Float[Array, "M"],
+    x: Float[Array, "M V"],
+    target: Integer[Array, "M"],
+    normaliser: Float[Array, "M"],
+    count: Float[Array, "1"],
     ignored: int = IGNORED,
-    smoothing: float = 0.0,
-    reduction: str = "mean",
-    out: Array | None = None,
+    smoothing: Share = 0.0,
+    reduction: Reduction = "mean",
+    out: Result[Array, "M V", "x"] | None = None,
 ) -> Array:
     """The gradient of x: grad times softmax(x) less what the row's loss asks for.
 
@@ -179,6 +196,7 @@ def cross_entropy_backward(
     `cross_entropy`. Returns `out`, or a new array like x.
     Raises `ArgumentError` for shapes or dtypes that do not go together.
     """
+    check_shape("cross_entropy_backward", "grad", grad, (x.shape[0],) if reduction == "none" else ())
     out = empty_like(x, tuple(x.shape)) if out is None else out
     each = grad / count if reduction == "mean" else grad
     each = each if reduction == "none" else _repeated(each.reshape((1,)), x.shape[0])
@@ -193,15 +211,8 @@ def _repeated(one: Array, times: int) -> Array:
     return np.broadcast_to(one, (times,))
 
 
-def _check(x: Array, target: Array, ignored: int, smoothing: float, reduction: str, checked: bool) -> None:
-    if x.ndim != 2:
-        raise vk.ArgumentError(f"cross_entropy: x has shape {tuple(x.shape)}, expected rows of scores")
-    if reduction not in REDUCTIONS:
-        raise vk.ArgumentError(f"cross_entropy: reduction is {reduction!r}, expected one of {', '.join(REDUCTIONS)}")
-    if not 0.0 <= smoothing <= 1.0:
-        raise vk.ArgumentError(f"cross_entropy: smoothing is {smoothing}, expected 0 to 1")
-    if not checked or tuple(target.shape) != (x.shape[0],):
-        return
+def _check_classes(x: Array, target: Array, ignored: int) -> None:
+    """Raises `ArgumentError` for targets out of range."""
     if 0 not in target.shape and is_read_here(target):
         classes = x.shape[1]  # what is asked again keeps no tensor alive
         found = integers_like(target, (2,))

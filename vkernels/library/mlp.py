@@ -6,8 +6,10 @@ from jaxtyping import Float
 
 import vkernels as vk
 
-from .activations import activated, check_activation
+from .activations import activated
+from .annotations import Activation, Result
 from .arrays import Array, check_apart, constant_like, empty_like
+from .declared import checked
 from .replay import replayed
 
 
@@ -32,14 +34,15 @@ def mlp_rows(
 
 
 @replayed
+@checked
 def mlp(
-    x: Array,
-    w1: Array,
-    b1: Array | None,
-    w2: Array,
-    b2: Array | None = None,
-    activation: str = "relu",
-    out: Array | None = None,
+    x: Float[Array, "M K"],
+    w1: Float[Array, "K H"],
+    b1: Float[Array, "H"] | None,
+    w2: Float[Array, "H N"],
+    b2: Float[Array, "N"] | None = None,
+    activation: Activation = "relu",
+    out: Result[Array, "M N", "x"] | None = None,
 ) -> Array:
     """activation(x @ w1 + b1) @ w2 + b2, both sums kept in f32 (f64 for f64 operands).
 
@@ -49,7 +52,6 @@ def mlp(
     array of x's dtype.
     Raises `ArgumentError` for shapes or dtypes that do not go together, or an unknown activation.
     """
-    check_activation("mlp", activation)
     out = empty_like(x, (x.shape[0], w2.shape[-1])) if out is None else out
     b1 = constant_like(x, 0.0, (w1.shape[-1],)) if b1 is None else b1
     b2 = constant_like(x, 0.0, (w2.shape[-1],)) if b2 is None else b2

@@ -9,7 +9,9 @@ from jaxtyping import Float
 import vkernels as vk
 from vkernels.language.kernel import Kernel
 
+from .annotations import AtLeastOne, Result
 from .arrays import Array, as_rows, constant_like, empty_like, give_back
+from .declared import checked
 from .reductions import reduce_middle
 from .replay import replayed
 
@@ -139,7 +141,13 @@ def group_norm_parameter_gradients(
 
 
 @replayed
-def rms_norm(x: Array, weight: Array | None = None, eps: float = 1e-5, out: Array | None = None) -> Array:
+@checked
+def rms_norm(
+    x: Float[Array, "*B N"],
+    weight: Float[Array, "N"] | None = None,
+    eps: float = 1e-5,
+    out: Result[Array, "*B N", "x"] | None = None,
+) -> Array:
     """x / sqrt(mean(x²) + eps) * weight along the last dimension (Zhang, Sennrich 2019).
 
     `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. `weight`: one element a
@@ -154,7 +162,10 @@ def rms_norm(x: Array, weight: Array | None = None, eps: float = 1e-5, out: Arra
 
 
 @replayed
-def rms_norm_backward(grad: Array, x: Array, weight: Array | None = None, eps: float = 1e-5) -> tuple[Array, Array]:
+@checked
+def rms_norm_backward(
+    grad: Float[Array, "*B N"], x: Float[Array, "*B N"], weight: Float[Array, "N"] | None = None, eps: float = 1e-5
+) -> tuple[Array, Array]:
     """The gradients of x and weight, of the gradient of `rms_norm(x, weight, eps)`: new arrays.
 
     `grad`: of x's shape and dtype. Raises `ArgumentError` as `rms_norm` does.
@@ -164,8 +175,9 @@ def rms_norm_backward(grad: Array, x: Array, weight: Array | None = None, eps: f
 
 
 @replayed
+@checked
 def layer_norm_backward(
-    grad: Array, x: Array, weight: Array | None = None, eps: float = 1e-5
+    grad: Float[Array, "*B N"], x: Float[Array, "*B N"], weight: Float[Array, "N"] | None = None, eps: float = 1e-5
 ) -> tuple[Array, Array, Array]:
     """The gradients of x, weight and bias, of the gradient of `layer_norm(x, weight, bias, eps)`: new arrays.
 
@@ -201,13 +213,14 @@ def _gradients(
 
 
 @replayed
+@checked
 def group_norm(
-    x: Array,
-    groups: int,
-    weight: Array | None = None,
-    bias: Array | None = None,
+    x: Float[Array, "B C *S"],
+    groups: AtLeastOne,
+    weight: Float[Array, "C"] | None = None,
+    bias: Float[Array, "C"] | None = None,
     eps: float = 1e-5,
-    out: Array | None = None,
+    out: Result[Array, "B C *S", "x"] | None = None,
 ) -> Array:
     """(x - mean) / sqrt(variance + eps) * weight + bias, over each group of consecutive channels (Wu, He 2018).
 
@@ -216,8 +229,9 @@ def group_norm(
     number of elements. Returns `out`, or a new array like x.
     Raises `ArgumentError` for other dtypes, groups or shapes that do not go together.
     """
+    _check_groups("group_norm", x, groups)
     out = empty_like(x, tuple(x.shape)) if out is None else out
-    cut, results = _as_groups("group_norm", x, groups), _as_groups("group_norm", out, groups)
+    cut, results = _as_groups(x, groups), _as_groups(out, groups)
     weight, bias = _of_channels(x, 1.0, weight), _of_channels(x, 0.0, bias)
     group_norm_groups(cut, _cut(weight, groups), _cut(bias, groups), eps, results)
     give_back(results, out)
@@ -225,14 +239,20 @@ def group_norm(
 
 
 @replayed
+@checked
 def group_norm_backward(
-    grad: Array, x: Array, groups: int, weight: Array | None = None, eps: float = 1e-5
+    grad: Float[Array, "B C *S"],
+    x: Float[Array, "B C *S"],
+    groups: AtLeastOne,
+    weight: Float[Array, "C"] | None = None,
+    eps: float = 1e-5,
 ) -> tuple[Array, Array, Array]:
     """The gradients of x, weight and bias, of the gradient of `group_norm(x, groups, weight, bias, eps)`: new arrays.
 
     `grad`: of x's shape and dtype. Raises `ArgumentError` as `group_norm` does.
     """
-    grad, cut = _as_groups("group_norm", grad, groups), _as_groups("group_norm", x, groups)
+    _check_groups("group_norm_backward", x, groups)
+    grad, cut = _as_groups(grad, groups), _as_groups(x, groups)
     weight = _cut(_of_channels(x, 1.0, weight), groups)
     out = empty_like(x, tuple(cut.shape))
     middle, inverse = (empty_like(x, tuple(cut.shape[:2]), computed=True) for _ in range(2))
@@ -254,9 +274,13 @@ def _cut(channels: Array, groups: int) -> Array:
     return channels.reshape((groups, channels.shape[0] // groups))
 
 
-def _as_groups(function: str, x: Array, groups: int) -> Array:
-    """B × C × any more as B × groups × C / groups × the rest; a view wherever strides allow one."""
-    if x.ndim < 2 or groups < 1 or x.shape[1] % groups:
+def _check_groups(function: str, x: Array, groups: int) -> None:
+    """Raises `ArgumentError` for groups that do not divide the channels."""
+    if x.shape[1] % groups:
         expected = "batches of channels that the groups divide"
         raise vk.ArgumentError(f"{function}: x has shape {tuple(x.shape)} for {groups} groups, expected {expected}")
+
+
+def _as_groups(x: Array, groups: int) -> Array:
+    """B × C × any more as B × groups × C / groups × the rest; a view wherever strides allow one."""
     return x.reshape((x.shape[0], groups, x.shape[1] // groups, math.prod(x.shape[2:])))

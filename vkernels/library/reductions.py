@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
-from jaxtyping import Float, Int, Num
+from jaxtyping import Bool, Float, Int, Num
 
 import vkernels as vk
 
+from .annotations import AtLeastOne
 from .arrays import Array, empty_like, integers_like
+from .declared import checked
 from .replay import replayed
 from .selection import topk as topk
 
@@ -43,50 +46,60 @@ def find_middle(x: Num[vk.Tensor, "A N C"], out: Int[vk.Tensor, "A C"], smallest
 
 @vk.kernel
 def count_in_parts(
-    x: Float[vk.Tensor, "E"], length: int, low: vk.Scalar, high: vk.Scalar, count: Int[vk.Tensor, "P B"]
+    x: Float[vk.Tensor, "E"],
+    length: int,
+    low: vk.Scalar,
+    high: vk.Scalar,
+    count: Int[vk.Tensor, "P B"],
+    half: float = 1.0,
 ):
     i = vk.tile("P")
+    # `half` of a width that overflows does not
+    width = high * half - low * half
     for e in vk.range(i * length, vk.minimum((i + 1) * length, vk.size("E"))):
         number = x[e]
         inside = (number >= low) & (number <= high)
-        part = vk.where(inside, (number - low) / (high - low), 0.0) * vk.size("B")
+        part = vk.where(inside, (number * half - low * half) / width, 0.0) * vk.size("B")
         bin_ = vk.minimum(part.to(vk.int64), vk.size("B") - 1)
         vk.store(count[i, bin_], vk.load(count[i, bin_], where=inside) + 1, where=inside)
 
 
 @replayed
-def sum(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+@checked
+def sum(x: Num[Array, "*S"] | Bool[Array, "*S"], dim: int | None = None, keepdim: bool = False) -> Array:
     """The sum along a dimension, or of all elements. Of integers and bool in int64; without elements 0.
 
-    `x`: any shape and strides; f64, f32, f16 or bf16, the latter two added in f32, or integers. Returns a new array, in
-    x's dtype, without the dimension `dim`, or, `keepdim`, with one element there.
+    `x`: any shape and strides; f64, f32, f16 or bf16, the latter two added in f32, integers or bool. Returns a new
+    array, in x's dtype or int64, without the dimension `dim`, or, `keepdim`, with one element there.
     Raises `ArgumentError` for other dtypes and for a dimension that x does not have.
     """
     return _reduce("sum", x, dim, keepdim)
 
 
 @replayed
-def mean(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+@checked
+def mean(x: Float[Array, "*S"], dim: int | None = None, keepdim: bool = False) -> Array:
     """The mean along a dimension, or of all elements; of no elements NaN. Floats alone; the rest is as of `sum`."""
-    if not _is_float(x):
-        raise vk.ArgumentError(f"mean: x is of {x.dtype}, expected floats")
     return _reduce("mean", x, dim, keepdim)
 
 
 @replayed
-def max(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+@checked
+def max(x: Num[Array, "*S"], dim: int | None = None, keepdim: bool = False) -> Array:
     """The largest element along a dimension, or of all, which must not be empty; NaN if any is NaN. See `sum`."""
     return _reduce("max", x, dim, keepdim)
 
 
 @replayed
-def min(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+@checked
+def min(x: Num[Array, "*S"], dim: int | None = None, keepdim: bool = False) -> Array:
     """The smallest element along a dimension, or of all, which must not be empty; NaN if any is NaN. See `sum`."""
     return _reduce("min", x, dim, keepdim)
 
 
 @replayed
-def argmax(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+@checked
+def argmax(x: Num[Array, "*S"], dim: int | None = None, keepdim: bool = False) -> Array:
     """The first place, int64, of the largest element along a dimension, which must not be empty, or of the first NaN.
 
     Of all elements, laid out row after row, where no dimension is given. See `sum`.
@@ -95,31 +108,43 @@ def argmax(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
 
 
 @replayed
-def argmin(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+@checked
+def argmin(x: Num[Array, "*S"], dim: int | None = None, keepdim: bool = False) -> Array:
     """The first place of the smallest element; the rest is as of `argmax`."""
     return _find("argmin", x, dim, keepdim)
 
 
 PARTS = 256
 """Parts of its own each program counts, so that none writes where another does."""
+_LARGEST = {dtype: float(np.finfo(dtype).max) for dtype in (np.float32, np.float64)}
+MOST_COUNTS = 1 << 22
+"""Counts of all parts together; of more bins than that there is one part."""
 
 
-def histogram(x: Array, bins: int, low: float, high: float) -> Array:
+@checked
+def histogram(x: Float[Array, "*S"], bins: AtLeastOne, low: float, high: float) -> Array:
     """How many elements fall into each of some bins of one width, int64; the last holds what equals `high` too.
 
     `x`: any shape and strides; f64, f32, f16 or bf16. What is outside, and NaN, does not count, as in `torch.histc`.
-    `bins`: 1 or more; `low` is below `high`. Raises `ArgumentError` for other dtypes, bins or bounds.
+    `bins`: 1 or more. `low` is below `high`, both finite, in the dtype that x is computed in too.
+    Raises `ArgumentError` for other dtypes, bins or bounds.
     """
-    if bins < 1 or not low < high:
-        raise vk.ArgumentError(f"histogram: {bins} bins from {low} to {high}, expected 1 or more, from low to high")
+    dtype, largest = ("float64", _LARGEST[np.float64]) if x.dtype.itemsize == 8 else ("float32", _LARGEST[np.float32])
+    if not (-largest <= low < high <= largest) or (dtype == "float32" and np.float32(low) == np.float32(high)):
+        expected = f"low below high, both finite and apart in {dtype}"
+        raise vk.ArgumentError(f"histogram: low is {low} and high is {high}, expected {expected}")
+    half = 1.0 if high - low <= largest else 0.5
     flat = x.reshape(-1)
-    count = integers_like(x, (PARTS, bins))
+    parts = PARTS if PARTS * bins <= MOST_COUNTS else -(-MOST_COUNTS // bins)
+    count = integers_like(x, (parts, bins))
     count[...] = 0
-    count_in_parts(flat, -(-flat.shape[0] // PARTS), low, high, count)
+    count_in_parts(flat, -(-flat.shape[0] // parts), low, high, count, half)
     return _reduce("sum", count, 0, False)
 
 
 def _reduce(kind: str, x: Array, dim: int | None, keepdim: bool) -> Array:
+    if str(x.dtype).endswith("bool"):
+        x = x.view(np.int8) if isinstance(x, np.ndarray) else x.view(sys.modules["torch"].int8)
     cut, shape = _around(kind, x, dim, keepdim)
     counts = kind == "sum" and not _is_float(x)
     outer = (cut.shape[0], cut.shape[2])

@@ -12,12 +12,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import cache, wraps
 from itertools import pairwise
 from typing import Any, TypeVar
 
 from vkernels.ir.errors import OutOfMemoryError
-from vkernels.runtime import events
+from vkernels.runtime import events, recording
 from vkernels.runtime.recording import Recording, current
 from vkernels.runtime.threads import when_threads_change
 
@@ -41,33 +41,42 @@ KEPT_BYTES = 1 << 16
 
 _modules = sys.modules
 _tables: list[dict[Any, Any]] = []
+_torch_names: list[Any] = []
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 
 
 def replayed(function: F) -> F:
     """Repeat the calls of a library function; see above for what such a function may do."""
     tapes: dict[Any, _Tape | None] = {}
+    torch_names = _torch_names
     _tables.append(tapes)
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if (torch := _modules.get("torch")) is None or events.LISTENERS or current() is not None:
+        if events.LISTENERS or (recording.recording and current() is not None):
             return function(*args, **kwargs)  # who records this one's caller needs to see all of it
-        tensor, parameter, tracks = torch.Tensor, torch.nn.Parameter, torch.is_grad_enabled()
+        if not torch_names and not _find(torch_names):
+            return function(*args, **kwargs)
+        tensor, parameter, is_grad_enabled = torch_names
+        tracks = is_grad_enabled()
         values = (*args, *kwargs.values()) if kwargs else args
         key: Any = tuple(kwargs)
-        for value in values:
-            kind = type(value)
-            if kind is tensor or kind is parameter:
-                if tracks and value.requires_grad:
+        try:
+            for value in values:
+                kind = type(value)
+                if kind is tensor or kind is parameter:
+                    if tracks and value.requires_grad:
+                        return function(*args, **kwargs)
+                    where = None if value.is_cpu else value.device
+                    key = key, value.dtype, value.shape, value.stride(), where, value.is_neg()
+                elif kind is Live or kind is LiveInt:
+                    key = key, kind
+                elif kind in _PLAIN or (kind is tuple and all(type(each) is int for each in value)):
+                    key = key, kind, value
+                else:
                     return function(*args, **kwargs)
-                key = key, value.dtype, value.shape, value.stride(), value.device, value.is_neg()
-            elif kind is Live or kind is LiveInt:
-                key = key, kind
-            elif kind in _PLAIN or (kind is tuple and all(type(each) is int for each in value)):
-                key = key, kind, value
-            else:
-                return function(*args, **kwargs)
+        except RuntimeError:  # torch's, of tensors without strides
+            return function(*args, **kwargs)
         tape = tapes.get(key, _NEW)
         if tape is not None and tape is not _NEW:
             try:
@@ -80,6 +89,14 @@ def replayed(function: F) -> F:
         return function(*args, **kwargs) if tape is None else _record(function, args, kwargs, tapes, key)
 
     return call  # type: ignore[return-value]
+
+
+def _find(names: list[Any]) -> bool:
+    """Fill in what a call asks torch for; False where torch is not imported."""
+    torch = _modules.get("torch")
+    if torch is not None:
+        names[:] = torch.Tensor, torch.nn.Parameter, torch.is_grad_enabled
+    return torch is not None
 
 
 def made(array: Any) -> Any:
@@ -182,7 +199,7 @@ class _Taping:
             tuple(self.given), tuple(self._template(each) for each in returned),
             tuple(self._template(each) for each in others), tuple(self.recorder.constants),
             tuple(steps), tuple(None if each is None else numbers[id(each)] for each in results),
-            isinstance(result, tuple),
+            isinstance(result, tuple), tuple(_extent(at, self.values[number]) for at, number in enumerate(self.given)),
         )  # fmt: skip
 
     def _owner(self, result: Any) -> Any:
@@ -244,6 +261,12 @@ def _span(array: Any) -> tuple[int, int]:
     return array.data_ptr(), array.data_ptr() + (last + 1) * array.element_size()
 
 
+def _extent(at: int, array: Any) -> tuple[int, int, int]:
+    """An argument, the bytes that it reaches over, and an element's: its storage may be resized before a later call."""
+    low, high = _span(array)
+    return at, high - low, array.itemsize
+
+
 @dataclass(frozen=True)
 class _Step:
     """One call of a kernel, or, where `holds` is given, a look at what an array holds.
@@ -268,6 +291,7 @@ class _Tape:
     def __init__(
         self, given: tuple[int, ...], templates: tuple[Any, ...], others: tuple[Any, ...], constants: tuple[Any, ...],
         steps: tuple[_Step, ...], results: tuple[int | None, ...], several: bool,
+        extents: tuple[tuple[int, int, int], ...],
     ):  # fmt: skip
         import torch
 
@@ -278,6 +302,7 @@ class _Tape:
         self.only = results[0] if len(results) == 1 and not several else None
         self.pairs = tuple(pair for step in steps for pair in step.pairs)
         self.written = sorted({number for step in steps for number in step.written})
+        self.extents = extents
         small = sum(array.numel() * array.element_size() for array in others) <= KEPT_BYTES
         self.spare: list[list[Any]] | None = [] if small and others else None
 
@@ -285,7 +310,16 @@ class _Tape:
         arrays = [values[number] for number in self.given]
         for template in self.templates:
             arrays.append(self.empty_like(template))
-        addresses = [array.data_ptr() for array in arrays]
+        try:
+            addresses = [array.data_ptr() for array in arrays]
+            for number, needed, itemsize in self.extents:
+                array = arrays[number]
+                if len(array.untyped_storage()) - array.storage_offset() * itemsize < needed:
+                    raise _NotThisTime
+        except RuntimeError:  # torch's, of tensors without memory: the function says so
+            raise _NotThisTime from None
+        if 0 in addresses:
+            raise _NotThisTime
         others: list[Any] = []
         if self.others:
             others = self._others()
@@ -330,7 +364,13 @@ class _Tape:
 
 def _count_writes(tensors: list[Any]) -> None:
     """Tell autograd, as every call of a kernel does."""
-    sys.modules["torch"].autograd.graph.increment_version(tensors)
+    _version_counter()(tensors)
+
+
+@cache
+def _version_counter() -> Callable[[Sequence[Any]], None]:
+    counter: Callable[[Sequence[Any]], None] = _modules["torch"].autograd.graph.increment_version
+    return counter
 
 
 _NEW: Any = object()

@@ -6,7 +6,9 @@ from jaxtyping import Float
 
 import vkernels as vk
 
+from .annotations import Result
 from .arrays import Array, as_rows, constant_like, empty_like, give_back
+from .declared import checked
 from .long_rows import layer_norm_long, segment_of, softmax_long
 from .replay import replayed
 
@@ -45,7 +47,8 @@ def layer_norm_rows(
 
 
 @replayed
-def softmax(x: Array, out: Array | None = None) -> Array:
+@checked
+def softmax(x: Float[Array, "*B N"], out: Result[Array, "*B N", "x"] | None = None) -> Array:
     """exp(x) / sum(exp(x)) along the last dimension, computed with the row's maximum subtracted.
 
     `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. Returns `out`, or a new
@@ -64,7 +67,10 @@ def softmax(x: Array, out: Array | None = None) -> Array:
 
 
 @replayed
-def softmax_backward(grad: Array, result: Array, out: Array | None = None) -> Array:
+@checked
+def softmax_backward(
+    grad: Float[Array, "*B N"], result: Float[Array, "*B N"], out: Result[Array, "*B N", "result"] | None = None
+) -> Array:
     """The gradient of x, of the gradient of `softmax(x)` and that result: result * (grad - sum(grad * result)).
 
     All of one shape and dtype, rows of any length. Returns `out`, or a new array like them; NaN and infinities spread
@@ -78,8 +84,13 @@ def softmax_backward(grad: Array, result: Array, out: Array | None = None) -> Ar
 
 
 @replayed
+@checked
 def layer_norm(
-    x: Array, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5, out: Array | None = None
+    x: Float[Array, "*B N"],
+    weight: Float[Array, "N"] | None = None,
+    bias: Float[Array, "N"] | None = None,
+    eps: float = 1e-5,
+    out: Result[Array, "*B N", "x"] | None = None,
 ) -> Array:
     """(x - mean) / sqrt(variance + eps) * weight + bias along the last dimension (Ba, Kiros, Hinton 2016).
 

@@ -6,7 +6,9 @@ from jaxtyping import Float
 
 import vkernels as vk
 
-from .arrays import Array, as_rows, as_segments, check_shape, empty_like, give_back
+from .annotations import Result
+from .arrays import Array, as_rows, as_segments, empty_like, give_back
+from .declared import checked
 from .long_rows import segment_of
 from .replay import replayed
 
@@ -64,29 +66,30 @@ FEW = 64
 
 
 @replayed
-def cumulative_sum(x: Array, out: Array | None = None) -> Array:
+@checked
+def cumulative_sum(x: Float[Array, "*B N"], out: Result[Array, "*B N", "x"] | None = None) -> Array:
     """The sum of each element and all before it along the last dimension.
 
     `x`: any shape and strides; f64, f32, f16 or bf16, the latter two added in f32. Returns `out`, which may be x, or a
     new array of x's shape and dtype. NaN and infinities reach all that follows, as in torch.
     Raises `ArgumentError` for other dtypes and for an `out` of another shape or dtype.
     """
-    return _cumulative_sum("cumulative_sum", x, out, cumulative_sum_rows, cumulative_sum_segments)
+    return _cumulative_sum(x, out, cumulative_sum_rows, cumulative_sum_segments)
 
 
 @replayed
-def cumulative_sum_backward(grad: Array, out: Array | None = None) -> Array:
+@checked
+def cumulative_sum_backward(grad: Float[Array, "*B N"], out: Result[Array, "*B N", "grad"] | None = None) -> Array:
     """The gradient of x, of the gradient of `cumulative_sum(x)`: the sum of each element and all after it.
 
     `grad`: of x's shape and dtype; the rest is as of `cumulative_sum`.
     """
     kernels = cumulative_sum_from_the_end, cumulative_sum_segments_from_the_end
-    return _cumulative_sum("cumulative_sum_backward", grad, out, *kernels)
+    return _cumulative_sum(grad, out, *kernels)
 
 
-def _cumulative_sum(function: str, x: Array, out: Array | None, of_rows: vk.Kernel, of_segments: vk.Kernel) -> Array:
+def _cumulative_sum(x: Array, out: Array | None, of_rows: vk.Kernel, of_segments: vk.Kernel) -> Array:
     out = empty_like(x, tuple(x.shape)) if out is None else out
-    check_shape(function, "out", out, tuple(x.shape))
     rows, results = as_rows(x), as_rows(out)
     few = FEW if getattr(x, "is_cuda", False) else vk.get_threads()  # cutting costs a second reading
     segment = segment_of(rows.shape[1]) if rows.shape[0] < few else None

@@ -6,9 +6,11 @@ from jaxtyping import Float, Int, Integer
 
 import vkernels as vk
 
-from .arrays import Array, check_shape, empty_like, integers_like
+from .annotations import Result, Size
+from .arrays import Array, empty_like, integers_like
+from .declared import checked
 from .indices import check_starts
-from .sparse_products import check_bags
+from .sparse_products import Bag, check_bags
 from .transposes import Transpose, csr_transpose, rows_of
 
 
@@ -64,8 +66,13 @@ def bags_gradient(
     out[v, c] = total
 
 
+@checked
 def segment_sum_backward(
-    grad: Array, start: Array, elements: int, out: Array | None = None, checked: bool = True
+    grad: Float[Array, "R"] | Float[Array, "R C"],
+    start: Integer[Array, "R+1"],
+    elements: Size,
+    out: Result[Array, "elements", "grad"] | Result[Array, "elements C", "grad"] | None = None,
+    checked: bool = True,
 ) -> Array:
     """The gradient of value, of the gradient of `segment_sum(value, start)` of a value of so many elements or rows.
 
@@ -73,9 +80,6 @@ def segment_sum_backward(
     Raises `ArgumentError` for other shapes, and for starts that are out of order.
     """
     check_starts("segment_sum_backward", start, elements, checked)
-    if grad.ndim not in (1, 2) or grad.shape[0] != start.shape[0] - 1:
-        expected = f"{start.shape[0] - 1} elements or rows"
-        raise vk.ArgumentError(f"segment_sum_backward: grad has shape {tuple(grad.shape)}, expected {expected}")
     out = empty_like(grad, (elements, *grad.shape[1:])) if out is None else out
     row = rows_of(start, elements)
     if grad.ndim == 1:
@@ -85,14 +89,15 @@ def segment_sum_backward(
     return out
 
 
+@checked
 def embedding_bag_backward(
-    grad: Array,
-    table: Array,
-    index: Array,
-    start: Array,
-    kind: str = "sum",
+    grad: Float[Array, "R C"],
+    table: Float[Array, "V C"],
+    index: Integer[Array, "E"],
+    start: Integer[Array, "R+1"],
+    kind: Bag = "sum",
     transpose: Transpose | None = None,
-    out: Array | None = None,
+    out: Result[Array, "V C", "table"] | None = None,
     checked: bool = True,
 ) -> Array:
     """The gradient of table, of the gradient of `embedding_bag(table, index, start, kind)`.
@@ -102,8 +107,7 @@ def embedding_bag_backward(
     array like table.
     Raises `ArgumentError` for other dtypes or kinds, shapes that do not go together, and wrong indices.
     """
-    check_bags("embedding_bag_backward", table, index, start, kind, checked)
-    check_shape("embedding_bag_backward", "grad", grad, (start.shape[0] - 1, table.shape[1]))
+    check_bags("embedding_bag_backward", table, index, start, checked)
     transpose = csr_transpose(start, index, table.shape[0]) if transpose is None else transpose
     place = integers_like(grad, tuple(grad.shape) if kind == "max" else (0, grad.shape[1]))
     if kind == "max":

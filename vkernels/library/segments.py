@@ -6,8 +6,10 @@ from jaxtyping import Float, Integer
 
 import vkernels as vk
 
-from .activations import activated, check_activation
+from .activations import activated
+from .annotations import Activation, Result
 from .arrays import Array, constant_like, empty_like
+from .declared import checked
 from .indices import check_indices, check_starts
 from .replay import replayed
 
@@ -16,8 +18,8 @@ from .replay import replayed
 def sum_segments(start: Integer[vk.Tensor, "S"], value: Float[vk.Tensor, "E"], out: Float[vk.Tensor, "R"]):
     r = vk.tile("R")
     a = vk.whole(32)
-    first = start[r]
-    length = start[r + 1] - first
+    first = start[r].to(vk.int64)  # of few bits, what is added below might overflow
+    length = start[r + 1].to(vk.int64) - first
     total = vk.zeros((r, a), value.dtype)
     for step in vk.range(0, (length + 31) // 32):
         total += vk.load(value[first + 32 * step + a], where=32 * step + a < length)
@@ -53,7 +55,13 @@ def csr_times_dense(
 
 
 @replayed
-def segment_sum(value: Array, start: Array, out: Array | None = None, checked: bool = True) -> Array:
+@checked
+def segment_sum(
+    value: Float[Array, "E"] | Float[Array, "E C"],
+    start: Integer[Array, "R+1"],
+    out: Result[Array, "R", "value"] | Result[Array, "R C", "value"] | None = None,
+    checked: bool = True,
+) -> Array:
     """`out[r] = sum of value[start[r] : start[r + 1]]`; 0 for an empty segment.
 
     `value`: E values, or E × C, of any strides; f64, f32, f16 or bf16, the latter two added in f32. `start`: R + 1
@@ -61,25 +69,23 @@ def segment_sum(value: Array, start: Array, out: Array | None = None, checked: b
     results, or R × C, of value's dtype. `checked`: read `start` first; without, what it says must be right.
     Raises `ArgumentError` for other dtypes or shapes that do not go together, and for starts that are out of order.
     """
-    if value.ndim not in (1, 2):
-        raise vk.ArgumentError(f"segment_sum: value has shape {tuple(value.shape)}, expected one or two dimensions")
     check_starts("segment_sum", start, value.shape[0], checked)
     out = empty_like(value, (start.shape[0] - 1, *value.shape[1:])) if out is None else out
-    _check_rows("segment_sum", start, out)
     kernel = sum_segments if value.ndim == 1 else sum_segment_rows
     kernel(start, value, out)
     return out
 
 
 @replayed
+@checked
 def csr_matmul(
-    start: Array,
-    column: Array,
-    value: Array,
-    dense: Array,
-    bias: Array | None = None,
-    activation: str = "none",
-    out: Array | None = None,
+    start: Integer[Array, "R+1"],
+    column: Integer[Array, "E"],
+    value: Float[Array, "E"],
+    dense: Float[Array, "K C"],
+    bias: Float[Array, "R"] | None = None,
+    activation: Activation = "none",
+    out: Result[Array, "R C", "dense"] | None = None,
     checked: bool = True,
 ) -> Array:
     """A sparse matrix in CSR form times a dense one: `activation(sum of value[e] * dense[column[e]] + bias[r])` over
@@ -91,12 +97,10 @@ def csr_matmul(
     or a new R × C array like dense.
     Raises `ArgumentError` for other dtypes or shapes that do not go together, and for indices out of range or order.
     """
-    check_activation("csr_matmul", activation)
     check_starts("csr_matmul", start, value.shape[0], checked)
     if checked:
         check_indices("csr_matmul", "column", column, dense.shape[0])
     out = empty_like(dense, (start.shape[0] - 1, dense.shape[1])) if out is None else out
-    _check_rows("csr_matmul", start, out)
     csr_product(start, column, value, dense, out, bias, activation)
     return out
 
@@ -113,10 +117,3 @@ def csr_product(
     """`csr_matmul` of arguments that are known to go together."""
     bias = constant_like(value, 0.0, (start.shape[0] - 1,)) if bias is None else bias
     csr_times_dense(start, column, value, dense, bias, out, activation)
-
-
-def _check_rows(function: str, start: Array, out: Array) -> None:
-    if out.shape[0] != start.shape[0] - 1:
-        raise vk.ArgumentError(
-            f"{function}: out has {out.shape[0]} rows, expected {start.shape[0] - 1}: start has one more"
-        )

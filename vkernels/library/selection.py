@@ -12,7 +12,9 @@ from jaxtyping import Float, Int
 
 import vkernels as vk
 
+from .annotations import NotNegative
 from .arrays import Array, empty_like, integers_like
+from .declared import checked
 from .replay import refuse, replayed
 from .transposes import count_up
 
@@ -42,8 +44,25 @@ def ordered(x):
     return vk.where(vk.isnan(x), most, vk.where(bits < 0, bits ^ most, bits))
 
 
+EXACT = 1 << 24
+"""Float32 counts no further."""
+
+
+@vk.function
+def as_count(condition, many: vk.Constant):
+    """What to add up to count where a condition holds: float32 is fastest, int64 counts more than `EXACT`."""
+    if many:
+        return vk.where(condition, 1, 0)
+    return vk.where(condition, 1.0, 0.0)
+
+
 @vk.kernel
-def select_largest(x: Float[vk.Tensor, "M N"], value: Float[vk.Tensor, "M K"], index: Int[vk.Tensor, "M K"]):
+def select_largest(
+    x: Float[vk.Tensor, "M N"],
+    value: Float[vk.Tensor, "M K"],
+    index: Int[vk.Tensor, "M K"],
+    many: vk.Constant = False,
+):
     i = vk.tile("M")
     j = vk.whole("N")
     key = ordered(x[i, j])
@@ -51,13 +70,13 @@ def select_largest(x: Float[vk.Tensor, "M N"], value: Float[vk.Tensor, "M K"], i
     low, high = vk.full((i,), -1 - most, key.dtype), vk.full((i,), most, key.dtype)
     for _ in vk.range(64 if x.dtype == vk.float64 else 32):
         middle = (low | high) - ((low ^ high) >> 1)
-        enough = vk.sum(vk.where(key >= middle, 1.0, 0.0), axis=j) >= vk.size("K")
+        enough = vk.sum(as_count(key >= middle, many), axis=j) >= vk.size("K")
         low = vk.where(enough, middle, low)
         high = vk.where(enough, high, middle - 1)
-    above = vk.sum(vk.where(key > low, 1.0, 0.0), axis=j)
-    number = vk.cumulative_sum(vk.where(key == low, 1.0, 0.0), axis=j)
+    above = vk.sum(as_count(key > low, many), axis=j)
+    number = vk.cumulative_sum(as_count(key == low, many), axis=j)
     taken = (key > low) | ((key == low) & (number <= vk.size("K") - above))
-    place = vk.cumulative_sum(vk.where(taken, 1.0, 0.0), axis=j).to(vk.int64) - 1
+    place = vk.cumulative_sum(as_count(taken, many), axis=j).to(vk.int64) - 1
     vk.store(value[i, place], x[i, j], where=taken)
     vk.store(index[i, place], j, where=taken)
 
@@ -100,14 +119,15 @@ FEW = 8
 
 
 @replayed
-def topk(x: Array, k: int) -> tuple[Array, Array]:
+@checked
+def topk(x: Float[Array, "M N"], k: NotNegative) -> tuple[Array, Array]:
     """The k largest elements of each row, in falling order, and their places, int64; of equal ones the first first.
 
     `x`: M × N, of any strides; f64, f32, f16 or bf16; N below 2³¹. `k`: 0 to N. NaN is larger than all, as in torch
     (which leaves open which of equal ones come first). New arrays.
     Raises `ArgumentError` for other shapes, dtypes or numbers.
     """
-    if x.ndim != 2 or not 0 <= k <= x.shape[1] < 1 << 31:
+    if not k <= x.shape[1] < 1 << 31:
         raise vk.ArgumentError(f"topk: x has shape {tuple(x.shape)} and k is {k}, expected rows of at least k elements")
     value, index = empty_like(x, (x.shape[0], k)), integers_like(x, (x.shape[0], k))
     if k <= FEW:
@@ -127,7 +147,7 @@ def topk(x: Array, k: int) -> tuple[Array, Array]:
 def _selected(x: Array, k: int) -> tuple[Array, Array]:
     """The k largest of each row and their places, in the order that they stand in."""
     value, index = empty_like(x, (x.shape[0], k)), integers_like(x, (x.shape[0], k))
-    select_largest(x, value, index)
+    select_largest(x, value, index, x.shape[1] > EXACT)
     return value, index
 
 

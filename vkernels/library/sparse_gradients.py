@@ -6,8 +6,10 @@ from jaxtyping import Float, Integer
 
 import vkernels as vk
 
-from .activations import before_activation, check_activation
-from .arrays import Array, as_computed, check_shape, constant_like, empty_like, laid_out
+from .activations import before_activation
+from .annotations import Activation
+from .arrays import Array, as_computed, constant_like, empty_like, laid_out
+from .declared import checked
 from .indices import check_indices, check_starts
 from .reductions import sum as sum_along
 from .segments import csr_product
@@ -62,14 +64,15 @@ def block_gradient(
     out[e, p, q] = vk.dot(change, factor)
 
 
+@checked
 def csr_matmul_backward(
-    grad: Array,
-    start: Array,
-    column: Array,
-    value: Array,
-    dense: Array,
-    bias: Array | None = None,
-    activation: str = "none",
+    grad: Float[Array, "R C"],
+    start: Integer[Array, "R+1"],
+    column: Integer[Array, "E"],
+    value: Float[Array, "E"],
+    dense: Float[Array, "K C"],
+    bias: Float[Array, "R"] | None = None,
+    activation: Activation = "none",
     transpose: Transpose | None = None,
     checked: bool = True,
 ) -> tuple[Array, Array, Array | None]:
@@ -79,9 +82,7 @@ def csr_matmul_backward(
     gives, built anew where it is not given. New arrays; none where there is no bias.
     Raises `ArgumentError` for other dtypes, shapes that do not go together, and indices out of range or order.
     """
-    check_activation("csr_matmul_backward", activation)
     check_starts("csr_matmul_backward", start, value.shape[0], checked)
-    check_shape("csr_matmul_backward", "grad", grad, (start.shape[0] - 1, dense.shape[1]))
     if checked:
         check_indices("csr_matmul_backward", "column", column, dense.shape[0])
     change = grad
@@ -96,13 +97,14 @@ def csr_matmul_backward(
     return of_value, of_dense, None if bias is None else sum_along(change, 1)
 
 
+@checked
 def ell_matmul_backward(
-    grad: Array,
-    column: Array,
-    value: Array,
-    dense: Array,
-    bias: Array | None = None,
-    activation: str = "none",
+    grad: Float[Array, "R C"],
+    column: Integer[Array, "R L"],
+    value: Float[Array, "R L"],
+    dense: Float[Array, "K C"],
+    bias: Float[Array, "R"] | None = None,
+    activation: Activation = "none",
     transpose: Transpose | None = None,
     checked: bool = True,
 ) -> tuple[Array, Array, Array | None]:
@@ -112,8 +114,6 @@ def ell_matmul_backward(
     built anew where it is not given. New arrays; none where there is no bias.
     Raises `ArgumentError` for other dtypes, shapes that do not go together, and indices out of range.
     """
-    check_activation("ell_matmul_backward", activation)
-    check_shape("ell_matmul_backward", "grad", grad, (value.shape[0], dense.shape[1]))
     if checked:
         check_indices("ell_matmul_backward", "column", column, dense.shape[0])
     change = grad
@@ -129,14 +129,15 @@ def ell_matmul_backward(
     return of_value, of_dense, None if bias is None else sum_along(change, 1)
 
 
+@checked
 def block_matmul_backward(
-    grad: Array,
-    start: Array,
-    column: Array,
-    block: Array,
-    dense: Array,
-    bias: Array | None = None,
-    activation: str = "none",
+    grad: Float[Array, "R*P C"],
+    start: Integer[Array, "R+1"],
+    column: Integer[Array, "E"],
+    block: Float[Array, "E P Q"],
+    dense: Float[Array, "K*Q C"],
+    bias: Float[Array, "R*P"] | None = None,
+    activation: Activation = "none",
     transpose: Transpose | None = None,
     checked: bool = True,
 ) -> tuple[Array, Array, Array | None]:
@@ -146,9 +147,8 @@ def block_matmul_backward(
     columns of blocks)` gives, built anew where it is not given. New arrays; none where there is no bias.
     Raises `ArgumentError` for other dtypes, shapes that do not go together, and wrong indices.
     """
-    cut = cut_for_blocks("block_matmul_backward", start, column, block, dense, activation, checked)
+    cut = cut_for_blocks("block_matmul_backward", start, column, block, dense, checked)
     rows, (down, across) = start.shape[0] - 1, block.shape[1:]
-    check_shape("block_matmul_backward", "grad", grad, (rows * down, dense.shape[1]))
     shape = (rows, down, dense.shape[1])
     change = grad.reshape(shape)
     if activation != "none":
@@ -167,13 +167,14 @@ def block_matmul_backward(
     return of_block, of_dense.reshape(dense.shape), of_bias
 
 
+@checked
 def sampled_matmul_backward(
-    grad: Array,
-    row: Array,
-    column: Array,
-    value: Array,
-    a: Array,
-    b: Array,
+    grad: Float[Array, "E"],
+    row: Integer[Array, "E"],
+    column: Integer[Array, "E"],
+    value: Float[Array, "E"],
+    a: Float[Array, "R K"],
+    b: Float[Array, "C K"],
     transposes: tuple[Transpose, Transpose] | None = None,
     checked: bool = True,
 ) -> tuple[Array, Array, Array]:
@@ -182,7 +183,6 @@ def sampled_matmul_backward(
     `grad`: E elements. `transposes`: what `pair_transposes(row, column, R, C)` gives, built anew where it is not given.
     Raises `ArgumentError` for other dtypes, shapes that do not go together, and wrong indices.
     """
-    check_shape("sampled_matmul_backward", "grad", grad, tuple(value.shape))
     if checked:
         check_indices("sampled_matmul_backward", "row", row, a.shape[0])
         check_indices("sampled_matmul_backward", "column", column, b.shape[0])

@@ -7,7 +7,9 @@ from jaxtyping import Float
 
 import vkernels as vk
 
-from .arrays import Array, as_images, check_apart, check_shape, empty_like, flip, give_back
+from .annotations import Result
+from .arrays import Array, as_images, check_apart, empty_like, flip, give_back
+from .declared import checked
 from .reductions import sum as sum_along
 from .replay import replayed
 
@@ -51,7 +53,12 @@ CROSS = (1, 3, 4, 5, 7)
 
 
 @replayed
-def stencil(x: Array, weight: Array, out: Array | None = None) -> Array:
+@checked
+def stencil(
+    x: Float[Array, "*B M N"],
+    weight: Float[Array, "3 3"] | Float[Array, "5"],
+    out: Result[Array, "*B M N", "x"] | None = None,
+) -> Array:
     """Each element and its neighbours in the last two dimensions, weighted and added; what lies beyond is 0.
 
     `x`: at least two dimensions, any strides; f64, f32, f16 or bf16, the latter two computed in f32. `weight`, of x's
@@ -60,8 +67,6 @@ def stencil(x: Array, weight: Array, out: Array | None = None) -> Array:
     overlap x, or a new array like x.
     Raises `ArgumentError` for other dtypes or shapes that do not go together, and for an `out` that is x.
     """
-    if x.ndim < 2:
-        raise vk.ArgumentError(f"stencil: x has shape {tuple(x.shape)}, expected at least two dimensions")
     out = empty_like(x, tuple(x.shape)) if out is None else out
     check_apart("stencil", out, x=x)
     images, results = as_images(x), as_images(out)
@@ -71,13 +76,15 @@ def stencil(x: Array, weight: Array, out: Array | None = None) -> Array:
     return out
 
 
-def stencil_backward(grad: Array, x: Array, weight: Array) -> tuple[Array, Array]:
+@checked
+def stencil_backward(
+    grad: Float[Array, "*B M N"], x: Float[Array, "*B M N"], weight: Float[Array, "3 3"] | Float[Array, "5"]
+) -> tuple[Array, Array]:
     """The gradients of x and weight, of the gradient of `stencil(x, weight)`: new arrays.
 
     That of x is the stencil of `grad` with the weights turned round. `grad`: as x is.
     Raises `ArgumentError` for dtypes or shapes that do not go together.
     """
-    check_shape("stencil_backward", "grad", grad, tuple(x.shape))
     of_x = stencil(grad, flip(weight, tuple(range(weight.ndim))))
     images = as_images(x)
     part = empty_like(x, (*images.shape[:2], 3, 3), computed=True)

@@ -9,8 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Integer
 
-from .arrays import Array
+from .annotations import Size
+from .arrays import Array, Room
+from .declared import checked
 from .replay import constant
 
 
@@ -26,7 +29,8 @@ class Transpose:
     order: Array
 
 
-def csr_transpose(start: Array, column: Array, columns: int) -> Transpose:
+@checked
+def csr_transpose(start: Integer[Array, "R+1"], column: Integer[Array, "E"], columns: Size) -> Transpose:
     """Of rows that begin at `start`, R + 1 integers, and whose elements have these columns, E integers below `columns`.
 
     Built once for a structure, it serves every gradient of `csr_matmul`, `block_matmul` (columns of blocks) and
@@ -37,13 +41,17 @@ def csr_transpose(start: Array, column: Array, columns: int) -> Transpose:
     return grouped(column * inside + columns * ~inside, row, columns)
 
 
-def ell_transpose(column: Array, columns: int) -> Transpose:
+@checked
+def ell_transpose(column: Integer[Array, "R L"], columns: Size) -> Transpose:
     """Of rows that all have as many elements, `column`: R × L integers below `columns`; for `ell_matmul`."""
     every = count_up(column, column.shape[0])[:, None] + 0 * column
     return grouped(column.reshape(-1), every.reshape(-1), columns)
 
 
-def pair_transposes(row: Array, column: Array, rows: int, columns: int) -> tuple[Transpose, Transpose]:
+@checked
+def pair_transposes(
+    row: Integer[Array, "E"], column: Integer[Array, "E"], rows: Size, columns: Size
+) -> tuple[Transpose, Transpose]:
     """Of elements in any order: by their rows, with the column of each in the place of `row`, and by their columns."""
     return grouped(row, column, rows), grouped(column, row, columns)
 
@@ -65,11 +73,12 @@ def rows_of(start: Array, elements: int) -> Array:
 
 def count_up(like: Array, count: int) -> Array:
     """0, 1, 2, …, of int64, with the library and device of another array."""
-    if isinstance(like, np.ndarray):
-        return np.arange(count)
-    import torch
+    with Room((count,)):
+        if isinstance(like, np.ndarray):
+            return np.arange(count)
+        import torch
 
-    return constant(torch.arange(count, device=like.device))
+        return constant(torch.arange(count, device=like.device))
 
 
 def _searched(places: Array, wanted: Array, side: str) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 from vkernels.ir.errors import ArgumentError
 from vkernels.ir.limits import Limits
 
-from .arrays import CPU, ArrayView, kind_of, view_of
+from .arrays import CPU, ArrayView, is_plain, is_torch, kind_of, view_of
 from .protocols import Constant, KernelLike, ParameterLike, Signature, size_name
 
 Scalar = bool | int | float
@@ -171,13 +171,25 @@ def as_scalar(value: Any, what: str) -> Scalar:
 
     Raises `ArgumentError` for anything else, and for integers beyond 64 bits.
     """
-    if not isinstance(value, bool | int | float) and (isinstance(value, np.generic) or hasattr(value, "item")):
-        value = value.item() if getattr(value, "shape", None) == () else value
-    if not isinstance(value, bool | int | float):
+    number: bool | int | float | None = value if isinstance(value, bool | int | float) else _only_element(value)
+    if not isinstance(number, bool | int | float):
         raise ArgumentError(f"{what}: expected a number, got {kind_of(value)}")
-    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
-        raise ArgumentError(f"{what}: expected an integer of 64 bits, got {value}")
-    return value
+    if isinstance(number, int) and not -(1 << 63) <= number < 1 << 63:
+        bits = number.bit_length()
+        raise ArgumentError(f"{what}: expected an integer of 64 bits, got {number if bits < 200 else f'{bits} bits'}")
+    return number
+
+
+def _only_element(value: Any) -> Any:
+    """What a NumPy number, or a tensor or plain array without dimensions, holds; None for anything else."""
+    if isinstance(value, np.ndarray) and not is_plain(value):
+        return None
+    if not (isinstance(value, np.generic | np.ndarray) or is_torch(value)):
+        return None
+    try:
+        return value.item() if value.ndim == 0 else None
+    except (RuntimeError, NotImplementedError):  # torch's, of tensors without memory
+        return None
 
 
 def check_native(kernel: KernelLike, dtypes: Mapping[str, str], limits: Limits) -> None:

@@ -54,8 +54,9 @@ def is_torch(value: Any) -> bool:
 def view_of(value: Any, what: str) -> ArrayView:
     """A tensor or array as memory. `what` names the argument in errors.
 
-    Raises `ArgumentError` for what is no tensor, lies on another device, is sparse, lazily negated or has strides
-    that are not whole elements.
+    Raises `ArgumentError` for what is no tensor and for tensors that are not plain memory: masked arrays, sparse,
+    nested, meta, fake and functional tensors, tensors of a transformation (`torch.vmap`, `torch.func.grad`), lazily
+    negated ones, storage that was freed, strides that are not whole elements.
     """
     if isinstance(value, np.ndarray):
         return _numpy_view(value, what)
@@ -66,31 +67,80 @@ def view_of(value: Any, what: str) -> ArrayView:
 
 def kind_of(value: Any) -> str:
     """What a value is, for messages: its type, and its text where that is short."""
-    text = repr(value)
-    return f"{type(value).__name__} {text}" if len(text) <= 40 else type(value).__name__
+    try:
+        text = repr(value) if not hasattr(value, "__len__") or len(value) <= 40 else ""
+    except Exception:  # a value of any kind may have no text
+        text = ""
+    return f"{type(value).__name__} {text}" if 0 < len(text) <= 40 else type(value).__name__
 
 
 def _torch_view(tensor: Any, what: str) -> ArrayView:
     import torch
 
-    if tensor.layout != torch.strided:
-        raise ArgumentError(f"{what}: expected a dense tensor, got layout {tensor.layout}")
+    _check_plain(tensor, what)
     if tensor.device.type not in (CPU, "cuda"):
         raise ArgumentError(f"{what}: expected a tensor on device cpu or cuda, got {tensor.device}")
-    if tensor.is_neg() or tensor.is_conj():
-        raise ArgumentError(
-            f"{what}: expected plain memory, got a lazily negated or conjugated view; .resolve_neg() it"
-        )
     shape = tuple(tensor.shape)
     strides = _normal(shape, tuple(tensor.stride()))
     name = str(tensor.dtype).removeprefix("torch.")
     writable = not (tensor.requires_grad and torch.is_grad_enabled())
     device = CPU if tensor.device.type == CPU else str(tensor.device)
-    return ArrayView(name, tensor.element_size(), shape, strides, tensor.data_ptr(), writable, device)
+    view = ArrayView(name, tensor.element_size(), shape, strides, tensor.data_ptr(), writable, device)
+    bytes_needed = view.reach[1]
+    if bytes_needed and (view.address == 0 or memory_left(tensor) < bytes_needed):
+        held = memory_left(tensor) if view.address else 0
+        raise ArgumentError(
+            f"{what}: expected memory for {bytes_needed} bytes, got storage that holds {max(0, held)}: it was resized "
+            f"or freed"
+        )
+    return view
+
+
+def memory_left(tensor: Any) -> int:
+    """Bytes of a torch tensor's storage from its first element on."""
+    left: int = tensor.untyped_storage().nbytes() - tensor.storage_offset() * tensor.itemsize
+    return left
+
+
+def _check_plain(tensor: Any, what: str) -> None:
+    """Raise `ArgumentError` for a torch tensor that is not a dense array in memory of its own."""
+    kind = _kind_without_memory(tensor)
+    if kind:
+        raise ArgumentError(f"{what}: expected a dense tensor, got {kind}")
+    if tensor.is_neg() or tensor.is_conj():
+        raise ArgumentError(
+            f"{what}: expected plain memory, got a lazily negated or conjugated view; .resolve_neg() it"
+        )
+
+
+def _kind_without_memory(tensor: Any) -> str:
+    """What kind of tensor has no plain memory; empty for a plain one."""
+    import torch
+
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return "a tensor of a torch.func transformation (vmap, grad, jvp): `vkernels.torch` has operations for those"
+    if torch._is_functional_tensor(tensor):
+        return "a functional tensor"
+    if tensor.is_nested:
+        return "a nested tensor"
+    if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        return f"a {type(tensor).__name__}, which has its own operations"
+    if tensor.layout != torch.strided:
+        return f"layout {tensor.layout}"
+    if tensor.is_quantized:
+        return "a quantised tensor"
+    if tensor._is_zerotensor():
+        return "a tensor of lazy zeros; .clone() it"
+    return ""
 
 
 def _numpy_view(array: np.ndarray[Any, Any], what: str) -> ArrayView:
     itemsize = array.itemsize
+    if not is_plain(array):
+        raise ArgumentError(
+            f"{what}: expected a plain NumPy array, got {type(array).__name__}: what it adds would be ignored; "
+            f"np.asarray(…) makes it plain"
+        )
     if not array.dtype.isnative:
         raise ArgumentError(f"{what}: expected native byte order, got {array.dtype!r}")
     if itemsize == 0 or any(stride % itemsize for stride in array.strides):
@@ -99,6 +149,11 @@ def _numpy_view(array: np.ndarray[Any, Any], what: str) -> ArrayView:
         )
     strides = _normal(array.shape, tuple(stride // itemsize for stride in array.strides))
     return ArrayView(array.dtype.name, itemsize, array.shape, strides, numpy_address(array), array.flags.writeable)
+
+
+def is_plain(array: np.ndarray[Any, Any]) -> bool:
+    """Whether a NumPy array is nothing but memory: not masked, no matrix, no array with units."""
+    return type(array) is np.ndarray or type(array) is np.memmap
 
 
 def _normal(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:

@@ -13,14 +13,18 @@ _modules = sys.modules
 
 
 def tensor_key(value: Any) -> object:
-    """Dtype, shape, strides, and whether it may be written."""
-    if isinstance(value, np.ndarray):
+    """Dtype, shape, strides, and whether it may be written; and the type, as subclasses may not be plain memory."""
+    kind = type(value)
+    if kind is np.ndarray:
         return value.dtype, value.shape, value.strides, value.flags.writeable
     try:
         tracked = value.requires_grad and _modules["torch"].is_grad_enabled()
-        return value.dtype, value.shape, value.stride(), value.device, value.is_neg(), tracked
-    except (AttributeError, KeyError, RuntimeError):  # no tensor, or one without strides: binding says what is wrong
-        return type(value)
+        where = None if value.is_cpu else value.device
+        return kind, value.dtype, value.shape, value.stride(), where, value.is_neg(), tracked
+    except (AttributeError, KeyError, TypeError, RuntimeError):  # no tensor, or none with strides: binding says so
+        if isinstance(value, np.ndarray):
+            return kind, value.dtype, value.shape, value.strides, value.flags.writeable
+        return kind
 
 
 def scalar_key(value: Any) -> object:

@@ -91,16 +91,19 @@ class Runnable(Protocol):
 
 @dataclass
 class _Entry:
-    """How calls with one key go. Positions count arguments; `pairs` are numbers of tensors, the first of them written,
-    with the distances of their addresses, exclusive, between which they may share memory. `distinct`: what calls with
-    memory of its own for each tensor run, `shared`: what others do, by the tensors that are the same; `verdicts`: which
-    these are, by distances. `ways`: to the code on a CPU, until the best is there; what a GPU runs has its own.
-    `settled`: what the constants are that the calls leave open."""
+    """How calls with one key go. Positions count arguments. `extents`: number and position of each torch tensor with
+    elements, the bytes that these reach over, and an element's, as a storage may have been resized since. `pairs` are
+    numbers of tensors, the first of them written, with the distances of their addresses, exclusive, between which they
+    may share memory. `distinct`: what calls with memory of its own for each tensor run, `shared`: what others do, by
+    the tensors that are the same; `verdicts`: which these are, by distances. `ways`: to the code on a CPU, until the
+    best is there; what a GPU runs has its own. `settled`: what the constants are that the calls leave open."""
 
     readers: tuple[tuple[int, Callable[[Any], int]], ...]
     scalars: tuple[tuple[int, str], ...]
+    extents: tuple[tuple[int, int, int, int], ...]
     pairs: tuple[tuple[int, int, int, int], ...]
     tracked: tuple[int, ...]
+    count_writes: Callable[[Sequence[Any]], object]
     counters: events.Counters
     called: events.Called
     settled: Settled
@@ -158,7 +161,16 @@ class Launcher:
         entry = self._calls.get(key)
         if entry is None:
             entry, missed = self._enter(key, args), True
-        addresses = [read(args[position]) for position, read in entry.readers]
+        try:
+            addresses = [read(args[position]) for position, read in entry.readers]
+            for number, position, needed, itemsize in entry.extents:
+                tensor = args[position]
+                left = len(tensor.untyped_storage()) - tensor.storage_offset() * itemsize
+                if left < needed or not addresses[number]:
+                    self._refuse(args)
+        except RuntimeError:  # torch's, of tensors without memory
+            self._refuse(args)
+            raise
         prepared = entry.distinct
         for one, other, low, high in entry.pairs:
             if low < addresses[other] - addresses[one] < high:
@@ -179,7 +191,7 @@ class Launcher:
         if recording.recording and (recorder := recording.current()) is not None:
             recorder.launched(entry, prepared, addresses, scalars)
         if entry.tracked:
-            _count_writes([args[position] for position in entry.tracked])
+            entry.count_writes([args[position] for position in entry.tracked])
         if told:
             events.tell(self.kernel.name, prepared.ran(), start, time.perf_counter(), not missed, entry.called)
 
@@ -227,8 +239,14 @@ class Launcher:
         entry = _Entry(
             readers=tuple((positions[name], address_reader(values[positions[name]])) for name in arguments.tensors),
             scalars=tuple((positions[name], f"{self.kernel.name}: argument `{name}`") for name in arguments.scalars),
+            extents=tuple(
+                (number, positions[name], view.reach[1], view.itemsize)
+                for number, (name, view) in enumerate(arguments.tensors.items())
+                if view.size and is_torch(values[positions[name]])
+            ),
             pairs=_pairs(written, arguments),
             tracked=tuple(positions[name] for name in written if is_torch(values[positions[name]])),
+            count_writes=_version_counter(),
             counters=self._counters,
             called=called,
             settled=settled,
@@ -237,6 +255,10 @@ class Launcher:
             while len(self._calls) >= REMEMBERED_CALLS:
                 del self._calls[next(iter(self._calls))]
             return self._calls.setdefault(key, entry)
+
+    def _refuse(self, values: Sequence[Any]) -> None:
+        """Raise `ArgumentError` where arguments are like earlier ones but for their memory."""
+        bind(self.kernel, self._settle(values).of(values))
 
     def _settle(self, values: Sequence[Any]) -> Settled:
         """What the constants are that a call leaves open."""
@@ -400,9 +422,10 @@ def _layout(
     return template + [arguments.sizes[name] for name in sizes], tensors, scalars
 
 
-def _count_writes(tensors: Sequence[Any]) -> None:
-    """Tell autograd that these were written in place, so that it notices values saved before."""
-    _modules["torch"].autograd.graph.increment_version(tensors)
+def _version_counter() -> Callable[[Sequence[Any]], object]:
+    """What tells autograd that tensors were written in place, so that it notices values saved before."""
+    torch = _modules.get("torch")
+    return tuple if torch is None else torch.autograd.graph.increment_version
 
 
 _all: WeakSet[Launcher] = WeakSet()

@@ -9,7 +9,7 @@ import torch
 
 from vkernels.library.attention import attention as attention_alone
 from vkernels.library.attention import attention_backward, attention_forward
-from vkernels.library.attention_calls import Window, band_of
+from vkernels.library.attention_calls import Window, bounds_of
 from vkernels.library.attention_of_sequences import attention_of_sequences_backward, attention_of_sequences_forward
 
 from .capturing import refuse
@@ -150,8 +150,4 @@ def attention_of_sequences(
 
 def _bounds(window: Window) -> Bounds:
     """Raises `ArgumentError` for what no window is."""
-    if window is None or isinstance(window, int):
-        return window, window
-    band_of("attention", False, window)
-    back, ahead = window
-    return back, ahead
+    return bounds_of("attention", window)
