@@ -103,6 +103,6 @@ def right_call(name: str, function: Function, numpy: bool = False) -> dict[str, 
     given = {}
     for parameter in parameters_of(name, function):
         has_default = declaration_of(function).defaults[parameter.name] is not inspect.Parameter.empty
-        if not has_default or parameter.name == "reduction":
+        if not has_default or parameter.name in ("reduction", "activation"):
             given[parameter.name] = sample(parameter, numpy)
     return given

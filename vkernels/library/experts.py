@@ -63,7 +63,8 @@ def grouped_matmul(
     `x`: T × K, `weight`: G × K × N, of any strides and one dtype: f64, f32, f16 or bf16, the latter two added in f32.
     `start`: G + 1 integers that do not fall, from 0 to S, read on the host. `bias`: G × N, or none. `row`: S integers,
     the rows of x in the order of groups; x's own where there is none. `checked`: read `row` first. Returns `out`, of
-    any of these dtypes, or a new S × N array like x. Raises `ArgumentError` for other dtypes, shapes that do not go together, and wrong indices.
+    any of these dtypes, or a new S × N array like x.
+    Raises `ArgumentError` for other dtypes, shapes that do not go together, and wrong indices.
     """
     rows = x.shape[0] if row is None else row.shape[0]
     ends = tuple(start.tolist())
