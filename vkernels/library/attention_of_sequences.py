@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
 
 import vkernels as vk
 
@@ -18,8 +18,8 @@ def attention_of_sequences(
     q: Float[Array, "T H D"],
     k: Float[Array, "U G D"],
     v: Float[Array, "U G E"],
-    q_start: Int[Array, "S+1"],
-    k_start: Int[Array, "S+1"],
+    q_start: Integer[Array, "S+1"],
+    k_start: Integer[Array, "S+1"],
     scale: float | None = None,
     causal: bool = False,
     window: Window = None,
@@ -41,8 +41,8 @@ def attention_of_sequences_forward(
     q: Float[Array, "T H D"],
     k: Float[Array, "U G D"],
     v: Float[Array, "U G E"],
-    q_start: Int[Array, "S+1"],
-    k_start: Int[Array, "S+1"],
+    q_start: Integer[Array, "S+1"],
+    k_start: Integer[Array, "S+1"],
     scale: float | None = None,
     causal: bool = False,
     window: Window = None,
@@ -69,8 +69,8 @@ def attention_of_sequences_backward(
     v: Float[Array, "U G E"],
     out: Float[Array, "T H E"],
     normaliser: Float[Array, "H T"],
-    q_start: Int[Array, "S+1"],
-    k_start: Int[Array, "S+1"],
+    q_start: Integer[Array, "S+1"],
+    k_start: Integer[Array, "S+1"],
     scale: float | None = None,
     causal: bool = False,
     window: Window = None,

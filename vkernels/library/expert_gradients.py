@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
 
 import vkernels as vk
 
@@ -20,8 +20,8 @@ from .transposes import count_up, grouped
 @vk.kernel
 def group_weight_gradient(
     x: Float[vk.Tensor, "T K"],
-    row: Int[vk.Tensor, "E"],
-    start: Int[vk.Tensor, "S"],
+    row: Integer[vk.Tensor, "E"],
+    start: Integer[vk.Tensor, "S"],
     grad: Float[vk.Tensor, "E N"],
     out: Float[vk.Tensor, "G K N"],
 ):
@@ -46,10 +46,10 @@ def grouped_matmul_backward(
     grad: Float[Array, "S N"],
     x: Float[Array, "T K"],
     weight: Float[Array, "G K N"],
-    start: Int[Array, "G+1"],
+    start: Integer[Array, "G+1"],
     bias: Float[Array, "G N"] | None = None,
     activation: Activation = "none",
-    row: Int[Array, "S"] | None = None,
+    row: Integer[Array, "S"] | None = None,
     checked: bool = True,
 ) -> tuple[Array, Array, Array | None]:
     """The gradients of x, weight and bias, of that of `grouped_matmul(x, weight, start, bias, activation, row)`.
@@ -79,7 +79,7 @@ def grouped_matmul_backward(
 def mixture_of_experts_backward(
     grad: Float[Array, "T N"],
     x: Float[Array, "T K"],
-    expert: Int[Array, "T C"],
+    expert: Integer[Array, "T C"],
     gate: Float[Array, "T C"],
     w1: Float[Array, "G K H"],
     w2: Float[Array, "G H N"],

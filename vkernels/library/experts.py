@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Integer
 
 import vkernels as vk
 
@@ -28,7 +28,7 @@ BLOCK = 32
 @vk.kernel
 def multiply_blocks(
     x: Float[vk.Tensor, "T K"],
-    row: Int[vk.Tensor, "S"],
+    row: Integer[vk.Tensor, "S"],
     weight: Float[vk.Tensor, "G K N"],
     bias: Float[vk.Tensor, "G N"],
     group: Int[vk.Tensor, "B"],
@@ -51,10 +51,10 @@ def multiply_blocks(
 def grouped_matmul(
     x: Float[Array, "T K"],
     weight: Float[Array, "G K N"],
-    start: Int[Array, "G+1"],
+    start: Integer[Array, "G+1"],
     bias: Float[Array, "G N"] | None = None,
     activation: Activation = "none",
-    row: Int[Array, "S"] | None = None,
+    row: Integer[Array, "S"] | None = None,
     out: Result[Array, "S N"] | None = None,
     checked: bool = True,
 ) -> Array:
@@ -107,7 +107,7 @@ def _blocks_and_rows(ends: tuple[int, ...], device: Any) -> tuple[Array, Array]:
 @checked
 def mixture_of_experts(
     x: Float[Array, "T K"],
-    expert: Int[Array, "T C"],
+    expert: Integer[Array, "T C"],
     gate: Float[Array, "T C"],
     w1: Float[Array, "G K H"],
     w2: Float[Array, "G H N"],
