@@ -146,7 +146,7 @@ def test_plans_by_who_made_them(options, origin):
 @contextmanager
 def tuned_plan(plan: vk.Plan) -> Iterator[None]:
     before = tuned._source, tuned._versions
-    tuned.ask_of(lambda asked: (plan,), lambda asked: ())
+    tuned.ask_of(lambda asked: (tuned.Found(plan, lambda: "entry 1"),), lambda asked: ())
     try:
         yield
     finally:
@@ -201,8 +201,8 @@ def test_plans_fallen_back_to(monkeypatch, is_explained_first):
     """Before the call is remembered, and after: what fitted once is not chosen anew."""
     size, kernel = shape(), centred()
     best = call(kernel, size).plan
-    monkeypatch.setattr(remembered, "recall", lambda key: None)
-    monkeypatch.setattr("vkernels.runtime.plans.recall", lambda key: None)
+    monkeypatch.setattr(remembered, "recall", lambda *asked: None)
+    monkeypatch.setattr("vkernels.runtime.plans.recall", lambda *asked: None)
     again = centred()
     with refusing(monkeypatch, lambda plan: plan == best):
         if is_explained_first:
