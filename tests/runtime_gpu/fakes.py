@@ -46,6 +46,12 @@ class OnGpu(torch.Tensor):
     def data_ptr(self) -> int:
         return self.memory.data_ptr()
 
+    def untyped_storage(self) -> torch.UntypedStorage:
+        return self.memory.untyped_storage()
+
+    def storage_offset(self) -> int:
+        return self.memory.storage_offset()
+
     @classmethod
     def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise AssertionError(f"a launch has no business with {function}")

@@ -165,7 +165,8 @@ def test_a_grid_beyond_what_gpus_start_is_refused(monkeypatch: pytest.MonkeyPatc
     x = torch.zeros(1, 8).expand(rows, 8)
     # The output is nowhere: nothing may run.
     ghost = torch.Tensor._make_wrapper_subclass(OnGpu, (rows, 8), strides=(8, 1), dtype=x.dtype, device="cuda:0")
-    ghost.memory = SimpleNamespace(data_ptr=lambda: 1 << 40)
+    storage = SimpleNamespace(nbytes=lambda: rows * 32)
+    ghost.memory = SimpleNamespace(data_ptr=lambda: 1 << 40, untyped_storage=lambda: storage, storage_offset=lambda: 0)
     use(monkeypatch, driver)
     with pytest.raises(PlanError, match=r"2147483648 programs, more than the 2147483647 that a GPU counts"):
         Launcher(scaled)(OnGpu(x), 1.0, ghost)

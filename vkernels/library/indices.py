@@ -27,7 +27,8 @@ def find_fall(
     one = vk.tile(1)
     i = vk.whole("S")
     end = vk.size("S") - 1
-    is_fall = (i < end) & (start[i + 1] < start[i])  # a difference could overflow
+    # Compared, as a difference could overflow; in int64, where what is 2^63 or more in uint64 falls below 0.
+    is_fall = (i < end) & (start[i + 1].to(vk.int64) < start[i].to(vk.int64))
     falls[one] = vk.max(vk.where(is_fall, 1, 0), axis=i)
     first[one] = start[one].to(vk.int64)
     last[one] = start[one + end].to(vk.int64)

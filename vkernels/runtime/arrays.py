@@ -123,7 +123,8 @@ def _kind_without_memory(tensor: Any) -> str:
         return "a functional tensor"
     if tensor.is_nested:
         return "a nested tensor"
-    if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+    kind, plain = type(tensor), torch.Tensor
+    if kind.__torch_dispatch__ is not plain.__torch_dispatch__ and kind.data_ptr is plain.data_ptr:
         return f"a {type(tensor).__name__}, which has its own operations"
     if tensor.layout != torch.strided:
         return f"layout {tensor.layout}"

@@ -17,6 +17,7 @@ from vkernels.ir.in_place import with_one_for
 from vkernels.ir.interpret.ttir import interpret_ttir
 from vkernels.ir.lowering.ttir import LoweredTtir, lower_to_ttir
 from vkernels.ir.passes.apply_plan import apply_plan
+from vkernels.ir.passes.block_sums import block_sums
 from vkernels.ir.passes.expand_math import expand_math
 from vkernels.ir.passes.insert_barriers import insert_barriers
 from vkernels.ir.passes.verify_mapped import verify_mapped
@@ -80,6 +81,7 @@ class Native:
     @classmethod
     def of(cls, mapped: ModuleOp, facts: Facts, register_bytes: int) -> Native:
         verify_mapped(mapped)
+        block_sums(mapped)
         expand_math(mapped, scales=host_scales())
         return cls(compile_cpu(mapped, register_bytes=register_bytes), facts)
 
@@ -106,6 +108,7 @@ class Ttir:
     def of(cls, mapped: ModuleOp, facts: Facts, resident: int) -> Ttir:
         verify_mapped(mapped)
         insert_barriers(mapped)
+        block_sums(mapped, on_gpu=True)
         expand_math(mapped)
         (op,) = (op for op in mapped.ops if isinstance(op, MappedOp))
         return cls(lower_to_ttir(op, resident), facts)

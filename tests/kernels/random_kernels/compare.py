@@ -17,6 +17,7 @@ from vkernels.ir.interpret import interpret
 from vkernels.ir.interpret.ttir import interpret_ttir
 from vkernels.ir.lowering.ttir import LoweredTtir, lower_to_ttir
 from vkernels.ir.passes.apply_plan import apply_plan
+from vkernels.ir.passes.block_sums import block_sums
 from vkernels.ir.passes.expand_math import expand_math
 from vkernels.ir.passes.insert_barriers import insert_barriers
 from vkernels.ir.passes.split_phases import split_phases
@@ -198,8 +199,9 @@ def _check_aliased_ttir(
 
 def lowered_to_ttir(mapped: ModuleOp, resident: int = 0) -> LoweredTtir:
     """The TTIR of a module's mapped kernel, which is changed on the way."""
-    expand_math(mapped)
     insert_barriers(mapped)
+    block_sums(mapped, on_gpu=True)
+    expand_math(mapped)
     (op,) = (op for op in mapped.ops if isinstance(op, MappedOp))
     return lower_to_ttir(op, resident)
 

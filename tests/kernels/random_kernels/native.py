@@ -9,13 +9,15 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from tests.cpu.lowering.running import Call
+from vkernels.ir.passes.block_sums import block_sums
 from vkernels.ir.passes.expand_math import expand_math
 from vkernels.runtime.compile.cpu import compile_cpu, host_scales
 
 
 def run_native(mapped: ModuleOp, arguments: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
-    """Compile a module's kernel, whose maths is expanded in place, and run it on arguments, in place too."""
+    """Compile a module's kernel, whose sums and maths are expanded in place, and run it on arguments, in place too."""
     before = {name: _around(value) for name, value in arguments.items()}
+    block_sums(mapped)
     expand_math(mapped, scales=host_scales())
     Call(compile_cpu(mapped), list(arguments.values()), dict(sizes)).run()
     for name, value in arguments.items():

@@ -15,6 +15,7 @@ from vkernels.ir.interpret import interpret
 from vkernels.ir.interpret.ttir import interpret_ttir
 from vkernels.ir.lowering.ttir import LoweredTtir, lower_to_ttir
 from vkernels.ir.passes.apply_plan import apply_plan
+from vkernels.ir.passes.block_sums import block_sums
 from vkernels.ir.passes.expand_math import expand_math
 from vkernels.ir.passes.insert_barriers import insert_barriers
 from vkernels.ir.plan import Plan
@@ -38,8 +39,9 @@ def mapped_in(module: ModuleOp) -> MappedOp:
 def lowered(module: ModuleOp, plan: Plan, facts: Facts, resident_programs: int = 0) -> LoweredTtir:
     """A kernel as written, mapped by a plan, made ready for GPUs and lowered."""
     result = apply_plan(module, plan, facts)
-    expand_math(result)
     insert_barriers(result)
+    block_sums(result, on_gpu=True)
+    expand_math(result)
     return lower_to_ttir(mapped_in(result), resident_programs)
 
 
