@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -160,13 +160,27 @@ def test_an_empty_call_launches_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     assert not driver.launches
 
 
+@dataclass(frozen=True)
+class Ghost:
+    """Storage of so many bytes that are nowhere."""
+
+    bytes: int
+
+    def nbytes(self) -> int:
+        return self.bytes
+
+    def __len__(self) -> int:
+        return self.bytes
+
+
 def test_a_grid_beyond_what_gpus_start_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, driver = 4 * (1 << 31), FakeDriver()
     x = torch.zeros(1, 8).expand(rows, 8)
     # The output is nowhere: nothing may run.
     ghost = torch.Tensor._make_wrapper_subclass(OnGpu, (rows, 8), strides=(8, 1), dtype=x.dtype, device="cuda:0")
-    storage = SimpleNamespace(nbytes=lambda: rows * 32)
-    ghost.memory = SimpleNamespace(data_ptr=lambda: 1 << 40, untyped_storage=lambda: storage, storage_offset=lambda: 0)
+    ghost.memory = SimpleNamespace(
+        data_ptr=lambda: 1 << 40, untyped_storage=lambda: Ghost(rows * 32), storage_offset=lambda: 0
+    )
     use(monkeypatch, driver)
     with pytest.raises(PlanError, match=r"2147483648 programs, more than the 2147483647 that a GPU counts"):
         Launcher(scaled)(OnGpu(x), 1.0, ghost)

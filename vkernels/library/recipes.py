@@ -267,7 +267,7 @@ _RECIPES: Mapping[str, Recipe] = {
         arrays=lambda sizes, constants, r: {"origin": _below(1 << 15, (sizes["M"], sizes["N"]), r)},
     ),
     "count_in_parts": Recipe(
-        numbers=lambda sizes: {"length": -(-sizes["E"] // max(1, sizes["P"])), "low": -4.0, "high": 4.0},
+        numbers=lambda sizes: {"length": -(-sizes["E"] // max(1, sizes["P"])), "low": -4.0, "high": 4.0, "half": 1.0},
         arrays=lambda sizes, constants, r: {"count": np.zeros((sizes["P"], sizes["B"]), np.int64)},
     ),
     "sum_segments": _rows(),

@@ -71,7 +71,7 @@ def _counted(d: Draw, sizes: dict[str, int]) -> Given:
     values[d.numbers.random(sizes["E"]) < 0.1] = np.nan
     before = d.indices(5, parts, bins)
     length = -(-sizes["E"] // max(1, parts))
-    return {"x": d.rounded(values), "length": length, "low": 0.0, "high": 1.0, "count": before}
+    return {"x": d.rounded(values), "length": length, "low": 0.0, "high": 1.0, "count": before, "half": 0.5}
 
 
 def _ranked(d: Draw, sizes: dict[str, int]) -> Given:
