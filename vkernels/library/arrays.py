@@ -119,6 +119,16 @@ def laid_out(array: Array) -> Array:
     return np.ascontiguousarray(array) if isinstance(array, np.ndarray) else array.contiguous()
 
 
+def as_signed(index: Array) -> Array:
+    """Integers that torch and NumPy compare, count and sort together with int64; unsigned ones become int64.
+
+    From 2⁶³ on they become negative, which no index is.
+    """
+    if not str(index.dtype).removeprefix("torch.").startswith("uint"):
+        return index
+    return index.astype(np.int64) if isinstance(index, np.ndarray) else index.long()
+
+
 def flip(array: Array, dimensions: tuple[int, ...]) -> Array:
     """An array with some dimensions in reverse."""
     return np.flip(array, dimensions) if isinstance(array, np.ndarray) else array.flip(dimensions)

@@ -14,7 +14,7 @@ import vkernels as vk
 
 from .activations import activated
 from .annotations import Activation, Result
-from .arrays import Array, check_shape, constant_like, empty_like
+from .arrays import Array, as_signed, check_shape, constant_like, empty_like
 from .declared import checked
 from .indices import check_indices
 from .replay import replayed
@@ -151,7 +151,7 @@ def route(function: str, expert: Array, experts: int, checked: bool) -> Routes:
     if checked:
         check_indices(function, "expert", expert, experts)
     choices = max(1, expert.shape[1])
-    flat = expert.reshape(-1)
+    flat = as_signed(expert).reshape(-1)
     routes = grouped(flat, count_up(flat, flat.shape[0]) // choices, experts)
     place = routes.order.argsort().reshape(expert.shape)
     return Routes(routes.start, routes.order, routes.row, place)

@@ -6,7 +6,7 @@ from jaxtyping import Int, Integer
 
 import vkernels as vk
 
-from .arrays import Array, as_rows, integers_like
+from .arrays import Array, as_rows, as_signed, integers_like
 from .replay import expect
 
 
@@ -40,7 +40,7 @@ def check_starts(function: str, start: Array, values: int, checked: bool, name: 
         raise vk.ArgumentError(f"{function}: {name} has shape {tuple(start.shape)}, expected one more than segments")
     if not checked or _starts_are_right(start, values):
         return
-    start = _comparable(start)
+    start = as_signed(start)
     if bool((start[1:] < start[:-1]).any()):
         raise vk.ArgumentError(f"{function}: {name} falls, expected each segment to end at or after its start")
     least, most = int(start[0]), int(start[-1])
@@ -52,7 +52,7 @@ def check_indices(function: str, name: str, index: Array, length: int) -> None:
     """Raises `ArgumentError` where an index is not from 0 up to a length."""
     if 0 in index.shape or _all_within(index, length):
         return
-    index = _comparable(index)
+    index = as_signed(index)
     least, most = int(index.min()), int(index.max())  # compared as Python's integers, which have no bounds
     if least < 0 or most >= length:
         raise vk.ArgumentError(f"{function}: {name} holds {least} to {most}, expected 0 to {length - 1}")
@@ -82,10 +82,3 @@ def is_read_here(index: Array) -> bool:
 
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-
-
-def _comparable(index: Array) -> Array:
-    """Integers that torch can compare: not uint16, uint32 or uint64, which become int64, from 2⁶³ on negative."""
-    if str(index.dtype) in ("torch.uint16", "torch.uint32", "torch.uint64"):
-        index = index.long()
-    return index

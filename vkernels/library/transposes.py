@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Integer
 
 from .annotations import Size
-from .arrays import Array, Room
+from .arrays import Array, Room, as_signed
 from .declared import checked
 from .replay import constant
 
@@ -36,7 +36,7 @@ def csr_transpose(start: Integer[Array, "R+1"], column: Integer[Array, "E"], col
     Built once for a structure, it serves every gradient of `csr_matmul`, `block_matmul` (columns of blocks) and
     `embedding_bag` (bags are rows, what they hold is columns). What is in no row is in no column either.
     """
-    row = rows_of(start, column.shape[0])
+    row, column = rows_of(start, column.shape[0]), as_signed(column)
     inside = (row >= 0) & (row < start.shape[0] - 1)
     return grouped(column * inside + columns * ~inside, row, columns)
 
@@ -44,6 +44,7 @@ def csr_transpose(start: Integer[Array, "R+1"], column: Integer[Array, "E"], col
 @checked
 def ell_transpose(column: Integer[Array, "R L"], columns: Size) -> Transpose:
     """Of rows that all have as many elements, `column`: R × L integers below `columns`; for `ell_matmul`."""
+    column = as_signed(column)
     every = count_up(column, column.shape[0])[:, None] + 0 * column
     return grouped(column.reshape(-1), every.reshape(-1), columns)
 
@@ -53,6 +54,7 @@ def pair_transposes(
     row: Integer[Array, "E"], column: Integer[Array, "E"], rows: Size, columns: Size
 ) -> tuple[Transpose, Transpose]:
     """Of elements in any order: by their rows, with the column of each in the place of `row`, and by their columns."""
+    row, column = as_signed(row), as_signed(column)
     return grouped(row, column, rows), grouped(column, row, columns)
 
 
@@ -64,6 +66,7 @@ def grouped(group: Array, row: Array, groups: int) -> Transpose:
 
 def rows_of(start: Array, elements: int) -> Array:
     """The row of each element of rows that begin at `start`; -1 before the first row, and R after the last."""
+    start = as_signed(start)
     if isinstance(start, np.ndarray):
         return np.bincount(start, minlength=elements + 1)[:elements].cumsum() - 1
     if not start.is_cuda:  # where counting waits for nothing
