@@ -149,8 +149,11 @@ def _count(shape: Sequence[int], axis: Axes) -> int:
     return int(np.prod([shape[each] for each in axes], dtype=np.int64))
 
 
-def dot(equation: str, a: Number, b: Number) -> Number:
-    """Sums of products, by the rule of sums: `equation` as of `numpy.einsum`."""
+def dot(equation: str, a: Number, b: Number, added: int | None = None) -> Number:
+    """Sums of products, by the rule of sums: `equation` as of `numpy.einsum`.
+
+    `added`: how many terms are added, where factors stand for terms that are alike.
+    """
     operands, result = equation.split("->")
     lengths: dict[str, int] = {}
     for names, each in zip(operands.split(","), (a, b), strict=True):
@@ -165,7 +168,7 @@ def dot(equation: str, a: Number, b: Number) -> Number:
 
     magnitude = product(sizes_a, sizes_b)
     value = product(a.value, b.value)
-    error = sum_units(terms) * a.format.unit * magnitude + terms * a.format.least
+    error = sum_units(added or terms) * a.format.unit * magnitude + terms * a.format.least
     if a.error.any() or b.error.any():
         error = error + product(a.error, sizes_b) + product(sizes_a, b.error)
     unsure = magnitude >= a.format.largest

@@ -66,6 +66,13 @@ def test_classes_of_uint8_that_a_negative_number_wraps_to_are_not_ignored() -> N
 
 
 @pytest.mark.parametrize("like", [np.asarray, torch.from_numpy])
+def test_a_class_of_uint64_that_wraps_to_the_ignored_one_is_refused(like: Callable[..., Any]) -> None:
+    scores, target = np.ones((4, 5), np.float32), np.array([0, 2**64 - 1, 3, 4], np.uint64)
+    with pytest.raises(vk.ArgumentError, match="target holds"):
+        library.cross_entropy(like(scores), like(target), ignored=-1)
+
+
+@pytest.mark.parametrize("like", [np.asarray, torch.from_numpy])
 @pytest.mark.parametrize("dtype", UNSIGNED)
 def test_reductions(dtype: str, like: Callable[..., Any]) -> None:
     numbers = at_the_edges(dtype, (37, 53), np.random.default_rng(fresh_seed()))

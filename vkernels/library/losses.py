@@ -212,15 +212,21 @@ def _repeated(one: Array, times: int) -> Array:
 
 
 def _check_classes(x: Array, target: Array, ignored: int) -> None:
-    """Raises `ArgumentError` for targets out of range."""
+    """Raises `ArgumentError` for targets out of range.
+
+    No unsigned target is a negative class, though as int64 the largest of uint64 look like one.
+    """
+    is_found = ignored >= 0 or not str(target.dtype).removeprefix("torch.").startswith("uint")
     if 0 not in target.shape and is_read_here(target):
         classes = x.shape[1]  # what is asked again keeps no tensor alive
         found = integers_like(target, (2,))
-        find_classes(target, ignored, found[0:1], found[1:2])
+        find_classes(target, ignored if is_found else 0, found[0:1], found[1:2])
         if expect(found, lambda numbers: numbers[0] >= 0 and numbers[1] < classes):
             return
     wide = target.astype(np.int64) if isinstance(target, np.ndarray) else target.long()  # `ignored` may not fit others
-    outside = (wide != ignored) & ((wide < 0) | (wide >= x.shape[1]))
+    outside = (wide < 0) | (wide >= x.shape[1])
+    if is_found:
+        outside &= wide != ignored
     if bool(outside.any()):
         wrong = int(wide[outside][0])
         raise vk.ArgumentError(f"cross_entropy: target holds {wrong}, expected 0 to {x.shape[1] - 1} or {ignored}")

@@ -102,7 +102,7 @@ def embedding_bag_backward(given: Given, options: Mapping[str, Any]) -> Results:
         return [like(_of_largest(grad, table, index, start), dtype)]
     else:
         share = grad
-    return [like(dot("rv,rc->vc", _exact(member @ taken, grad), share), dtype)]
+    return [like(dot("rv,rc->vc", _exact(member @ taken, grad), share, added=len(index)), dtype)]
 
 
 def _of_largest(grad: Number, table: Number, index: Array, start: Array) -> Number:
