@@ -186,7 +186,8 @@ def test_unsigned_dtypes(vk, tmp_path, given):
     file = tmp_path / "mine.py"
     file.write_text(
         "import vkernels as vk\nfrom jaxtyping import UInt\n\n\n@vk.kernel\n"
-        'def copied(x: UInt[vk.Tensor, "M"], out: UInt[vk.Tensor, "M"]):\n    i = vk.tile("M")\n    out[i] = x[i] // 3\n'
+        'def copied(x: UInt[vk.Tensor, "M"], out: UInt[vk.Tensor, "M"]):\n    i = vk.tile("M")\n'
+        "    out[i] = x[i] // 3\n"
     )
     _, output, _ = vk(f"{file}:copied", "--targets", "t4", "--dtype", given, "--shape", "M=70", "--json", "-")
     (cell,) = json.loads(output)["cells"]

@@ -59,7 +59,7 @@ def products(a: Integer[vk.Tensor, "M K"], b: Integer[vk.Tensor, "K N"], out: In
     out[m, n] = vk.dot(a[m, k], b[k, n], axis=k)
 
 
-@pytest.mark.parametrize(("left", "right"), product(["int8", "uint8"], repeat=2))
+@pytest.mark.parametrize(("left", "right"), [*product(["int8", "uint8"], repeat=2)])
 @pytest.mark.parametrize("shape", [(33, 70, 40), (3, 5, 7)])
 def test_products_of_bytes(left, right, shape):
     """In int32."""
@@ -80,7 +80,7 @@ def batched(x: Integer[vk.Tensor, "B M K"], y: Integer[vk.Tensor, "B K N"], out:
     out[b, n, m] = vk.dot(x[b, m, k], y[b, k, n], axis=k)
 
 
-@pytest.mark.parametrize(("left", "right"), product(["int8", "uint8"], repeat=2))
+@pytest.mark.parametrize(("left", "right"), [*product(["int8", "uint8"], repeat=2)])
 def test_the_dot_of_a_gpu_multiplies_bytes(left, right, monkeypatch):
     """Triton's own dot, of signed bytes, with a tail and a batch; the interpreter takes it at its word."""
     used = []
