@@ -181,6 +181,20 @@ def test_dtypes_and_sizes_are_as_given(vk):
 
 
 @pytest.mark.usefixtures("fake_compiler")
+@pytest.mark.parametrize("given", ["u8", "uint8"])
+def test_unsigned_dtypes(vk, tmp_path, given):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import vkernels as vk\nfrom jaxtyping import UInt\n\n\n@vk.kernel\n"
+        'def copied(x: UInt[vk.Tensor, "M"], out: UInt[vk.Tensor, "M"]):\n    i = vk.tile("M")\n'
+        "    out[i] = x[i] // 3\n"
+    )
+    _, output, _ = vk(f"{file}:copied", "--targets", "t4", "--dtype", given, "--shape", "M=70", "--json", "-")
+    (cell,) = json.loads(output)["cells"]
+    assert cell["dtype"] == "uint8"
+
+
+@pytest.mark.usefixtures("fake_compiler")
 def test_slices_are_checked_as_targets_are(vk):
     _, output, _ = vk("take_columns", "--targets", "h100-sxm5-80:1g.10gb,mps=50,t4", "--json", "-")
     assert [cell["target"] for cell in json.loads(output)["cells"]] == ["h100-sxm5-80:1g.10gb,mps=50", "t4"]

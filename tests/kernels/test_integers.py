@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Integer, Num, UInt8, UInt32, UInt64
 
 import vkernels as vk
+from vkernels.ir.lowering.ttir import dots
 
 from .integers.generate import Case, make_case
 from .integers.numbers import DTYPES, UNSIGNED, at_the_edges, promote, wrap
@@ -58,10 +59,10 @@ def products(a: Integer[vk.Tensor, "M K"], b: Integer[vk.Tensor, "K N"], out: In
     out[m, n] = vk.dot(a[m, k], b[k, n], axis=k)
 
 
-@pytest.mark.parametrize(("left", "right"), product(["int8", "uint8"], repeat=2))
+@pytest.mark.parametrize(("left", "right"), [*product(["int8", "uint8"], repeat=2)])
 @pytest.mark.parametrize("shape", [(33, 70, 40), (3, 5, 7)])
 def test_products_of_bytes(left, right, shape):
-    """In int32; a GPU's dot of bytes is signed, so the difference of unsigned ones is added besides."""
+    """In int32."""
     seed = fresh_seed()
     random, (m, k, n) = np.random.default_rng(seed), shape
     a, b = at_the_edges(left, (m, k), random), at_the_edges(right, (k, n), random)
@@ -71,6 +72,28 @@ def test_products_of_bytes(left, right, shape):
             out = np.full((m, n), -7, np.int32)
             run(*arrays, out)
             np.testing.assert_array_equal(out, expected)
+
+
+@vk.kernel(plan=vk.Pin(tiles={"b": 2, "m": 16, "n": 32}, chunks={"k": 32}))
+def batched(x: Integer[vk.Tensor, "B M K"], y: Integer[vk.Tensor, "B K N"], out: Integer[vk.Tensor, "B N M"]):
+    b, m, n, k = vk.tile("B"), vk.tile("M"), vk.tile("N"), vk.whole("K")
+    out[b, n, m] = vk.dot(x[b, m, k], y[b, k, n], axis=k)
+
+
+@pytest.mark.parametrize(("left", "right"), [*product(["int8", "uint8"], repeat=2)])
+def test_the_dot_of_a_gpu_multiplies_bytes(left, right, monkeypatch):
+    """Triton's own dot, of signed bytes, with a tail and a batch; the interpreter takes it at its word."""
+    used = []
+    made = dots.tt.DotOp.__init__
+    monkeypatch.setattr(dots.tt.DotOp, "__init__", lambda op, *given: used.append(op) or made(op, *given))
+    seed = fresh_seed()
+    random = np.random.default_rng(seed)
+    x, y = at_the_edges(left, (3, 33, 70), random), at_the_edges(right, (3, 70, 40), random)
+    out = np.full((3, 40, 33), -7, np.int32)
+    with on_a_gpu(NVIDIA, seed) as gpu:
+        gpu.run(batched, (x.astype(left), y.astype(right), out), {})
+    assert used
+    np.testing.assert_array_equal(out, np.matmul(x, y).transpose(0, 2, 1).astype(np.int32))
 
 
 @pytest.mark.parametrize(("left", "right"), [*product(DTYPES, repeat=2)])
@@ -115,6 +138,18 @@ def test_prints_show_unsigned_numbers(dtype):
     most, lines = np.iinfo(dtype).max, []
     shown.interpret(np.array([most, 1], dtype), np.array([-1, 1], np.int8), on_print=lines.append)
     assert " ".join(lines[0].replace("[", " ").replace("]", " ").split()) == f"numbers {most} 1 -1 1 {most}"
+
+
+@vk.kernel
+def small(x: UInt8[vk.Tensor, "N"]):
+    i = vk.tile("N")
+    value = x[i]
+    vk.device_assert(value < 200, "too bright")
+
+
+def test_assertions_show_unsigned_numbers():
+    with pytest.raises(vk.CheckError, match=r"too bright[\s\S]*`value` is 255"):
+        small.interpret(np.array([3, 255], np.uint8))
 
 
 @vk.kernel

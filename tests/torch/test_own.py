@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt
 from torch.autograd import gradcheck
 from torch.library import opcheck
 
@@ -100,6 +100,23 @@ def test_several_results_of_their_own_dtypes_and_defaults():
     opcheck(operation, (x,))
     narrow = vk.torch_op(moments, "own::narrow", dtypes={"mean": torch.float64, "place": torch.int32})
     assert [each.dtype for each in narrow(x)] == [torch.float64, torch.int32]
+
+
+@vk.kernel
+def darkened(x: UInt[vk.Tensor, "M N"], out: UInt[vk.Tensor, "M N"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    out[i, j] = x[i, j] - vk.min(x[i, j], axis=j)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16, torch.uint32, torch.uint64])
+def test_unsigned_integers(dtype):
+    operation, numbers_ = vk.torch_op(darkened), torch.tensor([[3, 250, 7], [0, 200, 255]])
+    result = operation(numbers_.to(dtype))
+    assert result.dtype == dtype
+    assert torch.equal(result.long(), numbers_ - numbers_.amin(1, keepdim=True))
+    if dtype == torch.uint8:  # torch compares no others
+        opcheck(operation, (numbers_.to(dtype),))
 
 
 def test_sizes_that_only_results_have():

@@ -69,6 +69,24 @@ def test_extrema_keep_nan_wherever_it_is(kind: str, lanes: str) -> None:
         np.testing.assert_array_equal(out, REDUCE[kind](x, axis=1, keepdims=True))
 
 
+@pytest.mark.parametrize("kind", ["max", "min"])
+@pytest.mark.parametrize("element", ["i8", "i16", "i32", "i64"])
+@pytest.mark.parametrize("lanes", ["lanes i", "lanes j", ""])
+def test_extrema_of_unsigned_integers(kind: str, element: str, lanes: str) -> None:
+    """Negative numbers are the large ones, in sums of lanes and in what scans shift in."""
+    for shape in SHAPES:
+        x = numbers(element, shape)
+        unsigned = x.view(f"u{x.dtype.name}")
+        for axis, kept in ((0, "j"), (1, "i")):
+            out = poisoned(tuple(n if a in kept else 1 for a, n in zip("ij", shape, strict=True)), x.dtype)
+            run(reduce_text(f"vk.{kind}ui %t along {'ij'[axis]}", element, shape, kept, lanes), [x, out], {})
+            exact = REDUCE[kind](unsigned, axis=axis, keepdims=True)
+            np.testing.assert_array_equal(out.view(unsigned.dtype), exact)
+            out = poisoned(shape, x.dtype)
+            run(reduce_text(f"vk.scan {kind}ui %t along {'ij'[axis]}", element, shape, "ij", lanes), [x, out], {})
+            np.testing.assert_array_equal(out.view(unsigned.dtype), SCAN[kind](unsigned, axis=axis))
+
+
 @pytest.mark.parametrize("kind", SCAN)
 @pytest.mark.parametrize("element", ["f32", "i32"])
 @pytest.mark.parametrize("lanes", ["lanes i", "lanes j", ""])

@@ -24,6 +24,7 @@ from ..dialect import (
     ReductionOp,
     ScanOp,
     SumOp,
+    arith,
     axes_of,
     element_of,
 )
@@ -158,9 +159,11 @@ def _contract(
 def _facts_of(interpreter: Interpreter, op: AssertOp, axes: Sequence[str], where: Sequence[Any]) -> str:
     """Where an assertion fails first, and the values there that its condition was computed from."""
     position = ", ".join(f"{axis} = {int(p)}" for axis, p in zip(axes, where, strict=True))
-    values = []
-    for value in getattr(op.condition.owner, "operands", ()):
+    values, made = [], op.condition.owner
+    bare = isinstance(made, arith.CmpiOp) and made.relation.startswith("u")
+    for value in getattr(made, "operands", ()):
         array = np.asarray(interpreter.get_values((value,))[0])
+        array = unsigned(array) if bare else array
         at = dict(zip(axes, where, strict=True))
         if all(axis in at for axis in axes_of(value)):
             name = f"`{value.name_hint}`" if value.name_hint else "a value"
