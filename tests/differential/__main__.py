@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument("--function", help="this function's seeds alone")
     parser.add_argument("--processes", type=int, default=1, help="worker processes")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so many")
-    parser.add_argument("--patience", type=float, default=60.0, help="seconds that one call may take")
+    parser.add_argument("--patience", type=float, default=120.0, help="seconds that one call may take")
     parser.add_argument("--state", type=Path, help="keep what came of each seed here")
     options = parser.parse_args()
     if options.call is not None:

@@ -25,7 +25,7 @@ FEW = 2
 
 @pytest.fixture(scope="module")
 def few() -> Iterator[Worker]:
-    worker = Worker(patience=60.0, command=(*COMMAND, str(FEW)))
+    worker = Worker(patience=240.0, command=(*COMMAND, str(FEW)))
     yield worker
     worker.close()
 
@@ -52,7 +52,7 @@ def test_the_function_is_right(number: int, first: int, few: Worker) -> None:
 
 @pytest.mark.thorough
 def test_every_function_is_right_many_times() -> None:
-    seed, worker = fresh_seed(), Worker(patience=60.0)
+    seed, worker = fresh_seed(), Worker(patience=240.0)
     try:
         found = [each for number in range(5 * len(SUBJECTS)) for each in failures(worker, seed + number, CALLS)]
     finally:
