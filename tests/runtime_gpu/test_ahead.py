@@ -44,7 +44,7 @@ def test_a_later_call_on_the_cpu_runs_what_was_made():
     assert (made.kernel, made.target, made.shape, made.binaries, made.resources) == ("ahead_cpu", "cpu", SHAPE, (), ())
     compiles = vk.stats().kernels["ahead_cpu"].compiles
     x = np.random.default_rng().standard_normal((40, 256))
-    row, out, seen = np.arange(30, dtype=np.int32)[::-1].copy(), np.full((30, 256), np.nan), []
+    row, out, seen = np.arange(30, dtype=np.int64)[::-1].copy(), np.full((30, 256), np.nan), []
     with vk.on_launch(seen.append):
         kernel(x, row, 2.5, out)
     np.testing.assert_array_equal(out, x[row] * 2.5)
@@ -84,7 +84,7 @@ def test_a_later_process_finds_plan_and_binaries_on_disk(monkeypatch, tmp_path: 
     monkeypatch.setattr("vkernels.ir.planning.choose_plan.plans_down", no)
     use(monkeypatch, driver, compile_jobs)
     before, seen = vk.stats().binaries_from_disk, []
-    tensors = [torch.zeros(40, 256), torch.zeros(30, dtype=torch.int32), torch.zeros(30, 256)]
+    tensors = [torch.zeros(40, 256), torch.zeros(30, dtype=torch.int64), torch.zeros(30, 256)]
     x, row, out = (OnGpu(_aligned(tensor)) for tensor in tensors)
     again = new("ahead_disk")
     with vk.on_launch(seen.append):
