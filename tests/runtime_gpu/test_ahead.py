@@ -44,7 +44,7 @@ def test_a_later_call_on_the_cpu_runs_what_was_made():
     assert (made.kernel, made.target, made.shape, made.binaries, made.resources) == ("ahead_cpu", "cpu", SHAPE, (), ())
     compiles = vk.stats().kernels["ahead_cpu"].compiles
     x = np.random.default_rng().standard_normal((40, 256))
-    row, out, seen = np.arange(30)[::-1].copy(), np.full((30, 256), np.nan), []
+    row, out, seen = np.arange(30, dtype=np.int64)[::-1].copy(), np.full((30, 256), np.nan), []
     with vk.on_launch(seen.append):
         kernel(x, row, 2.5, out)
     np.testing.assert_array_equal(out, x[row] * 2.5)

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 
 import vkernels as vk
+from tests.cpu.runtime.test_aliases import kept
 from tests.kernels.reference import assert_close, fresh_seed, normal, poisoned
 from vkernels.ir.errors import ArgumentError, PlanError, SetupError
 from vkernels.ir.plan import Home, Plan
@@ -256,3 +257,23 @@ def test_launches_are_told_with_their_stream_and_what_the_device_is(monkeypatch:
     assert (event.kernel, event.device, event.stream, event.launches) == ("softmax_rows", "cuda:0", STREAM, 1)
     assert event.slice == used.target.key
     assert (event.plan, event.rung, event.swap_bytes) == (plan, "memory", 2 * 128 * 4)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_one_tensor_for_two_parameters(monkeypatch: pytest.MonkeyPatch, again: bool) -> None:
+    """A value that was loaded before a store to the same tensor is what it was; `again`: in a call that is remembered
+    from one with a tensor of its own for each."""
+    x, y = (normal((5, 300), torch.float32, fresh_seed() + n) for n in range(2))
+    other, out = poisoned((5, 300), torch.float32), poisoned((5, 300), torch.float32)
+    want = x + y.amax(1, keepdim=True)
+    on_gpu = [OnGpu(each) for each in (x, y, other, out)]
+    use(monkeypatch, RunningDriver(on_gpu))
+    launcher = Launcher(kept)
+    one, two, three, four = on_gpu
+    if again:
+        launcher(one, two, three, four)
+    launcher(one, two, one, four)
+    assert torch.equal(out, want)
+    assert torch.equal(x, y)
+    with pytest.raises(ArgumentError, match="`first` is the same tensor as `second`, and the kernel writes both"):
+        launcher(one, two, three, three)

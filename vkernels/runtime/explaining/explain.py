@@ -87,17 +87,17 @@ def explain(case: KernelCase, target: Target, tools: Tools, only_stage: str = ""
         findings = _found(case, target, tools, only_stage, tried)
         if target.vendor == "cpu" or findings.refused or only_stage in findings.stages:
             return Explanation(case, target, findings, stages=findings.stages)
+        if findings.rung == BOTTOM and spilling is not None:
+            return spilling  # which is faster
         try:
             refuse_unless_compiles(target.architecture, tools.triton)
         except SetupError as error:
             return Explanation(case, target, findings, stages=findings.stages, unknown=str(error))
         found, shortage = _compiled(case, target, findings, tools)
-        if shortage is None or findings.origin == "author":
+        if shortage is None or findings.origin == "author" or findings.rung == BOTTOM:
             return found
         if found.fits and findings.is_kept:
             return found
-        if findings.rung == BOTTOM:  # slower than what merely spills
-            return spilling or found
         spilling = spilling or (found if found.fits else None)
         tried = (*findings.tried, shortage.lack.value)
 

@@ -27,7 +27,7 @@ from vkernels.ir.text import print_module
 
 from ..arrays import ArrayView
 from ..checking.prepare_kernel import dense_tensors
-from ..ladder import shortages
+from ..ladder import BOTTOM, shortages
 from ..plans import Plans
 from ..protocols import Constant, KernelLike, Signature
 from ..remembered import Remembered
@@ -92,6 +92,7 @@ def find(asked: Question) -> Findings:
         source=source_of(kernel_in(phases)),
         plan=plan_to_json(plan),
         origin=landed.origin,
+        rung=BOTTOM if landed.is_bottom else "",
         is_kept=landed.is_kept,
         tried=landed.tried,
         tuned=tuned,
@@ -131,7 +132,7 @@ def _with_needs(found: Findings, asked: Question, module: ModuleOp, plan: Plan) 
         kept=kept_values(Situation(needs, plan, asked.sizes, asked.limits, homes, judge)),
         totals=_totals(use),
         misfit=misfit,
-        rung=rung_of(plan, space),
+        rung=found.rung or rung_of(plan, space),
         modelled=as_modelled(times) if times is not None else None,
         proposal=_proposal(asked, module, needs, plan),
     )
@@ -144,13 +145,15 @@ def _strides(asked: Question) -> dict[str, tuple[int, ...]]:
 @dataclass(frozen=True)
 class _Landed:
     """The plan that a call comes to, who made it, and its code. `is_kept`: it was tuned, or found to fit before, so
-    that it stays where it merely spills. `tried`: what each plan so far took too much of."""
+    that it stays where it merely spills. `tried`: what each plan so far took too much of. `is_bottom`: it is the bottom
+    rung's."""
 
     plan: Plan
     origin: str
     code: _Code
     is_kept: bool = False
     tried: tuple[str, ...] = ()
+    is_bottom: bool = False
 
 
 def _land(asked: Question, module: ModuleOp, phases: ModuleOp, plans: Plans) -> _Landed:
@@ -185,8 +188,9 @@ def _land(asked: Question, module: ModuleOp, phases: ModuleOp, plans: Plans) -> 
         made = descent.land()
     except Error as error:
         return _Landed(first, _origin(plans, first), _Code(early, refused=str(error)), tried=tuple(seen))
-    plan, is_kept = descent.chosen.plan, isinstance(descent.chosen, Remembered)
-    return _Landed(plan, _origin(plans, plan), made, is_kept, tuple(seen))
+    chosen = descent.chosen
+    is_kept, is_bottom = isinstance(chosen, Remembered), chosen.rung == BOTTOM
+    return _Landed(chosen.plan, _origin(plans, chosen.plan), made, is_kept, tuple(seen), is_bottom)
 
 
 def _origin(plans: Plans, plan: Plan) -> str:
