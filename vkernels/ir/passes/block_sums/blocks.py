@@ -60,9 +60,7 @@ def _beside_short(loop: scf.ForOp, block: int) -> scf.ForOp:
     branch = scf.IfOp(is_long, types, Region(long), Region(short))
     branch.location = loop.location
     builder.insert(branch)
-    for old, new in zip(loop.results, branch.results, strict=True):
-        new.name_hint = old.name_hint
-        old.replace_all_uses_with(new)
+    _stand_for(loop, branch)
     loop.detach()  # type: ignore[no-untyped-call]
     long.add_op(loop)
     long.add_op(scf.YieldOp(*loop.results))
@@ -81,9 +79,7 @@ def _cut(loop: scf.ForOp, sums: Mapping[int, Path], block: int) -> scf.ForOp:
     outer = scf.ForOp(loop.lb, loop.ub, span, loop.iter_args, body)
     outer.location = loop.location
     builder.insert(outer)
-    for old, new in zip(loop.results, outer.results, strict=True):
-        new.name_hint = old.name_hint
-        old.replace_all_uses_with(new)
+    _stand_for(loop, outer)
     loop.detach()  # type: ignore[no-untyped-call]
 
     builder = Builder(InsertPoint.at_end(body))
@@ -110,6 +106,13 @@ def _cut(loop: scf.ForOp, sums: Mapping[int, Path], block: int) -> scf.ForOp:
         made[number] = builder.insert(arith.AddfOp(total, made[number])).result
     builder.insert(scf.YieldOp(*made))
     return outer
+
+
+def _stand_for(loop: scf.ForOp, made: Operation) -> None:
+    """Let the first results of an operation stand for a loop's."""
+    for old, new in zip(loop.results, made.results[: len(loop.results)], strict=True):
+        new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
 
 
 def _carry_product(block: Block, factor: SSAValue) -> SSAValue:
@@ -140,9 +143,7 @@ def _compensate(loop: scf.ForOp, sums: Iterable[int]) -> scf.ForOp:
     made = scf.ForOp(loop.lb, loop.ub, loop.step, [*loop.iter_args, *first], loop.detach_region(loop.body))
     made.location = loop.location
     builder.insert(made)
-    for old, new in zip(loop.results, made.results, strict=False):
-        new.name_hint = old.name_hint
-        old.replace_all_uses_with(new)
+    _stand_for(loop, made)
     loop.detach()  # type: ignore[no-untyped-call]
     loop.erase()
     return made
