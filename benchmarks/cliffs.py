@@ -33,14 +33,14 @@ import vkernels as vk
 from vkernels.ir.errors import Error
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import plan_to_json
-from vkernels.runtime.launch import compile as compile_call
-from vkernels.runtime.launch import limits
+from vkernels.runtime.dispatch import compile as compile_call
+from vkernels.runtime.dispatch import limits
 
 SUBJECTS = (
     Subject("rows", "softmax_rows", {"M": 64, "N": 32768}),
     Subject("rows", "layer_norm_rows", {"M": 128, "N": 16384}),
     Subject("dense", "matmul_bias", {"M": 512, "N": 512, "K": 512}),
-    Subject("sparse", "spdnn", {"L": 8, "N": 1024, "K": 32, "I": 512}),
+    Subject("spdnn", "spdnn", {"L": 8, "N": 1024, "K": 32, "I": 512}),
 )
 """Within the last cache, so that other work on the machine is in the way as little as can be."""
 SEED = 20261121
@@ -260,7 +260,7 @@ def _native(bench: Bench, number: int) -> tuple[int, int]:
 def _spills_of_eight(native: Any) -> int:
     import llvmlite.binding as llvm
 
-    from vkernels.runtime.compile import cpu
+    from vkernels.compiler.backends import llvm as cpu
 
     if "x86" not in llvm.get_default_triple():
         return -1

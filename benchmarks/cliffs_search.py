@@ -14,19 +14,21 @@ from itertools import islice
 import numpy as np
 from cliffs_judge import Point
 
+from vkernels.ir.analysis.needs import NeedsDevice
+from vkernels.ir.cost_model.cpu_registers import cpu_registers, cpu_unrolled
+from vkernels.ir.cost_model.model_time import model_time
+from vkernels.ir.cost_model.plan_batch import PlanBatch
 from vkernels.ir.errors import Error, PlanError
 from vkernels.ir.limits import Limits
-from vkernels.ir.needs import Device
 from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.choose_plan import Chosen, choose_plan, plans_down
-from vkernels.ir.planning.kinds import UNROLLED
-from vkernels.ir.planning.model_cpu import cpu_registers, cpu_unrolled
-from vkernels.ir.planning.model_time import model_time
-from vkernels.ir.planning.moves import first_moves, next_moves
-from vkernels.ir.planning.one_plan import setting_of
-from vkernels.ir.planning.setting import Setting
-from vkernels.ir.planning.space import Move, Space
+from vkernels.ir.planning.decisions.decisions import neighbours, starting_choices
+from vkernels.ir.planning.one_plan import batch_of
+from vkernels.ir.planning.plan_families import MAX_UNROLLED_INSTRUCTIONS
+from vkernels.ir.planning.plan_grid import plan_grid
+from vkernels.ir.planning.space import PlanSearchSpace
+from vkernels.ir.planning.structural_choices import StructuralChoices
 
 LEAST_REGISTERS, LEAST_SHARED = 8, 16 << 10
 KINDS = 400
@@ -60,10 +62,12 @@ class Taken:
 class Search:
     """One kernel's plans, within the limits of `space` and parts of them."""
 
-    space: Space
+    space: PlanSearchSpace
     points: list[Point]
     seed: int
-    _drawable: list[tuple[Move, Setting, np.ndarray, np.ndarray]] | None = field(default=None, repr=False)
+    _drawable: list[tuple[StructuralChoices, PlanBatch, np.ndarray, np.ndarray]] | None = field(
+        default=None, repr=False
+    )
 
     def limits(self, point: Point) -> Limits:
         return replace(self.space.limits, registers=point.registers, shared=point.shared)
@@ -71,8 +75,8 @@ class Search:
     def taken(self, plan: Plan) -> Taken:
         """Raises `PlanError` where the kernel cannot have the plan."""
         space = self.space
-        registers = float(np.max(cpu_registers(setting_of(space, plan), space.limits)))
-        use = space.needs.evaluate(plan, space.sizes, Device.of(space.limits))
+        registers = float(np.max(cpu_registers(batch_of(space, plan), space.limits)))
+        use = space.needs.evaluate(plan, space.sizes, NeedsDevice.of(space.limits))
         return Taken(int(np.ceil(registers)), int(np.ceil(use.shared_bytes)))
 
     def chosen(self, point: Point, pin: Pin | None = None) -> Chosen:
@@ -101,7 +105,7 @@ class Search:
     # All kinds and sizes
 
     @property
-    def drawable(self) -> list[tuple[Move, Setting, np.ndarray, np.ndarray]]:
+    def drawable(self) -> list[tuple[StructuralChoices, PlanBatch, np.ndarray, np.ndarray]]:
         """Every kind of plan, its sizes, and their registers and modelled seconds; those that may be compiled."""
         if self._drawable is None:
             self._drawable = [found for move in self._moves() if (found := self._sizes(move)) is not None]
@@ -111,25 +115,25 @@ class Search:
     def enumerated(self) -> int:
         return sum(int(np.sum(registers <= self.space.limits.registers)) for _, _, registers, _ in self.drawable)
 
-    def _moves(self) -> list[Move]:
-        moves = dict.fromkeys(first_moves(self.space))
+    def _moves(self) -> list[StructuralChoices]:
+        moves = dict.fromkeys(starting_choices(self.space))
         for move in moves.copy():
-            moves |= dict.fromkeys(next_moves(self.space, move))
+            moves |= dict.fromkeys(neighbours(self.space, move))
         for move in moves.copy():
             if len(moves) >= KINDS:
                 break
-            moves |= dict.fromkeys(next_moves(self.space, move))
+            moves |= dict.fromkeys(neighbours(self.space, move))
         return list(moves)[:KINDS]
 
-    def _sizes(self, move: Move) -> tuple[Move, Setting, np.ndarray, np.ndarray] | None:
+    def _sizes(self, move: StructuralChoices) -> tuple[StructuralChoices, PlanBatch, np.ndarray, np.ndarray] | None:
         space = self.space
         try:
-            setting = space.setting(move)
+            setting = plan_grid(space, move).only(True)
         except PlanError:
             return None
         shape = np.shape(setting.warps)
         registers = np.broadcast_to(np.asarray(cpu_registers(setting, space.limits), dtype=float), shape).copy()
-        registers[np.broadcast_to(cpu_unrolled(setting, space.limits) > UNROLLED, shape)] = np.inf
+        registers[np.broadcast_to(cpu_unrolled(setting, space.limits) > MAX_UNROLLED_INSTRUCTIONS, shape)] = np.inf
         modelled = model_time(setting, space.limits, np.minimum(registers, 1e6), 0).seconds
         return move, setting, registers, np.broadcast_to(modelled, shape)
 
@@ -161,12 +165,12 @@ class Search:
     def beside(self, plan: Plan, point: Point) -> Iterator[Plan]:
         """Plans one decision away, or of a size one up or down, that keep within limits."""
         space = self.space
-        at = setting_of(space, plan)
-        move = Move(
+        at = batch_of(space, plan)
+        move = StructuralChoices(
             held=at.held, homes=tuple(sorted(plan.homes.items())), copies=plan.copies, packs=plan.packs,
             streams=plan.streams, order=at.order, lanes=plan.lanes, split=at.split, online=plan.online,
         )  # fmt: skip
-        for other in next_moves(space, move):
+        for other in neighbours(space, move):
             yield from self._within(point, partial(self._made, other, plan))
         for axis in (*space.tiles, *space.wholes):
             sizes = plan.tiles if axis in plan.tiles else plan.chunks
@@ -175,17 +179,17 @@ class Search:
                 part = "tiles" if axis in plan.tiles else "chunks"
                 yield from self._within(point, partial(replace, plan, **{part: changed}))
 
-    def _made(self, move: Move, plan: Plan) -> Plan:
+    def _made(self, move: StructuralChoices, plan: Plan) -> Plan:
         sizes = {axis: np.array([float(size)]) for axis, size in {**plan.tiles, **plan.chunks}.items()}
         shares = max(2, self.space.limits.multiprocessors) if move.split else 1
         one = np.array([1])
-        return self.space.setting_with(move, sizes, one, one, np.array([shares])).first()
+        return self.space.batch_with(move, sizes, one, one, np.array([shares])).first()
 
     def _within(self, point: Point, make: Callable[[], Plan]) -> Iterator[Plan]:
         try:
             plan = make()
-            unrolled = cpu_unrolled(setting_of(self.space, plan), self.space.limits)
-            if self.taken(plan).fits(point) and np.max(unrolled) <= 2 * UNROLLED:
+            unrolled = cpu_unrolled(batch_of(self.space, plan), self.space.limits)
+            if self.taken(plan).fits(point) and np.max(unrolled) <= 2 * MAX_UNROLLED_INSTRUCTIONS:
                 yield plan
         except Error:
             return

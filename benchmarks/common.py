@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from vkernels.runtime.devices.cpu import cpu_limits
+from vkernels.targets.host_cpu import cpu_limits
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from rich.table import Table
 
 from vkernels.library import layer_norm, matmul, softmax
 from vkernels.library.rows import softmax_rows
-from vkernels.library.sparse import spdnn
+from vkernels.library.spdnn import spdnn
 
 NO_GPU = 3
 ON = "cuda"

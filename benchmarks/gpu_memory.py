@@ -18,9 +18,9 @@ from rich.table import Table
 from torch import nn
 
 import vkernels.memory
-from vkernels.runtime.memory.limit import LINKS
-from vkernels.runtime.memory.links import Machine
-from vkernels.runtime.memory.record import record
+from vkernels.memory.limit import LINKS
+from vkernels.memory.links import MemoryMachine
+from vkernels.memory.record import record
 
 ON = "cuda"
 PARTS = (0.6, 0.4)
@@ -164,7 +164,9 @@ def timings(rounds: int) -> Iterator[Timing]:
             yield time_program(name, make, part, int(peak * part), links, rounds)
 
 
-def time_program(name: str, make: Callable[[], Any], part: float, size: int, links: Machine, rounds: int) -> Timing:
+def time_program(
+    name: str, make: Callable[[], Any], part: float, size: int, links: MemoryMachine, rounds: int
+) -> Timing:
     """Plain and limited steps in turns, several in a row of each, after those that make the plan."""
     plain, program = Training(make), Training(make)
     step = vkernels.memory.limit(program.step, size, links=links)
@@ -203,7 +205,7 @@ def wait() -> None:
         torch.cuda.synchronize()
 
 
-def measured_links() -> Machine:
+def measured_links() -> MemoryMachine:
     """The host's link each way, from and to pinned memory."""
     host = torch.empty(TRANSFER, dtype=torch.uint8, pin_memory=ON == "cuda")
     device = torch.empty(TRANSFER, dtype=torch.uint8, device=ON)

@@ -30,13 +30,13 @@ from rich.table import Table
 from torch import nn
 
 from vkernels.memory import Limited, limit
-from vkernels.runtime.memory.cpu_device import AT_ONCE, CpuDevice, do
-from vkernels.runtime.memory.device import Lane, Work
-from vkernels.runtime.memory.following import copied_again, simulated
-from vkernels.runtime.memory.layout import Layout
-from vkernels.runtime.memory.limit import LINKS
-from vkernels.runtime.memory.links import Machine
-from vkernels.runtime.memory.record import record
+from vkernels.memory.cpu_device import AT_ONCE, CpuDevice, do
+from vkernels.memory.device import Lane, Transfer
+from vkernels.memory.following import copied_again, simulated
+from vkernels.memory.layout import MemoryLayout
+from vkernels.memory.limit import LINKS
+from vkernels.memory.links import MemoryMachine
+from vkernels.memory.record import record
 
 ROOT = Path(__file__).parents[1]
 REMEMBERED = 7
@@ -146,7 +146,7 @@ class Costs:
             if clock is not None:
                 clock.on(step)
 
-    def now(self, machine: Machine) -> Machine:
+    def now(self, machine: MemoryMachine) -> MemoryMachine:
         """The machine, with what was measured just now, and a few times before."""
         self._seen.append(self._costs() | self._links())
         found = {name: median(each[name] for each in self._seen) for name in self._seen[0]}
@@ -167,7 +167,7 @@ class Costs:
         found = {"operation_seconds": operation, "made_seconds": made, "made_byte": byte, "absence_seconds": absence}
         return {name: max(0.0, each) for name, each in found.items()}
 
-    def _carried(self, layout: Layout) -> float:
+    def _carried(self, layout: MemoryLayout) -> float:
         """Seconds of the bytes that the step carries itself, which are counted apart."""
         rate = median(each["to_host"] for each in self._seen) if self._seen else LINKS.to_host
         sizes = [layout.trace.tensors[each.tensor].size for each in layout.schedule.absences]
@@ -188,20 +188,22 @@ class Costs:
             found[f"{tier}_seconds"] = sum(later) / 2
         return found | {"hand_over_seconds": median(handed)}
 
-    def _timed(self, carry: Callable[[Lane, Work], object], lane: Lane, size: int, clock: Callable[[], float]) -> float:
+    def _timed(
+        self, carry: Callable[[Lane, Transfer], object], lane: Lane, size: int, clock: Callable[[], float]
+    ) -> float:
         """Of a place that was not touched for a while, as a program's tensors are when they move."""
         self._offset = (self._offset + 3 * TRANSFER) % (ROOM - TRANSFER)
         arena, host = (each.address + self._offset for each in self._memories)
         work = {
-            Lane.TO_HOST: Work(arena, host, size), Lane.FROM_HOST: Work(host, arena, size),
-            Lane.TO_FLASH: Work(arena, self._offset, size, self._flash),
-            Lane.FROM_FLASH: Work(self._offset, arena, size, self._flash),
+            Lane.TO_HOST: Transfer(arena, host, size), Lane.FROM_HOST: Transfer(host, arena, size),
+            Lane.TO_FLASH: Transfer(arena, self._offset, size, self._flash),
+            Lane.FROM_FLASH: Transfer(self._offset, arena, size, self._flash),
         }[lane]  # fmt: skip
         begun = clock()
         carry(lane, work)
         return clock() - begun
 
-    def _carry(self, lane: Lane, work: Work) -> None:
+    def _carry(self, lane: Lane, work: Transfer) -> None:
         error = self._device.wait(self._device.carry(lane, None, work))
         if error is not None:
             raise error

@@ -37,17 +37,19 @@ from rich.console import Console
 from rich.table import Table
 
 from vkernels.autotune.drive import Stop
-from vkernels.autotune.measure import Bench, Candidate, Children, Effort, Measured, Options, Outcome
-from vkernels.autotune.measure.places import place_of
+from vkernels.autotune.measure import Bench, BenchOptions, Candidate, Children, Effort, Measurement, Outcome
+from vkernels.autotune.measure.cpu_affinity import place_of
 from vkernels.autotune.model_tuning import tune_model
 from vkernels.autotune.models import ModelTasks, read_model, tasks_of
 from vkernels.autotune.result import TuningResult
 from vkernels.autotune.tune import tune
+from vkernels.library.catalogue import CATALOGUE
+from vkernels.torch import replace as put_library_kernels_in
 
 MODEL = str(Path(__file__).parent / "model_of_tasks.py:captions")
 SLICES = ["cpu:cores=1", "cpu:cores=2", "cpu:cores=1,l2=262144", "cpu:cores=1,registers=16"]
-OPTIONS = Options(Effort(seconds=0.1))
-FINALS = Options(Effort(seconds=0.5))
+OPTIONS = BenchOptions(Effort(seconds=0.1))
+FINALS = BenchOptions(Effort(seconds=0.5))
 ALIKE = 0.02
 """Part of a time by which winners may differ and be as good: what decides between the plans of one search, twice."""
 console = Console(highlight=False)
@@ -102,9 +104,9 @@ class OneAtATime(Bench):
         with self.turn:
             return super().measure(*arguments, **named)
 
-    def duel(self, *arguments: Any, **named: Any) -> list[Outcome]:
+    def paired_comparison(self, *arguments: Any, **named: Any) -> list[Outcome]:
         with self.turn:
-            return super().duel(*arguments, **named)
+            return super().paired_comparison(*arguments, **named)
 
 
 def one_by_one(
@@ -218,14 +220,14 @@ def duels(model: ModelTasks, first: Best, last: Best) -> list[Duel]:
             known: dict[object, Duel] = {}
             for place in [place for place in first if place[0] == number and place in last]:
                 one, two, slice = first[place], last[place], place[1]
-                kernel = part.task.kernel
+                kernel = part.task.name
                 if one.key == two.key:
                     found.append(Duel(kernel, slice, True))
                     continue
                 key = one.key, two.key, place_of(slice).cores
                 if key not in known:
                     with Bench(part.task, slice, FINALS, children=children) as bench:
-                        outcomes = bench.duel([one, two])
+                        outcomes = bench.paired_comparison([one, two])
                     known[key] = _duel(kernel, slice, outcomes)
                 found.append(replace(known[key], slice=slice))
     return found
@@ -233,8 +235,8 @@ def duels(model: ModelTasks, first: Best, last: Best) -> list[Duel]:
 
 def _duel(kernel: str, slice: str, outcomes: Sequence[Outcome]) -> Duel:
     one, two = outcomes
-    if not isinstance(one, Measured) or not isinstance(two, Measured):
-        return Duel(kernel, slice, False, 1.0 if one == two else float(isinstance(two, Measured)) * 2)
+    if not isinstance(one, Measurement) or not isinstance(two, Measurement):
+        return Duel(kernel, slice, False, 1.0 if one == two else float(isinstance(two, Measurement)) * 2)
     return Duel(kernel, slice, False, one.seconds / two.seconds, one.low / two.high, one.high / two.low)
 
 
@@ -278,7 +280,9 @@ def main(
     slices: Annotated[list[str], typer.Option("--slice")] = SLICES,
     json_file: Annotated[Path | None, typer.Option("--json")] = None,
 ) -> None:
-    found = tasks_of(*read_model(model))
+    module, arguments, named = read_model(model)
+    put_library_kernels_in(module, everywhere=True)
+    found = tasks_of(module, arguments, named, CATALOGUE)
     found = replace(found, parts=found.parts[:tasks])
     ways, first, last = all_ways(found, slices, evaluations, part, lanes)
     show_ways(ways)

@@ -24,27 +24,29 @@ import typer
 from rich.console import Console
 from xdsl.dialects.builtin import TensorType
 
-from vkernels.commands.check.specialising import Declared, Wanted, kernel_case
+from vkernels.compiler.arguments import dense_tensors
+from vkernels.compiler.backends.resources import amd, nvidia
+from vkernels.compiler.backends.triton_adapter import Binary, GpuOptions
+from vkernels.compiler.compile_gpu import lower_for
+from vkernels.compiler.specialise import facts_for, kernel_in
+from vkernels.compiler.workers.compile_cached import compile_cached
+from vkernels.compiler.workers.jobs import CompiledBinary, CompileJob
+from vkernels.compiler.workers.workers import CompilePool
+from vkernels.inspect.cases import KernelSource
+from vkernels.inspect.check.prepare_kernel import KernelPreparer
+from vkernels.inspect.specialisation import SpecialisationRequest, kernel_case, specialise
+from vkernels.ir.analyses import annotate_needs
+from vkernels.ir.analysis.needs import NeedsDevice
+from vkernels.ir.analysis.needs.needs import SPILL_ALLOWANCE
 from vkernels.ir.dialect import DotOp, PhaseOp, ScratchOp, SizeOp, TileOp, WholeOp, axes_of
+from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.errors import Error, PlanError
 from vkernels.ir.limits import Limits
-from vkernels.ir.needs import Device, annotate_needs
-from vkernels.ir.needs.needs import SPILLED
-from vkernels.ir.passes.split_phases import split_phases
 from vkernels.ir.plan import Home, Plan
 from vkernels.ir.planning.powers import power_above
-from vkernels.library.catalogue import CATALOGUE, Entry
-from vkernels.runtime.checking.cases import Source
-from vkernels.runtime.checking.prepare_kernel import KernelPreparer, dense_tensors
-from vkernels.runtime.compile.cache import DiskCache
-from vkernels.runtime.compile.compile_cached import compile_cached
-from vkernels.runtime.compile.jobs import Compiled, CompileJob
-from vkernels.runtime.compile.resources import amd, nvidia
-from vkernels.runtime.compile.triton_adapter import Binary, GpuOptions
-from vkernels.runtime.compile.workers import CompilePool
-from vkernels.runtime.gpu.compiling import lower_for
-from vkernels.runtime.specialise import facts_for, kernel_in
-from vkernels.runtime.targets import known_targets, limits_of
+from vkernels.ir.transforms.split_phases import split_phases
+from vkernels.library.catalogue import CATALOGUE, CatalogueEntry
+from vkernels.targets import known_targets, limits_of
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120", "gfx90a", "gfx942", "gfx1100")
 SEED = 20261121
@@ -65,7 +67,7 @@ class Subject:
     """A kernel for its usual arguments. `crossing`: labels of what may have a home; `copyable`: scratchpads.
     `spaces`: axes that a tile has together; `multiplied`: axes of dots' matrices."""
 
-    entry: Entry
+    entry: CatalogueEntry
     preparer: KernelPreparer
     tiles: dict[str, int]
     wholes: dict[str, int]
@@ -82,13 +84,11 @@ class Subject:
         return f"{self.entry.name}({shape})"
 
 
-def subject_of(entry: Entry) -> Subject:
+def subject_of(entry: CatalogueEntry) -> Subject:
     kernel = getattr(import_module(entry.module), entry.name)
-    declared = [
-        Declared(p.name, p.kind, tuple(p.dimensions), tuple(p.dtypes), _is_given(p.default), p.default)
-        for p in kernel.parameters
-    ]
-    case = kernel_case(Source(entry.name, entry.module), declared, Wanted(), entry.shape, entry.dtype, entry.computed)
+    source, request = KernelSource(entry.name, entry.module), SpecialisationRequest()
+    task = specialise(source, kernel.parameters, request, entry.shape, entry.dtype, entry.computed)
+    case = kernel_case(task, kernel.parameters, request, entry.dtype)
     preparer = KernelPreparer(kernel, case.shape, case.dtypes, case.scalars, case.constants)
     phases = preparer.module.clone()
     split_phases(phases)
@@ -109,12 +109,6 @@ def _matrix_axes(op: DotOp) -> set[str]:
     """All but those of a batch."""
     left, right = set(axes_of(op.left)), set(axes_of(op.right))
     return left ^ right | {op.axis.data}
-
-
-def _is_given(default: Any) -> bool:
-    import inspect
-
-    return default is not inspect.Parameter.empty
 
 
 def _extent(op: TileOp | WholeOp, sizes: Mapping[str, int]) -> int:
@@ -315,7 +309,7 @@ def judged(lines: Iterable[str]) -> Iterator[Judged]:
 
 
 def _judged(record: Mapping[str, Any], subject: Subject, limits: Limits) -> Judged:
-    device, launches = Device.of(limits), record["launches"]
+    device, launches = NeedsDevice.of(limits), record["launches"]
     use = annotate_needs(kernel_in(subject.preparer.module)).evaluate(
         plan_from_json(record["plan"]), subject.preparer.sizes, device
     )
@@ -327,7 +321,7 @@ def _judged(record: Mapping[str, Any], subject: Subject, limits: Limits) -> Judg
     need = max(launch["registers"] + launch["stack"] / 4 for launch in launches)
     return Judged(
         subject.name, subject.entry.family, record["architecture"], use.registers_a_thread, need, worst["stack"],
-        predicted_shared and predicted_room and not use.spills, shared and room and worst["stack"] <= SPILLED,
+        predicted_shared and predicted_room and not use.spills, shared and room and worst["stack"] <= SPILL_ALLOWANCE,
         shared and room and worst["stack"] == 0, shared == predicted_shared,
     )  # fmt: skip
 
@@ -428,7 +422,7 @@ def _compiled(
         outcome = finished.outcome
         at = {"name": launches[finished.index % len(launches)][0], "seconds": outcome.seconds}
         at["scratch"] = jobs[finished.index].options.scratch_bytes
-        kept = taken(outcome.binary) if isinstance(outcome, Compiled) else {"failure": outcome.message[:200]}
+        kept = taken(outcome.binary) if isinstance(outcome, CompiledBinary) else {"failure": outcome.message[:200]}
         found[finished.index] = at | kept
     for place, architecture in enumerate(wanted):
         mine = [found[place * len(launches) + n] for n in range(len(launches))]

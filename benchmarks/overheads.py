@@ -27,7 +27,7 @@ from rich.table import Table
 
 import vkernels as vk
 
-SPDNN = Path(vk.__file__).parent / "library" / "sparse.py"
+SPDNN = Path(vk.__file__).parent / "library" / "spdnn.py"
 
 
 @vk.kernel

@@ -14,14 +14,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from vkernels.autotune.task import Task
-from vkernels.autotune.usual import Wanted, usual_tasks
-from vkernels.commands.explain.words import bytes_in_words, seconds_in_words
+from vkernels.commands.formatting import format_bytes, format_seconds
 from vkernels.commands.memory.place import placed
+from vkernels.inspect.specialisation import SpecialisationRequest
+from vkernels.inspect.task import Task
 from vkernels.ir.errors import MemoryPlanError
-from vkernels.runtime.memory.placement.choose import Decision
-from vkernels.runtime.memory.placement.modelled import modelled
-from vkernels.runtime.targets import target_named
+from vkernels.library.tasks import library_tasks
+from vkernels.memory.placement.choose import PlacementDecision
+from vkernels.memory.placement.modelled import modelled
+from vkernels.targets import target_named
 
 PAGE = Path(__file__).parents[1] / "docs" / "memory-placement.md"
 BEGIN, END = "<!-- made by benchmarks/placement.py -->", "<!-- end -->"
@@ -55,7 +56,7 @@ def _table() -> list[str]:
     return lines
 
 
-def _cell(decision: Decision) -> str:
+def _cell(decision: PlacementDecision) -> str:
     """Placements in the order of the tensors, how many times as long copying takes, and bytes beside copying's."""
     letters = " ".join(f"{each.buffer}:{SHORT[each.placement]}" for each in decision.choices)
     part = decision.footprint / decision.copying_footprint
@@ -76,16 +77,16 @@ def _limited() -> list[str]:
                 cells.append("does not fit")
                 continue
             letters = " ".join(f"{each.buffer}:{SHORT[each.placement]}" for each in found.choices)
-            cells.append(f"{letters}, {seconds_in_words(found.seconds)} in {bytes_in_words(found.footprint)}")
+            cells.append(f"{letters}, {format_seconds(found.seconds)} in {format_bytes(found.footprint)}")
         lines.append(f"| {part:.0%} | {' | '.join(cells)} |")
     return lines
 
 
 def _task(name: str) -> Task:
-    return usual_tasks([name], Wanted(), on_gpu=True)[0]
+    return library_tasks([name], SpecialisationRequest(), on_gpu=True)[0]
 
 
-def _placed(task: Task, key: str, limit: int | None = None) -> Decision:
+def _placed(task: Task, key: str, limit: int | None = None) -> PlacementDecision:
     target = target_named(key)
     return placed(task, target, modelled(target), limit)
 

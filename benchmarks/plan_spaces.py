@@ -22,23 +22,25 @@ from rich.table import Table
 from vkernels.autotune.database import Database
 from vkernels.autotune.history import History
 from vkernels.autotune.limits import slice_limits, slice_target
-from vkernels.autotune.measure import Measured
+from vkernels.autotune.measure import Measurement
 from vkernels.autotune.plan_space import PlannedSpace, PlanSpace, read
-from vkernels.autotune.searches import SEARCHES, Failure, Outcome
+from vkernels.autotune.searches import SEARCHES, FailedPoint, Outcome
 from vkernels.autotune.space import Point
-from vkernels.autotune.usual import usual_tasks
+from vkernels.library.tasks import library_tasks
 
 COUNTS = (20, 40, 60, 100, 150)
 
 
 def recorded(kernel: str, slice: str, path: Path) -> tuple[PlanSpace, dict[Point, Outcome]]:
     """A kernel's space, and the outcomes of those of its points that were measured."""
-    task = next(task for task in usual_tasks([kernel]) if task.kernel == kernel)
+    task = next(task for task in library_tasks([kernel]) if task.name == kernel)
     space = read(task, slice_limits(slice))
     with Database.open(str(path), read_only=True) as database:
         known = History(database, task, space.limits, slice_target(slice), slice).before(space)
     outcomes = {
-        each.point: each.outcome.seconds if isinstance(each.outcome, Measured) else Failure(str(each.outcome.reason))
+        each.point: each.outcome.seconds
+        if isinstance(each.outcome, Measurement)
+        else FailedPoint(str(each.outcome.reason))
         for each in known
     }
     return space, outcomes

@@ -26,17 +26,18 @@ from rich.console import Console
 from rich.table import Table
 
 import vkernels as vk
+from vkernels.compiler.protocols import Signature
+from vkernels.compiler.specialise import kernel_in
 from vkernels.ir.errors import Error
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.choose_plan import Chosen, choose_plan
-from vkernels.ir.planning.kinds import kinds_of
-from vkernels.ir.planning.moves import first_moves, next_moves
-from vkernels.ir.planning.space import Space, read_space
+from vkernels.ir.planning.decisions.decisions import neighbours, starting_choices
+from vkernels.ir.planning.plan_families import find_families
+from vkernels.ir.planning.plan_grid import plan_grid
+from vkernels.ir.planning.space import PlanSearchSpace, read_space
 from vkernels.language.kernel import Kernel, Options
-from vkernels.runtime.launch import limits
-from vkernels.runtime.protocols import Signature
-from vkernels.runtime.specialise import kernel_in
+from vkernels.runtime.dispatch import limits
 
 SEED = 20261121
 LARGEST_BODY = 512
@@ -74,24 +75,24 @@ SUBJECTS = (
     Subject("rows", "layer_norm_rows", {"M": 65536, "N": 64}),
     Subject("rows", "layer_norm_rows", {"M": 4096, "N": 1024}),
     Subject("rows", "layer_norm_rows", {"M": 128, "N": 32768}),
-    Subject("long_rows", "summarise_exponentials", {"M": 4, "S": 16, "L": 65536}),
-    Subject("long_rows", "normalise_exponentials", {"M": 4, "S": 16, "L": 65536}),
-    Subject("long_rows", "summarise_moments", {"M": 4, "S": 16, "L": 65536}),
-    Subject("long_rows", "normalise_moments", {"M": 4, "S": 16, "L": 65536}),
+    Subject("rows", "summarise_exponentials", {"M": 4, "S": 16, "L": 65536}),
+    Subject("rows", "normalise_exponentials", {"M": 4, "S": 16, "L": 65536}),
+    Subject("rows", "summarise_moments", {"M": 4, "S": 16, "L": 65536}),
+    Subject("rows", "normalise_moments", {"M": 4, "S": 16, "L": 65536}),
     Subject("dense", "matmul_bias", {"M": 512, "N": 512, "K": 512}),
     Subject("dense", "matmul_bias", {"M": 1000, "N": 1001, "K": 999}),
-    Subject("mlp", "mlp_rows", {"M": 512, "K": 256, "H": 1024, "N": 256}),
+    Subject("dense", "mlp_rows", {"M": 512, "K": 256, "H": 1024, "N": 256}),
     Subject("attention", "attention_rows", {"B": 1, "G": 4, "R": 1, "M": 512, "N": 512, "D": 64, "E": 64}),
     Subject("segments", "sum_segments", {"S": 16385, "R": 16384, "E": 1 << 20}),
     Subject("segments", "sum_segment_rows", {"S": 16385, "R": 16384, "E": 1 << 17, "C": 64}),
-    Subject("segments", "csr_times_dense", {"S": 16385, "R": 16384, "E": 1 << 18, "K": 16384, "C": 64}),
+    Subject("sparse_products", "csr_times_dense", {"S": 16385, "R": 16384, "E": 1 << 18, "K": 16384, "C": 64}),
     Subject("scans", "cumulative_sum_rows", {"M": 4096, "N": 1024}),
     Subject("scans", "sum_of_each_segment", {"M": 4, "S": 16, "L": 65536}),
     Subject("scans", "cumulative_sum_segments", {"M": 4, "S": 16, "L": 65536}),
     Subject("stencils", "stencil_cross", {"B": 4, "M": 1024, "N": 1024}),
     Subject("stencils", "stencil_square", {"B": 4, "M": 1024, "N": 1024}),
-    Subject("sparse", "spdnn", {"L": 8, "N": 1024, "K": 32, "I": 2048}),
-    Subject("sparse", "take_columns", {"N": 1024, "P": 8192, "I": 4096}),
+    Subject("spdnn", "spdnn", {"L": 8, "N": 1024, "K": 32, "I": 2048}),
+    Subject("spdnn", "take_columns", {"N": 1024, "P": 8192, "I": 4096}),
 )
 
 
@@ -152,7 +153,7 @@ def strides_of(subject: Subject, arguments: list[Any]) -> dict[str, tuple[int, .
     }
 
 
-def space_of(subject: Subject, arguments: list[Any], within: Limits) -> Space:
+def space_of(subject: Subject, arguments: list[Any], within: Limits) -> PlanSearchSpace:
     kernel = subject.kernel
     dtypes, scalars, constants = [], [], []
     for parameter, value in zip(kernel.parameters, arguments, strict=True):
@@ -166,18 +167,18 @@ def space_of(subject: Subject, arguments: list[Any], within: Limits) -> Space:
     return read_space(kernel_in(module), subject.sizes, within, None, strides_of(subject, arguments))
 
 
-def random_plans(space: Space, count: int, choose: random.Random) -> list[Plan]:
+def random_plans(space: PlanSearchSpace, count: int, choose: random.Random) -> list[Plan]:
     """Plans of any kind and sizes, not only of those that the model likes."""
     plans: list[Plan] = []
-    starts = list(first_moves(space))
+    starts = list(starting_choices(space))
     for _ in range(20 * count):
         if len(plans) == count:
             break
         move = choose.choice(starts)
         for _ in range(choose.randint(0, 4)):
-            move = choose.choice(list(next_moves(space, move)) or [move])
+            move = choose.choice(list(neighbours(space, move)) or [move])
         try:
-            setting = space.setting(move)
+            setting = plan_grid(space, move).only(True)
         except Error:
             continue
         row = choose.randrange(np.size(setting.warps))
@@ -191,14 +192,14 @@ def random_plans(space: Space, count: int, choose: random.Random) -> list[Plan]:
     return plans
 
 
-def liked_plans(space: Space, count: int) -> list[Plan]:
+def liked_plans(space: PlanSearchSpace, count: int) -> list[Plan]:
     """The best sizes of the best kinds, as modelled, some of each kind."""
-    kinds = sorted(kinds_of(space), key=lambda kind: kind.least)
+    kinds = sorted(find_families(space), key=lambda kind: kind.least)
     found: list[Plan] = []
     for rank in range(8):
         for kind in kinds:
             if rank < len(kind.best) and len(found) < count:
-                plans = kind.setting.plans()
+                plans = kind.batch.plans()
                 found.append(plans[kind.best[rank]])
     return found
 

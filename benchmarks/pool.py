@@ -23,12 +23,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from vkernels.runtime.memory.imports import Problem, read_g10, read_minimalloc
-from vkernels.runtime.memory.pool import place
-from vkernels.runtime.memory.record import record
-from vkernels.runtime.memory.replay import replay
-from vkernels.runtime.memory.replay_allocators import SMALLEST, BestFitPool, CachingAllocator
-from vkernels.runtime.memory.trace import Trace
+from vkernels.memory.imports import Problem, read_g10, read_minimalloc
+from vkernels.memory.pool import place
+from vkernels.memory.record import record
+from vkernels.memory.replay import replay
+from vkernels.memory.replay_allocators import SMALLEST, BestFitPool, CachingAllocator
+from vkernels.memory.trace import MemoryTrace
 
 STEP_SECONDS = 1.0
 console = Console(highlight=False)
@@ -79,11 +79,11 @@ def problems(data: Path) -> Iterator[Problem]:
         yield read_minimalloc(path)
 
 
-def of_trace(trace: Trace) -> Problem:
+def of_trace(trace: MemoryTrace) -> Problem:
     return Problem(trace.name, trace.blocks(), len(trace.operations))
 
 
-def recorded_transformer() -> Trace:
+def recorded_transformer() -> MemoryTrace:
     torch.manual_seed(0)
     layer = torch.nn.TransformerEncoderLayer(256, 8, 1024, batch_first=True)
     net = torch.nn.Sequential(
@@ -92,7 +92,7 @@ def recorded_transformer() -> Trace:
     return recorded(net, torch.randn(8, 128, 256), "transformer, here")
 
 
-def recorded_cnn() -> Trace:
+def recorded_cnn() -> MemoryTrace:
     torch.manual_seed(0)
     widths = (3, 32, 64, 128)
     stages = [
@@ -104,7 +104,7 @@ def recorded_cnn() -> Trace:
     return recorded(net, torch.randn(16, 3, 64, 64), "CNN, here")
 
 
-def recorded(net: torch.nn.Module, x: torch.Tensor, name: str) -> Trace:
+def recorded(net: torch.nn.Module, x: torch.Tensor, name: str) -> MemoryTrace:
     """A training step with Adam."""
     optimiser = torch.optim.Adam(net.parameters())
 

@@ -27,14 +27,14 @@ from portability_show import as_html, as_markdown, print_matrix
 from rich.console import Console
 
 from vkernels.commands.check.results import cell_as_json
+from vkernels.compiler.calibrate_cpu import calibrate_cpu
+from vkernels.compiler.workers.workers import CompilePool
+from vkernels.inspect.cases import KernelCase
+from vkernels.inspect.check.check import CheckTools, check, triton_version
+from vkernels.inspect.worker_client import InspectPool
+from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.errors import Error
-from vkernels.runtime.checking.asking import preparing_pool
-from vkernels.runtime.checking.cases import KernelCase
-from vkernels.runtime.checking.check import Tools, check, triton_version
-from vkernels.runtime.compile.cache import DiskCache
-from vkernels.runtime.compile.workers import CompilePool
-from vkernels.runtime.devices.measure_cpu import calibrate_cpu
-from vkernels.runtime.targets import Target
+from vkernels.targets import Target
 
 WIDE = 140
 """Columns that the matrix takes."""
@@ -90,16 +90,16 @@ class Writer:
     def run(self, works: Iterable[Work]) -> None:
         triton, cache = triton_version(), DiskCache(limit_bytes=4 << 30)
         with (
-            preparing_pool(self.workers, PREPARING_SECONDS) as preparing,
+            InspectPool(self.workers, PREPARING_SECONDS) as preparing,
             CompilePool(self.workers, self.seconds) as compiling,
             ThreadPoolExecutor(AT_ONCE) as threads,
         ):
-            tools = Tools(preparing, compiling, cache, triton)
+            tools = CheckTools(preparing, compiling, cache, triton)
             for result in threads.map(lambda work: self._one(work, tools), works):
                 if result:
                     console.print(f"[red]{result}")
 
-    def _one(self, work: Work, tools: Tools) -> str:
+    def _one(self, work: Work, tools: CheckTools) -> str:
         try:
             checked = check([work.case], work.targets, tools, lambda *step: None)
         except Error as error:

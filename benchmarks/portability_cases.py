@@ -7,17 +7,16 @@ but for the absurd ones.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 
-from vkernels.commands.check.specialising import Declared, Wanted, kernel_case
+from vkernels.inspect.cases import KernelCase, KernelSource
+from vkernels.inspect.specialisation import SpecialisationRequest, kernel_case, specialise
 from vkernels.library.catalogue import CATALOGUE
-from vkernels.runtime.checking.cases import KernelCase, Source
-from vkernels.runtime.slices import slice_of
-from vkernels.runtime.targets import Target, known_targets
-from vkernels.runtime.targets.present import present_cpu
+from vkernels.targets import Target, known_targets
+from vkernels.targets.present import present_cpu
+from vkernels.targets.slices import slice_of
 
 Shape = Mapping[str, int]
 
@@ -85,7 +84,7 @@ _LAYERS = (
     {"M": 512, "K": 1024, "H": 1 << 18, "N": 1024},
 )  # fmt: skip
 
-SUBJECTS = (
+_SUBJECTS = (
     Subject("softmax_rows", *_SCORES),
     Subject("summarise_exponentials", *_SEGMENTS),
     Subject("normalise_exponentials", *_SEGMENTS),
@@ -245,9 +244,20 @@ SUBJECTS = (
         {"N": 2, "P": 1 << 28, "I": 1 << 27},
     ),
 )  # fmt: skip
-"""Every kernel of the library."""
+
+
+def _subjects() -> tuple[Subject, ...]:
+    """Every kernel of the library. Those without sizes above get the catalogue's, the largest those for a GPU."""
+    found = {subject.name: subject for subject in _SUBJECTS}
+    for entry in CATALOGUE:
+        kernel = getattr(import_module(entry.module), entry.name)
+        small = {**entry.shape, **(kernel.samples.cpu_sizes or {})}
+        found.setdefault(entry.name, Subject(entry.name, small, entry.shape, entry.shape))
+    return tuple(found.values())
+
 
 _ENTRIES = {entry.name: entry for entry in CATALOGUE}
+SUBJECTS = _subjects()
 
 SLICES: Mapping[str, tuple[str, ...]] = {
     "t4": ("mps=50",),
@@ -290,11 +300,8 @@ def one_of_each(found: Mapping[str, Target]) -> dict[str, Target]:
 def case_of(subject: Subject, dtype: str, size: str) -> KernelCase:
     """A kernel for a dtype and a size."""
     entry = _ENTRIES[subject.name]
-    source = Source(entry.name, entry.module)
-    parameters = [
-        Declared(
-            p.name, p.kind, tuple(p.dimensions), tuple(p.dtypes), p.default is not inspect.Parameter.empty, p.default
-        )
-        for p in getattr(import_module(source.module), source.name).parameters
-    ]
-    return kernel_case(source, parameters, Wanted(), getattr(subject, size), dtype, entry.computed)
+    source = KernelSource(entry.name, entry.module)
+    parameters = getattr(import_module(source.module), source.name).parameters
+    request = SpecialisationRequest()
+    task = specialise(source, parameters, request, getattr(subject, size), dtype, entry.computed)
+    return kernel_case(task, parameters, request, dtype)

@@ -32,10 +32,10 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from vkernels.ir.errors import OptionError
-from vkernels.library.sparse_network.archives import read_arrays
-from vkernels.library.sparse_network.images import digit_pixels
-from vkernels.library.sparse_network.pruned import SparseClassifier, largest, largest_of_each
 from vkernels.runtime.threads import set_threads
+from vkernels.sparse_network.images import digit_pixels
+from vkernels.sparse_network.npz_files import read_arrays
+from vkernels.sparse_network.sparse_classifier import SparseClassifier, largest, largest_of_each
 
 MNIST = Path(__file__).resolve().parents[2] / "shared" / "data" / "spdnn" / "mnist-train-images.npz"
 ZEROS = (0.90, 0.95, 0.99)

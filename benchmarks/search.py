@@ -25,10 +25,10 @@ from rich.console import Console
 from rich.table import Table
 
 from vkernels.autotune.drive import Stop, drive
-from vkernels.autotune.recordings import Recording, read_recording
+from vkernels.autotune.recordings import RecordedSpace, read_recording
 from vkernels.autotune.searches import DEFAULT_SEARCH, SEARCHES
-from vkernels.autotune.seeds import best_of_neighbours
 from vkernels.autotune.space import Point
+from vkernels.autotune.warm_start import best_of_neighbours
 from vkernels.ir.errors import FileError
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "tuning_spaces"
@@ -39,7 +39,7 @@ Run = Callable[[int, Sequence[Point]], list[float]]
 console = Console(highlight=False)
 
 
-def run_ours(recording: Recording, name: str, seed: int, seeds: Sequence[Point]) -> list[float]:
+def run_ours(recording: RecordedSpace, name: str, seed: int, seeds: Sequence[Point]) -> list[float]:
     """Seconds of the points that one of our searches measures, up to the optimum."""
     search = SEARCHES[name](recording.space, seed=seed, seeds=seeds)
     while len(search.told) < MARKS[-1] and (search.best is None or search.best.seconds > recording.optimum):
@@ -54,9 +54,9 @@ def scores(times: Sequence[float], optimum: float) -> list[float]:
     return [float(optimum / best[mark - 1]) for mark in MARKS]
 
 
-def contestants(only: str) -> dict[str, Callable[[Recording], Run]]:
+def contestants(only: str) -> dict[str, Callable[[RecordedSpace], Run]]:
     """By name, what makes a run on a recording: our searches, then kernel_tuner's."""
-    found: dict[str, Callable[[Recording], Run]] = {}
+    found: dict[str, Callable[[RecordedSpace], Run]] = {}
     for name in OURS:
         found[name] = lambda recording, name=name: lambda seed, seeds: run_ours(recording, name, seed, seeds)
     if find_spec("kernel_tuner") is None:
@@ -66,7 +66,7 @@ def contestants(only: str) -> dict[str, Callable[[Recording], Run]]:
 
         for name in STRATEGIES:
 
-            def make(recording: Recording, name: str = name) -> Run:
+            def make(recording: RecordedSpace, name: str = name) -> Run:
                 theirs = Theirs(recording)
                 return lambda seed, seeds: [1e-3 * ms for ms in theirs.run(name, MARKS[-1], seed, seeds)]
 
@@ -76,7 +76,7 @@ def contestants(only: str) -> dict[str, Callable[[Recording], Run]]:
 
 
 def measured(
-    make: Callable[[Recording], Run], recording: Recording, seeds: Sequence[Point], repeats: int
+    make: Callable[[RecordedSpace], Run], recording: RecordedSpace, seeds: Sequence[Point], repeats: int
 ) -> list[float]:
     """The median score at each mark."""
     run = make(recording)

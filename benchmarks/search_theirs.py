@@ -20,7 +20,7 @@ from kernel_tuner.interface import Options, strategy_map
 from kernel_tuner.runners.simulation import SimulationRunner
 from kernel_tuner.searchspace import Searchspace
 
-from vkernels.autotune.recordings import Recording
+from vkernels.autotune.recordings import RecordedSpace
 from vkernels.autotune.space import Point
 
 LEFT_OUT = {
@@ -85,7 +85,7 @@ class Replayed(SimulationRunner):
 class Theirs:
     """kernel_tuner on one recording."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RecordedSpace) -> None:
         self.recording = recording
         self._parameters = {name: list(values) for name, values in zip(*self._named(), strict=True)}
         self._points = dict(enumerate(recording.space.named(point) for point in recording.outcomes))

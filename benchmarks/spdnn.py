@@ -23,22 +23,22 @@ from rich.console import Console
 from rich.table import Table
 
 from vkernels.ir.errors import FileError
-from vkernels.library.sparse_network.archives import read_arrays
-from vkernels.library.sparse_network.baselines import Run, prepare_baselines, prepare_dense
-from vkernels.library.sparse_network.compare import Spread, interleave, ratio
-from vkernels.library.sparse_network.generate import WEIGHT, radix_network
-from vkernels.library.sparse_network.images import digits, read_images
-from vkernels.library.sparse_network.merge import merge_equal
-from vkernels.library.sparse_network.network import BIASES, MOST_LAYERS, Floats, Layers, SparseNetwork, even_bias
-from vkernels.library.sparse_network.reference import Truth, run_reference
-from vkernels.library.sparse_network.turns import CLASSES
 from vkernels.runtime.threads import get_threads
+from vkernels.sparse_network.bench.baselines import Run, prepare_baselines, prepare_dense
+from vkernels.sparse_network.bench.measure import CLASSES
+from vkernels.sparse_network.bench.reference import ReferenceResult, run_reference
+from vkernels.sparse_network.bench.timing import Spread, interleave, ratio
+from vkernels.sparse_network.generate import WEIGHT, radix_network
+from vkernels.sparse_network.images import digits, read_images
+from vkernels.sparse_network.merge import merge_equal
+from vkernels.sparse_network.network import BIASES, MAX_LAYERS, Floats, Layers, SparseNetwork, even_bias
+from vkernels.sparse_network.npz_files import read_arrays
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "spdnn"
 NEURONS = 1024
 OURS, ALONE = "vkernels", "vkernels, 1 thread"
 STRUCTURED, DENSE = "vkernels structured", "torch dense, merged"
-SATURATING, LONG = "vkernels saturating", f"vkernels saturating, {MOST_LAYERS} layers"
+SATURATING, LONG = "vkernels saturating", f"vkernels saturating, {MAX_LAYERS} layers"
 RIVALS = {DENSE: STRUCTURED, LONG: SATURATING}
 """What is not measured against the general class, and what it is measured against."""
 
@@ -71,7 +71,7 @@ def main(
     preprocessing = {kind: record.preprocessing for kind, record in records.items()}
     preprocessing["saturating"] += preprocessing["general"]  # it runs on what was made ready for that
     if layers == 120:  # survivors are the same for every number of layers
-        long = radix_network(NEURONS, MOST_LAYERS).in_memory()
+        long = radix_network(NEURONS, MAX_LAYERS).in_memory()
         runs[LONG] = lambda: long.infer(inputs, kind="saturating").survivors
     right = {name: np.array_equal(run(), truth.survivors) for name, run in runs.items()}
     scipy = {"scipy_csr": runs.pop("scipy_csr")}  # slow, and nobody's yardstick: one round is enough
@@ -122,7 +122,7 @@ def _inputs(path: Path | None) -> Floats:
 
 
 def _report(
-    truth: Truth, images: int, threads: int, seconds: dict[str, list[float]], right: dict[str, bool]
+    truth: ReferenceResult, images: int, threads: int, seconds: dict[str, list[float]], right: dict[str, bool]
 ) -> dict[str, Any]:
     ours = seconds[OURS]
     nominal = images * int(truth.nonzeros.sum())

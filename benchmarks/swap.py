@@ -22,17 +22,17 @@ import typer
 from rich.console import Console
 from swap_draw import BEGIN, END, memory_plot
 
-from vkernels.runtime.memory.bound import Bound, lower_bound
-from vkernels.runtime.memory.imports import read_g10
-from vkernels.runtime.memory.links import G10
-from vkernels.runtime.memory.recompute import search_recomputing
-from vkernels.runtime.memory.schedule import Schedule
-from vkernels.runtime.memory.simulate import Run, simulate
-from vkernels.runtime.memory.simulate_engine import Engine, Prepared
-from vkernels.runtime.memory.strategies import PUBLISHED, search
-from vkernels.runtime.memory.strategies.g10 import g10
-from vkernels.runtime.memory.strategies.least import Saving, largest_saving
-from vkernels.runtime.memory.trace import Trace
+from vkernels.memory.bound import TimeBound, lower_bound
+from vkernels.memory.imports import read_g10
+from vkernels.memory.links import G10
+from vkernels.memory.recompute import search_recomputing
+from vkernels.memory.schedule import SwapSchedule
+from vkernels.memory.simulate import SimulatedRun, simulate
+from vkernels.memory.simulate_engine import Engine, SimulationInput
+from vkernels.memory.strategies import PUBLISHED, search
+from vkernels.memory.strategies.g10 import g10
+from vkernels.memory.strategies.least import Saving, largest_saving
+from vkernels.memory.trace import MemoryTrace
 
 ROOT = Path(__file__).parents[1]
 TRACES = ROOT.parent / "shared" / "data" / "g10"
@@ -50,8 +50,8 @@ console = Console(highlight=False)
 class Row:
     """One strategy on one trace. `planned`: seconds that making the schedule took; `noisy`: fractions of the ideal."""
 
-    schedule: Schedule
-    run: Run
+    schedule: SwapSchedule
+    run: SimulatedRun
     planned: float
     noisy: tuple[float, ...]
 
@@ -60,10 +60,10 @@ class Row:
 class Found:
     """All that is measured of one trace. `events`: simulated a second."""
 
-    trace: Trace
+    trace: MemoryTrace
     published: dict[str, float | None]
     rows: dict[str, Row]
-    bound: Bound
+    bound: TimeBound
     events: float
     saving: Saving | None
 
@@ -86,7 +86,7 @@ def measure(path: Path, saving: bool) -> Found:
     return Found(trace, published, rows, lower_bound(trace, G10), _events(trace, rows[OURS].schedule), least)
 
 
-def _noisy(trace: Trace, schedule: Schedule) -> tuple[float, ...]:
+def _noisy(trace: MemoryTrace, schedule: SwapSchedule) -> tuple[float, ...]:
     draw = random.Random(SEED)
     fractions = []
     for _ in range(DRAWS):
@@ -95,11 +95,11 @@ def _noisy(trace: Trace, schedule: Schedule) -> tuple[float, ...]:
     return tuple(fractions)
 
 
-def _events(trace: Trace, schedule: Schedule) -> float:
+def _events(trace: MemoryTrace, schedule: SwapSchedule) -> float:
     """Events a second of this thread's own time, the best of five times twenty iterations."""
     best = 0.0
     for _ in range(5):
-        prepared = Prepared(trace, G10)
+        prepared = SimulationInput(trace, G10)
         engine = Engine(prepared, schedule, prepared.seconds)
         begin = thread_time()
         for _ in range(20):
@@ -171,7 +171,7 @@ def _details(found: dict[str, Found]) -> Iterator[tuple[str, list[str]]]:
         yield "saved of the peak (AutoSwap publishes 34.2 %)", [f"{one.part:.1%}" for one in savings]
 
 
-def _moved(trace: Trace, schedule: Schedule) -> str:
+def _moved(trace: MemoryTrace, schedule: SwapSchedule) -> str:
     out, back = schedule.moved(trace)
     return f"{out / 1e9:.1f}, {back / 1e9:.1f}"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from vkernels.runtime.memory.links import Machine
-from vkernels.runtime.memory.schedule import Schedule
-from vkernels.runtime.memory.simulate import Run
-from vkernels.runtime.memory.simulate_log import LINKS
-from vkernels.runtime.memory.trace import Trace
+from vkernels.memory.links import MemoryMachine
+from vkernels.memory.schedule import SwapSchedule
+from vkernels.memory.simulate import SimulatedRun
+from vkernels.memory.simulate_log import LINKS
+from vkernels.memory.trace import MemoryTrace
 
 BEGIN, END = "<!-- made by benchmarks/swap.py -->", "<!-- end -->"
 INK, GREY, BLUE, ORANGE, GREEN, RED = "#222", "#999", "#1f6fb4", "#d9762b", "#3a8f4d", "#c0392b"
@@ -18,7 +18,7 @@ COLUMNS = 800
 """Moments at which memory is drawn: the most in each."""
 
 
-def memory_plot(trace: Trace, schedule: Schedule, run: Run, machine: Machine) -> str:
+def memory_plot(trace: MemoryTrace, schedule: SwapSchedule, run: SimulatedRun, machine: MemoryMachine) -> str:
     """Bytes that live, on the device and on the host; the four links; the waits."""
     assert run.timeline is not None
     whole, highest = run.seconds, max(trace.peak, machine.device_bytes, *(size for _, size in run.timeline.host))
@@ -40,7 +40,7 @@ def memory_plot(trace: Trace, schedule: Schedule, run: Run, machine: Machine) ->
     return "\n".join([head, '<rect width="100%" height="100%" fill="#fff"/>', *parts, "</svg>"]) + "\n"
 
 
-def _axes(trace: Trace, run: Run, highest: int) -> Iterator[str]:
+def _axes(trace: MemoryTrace, run: SimulatedRun, highest: int) -> Iterator[str]:
     title = f"{trace.name}: {run.seconds:.3f} s an iteration, {run.fraction:.4f} of the ideal"
     yield _text(LEFT, 20, title, weight="bold")
     step = next(each for each in (5, 10, 20, 50, 100, 200) if highest / 1e9 / each <= 7)
@@ -82,14 +82,14 @@ def _line(part: float) -> str:
     return f'<line x1="{LEFT}" x2="{LEFT + WIDE}" y1="{y:.1f}" y2="{y:.1f}" stroke="{RED}" stroke-dasharray="6 4"/>'
 
 
-def _links(run: Run, whole: float) -> Iterator[str]:
+def _links(run: SimulatedRun, whole: float) -> Iterator[str]:
     assert run.timeline is not None
     for link, name in enumerate(LINKS):
         spans = [(each.start, each.end) for each in run.timeline.transfers if each.link == link]
         yield from _strip(link, name, spans, whole, ORANGE)
 
 
-def _waits(run: Run, whole: float) -> Iterator[str]:
+def _waits(run: SimulatedRun, whole: float) -> Iterator[str]:
     assert run.timeline is not None
     spans = [(start - wait, start) for start, wait in zip(run.timeline.starts, run.stalls, strict=True) if wait > 0]
     yield from _strip(4, "waits", spans, whole, RED)

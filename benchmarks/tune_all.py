@@ -40,14 +40,15 @@ from tune_all_judge import DEFAULT, TUNED, Record, judged, records_in, summary, 
 
 from vkernels.autotune.database import Database
 from vkernels.autotune.drive import Stop
-from vkernels.autotune.measure import Bench, Candidate, Effort, Measured, Options
+from vkernels.autotune.measure import Bench, BenchOptions, Candidate, Effort, Measurement
 from vkernels.autotune.measure.outcomes import candidate_from_json, candidate_to_json
 from vkernels.autotune.result import Success, TuningResult
 from vkernels.autotune.searches import DEFAULT_SEARCH
-from vkernels.autotune.task import Task
-from vkernels.autotune.tune import effort_of, tune
-from vkernels.autotune.usual import usual_tasks
-from vkernels.runtime.devices.cpu import usable_cores
+from vkernels.autotune.time_budget import effort_of
+from vkernels.autotune.tune import tune
+from vkernels.inspect.task import Task
+from vkernels.library.tasks import library_tasks
+from vkernels.targets.host_cpu import usable_cores
 
 FEW = 1500
 """Plans of a space that are all tried."""
@@ -68,7 +69,7 @@ console = Console(highlight=False)
 def tuned(task: Task, slice: str, stop: Stop, search: str, seed: int, path: Path | None) -> tuple[TuningResult, Record]:
     """A result, and what came of it and of its seconds. `path`: of the database, None for none."""
     database = None if path is None else Database.open(str(path))
-    with Bench(task, slice, Options(effort_of(stop))) as bench:
+    with Bench(task, slice, BenchOptions(effort_of(stop))) as bench:
         result = tune(task, slice, stop, search, seed, bench, database)
     found = {
         "seconds": result.seconds, "tried": len(result.successes) + len(result.failures), "reasons": result.reasons,
@@ -81,16 +82,16 @@ def tuned(task: Task, slice: str, stop: Stop, search: str, seed: int, path: Path
 def in_turns(task: Task, slice: str, candidates: dict[str, Candidate], turns: int) -> dict[str, list[float]]:
     """Seconds of each candidate in each turn; those that had no time in some turn are left out."""
     found = []
-    with Bench(task, slice, Options(TURN, seed=ARGUMENTS_SEED)) as bench:
+    with Bench(task, slice, BenchOptions(TURN, seed=ARGUMENTS_SEED)) as bench:
         for turn in range(turns):
             if turn and turn % TURNS_IN_A_PLACE == 0:
-                bench.renew()
-            found.append(bench.duel(list(candidates.values())))
+                bench.renew_inputs()
+            found.append(bench.paired_comparison(list(candidates.values())))
     by_name = zip(candidates, zip(*found, strict=True), strict=True)
     return {
-        name: [each.seconds for each in outcomes if isinstance(each, Measured)]
+        name: [each.seconds for each in outcomes if isinstance(each, Measurement)]
         for name, outcomes in by_name
-        if all(isinstance(each, Measured) for each in outcomes)
+        if all(isinstance(each, Measurement) for each in outcomes)
     }
 
 
@@ -152,14 +153,14 @@ def run(
     """Tune and compare kernels that the file has no record of; with --again those too that failed."""
     began = monotonic()
     done = records_in(file)
-    for task in usual_tasks(kernels.split(",")):
-        if task.kernel in done and not (again and "failed" in done[task.kernel]):
+    for task in library_tasks(kernels.split(",")):
+        if task.name in done and not (again and "failed" in done[task.name]):
             continue
         if monotonic() - began > sitting:
             break
         settings = {
-            "kernel": task.kernel, "slice": slice_, "budget": budget, "long": None if only_tune else long, "few": few,
-            "turns": turns, "known": known_plans(known, task.kernel),
+            "kernel": task.name, "slice": slice_, "budget": budget, "long": None if only_tune else long, "few": few,
+            "turns": turns, "known": known_plans(known, task.name),
         }  # fmt: skip
         limit = MORE_SECONDS + budget + (0 if only_tune else 2.5 * long)
         told = {**asdict(Machine.here(usable_cores())), "when": time(), "load": os.getloadavg()[0]}
@@ -180,7 +181,7 @@ def show(file: Path) -> None:
 def one(settings: str) -> None:
     """One kernel's record, to standard output: what a child does."""
     asked = json.loads(settings)
-    (task,) = (each for each in usual_tasks([asked["kernel"]]) if each.kernel == asked["kernel"])
+    (task,) = (each for each in library_tasks([asked["kernel"]]) if each.kernel == asked["kernel"])
     try:
         with tempfile.TemporaryDirectory() as folder:
             record = compared(

@@ -31,6 +31,7 @@ default_role = "literal"  # docstrings have code in single backticks
 autodoc_type_aliases = {"Array": "Array", "Pair": "Pair"}
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
+autodoc_default_options = {"ignore-module-all": True}  # gradients too
 autodoc_member_order = "bysource"
 python_maximum_signature_line_length = 100
 

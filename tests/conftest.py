@@ -2,20 +2,119 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+import vkernels  # noqa: F401 (gives the default session its provider of tuned plans)
+from vkernels.compiler.default_session import default_session, use_session
+from vkernels.compiler.session import CompilerSession
+from vkernels.ir.disk_cache import DiskCache
+
 # A busy machine is no failure; a failure tells how to see it again.
 settings.register_profile("vkernels", deadline=None, print_blob=True)
 settings.load_profile("vkernels")
 
+TESTS = Path(__file__).parent
+KINDS = {
+    "autotune": "compile",
+    "autotune/test_searches.py": "unit",
+    "autotune/test_space.py": "unit",
+    "autotune/test_warm_start.py": "unit",
+    "autotune/database": "process",
+    "autotune/measure": "process",
+    "autotune/measure/test_clocks.py": "unit",
+    "autotune/measure/test_compare.py": "unit",
+    "autotune/measure/test_drift.py": "unit",
+    "autotune/measure/test_intervals.py": "unit",
+    "autotune/measure/test_outcomes.py": "unit",
+    "benchmarks": "compile",
+    "commands": "process",
+    "commands/test_targets.py": "unit",
+    "compiler": "compile",
+    "compiler/test_growth.py": "process",
+    "compiler/test_plan_fallback.py": "unit",
+    "compiler/workers": "process",
+    "differential": "process",
+    "docs": "process",
+    "environment": "process",
+    "generated": "compile",
+    "inspect": "process",
+    "inspect/check/test_cells.py": "unit",
+    "inspect/check/test_signatures.py": "unit",
+    "ir/analysis": "compile",
+    "ir/interpret/ttir": "compile",
+    "ir/lowering": "compile",
+    "ir/planning/test_choose_plan.py": "compile",
+    "ir/transforms/expand_math": "compile",
+    "ir/transforms/test_homes.py": "compile",
+    "language/test_first_kernels.py": "process",
+    "language/test_kernel.py": "compile",
+    "language/test_scripts.py": "process",
+    "library": "compile",
+    "library/test_arguments.py": "process",
+    "memory": "compile",
+    "runtime": "compile",
+    "sparse_network": "compile",
+    "test_project.py": "process",
+    "torch": "compile",
+}
+"""Which tests take longer than a moment: they compile kernels, or start processes. All others are `unit`."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the whole session, all its processes included, one cache of its own and no data of this user's."""
+    if hasattr(config, "workerinput"):  # of pytest-xdist, which inherits the environment
+        return
+    folder = tempfile.mkdtemp(prefix="vkernels-tests-")
+    os.environ["XDG_CACHE_HOME"], os.environ["XDG_DATA_HOME"] = folder, os.devnull
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads would wait for cores that other workers hold
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="rewrite the golden files with what is found")
+
+
+def pytest_collection_finish() -> None:
+    """Look less often for garbage among the many objects that torch, SymPy and the tests themselves keep for good."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # so that what Triton made is freed as the interpreter ends
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test as `unit`, `compile` or `process`, unless it is thorough; skip what needs a GPU without one."""
+    for item in items:
+        if item.get_closest_marker("thorough") is None:
+            item.add_marker(kind_of(item.path))
+    on_a_gpu = [item for item in items if item.path.name == "test_on_a_gpu.py"]
+    if not on_a_gpu:
+        return
+    import torch
+
+    missing = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU, and torch finds none here")
+    for item in on_a_gpu:
+        item.add_marker(pytest.mark.gpu)
+        item.add_marker(missing)
+
+
+def kind_of(path: Path) -> str:
+    """What `KINDS` says of the nearest folder or file above a test; `unit` where it says nothing."""
+    name = path.relative_to(TESTS).as_posix()
+    while name not in KINDS and name != ".":
+        name = str(Path(name).parent)
+    return KINDS.get(name, "unit")
 
 
 @pytest.fixture
@@ -32,12 +131,14 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
     return compare
 
 
+@pytest.fixture(scope="session")
+def compiler_session() -> CompilerSession:
+    """The compiler session of all tests of a process. Its first calls wait for the plan that they get in the end."""
+    return CompilerSession(DiskCache(), default_session().tuned_plans.provider, patience=600.0)
+
+
 @pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """First calls wait for the plan that they would get in the end, however busy the machine is, and choose it: nothing
-    that this user has tuned, nor what was found before."""
-    monkeypatch.setenv("XDG_DATA_HOME", os.devnull)
-    monkeypatch.setattr("vkernels.runtime.way.PATIENCE", 600.0)
-    monkeypatch.setattr("vkernels.runtime.remembered._cache", lambda: None)
-    monkeypatch.setattr("vkernels.runtime.remembered._known", {})
-    monkeypatch.setattr("vkernels.runtime.compile.kept.cache_on_disk", lambda: None)
+def session(compiler_session: CompilerSession) -> Iterator[CompilerSession]:
+    """The default session while a test runs."""
+    with use_session(compiler_session):
+        yield compiler_session

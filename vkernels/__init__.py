@@ -5,6 +5,10 @@
 
 from typing import TYPE_CHECKING, Any
 
+from vkernels.compiler.default_session import default_session as _default_session
+from vkernels.compiler.tuned_plans import PlanQuery as _PlanQuery
+from vkernels.compiler.tuned_plans import TunedPlan as _TunedPlan
+from vkernels.compiler.tuned_plans import TunedVariant as _TunedVariant
 from vkernels.ir.budget import Budget
 from vkernels.ir.errors import (
     ArgumentError,
@@ -29,14 +33,13 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Home, Plan
 from vkernels.runtime import LaunchEvent, get_threads, on_launch, set_threads, stats
-from vkernels.runtime import tuned as _tuned
 
-from . import reporting as _reporting
 from .language import *
 
 if TYPE_CHECKING:
+    from vkernels.torch.custom_ops import torch_op
+
     from .autotune.database.launches import use_database
-    from .torch.own import torch_op
 
 __all__ = [
     "ArgumentError", "Axis", "AxisError", "Budget", "BudgetError", "CheckError", "Constant", "DType", "Error",
@@ -54,28 +57,28 @@ __all__ = [
     "uint32", "uint64", "use_database", "where", "whole", "zeros", "zeros_like",
 ]  # fmt: skip
 
-_reporting.install()
+
+class _TuningDatabase:
+    """Gives the session the plans of the tuning database, which is imported when the first is asked for."""
+
+    def plans(self, query: _PlanQuery) -> tuple[_TunedPlan, ...]:
+        from .autotune.database.launches import plans_for
+
+        return plans_for(query)
+
+    def variants(self, query: _PlanQuery) -> tuple[_TunedVariant, ...]:
+        from .autotune.database.launches import versions_for
+
+        return versions_for(query)
 
 
-def _tuned_plans(asked: _tuned.Asked) -> tuple[_tuned.Found, ...]:
-    from .autotune.database.launches import plans_for
-
-    return plans_for(asked)
-
-
-def _tuned_versions(asked: _tuned.Asked) -> tuple[_tuned.Version, ...]:
-    from .autotune.database.launches import versions_for
-
-    return versions_for(asked)
-
-
-_tuned.ask_of(_tuned_plans, _tuned_versions)
+_default_session().use_provider(_TuningDatabase())
 
 
 def __getattr__(name: str) -> Any:
     """`torch_op`, which alone imports torch, and `use_database`."""
     if name == "torch_op":
-        from .torch.own import torch_op
+        from vkernels.torch.custom_ops import torch_op
 
         return torch_op
     if name == "use_database":

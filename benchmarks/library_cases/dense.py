@@ -19,7 +19,7 @@ from vkernels.library import (
 )
 from vkernels.library.attention import attention_backward, attention_forward
 from vkernels.library.convolution import conv2d_backward
-from vkernels.library.dense_gradients import batched_matmul_backward, matmul_backward, mlp_backward
+from vkernels.library.dense import batched_matmul_backward, matmul_backward, mlp_backward
 
 from .case import Case, Cases, Way, bytes_of
 

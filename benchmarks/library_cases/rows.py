@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from vkernels.library import cross_entropy, group_norm, layer_norm, log_softmax, rms_norm, softmax
+from vkernels.library import cross_entropy, group_norm, l2_normalize, layer_norm, log_softmax, rms_norm, softmax
 from vkernels.library.losses import cross_entropy_backward, cross_entropy_parts, log_softmax_backward
 from vkernels.library.norms import group_norm_backward, layer_norm_backward, rms_norm_backward
 from vkernels.library.rows import softmax_backward
@@ -66,6 +66,7 @@ def _rows(found: Cases, size: str, rows: int, columns: int) -> None:
         "rms_norm_backward", size, shape, (grad, x, weight), rms_norm_backward,
         {"formula": Way(_rms_norm_backward, (grad, x, weight, inverse))}, bytes_of(grad, x, x),
     )  # fmt: skip
+    found.add("l2_normalize", size, shape, (x,), l2_normalize, {"normalize": lambda x: functional.normalize(x, dim=-1)})
 
 
 def _layer_norm_backward(grad: Any, x: Any, weight: Any, bias: Any, mean: Any, inverse: Any) -> Any:

@@ -8,8 +8,8 @@ import torch
 from torch.nn import functional
 
 from vkernels.library import block_matmul, csr_matmul, ell_matmul, embedding_bag, sampled_matmul, segment_sum
-from vkernels.library.segment_gradients import embedding_bag_backward, segment_sum_backward
-from vkernels.library.sparse_gradients import csr_matmul_backward
+from vkernels.library.segments import embedding_bag_backward, segment_sum_backward
+from vkernels.library.sparse_products_gradients import csr_matmul_backward
 from vkernels.library.transposes import csr_transpose
 
 from .case import Case, Cases, Way, bytes_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from vkernels.autotune.measure import Candidate, Failed, Measured, Measures, Outcome, Reason
+from vkernels.autotune.measure import Candidate, Failed, FailureReason, Measurement, Measures, Outcome
 from vkernels.autotune.plan_space import PlanSpace
 
-Times = Callable[[Candidate], float | Reason]
+Times = Callable[[Candidate], float | FailureReason]
 
 
 @dataclass
@@ -20,7 +20,7 @@ class FakeBench(Measures):
     noise: float = 0.0
     interrupted: int | None = None
     measured: list[Candidate] = field(default_factory=list)
-    duels: list[Sequence[Candidate]] = field(default_factory=list)
+    comparisons: list[Sequence[Candidate]] = field(default_factory=list)
 
     def measure(self, candidate: Candidate, timeout: float = 60.0) -> Outcome:
         if self.interrupted is not None and len(self.measured) >= self.interrupted:
@@ -28,15 +28,15 @@ class FakeBench(Measures):
         self.measured.append(candidate)
         return self._outcome(candidate, 1 + self.noise * (-1) ** len(self.measured))
 
-    def duel(self, candidates: Sequence[Candidate]) -> list[Outcome]:
-        self.duels.append(candidates)
+    def paired_comparison(self, candidates: Sequence[Candidate]) -> list[Outcome]:
+        self.comparisons.append(candidates)
         return [self._outcome(candidate, 1.0) for candidate in candidates]
 
     def _outcome(self, candidate: Candidate, factor: float) -> Outcome:
         found = self.times(candidate)
-        if isinstance(found, Reason):
+        if isinstance(found, FailureReason):
             return Failed(found, "so it goes")
-        return Measured(found * factor, found * factor * 0.999, found * factor * 1.001, 7)
+        return Measurement(found * factor, found * factor * 0.999, found * factor * 1.001, 7)
 
 
 def by_model(space: PlanSpace) -> Times:

@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from vkernels.autotune.measure import Candidate, Measured, Measures, Options, Outcome
-from vkernels.autotune.measure.places import place_of
-from vkernels.autotune.task import Task
+from vkernels.autotune.measure import BenchOptions, Candidate, Measurement, Measures, Outcome
+from vkernels.autotune.measure.cpu_affinity import place_of
+from vkernels.inspect.task import Task
 
 
 class FakeBench(Measures):
@@ -16,7 +16,9 @@ class FakeBench(Measures):
 
     made: list[FakeBench]
 
-    def __init__(self, task: Task, slice: str, options: Options, times: Callable[[str, Candidate], float | Outcome]):
+    def __init__(
+        self, task: Task, slice: str, options: BenchOptions, times: Callable[[str, Candidate], float | Outcome]
+    ):
         self.task, self.slice, self.options, self.times = task, slice, options, times
         self.place = place_of(slice, options.cores)
         self.restarts, self.best, self.spent = 0, None, {"timing": 1.0}
@@ -35,11 +37,11 @@ class FakeBench(Measures):
         time.sleep(0.001)
         return self._outcome(candidate)
 
-    def duel(self, candidates: Sequence[Candidate], timeout=None, hold=None) -> list[Outcome]:
+    def paired_comparison(self, candidates: Sequence[Candidate], timeout=None, hold=None) -> list[Outcome]:
         self.held.append(hold)
         return [self._outcome(candidate) for candidate in candidates]
 
-    def renew(self) -> None:
+    def renew_inputs(self) -> None:
         self.renewed += 1
 
     def interrupt(self) -> None:
@@ -50,14 +52,14 @@ class FakeBench(Measures):
 
     def _outcome(self, candidate: Candidate) -> Outcome:
         found = self.times(self.slice, candidate)
-        return Measured(found, found, found, 9) if isinstance(found, float) else found
+        return Measurement(found, found, found, 9) if isinstance(found, float) else found
 
 
 def maker(times: Callable[[str, Candidate], float | Outcome]):
     """What makes such benches, and a list of those that it made."""
     made: list[FakeBench] = []
 
-    def make(task: Task, slice: str, options: Options):
+    def make(task: Task, slice: str, options: BenchOptions):
         made.append(FakeBench(task, slice, options, times))
         return made[-1]
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import vkernels as vk
-from vkernels.autotune.arguments import built, make_arguments, outputs, scalars, strides_of
-from vkernels.autotune.task import Task, kernel_of, task_from_json
-from vkernels.autotune.usual import Wanted, usual_tasks
+from vkernels.autotune.arguments import built, make_arguments, outputs, scalars
+from vkernels.inspect.specialisation import SpecialisationRequest
+from vkernels.inspect.task import Task, kernel_of, strides_of, task_from_json
 from vkernels.library.catalogue import CATALOGUE
-from vkernels.library.recipes import CPU_SIZES
+from vkernels.library.tasks import library_tasks
 
-TASKS = usual_tasks(["all"])
+TASKS = library_tasks(["all"])
 
 MINE = """
 import numpy as np
@@ -60,10 +60,11 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_kernel_of_the_library_has_a_task_with_sizes_for_a_cpu():
-    assert {task.kernel for task in TASKS} == {entry.name for entry in CATALOGUE} == set(CPU_SIZES)
+    assert {task.name for task in TASKS} == {entry.name for entry in CATALOGUE}
+    assert not [task.name for task in TASKS if kernel_of(task).samples.cpu_sizes is None]
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.kernel)
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_indices_are_valid_numbers_are_finite_and_outputs_are_empty(task: Task):
     """The interpreter would find an index that is not: checked here for a small call of the same kernel."""
     small = _smaller(task)
@@ -78,15 +79,14 @@ def test_indices_are_valid_numbers_are_finite_and_outputs_are_empty(task: Task):
 
 def _smaller(task: Task) -> Task:
     """The same with at most a few positions of each axis, sizes that follow made anew."""
-    keep = {"size", "P", "Q"} if task.kernel in ("mass", "stiffness", "stiffness_at_nodes") else set()
-    recipe_sizes = CPU_SIZES[task.kernel]
-    shape = {
-        name: size if name in keep else min(size, 20 if name in "HW" else 6) for name, size in recipe_sizes.items()
-    }
-    return next(small for small in usual_tasks([task.kernel], Wanted(shape=shape)) if small.kernel == task.kernel)
+    keep = {"size", "P", "Q"} if task.name in ("mass", "stiffness", "stiffness_at_nodes") else set()
+    sizes = kernel_of(task).samples.cpu_sizes or {}
+    shape = {name: size if name in keep else min(size, 20 if name in "HW" else 6) for name, size in sizes.items()}
+    smaller = library_tasks([task.name], SpecialisationRequest(shape=shape))
+    return next(small for small in smaller if small.name == task.name)
 
 
-@pytest.mark.parametrize("task", TASKS[:12], ids=lambda task: task.kernel)
+@pytest.mark.parametrize("task", TASKS[:12], ids=lambda task: task.name)
 def test_tensors_lie_as_the_strides_say_from_the_address_of_a_line_on(task: Task):
     strides = strides_of(task)
     for name, value in make_arguments(task).items():
@@ -96,31 +96,31 @@ def test_tensors_lie_as_the_strides_say_from_the_address_of_a_line_on(task: Task
 
 
 def test_arguments_are_the_same_for_a_seed_and_others_for_another():
-    (task,) = usual_tasks(["csr_times_dense"])
+    (task,) = library_tasks(["csr_times_dense"])
     one, same, other = (make_arguments(task, seed) for seed in (1, 1, 2))
     assert all(np.array_equal(one[name], same[name], equal_nan=True) for name in one)
     assert not np.array_equal(one["column"], other["column"])
 
 
 def test_attention_gets_its_queries_as_the_library_lays_them_out():
-    (task,) = usual_tasks(["attention_rows"])
+    (task,) = library_tasks(["attention_rows"])
     q = make_arguments(task)["q"]
     assert q.shape[-2:] == (64, 512)
     assert q.strides[-2] == q.itemsize
 
 
 def test_sizes_that_follow_follow_and_others_are_refused():
-    (task,) = usual_tasks(["csr_times_dense"], Wanted(shape={"R": 10}))
+    (task,) = library_tasks(["csr_times_dense"], SpecialisationRequest(shape={"R": 10}))
     assert task.shape["S"] == 11
     with pytest.raises(vk.OptionError, match="S=12 does not go with the other sizes"):
-        usual_tasks(["csr_times_dense"], Wanted(shape={"R": 10, "S": 12}))
-    (task,) = usual_tasks(["sort_rows"], Wanted(shape={"N": 100}))
+        library_tasks(["csr_times_dense"], SpecialisationRequest(shape={"R": 10, "S": 12}))
+    (task,) = library_tasks(["sort_rows"], SpecialisationRequest(shape={"N": 100}))
     assert task.constants == {"room": 128, "steps": 28}
 
 
 def test_bfloat16_comes_as_torch_and_what_is_computed_stays_float32():
     torch = pytest.importorskip("torch")
-    (task,) = usual_tasks(["cross_entropy_rows"], Wanted(dtype="bfloat16"))
+    (task,) = library_tasks(["cross_entropy_rows"], SpecialisationRequest(dtype="bfloat16"))
     arguments = make_arguments(task)
     assert arguments["x"].dtype == torch.bfloat16
     assert arguments["loss"].dtype == np.float32
@@ -129,52 +129,52 @@ def test_bfloat16_comes_as_torch_and_what_is_computed_stays_float32():
 @pytest.mark.parametrize(
     ("names", "wanted", "message"),
     [
-        (["softmax_row"], Wanted(), "did you mean softmax_rows"),
-        (["softmax_rows"], Wanted(shape={"K": 1}), "has no size 'K'"),
-        (["softmax_rows"], Wanted(dtype="int8"), "cannot be int8"),
-        (["softmax_rows"], Wanted(dtypes={"y": "float32"}), "has no tensor 'y'"),
-        (["softmax_rows"], Wanted(constants={"a": 1}), "has no constant 'a'"),
-        (["all"], Wanted(shape={"QQ": 1}), "no kernel can be what is wanted"),
+        (["softmax_row"], SpecialisationRequest(), "did you mean softmax_rows"),
+        (["softmax_rows"], SpecialisationRequest(shape={"K": 1}), "has no size 'K'"),
+        (["softmax_rows"], SpecialisationRequest(dtype="int8"), "cannot be int8"),
+        (["softmax_rows"], SpecialisationRequest(dtypes={"y": "float32"}), "has no tensor 'y'"),
+        (["softmax_rows"], SpecialisationRequest(constants={"a": 1}), "has no constant 'a'"),
+        (["all"], SpecialisationRequest(shape={"QQ": 1}), "no kernel can be what is wanted"),
     ],
 )
 def test_what_does_not_exist_is_refused_with_what_may_be_meant(names, wanted, message):
     with pytest.raises(vk.OptionError, match=message):
-        usual_tasks(names, wanted)
+        library_tasks(names, wanted)
 
 
 def test_all_are_those_that_can_be_what_is_wanted():
-    found = {task.kernel for task in usual_tasks(["all"], Wanted(shape={"V": 100}, dtype="float16"))}
+    found = {task.name for task in library_tasks(["all"], SpecialisationRequest(shape={"V": 100}, dtype="float16"))}
     assert {"cross_entropy_rows", "bags_of_rows"} <= found
     assert "softmax_rows" not in found
 
 
 def test_a_users_kernel_is_called_with_its_own_inputs(mine: Path):
-    (task,) = usual_tasks([f"{mine}:double"], Wanted(shape={"N": 100}))
+    (task,) = library_tasks([f"{mine}:double"], SpecialisationRequest(shape={"N": 100}))
     arguments = make_arguments(task)
     kernel_of(task)(**arguments)
     assert np.allclose(arguments["out"], 0.5 * arguments["x"])
     assert outputs(task) == ("out",)
-    (task,) = usual_tasks([f"{mine}:take_drawn"], Wanted(shape={"M": 7, "N": 100}))
+    (task,) = library_tasks([f"{mine}:take_drawn"], SpecialisationRequest(shape={"M": 7, "N": 100}))
     arguments = make_arguments(task)
     kernel_of(task)(**arguments)
     assert np.array_equal(arguments["out"], arguments["x"][arguments["index"]])
 
 
 def test_indices_that_nobody_gives_or_that_do_not_fit_are_refused(mine: Path):
-    (task,) = usual_tasks([f"{mine}:take"], Wanted(shape={"M": 7, "N": 100}))
+    (task,) = library_tasks([f"{mine}:take"], SpecialisationRequest(shape={"M": 7, "N": 100}))
     with pytest.raises(vk.ArgumentError, match=r"`index` takes integers.*@take\.inputs"):
         make_arguments(task)
-    (task,) = usual_tasks([f"{mine}:take_wrongly"], Wanted(shape={"M": 7, "N": 100}))
+    (task,) = library_tasks([f"{mine}:take_wrongly"], SpecialisationRequest(shape={"M": 7, "N": 100}))
     with pytest.raises(vk.ArgumentError, match=r"index has shape \(3,\)"):
         make_arguments(task)
     with pytest.raises(vk.OptionError, match="sizes must be given: N"):
-        usual_tasks([f"{mine}:double"])
+        library_tasks([f"{mine}:double"])
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.kernel)
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_a_task_comes_back_from_json(task: Task):
-    assert task_from_json(json.loads(json.dumps(task.to_json()))) == task
-    assert hash(task_from_json(task.to_json())) == hash(task)
+    assert task_from_json(json.loads(json.dumps(task.to_request()))) == task
+    assert hash(task_from_json(task.to_request())) == hash(task)
 
 
 @pytest.mark.parametrize(
@@ -192,6 +192,6 @@ def test_a_task_of_odd_json_is_refused(data):
 
 
 def test_scalars_and_ir_need_no_arrays():
-    (task,) = usual_tasks(["count_in_parts"], Wanted(shape={"E": 10**15}))
+    (task,) = library_tasks(["count_in_parts"], SpecialisationRequest(shape={"E": 10**15}))
     assert scalars(task)["length"] == -(-(10**15) // 256)
     assert built(task).name == "vk.kernel"

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vkernels.autotune.crossed import Crossed, Row
-from vkernels.autotune.measure import Candidate, Failed, Measured, Reason
+from vkernels.autotune.measure import Candidate, Failed, FailureReason, Measurement
 from vkernels.ir.plan import Plan
 
-NOT_FITTING = Failed(Reason.DOES_NOT_FIT, "needs more")
+NOT_FITTING = Failed(FailureReason.DOES_NOT_FIT, "needs more")
 
 
 def crossed(*times: list[float | None], width: float = 0.01, tuned: bool = True) -> Crossed:
@@ -24,7 +24,7 @@ def crossed(*times: list[float | None], width: float = 0.01, tuned: bool = True)
         for number in range(len(times))
     )
     outcomes = tuple(
-        tuple(NOT_FITTING if t is None else Measured(t, t * (1 - width), t * (1 + width), 9) for t in row)
+        tuple(NOT_FITTING if t is None else Measurement(t, t * (1 - width), t * (1 + width), 9) for t in row)
         for row in times
     )
     return Crossed(tuple(f"s{n}" for n in range(count)), rows, outcomes, ("measured",) * count)

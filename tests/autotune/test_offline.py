@@ -12,12 +12,13 @@ from vkernels.autotune import offline
 from vkernels.autotune.database import MODELLED, Database
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.limits import slice_limits
-from vkernels.autotune.measure import Candidate, Failed, Measured, Reason
+from vkernels.autotune.measure import Candidate, Failed, FailureReason, Measurement
 from vkernels.autotune.offline import ModelledBench, tune_offline
 from vkernels.autotune.plan_space import PlanSpace, read
-from vkernels.autotune.task import Task
-from vkernels.autotune.usual import Wanted, usual_tasks
-from vkernels.runtime.targets import limits_of, target_named
+from vkernels.inspect.specialisation import SpecialisationRequest
+from vkernels.inspect.task import Task
+from vkernels.library.tasks import library_tasks
+from vkernels.targets import limits_of, target_named
 
 H100 = "h100-sxm5-80"
 
@@ -28,7 +29,7 @@ def own_cache(monkeypatch, tmp_path):
 
 
 def small(**more: object) -> Task:
-    (task,) = usual_tasks(["softmax_rows"], Wanted(shape={"M": 64, "N": 200}, **more))
+    (task,) = library_tasks(["softmax_rows"], SpecialisationRequest(shape={"M": 64, "N": 200}, **more))
     return task
 
 
@@ -63,10 +64,10 @@ def test_gpu_plans_are_compiled_and_modelled_with_what_their_binaries_take(on_gp
     bench = ModelledBench(on_gpu, "sm_90")
     plan = on_gpu.plan(on_gpu.default)
     outcome = bench.measure(Candidate(plan, on_gpu.constants(on_gpu.default)))
-    assert isinstance(outcome, Measured)
+    assert isinstance(outcome, Measurement)
     assert outcome.repeats == 0
     assert 0.2 < outcome.seconds / on_gpu.seconds(on_gpu.default) < 5
-    assert bench.duel([Candidate(plan, {})]) == [outcome]
+    assert bench.paired_comparison([Candidate(plan, {})]) == [outcome]
 
 
 def test_what_does_not_fit_in_truth_is_told(on_gpu: PlanSpace):
@@ -75,12 +76,12 @@ def test_what_does_not_fit_in_truth_is_told(on_gpu: PlanSpace):
     plan = replace(on_gpu.plan(on_gpu.default), warps=8)
     outcome = ModelledBench(tiny, "sm_90").measure(Candidate(plan, {}))
     assert isinstance(outcome, Failed)
-    assert outcome.reason is Reason.DOES_NOT_FIT
+    assert outcome.reason is FailureReason.DOES_NOT_FIT
 
 
 def test_plans_that_a_kernel_cannot_have_are_refused(on_gpu: PlanSpace):
     plan = vk.Plan(tiles={"no axis": 3})
-    assert ModelledBench(on_gpu, None).measure(Candidate(plan, {})).reason is Reason.REFUSED
+    assert ModelledBench(on_gpu, None).measure(Candidate(plan, {})).reason is FailureReason.REFUSED
 
 
 def test_cpu_plans_are_compiled_for_this_cpu():

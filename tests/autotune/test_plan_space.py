@@ -10,20 +10,22 @@ import numpy as np
 import pytest
 
 import vkernels as vk
-from vkernels.autotune.arguments import built, make_arguments, outputs, strides_of
+from vkernels.autotune.arguments import built, make_arguments, outputs
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.limits import slice_limits
-from vkernels.autotune.plan_space import MOST_POINTS, SLOWER, PlanSpace, enough_points, read
+from vkernels.autotune.plan_space import MAX_POINTS, SLOWER, PlanSpace, enough_points, read
 from vkernels.autotune.searches import SEARCHES
-from vkernels.autotune.task import Task, kernel_of
-from vkernels.autotune.usual import Wanted, usual_tasks
+from vkernels.inspect.specialisation import SpecialisationRequest
+from vkernels.inspect.task import Task, kernel_of, strides_of
+from vkernels.ir.analyses import annotate_needs
+from vkernels.ir.analysis.needs import NeedsDevice
 from vkernels.ir.limits import Limits
-from vkernels.ir.needs import Device, annotate_needs
 from vkernels.ir.planning.choose_plan import choose_plan
 from vkernels.ir.planning.default_plan import default_plan
 from vkernels.ir.planning.fits import why_not
 from vkernels.language.kernel import Kernel, Options
-from vkernels.runtime.targets import limits_of, target_named
+from vkernels.library.tasks import library_tasks
+from vkernels.targets import limits_of, target_named
 
 CPU = Limits(registers=16, register_bytes=32, shared=1 << 20, multiprocessors=2, cache=32 << 20)
 TINY = replace(CPU, registers=4, shared=4 << 10)
@@ -51,8 +53,8 @@ def scaled(
 def one_task(name: str, **wanted: object) -> Task:
     return next(
         task
-        for task in usual_tasks([name], Wanted(**wanted))
-        if task.kernel == name.rpartition(".py:")[2] or ".py" in name
+        for task in library_tasks([name], SpecialisationRequest(**wanted))
+        if task.name == name.rpartition(".py:")[2] or ".py" in name
     )
 
 
@@ -87,7 +89,7 @@ def test_no_point_but_somebodys_own_exceeds_the_limits(name: str, limits: Limits
     for number in random.choice(len(space.space.listed), min(60, len(space.space.listed)), replace=False):
         point = space.space.listed[number]
         if point not in space.given:
-            use = needs.evaluate(space.plan(point), task.shape, Device.of(limits))
+            use = needs.evaluate(space.plan(point), task.shape, NeedsDevice.of(limits))
             assert why_not(use, limits, 0.0) is None
 
 
@@ -104,7 +106,7 @@ def test_counts_shrink_and_the_model_bounds_what_is_left(spaces: dict[str, PlanS
     space = spaces[name]
     own = len(space.given)
     assert space.sizes.before >= space.sizes.fitting >= space.sizes.after - own
-    assert space.sizes.after == len(space.space.listed) <= MOST_POINTS + own
+    assert space.sizes.after == len(space.space.listed) <= MAX_POINTS + own
     chosen = [seconds for point, seconds in space.space.seconds.items() if point not in space.given]
     assert max(chosen, default=1.0) <= SLOWER * min(chosen, default=1.0)
 
@@ -230,7 +232,11 @@ def test_every_search_finds_the_best_of_a_small_space_by_its_modelled_times(spac
 
 
 def test_a_short_search_has_a_space_of_the_best_modelled_plans_and_the_default_all_the_same():
-    task = Task("layer_norm_rows", {"M": 512, "N": 256}, dict.fromkeys(("x", "weight", "bias", "out"), "float32"))
+    task = Task(
+        "vkernels.library.rows:layer_norm_rows",
+        {"M": 512, "N": 256},
+        dict.fromkeys(("x", "weight", "bias", "out"), "float32"),
+    )
     whole, some = (read(task, slice_limits("cpu:cores=1"), *most) for most in ((), (64,)))
     assert 64 <= some.sizes.after < whole.sizes.after
     assert whole.plan(whole.default) == some.plan(some.default)
@@ -239,4 +245,4 @@ def test_a_short_search_has_a_space_of_the_best_modelled_plans_and_the_default_a
     assert kept[-1] <= best[64]
     assert enough_points(Stop(evaluations=8)) < enough_points(Stop(evaluations=20)) < enough_points(Stop(seconds=60))
     assert enough_points(Stop(seconds=60.0, evaluations=8)) == enough_points(Stop(evaluations=8))
-    assert enough_points(Stop()) == MOST_POINTS
+    assert enough_points(Stop()) == MAX_POINTS

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from vkernels.autotune.drive import Stop, drive
-from vkernels.autotune.recordings import Recording, read_recording
+from vkernels.autotune.recordings import RecordedSpace, read_recording
 from vkernels.autotune.searches import DEFAULT_SEARCH, SEARCHES
-from vkernels.autotune.seeds import best_of_neighbours
+from vkernels.autotune.warm_start import best_of_neighbours
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "tuning_spaces"
 REPEATS = 9
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="needs ../shared/data/tuning_spaces")
 
 
-def means(recordings: list[Recording], seeded: bool, mark: int) -> float:
+def means(recordings: list[RecordedSpace], seeded: bool, mark: int) -> float:
     """The mean over devices of the median of the optimum's time over that of the best point found."""
     scores = []
     for recording in recordings:

@@ -12,7 +12,7 @@ import pytest
 from vkernels.autotune import recordings
 from vkernels.autotune.drive import Stop, drive
 from vkernels.autotune.recordings import read_recording
-from vkernels.autotune.searches import SEARCHES, Failure
+from vkernels.autotune.searches import SEARCHES, FailedPoint
 from vkernels.ir.errors import FileError
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "tuning_spaces"
@@ -54,14 +54,14 @@ def test_kernel_tuners_cache_is_read_in_seconds_with_values_in_order(tmp_path: P
     recording = read_recording(write(tmp_path / name, KERNEL_TUNER))
     assert recording.name == "space"
     assert recording.space.values == ((1, 2, 4), ("a", "b"))
-    assert recording.outcomes == {(4, "a"): 0.0025, (1, "a"): 0.001, (2, "b"): Failure("CompilationFailedConfig")}
+    assert recording.outcomes == {(4, "a"): 0.0025, (1, "a"): 0.001, (2, "b"): FailedPoint("CompilationFailedConfig")}
     assert recording.optimum == 0.001
 
 
 @pytest.mark.parametrize(("data", "why"), [(KTT, "ComputationFailed"), (T4, "compile")])
 def test_the_results_of_ktt_and_t4_are_read(tmp_path: Path, data: Any, why: str) -> None:
     recording = read_recording(write(tmp_path / "space.json", data))
-    assert recording.outcomes == {(4,): pytest.approx(0.0025), (1,): Failure(why)}
+    assert recording.outcomes == {(4,): pytest.approx(0.0025), (1,): FailedPoint(why)}
 
 
 @pytest.mark.parametrize("name", list(SEARCHES))
@@ -136,7 +136,7 @@ def test_what_is_no_file_of_the_kind_is_refused(tmp_path: Path, text: bytes) -> 
 
 
 def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recordings, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(recordings, "MAX_RECORDING_BYTES", 1 << 20)
     path = tmp_path / "space.json.gz"
     path.write_bytes(gzip.compress(b" " * (3 << 20)))
     with pytest.raises(FileError, match="holds more than 1 MiB"):
@@ -160,6 +160,6 @@ def test_spaces_that_were_measured_on_gpus_are_read(
     recording = read_recording(DATA / f"{name}.json.gz")
     assert recording.name == name
     assert len(recording.outcomes) == points == len(recording.space.listed or ())
-    failed = sum(isinstance(outcome, Failure) for outcome in recording.outcomes.values())
+    failed = sum(isinstance(outcome, FailedPoint) for outcome in recording.outcomes.values())
     assert failures in (None, failed)
     assert best is None or recording.optimum * 1e3 == pytest.approx(best, rel=1e-3)

@@ -102,6 +102,9 @@ class Checker(HTMLParser):
 
 
 def checked(page):
+    """The page without its own scripts, which its policy names by hash, loads nothing."""
+    assert page.count("<script>") == page.count("'sha256-")
+    page = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
     checker = Checker()
     checker.feed(page)
     checker.close()
@@ -133,11 +136,11 @@ def test_the_page_is_whole_and_loads_nothing():
         "cpu:cores=4",
         "kernel_c",
         "crash",
-        "How the search went",
+        "Search progress",
         "What each choice weighs",
     ):
         assert said in words
-    assert checker.seen.count("svg") == 3 * (1 + 3)
+    assert checker.seen.count("svg") == 3 * 3
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vkernels.autotune.drive import Stop, drive, since_gain
-from vkernels.autotune.searches import DEFAULT_SEARCH, SEARCHES, Failure, Outcome, Search
-from vkernels.autotune.space import Constraint, Point, Space
+from vkernels.autotune.searches import DEFAULT_SEARCH, SEARCHES, FailedPoint, Outcome, Search
+from vkernels.autotune.space import Constraint, Point, SearchSpace
 from vkernels.ir.errors import ArgumentError
 
 from .spaces import landscape, spaces
 
 EVERY = pytest.mark.parametrize("name", list(SEARCHES))
-GRID = Space({"x": list(range(12)), "y": list(range(12)), "z": ["a", "b", "c"]})
-HUGE = Space({f"p{at}": list(range(8)) for at in range(9)}, [Constraint(("p0", "p8"), lambda a, b: a <= b)])
+GRID = SearchSpace({"x": list(range(12)), "y": list(range(12)), "z": ["a", "b", "c"]})
+HUGE = SearchSpace({f"p{at}": list(range(8)) for at in range(9)}, [Constraint(("p0", "p8"), lambda a, b: a <= b)])
 seeds = st.integers(0, 1000)
 
 
@@ -30,7 +30,7 @@ def run(search: Search, measure: Any, most: int = 10_000) -> list[Point]:
 @EVERY
 @settings(max_examples=12)
 @given(space=spaces(), seed=seeds)
-def test_every_point_is_asked_for_exactly_once_and_then_none(name: str, space: Space, seed: int) -> None:
+def test_every_point_is_asked_for_exactly_once_and_then_none(name: str, space: SearchSpace, seed: int) -> None:
     search = SEARCHES[name](space, seed=seed)
     asked = run(search, landscape(space, seed))
     assert len(asked) == len(set(asked))
@@ -41,7 +41,7 @@ def test_every_point_is_asked_for_exactly_once_and_then_none(name: str, space: S
 @EVERY
 @settings(max_examples=12)
 @given(space=spaces(), seed=seeds)
-def test_points_asked_for_before_any_is_told_differ_too(name: str, space: Space, seed: int) -> None:
+def test_points_asked_for_before_any_is_told_differ_too(name: str, space: SearchSpace, seed: int) -> None:
     search, measure = SEARCHES[name](space, seed=seed), landscape(space, seed)
     asked: list[Point] = []
     while batch := [point for _ in range(4) if (point := search.ask()) is not None]:
@@ -82,9 +82,9 @@ def test_seeds_are_asked_for_first_in_their_order_without_those_that_the_space_l
 @EVERY
 @settings(max_examples=12)
 @given(space=spaces(), seed=seeds)
-def test_a_space_where_all_fails_is_gone_through_and_has_no_best(name: str, space: Space, seed: int) -> None:
+def test_a_space_where_all_fails_is_gone_through_and_has_no_best(name: str, space: SearchSpace, seed: int) -> None:
     search = SEARCHES[name](space, seed=seed)
-    assert set(run(search, lambda point: Failure("time-out"))) == set(space)
+    assert set(run(search, lambda point: FailedPoint("time-out"))) == set(space)
     assert search.best is None
 
 
@@ -123,7 +123,7 @@ def test_what_cannot_be_told_is_refused_and_changes_nothing(name: str) -> None:
 
 @EVERY
 def test_a_point_given_back_is_asked_for_again(name: str) -> None:
-    space = Space({"x": [1, 2, 3]})
+    space = SearchSpace({"x": [1, 2, 3]})
     search = SEARCHES[name](space)
     point = search.ask()
     assert point is not None
@@ -157,7 +157,7 @@ def test_a_measurement_that_raises_leaves_the_search_to_be_driven_on() -> None:
 
 
 def test_a_search_stops_by_evaluations_seconds_convergence_or_for_want_of_points() -> None:
-    space = Space({"x": list(range(20))})
+    space = SearchSpace({"x": list(range(20))})
     clock = iter(range(100))
     assert drive(SEARCHES["random"](space), lambda point: 1.0, Stop(evaluations=7)) == "evaluations"
     assert drive(SEARCHES["random"](space), lambda point: 1.0, Stop(seconds=5), lambda: next(clock)) == "seconds"
@@ -181,7 +181,7 @@ def test_several_points_may_be_prepared_before_they_are_measured() -> None:
 
 
 def test_what_was_prepared_and_not_measured_is_asked_for_again() -> None:
-    search, clock = SEARCHES["exhaustive"](Space({"x": [1, 2, 3, 4, 5]})), iter(range(100))
+    search, clock = SEARCHES["exhaustive"](SearchSpace({"x": [1, 2, 3, 4, 5]})), iter(range(100))
     assert drive(search, lambda point: 1.0, Stop(seconds=4), lambda: next(clock), at_once=lambda: 2) == "seconds"
     assert len(search.told) == 3
     assert drive(search, lambda point: 1.0, Stop(), at_once=lambda: 4) == "space"
@@ -189,7 +189,7 @@ def test_what_was_prepared_and_not_measured_is_asked_for_again() -> None:
 
 
 def test_convergence_counts_from_the_last_gain_that_is_worthwhile() -> None:
-    search = SEARCHES["exhaustive"](Space({"x": [1, 2, 3, 4, 5]}))
+    search = SEARCHES["exhaustive"](SearchSpace({"x": [1, 2, 3, 4, 5]}))
     times = {1: 1.0, 2: 0.999, 3: 0.5, 4: 0.499, 5: 2.0}
     run(search, lambda point: times[point[0]])
     assert since_gain(search) == 1

@@ -14,22 +14,22 @@ from tests.autotune.fake_benches import maker
 from vkernels.autotune import slices as tuning
 from vkernels.autotune.benches import Benches, core_sets
 from vkernels.autotune.database import Database
-from vkernels.autotune.database.database import Wanted
+from vkernels.autotune.database.database import EntryFilter
 from vkernels.autotune.drive import Stop
-from vkernels.autotune.finals import ROUNDS
 from vkernels.autotune.history import History
 from vkernels.autotune.limits import slice_limits, slice_target
-from vkernels.autotune.measure import Candidate, Effort, Failed, Measured, Options, Reason
-from vkernels.autotune.measure.places import usable
+from vkernels.autotune.measure import BenchOptions, Candidate, Effort, Failed, FailureReason, Measurement
+from vkernels.autotune.measure.cpu_affinity import usable
 from vkernels.autotune.plan_space import PlanSpace, read
+from vkernels.autotune.rerank import ROUNDS
 from vkernels.autotune.result import Success, TuningResult
 from vkernels.autotune.slices import tune_slices
-from vkernels.autotune.task import Task
 from vkernels.autotune.tune import tune
+from vkernels.inspect.task import Task
 from vkernels.ir.plan import Plan
-from vkernels.runtime.devices.cpu import usable_cores
+from vkernels.targets.host_cpu import usable_cores
 
-TASK = Task("softmax_rows", {"M": 64, "N": 256}, {"x": "float32", "out": "float32"})
+TASK = Task("vkernels.library.rows:softmax_rows", {"M": 64, "N": 256}, {"x": "float32", "out": "float32"})
 ONE, LEAN, TINY = "cpu:cores=1", "cpu:cores=1,l2=65536", "cpu:cores=1,registers=8"
 
 
@@ -50,7 +50,7 @@ def test_what_one_slice_measured_serves_those_on_as_many_cores_and_no_others():
     with Benches(TASK, names, make=make) as benches:
         for name in names:
             for tile in (1, 2, 1):
-                assert benches.on(name).measure(candidate(tile)) == Measured(1.0, 1.0, 1.0, 9)
+                assert benches.on(name).measure(candidate(tile)) == Measurement(1.0, 1.0, 1.0, 9)
         assert benches.counted.asked == 3 * len(names)
         assert benches.counted.measured == 2 * (len(names) - 1)
     measured = [(bench.place.cores, each) for bench in made for each in bench.measured]
@@ -65,8 +65,8 @@ def test_a_renewed_slice_has_its_next_duel_on_other_arguments():
         renewed = []
         for stale in (False, True, True, False):
             if stale:
-                bench.renew()
-            bench.duel([Candidate(Plan())], alone=True)
+                bench.renew_inputs()
+            bench.paired_comparison([Candidate(Plan())], alone=True)
             renewed.append(made[0].renewed)
         assert renewed == [0, 1, 2, 2]
 
@@ -82,8 +82,8 @@ def test_what_could_not_be_measured_is_tried_again():
     with Benches(TASK, [ONE, LEAN], make=maker(times)[0]) as benches:
         with pytest.raises(vk.SetupError):
             benches.on(ONE).measure(candidate(1))
-        assert isinstance(benches.on(LEAN).measure(candidate(1)), Measured)
-        assert isinstance(benches.on(ONE).measure(candidate(1)), Measured)
+        assert isinstance(benches.on(LEAN).measure(candidate(1)), Measurement)
+        assert isinstance(benches.on(ONE).measure(candidate(1)), Measurement)
 
 
 def test_two_that_want_the_same_at_once_have_it_measured_once():
@@ -91,7 +91,7 @@ def test_two_that_want_the_same_at_once_have_it_measured_once():
     with Benches(TASK, [ONE, LEAN], make=make) as benches, ThreadPoolExecutor(8) as pool:
         wanted = [candidate(1 + number % 5) for number in range(100)]
         found = list(pool.map(lambda each: benches.on(LEAN).measure(each), wanted))
-    assert all(isinstance(each, Measured) for each in found)
+    assert all(isinstance(each, Measurement) for each in found)
     assert sum(len(bench.measured) for bench in made) == 5
 
 
@@ -102,7 +102,7 @@ def test_after_an_interrupt_nobody_measures_any_more():
         with pytest.raises(KeyboardInterrupt):
             benches.on(LEAN).measure(candidate(1))
         with pytest.raises(KeyboardInterrupt):
-            benches.on(ONE).duel([candidate(1)])
+            benches.on(ONE).paired_comparison([candidate(1)])
     assert all(bench.interrupted and not bench.measured for bench in made)
 
 
@@ -125,7 +125,7 @@ def test_each_slices_best_is_run_on_all_and_slices_that_are_not_here_are_modelle
         assert result.best is not None
         (row,) = [row for row in crossed.rows if row.candidate == result.best.candidate]
         assert name in row.tuned_for
-        assert isinstance(crossed.outcomes[crossed.rows.index(row)][number], Measured)
+        assert isinstance(crossed.outcomes[crossed.rows.index(row)][number], Measurement)
     assert any("t4" in row.tuned_for for row in crossed.rows)
     best = crossed.best_on(2)
     assert best is not None
@@ -139,13 +139,13 @@ def test_a_plan_that_takes_more_than_a_slice_has_is_not_run_there(monkeypatch: p
     tiny = "cpu:cores=1,l2=1024"
     large = Candidate(Plan(tiles={"i": 1}, chunks={"j": 64}, homes={"e": vk.Home.SHARED}, lanes="j", warps=1))
     monkeypatch.setattr(tuning, "_rows", lambda results, spaces: [tuning.Row(large, (ONE,))])
-    wide = Task("softmax_rows", {"M": 64, "N": 100_000}, TASK.dtypes)
+    wide = Task("vkernels.library.rows:softmax_rows", {"M": 64, "N": 100_000}, TASK.dtypes)
     make, _ = maker(lambda slice, _: 1.0)
     found = tune_slices(wide, [ONE, tiny], Stop(evaluations=1), make=make, search="random")
-    assert isinstance(found.crossed.outcomes[0][0], Measured)
+    assert isinstance(found.crossed.outcomes[0][0], Measurement)
     refused = found.crossed.outcomes[0][1]
     assert isinstance(refused, Failed)
-    assert refused.reason == Reason.DOES_NOT_FIT
+    assert refused.reason == FailureReason.DOES_NOT_FIT
     assert "1024" in refused.text
 
 
@@ -184,7 +184,7 @@ def test_slices_that_stand_twice_or_are_not_there_are_refused():
 
 @pytest.mark.thorough
 def test_two_slices_of_this_machine_are_tuned_for_real():
-    found = tune_slices(TASK, [ONE, LEAN], Stop(evaluations=4), Options(Effort(seconds=0.02)), search="random")
+    found = tune_slices(TASK, [ONE, LEAN], Stop(evaluations=4), BenchOptions(Effort(seconds=0.02)), search="random")
     assert found.counted.measured < found.counted.asked
     assert found.crossed.serving() is not None
     assert found.spent["timing"] > 0
@@ -208,11 +208,11 @@ def test_a_search_is_told_what_others_measured_on_as_many_cores():
 def test_the_database_knows_what_each_plan_takes_on_the_other_slices(tmp_path: Path):
     with Database.open(f"sqlite:///{tmp_path / 'tuned.db'}") as database:
         found, _ = _tune(lambda slice, each: 1e-3 * (1 + len(str(each.plan)) % 7), [ONE, TINY], database=database)
-        kept = {slice: [entry.plan for entry in database.entries(Wanted(kernel=TASK.kernel))
+        kept = {slice: [entry.plan for entry in database.entries(EntryFilter(kernel=TASK.name))
                         if entry.provenance.slice == slice] for slice in (ONE, TINY)}  # fmt: skip
     for number, name in enumerate((ONE, TINY)):
         for row, outcomes in zip(found.crossed.rows, found.crossed.outcomes, strict=True):
-            if isinstance(outcomes[number], Measured):
+            if isinstance(outcomes[number], Measurement):
                 assert row.candidate.plan in kept[name]  # whatever the order of its homes
 
 
@@ -232,7 +232,7 @@ def test_where_another_slices_plan_is_surely_faster_it_becomes_the_best_there(
         found = tune_slices(TASK, [ONE, TINY], make=make, tune=_with_best(plans, database), database=database)
         for name in (ONE, TINY):
             (best, *_) = sorted(
-                (each for each in database.entries(Wanted(kernel=TASK.kernel)) if each.provenance.slice == name),
+                (each for each in database.entries(EntryFilter(kernel=TASK.name)) if each.provenance.slice == name),
                 key=lambda entry: (-entry.standing, entry.rank),
             )
             assert best.plan == plans[fast].plan
@@ -256,9 +256,9 @@ def test_a_plan_that_may_be_as_fast_stays_the_best(monkeypatch: pytest.MonkeyPat
 
     turns = count()
 
-    def times(slice: str, each: Candidate) -> Measured:
+    def times(slice: str, each: Candidate) -> Measurement:
         seconds = 1e-3 if each != plans[TINY] else 0.95e-3 if next(turns) % 2 else 1.05e-3
-        return Measured(seconds, 0.5e-3, 2e-3, 9)
+        return Measurement(seconds, 0.5e-3, 2e-3, 9)
 
     found = tune_slices(TASK, [ONE, TINY], make=maker(times)[0], tune=_with_best(plans))
     assert {name: result.best and result.best.candidate for name, result in found.results.items()} == plans
@@ -276,9 +276,11 @@ def _with_best(plans: dict[str, Candidate | None], database: Database | None = N
     """What tunes a slice by knowing its plan, which a first duel had the time of wrong."""
 
     def tune_(task: Task, slice: str, stop: Stop, space: PlanSpace, **more) -> TuningResult:
-        default = Success(Candidate(space.plan(space.default), {}), space.default, Measured(2e-3, 2e-3, 2e-3, 9))
+        default = Success(Candidate(space.plan(space.default), {}), space.default, Measurement(2e-3, 2e-3, 2e-3, 9))
         known = plans[slice]
-        best = None if known is None else Success(known, space.point(known.plan) or (), Measured(9e-4, 9e-4, 9e-4, 9))
+        best = (
+            None if known is None else Success(known, space.point(known.plan) or (), Measurement(9e-4, 9e-4, 9e-4, 9))
+        )
         if best is not None and database is not None:
             history = History(database, task, space.limits, slice_target(slice), slice)
             history.add(best.candidate, best.measured, 0, final=True)

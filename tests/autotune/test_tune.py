@@ -12,24 +12,24 @@ import numpy as np
 import pytest
 
 import vkernels as vk
-from vkernels.autotune import finals
+from vkernels.autotune import rerank, time_budget
 from vkernels.autotune import tune as tuning
 from vkernels.autotune.database import Database
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.history import History
 from vkernels.autotune.limits import slice_limits, slice_target
-from vkernels.autotune.measure import Candidate, Failed, Measured, Outcome, Reason
+from vkernels.autotune.measure import Candidate, Failed, FailureReason, Measurement, Outcome
 from vkernels.autotune.plan_space import PlanSpace, read
 from vkernels.autotune.result import TuningResult
 from vkernels.autotune.searches import SEARCHES
 from vkernels.autotune.tune import Progress, tune
-from vkernels.autotune.usual import usual_tasks
 from vkernels.ir.limits import Limits
+from vkernels.library.tasks import library_tasks
 
 from .fake_bench import FakeBench, Times
 
 LIMITS = Limits(registers=16, register_bytes=32, shared=1 << 20, multiprocessors=1, cache=32 << 20)
-(TASK,) = usual_tasks(["softmax_rows"])
+(TASK,) = library_tasks(["softmax_rows"])
 SLICE = "cpu:cores=1"
 
 
@@ -53,11 +53,11 @@ def landscape(space: PlanSpace, seed: int) -> Times:
     parts = {name: random.uniform(0.5, 2.0, len(some)) for name, some in values.items()}
     broken = {point for point in space.space.listed if random.random() < 0.1} - {space.default}
 
-    def times(candidate: Candidate) -> float | Reason:
+    def times(candidate: Candidate) -> float | FailureReason:
         point = space.point(candidate.plan, candidate.constants or None)
         assert point is not None
         if point in broken:
-            return Reason.COMPILE_ERROR
+            return FailureReason.COMPILE_ERROR
         named = space.space.named(point)
         return 1e-3 * float(np.prod([parts[name][values[name].index(named[name])] for name in values]))
 
@@ -99,7 +99,7 @@ class Preparing(FakeBench):
 
     def prepare(self, candidates: Sequence[Candidate], timeout: float = 60.0) -> list[Failed | None]:
         self.prepared.append(candidates)
-        return [Failed(Reason.CRASH, "it fell over") if self.is_odd(each) else None for each in candidates]
+        return [Failed(FailureReason.CRASH, "it fell over") if self.is_odd(each) else None for each in candidates]
 
     @staticmethod
     def is_odd(candidate: Candidate) -> bool:
@@ -109,7 +109,7 @@ class Preparing(FakeBench):
 def test_what_is_found_wrong_when_it_is_prepared_is_a_failure_and_never_measured(space: PlanSpace):
     bench = Preparing(landscape(space, 1))
     result = tuned(bench, Stop(evaluations=40))
-    crashed = [each.candidate for each in result.failures if each.failed.reason == Reason.CRASH]
+    crashed = [each.candidate for each in result.failures if each.failed.reason == FailureReason.CRASH]
     assert crashed
     assert all(map(Preparing.is_odd, crashed))
     assert not set(map(key, crashed)) & set(map(key, bench.measured))
@@ -125,9 +125,9 @@ def test_the_more_have_a_time_the_more_come_into_the_final(space: PlanSpace):
     few, many = FakeBench(landscape(space, 1)), FakeBench(landscape(space, 1))
     tuned(few, Stop(evaluations=20))
     tuned(many, Stop(evaluations=200))
-    assert len(few.duels[0]) == tuning.LEAST_FINALISTS
-    assert len(many.duels[0]) == tuning.MOST_FINALISTS
-    assert len({each.key for each in many.duels[0]}) == len(many.duels[0])
+    assert len(few.comparisons[0]) == tuning.MIN_FINALISTS
+    assert len(many.comparisons[0]) == tuning.MAX_FINALISTS
+    assert len({each.key for each in many.comparisons[0]}) == len(many.comparisons[0])
 
 
 def test_where_nothing_is_better_the_default_is_the_best(space: PlanSpace):
@@ -147,14 +147,14 @@ class Loaded(FakeBench):
 
     def measure(self, candidate: Candidate, timeout: float = 60.0) -> Outcome:
         found = super().measure(candidate, timeout)
-        return replace(found, seconds=found.seconds * max(self.factors)) if isinstance(found, Measured) else found
+        return replace(found, seconds=found.seconds * max(self.factors)) if isinstance(found, Measurement) else found
 
-    def duel(self, candidates: Sequence[Candidate]) -> list[Outcome]:
-        number = len(self.duels)
+    def paired_comparison(self, candidates: Sequence[Candidate]) -> list[Outcome]:
+        number = len(self.comparisons)
         factor, unlike = self.factors[number % len(self.factors)], self.unlike[number % len(self.unlike)]
-        found = super().duel(candidates)
+        found = super().paired_comparison(candidates)
         times = [each.seconds * factor * (unlike if at == 0 else 1) for at, each in enumerate(found)]
-        return [Measured(each, 0.4 * each, 2.5 * each, 9, 1.0, True) for each in times]
+        return [Measurement(each, 0.4 * each, 2.5 * each, 9, 1.0, True) for each in times]
 
 
 def test_under_load_the_finalists_fight_until_all_fights_agree(space: PlanSpace):
@@ -163,7 +163,7 @@ def test_under_load_the_finalists_fight_until_all_fights_agree(space: PlanSpace)
     result = tuned(bench)
     assert result.best.candidate.plan != default
     assert result.gain == pytest.approx(1 / 0.9)
-    assert len(bench.duels) == finals.ROUNDS
+    assert len(bench.comparisons) == rerank.ROUNDS
 
 
 def test_fights_that_disagree_leave_the_default(space: PlanSpace):
@@ -171,16 +171,16 @@ def test_fights_that_disagree_leave_the_default(space: PlanSpace):
     bench = Loaded(lambda candidate: 1.0 if candidate.plan == default else 0.9)
     bench.unlike = (1.0, 1.0, 0.8)
     assert tuned(bench).best.candidate.plan == default
-    assert len(bench.duels) == finals.MOST_ROUNDS
+    assert len(bench.comparisons) == rerank.MAX_ROUNDS
 
 
 @dataclass
 class SlowMoment(FakeBench):
     """A bench on which the first duel falls into a moment in which memory decides: all take long, and as long."""
 
-    def duel(self, candidates: Sequence[Candidate]) -> list[Outcome]:
-        found = super().duel(candidates)
-        first = len(self.duels) == 1
+    def paired_comparison(self, candidates: Sequence[Candidate]) -> list[Outcome]:
+        found = super().paired_comparison(candidates)
+        first = len(self.comparisons) == 1
         return [replace(each, seconds=3.0 - number * 1e-3) if first else each for number, each in enumerate(found)]
 
 
@@ -194,23 +194,23 @@ def test_the_search_has_a_favourite_that_fights_on():
     seconds = [1.0, 0.95, 0.9, 0.8, 0.7, 0.6]
     fought: list[list[int]] = []
 
-    def duel(rivals: Sequence[int]) -> list[Outcome]:
+    def paired_comparison(rivals: Sequence[int]) -> list[Outcome]:
         fought.append(list(rivals))
-        return [Measured(seconds[each], 0.9 * seconds[each], 1.1 * seconds[each], 9) for each in rivals]
+        return [Measurement(seconds[each], 0.9 * seconds[each], 1.1 * seconds[each], 9) for each in rivals]
 
-    finals.fight_out(duel, len(seconds), 0, lambda fought, more: True, favourite=1)
+    rerank.rerank(paired_comparison, len(seconds), 0, lambda fought, more: True, favourite=1)
     assert fought[:3] == [[0, 1, 2, 3, 4, 5]] * 3
-    assert fought[3:] == [[0, 1, 4, 5]] * (finals.ROUNDS - 3)
+    assert fought[3:] == [[0, 1, 4, 5]] * (rerank.ROUNDS - 3)
 
 
 def test_one_fight_that_seems_sure_is_not_believed_where_there_is_time():
     """Some plans suffer more from what others do to memory, for as long as that lasts."""
-    exact = lambda seconds: Measured(seconds, seconds, seconds, 9)  # noqa: E731
-    rival = iter([0.8, *[1.01] * finals.MOST_ROUNDS])
-    base, other = finals.fight_out(lambda rivals: [exact(1.0), exact(next(rival))], 2, 0, lambda fought, more: True)
-    assert not finals.is_surely_faster(other, base)
+    exact = lambda seconds: Measurement(seconds, seconds, seconds, 9)  # noqa: E731
+    rival = iter([0.8, *[1.01] * rerank.MAX_ROUNDS])
+    base, other = rerank.rerank(lambda rivals: [exact(1.0), exact(next(rival))], 2, 0, lambda fought, more: True)
+    assert not rerank.is_surely_faster(other, base)
     hurried = [exact(1.0), exact(0.8)]
-    found = finals.fight_out(lambda rivals: hurried, 2, 0, lambda fought, more: True, lambda: False)
+    found = rerank.rerank(lambda rivals: hurried, 2, 0, lambda fought, more: True, lambda: False)
     assert found == hurried
 
 
@@ -218,12 +218,12 @@ def test_one_fight_that_seems_sure_is_not_believed_where_there_is_time():
 def test_who_was_left_out_does_not_win_by_the_luck_of_one_fight(seed: int):
     random, times = np.random.default_rng(seed), np.linspace(0.8, 1.1, 12)
 
-    def duel(rivals: Sequence[int]) -> list[Outcome]:
+    def paired_comparison(rivals: Sequence[int]) -> list[Outcome]:
         found = times[list(rivals)] * random.normal(1, 0.1, len(rivals)) * random.uniform(1, 2)
-        return [Measured(each, 0.99 * each, 1.01 * each, 9) for each in found]
+        return [Measurement(each, 0.99 * each, 1.01 * each, 9) for each in found]
 
-    found = finals.fight_out(duel, len(times), 11, lambda fought, more: True)
-    seconds = [each.seconds for each in found if isinstance(each, Measured)]
+    found = rerank.rerank(paired_comparison, len(times), 11, lambda fought, more: True)
+    seconds = [each.seconds for each in found if isinstance(each, Measurement)]
     assert np.argmin(seconds) in {number for number in range(12) if found[number].repeats > 9 or number == 11}
 
 
@@ -231,11 +231,11 @@ def in_so_many(seconds: Sequence[float], fights: int) -> bool:
     """Whether a rival that takes so long in each duel is surely faster than a base that always takes a second."""
     times = iter(seconds)
 
-    def duel(rivals: Sequence[int]) -> list[Outcome]:
-        return [Measured(each, 0.1 * each, 9 * each, 5, 0.9, True) for each in (1.0, next(times))]
+    def paired_comparison(rivals: Sequence[int]) -> list[Outcome]:
+        return [Measurement(each, 0.1 * each, 9 * each, 5, 0.9, True) for each in (1.0, next(times))]
 
-    base, rival = finals.fight_out(duel, 2, 0, lambda fought, more: fought < 2 * fights)
-    return finals.is_surely_faster(rival, base)
+    base, rival = rerank.rerank(paired_comparison, 2, 0, lambda fought, more: fought < 2 * fights)
+    return rerank.is_surely_faster(rival, base)
 
 
 def test_a_few_fights_are_enough_where_they_agree_and_more_where_they_hardly_do():
@@ -250,29 +250,29 @@ def test_only_those_that_seem_fastest_fight_again():
     seconds = [1.0, 3.0, 0.8, 0.9, 0.7, 2.0]
     fought: list[list[int]] = []
 
-    def duel(rivals: Sequence[int]) -> list[Outcome]:
+    def paired_comparison(rivals: Sequence[int]) -> list[Outcome]:
         fought.append(list(rivals))
         slow = len(fought)  # other load
-        return [Measured(slow * seconds[each], 0.1, 90.0, 5, 0.9, True) for each in rivals]
+        return [Measurement(slow * seconds[each], 0.1, 90.0, 5, 0.9, True) for each in rivals]
 
-    found = finals.fight_out(duel, len(seconds), 0, lambda fought, more: True)
-    assert fought == [*[[0, 1, 2, 3, 4, 5]] * 3, *[[0, 2, 3, 4]] * (finals.ROUNDS - 3)]
+    found = rerank.rerank(paired_comparison, len(seconds), 0, lambda fought, more: True)
+    assert fought == [*[[0, 1, 2, 3, 4, 5]] * 3, *[[0, 2, 3, 4]] * (rerank.ROUNDS - 3)]
     usual = found[0].seconds
     np.testing.assert_allclose([each.seconds for each in found], usual * np.array(seconds))
-    assert finals.is_surely_faster(found[4], found[0])
+    assert rerank.is_surely_faster(found[4], found[0])
 
 
 def test_who_is_surely_faster_ranks_before_in_a_database():
-    odd = Measured(0.5, 0.1, 3.0, 5)
-    assert not finals.is_surely_faster(odd, Measured(1.0, 0.9, 1.1, 5))
-    assert finals.is_surely_faster(odd, Measured(1.0, 0.9, 4.0, 5))
+    odd = Measurement(0.5, 0.1, 3.0, 5)
+    assert not rerank.is_surely_faster(odd, Measurement(1.0, 0.9, 1.1, 5))
+    assert rerank.is_surely_faster(odd, Measurement(1.0, 0.9, 4.0, 5))
 
 
 def test_who_fails_in_a_fight_has_failed():
-    failed = Failed(Reason.WRONG_ANSWER, "now and then")
-    once = [Measured(1.0, 0.5, 2.0, 9), Measured(0.9, 0.5, 2.0, 9)]
-    rounds = [once, once, [Measured(1.0, 0.5, 2.0, 9), failed]]
-    found = finals.fight_out(lambda rivals: rounds.pop(0), 2, 0, lambda fought, more: True)
+    failed = Failed(FailureReason.WRONG_ANSWER, "now and then")
+    once = [Measurement(1.0, 0.5, 2.0, 9), Measurement(0.9, 0.5, 2.0, 9)]
+    rounds = [once, once, [Measurement(1.0, 0.5, 2.0, 9), failed]]
+    found = rerank.rerank(lambda rivals: rounds.pop(0), 2, 0, lambda fought, more: True)
     assert found[1] == failed
     assert not rounds
 
@@ -295,14 +295,14 @@ def test_failures_are_told_with_their_reasons(space: PlanSpace):
 
 def test_a_default_that_fails_is_no_hindrance(space: PlanSpace):
     default = space.plan(space.default)
-    result = tuned(FakeBench(lambda candidate: Reason.TIME_OUT if candidate.plan == default else 1.0))
+    result = tuned(FakeBench(lambda candidate: FailureReason.TIME_OUT if candidate.plan == default else 1.0))
     assert result.default is None
     assert result.gain is None
     assert result.best is not None
 
 
 def test_where_all_fail_there_is_no_best():
-    result = tuned(FakeBench(lambda candidate: Reason.CRASH), Stop(evaluations=10))
+    result = tuned(FakeBench(lambda candidate: FailureReason.CRASH), Stop(evaluations=10))
     assert result.best is None
     assert result.reasons == {"crash": 10}
 
@@ -373,6 +373,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         return now[0]
 
     monkeypatch.setattr(tuning, "monotonic", monotonic)
+    monkeypatch.setattr(time_budget, "monotonic", monotonic)
     return now
 
 
@@ -396,21 +397,21 @@ def test_seconds_that_the_end_does_not_need_are_searched_with(clock: list[float]
     assert result.seconds < 102  # the last measurement is not broken off
 
 
-@pytest.mark.parametrize(("left", "duels"), [(True, finals.ROUNDS), (False, 1)])
-def test_where_all_is_tried_the_time_that_is_left_goes_to_the_finals(left: bool, duels: int, clock: list[float]):
-    (task,) = usual_tasks(["find_largest_of_bags" if left else "softmax_rows"])
+@pytest.mark.parametrize(("left", "comparisons"), [(True, rerank.ROUNDS), (False, 1)])
+def test_where_all_is_tried_the_time_that_is_left_goes_to_the_finals(left: bool, comparisons: int, clock: list[float]):
+    (task,) = library_tasks(["find_largest_of_bags" if left else "softmax_rows"])
 
     class Fighting(Slow):
-        def duel(self, candidates: Sequence[Candidate]) -> list[Outcome]:
+        def paired_comparison(self, candidates: Sequence[Candidate]) -> list[Outcome]:
             self.clock[0] += 8
-            return super().duel(candidates)
+            return super().paired_comparison(candidates)
 
     space = read(task, slice_limits(SLICE))
     default = space.plan(space.default)
     bench = Fighting(lambda each: 1.0 if each.plan == default else 0.9, clock=clock)
     result = tune(task, SLICE, Stop(seconds=1000.0 if left else 30.0), bench=bench, space=space)
     assert (result.stopped == "space") is left
-    assert len(bench.duels) == duels
+    assert len(bench.comparisons) == comparisons
 
 
 def test_who_is_found_when_finals_are_over_fights_too(space: PlanSpace, clock: list[float]):
@@ -419,8 +420,8 @@ def test_who_is_found_when_finals_are_over_fights_too(space: PlanSpace, clock: l
     late.times = lambda each, slow=late.times: 0.5 if late.measured.index(each) >= 95 else slow(each)
     result = tuned(late, Stop(seconds=100.0))
     assert late.measured.index(result.best.candidate) >= 95
-    assert result.best.candidate in late.duels[-1]
-    assert result.best.candidate not in late.duels[0]
+    assert result.best.candidate in late.comparisons[-1]
+    assert result.best.candidate not in late.comparisons[0]
 
 
 @dataclass
@@ -429,12 +430,12 @@ class Movable(Slow):
 
     moved: int = 0
 
-    def renew(self) -> None:
+    def renew_inputs(self) -> None:
         self.moved += 1
 
     def _outcome(self, candidate: Candidate, factor: float) -> Outcome:
         found = super()._outcome(candidate, factor)
-        lucky = isinstance(found, Measured) and found.seconds == 0.7 and not self.moved
+        lucky = isinstance(found, Measurement) and found.seconds == 0.7 and not self.moved
         return replace(found, seconds=0.5, low=0.5, high=0.5) if lucky else found
 
 
@@ -465,7 +466,7 @@ def test_what_a_run_settled_on_with_luck_gives_way_when_it_is_timed_again(space:
     lucky = Candidate(space.plan(other))
     with Database.open(str(tmp_path / "tuning.db")) as database:
         history = History(database, TASK, space.limits, slice_target(SLICE), SLICE)
-        history.add(lucky, Measured(1e-4, 1e-4, 1e-4, 9), 0, final=True)
+        history.add(lucky, Measurement(1e-4, 1e-4, 1e-4, 9), 0, final=True)
         times = lambda each: 2.0 if each.plan == lucky.plan else 1.0  # noqa: E731
         result = tuned(FakeBench(times), Stop(evaluations=5), database=database)
         assert result.best == result.default

@@ -11,17 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.sparse_network.tsv_writers import write_layer
 from vkernels.commands import main
-from vkernels.library.sparse_network import harness, infer
-from vkernels.library.sparse_network.forecast import bytes_of_weights, images_within
-from vkernels.library.sparse_network.generate import radix_network
-from vkernels.library.sparse_network.harness import ALL_SIZES, Size
-from vkernels.library.sparse_network.reference import run_reference
-from vkernels.library.sparse_network.sources import Source, pixels_of
-from vkernels.library.sparse_network.tables import layer_file, write_layer
-from vkernels.library.sparse_network.turns import Rates, take_turns
+from vkernels.sparse_network import infer
+from vkernels.sparse_network.bench import harness
+from vkernels.sparse_network.bench.estimate import bytes_of_weights, images_within
+from vkernels.sparse_network.bench.harness import ALL_SIZES, Size
+from vkernels.sparse_network.bench.measure import NetworkRates, measure_interleaved
+from vkernels.sparse_network.bench.reference import run_reference
+from vkernels.sparse_network.generate import radix_network
+from vkernels.sparse_network.image_source import ImageSource, pixels_of
+from vkernels.sparse_network.tsv_files import layer_file
 
-from .test_challenge import deaf
+from ..sparse_network.test_challenge import deaf
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "json.md"
 
@@ -29,7 +31,7 @@ DOCUMENTATION = Path(__file__).parents[2] / "docs" / "json.md"
 @pytest.fixture
 def vk(run_vk, monkeypatch):
     """Runs `vk bench spdnn` in this process; gives exit code, output and errors. Ceilings are as if measured."""
-    monkeypatch.setattr(harness, "measure_ceilings", lambda threads: harness.Ceilings(1e10, 5e10, 2e10))
+    monkeypatch.setattr(harness, "measure_peaks", lambda threads: harness.MachinePeaks(1e10, 5e10, 2e10))
     return partial(run_vk, "bench", "spdnn")
 
 
@@ -86,8 +88,10 @@ def test_figures_go_together(found):
 
 def test_the_page_needs_nothing_else(found):
     _, page = found
-    assert not re.search(r"""https?:|src=|url\(|<script|@import""", page)
-    assert page.count("<svg") == 7
+    text = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+    assert not re.search(r"""https?:|src=|url\(|<script|@import""", text)
+    assert text.count("<svg") == 6
+    assert page.count("'sha256-") == 2
     for kind in ("general", "structured", "saturating"):
         assert page.count(f"Class {kind}") == 1
 
@@ -153,22 +157,25 @@ def test_a_malformed_line_of_weights_is_named(vk, tmp_path):
 
 
 def test_pieces_make_no_difference():
-    network, source = radix_network(1024, 12), Source(pixels_of("digits"), 1024).spread(90)
-    whole = take_turns(network, source, ["general"], rounds=1)
-    parts = take_turns(network, source, ["general"], rounds=2, piece=40)
+    network, source = radix_network(1024, 12), ImageSource(pixels_of("digits"), 1024).spread(90)
+    whole = measure_interleaved(network, source, ["general"], rounds=1)
+    parts = measure_interleaved(network, source, ["general"], rounds=2, piece=40)
     assert (whole.pieces, parts.pieces) == (1, 3)
     np.testing.assert_array_equal(whole.truth.survivors, parts.truth.survivors)
     np.testing.assert_array_equal(whole.truth.live, parts.truth.live)
     np.testing.assert_array_equal(whole.truth.live, run_reference(network, source.part(0, 90)).live)
     assert whole.runs[0].matches
     assert parts.runs[0].matches
-    rates = Rates.of(parts.runs[0], parts, harness.Ceilings(1.0, 1.0, 1.0))
+    rates = NetworkRates.of(parts.runs[0], parts, harness.MachinePeaks(1.0, 1.0, 1.0))
     assert rates.real <= rates.executed <= rates.nominal
 
 
 def test_a_network_that_is_not_held_is_read_in_every_round():
-    network, source = replace(radix_network(1024, 12), most_held=1000), Source(pixels_of("digits"), 1024).spread(30)
-    measured = take_turns(network, source, ["general", "structured"], rounds=1)
+    network, source = (
+        replace(radix_network(1024, 12), most_held=1000),
+        ImageSource(pixels_of("digits"), 1024).spread(30),
+    )
+    measured = measure_interleaved(network, source, ["general", "structured"], rounds=1)
     general, structured = measured.runs
     assert general.matches
     assert structured.matches

@@ -15,14 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.checking import fakes
-from vkernels.commands.check import Finding, is_found
-from vkernels.runtime.checking import check as checking
-from vkernels.runtime.checking.cells import Cell, LaunchFailure, LaunchUse, judge
-from vkernels.runtime.compile import workers
-from vkernels.runtime.targets import known_targets, target_named
+from vkernels.commands.check import Finding, has_finding
+from vkernels.compiler.workers import workers
+from vkernels.inspect.check import check as checking
+from vkernels.inspect.check.cells import Cell, LaunchFailure, LaunchUse, judge
+from vkernels.targets import known_targets, target_named
 
-STYLES = Path(__file__).parents[1] / "checking" / "data" / "triton_styles.py"
+from ..inspect.check import fakes
+
+STYLES = Path(__file__).parents[1] / "compiler" / "backends" / "data" / "triton_styles.py"
 SIGNATURE = "*fp32:16,*fp32:16,*fp32:16,i32"
 OWN = """
 import vkernels as vk
@@ -78,22 +79,22 @@ MISTAKES = {
     "no such table": (["softmax", "--table", "absent.toml"], "absent.toml"),
     "no such dtype": (["softmax", "--dtype", "float17"], "did you mean float16?"),
     "a dtype that it cannot have": (["softmax", "--dtype", "int32"], "softmax_rows cannot be int32"),
-    "a dtype of no tensor": (["softmax", "--dtype", "z=f32"], "has no 'z'"),
-    "no such size": (["softmax", "--shape", "Q=3"], "has no 'Q'"),
+    "a dtype of no tensor": (["softmax", "--dtype", "z=f32"], "has no tensor 'z'"),
+    "no such size": (["softmax", "--shape", "Q=3"], "has no size 'Q'"),
     "no size": (["softmax", "--shape", "M"], "expected NAME=VALUE"),
-    "a size below 1": (["softmax", "--shape", "M=0"], "expected a number above 0"),
-    "a size in words": (["softmax", "--shape", "M=many"], "expected a number above 0"),
+    "a size below 1": (["softmax", "--shape", "M=0"], "expected a positive whole number"),
+    "a size in words": (["softmax", "--shape", "M=many"], "expected a positive whole number"),
     "no such constant": (["matmul", "--constants", "activatio=relu"], "did you mean activation?"),
-    "a signature of ours": (["softmax", "--signature", "*fp16"], "for plain Triton kernels"),
+    "a signature of ours": (["softmax", "--signature", "*fp16"], "to plain Triton kernels"),
     "warps of no power of two": ([f"{STYLES}:add", "--signature", SIGNATURE, "--warps", "3"], "a power of two, got 3"),
     "no workers": (["softmax", "--workers", "0"], "workers"),
     "no such finding": (["softmax", "--fail-on", "fire"], "fire"),
     "no such option": (["softmax", "--fast"], "--fast"),
     "results into a folder": (["softmax", "--json", "."], "is a folder"),
     "no such file": (["absent.py:scale"], "absent.py: is no file"),
-    "no kernel in it": (["own.py"], "named as FILE.py:KERNEL"),
+    "no kernel in it": (["own.py"], "name a kernel in a file as FILE.py:KERNEL"),
     "no such kernel in it": (["own.py:scal"], "did you mean scale?"),
-    "no sizes": (["own.py:scale", "--constants", "mode=a"], "--shape must give M, N"),
+    "no sizes": (["own.py:scale", "--constants", "mode=a"], "sizes must be given: M, N"),
     "no constant": (["own.py:scale", "--shape", "M=4,N=4"], "give it with --constants mode="),
     "a signature of a vk.kernel": (["own.py:scale", "--signature", "*fp16"], "is a vk.kernel"),
     "no signature": ([f"{STYLES}:add"], "--signature must give the types of x, y, out, count"),
@@ -117,7 +118,7 @@ def test_a_mistake_is_one_message_and_code_2(vk, own, monkeypatch, name):
 
 @pytest.mark.usefixtures("fake_compiler")
 def test_all_covers_every_kernel(vk, tmp_path):
-    named = ["t4", "mi300x", "h100-sxm5-80:1g.10gb"]
+    named = ["mi300x", "h100-sxm5-80:1g.10gb"]
     code, output, _ = vk("all", "--targets", ",".join(named), "--json", tmp_path / "results.json")
     assert code == 0
     data = json.loads((tmp_path / "results.json").read_text())
@@ -167,10 +168,10 @@ def test_what_nobody_can_tell_is_no_finding():
     spilt = judge("k", LaunchUse(128, fakes.resources(spill_store_bytes=4), 1.0), target_named("t4"))
     misfit = judge("k", LaunchFailure("it aborts", 1.0), target_named("t4"))
     cells = [Cell("k", "t4", "sm_75", "float32", {}, {}, (launch,)) for launch in (spilt, misfit)]
-    assert not is_found([unknown], list(Finding))
-    assert [is_found(cells[:1], [finding]) for finding in Finding] == [False, True]
-    assert [is_found(cells[1:], [finding]) for finding in Finding] == [True, False]
-    assert not is_found(cells, [])
+    assert not has_finding([unknown], list(Finding))
+    assert [has_finding(cells[:1], [finding]) for finding in Finding] == [False, True]
+    assert [has_finding(cells[1:], [finding]) for finding in Finding] == [True, False]
+    assert not has_finding(cells, [])
 
 
 @pytest.mark.usefixtures("fake_compiler")

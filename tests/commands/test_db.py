@@ -42,7 +42,7 @@ def test_list_has_a_line_for_each_kernel_shape_and_limits(vk):
     assert code == 0
     assert [line.split()[0] for line in output.splitlines() if line.startswith("kernel_")] == ["kernel_a", "kernel_b"]
     assert "1 µs" in output
-    assert "2 questions, 4 measurements" in output
+    assert "2 groups, 4 measurements" in output
 
 
 @pytest.mark.usefixtures("filled")
@@ -61,8 +61,8 @@ def test_show_tells_plans_best_first_and_failures(vk):
     code, output, _ = vk("show", "kernel_a", "--db", "a.sqlite")
     assert code == 0
     assert output.index("tiles i=2") < output.index("tiles i=1")
-    assert "settled on" in output
-    assert "crash: 1 plan, such as: signal 11" in output
+    assert "final comparison" in output
+    assert "crash: 1 plan, for example: signal 11" in output
 
 
 def test_show_gives_programs_the_entries(vk, filled):
@@ -85,17 +85,17 @@ def test_merge_takes_what_is_new(vk):
         other.add(entry(1, 9.0), entry(9))
     code, output, _ = vk("merge", "b.sqlite", "--db", "a.sqlite")
     assert code == 0
-    assert "1 entries added, 1 were there already" in output
+    assert "1 entries added, 1 already existed" in output
     with Database.open("a.sqlite", read_only=True) as database:
         assert [each.seconds for each in database.entries() if each.plan.tiles["i"] == 1] == [2e-6]
 
 
 @pytest.mark.usefixtures("filled")
 def test_prune_removes_what_it_names(vk):
-    assert vk("prune", "--failures", "--dry-run", "--db", "a.sqlite")[1] == "1 entries would be removed\n"
+    assert vk("prune", "--failures", "--dry-run", "--db", "a.sqlite")[1] == "1 entries would be deleted\n"
     assert len(contents("a.sqlite")) == 4
-    assert vk("prune", "--failures", "--db", "a.sqlite")[1] == "1 entries removed\n"
-    assert vk("prune", "--kernel", "kernel_b", "--db", "a.sqlite")[1] == "1 entries removed\n"
+    assert vk("prune", "--failures", "--db", "a.sqlite")[1] == "1 entries deleted\n"
+    assert vk("prune", "--kernel", "kernel_b", "--db", "a.sqlite")[1] == "1 entries deleted\n"
     assert len(contents("a.sqlite")) == 2
 
 

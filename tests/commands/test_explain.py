@@ -11,13 +11,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.explaining.conftest import SHAPES, TARGETS, explained  # noqa: F401
-from vkernels.commands.explain.html.page import page_of
+from vkernels.commands.explain.page import page_of
 from vkernels.commands.explain.results import as_json
 from vkernels.commands.explain.show import show
-from vkernels.commands.explain.words import bytes_in_words, count_in_words, printable, seconds_in_words
+from vkernels.commands.formatting import format_bytes, format_count, format_seconds, printable
+from vkernels.inspect.explain import explain as explaining
 from vkernels.ir.errors import SetupError
-from vkernels.runtime.explaining import explain as explaining
+
+from ..inspect.explain.conftest import SHAPES, TARGETS, explained  # noqa: F401
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
 CELLS = [(kernel, target) for kernel in SHAPES for target in TARGETS]
@@ -176,22 +177,22 @@ def test_needs_are_drawn_to_the_scale_of_the_limit(explained):  # noqa: F811
 MISTAKES = {
     "no kernel": (["--target", "t4"], "KERNEL"),
     "no such kernel": (["sofmax", "--target", "t4"], "did you mean softmax?"),
-    "all kernels": (["all", "--target", "t4"], "explains one kernel"),
-    "no target": (["softmax"], "--target: which?"),
+    "all kernels": (["all", "--target", "t4"], "takes one kernel"),
+    "no target": (["softmax"], "--target: name a target"),
     "no such target": (["softmax", "--target", "t44"], "did you mean t4?"),
     "no such slice": (["softmax", "--target", "h100-sxm5-80", "--slice", "1g.11gb"], "did you mean 1g.10gb?"),
     "two slices": (["softmax", "--target", "h100-sxm5-80:1g.10gb", "--slice", "mps=50"], "names a slice already"),
     "no such limits": (["softmax", "--limits", "absent.toml"], "absent.toml"),
     "no such stage": (["softmax", "--target", "t4", "--ir", "ptxx"], "did you mean ptx?"),
-    "a stage of others": (["softmax", "--target", "cpu", "--ir", "ptx"], "there is no stage 'ptx' for the CPU"),
+    "a stage of others": (["softmax", "--target", "cpu", "--ir", "ptx"], "unknown stage 'ptx' for the CPU"),
     "no such dtype": (["softmax", "--target", "t4", "--dtype", "float17"], "did you mean float16?"),
-    "no such size": (["softmax", "--target", "t4", "--shape", "Q=3"], "has no 'Q'"),
+    "no such size": (["softmax", "--target", "t4", "--shape", "Q=3"], "has no size 'Q'"),
     "results into a folder": (["softmax", "--target", "t4", "--json", "."], "is a folder"),
     "a page into a folder": (["softmax", "--target", "t4", "--html", "."], "is a folder"),
     "no such file": (["absent.py:scale", "--target", "t4"], "absent.py: is no file"),
-    "no kernel in it": (["own.py", "--target", "t4"], "named as FILE.py:KERNEL"),
+    "no kernel in it": (["own.py", "--target", "t4"], "name a kernel in a file as FILE.py:KERNEL"),
     "no such kernel in it": (["own.py:scrip", "--target", "t4"], "did you mean script?"),
-    "no sizes": (["own.py:script", "--target", "t4"], "--shape must give M, N"),
+    "no sizes": (["own.py:script", "--target", "t4"], "sizes must be given: M, N"),
     "a plain Triton kernel": (["plain.py:copy", "--target", "t4"], "neither phases nor a plan"),
     "a pin that cannot be": (["own.py:pinned_wrongly", "--target", "t4", "--shape", "M=4,N=4"], "did you mean i"),
 }
@@ -252,7 +253,7 @@ def test_what_no_compiler_here_can_tell_is_code_3_and_all_else_is_said(vk, monke
     data = json.loads(output)
     assert (code, data["fits"], data["launches"]) == (3, None, [])
     assert data["phases"]
-    assert "Nobody can tell whether it fits" in said
+    assert "Unknown whether it fits" in said
     code, output, said = vk("softmax_rows", "--target", "t4", "--ir", "ptx")
     assert (code, output) == (3, "")
     assert "does not compile for sm_75" in said
@@ -282,7 +283,7 @@ def test_stages_are_listed_for_each_kind_of_target(vk):
 
 
 def test_numbers_are_told_in_words():
-    assert [bytes_in_words(n) for n in (0, 1023, 1024, 3 << 30)] == ["0 B", "1023 B", "1 KiB", "3 GiB"]
-    assert [count_in_words(n) for n in (0, 9999, 12_300, 4.2e9)] == ["0", "9999", "12.3 thousand", "4.2 billion"]
-    assert [seconds_in_words(s) for s in (2.5, 0.0021, 1.18e-5, 0)] == ["2.5 s", "2.1 ms", "11.8 µs", "0 ns"]
+    assert [format_bytes(n) for n in (0, 1023, 1024, 3 << 30)] == ["0 B", "1023 B", "1 KiB", "3 GiB"]
+    assert [format_count(n) for n in (0, 9999, 12_300, 4.2e9)] == ["0", "9999", "12.3 thousand", "4.2 billion"]
+    assert [format_seconds(s) for s in (2.5, 0.0021, 1.18e-5, 0)] == ["2.5 s", "2.1 ms", "11.8 µs", "0 ns"]
     assert printable("a\x1b[0m\u202eb\ud800") == "a\\x1b[0m\\u202eb?"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from vkernels.runtime.targets import known_targets
+from vkernels.targets import known_targets
 
 MINE = '[mine]\nlike = "t4"\nname = "[bold]My[/] card"\n'
 
@@ -92,4 +92,4 @@ def test_a_broken_table_is_one_message_and_code_2(vk, tmp_path, name, text, word
 def test_json_that_cannot_be_written_is_code_2(vk, tmp_path):
     code, output, errors = vk("targets", "--json", tmp_path / "absent" / "targets.json")
     assert (code, output) == (2, "")
-    assert "no folder" in errors
+    assert "does not exist" in errors

@@ -18,9 +18,9 @@ from tests.autotune.fake_bench import FakeBench
 from tests.autotune.fake_benches import maker
 from vkernels.autotune import tune as tuning
 from vkernels.autotune.database import Database
-from vkernels.autotune.measure import Reason
+from vkernels.autotune.measure import FailureReason
 from vkernels.commands.tune import run as running
-from vkernels.commands.tune.asked import slice_names, stop_from
+from vkernels.commands.tune.options import slice_names, stop_from
 from vkernels.ir.errors import OptionError, SetupError
 
 SMALL = ["--shapes", "M=100,N=64", "--slice", "cores=1"]
@@ -61,7 +61,7 @@ def test_a_faster_plan_is_told_with_what_moved_it_and_remembered(vk, bench, tmp_
     (result,) = data["results"]
     assert code == 0
     assert f"{result['gain']:.2f} times as fast as the default plan" in out
-    assert "what moved it: " in out
+    assert "decisions that matter: " in out
     assert "plans tried" in out
     assert (data["command"], data["schema_version"], data["interrupted"]) == ("tune", 1, False)
     assert result["best"]["seconds"] < result["default"]["seconds"]
@@ -87,7 +87,7 @@ def test_each_shape_and_each_slice_is_tuned_and_run_on_the_others(vk, monkeypatc
     assert found == [(m, f"cpu:{spec}") for m in (10, 20) for spec in ("cores=1", "registers=8")]
     assert [each["task"]["shape"]["M"] for each in data["crossed"]] == [10, 20]
     assert errors.count("tuned for ↓ run on →") == 2
-    assert errors.count("one plan for all") == 2
+    assert errors.count("best common plan") == 2
 
 
 def test_the_tasks_of_a_model_are_tuned_together(vk, monkeypatch, tmp_path):
@@ -116,10 +116,10 @@ def test_families_are_all_their_kernels_and_are_summed_up(vk, bench):
 
 
 def test_failures_are_counted_by_reason(vk, bench):
-    bench.times = lambda candidate: Reason.TIME_OUT
+    bench.times = lambda candidate: FailureReason.TIME_OUT
     code, out, _ = vk("softmax_rows", *SMALL, "--budget", 4, "--db", "none")
     assert code == 0
-    assert "no plan has a time" in out
+    assert "every plan failed" in out
     assert "4 failed: 4 time-out" in out
 
 
@@ -194,13 +194,13 @@ def test_a_database_that_fills_up_meanwhile_costs_no_result_and_is_told_in_the_e
         (["softmax_rows", "--slice", "cores=1000"], 2, "cores"),
         (["softmax_rows", "--target", "cpu:cores=1", "--slice", "cores=1"], 2, "is a slice already"),
         (["nowhere.py:kernel"], 2, "nowhere.py: is no file"),
-        (["softmax_rows", "--json", "/nowhere/at/all.json"], 2, "there is no folder"),
+        (["softmax_rows", "--json", "/nowhere/at/all.json"], 2, "does not exist"),
         (["softmax_rows", "--dtype", "int8"], 2, "cannot be int8"),
-        ([], 2, "expected kernels, or --model"),
-        (["softmax_rows", "--model", "a.py:b"], 2, "expected kernels, or --model"),
+        ([], 2, "give kernels, or --model"),
+        (["softmax_rows", "--model", "a.py:b"], 2, "give kernels, or --model"),
         (["--model", "nowhere.py:b"], 2, "nowhere.py: is no file"),
-        (["--model", "nowhere.py:b", "--budget", "100"], 2, "--budget is a time"),
-        (["--model", "nowhere.py:b", "--offline"], 2, "cannot be --offline"),
+        (["--model", "nowhere.py:b", "--budget", "100"], 2, "--budget must be a time"),
+        (["--model", "nowhere.py:b", "--offline"], 2, "cannot be combined with --offline"),
     ],
 )
 def test_what_does_not_exist_is_one_message(vk, arguments, code, message):
@@ -238,7 +238,7 @@ def test_offline_compiles_for_what_is_not_here_and_marks_its_times(vk, tmp_path)
         "softmax_rows", "--offline", "--target", "h100-sxm5-80", "--shapes", "M=64,N=128", "--budget", 2, "--db", url
     )
     assert code == 0
-    assert "as modelled" in out
+    assert "modelled" in out
     with Database.open(str(url)) as database:
         assert {entry.origin for entry in database.entries()} == {"modelled"}
 

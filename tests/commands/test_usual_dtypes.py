@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from vkernels.autotune.task import kernel_of
-from vkernels.autotune.usual import Wanted, usual_tasks
-from vkernels.commands.check.cases import JitOptions, cases_for
-from vkernels.commands.check.specialising import wanted_from
+from vkernels.inspect.resolve import JitOptions, resolve_cases
+from vkernels.inspect.specialisation import SpecialisationRequest, parse_specialisation
+from vkernels.inspect.task import kernel_of
+from vkernels.inspect.worker_client import InspectPool
 from vkernels.language.signature import with_dtype
 from vkernels.library.catalogue import CATALOGUE
-from vkernels.runtime.checking.asking import preparing_pool
+from vkernels.library.tasks import library_tasks
 
 MINE = """
 import vkernels as vk
@@ -30,10 +30,10 @@ def test_of_the_librarys_kernels(name, dtype):
     entries = [entry for entry in CATALOGUE if entry.name == name]
     if dtype is not None and not any(dtype in entry.dtypes and "float" in entry.dtype for entry in entries):
         pytest.skip(f"{name} cannot be {dtype}")
-    with preparing_pool(1) as pool:
-        cases = cases_for([name], wanted_from(dtype, None, None), JitOptions(), pool)
+    with InspectPool(1) as pool:
+        cases = resolve_cases([name], parse_specialisation(dtype, None, None), JitOptions(), CATALOGUE, pool)
     checked = {case.source.name: case.dtypes for case in cases}
-    tuned = {task.kernel: task.dtypes for task in usual_tasks([name], Wanted(dtype=dtype), on_gpu=True)}
+    tuned = {task.name: task.dtypes for task in library_tasks([name], SpecialisationRequest(dtype=dtype), on_gpu=True)}
     assert {kernel: checked[kernel] for kernel in tuned} == tuned
 
 
@@ -41,10 +41,10 @@ def test_of_the_librarys_kernels(name, dtype):
 def test_of_a_users_kernel(tmp_path, dtype):
     path = tmp_path / "mine.py"
     path.write_text(MINE)
-    wanted = wanted_from(dtype, "N=64", None)
-    with preparing_pool(1) as pool:
-        (case,) = cases_for([f"{path}:take"], wanted, JitOptions(), pool)
-    (task,) = usual_tasks([f"{path}:take"], Wanted({"N": 64}, dtype))
+    wanted = parse_specialisation(dtype, "N=64", None)
+    with InspectPool(1) as pool:
+        (case,) = resolve_cases([f"{path}:take"], wanted, JitOptions(), CATALOGUE, pool)
+    (task,) = library_tasks([f"{path}:take"], SpecialisationRequest(dtype, shape={"N": 64}))
     floats = dtype or "float32"
     expected = {"x": floats, "index": "int64", "small": "int32", "keep": "bool", "out": floats}
     assert dict(case.dtypes) == dict(task.dtypes) == with_dtype(kernel_of(task), dtype, {}) == expected

@@ -11,13 +11,14 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 
+from tests.sparse_network import tsv_writers
 from vkernels.commands.exits import exit_with_code
 from vkernels.ir import errors
-from vkernels.library.sparse_network import infer, tables
-from vkernels.library.sparse_network.generate import radix_network
+from vkernels.sparse_network import infer, tsv_files
+from vkernels.sparse_network.generate import radix_network
 
-from .sparse_networks import numpy_layers
-from .test_challenge import deaf
+from ..sparse_network.networks import numpy_layers
+from ..sparse_network.test_challenge import deaf
 
 WIDE = {**os.environ, "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
 
@@ -87,7 +88,7 @@ def wrong_files(tmp_path, monkeypatch):
     np.savez(tmp_path / "floats.npz", images=images.astype(np.float64))
     (tmp_path / "words.tsv").write_text("1\t1\t1\n1\tone\t1\n")
     (tmp_path / "network").mkdir()
-    tables.write_layer(tmp_path / "network" / "n1024-l1.tsv", radix_network(1024, 1).read(0, 1), 0)
+    tsv_writers.write_layer(tmp_path / "network" / "n1024-l1.tsv", radix_network(1024, 1).read(0, 1), 0)
     (tmp_path / "malformed").mkdir()
     (tmp_path / "malformed" / "n1024-l1.tsv").write_text("1\t1\t1\n1\t2000\t1\n")
 
@@ -196,16 +197,16 @@ def test_survivors_that_differ_are_code_1(vk, monkeypatch):
     code, output, _ = vk("run", "spdnn", "--layers", "2")
     assert code == 1
     assert "categories: differ" in output
-    assert "in float64 alone: [0, 1" in output
+    assert "only in float64: [0, 1" in output
 
 
 @pytest.mark.usefixtures("plain_kernel")
 def test_the_challenges_own_files_can_be_run(vk, tmp_path):
     layers = radix_network(1024, 3).read(0, 3)
     for layer in range(3):
-        tables.write_layer(tmp_path / tables.layer_file(1024, layer), layers, layer)
+        tsv_writers.write_layer(tmp_path / tsv_files.layer_file(1024, layer), layers, layer)
     inputs = (np.random.default_rng(2).random((1024, 40)) < 0.3).astype(np.float32)
-    tables.write_image_table(tmp_path / "sparse-images-1024.tsv", inputs)
+    tsv_writers.write_image_table(tmp_path / "sparse-images-1024.tsv", inputs)
     code, output, _ = vk(
         "run",
         "spdnn",

@@ -11,13 +11,12 @@ import pytest
 
 from vkernels import library
 
-from ..kernels.reference import fresh_seed
-from .bounds import BOUNDS
+from ..library.reference import fresh_seed
 from .drawing import CALLS, draw_group
 from .groups import COMMAND, Worker
 from .known import is_known
 from .run import public_functions
-from .subjects import SUBJECTS
+from .subjects import BOUNDS, SUBJECTS
 
 FEW = 2
 """Calls of each seed; `-m thorough` makes all."""

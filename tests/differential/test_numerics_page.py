@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from .bounds import BOUNDS, MATHS, REDUCTIONS, function_ulps, sum_units, table
+from .bounds import MATHS, REDUCTIONS, function_ulps, sum_units, table
+from .subjects import BOUNDS
 
 PAGE = MATHS.with_name("numerics.md")
 

@@ -15,7 +15,7 @@ import torch
 import vkernels as vk
 from vkernels.library import matmul, segment_sum, softmax
 
-from ..kernels.reference import fresh_seed
+from ..library.reference import fresh_seed
 from .case import Argument, Case, Floats, Layout, Outcome, Starts
 from .groups import Worker
 from .log import Log

@@ -11,7 +11,7 @@ from jaxtyping import Float, Num, Shaped
 
 import vkernels as vk
 
-from ..kernels.reference import fresh_seed
+from ..library.reference import fresh_seed
 from .bounds import REDUCTIONS
 from .formats import FORMATS, Array
 from .numbers import Number, dot

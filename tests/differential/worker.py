@@ -38,12 +38,10 @@ def prepare() -> None:
     os.environ["XDG_DATA_HOME"] = os.devnull
     import torch
 
-    from vkernels.runtime import remembered, way
-    from vkernels.runtime.compile import kept
+    from vkernels.compiler.default_session import set_default_session
+    from vkernels.compiler.session import CompilerSession
 
-    way.PATIENCE = PATIENCE
-    for module, name in ((remembered, "_cache"), (kept, "cache_on_disk")):
-        setattr(module, name, lambda: None)
+    set_default_session(CompilerSession(patience=PATIENCE))
     torch.set_num_threads(1)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ..kernels.reference import assert_close, normal, poisoned
+from ..library.reference import assert_close, normal, poisoned
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from vkernels.runtime.compile.resources import read_resources
-from vkernels.runtime.compile.triton_adapter import compile_ttir
-from vkernels.runtime.compile.triton_kernels import Configuration, jit_parameters, jit_ttir
+from vkernels.compiler.backends.resources import read_resources
+from vkernels.compiler.backends.triton_adapter import compile_ttir
+from vkernels.compiler.backends.triton_kernels import Configuration, jit_parameters, jit_ttir
 
-from ..kernels.reference import fresh_seed
 from ..language.test_docs import between
+from ..library.reference import fresh_seed
 from .beside_triton import compare
 
 ROOT = Path(__file__).parents[2]

@@ -13,17 +13,17 @@ import pytest
 import torch
 
 from tests.autotune.database.making import entry
+from tests.sparse_network import tsv_writers
 from vkernels.autotune.database import Database
 from vkernels.commands.bench import page as bench_page
-from vkernels.commands.explain import html
+from vkernels.commands.explain import page as explain_page
 from vkernels.commands.memory import page as memory_page
 from vkernels.commands.results import write_json
 from vkernels.ir.errors import FileError, ResourceError, SetupError
 from vkernels.ir.write_file import replacing, write_file
-from vkernels.library.sparse_network import tables
-from vkernels.runtime.memory import calibration_file, schedule_file, trace_file
-from vkernels.runtime.memory.record import record
-from vkernels.runtime.memory.schedule import Schedule
+from vkernels.memory import calibration_file, schedule_file, trace_file
+from vkernels.memory.record import record
+from vkernels.memory.schedule import SwapSchedule
 
 from .children import VK, run
 
@@ -90,9 +90,9 @@ LONG = "long " * 2000
 WRITERS: dict[str, Callable[[Path], None]] = {
     "results": lambda path: write_json(path, {"a": LONG}),
     "a trace": lambda path: trace_file.save(record(lambda: torch.ones(8) + 1, LONG, 0), path),
-    "a schedule": lambda path: schedule_file.save(Schedule((), False), path),
-    "categories": lambda path: tables.write_categories(path, np.arange(9000)),
-    "images": lambda path: tables.write_image_table(path, np.ones((64, 64), np.float32)),
+    "a schedule": lambda path: schedule_file.save(SwapSchedule((), False), path),
+    "categories": lambda path: tsv_writers.write_categories(path, np.arange(9000)),
+    "images": lambda path: tsv_writers.write_image_table(path, np.ones((64, 64), np.float32)),
 }
 
 
@@ -103,7 +103,7 @@ def test_every_writer_says_so_and_leaves_nothing(full, name):
     assert files(full) == ["filling"]
 
 
-@pytest.mark.parametrize("module", [html, bench_page, memory_page], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [explain_page, bench_page, memory_page], ids=lambda module: module.__name__)
 def test_every_page_does(full, monkeypatch, module):
     monkeypatch.setattr(module, "page_of", lambda *subjects: LONG)
     subjects = [None] * (module.write_page.__code__.co_argcount - 1)

@@ -128,7 +128,7 @@ def legend() -> str:
     """What the examples work on."""
     tensors = ", ".join(f"`{name}` is {shown(value)}" for name, value in TENSORS.items())
     axes = ", ".join(f"`{name} = {made}`" for name, made in AXES.items())
-    return f"{tensors}; `out` was 0. Where an example does not say otherwise: {axes}. An expression is what is stored."
+    return f"{tensors}; `out` is 0 at first. Unless an example defines its own axes: {axes}. Expressions are stored."
 
 
 def kernels(folder: Path) -> dict[str, vk.Kernel]:

@@ -11,7 +11,7 @@ from xdsl.parser import Parser
 
 import vkernels as vk
 from vkernels.ir.dialect import context
-from vkernels.library import dense, rows, sparse
+from vkernels.library import dense, rows, spdnn
 
 from . import constructs
 from .signatures import plain_signature
@@ -33,7 +33,7 @@ CASES = {
     "softmax": (rows.softmax_rows, {"out": "float16"}),
     "layer_norm": (rows.layer_norm_rows, {"x": "bfloat16"}),
     "matmul": (dense.matmul_bias, {"activation": "relu"}),
-    "spdnn": (sparse.spdnn, {"column": "int16"}),
+    "spdnn": (spdnn.spdnn, {"column": "int16"}),
 }
 
 

@@ -104,9 +104,9 @@ def test_two_layers(kernels, dtype, sizes):
 def test_what_checked_kernels_say(tmp_path):
     (tmp_path / "rows.py").write_text(block("debugging.md", "checked"))
     done = subprocess.run([sys.executable, "rows.py"], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 2
-    said = (done.stdout + done.stderr).replace(f"{tmp_path}/", "")
-    assert said == block("debugging.md", "checked output")
+    assert done.returncode == 1
+    message = done.stderr.partition("CheckError: ")[2].replace(f"{tmp_path}/", "")
+    assert done.stdout + message == block("debugging.md", "checked output")
 
 
 def test_the_debugger_stops_at_the_authors_lines(tmp_path):

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int, Shaped
 import vkernels as vk
 from vkernels.ir.interpret import interpret
 from vkernels.language.dtypes import DTYPES
-from vkernels.runtime.interpreting import memory_of
+from vkernels.runtime.interpret import memory_of
 
 VALUES = torch.tensor([0.0, -0.0, 0.5, -0.5, 1.0, 1.5, 2.5, -2.5, 3.25, -7.75, math.inf, -math.inf, math.nan, 100.0])
 OTHERS = torch.tensor([1.0, 2.0, -1.0, 3.0, math.nan, 0.5, -2.0, 2.0, 0.75, 3.0, 2.0, 1.0, 1.0, -7.0])

@@ -9,7 +9,7 @@ from jaxtyping import Float
 import vkernels as vk
 from vkernels.ir.budget import within
 from vkernels.ir.pin import with_pin
-from vkernels.runtime.launch import launcher_of
+from vkernels.runtime.dispatch import launcher_of
 
 SHAPE = (6, 300)
 

@@ -15,7 +15,7 @@ import torch
 from vkernels import library
 from vkernels.library.declared import Declaration
 from vkernels.library.rules import Rules
-from vkernels.library.sizes import Shape, Sizes
+from vkernels.library.sizes import DeclaredShape, Sizes
 
 SIDE = 4
 """Every size that is not said below."""
@@ -78,10 +78,10 @@ def parameters_of(name: str, function: Function) -> list[Parameter]:
     return found
 
 
-def shape_of(name: str, declared: Shape) -> tuple[int, ...]:
+def shape_of(name: str, declared: DeclaredShape) -> tuple[int, ...]:
     text = declared.text.replace("*B ", "B ").replace("*S", "S T")
     names = {each: SIZES.get(name, {}).get(each, SIDE) for each in ascii_uppercase}
-    found = Sizes({**names, "elements": SIDE}).shape(Shape.of(text))
+    found = Sizes({**names, "elements": SIDE}).shape(DeclaredShape.of(text))
     assert found is not None, f"{name}: {declared.text}"
     return found
 

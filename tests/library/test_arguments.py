@@ -11,12 +11,12 @@ import pytest
 import torch
 
 import vkernels as vk
-from tests.kernels.reference import fresh_seed
 from vkernels import library
 from vkernels.library.replay import replayed
 from vkernels.library.rows import softmax_rows
-from vkernels.library.sizes import Shape, Sizes
+from vkernels.library.sizes import DeclaredShape, Sizes
 
+from .reference import fresh_seed
 from .samples import declaration_of, public
 
 MOST_SECONDS = 300
@@ -62,16 +62,16 @@ def test_every_function_of_the_library_declares_its_arguments():
 
 def test_sizes_are_solved():
     sizes = Sizes({"groups": 2})
-    assert sizes.bind(Shape.of("R+1"), (4,))
+    assert sizes.bind(DeclaredShape.of("R+1"), (4,))
     assert sizes.known["R"] == 3
-    assert sizes.bind(Shape.of("*B Q 2*P C//groups"), (7, 8, 5, 6, 9))
+    assert sizes.bind(DeclaredShape.of("*B Q 2*P C//groups"), (7, 8, 5, 6, 9))
     assert (sizes.rests["B"], sizes.known["P"]) == ((7, 8), 3)
-    assert not sizes.bind(Shape.of("2*P"), (7,))
-    assert not sizes.bind(Shape.of("*B"), (7, 9))
-    assert not Sizes({}).bind(Shape.of("R+1"), (0,))
-    assert not Sizes({}).bind(Shape.of("2*P"), (3,))
-    assert sizes.expected(Shape.of("R K")) == "3 × K"
-    assert sizes.shape(Shape.of("*B R*P 1")) == (7, 8, 9, 1)
+    assert not sizes.bind(DeclaredShape.of("2*P"), (7,))
+    assert not sizes.bind(DeclaredShape.of("*B"), (7, 9))
+    assert not Sizes({}).bind(DeclaredShape.of("R+1"), (0,))
+    assert not Sizes({}).bind(DeclaredShape.of("2*P"), (3,))
+    assert sizes.expected(DeclaredShape.of("R K")) == "3 × K"
+    assert sizes.shape(DeclaredShape.of("*B R*P 1")) == (7, 8, 9, 1)
 
 
 @pytest.mark.parametrize("library_", ["torch", "numpy"])

@@ -6,7 +6,7 @@ import itertools
 
 from hypothesis import strategies as st
 
-from vkernels.runtime.memory.trace import Lifetime
+from vkernels.memory.trace import Lifetime
 
 
 @st.composite

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from vkernels.runtime.memory.links import Tier
-from vkernels.runtime.memory.whereabouts import Held, Whereabouts
+from vkernels.memory.links import Tier
+from vkernels.memory.residency import Held, Whereabouts
 
 MOVES = ("bring", "copy", "copy", "leave", "fetch", "fetch", "arrive")
 """By name, as often as they are to be drawn."""

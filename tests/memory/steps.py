@@ -5,22 +5,22 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from vkernels.runtime.memory.links import Machine, Tier
-from vkernels.runtime.memory.schedule import Absence, Schedule
-from vkernels.runtime.memory.schedule_check import least_bytes
-from vkernels.runtime.memory.simulate import Run
-from vkernels.runtime.memory.trace import Operation, Tensor, Trace
+from vkernels.memory.links import MemoryMachine, Tier
+from vkernels.memory.schedule import Absence, SwapSchedule
+from vkernels.memory.schedule_check import least_bytes
+from vkernels.memory.simulate import SimulatedRun
+from vkernels.memory.trace import MemoryTrace, Operation, TracedTensor
 
 
-def step_of(seed: int) -> Trace:
+def step_of(seed: int) -> MemoryTrace:
     """A step: layers forward, the same backward, weights written at the end; some tensors wrap into the next."""
     draw = random.Random(seed)
     layers = draw.randint(1, 5)
-    tensors: list[Tensor] = []
+    tensors: list[TracedTensor] = []
     operations: list[Operation] = []
 
     def tensor(name: str, is_global: bool = False) -> int:
-        tensors.append(Tensor(name, draw.randint(0, 40), is_global))
+        tensors.append(TracedTensor(name, draw.randint(0, 40), is_global))
         return len(tensors) - 1
 
     def operate(name: str, reads: list[int], writes: list[int]) -> None:
@@ -46,27 +46,27 @@ def step_of(seed: int) -> Trace:
         if draw.random() < 0.7:
             operate(f"update{n}", [weights[n], gradient], [weights[n]])
     operate("end", [gradient], carried)
-    trace = Trace(f"step {seed}", tuple(tensors), tuple(operations))
+    trace = MemoryTrace(f"step {seed}", tuple(tensors), tuple(operations))
     return _freed_later(trace, draw) if draw.random() < 0.5 else trace
 
 
-def _freed_later(trace: Trace, draw: random.Random) -> Trace:
+def _freed_later(trace: MemoryTrace, draw: random.Random) -> MemoryTrace:
     """Some tensors are given back when the program says so, and not after their last use."""
     tensors = []
     for tensor, life in zip(trace.tensors, trace.lifetimes(), strict=True):
         latest = life.start + len(trace.operations)
         later = draw.choice((life.end, min(life.end + draw.randint(0, 3), latest)))
         tensors.append(tensor if tensor.is_global or draw.random() < 0.3 else replace(tensor, freed=later))
-    return Trace(trace.name, tuple(tensors), trace.operations)
+    return MemoryTrace(trace.name, tuple(tensors), trace.operations)
 
 
-def machine_of(trace: Trace, seed: int) -> Machine:
+def machine_of(trace: MemoryTrace, seed: int) -> MemoryMachine:
     """A device that holds less than the peak, if it can, a small host, and links of any speed."""
     draw = random.Random(seed)
     least = least_bytes(trace)[0]
     rate = draw.uniform(2, 200)
     flash = rate * draw.uniform(0.1, 0.9)
-    return Machine(
+    return MemoryMachine(
         device_bytes=draw.randint(least, max(least, trace.peak)),
         host_bytes=draw.choice((0, 30, 10_000)),
         to_host=rate,
@@ -80,7 +80,9 @@ def machine_of(trace: Trace, seed: int) -> Machine:
     )
 
 
-def replay(trace: Trace, schedule: Schedule, machine: Machine, run: Run, seconds: list[float]) -> None:
+def replay(
+    trace: MemoryTrace, schedule: SwapSchedule, machine: MemoryMachine, run: SimulatedRun, seconds: list[float]
+) -> None:
     """Works out, from when operations and transfers were, where every tensor was: one iteration that repeats."""
     assert run.steady
     assert run.timeline is not None

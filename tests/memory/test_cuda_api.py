@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from vkernels.ir.errors import OutOfMemoryError, SetupError
-from vkernels.runtime.memory import cuda_memory
-from vkernels.runtime.memory.cuda_api import Cuda
+from vkernels.memory import cuda_memory
+from vkernels.memory.cuda_api import Cuda
 
 from .fake_cuda import Event, FakeCuda, Stream
 

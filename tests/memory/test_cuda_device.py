@@ -12,15 +12,15 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 import vkernels.memory
-import vkernels.runtime.memory.cuda_device as cuda_device
+import vkernels.memory.cuda_device as cuda_device
 from vkernels.ir.errors import FileError, OutOfMemoryError, SetupError
-from vkernels.runtime.memory import devices
-from vkernels.runtime.memory.cuda_device import CudaDevice
-from vkernels.runtime.memory.device import Lane
-from vkernels.runtime.memory.links import Tier
-from vkernels.runtime.memory.record import record
-from vkernels.runtime.memory.tiers import Flash
-from vkernels.runtime.memory.whereabouts import Whereabouts
+from vkernels.memory import devices
+from vkernels.memory.cuda_device import CudaDevice
+from vkernels.memory.device import Lane
+from vkernels.memory.links import Tier
+from vkernels.memory.record import record
+from vkernels.memory.residency import Whereabouts
+from vkernels.memory.tiers import Flash
 
 from .fake_cuda import STYLES, FakeCuda, OnGpu, Stream
 from .moves import MOVES, move

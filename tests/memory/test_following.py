@@ -9,14 +9,14 @@ import pytest
 import torch
 
 import vkernels.memory
-from vkernels.runtime.memory.cpu_device import AT_ONCE
-from vkernels.runtime.memory.device import Lane
-from vkernels.runtime.memory.following import Times, copied_again, costs, simulated, simulated_times, with_program
-from vkernels.runtime.memory.layout import lay_out
-from vkernels.runtime.memory.limit import LINKS
-from vkernels.runtime.memory.links import Machine, Tier
-from vkernels.runtime.memory.schedule_check import least_bytes
-from vkernels.runtime.memory.simulate import simulate
+from vkernels.memory.cpu_device import AT_ONCE
+from vkernels.memory.device import Lane
+from vkernels.memory.following import StepTimes, copied_again, costs, simulated, simulated_times, with_program
+from vkernels.memory.layout import lay_out
+from vkernels.memory.limit import LINKS
+from vkernels.memory.links import MemoryMachine, Tier
+from vkernels.memory.schedule_check import least_bytes
+from vkernels.memory.simulate import simulate
 
 from .steps import step_of
 
@@ -32,7 +32,7 @@ def layout(request):
     trace = step_of(request.param)
     least = least_bytes(replace(trace, tensors=tuple(replace(t, size=-(-t.size // 64) * 64) for t in trace.tensors)))[0]
     device, host = (least + trace.peak + 64 * len(trace.tensors)) // 2, 1 << 20 if request.param % 2 else 64
-    return lay_out(trace, Machine(device, host, 640.0, 640.0, 64.0, 64.0))
+    return lay_out(trace, MemoryMachine(device, host, 640.0, 640.0, 64.0, 64.0))
 
 
 def costing(layout, **more):
@@ -77,7 +77,7 @@ def test_without_costs_it_is_the_simulators_time_and_costs_add_to_it(layout):
     assert dear.ideal_seconds == pytest.approx(layout.trace.seconds)
     own = [2 * op.seconds for op in layout.trace.operations]
     assert simulated(costing(layout), own).ideal_seconds == pytest.approx(2 * layout.trace.seconds)
-    calls = [Times(0.0, tuple(each * op.seconds for op in layout.trace.operations)) for each in (1, 2, 40)]
+    calls = [StepTimes(0.0, tuple(each * op.seconds for op in layout.trace.operations)) for each in (1, 2, 40)]
     assert simulated_times(costing(layout), calls) == simulated(costing(layout), calls[1].own).seconds
 
 

@@ -9,10 +9,10 @@ from functools import cache
 import pytest
 
 from vkernels.ir.errors import MemoryPlanError
-from vkernels.runtime.memory.layout import lay_out
-from vkernels.runtime.memory.links import Tier
-from vkernels.runtime.memory.trace import Lifetime
-from vkernels.runtime.memory.whereabouts import DEVICE, Place, Shelf
+from vkernels.memory.layout import lay_out
+from vkernels.memory.links import Tier
+from vkernels.memory.residency import DEVICE, Shelf, StorageResidency
+from vkernels.memory.trace import Lifetime
 
 from .drawn import assert_apart
 from .steps import machine_of, step_of
@@ -74,7 +74,7 @@ def test_a_shelf_finds_what_meets_a_place(seed):
     draw = random.Random(seed)
     shelf, there = Shelf(), {}
     for number in range(200):
-        place = Place(DEVICE, draw.randint(0, 100), draw.randint(1, 12))
+        place = StorageResidency(DEVICE, draw.randint(0, 100), draw.randint(1, 12))
         met = {other for other in there if place.meets(other)}
         assert {other for other, _ in shelf.take(place)} == met
         for other in met:

@@ -12,9 +12,9 @@ import torch
 
 import vkernels.memory
 from vkernels.ir.errors import ArgumentError, FileError, MemoryPlanError
-from vkernels.runtime.memory.limit import LINKS
-from vkernels.runtime.memory.record import record
-from vkernels.runtime.memory.tiers import Flash
+from vkernels.memory.limit import LINKS
+from vkernels.memory.record import record
+from vkernels.memory.tiers import Flash
 
 from .programs import Program, assert_same, cnn, transformer
 

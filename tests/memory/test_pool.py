@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vkernels.ir.errors import ArgumentError
-from vkernels.runtime.memory.exact_tries import fit_within
-from vkernels.runtime.memory.imports import read_g10, read_minimalloc
-from vkernels.runtime.memory.pool import place, place_trace
-from vkernels.runtime.memory.pool_orders import fit_in_order, orders_of
-from vkernels.runtime.memory.trace import Lifetime, Operation, Tensor, Trace, live_bytes
+from vkernels.memory.exact_tries import fit_within
+from vkernels.memory.imports import read_g10, read_minimalloc
+from vkernels.memory.pool import place, place_trace
+from vkernels.memory.pool_orders import fit_in_order, orders_of
+from vkernels.memory.trace import Lifetime, MemoryTrace, Operation, TracedTensor, live_bytes
 
 from .drawn import assert_apart, problems, smallest
 from .places import DATA, G10, needs_data
@@ -122,9 +122,9 @@ def test_an_alignment_of_nothing_is_refused():
 
 
 def test_scratch_has_room_of_its_own():
-    trace = Trace(
+    trace = MemoryTrace(
         "t",
-        (Tensor("w", 4, True), Tensor("x", 8)),
+        (TracedTensor("w", 4, True), TracedTensor("x", 8)),
         (Operation("f", 1.0, (0,), (1,), 16), Operation("g", 1.0, (1,), (0,))),
     )
     placed = place_trace(trace)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from vkernels.runtime.memory.links import Machine
-from vkernels.runtime.memory.recompute import _cheapest, can_recompute, search_recomputing, with_recomputed
-from vkernels.runtime.memory.schedule_check import check
-from vkernels.runtime.memory.simulate import simulate
-from vkernels.runtime.memory.strategies import search
-from vkernels.runtime.memory.trace import Operation, Tensor, Trace
+from vkernels.memory.links import MemoryMachine
+from vkernels.memory.recompute import _cheapest, can_recompute, search_recomputing, with_recomputed
+from vkernels.memory.schedule_check import check
+from vkernels.memory.simulate import simulate
+from vkernels.memory.strategies import search
+from vkernels.memory.trace import MemoryTrace, Operation, TracedTensor
 
 from .steps import machine_of, step_of
 
 
-def values_read(trace: Trace) -> list[tuple[str, tuple[object, ...]]]:
+def values_read(trace: MemoryTrace) -> list[tuple[str, tuple[object, ...]]]:
     """What each operation reads, as the terms that made it; operations that run again are left out."""
     now: dict[int, object] = {}
     read = []
@@ -52,9 +52,9 @@ def test_recomputing_is_never_worse_than_not(seed):
     assert found.run.ideal_seconds == trace.seconds
 
 
-STEP = Trace(
+STEP = MemoryTrace(
     "t",
-    (Tensor("w", 1, True), Tensor("x", 10), Tensor("y", 10)),
+    (TracedTensor("w", 1, True), TracedTensor("x", 10), TracedTensor("y", 10)),
     (
         Operation("make x", 0.1, (0,), (1,)),
         Operation("use x", 1, (1,), ()),
@@ -63,7 +63,7 @@ STEP = Trace(
         Operation("use x again later", 1, (1,), ()),
     ),
 )
-SLOW = Machine(11, 100, 1, 1, 0.5, 0.5)
+SLOW = MemoryMachine(11, 100, 1, 1, 0.5, 0.5)
 
 
 def test_what_is_made_faster_than_carried_is_made_again():
@@ -81,6 +81,6 @@ def test_operations_that_are_not_known_run_once():
 
 def test_what_was_read_has_to_be_what_it_was():
     written = Operation("write w", 1, (), (0,))
-    changed = Trace("t", STEP.tensors, (*STEP.operations[:3], written, *STEP.operations[3:]))
+    changed = MemoryTrace("t", STEP.tensors, (*STEP.operations[:3], written, *STEP.operations[3:]))
     assert [each.tensor for each in can_recompute(STEP, lambda op: True)] == [1]
     assert 1 not in [each.tensor for each in can_recompute(changed, lambda op: True)]

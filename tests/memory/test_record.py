@@ -6,18 +6,18 @@ import pytest
 import torch
 
 from vkernels.ir.errors import ArgumentError, TraceError
-from vkernels.runtime.memory.pool import place_trace
-from vkernels.runtime.memory.record import record, recorded_of
-from vkernels.runtime.memory.trace import Trace
-from vkernels.runtime.memory.trace_file import load, save
-from vkernels.runtime.memory.watching import Watch
+from vkernels.memory.op_tracer import Watch
+from vkernels.memory.pool import place_trace
+from vkernels.memory.record import record, recorded_of
+from vkernels.memory.trace import MemoryTrace
+from vkernels.memory.trace_file import load, save
 
 from .drawn import assert_apart
 
 FLOAT = 4
 
 
-def names(trace: Trace) -> list[str]:
+def names(trace: MemoryTrace) -> list[str]:
     return [op.name for op in trace.operations]
 
 
@@ -203,7 +203,7 @@ OPTIMISERS = {
 def test_a_training_step_is_recorded_planned_and_unchanged_by_it(tmp_path, model, optimiser):
     make, shape = MODELS[model]
 
-    def trained(watched: bool) -> tuple[list[torch.Tensor], Trace | None]:
+    def trained(watched: bool) -> tuple[list[torch.Tensor], MemoryTrace | None]:
         torch.manual_seed(1)
         net, x = make(), torch.randn(shape)
         opt = OPTIMISERS[optimiser](net.parameters())

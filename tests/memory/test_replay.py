@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vkernels.runtime.memory.pool import place
-from vkernels.runtime.memory.replay import Chunks, replay
-from vkernels.runtime.memory.replay_allocators import BestFitPool, CachingAllocator
-from vkernels.runtime.memory.trace import Lifetime, live_bytes
+from vkernels.memory.pool import place
+from vkernels.memory.replay import Chunks, replay
+from vkernels.memory.replay_allocators import BestFitPool, CachingAllocator
+from vkernels.memory.trace import Lifetime, live_bytes
 
 from .drawn import problems
 

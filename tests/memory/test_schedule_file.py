@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from vkernels.ir.errors import FileError
-from vkernels.runtime.memory.schedule import Schedule
-from vkernels.runtime.memory.schedule_file import load, save
-from vkernels.runtime.memory.strategies import search
+from vkernels.memory.schedule import SwapSchedule
+from vkernels.memory.schedule_file import load, save
+from vkernels.memory.strategies import search
 
 from .steps import absent, machine_of, step_of
 
@@ -46,7 +46,7 @@ def test_a_file_that_is_no_schedule_is_refused_with_the_line(tmp_path, old, new,
     path = tmp_path / "s.json"
     text = f"{HEAD}{GOOD}\n]}}\n"
     path.write_text(text)
-    assert load(path) == Schedule((absent(0, 0, 3, copy=-1),))
+    assert load(path) == SwapSchedule((absent(0, 0, 3, copy=-1),))
     assert old in text
     path.write_text(text.replace(old, new))
     with pytest.raises(FileError, match=message):
@@ -55,4 +55,4 @@ def test_a_file_that_is_no_schedule_is_refused_with_the_line(tmp_path, old, new,
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path):
     with pytest.raises(FileError, match="No such file"):
-        save(Schedule(), tmp_path / "nowhere" / "s.json")
+        save(SwapSchedule(), tmp_path / "nowhere" / "s.json")

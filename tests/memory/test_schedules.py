@@ -11,16 +11,16 @@ from dataclasses import replace
 import pytest
 
 from vkernels.ir.errors import MemoryPlanError
-from vkernels.runtime.memory.bound import lower_bound
-from vkernels.runtime.memory.imports import read_g10
-from vkernels.runtime.memory.links import G10 as MACHINE
-from vkernels.runtime.memory.links import Machine
-from vkernels.runtime.memory.schedule import Schedule
-from vkernels.runtime.memory.schedule_check import check, least_bytes
-from vkernels.runtime.memory.simulate import simulate
-from vkernels.runtime.memory.strategies import PUBLISHED, search
-from vkernels.runtime.memory.strategies.least import largest_saving
-from vkernels.runtime.memory.trace import Operation, Tensor, Trace
+from vkernels.memory.bound import lower_bound
+from vkernels.memory.imports import read_g10
+from vkernels.memory.links import G10 as MACHINE
+from vkernels.memory.links import MemoryMachine
+from vkernels.memory.schedule import SwapSchedule
+from vkernels.memory.schedule_check import check, least_bytes
+from vkernels.memory.simulate import simulate
+from vkernels.memory.strategies import PUBLISHED, search
+from vkernels.memory.strategies.least import largest_saving
+from vkernels.memory.trace import MemoryTrace, Operation, TracedTensor
 
 from .places import DATA, G10, needs_data
 from .steps import machine_of, step_of
@@ -64,9 +64,9 @@ def test_the_least_memory_does_and_a_byte_less_is_refused_by_name(name, seed):
 
 
 def test_host_and_flash_that_are_too_small_are_refused_with_what_would_do():
-    trace = Trace(
+    trace = MemoryTrace(
         "t",
-        (Tensor("x", 10), Tensor("y", 10)),
+        (TracedTensor("x", 10), TracedTensor("y", 10)),
         (
             Operation("a", 1, (), (0,)),
             Operation("b", 1, (), (1,)),
@@ -74,7 +74,7 @@ def test_host_and_flash_that_are_too_small_are_refused_with_what_would_do():
             Operation("d", 1, (0,), ()),
         ),
     )
-    machine = Machine(12, 3, 10, 10, 5, 5, flash_bytes=4)
+    machine = MemoryMachine(12, 3, 10, 10, 5, 5, flash_bytes=4)
     for strategy in STRATEGIES.values():
         with pytest.raises(MemoryPlanError, match=r"operation 1 \(b\).*at least 13 bytes") as error:
             strategy(trace, machine)
@@ -98,16 +98,16 @@ def test_where_host_and_flash_are_small_a_schedule_keeps_to_them_or_is_refused(s
 
 def test_nothing_leaves_where_there_is_memory_enough():
     trace = step_of(5)
-    assert search(trace, MACHINE) == Schedule()
+    assert search(trace, MACHINE) == SwapSchedule()
     assert lower_bound(trace, MACHINE).waiting == 0
 
 
 def test_the_bound_of_a_step_that_must_wait():
     """10 bytes are made by operation 0 and needed again by operation 3; 10 others fill the device in between. Copying
     takes 2 s, of which operation 1 hides one; fetching takes 2 s, of which nothing hides any."""
-    trace = Trace(
+    trace = MemoryTrace(
         "t",
-        (Tensor("x", 10), Tensor("y", 10)),
+        (TracedTensor("x", 10), TracedTensor("y", 10)),
         (
             Operation("a", 1, (), (0,)),
             Operation("b", 1, (), ()),
@@ -116,7 +116,7 @@ def test_the_bound_of_a_step_that_must_wait():
             Operation("e", 1, (0,), ()),
         ),
     )
-    machine = Machine(10, 100, 5, 5, 1e-3, 1e-3, shared=5)
+    machine = MemoryMachine(10, 100, 5, 5, 1e-3, 1e-3, shared=5)
     bound = lower_bound(trace, machine)
     assert bound.waiting == pytest.approx(1 + 2)
     run = simulate(trace, search(trace, machine), machine)
@@ -153,4 +153,4 @@ def test_the_largest_saving_costs_no_time(seed):
 def test_a_saving_with_links_of_no_use_is_none():
     """Links that carry nothing in time: every byte of the peak is needed."""
     trace = step_of(7)
-    assert largest_saving(trace, Machine(0, 1000, 1e-9, 1e-9, 1e-9, 1e-9)).device_bytes == trace.peak
+    assert largest_saving(trace, MemoryMachine(0, 1000, 1e-9, 1e-9, 1e-9, 1e-9)).device_bytes == trace.peak

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from vkernels.ir.errors import FileError
-from vkernels.runtime.memory import imports
-from vkernels.runtime.memory.trace import Lifetime, Operation, Tensor, Trace
-from vkernels.runtime.memory.trace_file import load, save
+from vkernels.memory import imports
+from vkernels.memory.trace import Lifetime, MemoryTrace, Operation, TracedTensor
+from vkernels.memory.trace_file import load, save
 
 from .places import DATA, G10, needs_data
 
-TRACE = Trace(
+TRACE = MemoryTrace(
     "a step",
-    (Tensor("w", 4, True), Tensor("x", 8), Tensor("g", 16, freed=4, made=2)),
+    (TracedTensor("w", 4, True), TracedTensor("x", 8), TracedTensor("g", 16, freed=4, made=2)),
     (
         Operation("forward", 0.25, (0,), (1,), 5),
         Operation("loss", 1e-9, (1,), ()),
@@ -99,7 +99,7 @@ def test_bytes_that_are_no_trace_are_refused(tmp_path, data, name):
 
 
 def test_a_file_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("vkernels.runtime.memory.strict_json.LARGEST_FILE", 1000)
+    monkeypatch.setattr("vkernels.memory.strict_json.MAX_FILE_BYTES", 1000)
     (tmp_path / "trace.json.gz").write_bytes(gzip.compress(b" " * 100_000))
     with pytest.raises(FileError, match="more than 1000 bytes"):
         load(tmp_path / "trace.json.gz")

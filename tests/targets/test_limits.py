@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 
 from vkernels.ir.limits import Limits, limits_from
-from vkernels.runtime.targets import known_targets, limits_of, present_targets, target_named
+from vkernels.targets import known_targets, limits_of, present_targets, target_named
 
 DEFAULT = Limits(16, 32, 1 << 19, 1, 1 << 23)
 

@@ -7,16 +7,8 @@ from pathlib import Path
 import pytest
 
 from vkernels.ir.errors import FileError
-from vkernels.ir.planning.occupancy import AmdSizes, NvidiaSizes
-from vkernels.runtime.targets import (
-    GreenContexts,
-    Rates,
-    Slice,
-    Target,
-    known_targets,
-    limits_of,
-    load_targets,
-)
+from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
+from vkernels.targets import GreenContexts, PeakRates, Slice, Target, known_targets, limits_of, load_targets
 
 WHOLE = """
 [toy]
@@ -163,5 +155,5 @@ def test_the_documentation_names_every_field():
     page = (Path(__file__).parents[2] / "docs" / "targets.md").read_text()
     text = re.sub("```.*?```", "", page, flags=re.DOTALL)
     documented = {word for words in re.findall(r"`([^`]+)`", text) for word in re.findall(r"\w+", words)}
-    for kind in (Target, NvidiaSizes, AmdSizes, Rates, Slice, GreenContexts):
+    for kind in (Target, NvidiaSizes, AmdSizes, PeakRates, Slice, GreenContexts):
         assert {field.name for field in fields(kind)} <= documented | {"key"}, kind

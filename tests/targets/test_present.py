@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from vkernels.runtime.devices.cpu import cpu_limits
-from vkernels.runtime.targets import known_targets, limits_of, present_targets
-from vkernels.runtime.targets.present import PROBE, _gpu, gpu_target
+from vkernels.targets import known_targets, limits_of, present_targets
+from vkernels.targets.host_cpu import cpu_limits
+from vkernels.targets.present import PROBE, _gpu, gpu_target
 
 # What a driver says of an H100 (SXM), and of its smallest MIG instance.
 H100 = {
@@ -33,7 +33,7 @@ MI300X = {
 
 
 def test_the_cpu_is_always_there(monkeypatch):
-    monkeypatch.setattr("vkernels.runtime.targets.present.known_cpu_rates", lambda: None)
+    monkeypatch.setattr("vkernels.targets.present.known_cpu_rates", lambda: None)
     cpu = present_targets()[-1]
     assert (cpu.key, cpu.vendor, cpu.rates) == ("cpu", "cpu", None)
     assert limits_of(cpu) == cpu_limits()
@@ -43,7 +43,7 @@ def test_the_cpu_is_always_there(monkeypatch):
 
 
 def test_looking_imports_no_torch():
-    code = "import sys; from vkernels.runtime.targets import present_targets; present_targets(); print(*sys.modules)"
+    code = "import sys; from vkernels.targets import present_targets; present_targets(); print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
     ).stdout

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from vkernels.ir.errors import FileError, OptionError
-from vkernels.ir.planning.occupancy import AmdSizes, NvidiaSizes
-from vkernels.runtime.targets import known_targets, limits_of, target_named
-from vkernels.runtime.targets.table import TABLE, known_sources, read_table
+from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
+from vkernels.targets import known_targets, limits_of, target_named
+from vkernels.targets.table import TABLE, known_sources, read_table
 
 FACTS = Path(__file__).parents[3] / "shared" / "facts" / "targets.json"
 RAW = json.loads(TABLE.read_text())

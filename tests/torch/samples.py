@@ -7,7 +7,10 @@ from typing import Any
 
 import torch
 
+import vkernels.torch  # noqa: F401  registers the operations
 from vkernels.library.finite_elements import basis
+
+from ..library.samples import NUMBERS, Function, Parameter, declaration_of, parameters_of, public
 
 Sample = Callable[["Maker"], tuple[Any, ...]]
 
@@ -190,3 +193,30 @@ IN_PLACE: dict[str, Sample] = {
 
 INTEGERS = ("argmax", "argmin", "histogram")
 """Operations whose results have no gradient."""
+
+
+def _from_declaration(name: str, function: Function) -> Sample:
+    """The arguments of an operation, made of what the library's function of that name declares."""
+    parameters = {parameter.name: parameter for parameter in parameters_of(name, function)}
+    defaults = declaration_of(function).defaults
+
+    def sample(make: Maker) -> tuple[Any, ...]:
+        schema = getattr(torch.ops.vkernels, name).default._schema
+        return tuple(_argument(make, parameters[each.name], defaults[each.name]) for each in schema.arguments)
+
+    return sample
+
+
+def _argument(make: Maker, parameter: Parameter, default: Any) -> Any:
+    if parameter.shape is None:
+        return NUMBERS.get(parameter.name, default)
+    if parameter.is_index:
+        return torch.zeros(parameter.shape, dtype=torch.int64)
+    return make.turned(*parameter.shape) if len(parameter.shape) > 1 else make(*parameter.shape)
+
+
+_EXPLICIT = {*SAMPLES, *GRADIENTS, *WITHOUT_GRADIENTS, *IN_PLACE}
+
+for _name, _function in public().items():
+    if hasattr(torch.ops.vkernels, _name) and _name not in _EXPLICIT:
+        (GRADIENTS if _name.endswith("_backward") else SAMPLES)[_name] = _from_declaration(_name, _function)

@@ -9,8 +9,8 @@ import torch
 
 import vkernels as vk
 import vkernels.torch as vt
-from vkernels.library import attention_calls
-from vkernels.library.attention_calls import Band, Sequences, blocks_of
+from vkernels.library import attention_blocks
+from vkernels.library.attention_blocks import Band, Sequences, blocks_of
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def begin() -> None:
         monkeypatch.setattr("vkernels.torch.capturing.is_captured", lambda device: True)
-        monkeypatch.setattr("vkernels.library.attention_calls.is_captured", lambda device: True)
+        monkeypatch.setattr("vkernels.library.attention_blocks.is_captured", lambda device: True)
 
     return begin
 
@@ -61,6 +61,6 @@ def test_tables_of_attention_come_before_and_stay(captured: Any) -> None:
     before = blocks_of(known, device).table
     captured()
     assert blocks_of(known, device).table is before
-    assert any(each is before for each in attention_calls._captured.values())
+    assert any(each is before for each in attention_blocks._captured.values())
     with pytest.raises(vk.ArgumentError, match=r"attention: a first call .* make a call like it before"):
         blocks_of(new, device)

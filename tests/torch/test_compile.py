@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import vkernels.torch as vt
-from tests.kernels.reference import fresh_seed
 
+from ..library.reference import fresh_seed
 from .samples import INTEGERS, SAMPLES, Maker
 
 

@@ -9,14 +9,9 @@ import torch
 
 import vkernels as vk
 import vkernels.torch as vt
-from tests.kernels.reference import fresh_seed
 
+from ..library.reference import fresh_seed
 from .samples import INTEGERS, SAMPLES, Maker
-
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU, and torch finds none here"),
-]
 
 
 def there(value: Any) -> Any:

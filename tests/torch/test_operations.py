@@ -13,8 +13,8 @@ from torch.library import opcheck
 
 import vkernels as vk
 import vkernels.torch as vt
-from tests.kernels.reference import fresh_seed
 
+from ..library.reference import fresh_seed
 from .samples import GRADIENTS, IN_PLACE, INTEGERS, SAMPLES, WITHOUT_GRADIENTS, Maker
 
 ALL = {**SAMPLES, **GRADIENTS, **WITHOUT_GRADIENTS, **IN_PLACE}

@@ -9,7 +9,8 @@ from torch.autograd import gradcheck
 from torch.library import opcheck
 
 import vkernels as vk
-from tests.kernels.reference import assert_close, fresh_seed, normal
+
+from ..library.reference import assert_close, fresh_seed, normal
 
 
 @vk.kernel

@@ -9,8 +9,8 @@ import torch
 
 import vkernels as vk
 import vkernels.torch as vt
-from tests.kernels.reference import fresh_seed
 
+from ..library.reference import fresh_seed
 from .samples import GRADIENTS, SAMPLES, WITHOUT_GRADIENTS, Maker
 from .test_operations import cases, operation
 

@@ -13,8 +13,9 @@ from torch import nn
 
 import vkernels as vk
 import vkernels.torch as vt
-from tests.kernels.reference import fresh_seed
 from vkernels.torch import layers, replacing
+
+from ..library.reference import fresh_seed
 
 
 class Block(nn.Module):

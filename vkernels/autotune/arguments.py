@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.ir import BlockArgument
 
+from vkernels.compiler.specialise import kernel_in, written_tensors
+from vkernels.inspect.task import Task, kernel_of, memory_order, shape_of, signature_of
 from vkernels.ir.dialect import AccessOp, ScatterOp, StoreOp
 from vkernels.ir.errors import ArgumentError
-from vkernels.runtime.protocols import size_name
-from vkernels.runtime.specialise import kernel_in, written_tensors
-
-from .task import RECIPES, Task, is_in_file, kernel_of, signature_of
 
 if TYPE_CHECKING:
     from vkernels.ir.dialect import KernelOp
@@ -59,10 +56,7 @@ def built(task: Task) -> KernelOp:
 def scalars(task: Task, given: Mapping[str, Any] | None = None) -> dict[str, bool | int | float]:
     """Scalars by name. `given`: what `@kernel.inputs` made, where that was asked already."""
     kernel = kernel_of(task)
-    if is_in_file(task.kernel):
-        known = _given(task, np.random.default_rng(0)) if given is None else given
-    else:
-        known = import_module(RECIPES).recipe_of(task.kernel).numbers(task.shape)
+    known = {**(_author_inputs(task) if given is None else given), **kernel.samples.numbers(task.shape)}
     found: dict[str, bool | int | float] = {}
     for parameter in kernel.parameters:
         if parameter.kind == "scalar":
@@ -70,51 +64,35 @@ def scalars(task: Task, given: Mapping[str, Any] | None = None) -> dict[str, boo
             default = usual if parameter.default is parameter.MISSING else parameter.default
             value = known.get(parameter.name, default)
             if not isinstance(value, bool | int | float):
-                raise ArgumentError(f"{task.kernel}: inputs: {parameter.name}: expected a number, got {value!r}")
+                raise ArgumentError(f"{task.name}: inputs: {parameter.name}: expected a number, got {value!r}")
             found[parameter.name] = value
     return found
 
 
-def shape_of(task: Task, parameter: Parameter) -> tuple[int, ...]:
-    """A tensor's shape. Raises `ArgumentError` for a size that the task does not give."""
-    names = [size_name(parameter.name, number, declared) for number, declared in enumerate(parameter.dimensions)]
-    missing = [name for name in names if isinstance(name, str) and name not in task.shape]
-    if missing:
-        raise ArgumentError(f"{task.kernel}: the size {missing[0]} is not given")
-    return tuple(task.shape[name] if isinstance(name, str) else name for name in names)
-
-
-def strides_of(task: Task) -> dict[str, tuple[int, ...]]:
-    """Strides of all tensors, in elements."""
-    return {
-        parameter.name: _strides(shape_of(task, parameter), _order(task, parameter))
-        for parameter in kernel_of(task).parameters
-        if parameter.kind == "tensor"
-    }
-
-
 def _given(task: Task, random: np.random.Generator) -> dict[str, Any]:
-    """What is more than normal numbers: by the library's recipe, or by the author's `@kernel.inputs`."""
+    """Arguments that are more than normal random numbers: the kernel's samples, or what `@kernel.inputs` gives."""
     kernel = kernel_of(task)
-    if not is_in_file(task.kernel):
-        recipe = import_module(RECIPES).recipe_of(task.kernel)
-        constants = {p.name: p.default for p in kernel.parameters if p.kind == "constant"} | dict(task.constants)
-        return dict(recipe.arrays(task.shape, constants, random))
-    found = kernel.inputs_for(task.shape, task.dtypes, random)
+    constants = {p.name: p.default for p in kernel.parameters if p.kind == "constant"} | dict(task.constants)
+    return {**kernel.samples.arrays(task.shape, constants, random), **_author_inputs(task, random)}
+
+
+def _author_inputs(task: Task, random: np.random.Generator | None = None) -> dict[str, Any]:
+    kernel = kernel_of(task)
+    found = kernel.inputs_for(task.shape, task.dtypes, np.random.default_rng(0) if random is None else random)
     names = [parameter.name for parameter in kernel.parameters if parameter.kind != "constant"]
     if not isinstance(found, Mapping) or not found.keys() <= set(names):
-        raise ArgumentError(f"{task.kernel}: inputs: expected a dict with some of {', '.join(names)}")
+        raise ArgumentError(f"{task.name}: inputs: expected a dict with some of {', '.join(names)}")
     return dict(found)
 
 
 def _tensor(task: Task, parameter: Parameter, given: Mapping[str, Any], only_written: bool, random: Any) -> Array:
     name, shape, dtype = parameter.name, shape_of(task, parameter), task.dtypes[parameter.name]
-    order = _order(task, parameter)
+    order = memory_order(kernel_of(task), parameter)
     if name in given:
         values = np.asarray(given[name])
         if values.shape != shape or values.dtype == object:
             raise ArgumentError(
-                f"{task.kernel}: inputs: {name} has shape {values.shape}, expected numbers of shape {shape}"
+                f"{task.name}: inputs: {name} has shape {values.shape}, expected numbers of shape {shape}"
             )
     elif only_written:
         values = np.full(shape, np.nan if "float" in dtype else -1)
@@ -124,7 +102,7 @@ def _tensor(task: Task, parameter: Parameter, given: Mapping[str, Any], only_wri
         values = random.random(shape) < 0.5
     else:
         raise ArgumentError(
-            f"{task.kernel}: `{name}` takes integers, and which are valid is its author's to say: give them with "
+            f"{task.name}: `{name}` takes integers, and which are valid is its author's to say: give them with "
             f"`@{kernel_of(task).name}.inputs` above `def inputs(sizes, dtypes, random)`, that returns arrays by name"
         )
     return _laid_out(values, dtype, order)
@@ -147,26 +125,6 @@ def _laid_out(values: np.ndarray[Any, Any], dtype: str, order: tuple[int, ...]) 
 
         return torch.from_numpy(array).to(getattr(torch, dtype)).permute(inverse)
     return seen
-
-
-def _order(task: Task, parameter: Parameter) -> tuple[int, ...]:
-    """A tensor's dimensions from the slowest to the fastest in memory."""
-    plain = tuple(range(len(parameter.dimensions)))
-    if is_in_file(task.kernel):
-        return plain
-    layout = import_module(RECIPES).recipe_of(task.kernel).layout.get(parameter.name)
-    names = list(parameter.dimensions)
-    if layout is None or sorted(layout.split()) != sorted(map(str, names)):
-        return plain
-    return tuple(names.index(name) for name in layout.split())
-
-
-def _strides(shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, ...]:
-    strides, reach = [0] * len(shape), 1
-    for dimension in reversed(order):
-        strides[dimension] = reach
-        reach *= shape[dimension]
-    return tuple(strides)
 
 
 def only_written(task: Task) -> frozenset[str]:

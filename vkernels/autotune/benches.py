@@ -10,19 +10,19 @@ from queue import LifoQueue
 from threading import Lock
 from types import TracebackType
 
+from vkernels.compiler.arguments import CPU
+from vkernels.inspect.task import Task
 from vkernels.ir.errors import Error
 from vkernels.ir.thread_pools import ThreadPool
-from vkernels.runtime.arrays import CPU
 
-from .measure import Bench, Candidate, Measured, Measures, Options, Outcome
+from .measure import Bench, BenchOptions, Candidate, Measurement, Measures, Outcome
+from .measure.cpu_affinity import CpuAffinity, place_of, usable
 from .measure.lock import lock_names, locked
-from .measure.measures import TIMEOUT
-from .measure.places import Place, place_of, usable
-from .shared_finals import SharedFinals
-from .task import Task
+from .measure.measures import CANDIDATE_SECONDS
+from .shared_rerank import SharedFinals
 
-USUAL = Options()
-MakeBench = Callable[[Task, str, Options], Bench]
+DEFAULT_OPTIONS = BenchOptions()
+MakeBench = Callable[[Task, str, BenchOptions], Bench]
 _Kind = tuple[str, int]
 
 
@@ -47,35 +47,37 @@ class SharedBench(Measures):
     """A slice's bench: any of those on as many cores, and what they have measured before. `best`: the least seconds on
     this slice so far."""
 
-    def __init__(self, benches: Benches, slice: str, place: Place):
+    def __init__(self, benches: Benches, slice: str, place: CpuAffinity):
         self.task, self.slice, self.place = benches.task, slice, place
         self.best: float | None = None
         self._benches = benches
         self._heard = 0
         self._stale = False
 
-    def measure(self, candidate: Candidate, timeout: float = TIMEOUT, best: float | None = None) -> Outcome:
+    def measure(self, candidate: Candidate, timeout: float = CANDIDATE_SECONDS, best: float | None = None) -> Outcome:
         """As `Bench.measure`; what was measured for a slice on as many cores is not measured again."""
         self._benches.search_on(self.slice, self.place)
         outcome = self._benches.measure(self.place, candidate, timeout, self.best if best is None else best)
-        if isinstance(outcome, Measured) and (self.best is None or outcome.seconds < self.best):
+        if isinstance(outcome, Measurement) and (self.best is None or outcome.seconds < self.best):
             self.best = outcome.seconds
         return outcome
 
-    def news(self) -> list[tuple[Candidate, Outcome]]:
+    def shared_outcomes(self) -> list[tuple[Candidate, Outcome]]:
         """What was measured on as many cores since this was asked last, for whichever slice."""
         found = self._benches.log(self.place, self._heard)
         self._heard += len(found)
         return found
 
-    def duel(self, candidates: Sequence[Candidate], timeout: float | None = None, alone: bool = False) -> list[Outcome]:
-        """As `Bench.duel`; together with the finalists of slices on as many cores, where those are tuned at once.
+    def paired_comparison(
+        self, candidates: Sequence[Candidate], timeout: float | None = None, alone: bool = False
+    ) -> list[Outcome]:
+        """As `Bench.paired_comparison`; together with the finalists of slices on as many cores, if tuned at once.
         `alone`: while nobody measures on any other core of this process."""
         stale, self._stale = self._stale, False
-        return self._benches.duel(self.slice, self.place, candidates, timeout, alone, stale)
+        return self._benches.paired_comparison(self.slice, self.place, candidates, timeout, alone, stale)
 
-    def renew(self) -> None:
-        """As `Bench.renew`, for the next duel: what other slices measure meanwhile may be on the same arguments."""
+    def renew_inputs(self) -> None:
+        """As `Bench.renew_inputs`, for the next comparison; other slices may measure on the same inputs meanwhile."""
         self._stale = True
 
 
@@ -91,7 +93,7 @@ class Benches:
         self,
         task: Task,
         slices: Sequence[str],
-        options: Options = USUAL,
+        options: BenchOptions = DEFAULT_OPTIONS,
         make: MakeBench = Bench,
         lane: int = 0,
         most: int | None = None,
@@ -126,7 +128,7 @@ class Benches:
         return SharedBench(self, slice, self._places[slice])
 
     @contextmanager
-    def bench(self, place: Place) -> Iterator[Bench]:
+    def bench(self, place: CpuAffinity) -> Iterator[Bench]:
         """One of those of a kind, for a while; waits for one. Raises `KeyboardInterrupt` after an interrupt."""
         free = self._free[_kind(place)]
         bench = free.get()
@@ -151,7 +153,7 @@ class Benches:
         """How much the slices had in common."""
         return Counted(self._asked, len(self._known))
 
-    def measure(self, place: Place, candidate: Candidate, timeout: float, best: float | None) -> Outcome:
+    def measure(self, place: CpuAffinity, candidate: Candidate, timeout: float, best: float | None) -> Outcome:
         """By a bench of this kind, unless one did or does."""
         key = (_kind(place), candidate.key)
         with self._lock:
@@ -177,29 +179,35 @@ class Benches:
         known.set_result(outcome)
         return outcome
 
-    def search_on(self, slice: str, place: Place) -> None:
+    def search_on(self, slice: str, place: CpuAffinity) -> None:
         """Nobody waits for a slice that fought and measures by itself again."""
         finals = self._finals.get(_kind(place))
         if finals is not None:
             finals.search_on(slice)
 
-    def duel(
-        self, slice: str, place: Place, candidates: Sequence[Candidate], timeout: float | None, alone: bool, stale: bool
-    ) -> list[Outcome]:  # fmt: skip
+    def paired_comparison(
+        self,
+        slice: str,
+        place: CpuAffinity,
+        candidates: Sequence[Candidate],
+        timeout: float | None,
+        alone: bool,
+        stale: bool,
+    ) -> list[Outcome]:
         """By a bench of this kind; on other arguments than it had where those are `stale`."""
 
         def run(some: list[Candidate]) -> list[Outcome]:
             with self.bench(place) as bench:
                 if stale:
-                    bench.renew()
-                return bench.duel(some, timeout, hold=usable() if alone else None)
+                    bench.renew_inputs()
+                return bench.paired_comparison(some, timeout, hold=usable() if alone else None)
 
         finals = self._finals.get(_kind(place))
-        return run(list(candidates)) if alone or finals is None else finals.duel(slice, candidates, run)
+        return run(list(candidates)) if alone or finals is None else finals.paired_comparison(slice, candidates, run)
 
     @contextmanager
     def at_work(self) -> Iterator[Callable[[str], None]]:
-        """While all slices are tuned at once, the duels of those that are alike are one. Gives what to call with each
+        """While all slices are tuned at once, those that are alike share one comparison. Gives what to call with each
         slice that has ended."""
         kinds: dict[_Kind, list[str]] = {}
         for name, place in self._places.items():
@@ -220,7 +228,7 @@ class Benches:
         with locked(lock_names(CPU, usable()[:1]), self._options.bounds.lock_seconds, self._options.locks):
             yield
 
-    def log(self, place: Place, since: int) -> list[tuple[Candidate, Outcome]]:
+    def log(self, place: CpuAffinity, since: int) -> list[tuple[Candidate, Outcome]]:
         """What was measured on a kind of cores, in order, after the first `since`."""
         with self._lock:
             return self._log.get(_kind(place), [])[since:]
@@ -271,6 +279,6 @@ class Benches:
         self.close()
 
 
-def _kind(place: Place) -> _Kind:
+def _kind(place: CpuAffinity) -> _Kind:
     """What is the same to a measurement."""
     return place.device, len(place.cores)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf, log, prod
 from typing import Any
 
-from .measure import Candidate, Failed, Measured, Outcome
+from .measure import Candidate, Failed, Measurement, Outcome
 from .measure.outcomes import candidate_to_json, outcome_to_json
 
 WORTHWHILE = 0.03
@@ -42,7 +42,7 @@ class Crossed:
     def seconds(self, row: int, slice: int) -> float:
         """Infinite where the plan has no time."""
         outcome = self.outcomes[row][slice]
-        return outcome.seconds if isinstance(outcome, Measured) else inf
+        return outcome.seconds if isinstance(outcome, Measurement) else inf
 
     def best_on(self, slice: int) -> int | None:
         """The row of the least time; None where no plan has one."""
@@ -115,8 +115,8 @@ class Crossed:
         if best is None or best == serving:
             return False
         own, other = self.outcomes[best][slice], self.outcomes[serving][slice]
-        if not isinstance(own, Measured) or not isinstance(other, Measured):
-            return isinstance(own, Measured)
+        if not isinstance(own, Measurement) or not isinstance(other, Measurement):
+            return isinstance(own, Measurement)
         apart = other.low > own.high or self.origins[slice] == MODELLED
         return apart and own.seconds < (1 - worthwhile) * other.seconds
 

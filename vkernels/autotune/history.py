@@ -8,22 +8,22 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from vkernels.inspect.task import Task, kernel_of, strides_of
 from vkernels.ir.limits import Limits
 
-from .arguments import built, strides_of
+from .arguments import built
 from .database.entry import MEASURED, MODELLED, Entry, Provenance
-from .database.here import provenance_of
+from .database.environment import provenance_of
 from .database.key import Key, key_of
-from .measure import Candidate, Failed, Measured, Outcome, Reason
+from .measure import Candidate, Failed, FailureReason, Measurement, Outcome
 from .plan_space import PlanSpace
-from .searches.search import Failure as ToldFailure
+from .searches.search import FailedPoint as ToldFailure
 from .searches.search import Outcome as Told
-from .seeds import best_of_neighbours
 from .space import Point
-from .task import Task, kernel_of
+from .warm_start import best_of_neighbours
 
 if TYPE_CHECKING:
-    from vkernels.runtime.targets import Target
+    from vkernels.targets import Target
 
     from .database.database import Database
 
@@ -31,7 +31,7 @@ BY = "vk tune"
 
 
 @dataclass(frozen=True)
-class Remembered:
+class TaskHistory:
     """What was measured before, of the same task on the same slice, in the order in which it was. `final`: that a run
     settled on it."""
 
@@ -58,24 +58,24 @@ class History:
     _keys: dict[tuple[tuple[str, object], ...], Key] = field(default_factory=dict)
     _first_hash: str | None = None
 
-    def before(self, space: PlanSpace) -> list[Remembered]:
+    def before(self, space: PlanSpace) -> list[TaskHistory]:
         """What was measured before of points of the space, by this device; failures too. Times that a model made, and
         plans that only seemed to take too long, are left to be measured."""
         if self.database is None:
             return []
-        from .database.database import Wanted
+        from .database.database import EntryFilter
 
-        found: dict[Point, Remembered] = {}
+        found: dict[Point, TaskHistory] = {}
         here = self._provenance().environment
         for version in space.versions:
-            wanted = Wanted(kernel=self.task.kernel, key=self._key(version.constants), shape=self.task.shape)
+            wanted = EntryFilter(kernel=self.task.name, key=self._key(version.constants), shape=self.task.shape)
             for entry in self.database.entries(wanted):
                 outcome = _outcome(entry)
                 if outcome is None or entry.provenance.environment != here:
                     continue
                 point = space.point(entry.plan, version.constants)
                 if point is not None:
-                    found[point] = Remembered(
+                    found[point] = TaskHistory(
                         point, Candidate(entry.plan, dict(version.constants)), outcome, entry.final
                     )
         return list(found.values())
@@ -84,10 +84,10 @@ class History:
         """Points that were fast within other limits, on other devices and for other shapes, best first."""
         if self.database is None:
             return []
-        from .database.database import Wanted
+        from .database.database import EntryFilter
 
         groups: dict[tuple[str, str], dict[Point, Told]] = {}
-        for entry in self.database.entries(Wanted(kernel=self.task.kernel)):
+        for entry in self.database.entries(EntryFilter(kernel=self.task.name)):
             point = space.point(entry.plan, _open_ones(entry, space))
             own = entry.key == self._key(space.versions[0].constants)
             if point is None or (own and dict(entry.shape) == dict(self.task.shape)):
@@ -118,7 +118,7 @@ class History:
             return
         provenance = replace(self._provenance(), trial=max(0, trial), seconds=seconds, when=time.time())
         entry = Entry(
-            self._key(candidate.constants), self.task.kernel, dict(self.task.shape), self.limits, candidate.plan,
+            self._key(candidate.constants), self.task.name, dict(self.task.shape), self.limits, candidate.plan,
             provenance, origin=origin, final=final, default=default, **self._version(candidate.constants),
         )  # fmt: skip
         if isinstance(outcome, Failed):
@@ -164,10 +164,10 @@ def _outcome(entry: Entry) -> Outcome | None:
         return None
     if entry.failure is not None:
         try:
-            return Failed(Reason(entry.failure), entry.text)
+            return Failed(FailureReason(entry.failure), entry.text)
         except ValueError:
             return None
     if entry.seconds is None:
         return None
     low, high = entry.low or entry.seconds, entry.high or entry.seconds
-    return Measured(entry.seconds, low, high, entry.repeats)
+    return Measurement(entry.seconds, low, high, entry.repeats)

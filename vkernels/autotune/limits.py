@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from vkernels.compiler.arguments import CPU
 from vkernels.ir.limits import Limits
-from vkernels.runtime.arrays import CPU
-from vkernels.runtime.slices import cpu_slice_limits
-from vkernels.runtime.targets import limits_of
-from vkernels.runtime.targets.present import present_cpu
+from vkernels.targets import limits_of
+from vkernels.targets.present import present_cpu
+from vkernels.targets.slices import cpu_slice_limits
 
-from .measure.places import target_of
+from .measure.cpu_affinity import target_of
 
 if TYPE_CHECKING:
-    from vkernels.runtime.targets import Target
+    from vkernels.targets import Target
 
 _CORES = re.compile(r"cpu(?::cores=(\d{1,6}))?")
 _GPU = re.compile(r"(?:cuda|nvidia|amd):(\d{1,3})")

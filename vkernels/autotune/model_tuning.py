@@ -13,20 +13,20 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from vkernels.compiler.arguments import CPU
+from vkernels.inspect.task import Task
 from vkernels.ir.errors import Error, OptionError
 from vkernels.ir.thread_pools import ThreadPool
-from vkernels.runtime.arrays import CPU
 
-from .benches import USUAL, Benches, MakeBench
+from .benches import DEFAULT_OPTIONS, Benches, MakeBench
 from .drive import Stop
 from .limits import slice_limits
-from .measure import Bench, Children, Options
-from .measure.places import is_here, place_of, usable
+from .measure import Bench, BenchOptions, Children
+from .measure.cpu_affinity import is_here, place_of, usable
 from .models import ModelTasks
-from .plan_space import MOST_POINTS, PlanSpace, enough_points
+from .plan_space import MAX_POINTS, PlanSpace, enough_points
 from .result import TuningResult
 from .slices import Tune, at_once, read_meanwhile
-from .task import Task
 from .tune import tune
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ PRIOR, FADING = 0.2, 0.5
 
 WORK = 2
 """Cores that slices want, for each that there is, so that none is idle while some compile and others wait."""
-MOST_KEPT = 400_000
+MAX_KEPT_POINTS = 400_000
 """Points of spaces that are kept for later turns, of all tasks together: some 500 bytes each."""
 
 
 @dataclass(frozen=True)
-class Turn:
+class TaskTurn:
     """One turn of a task. `seconds`: of wall time; `won`: seconds of a run of the model, on all slices together."""
 
     part: int
@@ -63,7 +63,7 @@ class ModelResult:
     slices: tuple[str, ...]
     results: Mapping[int, Mapping[str, TuningResult]]
     failed: Mapping[int, str]
-    turns: tuple[Turn, ...]
+    turns: tuple[TaskTurn, ...]
     asked: int
     measured: int
     seconds: float
@@ -111,13 +111,13 @@ def tune_model(
     model: ModelTasks,
     slices: Sequence[str],
     seconds: float,
-    options: Options = USUAL,
+    options: BenchOptions = DEFAULT_OPTIONS,
     database: Database | None = None,
     lanes: int | None = None,
     evaluations: int | None = None,
     tune: Tune = tune,
     make: MakeBench | None = None,
-    on_turn: Callable[[Turn], object] = lambda turn: None,
+    on_turn: Callable[[TaskTurn], object] = lambda turn: None,
     clock: Callable[[], float] = monotonic,
     **more: Any,
 ) -> ModelResult:
@@ -143,7 +143,7 @@ def tune_model(
         work = _Work(
             model, tuple(slices), options, kept, partial(tune, **more),
             make or partial(Bench, children=children), on_turn, _Share(model, seconds, count, clock, evaluations),
-            enough_points(_of_each(model, seconds, count, evaluations)) if database is None else MOST_POINTS,
+            enough_points(_of_each(model, seconds, count, evaluations)) if database is None else MAX_POINTS,
         )  # fmt: skip
         began = clock()
         with ThreadPool(count) as pool:
@@ -199,7 +199,7 @@ class _Share:
     clock: Callable[[], float] = monotonic
     evaluations: int | None = None
     began: float = 0.0
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[TaskTurn] = field(default_factory=list)
     expected: dict[int, float] = field(default_factory=dict)
     busy: set[int] = field(default_factory=set)
 
@@ -223,7 +223,7 @@ class _Share:
             return part, Stop(evaluations=self.evaluations)
         return part, Stop(seconds=min(max(SHORTEST, left), self._length(part)))
 
-    def done(self, turn: Turn, weight: float) -> None:
+    def done(self, turn: TaskTurn, weight: float) -> None:
         """After a turn; `weight`: seconds that the part takes of the model now."""
         self.busy.discard(turn.part)
         self.turns.append(turn)
@@ -245,8 +245,8 @@ class _Work:
     """What the lanes do together."""
 
     def __init__(
-        self, model: ModelTasks, slices: tuple[str, ...], options: Options, database: Database, tune: Tune,
-        make: MakeBench, on_turn: Callable[[Turn], object], share: _Share, most_points: int,
+        self, model: ModelTasks, slices: tuple[str, ...], options: BenchOptions, database: Database, tune: Tune,
+        make: MakeBench, on_turn: Callable[[TaskTurn], object], share: _Share, most_points: int,
     ):  # fmt: skip
         self.model, self.slices, self.options, self.database = model, slices, options, database
         self.tune, self.make, self.on_turn, self.share = tune, make, on_turn, share
@@ -312,7 +312,10 @@ class _Work:
         if part in self._read:
             return self._read[part]
         spaces = read_meanwhile(benches, {name: slice_limits(name) for name in self.slices}, self.most_points)
-        if sum(space.sizes.after for each in [*self._read.values(), spaces] for space in each.values()) <= MOST_KEPT:
+        if (
+            sum(space.sizes.after for each in [*self._read.values(), spaces] for space in each.values())
+            <= MAX_KEPT_POINTS
+        ):
             self._read[part] = spaces
         return spaces
 
@@ -326,7 +329,7 @@ class _Work:
                 self.spent[what] = self.spent.get(what, 0.0) + spent
             self.asked += benches.counted.asked
             self.measured += benches.counted.measured
-            turn = Turn(part, seconds, won)
+            turn = TaskTurn(part, seconds, won)
             best = [result.best.seconds for result in self.results[part].values() if result.best is not None]
             self.share.done(turn, calls * sum(best))
         self.on_turn(turn)

@@ -9,18 +9,17 @@ from importlib import import_module
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from types import ModuleType
 from typing import Any
 
+from vkernels.compiler.default_session import patient
+from vkernels.inspect.kernel_files import executed
+from vkernels.inspect.task import Task
+from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import FileError, OptionError
-from vkernels.ir.nearest import meant
-from vkernels.runtime.checking.files import executed
+from vkernels.language.samples import CatalogueEntry
 from vkernels.runtime.events import LaunchEvent, on_launch
-from vkernels.runtime.way import patient
 
-from .task import CATALOGUE, Task
-
-TORCH = "vkernels.torch"
-"""What puts the library's kernels into a model: asked by name, for the tuner knows no torch."""
 RUNS = 3
 """Runs of a model that are timed, after one that is not."""
 
@@ -65,7 +64,7 @@ def read_model(name: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str
     made = getattr(module, function, None)
     if not callable(made):
         functions = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
-        raise OptionError(f"{path} has no function {function!r}; {meant(function, functions or ['none'])}")
+        raise OptionError(f"{path} has no function {function!r}; {did_you_mean(function, functions or ['none'])}")
     try:
         found = made()
     except Exception as error:
@@ -79,15 +78,19 @@ def read_model(name: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str
 
 
 def tasks_of(
-    model: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any] | None = None, runs: int = RUNS
+    model: Callable[..., Any],
+    arguments: Sequence[Any],
+    named: Mapping[str, Any] | None = None,
+    catalogue: Sequence[CatalogueEntry] = (),
+    layers: str = "",
+    runs: int = RUNS,
 ) -> ModelTasks:
-    """Run a model and find its tasks. A torch module's layers are replaced by the library's before, in place, all that
-    can be; one that trains is run backward too.
+    """Run a model and find its tasks; a model that trains is run backward too.
 
-    Raises what the model raises.
+    `catalogue`: kernels that go by their names; others go by their files. `layers`: what was put into the model, for
+    the report. Raises what the model raises.
     """
     named = dict(named or {})
-    report = import_module(TORCH).replace(model, everywhere=True) if hasattr(model, "named_modules") else ""
     found: list[list[LaunchEvent]] = []
     seconds: list[float] = []
     with patient():
@@ -99,19 +102,22 @@ def tasks_of(
                 _run(model, arguments, named)
                 seconds.append(perf_counter() - start)
             found.append(events)
-    parts, left_out = _parts(found)
-    return ModelTasks(parts, median(seconds), left_out, str(report))
+    parts, left_out = _parts(found, catalogue)
+    return ModelTasks(parts, median(seconds), left_out, layers)
 
 
-def _parts(runs: Sequence[Sequence[LaunchEvent]]) -> tuple[tuple[Part, ...], dict[str, str]]:
+def _parts(
+    runs: Sequence[Sequence[LaunchEvent]], catalogue: Sequence[CatalogueEntry]
+) -> tuple[tuple[Part, ...], dict[str, str]]:
     """Distinct tasks, with the seconds of the middle run of each."""
+    modules = {entry.name: import_module(entry.module) for entry in catalogue}
     tasks: list[Task] = []
     times: dict[Task, list[float]] = {}
     calls: dict[Task, int] = {}
     left_out: dict[str, str] = {}
     for number, events in enumerate(runs):
         for event in events:
-            task = _task(event)
+            task = _task(event, modules)
             if isinstance(task, str):
                 left_out[event.kernel] = task
                 continue
@@ -124,22 +130,21 @@ def _parts(runs: Sequence[Sequence[LaunchEvent]]) -> tuple[tuple[Part, ...], dic
     return tuple(sorted(parts, key=lambda part: -part.seconds)), left_out
 
 
-def _task(event: LaunchEvent) -> Task | str:
-    """The task of a launch, or why it is none."""
-    called, catalogue = event.called, import_module(CATALOGUE)
+def _task(event: LaunchEvent, modules: Mapping[str, ModuleType]) -> Task | str:
+    """The task of a launch, or why it is none. `modules`: of the kernels that go by their names."""
+    called, name = event.called, event.kernel
     if not called.sizes:
         return "it takes no tensors whose sizes matter"
-    known = {entry.name: entry.module for entry in catalogue.CATALOGUE}
-    home = Path(str(catalogue.__file__)).parent
-    name = event.kernel
-    if Path(called.file).parent != home or name not in known:
-        if home in Path(called.file).parents:
-            return "it is a kernel of the library's own that is not in its catalogue"
-        if not Path(called.file).is_file():
-            return "it stands in no file"
-        name = f"{called.file}:{name}"
+    if name in modules and called.file == modules[name].__file__:
+        where = modules[name].__name__
+    elif any(Path(str(module.__file__)).parent in Path(called.file).parents for module in modules.values()):
+        return "it is a kernel of the library's own that is not in its catalogue"
+    elif not Path(called.file).is_file():
+        return "it stands in no file"
+    else:
+        where = called.file
     constants = {name: value for name, value in called.constants.items() if name not in called.left_open}
-    return Task(name, dict(called.sizes), dict(called.dtypes), constants)
+    return Task(f"{where}:{name}", dict(called.sizes), dict(called.dtypes), constants)
 
 
 def _run(model: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> None:
@@ -162,6 +167,7 @@ def _total(result: Any) -> Any:
 
 @contextmanager
 def _without_gradients(trains: bool) -> Iterator[None]:
-    torch = import_module("torch")
+    import torch
+
     with torch.set_grad_enabled(trains):
         yield

@@ -9,44 +9,44 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vkernels.compiler.arguments import CPU
+from vkernels.compiler.backends.resources import read_taken
+from vkernels.compiler.compile_cpu import CompiledCpu
+from vkernels.compiler.request import CompileTarget
+from vkernels.inspect.task import Task
+from vkernels.ir.cost_model.model_time import model_time
 from vkernels.ir.errors import Error, PlanError, SetupError
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.model_plan import model_plan
-from vkernels.ir.planning.model_time import model_time
-from vkernels.ir.planning.one_plan import setting_of
-from vkernels.ir.planning.shortage import ShortError, spill
-from vkernels.ir.planning.space import Space as Choices
-from vkernels.runtime.arrays import CPU
-from vkernels.runtime.compile.resources import read_taken
-from vkernels.runtime.compiling import Compiled
-from vkernels.runtime.making import Where
+from vkernels.ir.planning.one_plan import batch_of
+from vkernels.ir.planning.resources import OutOfResources, spill
+from vkernels.ir.planning.space import PlanSearchSpace as Choices
 
 from .arguments import scalars
-from .candidate_code import code_of
 from .drive import Stop
 from .history import History
 from .limits import slice_limits, slice_target
-from .measure import Candidate, Failed, Measured, Measures, Outcome, Reason
+from .measure import Candidate, Failed, FailureReason, Measurement, Measures, Outcome
+from .measure.candidate_code import code_of
 from .plan_space import PlanSpace, read
 from .result import MODELLED, TuningResult
-from .task import Task
-from .tune import Listener, Progress, Run
+from .tune import Listener, Progress, TuningRun
 
 if TYPE_CHECKING:
-    from vkernels.ir.planning.shortage import Taken
-    from vkernels.runtime.making import Code
+    from vkernels.compiler.request import Code
+    from vkernels.ir.planning.resources import BinaryResources
 
     from .database.database import Database
 
-USUAL = Stop(evaluations=32)
+DEFAULT_STOP = Stop(evaluations=32)
 """Plans that are compiled, unless told otherwise: those of the least modelled time."""
 
 
 def tune_offline(
     task: Task,
     slice: str,
-    stop: Stop = USUAL,
+    stop: Stop = DEFAULT_STOP,
     database: Database | None = None,
     on_progress: Listener = lambda progress: None,
     space: PlanSpace | None = None,
@@ -66,13 +66,13 @@ def tune_offline(
     target = slice_target(slice)
     history = History(database, task, space.limits, target, slice)
     bench = ModelledBench(space, _architecture(target.architecture, space.limits))
-    best_first = sorted(space.space, key=space.seconds)[:MOST_RANKED]
+    best_first = sorted(space.space, key=space.seconds)[:MAX_RANKED]
     space = replace(space, seeds=tuple(dict.fromkeys([space.default, *best_first])))
-    run = Run(space, history, bench, slice, stop, "exhaustive", 0, on_progress, began, origin=MODELLED)
+    run = TuningRun(space, history, bench, slice, stop, "exhaustive", 0, on_progress, began, origin=MODELLED)
     return run.result(*run.tuned())
 
 
-MOST_RANKED = 2000
+MAX_RANKED = 2000
 """Plans that are tried in the order of their modelled times, at most."""
 
 
@@ -83,7 +83,7 @@ def _architecture(name: str, limits: Limits) -> str | None:
     try:
         import triton
 
-        from vkernels.runtime.compile.architectures import refuse_unless_compiles
+        from vkernels.compiler.backends.architectures import refuse_unless_compiles
 
         refuse_unless_compiles(name, triton.__version__)
     except (ImportError, SetupError):
@@ -103,25 +103,25 @@ class ModelledBench(Measures):
         choices = next(v.choices for v in self.space.versions if dict(v.constants) == dict(candidate.constants))
         try:
             code = None if self.architecture is None else self._code(candidate)
-            taken = () if code is None or isinstance(code, Compiled) else tuple(map(read_taken, code.binaries))
+            taken = () if code is None or isinstance(code, CompiledCpu) else tuple(map(read_taken, code.binaries))
             for each in taken:
                 if (lack := spill(each)) is not None:
-                    return Failed(Reason.DOES_NOT_FIT, lack.reason)
+                    return Failed(FailureReason.DOES_NOT_FIT, lack.reason)
             seconds = _seconds(choices, candidate.plan, taken)
-        except ShortError as error:
-            return Failed(Reason.DOES_NOT_FIT, str(error))
+        except OutOfResources as error:
+            return Failed(FailureReason.DOES_NOT_FIT, str(error))
         except PlanError as error:
-            return Failed(Reason.REFUSED, str(error))
+            return Failed(FailureReason.REFUSED, str(error))
         except (Error, MemoryError, RuntimeError) as error:  # the last of a compiler that refuses
-            return Failed(Reason.COMPILE_ERROR, str(error))
-        return Measured(seconds, seconds, seconds, 0)
+            return Failed(FailureReason.COMPILE_ERROR, str(error))
+        return Measurement(seconds, seconds, seconds, 0)
 
-    def duel(self, candidates: Sequence[Candidate]) -> list[Outcome]:
+    def paired_comparison(self, candidates: Sequence[Candidate]) -> list[Outcome]:
         """The same of each."""
         return [self.measure(candidate) for candidate in candidates]
 
     def _code(self, candidate: Candidate) -> Code:
-        where = Where(self.space.limits, str(self.architecture), str(self.architecture))
+        where = CompileTarget(self.space.limits, str(self.architecture), str(self.architecture))
         return code_of(self.space.task, candidate, self._numbers, where)
 
     @cached_property
@@ -129,13 +129,13 @@ class ModelledBench(Measures):
         return scalars(self.space.task)
 
 
-def _seconds(choices: Choices, plan: Plan, taken: Sequence[Taken]) -> float:
+def _seconds(choices: Choices, plan: Plan, taken: Sequence[BinaryResources]) -> float:
     """Modelled, with what binaries take where there are any. Raises `PlanError` for what a kernel cannot have."""
     if not taken:
         return float(model_plan(choices, plan).seconds)
     registers = tuple(np.array([float(each.use.registers)]) for each in taken)
     shared = tuple(np.array([float(each.use.shared)]) for each in taken)
-    at = setting_of(choices, plan)
+    at = batch_of(choices, plan)
     if len(taken) == 1:
         return float(model_time(at, choices.limits, registers[0], shared[0]).at(0).seconds)
     if len(taken) == len(at.launched):

@@ -14,45 +14,47 @@ from math import ceil, isfinite, prod
 import numpy as np
 import numpy.typing as npt
 
+from vkernels.compiler.default_session import default_session
+from vkernels.compiler.protocols import Constant
+from vkernels.inspect.task import Task, kernel_of, strides_of
+from vkernels.ir.analyses import annotate_needs
+from vkernels.ir.analysis.needs import NeedsDevice
 from vkernels.ir.budget import within
 from vkernels.ir.errors import Error, PlanError
 from vkernels.ir.limits import Limits
-from vkernels.ir.needs import Device, annotate_needs
-from vkernels.ir.pin import with_pin
+from vkernels.ir.pin import NO_PIN, with_pin
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.default_plan import default_plan
-from vkernels.ir.planning.every_kind import every_kind
+from vkernels.ir.planning.enumerate_families import enumerate_families
 from vkernels.ir.planning.fits import why_not
 from vkernels.ir.planning.judge_plan import SLOWER
-from vkernels.ir.planning.kinds import Kind
 from vkernels.ir.planning.model_plan import model_plan
-from vkernels.ir.planning.pinned import NOTHING
+from vkernels.ir.planning.plan_families import PlanFamily
+from vkernels.ir.planning.plan_grid import plan_grid
 from vkernels.ir.planning.powers import power_above
-from vkernels.ir.planning.space import Move, read_space
-from vkernels.ir.planning.space import Space as Choices
-from vkernels.runtime.plans import Plans
-from vkernels.runtime.protocols import Constant
+from vkernels.ir.planning.space import PlanSearchSpace as Choices
+from vkernels.ir.planning.space import read_space
+from vkernels.ir.planning.structural_choices import StructuralChoices
 
-from .arguments import built, strides_of
+from .arguments import built
 from .drive import Stop
 from .plan_values import Decisions
-from .space import Constraint, Point, Space, Value
-from .task import Task, kernel_of
+from .space import Constraint, Point, SearchSpace, Value
 from .tunables import CONSTANT, tunable_values
 
-MOST_KINDS = 100
+MAX_FAMILIES = 100
 """Kinds of plans that are looked at, at most: beyond, the model's best are there, and reading them takes seconds."""
-MOST_POINTS = 20_000
+MAX_POINTS = 20_000
 """Plans in a space, at most; of more, those of the least modelled time."""
-POINTS_EACH, EACH_SECOND, FEWEST_POINTS = 64, 5, 512
+POINTS_PER_EVALUATION, EVALUATIONS_PER_SECOND, MIN_POINTS = 64, 5, 512
 """Plans in a space for each evaluation of a search, at most; evaluations that a second is worth; and plans, at least,
 however few: reading 20 000 takes as long as measuring some."""
-SEEDS = 16
+MAX_SEEDS = 16
 """Kinds of plans of which the best is a seed, at most."""
 
 
 @dataclass(frozen=True)
-class Counts:
+class PlanCounts:
     """Plans: `before`, all combinations of the values of what is decided, in the kinds of plans looked at, and
     somebody's own; `fitting`, those of them that fit by the model of needs; `after`, those that are in the space, which
     leaves out what the model of time takes to be far from the best. `kinds`: looked at; `all_kinds`: those were all."""
@@ -64,7 +66,7 @@ class Counts:
     all_kinds: bool
 
 
-class PlannedSpace(Space):
+class PlannedSpace(SearchSpace):
     """A space of listed points whose times are modelled: models that learn are told those too."""
 
     def __init__(self, parameters: Mapping[str, Sequence[Value]], seconds: Mapping[Point, float]) -> None:
@@ -80,7 +82,7 @@ class PlannedSpace(Space):
 
 
 @dataclass(frozen=True)
-class Version:
+class KernelVariant:
     """A kernel for certain values of its tunable constants: what there is to decide about its plans."""
 
     constants: Mapping[str, Constant]
@@ -101,8 +103,8 @@ class PlanSpace:
     limits: Limits
     space: PlannedSpace
     seeds: tuple[Point, ...]
-    sizes: Counts
-    versions: tuple[Version, ...]
+    sizes: PlanCounts
+    versions: tuple[KernelVariant, ...]
     shared: Mapping[str, Value]
     given: Mapping[Point, Plan]
 
@@ -144,22 +146,22 @@ class PlanSpace:
     def _values(self, point: Point) -> dict[str, Value]:
         return {**self.shared, **self.space.named(point)}
 
-    def _version(self, point: Point) -> Version:
+    def _version(self, point: Point) -> KernelVariant:
         values = self._values(point)
         return next(v for v in self.versions if all(values.get(n) == value for n, value in _constants(v).items()))
 
-    def _with(self, constants: Mapping[str, Constant]) -> Version | None:
+    def _with(self, constants: Mapping[str, Constant]) -> KernelVariant | None:
         return next((version for version in self.versions if dict(version.constants) == dict(constants)), None)
 
 
 def enough_points(stop: Stop) -> int:
     """Plans that a space needs for a search of this length: the best modelled, far more than it can measure."""
-    evaluations = [stop.evaluations, None if stop.seconds is None else ceil(EACH_SECOND * stop.seconds)]
-    fewest = min((each for each in evaluations if each is not None), default=MOST_POINTS)
-    return min(MOST_POINTS, max(FEWEST_POINTS, POINTS_EACH * fewest))
+    evaluations = [stop.evaluations, None if stop.seconds is None else ceil(EVALUATIONS_PER_SECOND * stop.seconds)]
+    fewest = min((each for each in evaluations if each is not None), default=MAX_POINTS)
+    return min(MAX_POINTS, max(MIN_POINTS, POINTS_PER_EVALUATION * fewest))
 
 
-def read(task: Task, limits: Limits, most: int = MOST_POINTS) -> PlanSpace:
+def read(task: Task, limits: Limits, most: int = MAX_POINTS) -> PlanSpace:
     """The space of the plans of a task within limits. The same for the same task and limits. `most`: plans in it, those
     of the least modelled time.
 
@@ -177,9 +179,9 @@ def read(task: Task, limits: Limits, most: int = MOST_POINTS) -> PlanSpace:
 @dataclass(frozen=True)
 class _Reading:
     """The plans of one version. `rows`: plans with their modelled seconds; `must`: those that are to be there as they
-    are; `liked`: the best of the best kinds, the best first. Numbers are those of `Counts`."""
+    are; `liked`: the best of the best kinds, the best first. Numbers are those of `PlanCounts`."""
 
-    version: Version
+    version: KernelVariant
     rows: list[tuple[Plan, float]]
     must: list[tuple[Plan, float]]
     liked: list[Plan]
@@ -195,16 +197,16 @@ def _read(task: Task, limits: Limits, constants: Mapping[str, Constant], version
     try:
         needs = annotate_needs(op)
     except Error as error:
-        raise PlanError(f"{task.kernel}: its needs cannot be read, so that there is one plan alone: {error}") from None
+        raise PlanError(f"{task.name}: its needs cannot be read, so that there is one plan alone: {error}") from None
     choices = read_space(op, task.shape, limits, needs, strides_of(task), kernel.pin)
-    looked, all_kinds = _looked(choices, max(8, MOST_KINDS // versions))
+    looked, all_kinds = _looked(choices, max(8, MAX_FAMILIES // versions))
     if not any(looked.values()):
         choices = replace(choices, lean=True)
-        looked, all_kinds = _looked(choices, max(8, MOST_KINDS // versions))
+        looked, all_kinds = _looked(choices, max(8, MAX_FAMILIES // versions))
     kinds = [kind for kind in looked.values() if kind is not None]
     rows = _distinct(choices, _rows(choices, kinds, max(64, most // versions)))
     return _Reading(
-        Version(constants, choices, Decisions.of(choices)),
+        KernelVariant(constants, choices, Decisions.of(choices)),
         rows,
         [(plan, _modelled(choices, plan)) for plan in _own_plans(task, limits)],
         _liked(rows),
@@ -215,11 +217,11 @@ def _read(task: Task, limits: Limits, constants: Mapping[str, Constant], version
     )
 
 
-def _looked(choices: Choices, most: int) -> tuple[dict[Move, Kind | None], bool]:
+def _looked(choices: Choices, most: int) -> tuple[dict[StructuralChoices, PlanFamily | None], bool]:
     """Kinds by their moves, with those of which no plan fits; whether those are all."""
-    looked: dict[Move, Kind | None] = {}
+    looked: dict[StructuralChoices, PlanFamily | None] = {}
     fitting = 0
-    for move, kind in every_kind(choices):
+    for move, kind in enumerate_families(choices):
         if fitting >= most:
             return looked, False
         looked[move] = kind
@@ -227,10 +229,10 @@ def _looked(choices: Choices, most: int) -> tuple[dict[Move, Kind | None], bool]
     return looked, True
 
 
-def _plans_of(choices: Choices, move: Move) -> int:
+def _plans_of(choices: Choices, move: StructuralChoices) -> int:
     """How many plans of a kind there are, whether or not they fit."""
     try:
-        return prod(choices.grid(move).shape)
+        return prod(plan_grid(choices, move).shape)
     except PlanError:
         return 0
 
@@ -238,9 +240,9 @@ def _plans_of(choices: Choices, move: Move) -> int:
 def _own_plans(task: Task, limits: Limits) -> list[Plan]:
     """What a call without tuning gets, what would be chosen, and the plain plan."""
     kernel, op = kernel_of(task), built(task)
-    plans = Plans(kernel, op, task.shape, task.dtypes, limits, strides_of(task))
-    own, plain = plans.own(), default_plan(op, task.shape, limits)
-    chosen = next(plans.down()).plan
+    plans = default_session().plans_for(kernel, op, task.shape, task.dtypes, limits, strides_of(task))
+    own, plain = plans.author_plan(), default_plan(op, task.shape, limits)
+    chosen = next(plans.ranked()).plan
     plain = plain if kernel.pin is None else with_pin(plain, kernel.pin)
     return [*([] if own is None else [own]), chosen, plain]
 
@@ -254,7 +256,7 @@ def _modelled(choices: Choices, plan: Plan) -> float:
     return seconds if isfinite(seconds) and seconds > 0 else 1.0
 
 
-def _rows(choices: Choices, kinds: Sequence[Kind], most: int) -> list[tuple[Plan, float]]:
+def _rows(choices: Choices, kinds: Sequence[PlanFamily], most: int) -> list[tuple[Plan, float]]:
     """The plans that fit and are not far from the best, as modelled, with their seconds; at most so many, those of the
     least modelled time."""
     if not kinds:
@@ -263,15 +265,15 @@ def _rows(choices: Choices, kinds: Sequence[Kind], most: int) -> list[tuple[Plan
     every = np.concatenate([kind.seconds for kind in kinds])
     bound = min(SLOWER * least, float(np.partition(every, most)[most]) if len(every) > most else np.inf)
     found: list[tuple[Plan, float]] = []
-    device = Device.of(choices.limits)
+    device = NeedsDevice.of(choices.limits)
     for kind in kinds:
         chosen = np.flatnonzero(kind.seconds <= bound)
         if not len(chosen):
             continue
-        plans = kind.setting.only(kind.seconds <= bound).plans()
+        plans = kind.batch.only(kind.seconds <= bound).plans()
         registers = kind.taken.rows(chosen.tolist()).registers
         uses = choices.needs.evaluate_many(plans, choices.sizes, device)
-        may_spill = choices.limits.warp == 1 and choices.pin != NOTHING
+        may_spill = choices.limits.warp == 1 and choices.pin != NO_PIN
         for plan, use, seconds, taken in zip(plans, uses, kind.seconds[chosen], registers, strict=True):
             if why_not(use, choices.limits, 0.0 if may_spill else float(taken)) is None:
                 found.append((plan, float(seconds)))
@@ -298,7 +300,7 @@ def _liked(rows: Sequence[tuple[Plan, float]]) -> list[Plan]:
     for plan, _ in sorted(rows, key=lambda row: row[1]):
         kind = replace(plan, tiles={}, chunks={}, splits=dict.fromkeys(plan.splits, 1), warps=1, stages=1)
         best.setdefault(repr(kind), plan)
-        if len(best) == SEEDS:
+        if len(best) == MAX_SEEDS:
             break
     return list(best.values())
 
@@ -329,7 +331,7 @@ def _joined(task: Task, limits: Limits, readings: Sequence[_Reading]) -> PlanSpa
     seconds = {point(values): modelled for values, modelled in reversed(rows)}
     in_turn = [point(values) for some in zip_longest(*liked) for values in some if values is not None]
     found = {point(values) for values in fitting}
-    counts = Counts(
+    counts = PlanCounts(
         before=sum(reading.before for reading in readings) + len(seconds.keys() - found),
         fitting=sum(reading.fitting for reading in readings),
         after=len(seconds),
@@ -343,11 +345,11 @@ def _joined(task: Task, limits: Limits, readings: Sequence[_Reading]) -> PlanSpa
     )  # fmt: skip
 
 
-def _values_in(version: Version, plan: Plan) -> dict[str, Value]:
+def _values_in(version: KernelVariant, plan: Plan) -> dict[str, Value]:
     return {**_constants(version), **version.decisions.values(plan)}
 
 
-def _constants(version: Version) -> dict[str, Value]:
+def _constants(version: KernelVariant) -> dict[str, Value]:
     return {CONSTANT + name: value for name, value in version.constants.items()}
 
 

@@ -11,7 +11,7 @@ from vkernels.ir.plan import Home, Plan
 from .space import Value
 
 if TYPE_CHECKING:
-    from vkernels.ir.planning.space import Space
+    from vkernels.ir.planning.space import PlanSearchSpace
 
 TILE, CHUNK, HOME, COPY, PACK, ONLINE, LAUNCH = "tile ", "chunk ", "home ", "copy ", "pack ", "online ", "launch after "
 """Names of parameters begin so, and go on with an axis, a value, a tensor or a phase."""
@@ -35,7 +35,7 @@ class Decisions:
     on_gpu: bool
 
     @staticmethod
-    def of(space: Space) -> Decisions:
+    def of(space: PlanSearchSpace) -> Decisions:
         """Of the space that plans are chosen from."""
         homes = {value.label: value.homes[0] for value in space.needs.crossing}
         homes |= {scratchpad.label: Home.SHARED for scratchpad in space.needs.scratchpads}

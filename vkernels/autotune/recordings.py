@@ -18,10 +18,10 @@ from typing import Any
 
 from vkernels.ir.errors import ArgumentError, FileError
 
-from .searches.search import Failure, Outcome
-from .space import Point, Space, Value
+from .searches.search import FailedPoint, Outcome
+from .space import Point, SearchSpace, Value
 
-MOST_BYTES = 1 << 29
+MAX_RECORDING_BYTES = 1 << 29
 """Of a file's text, at most: a few kilobytes of gzip can hold more than memory does."""
 SECONDS = {"Nanoseconds": 1e-9, "Microseconds": 1e-6, "Milliseconds": 1e-3, "Seconds": 1.0}
 """Units of KTT's durations."""
@@ -37,11 +37,11 @@ Row = tuple[dict[str, Value], Outcome]
 
 
 @dataclass(frozen=True)
-class Recording:
+class RecordedSpace:
     """A space, and for each of its points the seconds a call or why it failed."""
 
     name: str
-    space: Space
+    space: SearchSpace
     outcomes: Mapping[Point, Outcome]
 
     @cached_property
@@ -54,7 +54,7 @@ class Recording:
         return self.outcomes[point]
 
 
-def read_recording(path: Path) -> Recording:
+def read_recording(path: Path) -> RecordedSpace:
     """The space in a file. Raises `FileError` where it cannot be read or is none of the known kinds."""
     data = _parse(path, _text(path))
     if not isinstance(data, dict):
@@ -71,11 +71,11 @@ def _text(path: Path) -> bytes:
         with path.open("rb") as raw:
             zipped = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
-            text = (gzip.GzipFile(fileobj=raw) if zipped else raw).read(MOST_BYTES + 1)
+            text = (gzip.GzipFile(fileobj=raw) if zipped else raw).read(MAX_RECORDING_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise FileError(f"{path}: cannot be read: {error}") from None
-    if len(text) > MOST_BYTES:
-        raise FileError(f"{path}: holds more than {MOST_BYTES >> 20} MiB")
+    if len(text) > MAX_RECORDING_BYTES:
+        raise FileError(f"{path}: holds more than {MAX_RECORDING_BYTES >> 20} MiB")
     return text
 
 
@@ -94,7 +94,7 @@ def _kernel_tuner(path: Path, data: dict[str, Any]) -> Iterator[Row]:
         if not isinstance(entry, dict):
             raise FileError(f"{where}: expected an object, got {_shown(entry)}")
         time = entry.get("time")
-        failed = Failure(time) if isinstance(time, str) else None
+        failed = FailedPoint(time) if isinstance(time, str) else None
         yield _values(where, entry, list(names)), failed or _seconds(where, time, 1e-3)
 
 
@@ -111,7 +111,7 @@ def _ktt(path: Path, data: dict[str, Any]) -> Iterator[Row]:
             raise FileError(f"{where}: Configuration: expected objects with Name and Value")
         named = {pair["Name"]: pair.get("Value") for pair in pairs}
         right = entry.get("Status") == "Ok"
-        outcome = _seconds(where, entry.get("TotalDuration"), unit) if right else Failure(str(entry.get("Status")))
+        outcome = _seconds(where, entry.get("TotalDuration"), unit) if right else FailedPoint(str(entry.get("Status")))
         yield _values(where, named, list(named)), outcome
 
 
@@ -124,7 +124,7 @@ def _t4(path: Path, data: dict[str, Any]) -> Iterator[Row]:
         invalid = entry.get("invalidity", "correct")
         yield (
             _values(where, named, list(named)),
-            _t4_seconds(where, entry) if invalid == "correct" else Failure(str(invalid)),
+            _t4_seconds(where, entry) if invalid == "correct" else FailedPoint(str(invalid)),
         )
 
 
@@ -138,7 +138,7 @@ def _t4_seconds(where: str, entry: dict[str, Any]) -> float:
     raise FileError(f"{where}: no measurement of time")
 
 
-def _recording(path: Path, rows: list[Row]) -> Recording:
+def _recording(path: Path, rows: list[Row]) -> RecordedSpace:
     if not rows:
         raise FileError(f"{path}: has no points")
     names = list(rows[0][0])
@@ -149,8 +149,8 @@ def _recording(path: Path, rows: list[Row]) -> Recording:
         outcomes[tuple(values[name] for name in names)] = outcome
     parameters = {name: _ordered([point[at] for point in outcomes]) for at, name in enumerate(names)}
     try:
-        return Recording(
-            path.name.removesuffix(".gz").removesuffix(".json"), Space.of_points(parameters, outcomes), outcomes
+        return RecordedSpace(
+            path.name.removesuffix(".gz").removesuffix(".json"), SearchSpace.of_points(parameters, outcomes), outcomes
         )
     except ArgumentError as error:
         raise FileError(f"{path}: {error}") from None

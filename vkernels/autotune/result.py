@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from vkernels.inspect.task import Task
 from vkernels.ir.plan_json import plan_to_json
 
-from .measure import Candidate, Constant, Failed, Measured
-from .plan_space import Counts
+from .measure import Candidate, Constant, Failed, Measurement
+from .plan_space import PlanCounts
 from .space import Point, Value
-from .task import Task
 
 MEASURED, MODELLED = "measured", "modelled"
 """Where a result's times come from."""
@@ -24,7 +24,7 @@ class Success:
 
     candidate: Candidate
     point: Point
-    measured: Measured
+    measured: Measurement
     trial: int = 0
 
     @property
@@ -33,7 +33,7 @@ class Success:
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailedPlan:
     """A plan and why it has no time."""
 
     candidate: Candidate
@@ -68,8 +68,8 @@ class TuningResult:
     best: Success | None
     default: Success | None
     successes: tuple[Success, ...]
-    failures: tuple[Failure, ...]
-    counts: Counts
+    failures: tuple[FailedPlan, ...]
+    counts: PlanCounts
     origin: str
     stopped: str
     search: str

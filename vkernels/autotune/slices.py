@@ -9,6 +9,7 @@ from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from vkernels.inspect.task import Task, kernel_of, strides_of
 from vkernels.ir.budget import within
 from vkernels.ir.errors import Error, OptionError
 from vkernels.ir.limits import Limits
@@ -16,19 +17,18 @@ from vkernels.ir.planning.judge_plan import why_refused
 from vkernels.ir.planning.space import read_space
 from vkernels.ir.thread_pools import ThreadPool
 
-from .arguments import built, strides_of
-from .benches import USUAL, Benches, Counted, MakeBench
+from .arguments import built
+from .benches import DEFAULT_OPTIONS, Benches, Counted, MakeBench
+from .cross_slice_transfer import CrossSliceResult, with_the_fastest
 from .crossed import MODELLED, Crossed, Row
 from .drive import Stop
-from .finals import fight_out
 from .history import History
 from .limits import slice_limits, slice_target
-from .measure import Bench, Candidate, Failed, Measured, Options, Outcome, Reason
-from .measure.places import is_here
-from .plan_space import MOST_POINTS, PlanSpace, read
+from .measure import Bench, BenchOptions, Candidate, Failed, FailureReason, Measurement, Outcome
+from .measure.cpu_affinity import is_here
+from .plan_space import MAX_POINTS, PlanSpace, read
+from .rerank import rerank
 from .result import MEASURED, TuningResult
-from .taking import Taken, with_the_fastest
-from .task import Task, kernel_of
 from .tune import tune
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def tune_slices(
     task: Task,
     slices: Sequence[str],
     stop: Stop = MINUTE,
-    options: Options = USUAL,
+    options: BenchOptions = DEFAULT_OPTIONS,
     tune: Tune = tune,
     make: MakeBench = Bench,
     **more: Any,
@@ -108,7 +108,7 @@ def tune_slices(
 
 
 def read_meanwhile(
-    benches: Benches, limits: Mapping[str, Limits], most: int = MOST_POINTS
+    benches: Benches, limits: Mapping[str, Limits], most: int = MAX_POINTS
 ) -> dict[str, PlanSpace]:  # fmt: skip
     """The space of each slice, of so many plans at most, read while the workers start, which takes as long."""
     with ThreadPool(1) as pool:
@@ -175,20 +175,20 @@ def _measured_on(benches: Benches, name: str, rows: Sequence[Row], limits: Limit
         mine = [number for number in fitting if name in rows[number].tuned_for]
         candidates, fights = [rows[number].candidate for number in fitting], count()
 
-        def duel(rivals: Sequence[int]) -> Sequence[Outcome]:
+        def paired_comparison(rivals: Sequence[int]) -> Sequence[Outcome]:
             if next(fights) % 2:
-                bench.renew()
-            return bench.duel([candidates[each] for each in rivals], alone=True)
+                bench.renew_inputs()
+            return bench.paired_comparison([candidates[each] for each in rivals], alone=True)
 
         base = fitting.index(mine[0]) if mine else 0
-        found = fight_out(duel, len(candidates), base, lambda fought, more: not benches.interrupted)
+        found = rerank(paired_comparison, len(candidates), base, lambda fought, more: not benches.interrupted)
         for number, outcome in zip(fitting, found, strict=True):
             outcomes[number] = outcome
-    return [outcome or Failed(Reason.REFUSED, "it was not measured") for outcome in outcomes]
+    return [outcome or Failed(FailureReason.REFUSED, "it was not measured") for outcome in outcomes]
 
 
 def _remember(
-    database: Database | None, task: Task, limits: Mapping[str, Limits], taken: Taken,
+    database: Database | None, task: Task, limits: Mapping[str, Limits], taken: CrossSliceResult,
     columns: Mapping[str, Sequence[Outcome]],
 ) -> None:  # fmt: skip
     """Have the database know what plans tuned for other slices take on each, and which of them is taken there."""
@@ -197,7 +197,7 @@ def _remember(
         settled = taken.settled.get(name, ())
         for number, (row, outcome) in enumerate(zip(taken.rows, outcomes, strict=True)):
             final = row.candidate in settled
-            if isinstance(outcome, Measured) and (final or name not in row.tuned_for):
+            if isinstance(outcome, Measurement) and (final or name not in row.tuned_for):
                 history.add(row.candidate, outcome, number, final=final, default=name in row.default_of)
 
 
@@ -210,7 +210,7 @@ def _refused(task: Task, candidate: Candidate, limits: Limits) -> Failed | None:
     except Error:
         return None
     problem = why_refused(space, candidate.plan)
-    return None if problem is None else Failed(Reason.DOES_NOT_FIT, problem)
+    return None if problem is None else Failed(FailureReason.DOES_NOT_FIT, problem)
 
 
 def _modelled_on(space: PlanSpace, rows: Sequence[Row]) -> list[Outcome]:
@@ -219,8 +219,8 @@ def _modelled_on(space: PlanSpace, rows: Sequence[Row]) -> list[Outcome]:
     for row in rows:
         point = space.point(row.candidate.plan, row.candidate.constants)
         if point is None:
-            outcomes.append(Failed(Reason.DOES_NOT_FIT, "it is none of the plans that fit there"))
+            outcomes.append(Failed(FailureReason.DOES_NOT_FIT, "it is none of the plans that fit there"))
         else:
             seconds = space.seconds(point)
-            outcomes.append(Measured(seconds, seconds, seconds, 0))
+            outcomes.append(Measurement(seconds, seconds, seconds, 0))
     return outcomes

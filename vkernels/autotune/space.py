@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import combinations, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +19,18 @@ from vkernels.ir.errors import ArgumentError
 Value = bool | int | float | str | None
 Point = tuple[Value, ...]
 
-MOST_LISTED = 100_000
+MAX_LISTED = 100_000
 """Points of a space that are held in a list, at most; of larger spaces only the points that are looked at are made."""
-MOST_STEPS = 1_000_000
+MAX_LISTING_STEPS = 1_000_000
 """Values tried before a space counts as too large to be listed: constraints may rule out all but a few of many."""
 SAMPLE_STEPS = 1_000
 """Values tried from one start for a random point of a space that is not listed: there may be none where it began."""
 SAMPLE_STARTS = 64
 """Starts for such a point, before it is given up."""
+
+
+MAX_PAIRED = 10
+"""Parameters whose products are columns of their own, at most: columns grow by its square."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Constraint:
     holds: Callable[..., bool]
 
 
-class Space:
+class SearchSpace:
     """All points whose values are those of `parameters`, that satisfy every constraint and are not `invalid`.
 
     `parameters`: by name, the values that there are, in an order that has a meaning if they have one. A constraint is
@@ -60,12 +64,12 @@ class Space:
         self._checks = self._checks_by_parameter()
 
     @staticmethod
-    def of_points(parameters: Mapping[str, Sequence[Value]], points: Iterable[Point]) -> Space:
+    def of_points(parameters: Mapping[str, Sequence[Value]], points: Iterable[Point]) -> SearchSpace:
         """The space of just these points, each of values of `parameters`."""
         names = tuple(parameters)
         listed = list(points)
         known = frozenset(listed)
-        space = Space(parameters, [Constraint(names, lambda *values: values in known)])
+        space = SearchSpace(parameters, [Constraint(names, lambda *values: values in known)])
         for point in listed:
             space._rows_of(point)
         space.listed = tuple(dict.fromkeys(listed))
@@ -75,12 +79,12 @@ class Space:
     @cached_property
     def listed(self) -> tuple[Point, ...] | None:
         """All points, in the order of their values; None where they are too many."""
-        budget = _Budget(MOST_STEPS)
+        budget = _Budget(MAX_LISTING_STEPS)
         try:
-            found = tuple(islice(self._walk(self.values, budget), MOST_LISTED + 1))
+            found = tuple(islice(self._walk(self.values, budget), MAX_LISTED + 1))
         except _Exhausted:
             return None
-        if len(found) > MOST_LISTED:
+        if len(found) > MAX_LISTED:
             return None
         self._members = frozenset(found)
         return found
@@ -135,11 +139,14 @@ class Space:
         return None
 
     def encode(self, points: Sequence[Point]) -> npt.NDArray[np.float32]:
-        """Points as rows of numbers for models: see `vkernels.autotune.encoding`."""
-        from .encoding import encode
+        """Points as rows of float32, for models that learn from them.
 
+        Columns: each parameter's rank among its values (places, where values have no order), a flag for each value of
+        parameters without an order, and the logarithms of the products of each two parameters that are sizes: threads
+        are the product of a block's two sides, and what fits depends on products.
+        """
         places = np.array([self._rows_of(point) for point in points], dtype=np.intp)
-        return encode(self.values, places.reshape(len(points), len(self.names)))
+        return _encode(self.values, places.reshape(len(points), len(self.names)))
 
     def _rows_of(self, point: Point) -> tuple[int, ...]:
         try:
@@ -206,3 +213,32 @@ def _places(name: str, values: Sequence[Value]) -> dict[Value, int]:
     if len(places) != len(values):
         raise ArgumentError(f"parameter {name} has a value twice: {list(values)!r}")
     return places
+
+
+def _encode(values: Sequence[Sequence[Value]], places: npt.NDArray[np.intp]) -> npt.NDArray[np.float32]:
+    """Rows for points given by the places of their values, N × parameters."""
+    columns: list[npt.NDArray[np.float32]] = []
+    sizes: list[npt.NDArray[np.float32]] = []
+    for column, given in enumerate(values):
+        at = places[:, column]
+        if len(given) < 2:
+            continue
+        numbers = _numbers(given)
+        if numbers is None:
+            columns.append(at.astype(np.float32))
+            if len(given) > 2:
+                columns += [(at == place).astype(np.float32) for place in range(len(given))]
+            continue
+        columns.append(np.argsort(np.argsort(numbers)).astype(np.float32)[at])
+        if len(given) > 2 and numbers.min() > 0:
+            sizes.append(np.log2(numbers).astype(np.float32)[at])
+    if len(sizes) <= MAX_PAIRED:
+        columns += [one + other for one, other in combinations(sizes, 2)]
+    return np.stack(columns, 1) if columns else np.zeros((len(places), 1), np.float32)
+
+
+def _numbers(values: Sequence[Value]) -> npt.NDArray[np.float64] | None:
+    """The values as numbers, or None where one of them is none."""
+    if all(isinstance(value, (bool, int, float)) for value in values):
+        return np.array(values, dtype=np.float64)
+    return None

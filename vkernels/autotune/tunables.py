@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from vkernels.compiler.protocols import Constant
+from vkernels.inspect.task import Task
 from vkernels.ir.errors import ArgumentError
-from vkernels.runtime.protocols import Constant
-
-from .task import Task
 
 if TYPE_CHECKING:
     from vkernels.language.kernel import Kernel
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 CONSTANT = "constant "
 """Parameters of search spaces that are tunable constants are named so."""
-MOST = 256
+MAX_COMBINATIONS = 256
 """Combinations of values, at most: each is a kernel of its own, that is built and planned."""
 
 
@@ -39,8 +38,10 @@ def tunable_values(kernel: Kernel, task: Task) -> list[dict[str, Constant]]:
         known = {**task.shape, **fixed, **named}
         if named != found[0] and all(_holds(task, name, t, known) for name, t in open_.items()):
             found.append(named)
-            if len(found) > MOST:
-                raise ArgumentError(f"{task.kernel}: its tunable constants have more than {MOST} values together")
+            if len(found) > MAX_COMBINATIONS:
+                raise ArgumentError(
+                    f"{task.name}: its tunable constants have more than {MAX_COMBINATIONS} values together"
+                )
     return found
 
 
@@ -48,8 +49,8 @@ def _holds(task: Task, name: str, tunable: Tunable, known: Mapping[str, Any]) ->
     """Whether a constraint holds of the constants and sizes that it names."""
     missing = [each for each in tunable.names if each not in known]
     if missing:
-        raise ArgumentError(f"{task.kernel}: {name}: `where` asks for {missing[0]}, which is no constant or size of it")
+        raise ArgumentError(f"{task.name}: {name}: `where` asks for {missing[0]}, which is no constant or size of it")
     try:
         return tunable.holds(known)
     except Exception as error:
-        raise ArgumentError(f"{task.kernel}: {name}: `where` failed: {type(error).__name__}: {error}") from error
+        raise ArgumentError(f"{task.name}: {name}: `where` failed: {type(error).__name__}: {error}") from error

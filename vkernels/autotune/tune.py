@@ -7,52 +7,37 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
-from statistics import median
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from vkernels.inspect.task import Task
+from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import OptionError
-from vkernels.ir.nearest import meant
 from vkernels.ir.thread_pools import ThreadPool
 
 from .drive import Stop, drive
-from .finals import CONTENDERS, MOST_ROUNDS, ROUNDS, fight_out, is_surely_faster
 from .history import History
 from .limits import slice_limits, slice_target, whole_device
-from .measure import Bench, Candidate, Effort, Failed, Measured, Measures, Options, Outcome
-from .plan_space import MOST_POINTS, PlanSpace, enough_points, read
-from .result import MEASURED, Failure, Moved, Success, TuningResult
+from .measure import Bench, BenchOptions, Candidate, Failed, Measurement, Measures, Outcome
+from .plan_space import MAX_POINTS, PlanSpace, enough_points, read
+from .rerank import is_surely_faster, rerank
+from .result import MEASURED, FailedPlan, Moved, Success, TuningResult
 from .searches import DEFAULT_SEARCH, SEARCHES, Search
-from .searches import Failure as ToldFailure
+from .searches import FailedPoint as ToldFailure
 from .space import Point
-from .task import Task
+from .time_budget import FINALIST_COST, FRESH_INPUTS_SECONDS, MAX_ABLATIONS, RERANK_PART, TimeBudget, effort_of
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from .database.database import Database
 
-LEAST_FINALISTS, MOST_FINALISTS, OF_EACH = 6, 20, 6
+MIN_FINALISTS, MAX_FINALISTS, SUCCESSES_PER_FINALIST = 6, 20, 6
 """Plans that are measured again in turns: the default one, what an earlier run settled on, and the fastest others. One
 of as many that have a time is, for the more there are, the more seem as fast as the fastest."""
-FINALE, MOST_FINALE = 0.25, 15.0
-"""Part of the seconds, and seconds at most, that are kept at first for the finalists and for what moved the best plan.
-What these turn out not to need is searched on with."""
-A_FINALIST, A_CONTENDER = 1.5, 0.6
-"""Of what measuring a plan usually took, what a finalist takes at most, and what one that is compiled takes in another
-duel; of what finals took, what others may take."""
 AGAIN = 3.0
 """Of what finals took: with so much time left after them, it is searched on, and who is fast then fights too."""
-MOVING = 2.0
-"""Seconds kept for timing finalists elsewhere in memory, for which arguments are made anew; with less left none are."""
-UNDONE = 8
-"""Choices of the best plan that are undone one by one to see what each won, at most."""
-CANDIDATE_PART, LEAST_TIMING, MOST_TIMING = 0.002, 0.03, 0.25
-"""Part of the seconds, and seconds, that timing one candidate may take."""
 MINUTE = Stop(seconds=60.0)
-TIMEOUT, LEAST_TIMEOUT, PATIENCE = 60.0, 4.0, 10.0
-"""Seconds that a candidate may take in all, at most and at least, and how many times as long as the quickest one so far
-took: plans that take long to compile are not the ones that a short budget is for."""
 
 
 @dataclass(frozen=True)
@@ -98,27 +83,21 @@ def tune(
     the device is not here.
     """
     if search not in SEARCHES:
-        raise OptionError(f"there is no search {search!r}; {meant(search, list(SEARCHES))}")
+        raise OptionError(f"there is no search {search!r}; {did_you_mean(search, list(SEARCHES))}")
     began = monotonic()
     on_progress(Progress(task, slice, "reading", seconds_left=stop.seconds))
     with _bench(bench, task, slice, stop) as measuring:
-        most = enough_points(stop) if database is None else MOST_POINTS  # what is known already may be any plan
+        most = enough_points(stop) if database is None else MAX_POINTS  # what is known already may be any plan
         space = _read_meanwhile(task, slice, measuring, most) if space is None else space
         history = History(database, task, space.limits, slice_target(slice), slice)
-        run = Run(space, history, measuring, slice, stop, search, seed, on_progress, began)
+        run = TuningRun(space, history, measuring, slice, stop, search, seed, on_progress, began)
         return run.result(*run.tuned())
 
 
 def _bench(bench: Measures | None, task: Task, slice: str, stop: Stop) -> AbstractContextManager[Measures]:
     if bench is not None:
         return nullcontext(bench)
-    return Bench(task, slice, Options(effort=effort_of(stop)))
-
-
-def effort_of(stop: Stop) -> Effort:
-    """How carefully one candidate is timed, where so much time is for all."""
-    wished = MOST_TIMING if stop.seconds is None else stop.seconds * CANDIDATE_PART
-    return Effort(seconds=min(MOST_TIMING, max(LEAST_TIMING, wished)))
+    return Bench(task, slice, BenchOptions(effort=effort_of(stop)))
 
 
 def _read_meanwhile(task: Task, slice: str, bench: Measures, most: int) -> PlanSpace:
@@ -133,7 +112,7 @@ def _read_meanwhile(task: Task, slice: str, bench: Measures, most: int) -> PlanS
 
 
 @dataclass
-class Run:
+class TuningRun:
     """One run of tuning; `known`: outcomes by point, those of before included, in order. `origin`: of its times."""
 
     space: PlanSpace
@@ -146,11 +125,17 @@ class Run:
     tell: Listener
     began: float
     origin: str = MEASURED
-    known: dict[Point, Success | Failure] = field(default_factory=dict)
+    known: dict[Point, Success | FailedPlan] = field(default_factory=dict)
     trials: int = 0
-    _took: list[float] = field(default_factory=list)
     _settled_before: set[Point] = field(default_factory=set)
     _prepared: dict[Point, tuple[Failed | None, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.time = TimeBudget(self.stop, self.began)
+
+    @property
+    def _rerank_seconds(self) -> float:
+        return self.time.rerank(self._places, [each.measured.loaded for each in self._successes])
 
     def tuned(self) -> tuple[str, list[Success], tuple[Moved, ...]]:
         """By what the search was stopped, the finalists with their last times, the default one's first if it has one,
@@ -160,18 +145,18 @@ class Run:
         finalists: list[Success] = []
         try:
             search = self._begun()
-            stopped = self._driven(search, self._reserved)
-            moved = self._undone(search, self._reserved / 2)
+            stopped = self._driven(search, self.time.reserved)
+            moved = self._undone(search, self.time.reserved / 2)
             if stopped == "seconds":
                 best = self._best
-                stopped = self._driven(search, self._finale)
+                stopped = self._driven(search, self._rerank_seconds)
                 moved = moved if self._best is best else self._undone(search, 0.0)
             began = monotonic()
             finalists = self._finalists(searching=stopped != "space")
             took = monotonic() - began
-            if stopped == "seconds" and self._until(AGAIN * took) > 0:
+            if stopped == "seconds" and self.time.left(AGAIN * took) > 0:
                 chosen = self._in_final()
-                stopped = self._driven(search, A_FINALIST * took)
+                stopped = self._driven(search, FINALIST_COST * took)
                 moved = self._undone(search, float("inf"))
                 finalists = finalists if self._in_final() == chosen else self._finalists()
         except KeyboardInterrupt:
@@ -194,7 +179,7 @@ class Run:
         wide = next((each for each in finalists if each.candidate == self.device_wide), None)
         return TuningResult(
             self.space.task, self.slice, best, default, successes,
-            tuple(each for each in self.known.values() if isinstance(each, Failure)), self.space.sizes, self.origin,
+            tuple(each for each in self.known.values() if isinstance(each, FailedPlan)), self.space.sizes, self.origin,
             stopped, self.search, self.seed, monotonic() - self.began, final, wide,
             tuple(sorted(moved, key=lambda each: -(each.factor or 0.0))),
             {name: len(values) for name, values in zip(self.space.space.names, self.space.space.values, strict=True)},
@@ -215,7 +200,7 @@ class Run:
 
     def _driven(self, search: Search, reserved: float) -> str:
         """Search on, but for the last seconds; by what it was stopped."""
-        stop = replace(self.stop, seconds=self._until(reserved) if self.stop.seconds is not None else None)
+        stop = replace(self.stop, seconds=self.time.left(reserved) if self.stop.seconds is not None else None)
 
         def measure(point: Point) -> float | ToldFailure:
             return self._told_of(search, point)
@@ -226,14 +211,14 @@ class Run:
         """Have several compiled at once, before they are measured one after another."""
         self._show("searching")
         began = monotonic()
-        found = self.bench.prepare([self._candidate(point) for point in points], timeout=self._timeout)
+        found = self.bench.prepare([self._candidate(point) for point in points], timeout=self.time.timeout)
         took = (monotonic() - began) / len(points)
         self._prepared = {point: (failed, took) for point, failed in zip(points, found, strict=True)}
 
     def _told_of(self, search: Search, point: Point) -> float | ToldFailure:
         """What comes of a point, after the search was told what others measured meanwhile, on cores like these."""
         outcome = _told(self._measured(point, "searching"))
-        for candidate, found in self.bench.news():
+        for candidate, found in self.bench.shared_outcomes():
             there = self.space.point(candidate.plan, candidate.constants)
             if there is not None and there in self.space.space and search.is_new(there):
                 self._note(there, candidate, found, self.trials)
@@ -248,10 +233,10 @@ class Run:
         candidate = self._candidate(point)
         failed, preparing = self._prepared.pop(point, (None, 0.0))
         began = monotonic()
-        outcome = failed or self.bench.measure(candidate, timeout=self._timeout)
+        outcome = failed or self.bench.measure(candidate, timeout=self.time.timeout)
         took = preparing + monotonic() - began
         if not isinstance(outcome, Failed):
-            self._took.append(took)
+            self.time.took.append(took)
         self._note(point, candidate, outcome, self.trials)
         self.history.add(candidate, outcome, self.trials, took, self.origin, default=self._is_default(point))
         self.trials += 1
@@ -265,7 +250,7 @@ class Run:
 
     def _note(self, point: Point, candidate: Candidate, outcome: Outcome, trial: int) -> None:
         if isinstance(outcome, Failed):
-            self.known[point] = Failure(candidate, point, outcome, trial)
+            self.known[point] = FailedPlan(candidate, point, outcome, trial)
         else:
             self.known[point] = Success(candidate, point, outcome, trial)
 
@@ -281,7 +266,7 @@ class Run:
         moved: list[Moved] = []
         for name in [name for name in space.names if own[name] != usual[name]]:
             point = space.point({**own, name: usual[name]})
-            may = len(moved) < UNDONE and self._until(reserved) > 0 and self._may_try
+            may = len(moved) < MAX_ABLATIONS and self.time.left(reserved) > 0 and self._may_try
             if point in space and point not in self.known and may:
                 outcome = self._measured(point, "undoing")
                 search.tell(point, _told(outcome))
@@ -299,7 +284,7 @@ class Run:
     @property
     def _places(self) -> int:
         """How many come into the final."""
-        return min(MOST_FINALISTS, max(LEAST_FINALISTS, len(self._successes) // OF_EACH))
+        return min(MAX_FINALISTS, max(MIN_FINALISTS, len(self._successes) // SUCCESSES_PER_FINALIST))
 
     def _in_final(self) -> list[Success]:
         """The default plan and the fastest others."""
@@ -311,7 +296,7 @@ class Run:
         chosen = [*([default] if isinstance(default, Success) else []), *rest]
         wide = self.device_wide
         if wide is not None and wide not in [each.candidate for each in chosen]:
-            chosen.append(Success(wide, (), Measured(1.0, 1.0, 1.0, 0), self.trials))
+            chosen.append(Success(wide, (), Measurement(1.0, 1.0, 1.0, 0), self.trials))
         return chosen
 
     def _finalists(self, searching: bool = True) -> list[Success]:
@@ -324,30 +309,30 @@ class Run:
         began = monotonic()
 
         def may(fought: int, more: int) -> bool:
-            return self._until((monotonic() - began) / fought * more) > 0
+            return self.time.left((monotonic() - began) / fought * more) > 0
 
         def spare() -> bool:
-            return not searching or monotonic() - began < FINALE * (began - self.began)
+            return not searching or monotonic() - began < RERANK_PART * (began - self.began)
 
         fights = count()
 
-        def duel(rivals: Sequence[int]) -> Sequence[Outcome]:
+        def paired_comparison(rivals: Sequence[int]) -> Sequence[Outcome]:
             if next(fights) % 2 and spare():
                 self._move()
-            return self.bench.duel([chosen[each].candidate for each in rivals])
+            return self.bench.paired_comparison([chosen[each].candidate for each in rivals])
 
         favourite = next((number for number, each in enumerate(chosen) if each.point != self.space.default), None)
-        outcomes = fight_out(duel, len(chosen), 0, may, spare, favourite)
+        outcomes = rerank(paired_comparison, len(chosen), 0, may, spare, favourite)
         return [
             replace(each, measured=outcome)
             for each, outcome in zip(chosen, outcomes, strict=True)
-            if isinstance(outcome, Measured)
+            if isinstance(outcome, Measurement)
         ]
 
     def _move(self) -> None:
         """Have what follows measured elsewhere in memory, if there is time, and the bench can."""
-        if self.stop.seconds is not None and self._until(MOVING) > 0:
-            self.bench.renew()
+        if self.stop.seconds is not None and self.time.left(FRESH_INPUTS_SECONDS) > 0:
+            self.bench.renew_inputs()
 
     @cached_property
     def device_wide(self) -> Candidate | None:
@@ -377,43 +362,15 @@ class Run:
     def _best(self) -> Success | None:
         return min(self._successes, key=lambda each: each.seconds, default=None)
 
-    @property
-    def _reserved(self) -> float:
-        return 0.0 if self.stop.seconds is None else min(MOST_FINALE, FINALE * self.stop.seconds)
-
-    @property
-    def _timeout(self) -> float:
-        if self.stop.seconds is None:
-            return TIMEOUT
-        most = max(LEAST_TIMEOUT, min(TIMEOUT, self.stop.seconds / 3))
-        return max(LEAST_TIMEOUT, min(most, PATIENCE * min(self._took, default=most)))
-
-    @property
-    def _finale(self) -> float:
-        """Seconds that the finalists take, as far as can be told, and undoing some choices of a new best. Under other
-        load they fight more often."""
-        usual = median(self._took) if self._took else 0.0
-        loaded = [each.measured.loaded for each in self._successes]
-        again = (MOST_ROUNDS if 2 * sum(loaded) > len(loaded) else ROUNDS) - 1
-        contenders = again + sum(CONTENDERS) + (again - len(CONTENDERS)) * CONTENDERS[-1]
-        rivals = A_FINALIST * self._places + A_CONTENDER * contenders
-        return min(self._reserved, MOVING + (rivals + UNDONE / 2) * usual)
-
-    def _until(self, reserved: float) -> float:
-        """Seconds that are left, but for those that are kept; infinite where none were set."""
-        if self.stop.seconds is None:
-            return float("inf")
-        return max(0.0, self.stop.seconds - reserved - (monotonic() - self.began))
-
     def _show(self, stage: str) -> None:
         default = self.known.get(self.space.default)
-        failed = sum(isinstance(each, Failure) for each in self.known.values())
+        failed = sum(isinstance(each, FailedPlan) for each in self.known.values())
         self.tell(
             Progress(
                 self.space.task, self.slice, stage, len(self.known), failed, self.space.sizes.after - len(self.known),
                 None if self._best is None else self._best.seconds,
                 default.seconds if isinstance(default, Success) else None, monotonic() - self.began,
-                None if self.stop.seconds is None else self._until(0.0),
+                None if self.stop.seconds is None else self.time.left(),
             )
         )  # fmt: skip
 

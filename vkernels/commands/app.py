@@ -1,4 +1,4 @@
-"""The commands, by name. Heavy imports wait inside each, so that help comes at once."""
+"""The command tree. Commands import heavy modules late, so that `--help` stays fast."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .bench import spdnn as bench_spdnn
 
 app = typer.Typer(
     name="vk",
-    help="GPU kernels written once, without limits, mapped onto what each device has.",
+    help="Write GPU kernels once, without resource limits; vkernels maps them onto each device.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-run = typer.Typer(help="Run a whole job on this machine and check its result.", no_args_is_help=True)
+run = typer.Typer(help="Run an application on this machine and check its result.", no_args_is_help=True)
 app.add_typer(run, name="run")
 run.command("spdnn")(run_spdnn.run_spdnn)
-bench = typer.Typer(help="Measure a whole job beside what this machine can do.", no_args_is_help=True)
+bench = typer.Typer(help="Benchmark an application against this machine's measured limits.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
 bench.command("spdnn")(bench_spdnn.bench_spdnn)
 app.command("check")(check.check)
@@ -32,8 +32,8 @@ app.command("targets")(targets.targets)
 app.command("tune")(tune.tune)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         typer.echo(f"vkernels {version('vkernels')}")

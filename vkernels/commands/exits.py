@@ -1,4 +1,4 @@
-"""How every command ends."""
+"""Exit codes, and how commands end."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from enum import IntEnum
 from typing import NoReturn
 
 from vkernels.ir.errors import Error, SetupError
-from vkernels.ir.scarcity import scarcity_of
+from vkernels.ir.system_resources import scarcity_of
 
 
 class Code(IntEnum):
     """A command's exit code.
 
-    `FINDING`: the command did its work, and the answer is bad news (categories differ, something does not
-    fit). `MISTAKE`: the caller's. `ENVIRONMENT`: the machine's or an installed library's. `BUG`: ours, with
-    a traceback.
+    `FINDING`: the command worked, and its answer is negative (results differ, something does not fit). `MISTAKE`: a
+    user's mistake. `ENVIRONMENT`: the machine or an installed library is at fault. `BUG`: a bug of vkernels, shown
+    with a traceback.
     """
 
-    WELL = 0
+    OK = 0
     FINDING = 1
     MISTAKE = 2
     ENVIRONMENT = 3
@@ -31,12 +31,12 @@ class Code(IntEnum):
 
 
 def exit_with_code(command: Callable[[], object]) -> NoReturn:
-    """Run a command and leave the process with its code; mistakes are one message on standard error."""
-    code: int | str | None = Code.WELL
+    """Run a command and exit with its code; print a mistake as one message on standard error."""
+    code: int | str | None = Code.OK
     try:
         code = _code_of(command)
         sys.stdout.flush()
-    except BrokenPipeError:  # who read our output has enough of it
+    except BrokenPipeError:  # the reader of our output has closed it
         _close_output()
     except SetupError as error:
         _leave(Code.ENVIRONMENT, str(error))
@@ -55,21 +55,21 @@ def exit_with_code(command: Callable[[], object]) -> NoReturn:
 
 
 def _code_of(command: Callable[[], object]) -> int | str | None:
-    """The code that a command leaves with; its output is still to be written."""
+    """Run the command and return its exit code; its output is not flushed yet."""
     try:
         command()
-    except SystemExit as left:
-        return left.code
-    return Code.WELL
+    except SystemExit as exit:
+        return exit.code
+    return Code.OK
 
 
 def _close_output() -> None:
-    """Let Python, as it ends, not try once more to write what cannot be written."""
+    """Keep Python from flushing unwritable output again at exit."""
     with suppress(OSError, ValueError):
         output = sys.stdout.fileno()
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, output)
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, output)
+        os.close(null)
 
 
 def _leave(code: Code, message: str) -> NoReturn:

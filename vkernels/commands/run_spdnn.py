@@ -1,4 +1,4 @@
-"""`vk run spdnn`: the Sparse Deep Neural Network Graph Challenge, on real images, checked."""
+"""`vk run spdnn`: run the Sparse Deep Neural Network Graph Challenge on real images and check the result."""
 
 from __future__ import annotations
 
@@ -12,52 +12,47 @@ import typer
 from vkernels.ir.errors import OptionError
 
 from .exits import Code
+from .options import Json, Threads, Weights
 from .results import check_writable, write_json
 
 if TYPE_CHECKING:
-    from vkernels.library.sparse_network.challenge import Progress, Report
-    from vkernels.library.sparse_network.network import Floats, SparseNetwork
+    from vkernels.sparse_network.bench.challenge import ChallengeReport, Progress
+    from vkernels.sparse_network.network import Floats, SparseNetwork
 
 ROUNDS = 5
 PATIENCE = 20.0
 
-Neurons = Annotated[int, typer.Option(help="Neurons of a layer: 1024, 4096, 16384 or 65536.")]
-Count = Annotated[int, typer.Option(help="Layers of the network, from 1 to 1920.")]
+Neurons = Annotated[int, typer.Option(help="Neurons per layer: 1024, 4096, 16384 or 65536.")]
+Count = Annotated[int, typer.Option(help="Number of layers, 1 to 1920.")]
 Images = Annotated[
     str,
     typer.Option(
         metavar="digits|FILE",
-        help="scikit-learn's digits, a .npz holding images[count, height, width] of bytes, or the challenge's .tsv.",
+        help="scikit-learn's digits, a .npz of images[count, height, width] bytes, or the challenge's .tsv.",
     ),
 ]
-Folder = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Where the challenge's nN-l1.tsv, nN-l2.tsv, … lie; without it, made here."),
-]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads to run on; all usable cores without it.")]
-Compare = Annotated[bool, typer.Option("--compare", help="Do the same work in torch and SciPy too, in turns.")]
-Json = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the results there too; - is standard output.")]
+Compare = Annotated[bool, typer.Option("--compare", help="Also time torch and SciPy, interleaved.")]
 
 
 def run_spdnn(
     neurons: Neurons = 1024,
     layers: Count = 120,
     images: Images = "digits",
-    network: Folder = None,
+    network: Weights = None,
     threads: Threads = None,
     compare: Compare = False,
     json: Json = None,
 ) -> None:
-    """Run a sparse deep neural network on real images and check which survive.
+    """Run a sparse deep neural network on images and check which images survive.
 
-    Exits with 1 where they are not the ones that survive in float64.
+    Exit code 1: the survivors differ from those of the float64 reference.
     """
     check_writable(json)
     layers_of = _network(network, neurons, layers)
     inputs = _inputs(images, neurons)
 
-    from vkernels.library.sparse_network.challenge import as_json, run_challenge
     from vkernels.runtime.threads import get_threads
+    from vkernels.sparse_network.bench.challenge import as_json, run_challenge
 
     with _progress() as progress:
         report = run_challenge(
@@ -78,17 +73,17 @@ def run_spdnn(
 
 def _network(folder: Path | None, neurons: int, layers: int) -> SparseNetwork:
     if folder is None:
-        from vkernels.library.sparse_network.generate import radix_network
+        from vkernels.sparse_network.generate import radix_network
 
         return radix_network(neurons, layers)
-    from vkernels.library.sparse_network.tables import read_network
+    from vkernels.sparse_network.tsv_files import read_network
 
     return read_network(folder, neurons, layers)
 
 
 def _inputs(images: str, neurons: int) -> Floats:
-    from vkernels.library.sparse_network.images import digits, read_images
-    from vkernels.library.sparse_network.tables import read_image_table
+    from vkernels.sparse_network.images import digits, read_images
+    from vkernels.sparse_network.tsv_files import read_image_table
 
     path = Path(images)
     if images == "digits":
@@ -108,7 +103,7 @@ def _target() -> str:
 
 @contextmanager
 def _progress() -> Iterator[Progress]:
-    """A bar on standard error, where that is a terminal."""
+    """Show a progress bar on standard error, if that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -127,8 +122,8 @@ def _progress() -> Iterator[Progress]:
         yield show
 
 
-def _show(report: Report, to_errors: bool) -> None:
-    """The results in words, on standard output unless that is taken."""
+def _show(report: ChallengeReport, to_errors: bool) -> None:
+    """Print the results; `to_errors`: to standard error, because standard output is taken."""
     from rich.console import Console
     from rich.table import Table
 
@@ -139,13 +134,13 @@ def _show(report: Report, to_errors: bool) -> None:
         f"categories: {'match' if report.matches else 'differ'} ({len(report.survivors)} images survive)\n"
         f"{seconds.middle:.4g} s ({seconds.least:.4g} to {seconds.most:.4g} in {report.rounds} rounds)"
     )
-    rates = Table("edges", "count", "a second", box=None)
+    rates = Table("edges", "count", "per second", box=None)
     counts = (report.truth.real_edges, report.executed_edges, report.nominal_edges)
     for name, edges in zip(("real", "executed", "nominal"), counts, strict=True):
         rates.add_row(name, f"{edges:.4g}", f"{edges / seconds.middle:.4g}")
     console.print(rates)
     if report.baselines:
-        peers = Table("baseline", "seconds", "times faster this is", "categories", box=None)
+        peers = Table("baseline", "seconds", "speed-up of vkernels", "categories", box=None)
         for name, peer in report.baselines.items():
             times = f"{peer.ratio.middle:.2f} ({peer.ratio.least:.2f} to {peer.ratio.most:.2f})"
             peers.add_row(name, f"{peer.seconds.middle:.4g}", times, "match" if peer.matches else "differ")
@@ -154,7 +149,7 @@ def _show(report: Report, to_errors: bool) -> None:
         console.print(_difference(report))
 
 
-def _difference(report: Report) -> str:
+def _difference(report: ChallengeReport) -> str:
     ours, theirs = set(report.survivors.tolist()), set(report.truth.survivors.tolist())
     extra, missing = sorted(ours - theirs), sorted(theirs - ours)
-    return f"survive here alone: {extra[:8]} ({len(extra)}); in float64 alone: {missing[:8]} ({len(missing)})"
+    return f"survive only here: {extra[:8]} ({len(extra)}); only in float64: {missing[:8]} ({len(missing)})"

@@ -1,4 +1,4 @@
-"""`vk targets`: the devices that are known, those of one's own, and those of this machine."""
+"""`vk targets`: list known devices, user-defined devices, and those of this machine."""
 
 from __future__ import annotations
 
@@ -10,35 +10,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .options import Json
 from .results import STANDARD_OUTPUT, check_writable, write_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from vkernels.runtime.targets import Target
+    from vkernels.targets import Target
 
 SCHEMA = 1
 
-Own = Annotated[Path | None, typer.Option("--table", metavar="FILE.toml", help="Devices of one's own, shown too.")]
-Json = Annotated[Path | None, typer.Option(metavar="FILE", help="Write them there as JSON too; - is standard output.")]
+Own = Annotated[
+    Path | None, typer.Option("--table", metavar="FILE.toml", help="Also list the devices that this file describes.")
+]
 
 
 Calibrate = Annotated[
-    bool, typer.Option("--calibrate", help="Measure this machine's CPU first, for some seconds, and keep its rates.")
+    bool, typer.Option("--calibrate", help="Measure this machine's CPU first (some seconds) and save its rates.")
 ]
 
 
 def targets(table: Own = None, json: Json = None, calibrate: Calibrate = False) -> None:
-    """Show the devices that kernels can be compiled for, those on this machine, and the slices of each."""
+    """List the devices that kernels can be compiled for, those of this machine, and their slices."""
     check_writable(json)
     if calibrate:
-        from vkernels.runtime.devices.measure_cpu import calibrate_cpu
+        from vkernels.compiler.calibrate_cpu import calibrate_cpu
 
         calibrate_cpu(again=True)
 
-    from vkernels.runtime.slices import present_slices
-    from vkernels.runtime.targets import known_targets, load_targets
-    from vkernels.runtime.targets.table import known_sources
+    from vkernels.targets import known_targets, load_targets
+    from vkernels.targets.slices import present_slices
+    from vkernels.targets.table import known_sources
 
     own = load_targets(table) if table is not None else {}
     groups = {"present": present_slices(), "own": (*own.values(),), "known": (*known_targets().values(),)}
@@ -49,8 +51,8 @@ def targets(table: Own = None, json: Json = None, calibrate: Calibrate = False) 
 
 
 def as_json(target: Target) -> dict[str, Any]:
-    """A target's fields, and the limits that planning goes by."""
-    from vkernels.runtime.targets import limits_of
+    """Return a target's fields and the limits that planning uses."""
+    from vkernels.targets import limits_of
 
     fields = dataclasses.asdict(target, dict_factory=_plain)
     return {**fields, "limits": dataclasses.asdict(limits_of(target))}
@@ -62,9 +64,8 @@ def _plain(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 TITLES = {"present": "On this machine", "own": "Your own", "known": "Known"}
 LEGEND = (
-    "Shared memory is the most that one program can have; registers are a multiprocessor's 32-bit ones (CPU: its "
-    "vector registers). On RDNA a multiprocessor is a work-group processor. Before anything rests on a figure with *, "
-    "check it."
+    "Shared memory: the most that one program can have. Registers: 32-bit registers of a multiprocessor (CPU: vector "
+    "registers). On RDNA a multiprocessor is a work-group processor. Figures marked * are unverified."
 )
 
 
@@ -119,7 +120,7 @@ def _slices(members: Iterable[Target]) -> Table:
 
 def _registers(target: Target) -> int:
     """Registers of a multiprocessor."""
-    from vkernels.ir.planning.occupancy import AmdSizes, NvidiaSizes
+    from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
 
     sizes = target.sizes
     if isinstance(sizes, AmdSizes):

@@ -1,25 +1,38 @@
-"""The exceptions of vkernels: one class a kind of mistake, all under `Error`. Tell them apart by class, not by text."""
+"""The exceptions of vkernels: a class for each kind of mistake, all subclasses of `Error`."""
 
 from __future__ import annotations
 
 import linecache
 from dataclasses import dataclass
+from typing import Self
+
+from .user_traceback import calling_line, without_our_frames
 
 
 class Error(Exception):
-    """Anything that a user of vkernels can put right. A bug of ours is never one of these."""
+    """A mistake that a user of vkernels can fix. Bugs of vkernels raise other exceptions."""
+
+    def shortened(self) -> Self:
+        """Drop this package's frames from the traceback; use as `raise error.shortened() from error.__cause__`."""
+        return self.with_traceback(without_our_frames(self.__traceback__))
+
+    def _render_traceback_(self) -> list[str]:
+        """Show the calling line and the message in notebooks (IPython calls this in place of its own traceback)."""
+        located = getattr(self, "place", None) is not None
+        message = str(self) if located else f"{type(self).__name__}: {self}"
+        return [*calling_line(self.__traceback__), *message.splitlines(), *getattr(self, "__notes__", ())]
 
 
 class ArgumentError(Error):
-    """A kernel was called with an argument of the wrong rank, dtype, size, device or kind."""
+    """An argument of a kernel call has the wrong rank, dtype, size, device or type."""
 
 
 class IRError(Error):
-    """IR text that does not parse or verify."""
+    """IR text does not parse or verify."""
 
 
 class FileError(Error):
-    """A file that is missing, unreadable or not in the form it should have."""
+    """A file is missing, unreadable or malformed."""
 
 
 class TraceError(Error):
@@ -46,23 +59,23 @@ class MemoryPlanError(Error):
 
 
 class OptionError(Error):
-    """A command's option or an effort setting that does not exist or has no such value."""
+    """An option does not exist, or does not have such a value."""
 
 
 class SetupError(Error):
-    """The environment's fault: a missing or unknown version of a library, no such device, no memory."""
+    """A problem of the environment: a missing or unsupported library, an absent device, no memory."""
 
 
 class ResourceError(SetupError):
-    """The system has no more of something: space on a disk, threads, processes, open files."""
+    """The system has run out of disk space, threads, processes or open files."""
 
 
 class OutOfMemoryError(SetupError):
-    """A device has less memory left than is asked for."""
+    """A device has too little free memory."""
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceRange:
     """A place in an author's source: 1-based line, 0-based columns, `end` exclusive."""
 
     file: str
@@ -79,7 +92,7 @@ class Place:
         return f"{text}\n{' ' * self.column}{carets}"
 
 
-def _at(place: Place | None, message: str, help: str = "") -> str:
+def _at(place: SourceRange | None, message: str, help: str = "") -> str:
     """A message at a place in the author's text, if that is known, and what would help."""
     if place is None:
         return "\n".join(filter(None, (message, help)))
@@ -88,46 +101,44 @@ def _at(place: Place | None, message: str, help: str = "") -> str:
 
 
 class PlanError(Error):
-    """A plan that cannot be applied to this kernel; where a line of the kernel's text is the cause, with the line."""
+    """A plan cannot be applied to this kernel; names the line of the kernel that is the cause, if any."""
 
-    def __init__(self, message: str, place: Place | None = None):
+    def __init__(self, message: str, place: SourceRange | None = None):
         self.message, self.place = message, place
         super().__init__(_at(place, message))
 
 
 class SourceError(Error):
-    """A mistake in a kernel's text: `file:line:column: error: message`, the line with a caret, and what would help."""
+    """A mistake in a kernel's source: `file:line:column: error: message`, the line with a caret, and a hint."""
 
-    def __init__(self, message: str, place: Place | None = None, help: str = ""):
+    def __init__(self, message: str, place: SourceRange | None = None, help: str = ""):
         self.message, self.place, self.help = message, place, help
         super().__init__(_at(place, message, help))
 
 
 class UnknownNameError(SourceError):
-    """A name that does not exist where it is used."""
+    """A name does not exist."""
 
 
 class UnsupportedError(SourceError):
-    """A statement, expression or value that kernels cannot have."""
+    """Kernels do not support this statement, expression or value."""
 
 
 class TypeMismatchError(SourceError):
-    """Dtypes or kinds of values that do not go together."""
+    """Dtypes or kinds of values do not match."""
 
 
 class AxisError(SourceError):
-    """An axis, rank or extent that does not fit."""
+    """An axis, rank or extent does not match."""
 
 
 class RaceError(SourceError):
-    """Positions of an axis that update one element of memory, so that all but one update would be lost, or programs
-    that would meet in memory."""
+    """Several positions of an axis update one element, or programs access each other's elements."""
 
 
 class BudgetError(SourceError):
-    """A plan takes more than the author's budget allows: the leanest that there is, or the author's own."""
+    """No plan, or not the author's plan, fits the author's budget."""
 
 
 class CheckError(SourceError):
-    """Found while running checked or interpreted: an index out of range, memory read before it was written, a failed
-    assertion."""
+    """A checked or interpreted run failed: index out of range, uninitialised memory, failed assertion."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from .planning.occupancy import AmdSizes, NvidiaSizes
+from .occupancy import AmdSizes, NvidiaSizes
 
 
 @dataclass(frozen=True)

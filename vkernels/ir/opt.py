@@ -19,7 +19,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 from .dialect import VK
 from .dialect.arith import ARITH
 from .errors import Error, OptionError
-from .passes import PASSES, load_pass
+from .pipeline import PASSES, load_pass
 from .text import described, well_formed
 
 _OURS: dict[str, Callable[[], Dialect]] = {"vk": lambda: VK, "arith": lambda: ARITH}

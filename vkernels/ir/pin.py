@@ -49,6 +49,10 @@ class Pin:
         if self.warps is not None and self.warps & (self.warps - 1):
             _refuse("warps", "a power of two", self.warps)
 
+    def size_of(self, axis: str) -> int | None:
+        """The elements of a program, or of a chunk, that are pinned for an axis."""
+        return self.tiles.get(axis, self.chunks.get(axis))
+
     def _mapping(self, name: str) -> Mapping[str, object]:
         found = getattr(self, name)
         if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
@@ -98,3 +102,7 @@ def _names(option: str, value: object) -> tuple[str, ...] | None:
 
 def _refuse(option: str, expected: str, value: object) -> NoReturn:
     raise OptionError(f"vk.Pin: {option}: expected {expected}, got {value!r}")
+
+
+NO_PIN = Pin()
+"""A pin of nothing."""

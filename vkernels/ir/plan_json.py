@@ -10,20 +10,20 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from .did_you_mean import did_you_mean
 from .errors import FileError
-from .nearest import meant
 from .plan import Plan
 
 if TYPE_CHECKING:
     from .pin import Pin
 
-LARGEST = 1 << 62
+MAX_COUNT = 1 << 62
 MOST_WARPS = 64
 """Of a program: more threads than any device lets one have."""
 MOST_STAGES = 64
 """Loads in flight ahead of a loop's work."""
-LONGEST = 200
-MOST = 1000
+MAX_NAME_LENGTH = 200
+MAX_ENTRIES = 1000
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def plan_from_json(data: object, where: str = "the plan") -> Plan:
     hints = _hints()
     for name in data:
         if name not in hints:
-            raise FileError(f"{where}: there is no field {_shown(name)}; {meant(str(name), [*hints])}")
+            raise FileError(f"{where}: there is no field {_shown(name)}; {did_you_mean(str(name), [*hints])}")
     plan = Plan(**{name: _read(hints[name], value, f"{where}: {name}") for name, value in data.items()})
     _check_counts(plan, where)
     return plan
@@ -107,7 +107,9 @@ def _read(kind: Any, value: object, where: str) -> Any:
         found = next((home for home in kind if type(value) is str and value == home), None)
         return found or _refuse(where, " or ".join(kind), value)
     if kind is int:
-        return value if type(value) is int and 0 <= value <= LARGEST else _refuse(where, "a whole number from 0", value)
+        return (
+            value if type(value) is int and 0 <= value <= MAX_COUNT else _refuse(where, "a whole number from 0", value)
+        )
     if kind is bool:
         return value if type(value) is bool else _refuse(where, "true or false", value)
     return _name(value, where)
@@ -132,13 +134,13 @@ def _check_counts(plan: Plan, where: str) -> None:
 
 
 def _name(value: object, where: str) -> str:
-    if type(value) is str and 0 < len(value) <= LONGEST and value.isprintable():
+    if type(value) is str and 0 < len(value) <= MAX_NAME_LENGTH and value.isprintable():
         return value
     return _refuse(where, "a name", value)
 
 
 def _few(entries: Any, where: str) -> Any:
-    return entries if len(entries) <= MOST else _refuse(where, f"at most {MOST} entries", len(entries))
+    return entries if len(entries) <= MAX_ENTRIES else _refuse(where, f"at most {MAX_ENTRIES} entries", len(entries))
 
 
 def _refuse(where: str, expected: str, value: object) -> NoReturn:
@@ -149,7 +151,7 @@ def _shown(value: object) -> str:
     """A value as it may be printed: short, and without a terminal's control characters."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
-    if isinstance(value, int) and value.bit_length() > LONGEST:
+    if isinstance(value, int) and value.bit_length() > MAX_NAME_LENGTH:
         return "a huge number"
     text = repr(value) if not (isinstance(value, str) and value.isidentifier()) else value
     return text if len(text) <= 60 else f"{text[:60]}…"

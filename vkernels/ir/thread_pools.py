@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
-from .scarcity import needing
+from .system_resources import needing
 
 P = ParamSpec("P")
 T = TypeVar("T")

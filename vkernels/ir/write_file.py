@@ -10,7 +10,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from .errors import FileError
-from .scarcity import scarcity_of
+from .system_resources import scarcity_of
 
 
 def write_file(path: Path | str, data: str | bytes) -> None:

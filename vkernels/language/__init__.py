@@ -1,6 +1,7 @@
 """The language of kernels: decorators, annotations, dtypes, operations. `docs/language.md` is its reference."""
 
 from .annotations import Constant, Parameter, Scalar
+from .declaration import Function
 from .dtypes import (
     DType,
     bfloat16,
@@ -20,7 +21,7 @@ from .dtypes import (
     uint32,
     uint64,
 )
-from .kernel import Function, Kernel, function, kernel
+from .kernel import Kernel, function, kernel
 from .operations import *
 from .tunable import tunable
 from .values import Axis, Scratch, Tensor, Tile

@@ -124,7 +124,7 @@ def _dtypes(function: Callable[..., Any], name: str, names: Any) -> tuple[str, .
 
 def _mistake(function: Callable[..., Any], name: str | None, why: str) -> UnsupportedError:
     """An error at a parameter, or at the function where no parameter is named."""
-    from .frontend.source import read_source
+    from .source import read_source
 
     help = (
         'Declare it as a tensor, `x: Float[vk.Tensor, "M N"]` (or Int, Bool, Shaped, Float32, …), as `vk.Scalar`, '

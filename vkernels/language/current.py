@@ -11,9 +11,9 @@ from vkernels.ir.errors import SourceError, UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .frontend.builder import Builder
+    from .frontend.builder import KernelBuilder
 
-_current: ContextVar[Builder | None] = ContextVar("vkernels_builder", default=None)
+_current: ContextVar[KernelBuilder | None] = ContextVar("vkernels_builder", default=None)
 
 
 class Mistake(Exception):
@@ -27,7 +27,7 @@ class Mistake(Exception):
         self.kind, self.message, self.help, self.culprit = kind, message, help, culprit
 
 
-def current() -> Builder:
+def current() -> KernelBuilder:
     """The builder of the kernel that is being built. Raises `UnsupportedError` outside a kernel."""
     builder = _current.get()
     if builder is None:
@@ -39,7 +39,7 @@ def current() -> Builder:
 
 
 @contextmanager
-def building(builder: Builder) -> Iterator[None]:
+def building(builder: KernelBuilder) -> Iterator[None]:
     """Let operations speak to this builder."""
     token = _current.set(builder)
     try:

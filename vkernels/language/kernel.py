@@ -8,27 +8,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from vkernels.ir.budget import Budget
-from vkernels.ir.errors import OptionError
+from vkernels.ir.errors import Error, OptionError
 from vkernels.ir.plan import Plan
 
-from .annotations import Parameter, parse_parameters
+from .declaration import DeclaredKernel, Function
+from .samples import SampleInputs
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from vkernels.compiler.ahead import AheadResult
+    from vkernels.compiler.protocols import Signature
     from vkernels.ir.limits import Limits
     from vkernels.ir.pin import Pin
-    from vkernels.runtime.ahead import Ahead
-    from vkernels.runtime.launch import Launcher
-    from vkernels.runtime.protocols import Signature
-
-    from .frontend.source import Source
+    from vkernels.runtime.dispatch import Launcher
 
 Planner = Callable[[Mapping[str, int], Mapping[str, str], "Limits"], Plan]
 """A hand-written plan: from sizes by name, dtypes by tensor, and the target's limits."""
 
 Drawer = Callable[[Mapping[str, int], Mapping[str, str], Any], Mapping[str, Any]]
-"""Makes arguments to tune with: from sizes by name, dtypes by tensor, and a NumPy generator of random numbers."""
+"""Makes inputs for tuning from sizes by name, dtypes by tensor, and a NumPy random generator."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 D = TypeVar("D", bound=Drawer)
@@ -36,11 +35,10 @@ D = TypeVar("D", bound=Drawer)
 
 @dataclass(frozen=True)
 class Options:
-    """What `@vk.kernel` can be given.
+    """Options of `@vk.kernel`.
 
-    `plan`: a plan, a function that makes one, or a `Pin`: parts of one, which hold whatever else is chosen. `budget`:
-    what no plan may exceed. `checked`: calls are interpreted, slowly, and report indices that
-    are out of range with line and value.
+    `plan`: a plan, a function that makes one, or a `Pin`: fixed parts of a plan. `budget`: upper bounds for every plan.
+    `checked`: interpret calls, slowly, and report indices out of range with line and value.
     """
 
     plan: Plan | Planner | Pin | None = None
@@ -48,47 +46,33 @@ class Options:
     checked: bool = False
 
 
-class Kernel:
+class Kernel(DeclaredKernel):
     """A kernel as its author wrote it: call it with tensors (torch's or NumPy's), scalars and constants.
 
-    `name`, `function`, `parameters`, `options`, `pin`, `budget`: as declared. `source`: its text, read
-    when first needed.
+    `name`, `function`, `parameters`, `options`, `pin`, `budget`: as declared. `source`: read when first needed.
+    `samples`: typical arguments; assign it next to the kernel.
     """
 
     def __init__(self, function: Callable[..., Any], options: Options = Options()):
-        functools.update_wrapper(self, function)
-        self.name: str = function.__name__
-        self.function = function
+        super().__init__(function)
         self.options = options
-        self.parameters: tuple[Parameter, ...] = parse_parameters(function)
         self.pin, self._planner = _pin_and_planner(options.plan)
         self.budget = options.budget
+        self.samples = SampleInputs()
         self._inputs: Drawer | None = None
 
     def __repr__(self) -> str:
         return f"<vk.kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
 
-    @functools.cached_property
-    def source(self) -> Source:
-        """The kernel's text. Raises `UnsupportedError` where Python does not have it."""
-        from .frontend.source import read_source
-
-        return read_source(self.function)
-
-    @functools.cached_property
-    def sizes(self) -> tuple[str, ...]:
-        """The names of the sizes that the parameters declare, in order."""
-        named = (d for p in self.parameters for d in p.dimensions if isinstance(d, str) and d != "_")
-        return tuple(dict.fromkeys(named))
-
     def signature(self, **given: Any) -> Signature:
-        """A signature: a dtype or its name for a tensor, float, int or bool for a scalar, a constant's value."""
+        """Make a signature: a dtype or its name for a tensor, float, int or bool for a scalar, a value for a
+        constant."""
         from .signature import make_signature
 
         return make_signature(self, given)
 
     def build(self, signature: Signature) -> ModuleOp:
-        """A module with one `vk.kernel`, new at each call. Raises the author's mistakes (`SourceError`)."""
+        """Build a new module with one `vk.kernel`. Raises the author's mistakes (`SourceError`)."""
         from .frontend.build import build_kernel
 
         return build_kernel(self, signature)
@@ -99,74 +83,84 @@ class Kernel:
         return planner
 
     def plan_for(self, sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan | None:
-        """The plan that the author gives for sizes by name and dtypes by tensor; None where there is none."""
+        """Return the author's plan for sizes by name and dtypes by tensor; None without one."""
         planner = self._planner
         return planner if planner is None or isinstance(planner, Plan) else planner(sizes, dtypes, limits)
 
     def inputs(self, drawer: D) -> D:
-        """Attach what tuning calls the kernel with: `@kernel.inputs` above `def inputs(sizes, dtypes, random) -> dict`.
+        """Attach inputs for tuning: `@kernel.inputs` above `def inputs(sizes, dtypes, random) -> dict`.
 
-        It gives arrays and scalars by name, integer tensors at least: which indices are valid, nobody else knows.
+        The function returns arrays and scalars by name; it must return all integer tensors, because only the author
+        knows which values are valid.
         """
         self._inputs = drawer
         return drawer
 
     def inputs_for(self, sizes: Mapping[str, int], dtypes: Mapping[str, str], random: Any) -> Mapping[str, Any]:
-        """What the author's `inputs` gives; nothing where there is none."""
+        """Return the author's inputs; nothing without any."""
         return {} if self._inputs is None else self._inputs(sizes, dtypes, random)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        """Run the kernel on tensors, scalars and constants, positional or by name; results go into its tensors."""
+        """Run the kernel on tensors, scalars and constants, positional or by name; it stores results into tensors."""
         if self.options.checked:
-            self.interpret(*args, **kwargs)
-        else:
+            return self.interpret(*args, **kwargs)
+        try:
             self._launcher(*args, **kwargs)
+        except Error as error:
+            raise error.shortened() from error.__cause__
 
     @functools.cached_property
     def _launcher(self) -> Launcher:
-        from vkernels.runtime.launch import launcher_of
+        from vkernels.runtime.dispatch import launcher_of
 
         return launcher_of(self)
 
     def interpret(
         self, *args: Any, on_print: Callable[[str], object] = print, trace: bool = False, **kwargs: Any
     ) -> None:
-        """Run the kernel's IR in NumPy, slowly and plainly: with bounds checks, `vk.print` and `vk.device_assert`.
+        """Run the kernel's IR slowly in NumPy, with bounds checks, `vk.print` and `vk.device_assert`.
 
-        `on_print` takes each line that `vk.print` shows; `trace` lets Python's debugger stop at the author's lines.
+        `on_print` receives each line of `vk.print`; `trace` lets Python's debugger stop at the author's lines.
         """
-        from vkernels.runtime.launch import interpret
+        from vkernels.runtime.interpret import interpret
 
-        interpret(self, args, kwargs, on_print=on_print, trace=trace)
+        try:
+            interpret(self, args, kwargs, on_print=on_print, trace=trace)
+        except Error as error:
+            raise error.shortened() from error.__cause__
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
-        """Compile without running: for arguments like these, or ahead, for shapes and devices that are not here.
+        """Compile without running: for given arguments, or ahead, for shapes and absent devices.
 
-        `compile(x, out)` gives what that call would run, with the text of every stage.
-        `compile(shapes={"M": 4096, "N": 1024}, targets=["h100-sxm5-80:1g.10gb", "cpu"], dtype="float16")` gives an
-        `Ahead` for each shape on each target: plan, rung, code, what its binaries take. `shapes`: sizes by name, or
-        several such; `targets`: as `vk targets` lists them, slices too. Parameters are given as `signature` takes them,
-        by name; `dtype` is that of all tensors which can have it, others have what they usually have.
-        Raises what calls raise, and `OptionError` for targets and sizes that do not exist.
+        `compile(x, out)` returns the code that this call would run, with the text of every stage.
+        `compile(shapes={"M": 4096, "N": 1024}, targets=["h100-sxm5-80:1g.10gb", "cpu"], dtype="float16")` returns an
+        `AheadResult` for each shape on each target: plan, rung, code, resources. `shapes`: sizes by name, or a list of
+        such; `targets`: names from `vk targets`, also slices. Parameters are passed by name, as to `signature`; `dtype`
+        applies to all tensors that support it, others have their default dtype. Raises as calls do, and `OptionError`
+        for unknown targets and sizes.
         """
         names = {parameter.name for parameter in self.parameters}
         if not args and {"shapes", "targets"} <= kwargs.keys() - names:
             return self._compile_ahead(**kwargs)
-        from vkernels.runtime.launch import compile as compile_
+        from vkernels.runtime.dispatch import compile as compile_
 
         return compile_(self, args, kwargs)
 
-    def _compile_ahead(self, shapes: Any, targets: Any, dtype: Any = None, **given: Any) -> tuple[Ahead, ...]:
-        from vkernels.runtime.ahead import compile_ahead
+    def _compile_ahead(self, shapes: Any, targets: Any, dtype: Any = None, **given: Any) -> tuple[AheadResult, ...]:
+        from vkernels.compiler.ahead import compile_ahead
+        from vkernels.compiler.arguments import CPU
+        from vkernels.compiler.default_session import default_session
+        from vkernels.runtime.present_target import present_target
 
         from .signature import with_dtype
 
+        signature = self.signature(**with_dtype(self, dtype, given))
         left_open = [parameter.name for parameter in self.parameters if parameter.name not in given]
-        return compile_ahead(self, self.signature(**with_dtype(self, dtype, given)), shapes, targets, left_open)
+        return compile_ahead(self, signature, shapes, targets, present_target(CPU), default_session(), left_open)
 
 
 def _pin_and_planner(plan: object) -> tuple[Pin | None, Plan | Planner | None]:
-    """What `plan=` gives. Raises `OptionError` for what is none."""
+    """Split the `plan` option into pin and planner. Raises `OptionError` for anything else."""
     from vkernels.ir.pin import Pin
 
     if isinstance(plan, Pin):
@@ -174,28 +168,6 @@ def _pin_and_planner(plan: object) -> tuple[Pin | None, Plan | Planner | None]:
     if plan is None or isinstance(plan, Plan) or callable(plan):
         return None, plan
     raise OptionError(f"vk.kernel: plan: expected a vk.Plan, a vk.Pin or a function that makes a plan, got {plan!r}")
-
-
-class Function:
-    """A helper function: built in place wherever a kernel calls it, with tiles, axes, tensors or constants."""
-
-    def __init__(self, function: Callable[..., Any]):
-        functools.update_wrapper(self, function)
-        self.name: str = function.__name__
-        self.function = function
-
-    @functools.cached_property
-    def source(self) -> Source:
-        """The helper's text. Raises `UnsupportedError` where Python does not have it."""
-        from .frontend.source import read_source
-
-        return read_source(self.function)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Only kernels call helpers. Raises `UnsupportedError`."""
-        from vkernels.ir.errors import UnsupportedError
-
-        raise UnsupportedError(f"`{self.name}` is a helper function of kernels; only a kernel calls it")
 
 
 @overload
@@ -210,8 +182,7 @@ def kernel(
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a function a kernel: `@vk.kernel`, or `@vk.kernel(plan=…, checked=True)`.
 
-    `Options` says what each option means. Raises `OptionError` for others, and `UnsupportedError` for parameters
-    that kernels cannot have.
+    Options: see `Options`. Raises `OptionError` for unknown ones, and `UnsupportedError` for unsupported parameters.
     """
     unknown = set(options) - set(Options.__dataclass_fields__)
     if unknown:
@@ -224,5 +195,5 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
 
 
 def function(function: Callable[..., Any], /) -> Function:
-    """Make a function a helper that kernels can call: it is built in place, and returns values."""
+    """Make a function a helper that kernels can call: it is inlined, and returns values."""
     return Function(function)

@@ -1,24 +1,23 @@
-"""Signatures written by hand: what a kernel is specialised on, by parameter."""
+"""Signatures from keyword arguments: the dtypes, scalar types and constants that a kernel is specialised on."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from vkernels.compiler.default_dtypes import default_dtype
+from vkernels.compiler.protocols import Signature
 from vkernels.ir.errors import ArgumentError
-from vkernels.runtime.protocols import Signature
-from vkernels.runtime.usual import usual_dtype
 
+from .declaration import DeclaredKernel
 from .dtypes import DType
-
-if TYPE_CHECKING:
-    from .kernel import Kernel
 
 _KINDS = {float: "f64", int: "i64", bool: "i1"}
 
 
-def make_signature(kernel: Kernel, given: dict[str, Any]) -> Signature:
-    """A signature from a dtype (or its name) a tensor, a Python type (or f64, i64, i1) a scalar, a value a constant."""
+def make_signature(kernel: DeclaredKernel, given: dict[str, Any]) -> Signature:
+    """Make a signature: a dtype or its name for a tensor, a type or f64, i64, i1 for a scalar, a value for a
+    constant."""
     names = [parameter.name for parameter in kernel.parameters]
     for name in given:
         if name not in names:
@@ -39,17 +38,17 @@ def make_signature(kernel: Kernel, given: dict[str, Any]) -> Signature:
     return Signature(tuple(by_kind["tensor"]), tuple(by_kind["scalar"]), tuple(by_kind["constant"]))
 
 
-def with_dtype(kernel: Kernel, dtype: DType | str | None, given: dict[str, Any]) -> dict[str, Any]:
-    """What is given by parameter, and for other tensors one dtype where they can have it, else what they usually have.
+def with_dtype(kernel: DeclaredKernel, dtype: DType | str | None, given: dict[str, Any]) -> dict[str, Any]:
+    """Add `dtype` for all other tensors that support it, and the default dtype for the rest.
 
-    Raises `ArgumentError` for a dtype that no tensor can have.
+    Raises `ArgumentError` for a dtype that no tensor supports.
     """
     name = dtype.name if isinstance(dtype, DType) else dtype
     tensors = [parameter for parameter in kernel.parameters if parameter.kind == "tensor"]
     if name is not None and not any(name in tensor.dtypes for tensor in tensors):
         takes = "; ".join(f"{tensor.name} takes {', '.join(tensor.dtypes)}" for tensor in tensors)
-        raise ArgumentError(f"{kernel.name}: no tensor can be {name!r}: {takes}")
+        raise ArgumentError(f"{kernel.name}: no tensor supports {name!r}: {takes}")
     found = {}
     for tensor in tensors:
-        found[tensor.name] = usual_dtype(tensor.dtypes, name)
+        found[tensor.name] = default_dtype(tensor.dtypes, name)
     return {**found, **given}

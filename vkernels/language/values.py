@@ -180,7 +180,7 @@ class Affine(Operand):
     offset: Tile | None = None
 
 
-class Memory:
+class AddressableValue:
     """What is loaded from and stored into by subscripts."""
 
     __slots__ = ()
@@ -190,10 +190,10 @@ class Memory:
     dtype: DType
 
     def __getitem__(self, index: Any) -> Tile:
-        return current().load(Reference(self, index if isinstance(index, tuple) else (index,)))
+        return current().load(SubscriptReference(self, index if isinstance(index, tuple) else (index,)))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        current().store(Reference(self, index if isinstance(index, tuple) else (index,)), value)
+        current().store(SubscriptReference(self, index if isinstance(index, tuple) else (index,)), value)
 
     @property
     def extents(self) -> tuple[Extent, ...]:
@@ -202,7 +202,7 @@ class Memory:
 
 
 @dataclass(frozen=True, eq=False)
-class Tensor(Memory):
+class Tensor(AddressableValue):
     """A tensor that the caller passes, of any strides: `x: Float[vk.Tensor, "M N"]`. Subscripts load and store."""
 
     name: str
@@ -227,7 +227,7 @@ class Tensor(Memory):
 
 
 @dataclass(frozen=True, eq=False)
-class Scratch(Memory):
+class Scratch(AddressableValue):
     """Virtual scratchpad of a program, as large as its axes are. What has not been stored must not be loaded."""
 
     name: str
@@ -241,10 +241,10 @@ class Scratch(Memory):
 
 
 @dataclass(frozen=True, eq=False)
-class Reference:
+class SubscriptReference:
     """A subscript that is neither loaded nor stored yet: what atomics take."""
 
-    memory: Memory
+    memory: AddressableValue
     index: tuple[Any, ...]
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from jaxtyping import Float
 
-import vkernels as vk
+import vkernels.language as vk
 
 from .annotations import ACTIVATIONS as ACTIVATIONS
 from .annotations import Activation, Result
 from .arrays import Array, as_rows, empty_like, give_back
 from .declared import checked
 from .replay import replayed
+from .samples import CPU_ROWS, SHORT_ROWS, entry
+
+__all__ = ["activate"]
 
 
 @vk.function
@@ -115,3 +118,9 @@ def slopes_into(grad: Array, x: Array, activation: str, out: Array) -> Array:
     activation_gradient(as_rows(grad), as_rows(x), results, activation)
     give_back(results, out)
     return out
+
+
+CATALOGUE = (
+    entry("activate", activate_elements, SHORT_ROWS, CPU_ROWS),
+    entry("activate", activation_gradient, SHORT_ROWS, CPU_ROWS),
+)

@@ -18,8 +18,8 @@ __all__ = [
     "Activation",
     "AtLeastOne",
     "NotNegative",
+    "NumberRange",
     "OneOf",
-    "Range",
     "Result",
     "Share",
     "Size",
@@ -36,7 +36,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Range:
+class NumberRange:
     """A number from `low` to `high`; `below`: less than `high`."""
 
     low: float
@@ -76,7 +76,7 @@ else:
 
 ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
 Activation = Annotated[str, OneOf(ACTIVATIONS)]
-AtLeastOne = Annotated[int, Range(1)]
-NotNegative = Annotated[int, Range(0)]
-Size = Annotated[int, Range(0, 1 << 48)]
-Share = Annotated[float, Range(0.0, 1.0)]
+AtLeastOne = Annotated[int, NumberRange(1)]
+NotNegative = Annotated[int, NumberRange(0)]
+Size = Annotated[int, NumberRange(0, 1 << 48)]
+Share = Annotated[float, NumberRange(0.0, 1.0)]

@@ -16,7 +16,7 @@ Array = Any
 """A torch tensor or a NumPy array."""
 
 
-class Room:
+class AllocationCheck:
     """Raises `OutOfMemoryError` where an array of a shape cannot be made, be it larger than addresses reach."""
 
     __slots__ = ("shape",)
@@ -38,7 +38,7 @@ def empty_like(array: Array, shape: tuple[int, ...], computed: bool = False) -> 
     `computed`: of the dtype that kernels compute in, which is float32 for 16-bit floats.
     """
     small = computed and array.dtype.itemsize < 4
-    with Room(shape):
+    with AllocationCheck(shape):
         if isinstance(array, np.ndarray):
             return np.empty(shape, np.float32 if small else array.dtype)
         if small:
@@ -50,7 +50,7 @@ def empty_like(array: Array, shape: tuple[int, ...], computed: bool = False) -> 
 
 def integers_like(array: Array, shape: tuple[int, ...]) -> Array:
     """An uninitialised array of int64, of the library and on the device of another."""
-    with Room(shape):
+    with AllocationCheck(shape):
         if isinstance(array, np.ndarray):
             return np.empty(shape, np.int64)
         import torch
@@ -66,13 +66,13 @@ def empty_of(array: Array, shape: tuple[int, ...], dtype: str, function: str = "
     if isinstance(array, np.ndarray):
         found = getattr(np, dtype, None)
         if isinstance(found, type) and issubclass(found, np.generic):
-            with Room(shape):
+            with AllocationCheck(shape):
                 return np.empty(shape, found)
         raise ArgumentError(f"{function}: dtype is {dtype!r}, but NumPy has no dtype {dtype!r}")
     import torch
 
     if isinstance(found := getattr(torch, dtype, None), torch.dtype):
-        with Room(shape):
+        with AllocationCheck(shape):
             return made(array.new_empty(shape, dtype=found))
     raise ArgumentError(f"{function}: dtype is {dtype!r}, but torch has no dtype {dtype!r}")
 
@@ -92,7 +92,7 @@ def constant_like(array: Array, value: float, shape: tuple[int, ...]) -> Array:
 def zeros(array: Array, shape: tuple[int, ...]) -> Array:
     """A new array of zeros, with the library, dtype and device of another."""
     refuse()
-    with Room(shape):
+    with AllocationCheck(shape):
         return np.zeros(shape, array.dtype) if isinstance(array, np.ndarray) else array.new_zeros(shape)
 
 
@@ -119,14 +119,24 @@ def laid_out(array: Array) -> Array:
     return np.ascontiguousarray(array) if isinstance(array, np.ndarray) else array.contiguous()
 
 
-def as_signed(index: Array) -> Array:
-    """Integers that torch and NumPy compare, count and sort together with int64; unsigned ones become int64.
+def dtype_name(array: Array) -> str:
+    """The name of an array's dtype, as both torch and NumPy spell it."""
+    return str(array.dtype).removeprefix("torch.")
 
-    From 2⁶³ on they become negative, which no index is.
-    """
-    if not str(index.dtype).removeprefix("torch.").startswith("uint"):
-        return index
-    return index.astype(np.int64) if isinstance(index, np.ndarray) else index.long()
+
+def is_unsigned(index: Array) -> bool:
+    """Whether an array holds unsigned integers."""
+    return dtype_name(index).startswith("uint")
+
+
+def as_int64(index: Array) -> Array:
+    """Integers as int64; unsigned ones from 2⁶³ on become negative, which no index is."""
+    return index.astype(np.int64, copy=False) if isinstance(index, np.ndarray) else index.long()
+
+
+def as_signed(index: Array) -> Array:
+    """Integers that torch and NumPy compare, count and sort together with int64: unsigned ones become int64."""
+    return as_int64(index) if is_unsigned(index) else index
 
 
 def flip(array: Array, dimensions: tuple[int, ...]) -> Array:

@@ -5,9 +5,23 @@ A running maximum and sum: Milakov and Gimelshein (2018); blocks of queries and 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
 from jaxtyping import Float, Int
 
-import vkernels as vk
+import vkernels.language as vk
+from vkernels.ir.errors import ArgumentError
+
+from .annotations import NotNegative
+from .arrays import Array, empty_like, is_captured
+from .replay import constant
+from .rules import MismatchError, rules_of
+from .samples import Arrays, Constants, Numbers, SampleInputs, Sizes, entry
 
 STEP = 64
 """Keys, or queries, that a block looks at at a time."""
@@ -70,3 +84,194 @@ def attention_blocks(
     is_query = first + m < block[p, 1]
     vk.store(out[b, g, r, e, first + m], vk.where(low < high, result / total, 0.0), where=is_query)
     vk.store(normaliser[b, g, r, first + m], peak + vk.log(total), where=is_query)
+
+
+Window = NotNegative | tuple[NotNegative | None, NotNegative | None] | None
+"""How many places before and after its own a query sees; None: no bound."""
+
+
+UNLIMITED = 1 << 62
+"""Places that are more than there are."""
+
+
+LARGEST, SMALLEST = 64, 16
+"""Queries, or keys, of a block."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """How many places before its own a query sees, and how many after it."""
+
+    back: int = UNLIMITED
+    ahead: int = UNLIMITED
+
+    @property
+    def turned(self) -> Band:
+        """How many places before its own a key is seen from, and how many after it."""
+        return Band(self.ahead, self.back)
+
+    def within(self, rows: int, keys: int) -> Band:
+        """The same, without bounds that bind none of so many queries among so many keys."""
+        back = UNLIMITED if self.back >= keys - 1 else self.back
+        return Band(back, UNLIMITED if self.ahead >= rows - 1 else self.ahead)
+
+
+def bounds_of(function: str, window: Window) -> tuple[int | None, int | None]:
+    """How many places before and after its own a query sees; raises `ArgumentError` for what no window is."""
+    try:
+        found = None if window is None else _WINDOW.accept(window)
+    except MismatchError:
+        raise ArgumentError(f"{function}: window is {window!r}, expected {_WINDOW.expected}") from None
+    return found if isinstance(found, tuple) else (found, found)
+
+
+_WINDOW = rules_of(Window)
+
+
+def band_of(causal: bool, window: Window) -> Band:
+    """Which keys queries see."""
+    pair = (window, window) if window is None or isinstance(window, int) else window
+    back, ahead = (UNLIMITED if each is None else min(each, UNLIMITED) for each in pair)
+    return Band(back, 0 if causal else ahead)
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Where sequences of queries and of keys start and the last ends, and which of its keys each query sees."""
+
+    queries: tuple[int, ...]
+    keys: tuple[int, ...]
+    band: Band
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """What `attention_blocks` and its like are told of the blocks that they work on."""
+
+    table: Array
+    band: Band
+    size: int
+
+    @property
+    def arguments(self) -> tuple[Array, int, int]:
+        return self.table, self.band.back, self.band.ahead
+
+    @property
+    def constants(self) -> tuple[bool, int]:
+        return self.band.back < UNLIMITED, self.size
+
+
+def blocks_of(sequences: Sequences, device: Any, of_keys: bool = False) -> Blocks:
+    """Blocks of queries, each with the keys that it sees; or of keys, each with the queries that see it.
+
+    `device`: a torch device, or None for NumPy. Raises `ArgumentError` for what is not known yet while a GPU's graph is
+    captured; what is stays where it is from then on, since replays read it.
+    """
+    table, band, size = _blocks_of(sequences, device, of_keys)
+    if is_captured(device):
+        _captured[id(table)] = table
+    return Blocks(constant(table), band, size)
+
+
+_captured: dict[int, Array] = {}
+"""Tables that graphs read whenever they are replayed."""
+
+
+@lru_cache(maxsize=256)
+def _blocks_of(sequences: Sequences, device: Any, of_keys: bool) -> tuple[Array, Band, int]:
+    if is_captured(device):
+        raise ArgumentError(
+            "attention: a first call of these sizes tells the GPU which keys a block of queries sees, which cannot be "
+            "done while a CUDA graph is captured: make a call like it before"
+        )
+    start, other = (np.array(each, np.int64) for each in (sequences.queries, sequences.keys))
+    start, other, band = (other, start, sequences.band.turned) if of_keys else (start, other, sequences.band)
+    longest = int(np.diff(start).max(initial=0))
+    size = min(LARGEST, max(SMALLEST, 1 << max(0, longest - 1).bit_length()))
+    table = table_of_blocks(start, other, band, size)
+    if device is None:
+        return table, band, size
+    import torch
+
+    return torch.from_numpy(table).to(device), band, size
+
+
+def table_of_blocks(start: np.ndarray, other: np.ndarray, band: Band, size: int) -> np.ndarray:
+    """Of each block: its first row and where it ends; the first of the other rows that it looks at and where those end;
+    and how far its rows' places among the others are from them: the last row of a sequence stands at the others' last.
+    """
+    counts = -(-np.diff(start) // size)
+    sequence = np.repeat(np.arange(len(counts)), counts)
+    number = np.arange(len(sequence)) - np.repeat(np.cumsum(counts) - counts, counts)
+    first = start[sequence] + size * number
+    last = np.minimum(first + size, start[sequence + 1])
+    shift = other[sequence + 1] - start[sequence + 1]
+    least, most = other[sequence], other[sequence + 1]
+    begin = np.clip(first + shift - band.back, least, most)
+    end = np.clip(last + shift + band.ahead, begin, most)
+    return np.stack([first, last, begin, end, shift], 1)
+
+
+def check_heads(function: str, heads: int, groups: int) -> None:
+    """Raises `ArgumentError` where heads of queries do not share those of keys evenly."""
+    if heads != groups * (heads // max(1, groups)):
+        raise ArgumentError(f"{function}: q has {heads} heads, expected a multiple of k's {groups}")
+
+
+def scale_of(scale: float | None, q: Array) -> float:
+    return 1.0 / max(1, q.shape[3]) ** 0.5 if scale is None else scale
+
+
+def by_groups(array: Array, groups: int) -> Array:
+    """B × H × … as B × G × H / G × …; a view."""
+    shape = tuple(array.shape)
+    return array.reshape((shape[0], groups, shape[1] // max(1, groups), *shape[2:]))
+
+
+def run_blocks(q: Array, k: Array, v: Array, scale: float, sequences: Sequences, out: Array) -> Array:
+    """Writes `out` and returns the normaliser, B × H × M."""
+    groups = k.shape[1]
+    normaliser = empty_like(q, tuple(q.shape[:3]), computed=True)
+    if k.shape[2] == 0:
+        out[...], normaliser[...] = 0, -float("inf")
+        return normaliser
+    blocks = blocks_of(sequences, None if isinstance(q, np.ndarray) else q.device)
+    query, result = (by_groups(each, groups).swapaxes(3, 4) for each in (q, out))
+    sums = by_groups(normaliser, groups)
+    attention_blocks(query, k, v, scale, *blocks.arguments, result, sums, *blocks.constants)
+    return normaliser
+
+
+def scale_number(sizes: Sizes) -> Numbers:
+    """The usual scale of scores."""
+    return {"scale": 1 / max(1, sizes["D"]) ** 0.5}
+
+
+def block_samples(along: str, across: str, layout: Mapping[str, str]) -> SampleInputs:
+    """Blocks along queries or keys, each of which sees all of the others, and a plausible normaliser."""
+
+    def count(sizes: Sizes, constants: Constants) -> int:
+        return -(-sizes[along] // int(constants["size"]))
+
+    def bounds(sizes: Sizes) -> Numbers:
+        return {**scale_number(sizes), "back": UNLIMITED, "ahead": UNLIMITED}
+
+    def arrays(sizes: Sizes, constants: Constants, random: np.random.Generator) -> Arrays:
+        start, other = (np.array([0, sizes[name]], np.int64) for name in (along, across))
+        table = table_of_blocks(start, other, Band(), int(constants["size"]))
+        heads = tuple(sizes[name] for name in "BGRM")
+        normaliser = math.log(max(1, sizes["N"])) + 0.5 + 0.1 * random.standard_normal(heads)
+        return {"block": table, "normaliser": normaliser}
+
+    return SampleInputs({"P": count}, numbers=bounds, arrays=arrays, layout=layout)
+
+
+BY_HEADS = {name: f"B G R M {depth}" for name, depth in (("q", "D"), ("out", "E"), ("grad", "E"), ("dq", "D"))}
+BLOCKS_OF_QUERIES = block_samples("M", "N", BY_HEADS)
+BLOCKED = {"B": 4, "G": 8, "R": 4, "M": 2048, "N": 2048, "D": 64, "E": 64, "P": 32}
+CPU_HEADS = {"B": 1, "G": 8, "R": 1, "M": 512, "N": 512, "D": 64, "E": 64}
+
+
+CATALOGUE = (
+    entry("attention", attention_blocks, BLOCKED, CPU_HEADS, computed=("normaliser",), samples=BLOCKS_OF_QUERIES),
+)

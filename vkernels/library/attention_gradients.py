@@ -5,13 +5,27 @@ Exponentials are computed again from the normaliser that the forward pass kept (
 
 from __future__ import annotations
 
+import numpy as np
 from jaxtyping import Float, Int
 
-import vkernels as vk
+import vkernels.language as vk
+from vkernels.ir.pin import Pin
 
-from .attention_blocks import STEP, is_seen
+from .arrays import Array, empty_like, zeros
+from .attention_blocks import (
+    BLOCKED,
+    BLOCKS_OF_QUERIES,
+    CPU_HEADS,
+    STEP,
+    Sequences,
+    block_samples,
+    blocks_of,
+    by_groups,
+    is_seen,
+)
+from .samples import entry
 
-ALONG_KEYS = vk.Pin(lanes="n")
+ALONG_KEYS = Pin(lanes="n")
 """Keys are what all products have and none adds up along; three other axes look likelier to the chooser, which tries
 no more, and are twenty times slower on a CPU."""
 
@@ -123,3 +137,49 @@ def attention_key_gradients(
             of_key = vk.dot(query, slopes[b, g, p, c, n], of_key)
     vk.store(dk[b, g, f, first + n], of_key * scale, where=first + n < last)
     vk.store(dv[b, g, h, first + n], of_value, where=first + n < last)
+
+
+def run_gradients(
+    grad: Array, q: Array, k: Array, v: Array, out: Array, normaliser: Array, scale: float, sequences: Sequences
+) -> tuple[Array, Array, Array]:
+    """The gradients of q, k and v: new arrays."""
+    groups, device = k.shape[1], None if isinstance(q, np.ndarray) else q.device
+    if 0 in (q.shape[2], k.shape[2]):
+        return zeros(q, tuple(q.shape)), zeros(k, tuple(k.shape)), zeros(v, tuple(v.shape))
+    dq, dk, dv = (empty_like(each, tuple(each.shape)) for each in (q, k, v))
+    grad, q, out, normaliser, of_q = (by_groups(each, groups) for each in (grad, q, out, normaliser, dq))
+    mean = empty_like(normaliser, tuple(normaliser.shape))
+    blocks = blocks_of(sequences, device)
+    change, query, result, of_query = (each.swapaxes(3, 4) for each in (grad, q, out, of_q))
+    attention_query_gradient(
+        change, query, k, v, result, normaliser, scale, *blocks.arguments, mean, of_query, *blocks.constants
+    )
+    blocks = blocks_of(sequences, device, of_keys=True)
+    key, value, of_key, of_value = (each.swapaxes(2, 3) for each in (k, v, dk, dv))
+    attention_key_gradients(
+        grad, q, key, value, normaliser, mean, scale, *blocks.arguments, of_key, of_value, *blocks.constants
+    )
+    return dq, dk, dv
+
+
+BLOCKS_OF_KEYS = block_samples("N", "M", {"k": "B G N D", "v": "B G N E", "dk": "B G N D", "dv": "B G N E"})
+
+
+CATALOGUE = (
+    entry(
+        "attention",
+        attention_query_gradient,
+        BLOCKED,
+        CPU_HEADS,
+        computed=("normaliser", "mean"),
+        samples=BLOCKS_OF_QUERIES,
+    ),
+    entry(
+        "attention",
+        attention_key_gradients,
+        BLOCKED,
+        CPU_HEADS,
+        computed=("normaliser", "mean"),
+        samples=BLOCKS_OF_KEYS,
+    ),
+)

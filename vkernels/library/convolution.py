@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from jaxtyping import Float
 
-import vkernels as vk
+import vkernels.language as vk
+from vkernels.ir.errors import ArgumentError
 from vkernels.language.kernel import Kernel
 
 from .activations import activated
@@ -15,6 +17,9 @@ from .arrays import Array, check_apart, check_shape, constant_like, empty_like, 
 from .declared import checked
 from .reductions import reduce_middle
 from .replay import replayed
+from .samples import Constants, SampleInputs, Sizes, ceil_div, entry
+
+__all__ = ["conv2d"]
 
 Pair = int | tuple[int, int]
 """One number for both directions, or one for down and one for across."""
@@ -228,14 +233,14 @@ def _steps(stride: Pair, padding: Pair, dilation: Pair) -> Steps:
 def _result_shape(function: str, image: Array, weight: Array, steps: Steps, groups: int) -> tuple[int, int, int, int]:
     shapes = f"image has shape {tuple(image.shape)} and weight {tuple(weight.shape)} for {groups} groups"
     if weight.shape[0] % groups:
-        raise vk.ArgumentError(f"{function}: {shapes}, expected groups that divide the outputs")
+        raise ArgumentError(f"{function}: {shapes}, expected groups that divide the outputs")
     if image.shape[1] != groups * weight.shape[1]:
-        raise vk.ArgumentError(f"{function}: {shapes}, expected {groups * weight.shape[1]} channels")
+        raise ArgumentError(f"{function}: {shapes}, expected {groups * weight.shape[1]} channels")
     sides = []
     for at in range(2):
         room = image.shape[2 + at] + 2 * steps[2 + at] - steps[4 + at] * (weight.shape[2 + at] - 1) - 1
         if room < 0 or weight.shape[2 + at] == 0:
-            raise vk.ArgumentError(f"{function}: {shapes}, expected an image as large as the weights, padding included")
+            raise ArgumentError(f"{function}: {shapes}, expected an image as large as the weights, padding included")
         sides.append(room // steps[at] + 1)
     return (image.shape[0], weight.shape[0], sides[0], sides[1])
 
@@ -261,3 +266,38 @@ def _arranged(kernel: Kernel, weight: Array) -> Array:
 
 def _weights_in_groups(weight: Array, groups: int) -> Array:
     return weight.reshape((groups, weight.shape[0] // groups, *weight.shape[1:]))
+
+
+def _side(image: str, weight: str, step: str, before: str, apart: str) -> Callable[[Sizes, Constants], int]:
+    """A side of a convolution's result."""
+
+    def length(sizes: Sizes, constants: Constants) -> int:
+        room = sizes[image] + 2 * int(constants[before]) - int(constants[apart]) * (sizes[weight] - 1) - 1
+        return max(0, room // int(constants[step]) + 1)
+
+    return length
+
+
+_SIDES = {"Y": _side("H", "R", "step_y", "above", "apart_y"), "X": _side("W", "S", "step_x", "left", "apart_x")}
+_IMAGES = {"B": 16, "G": 1, "C": 64, "H": 56, "W": 56, "O": 64, "R": 3, "S": 3, "Y": 54, "X": 54}
+_CPU_IMAGES = {"B": 4, "G": 1, "C": 32, "H": 28, "W": 28, "O": 64, "R": 3, "S": 3}
+_WEIGHTS, _CPU_WEIGHTS = {"G": 1, "O": 64, "C": 64, "R": 3, "S": 3}, {"G": 1, "O": 256, "C": 128, "R": 3, "S": 3}
+
+
+CATALOGUE = (
+    entry("conv2d", convolve, _IMAGES, _CPU_IMAGES, samples=SampleInputs(_SIDES, layout={"weight": "G R S C O"})),
+    entry("conv2d", arrange_weights, _WEIGHTS, _CPU_WEIGHTS),
+    entry("conv2d", turn_weights, _WEIGHTS, _CPU_WEIGHTS),
+    entry(
+        "conv2d",
+        convolution_weight_gradient,
+        {**_IMAGES, "P": 16},
+        {**_CPU_IMAGES, "P": 4},
+        computed=("out",),
+        samples=SampleInputs(
+            _SIDES, numbers=lambda sizes: {"each": ceil_div(sizes["B"], sizes["P"])}, layout={"grad": "B Y X G O"}
+        ),
+    ),
+    entry("conv2d", channels_last, {"B": 16, "C": 64, "Y": 54, "X": 54}, {"B": 4, "C": 64, "Y": 28, "X": 28}),
+    entry("conv2d", channel_sums, {"B": 16, "C": 64, "S": 2916}, {"B": 4, "C": 64, "S": 784}),
+)

@@ -17,9 +17,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from vkernels.compiler.arguments import ArrayView
 from vkernels.ir.errors import ArgumentError
-from vkernels.runtime.arrays import ArrayView, is_torch, kind_of, view_of
-from vkernels.runtime.overlap import overlaps_itself, share_memory
+from vkernels.runtime.aliasing import overlaps_itself, share_memory
+from vkernels.runtime.arrays import is_torch, kind_of, view_of
 
 from .rules import MismatchError, Rules, TensorRule, is_tensor, rules_of
 from .sizes import Sizes

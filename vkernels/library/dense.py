@@ -1,4 +1,4 @@
-"""Matrix products, one or many, with bias and activation in the same pass; gradients stand in `dense_gradients`."""
+"""Matrix products, one or many, with bias and activation in the same pass, two layers in one launch; and gradients."""
 
 from __future__ import annotations
 
@@ -6,13 +6,28 @@ from typing import Annotated
 
 from jaxtyping import Float
 
-import vkernels as vk
+import vkernels.language as vk
+from vkernels.ir.errors import ArgumentError
 
-from .activations import activated
+from .activations import activate_into, activated, before_activation, slopes_into
 from .annotations import Activation, OneOf, Result
-from .arrays import Array, as_rows, check_apart, constant_like, empty_like, empty_of, give_back, is_of_eight_bits
+from .arrays import (
+    Array,
+    as_rows,
+    check_apart,
+    constant_like,
+    dtype_name,
+    empty_like,
+    empty_of,
+    give_back,
+    is_of_eight_bits,
+)
 from .declared import checked
+from .reductions import sum as sum_along
 from .replay import replayed
+from .samples import entry
+
+__all__ = ["batched_matmul", "matmul", "mlp"]
 
 Precision = Annotated[str, OneOf(("ieee", "tf32"))]
 
@@ -48,6 +63,26 @@ def matmul_batches(
     k = vk.whole("K")
     product = vk.dot(a[n, i, k], b[n, k, j], precision=precision)
     out[n, i, j] = activated(product + bias[j], activation)
+
+
+@vk.kernel
+def mlp_rows(
+    x: Float[vk.Tensor, "M K"],
+    w1: Float[vk.Tensor, "K H"],
+    b1: Float[vk.Tensor, "H"],
+    w2: Float[vk.Tensor, "H N"],
+    b2: Float[vk.Tensor, "N"],
+    out: Float[vk.Tensor, "M N"],
+    activation: vk.Constant = "relu",
+):
+    i = vk.tile("M")
+    k = vk.whole("K")
+    h = vk.whole("H")
+    n = vk.whole("N")
+    product = vk.dot(w1[k, h], x[i, k])
+    hidden = activated(product + b1[h], activation).to(x.dtype)
+    vk.phase()  # so that `hidden` can be kept, instead of its product alone
+    out[i, n] = vk.dot(w2[h, n], hidden) + b2[n]
 
 
 @replayed
@@ -110,9 +145,9 @@ def _room(function: str, a: Array, shape: tuple[int, ...], dtype: str | None, ou
     if out is None:
         dtype = "float32" if dtype is None and is_of_eight_bits(a) else dtype
         return empty_like(a, shape) if dtype is None else empty_of(a, shape, dtype, function)
-    found = str(out.dtype).removeprefix("torch.")
+    found = dtype_name(out)
     if dtype not in (None, found):
-        raise vk.ArgumentError(f"{function}: out has dtype {found}, expected {dtype}, as dtype says")
+        raise ArgumentError(f"{function}: out has dtype {found}, expected {dtype}, as dtype says")
     return out
 
 
@@ -120,3 +155,118 @@ def _no_bias(out: Array, columns: int) -> Array:
     """A bias of zeros; f8 meets no other dtype."""
     like = empty_of(out, (0,), "float32") if is_of_eight_bits(out) else out
     return constant_like(like, 0.0, (columns,))
+
+
+@replayed
+@checked
+def mlp(
+    x: Float[Array, "M K"],
+    w1: Float[Array, "K H"],
+    b1: Float[Array, "H"] | None,
+    w2: Float[Array, "H N"],
+    b2: Float[Array, "N"] | None = None,
+    activation: Activation = "relu",
+    out: Result[Array, "M N", "x"] | None = None,
+) -> Array:
+    """activation(x @ w1 + b1) @ w2 + b2, both sums kept in f32 (f64 for f64 operands).
+
+    `x`: M × K, `w1`: K × H, `w2`: H × N, of any strides (transposes of an H × K and an N × H are fastest on a CPU) and
+    of one dtype: f64, f32, f16 or bf16. `b1`: H elements, `b2`: N, or none. `activation`: none, relu, gelu (exact,
+    with erf), gelu_tanh, silu, sigmoid or tanh; its results are rounded to x's dtype. Returns `out`, or a new M × N
+    array of x's dtype.
+    Raises `ArgumentError` for shapes or dtypes that do not go together, or an unknown activation.
+    """
+    out = empty_like(x, (x.shape[0], w2.shape[-1])) if out is None else out
+    b1 = constant_like(x, 0.0, (w1.shape[-1],)) if b1 is None else b1
+    b2 = constant_like(x, 0.0, (w2.shape[-1],)) if b2 is None else b2
+    check_apart("mlp", out, w1=w1, w2=w2)
+    mlp_rows(x, w1, b1, w2, b2, out, activation)
+    return out
+
+
+@replayed
+@checked
+def matmul_backward(
+    grad: Float[Array, "M N"],
+    a: Float[Array, "M K"],
+    b: Float[Array, "K N"],
+    bias: Float[Array, "N"] | None = None,
+    activation: Activation | None = None,
+    precision: Precision | None = None,
+) -> tuple[Array, Array, Array | None]:
+    """The gradients of a, b and bias, of the gradient of `matmul(a, b, bias, activation)`; none where there is no bias.
+
+    `grad`: M × N; all of one dtype. With an activation the product is computed again, so that nothing of it need be
+    kept; its slope times `grad` is rounded to that dtype. New arrays.
+    Raises `ArgumentError` for shapes or dtypes that do not go together.
+    """
+    if activation not in (None, "none"):
+        grad = before_activation(grad, matmul(a, b, bias, None, precision, _products(grad)), activation)
+    of_a = matmul(grad, b.swapaxes(0, 1), precision=precision)
+    of_b = matmul(a.swapaxes(0, 1), grad, precision=precision)
+    return of_a, of_b, None if bias is None else sum_along(grad, 0)
+
+
+@replayed
+@checked
+def batched_matmul_backward(
+    grad: Float[Array, "B M N"],
+    a: Float[Array, "B M K"],
+    b: Float[Array, "B K N"] | Float[Array, "K N"],
+    bias: Float[Array, "N"] | None = None,
+    activation: Activation | None = None,
+    precision: Precision | None = None,
+) -> tuple[Array, Array, Array | None]:
+    """The gradients of a, b and bias, of the gradient of `batched_matmul(a, b, bias, activation)`: new arrays.
+
+    `grad`: B × M × N; the rest is as of `matmul_backward`. That of one b for all is the sum over n.
+    """
+    if b.ndim == 2:
+        of_a, of_b, of_bias = matmul_backward(as_rows(grad), as_rows(a), b, bias, activation, precision)
+        return of_a.reshape(a.shape), of_b, of_bias
+    if activation not in (None, "none"):
+        grad = before_activation(grad, batched_matmul(a, b, bias, None, precision, _products(grad)), activation)
+    of_a = batched_matmul(grad, b.swapaxes(1, 2), precision=precision)
+    of_b = batched_matmul(a.swapaxes(1, 2), grad, precision=precision)
+    return of_a, of_b, None if bias is None else sum_along(as_rows(grad), 0)
+
+
+@replayed
+@checked
+def mlp_backward(
+    grad: Float[Array, "M N"],
+    x: Float[Array, "M K"],
+    w1: Float[Array, "K H"],
+    b1: Float[Array, "H"] | None,
+    w2: Float[Array, "H N"],
+    b2: Float[Array, "N"] | None = None,
+    activation: Activation = "relu",
+) -> tuple[Array, Array, Array | None, Array, Array | None]:
+    """The gradients of x, w1, b1, w2 and b2, of the gradient of `mlp(x, w1, b1, w2, b2, activation)`.
+
+    `grad`: M × N; all of one dtype, to which what lies between the layers, computed again, and its gradient are
+    rounded. None for a bias that there is not; otherwise new arrays.
+    Raises `ArgumentError` for shapes or dtypes that do not go together, or an unknown activation.
+    """
+    products, upper = (empty_like(x, (x.shape[0], w1.shape[1]), computed=True) for _ in range(2))
+    matmul(x, w1, b1, out=products)
+    hidden = activate_into(products, activation, empty_like(x, tuple(products.shape)))
+    matmul(grad, w2.swapaxes(0, 1), out=upper)
+    change = slopes_into(upper, products, activation, empty_like(x, tuple(products.shape)))
+    of_x, of_w1 = matmul(change, w1.swapaxes(0, 1)), matmul(x.swapaxes(0, 1), change)
+    of_b1, of_b2 = (None if bias is None else sum_along(over, 0) for bias, over in ((b1, change), (b2, grad)))
+    return of_x, of_w1, of_b1, matmul(hidden.swapaxes(0, 1), grad), of_b2
+
+
+def _products(grad: Array) -> Array:
+    """Room for products as they are computed."""
+    return empty_like(grad, tuple(grad.shape), computed=True)
+
+
+CATALOGUE = (
+    entry("matmul", matmul_bias, {"M": 4096, "N": 4096, "K": 4096}, {"M": 512, "N": 512, "K": 512}),
+    entry(
+        "batched_matmul", matmul_batches, {"B": 64, "M": 512, "N": 512, "K": 64}, {"B": 8, "M": 256, "N": 256, "K": 256}
+    ),
+    entry("mlp", mlp_rows, {"M": 4096, "K": 1024, "H": 4096, "N": 1024}, {"M": 256, "K": 256, "H": 1024, "N": 256}),
+)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
+import numpy as np
 from jaxtyping import Float
 
-import vkernels as vk
+import vkernels.language as vk
 
-from .annotations import AtLeastOne, Range, Result, Share, Updated
+from .annotations import AtLeastOne, NumberRange, Result, Share, Updated
 from .arrays import Array, as_rows, empty_like, give_back
 from .declared import checked, numbers_checked
-from .replay import Live, LiveInt, replayed
+from .replay import DynamicScalar, LiveInt, replayed
+from .samples import CPU_ROWS, SHORT_ROWS, SampleInputs, entry, numbers
+
+__all__ = ["adamw", "dropout", "rotary_embedding"]
 
 
 @vk.kernel
@@ -67,7 +71,7 @@ def adamw_elements(
     parameter[i, j] = keep * parameter[i, j] - rate * m / (vk.sqrt(v) * correction + eps)
 
 
-Decay = Annotated[float, Range(0.0, 1.0, below=True)]
+Decay = Annotated[float, NumberRange(0.0, 1.0, below=True)]
 """The share of a running mean that stays."""
 
 
@@ -148,7 +152,18 @@ def adamw(
     beta1, beta2 = betas
     correction = 1.0 / math.sqrt(1.0 - beta2**step)
     keep, rate = 1.0 - rate * decay, rate / (1.0 - beta1**step)
-    _adamw(parameter, grad, mean, square, Live(keep), Live(rate), float(beta1), float(beta2), Live(correction), eps)
+    _adamw(
+        parameter,
+        grad,
+        mean,
+        square,
+        DynamicScalar(keep),
+        DynamicScalar(rate),
+        float(beta1),
+        float(beta2),
+        DynamicScalar(correction),
+        eps,
+    )
 
 
 @replayed
@@ -162,3 +177,28 @@ def _adamw(
     adamw_elements(rows[0], as_rows(grad), rows[1], rows[2], keep, rate, beta1, beta2, correction, eps)
     for row, state in zip(rows, states, strict=True):
         give_back(row, state)
+
+
+_ADAMW = SampleInputs(
+    numbers=numbers(keep=0.99999, rate=0.003, beta1=0.9, beta2=0.999, correction=18.27, eps=1e-8),
+    arrays=lambda sizes, constants, random: {"square": 0.01 + np.abs(random.standard_normal((sizes["M"], sizes["N"])))},
+)
+
+
+CATALOGUE = (
+    entry(
+        "dropout",
+        drop_elements,
+        SHORT_ROWS,
+        CPU_ROWS,
+        samples=SampleInputs(numbers=numbers(probability=0.25, scale=4 / 3, seed=7)),
+    ),
+    entry(
+        "rotary_embedding",
+        rotate_pairs,
+        {"B": 4, "M": 2048, "H": 32, "P": 64},
+        {"B": 1, "M": 512, "H": 16, "P": 32},
+        samples=SampleInputs(numbers=numbers(direction=1.0)),
+    ),
+    entry("adamw", adamw_elements, SHORT_ROWS, CPU_ROWS, "float32", samples=_ADAMW),
+)

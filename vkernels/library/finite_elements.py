@@ -12,12 +12,15 @@ import numpy as np
 from jaxtyping import Float
 from numpy.polynomial import legendre
 
-import vkernels as vk
+import vkernels.language as vk
 
 from .annotations import AtLeastOne, Result
 from .arrays import Array, check_apart, empty_like
 from .declared import checked
 from .replay import replayed
+from .samples import entry
+
+__all__ = ["apply_mass", "apply_stiffness", "apply_stiffness_at_nodes"]
 
 
 @vk.kernel
@@ -207,3 +210,13 @@ def _like(function: str, x: Array, out: Array | None) -> Array:
         return empty_like(x, tuple(x.shape))
     check_apart(function, out, x=x)
     return out
+
+
+_HEXAHEDRA = {"E": 8192, "C": 1, "P": 5, "Q": 6}
+
+
+CATALOGUE = (
+    entry("apply_mass", mass, _HEXAHEDRA, {"E": 1024, "C": 1, "P": 5, "Q": 6}, "float64"),
+    entry("apply_stiffness", stiffness, _HEXAHEDRA, {"E": 1024, "C": 1, "P": 5, "Q": 6}, "float64"),
+    entry("apply_stiffness", stiffness_at_nodes, _HEXAHEDRA, {"E": 1024, "C": 1, "P": 5}, "float64"),
+)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 from jaxtyping import Int, Integer
 
-import vkernels as vk
+import vkernels.language as vk
+from vkernels.ir.errors import ArgumentError
 
-from .arrays import Array, as_rows, as_signed, integers_like
+from .arrays import Array, as_rows, as_signed, dtype_name, integers_like
 from .replay import expect
+from .samples import CPU_ROWS, SampleInputs, entry, random_indices
 
 
 @vk.kernel
@@ -37,15 +40,15 @@ def find_fall(
 def check_starts(function: str, start: Array, values: int, checked: bool, name: str = "start") -> None:
     """Raises `ArgumentError` for what no segments of so many values start at; `checked`: looks at elements too."""
     if start.ndim != 1 or start.shape[0] == 0:
-        raise vk.ArgumentError(f"{function}: {name} has shape {tuple(start.shape)}, expected one more than segments")
+        raise ArgumentError(f"{function}: {name} has shape {tuple(start.shape)}, expected one more than segments")
     if not checked or _starts_are_right(start, values):
         return
     start = as_signed(start)
     if bool((start[1:] < start[:-1]).any()):
-        raise vk.ArgumentError(f"{function}: {name} falls, expected each segment to end at or after its start")
+        raise ArgumentError(f"{function}: {name} falls, expected each segment to end at or after its start")
     least, most = int(start[0]), int(start[-1])
     if least < 0 or most > values:
-        raise vk.ArgumentError(f"{function}: {name} holds {least} to {most}, expected 0 to {values}")
+        raise ArgumentError(f"{function}: {name} holds {least} to {most}, expected 0 to {values}")
 
 
 def check_indices(function: str, name: str, index: Array, length: int) -> None:
@@ -55,7 +58,7 @@ def check_indices(function: str, name: str, index: Array, length: int) -> None:
     index = as_signed(index)
     least, most = int(index.min()), int(index.max())  # compared as Python's integers, which have no bounds
     if least < 0 or most >= length:
-        raise vk.ArgumentError(f"{function}: {name} holds {least} to {most}, expected 0 to {length - 1}")
+        raise ArgumentError(f"{function}: {name} holds {least} to {most}, expected 0 to {length - 1}")
 
 
 def _starts_are_right(start: Array, values: int) -> bool:
@@ -78,7 +81,31 @@ def _all_within(index: Array, length: int) -> bool:
 
 def is_read_here(index: Array) -> bool:
     """Whether one program reads these integers quickly: not on a GPU."""
-    return not getattr(index, "is_cuda", False) and str(index.dtype).removeprefix("torch.") in _INTEGERS
+    return not getattr(index, "is_cuda", False) and dtype_name(index) in _INTEGERS
 
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+CATALOGUE = (
+    entry(
+        "indices",
+        find_extent,
+        {"M": 1, "N": 1 << 20},
+        CPU_ROWS,
+        "int64",
+        samples=SampleInputs(
+            arrays=lambda sizes, constants, random: {"index": random_indices(1000, (sizes["M"], sizes["N"]), random)}
+        ),
+    ),
+    entry(
+        "indices",
+        find_fall,
+        {"S": 65537},
+        {"S": 65537},
+        "int64",
+        samples=SampleInputs(
+            arrays=lambda sizes, constants, random: {"start": np.sort(random_indices(1 << 20, sizes["S"], random))}
+        ),
+    ),
+)

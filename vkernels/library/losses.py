@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float, Int, Integer
 
-import vkernels as vk
+import vkernels.language as vk
+from vkernels.ir.errors import ArgumentError
 
 from .annotations import OneOf, Result, Share
-from .arrays import Array, as_rows, check_shape, empty_like, give_back, integers_like
+from .arrays import Array, as_int64, as_rows, check_shape, empty_like, give_back, integers_like, is_unsigned
 from .declared import checked
 from .indices import is_read_here
 from .replay import expect, replayed
+from .samples import CPU_ROWS, SHORT_ROWS, Arrays, Constants, SampleInputs, Sizes, entry, numbers, random_indices
+
+__all__ = ["cross_entropy", "log_softmax"]
 
 IGNORED = -100
 """The class of rows that do not count, as in torch."""
@@ -216,17 +221,50 @@ def _check_classes(x: Array, target: Array, ignored: int) -> None:
 
     No unsigned target is a negative class, though as int64 the largest of uint64 look like one.
     """
-    is_found = ignored >= 0 or not str(target.dtype).removeprefix("torch.").startswith("uint")
+    is_found = ignored >= 0 or not is_unsigned(target)
     if 0 not in target.shape and is_read_here(target):
         classes = x.shape[1]  # what is asked again keeps no tensor alive
         found = integers_like(target, (2,))
         find_classes(target, ignored if is_found else 0, found[0:1], found[1:2])
         if expect(found, lambda numbers: numbers[0] >= 0 and numbers[1] < classes):
             return
-    wide = target.astype(np.int64) if isinstance(target, np.ndarray) else target.long()  # `ignored` may not fit others
+    wide = as_int64(target)  # `ignored` may not fit into other dtypes
     outside = (wide < 0) | (wide >= x.shape[1])
     if is_found:
         outside &= wide != ignored
     if bool(outside.any()):
         wrong = int(wide[outside][0])
-        raise vk.ArgumentError(f"cross_entropy: target holds {wrong}, expected 0 to {x.shape[1] - 1} or {ignored}")
+        raise ArgumentError(f"cross_entropy: target holds {wrong}, expected 0 to {x.shape[1] - 1} or {ignored}")
+
+
+def _random_classes(sizes: Sizes, constants: Constants, random: np.random.Generator) -> Arrays:
+    normaliser = math.log(max(1, sizes.get("V", 1))) + 0.5 + 0.1 * random.standard_normal(sizes["M"])
+    return {"target": random_indices(sizes.get("V", 10), sizes["M"], random), "normaliser": normaliser}
+
+
+_CLASSES = SampleInputs(numbers=numbers(ignored=IGNORED), arrays=_random_classes)
+_ROWS_OF_CLASSES = SampleInputs(numbers=numbers(smoothing=0.0, ignored=IGNORED), arrays=_random_classes)
+
+
+CATALOGUE = (
+    entry("log_softmax", log_softmax_rows, SHORT_ROWS, CPU_ROWS),
+    entry("log_softmax", log_softmax_gradient, SHORT_ROWS, CPU_ROWS),
+    entry(
+        "cross_entropy",
+        cross_entropy_rows,
+        {"M": 8192, "V": 32768},
+        {"M": 512, "V": 8192},
+        computed=("loss", "normaliser"),
+        samples=_ROWS_OF_CLASSES,
+    ),
+    entry(
+        "cross_entropy",
+        cross_entropy_gradient,
+        {"M": 8192, "V": 32768},
+        {"M": 512, "V": 8192},
+        computed=("grad", "normaliser"),
+        samples=_ROWS_OF_CLASSES,
+    ),
+    entry("cross_entropy", add_up, {"M": 8192}, {"M": 65536}, "float32", samples=_CLASSES),
+    entry("indices", find_classes, {"M": 8192}, {"M": 65536}, "int64", samples=_CLASSES),
+)

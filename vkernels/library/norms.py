@@ -1,4 +1,4 @@
-"""Normalisation by root mean square and by groups, and gradients of all normalisations."""
+"""Normalisation to unit length, by root mean square and by groups, and gradients of all normalisations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import math
 
 from jaxtyping import Float
 
-import vkernels as vk
+import vkernels.language as vk
+from vkernels.ir.errors import ArgumentError
 from vkernels.language.kernel import Kernel
 
 from .annotations import AtLeastOne, Result
@@ -14,6 +15,9 @@ from .arrays import Array, as_rows, constant_like, empty_like, give_back
 from .declared import checked
 from .reductions import reduce_middle
 from .replay import replayed
+from .samples import CPU_ROWS, SHORT_ROWS, SampleInputs, ceil_div, entry, numbers
+
+__all__ = ["group_norm", "l2_normalize", "rms_norm"]
 
 
 @vk.kernel
@@ -24,6 +28,28 @@ def rms_norm_rows(
     j = vk.whole("N")
     row = x[i, j]
     out[i, j] = row * vk.rsqrt(vk.mean(row * row, axis=j) + eps) * weight[j]
+
+
+@vk.kernel
+def l2_normalize_rows(x: Float[vk.Tensor, "M N"], eps: vk.Scalar, out: Float[vk.Tensor, "M N"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    row = x[i, j]
+    out[i, j] = row / vk.maximum(vk.sqrt(vk.sum(row * row, axis=j)), eps)
+
+
+@vk.kernel
+def l2_normalize_gradient(
+    grad: Float[vk.Tensor, "M N"], x: Float[vk.Tensor, "M N"], eps: vk.Scalar, out: Float[vk.Tensor, "M N"]
+):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    row, change = x[i, j], grad[i, j]
+    norm = vk.sqrt(vk.sum(row * row, axis=j))
+    length = vk.maximum(norm, eps)
+    normal = row / length
+    along = vk.where(norm < eps, 0.0, vk.sum(change * normal, axis=j))  # below eps the length is constant
+    out[i, j] = (change - normal * along) / length
 
 
 @vk.kernel
@@ -176,6 +202,42 @@ def rms_norm_backward(
 
 @replayed
 @checked
+def l2_normalize(x: Float[Array, "*B N"], eps: float = 1e-12, out: Result[Array, "*B N", "x"] | None = None) -> Array:
+    """x / max(sqrt(sum(x²)), eps) along the last dimension: rows of length 1.
+
+    `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. `eps`: the length that shorter
+    rows are divided by. Returns `out`, or a new array of x's shape and dtype. NaN anywhere in a row gives a row of NaN.
+    Raises `ArgumentError` for other dtypes and for an `out` of another shape or dtype.
+    """
+    out = empty_like(x, tuple(x.shape)) if out is None else out
+    results = as_rows(out)
+    l2_normalize_rows(as_rows(x), eps, results)
+    give_back(results, out)
+    return out
+
+
+@replayed
+@checked
+def l2_normalize_backward(
+    grad: Float[Array, "*B N"],
+    x: Float[Array, "*B N"],
+    eps: float = 1e-12,
+    out: Result[Array, "*B N", "grad"] | None = None,
+) -> Array:
+    """The gradient of x, of the gradient of `l2_normalize(x, eps)`.
+
+    `grad`, `x`: of one shape and dtype. Rows shorter than `eps` are only divided by it. Returns `out`, or a new array
+    like `grad`. Raises `ArgumentError` for shapes or dtypes that do not go together.
+    """
+    out = empty_like(grad, tuple(grad.shape)) if out is None else out
+    results = as_rows(out)
+    l2_normalize_gradient(as_rows(grad), as_rows(x), eps, results)
+    give_back(results, out)
+    return out
+
+
+@replayed
+@checked
 def layer_norm_backward(
     grad: Float[Array, "*B N"], x: Float[Array, "*B N"], weight: Float[Array, "N"] | None = None, eps: float = 1e-5
 ) -> tuple[Array, Array, Array]:
@@ -278,9 +340,40 @@ def _check_groups(function: str, x: Array, groups: int) -> None:
     """Raises `ArgumentError` for groups that do not divide the channels."""
     if x.shape[1] % groups:
         expected = "batches of channels that the groups divide"
-        raise vk.ArgumentError(f"{function}: x has shape {tuple(x.shape)} for {groups} groups, expected {expected}")
+        raise ArgumentError(f"{function}: x has shape {tuple(x.shape)} for {groups} groups, expected {expected}")
 
 
 def _as_groups(x: Array, groups: int) -> Array:
     """B × C × any more as B × groups × C / groups × the rest; a view wherever strides allow one."""
     return x.reshape((x.shape[0], groups, x.shape[1] // groups, math.prod(x.shape[2:])))
+
+
+_EPS = SampleInputs(numbers=numbers(eps=1e-5))
+_PARTS_OF_ROWS = SampleInputs(numbers=lambda sizes: {"eps": 1e-5, "each": ceil_div(sizes["M"], sizes["P"])})
+_CHANNELS, _CPU_CHANNELS = {"B": 32, "G": 32, "C": 8, "S": 3136}, {"B": 8, "G": 32, "C": 2, "S": 1024}
+
+
+CATALOGUE = (
+    entry(
+        "layer_norm",
+        layer_norm_gradient,
+        {**SHORT_ROWS, "P": 128},
+        {**CPU_ROWS, "P": 32},
+        computed=("of_weight", "of_bias"),
+        samples=_PARTS_OF_ROWS,
+    ),
+    entry(
+        "rms_norm",
+        rms_norm_gradient,
+        {**SHORT_ROWS, "P": 128},
+        {**CPU_ROWS, "P": 32},
+        computed=("of_weight",),
+        samples=_PARTS_OF_ROWS,
+    ),
+    entry("rms_norm", rms_norm_rows, SHORT_ROWS, CPU_ROWS, samples=_EPS),
+    entry("l2_normalize", l2_normalize_rows, SHORT_ROWS, CPU_ROWS, samples=_EPS),
+    entry("l2_normalize", l2_normalize_gradient, SHORT_ROWS, CPU_ROWS, samples=_EPS),
+    entry("group_norm", group_norm_groups, _CHANNELS, _CPU_CHANNELS, samples=_EPS),
+    entry("group_norm", group_norm_gradient, _CHANNELS, _CPU_CHANNELS, computed=("middle", "inverse"), samples=_EPS),
+    entry("group_norm", group_norm_parameter_gradients, _CHANNELS, _CPU_CHANNELS, computed=("middle", "inverse")),
+)

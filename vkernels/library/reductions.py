@@ -8,13 +8,17 @@ import sys
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num
 
-import vkernels as vk
+import vkernels.language as vk
+from vkernels.ir.errors import ArgumentError
 
 from .annotations import AtLeastOne
 from .arrays import Array, empty_like, integers_like
 from .declared import checked
 from .replay import replayed
+from .samples import SampleInputs, ceil_div, entry
 from .selection import topk as topk
+
+__all__ = ["argmax", "argmin", "histogram", "max", "mean", "min", "sum"]
 
 
 @vk.function
@@ -132,7 +136,7 @@ def histogram(x: Float[Array, "*S"], bins: AtLeastOne, low: float, high: float) 
     dtype, largest = ("float64", _LARGEST[np.float64]) if x.dtype.itemsize == 8 else ("float32", _LARGEST[np.float32])
     if not (-largest <= low < high <= largest) or (dtype == "float32" and np.float32(low) == np.float32(high)):
         expected = f"low below high, both finite and apart in {dtype}"
-        raise vk.ArgumentError(f"histogram: low is {low} and high is {high}, expected {expected}")
+        raise ArgumentError(f"histogram: low is {low} and high is {high}, expected {expected}")
     half = 1.0 if high - low <= largest else 0.5
     flat = x.reshape(-1)
     parts = PARTS if PARTS * bins <= MOST_COUNTS else -(-MOST_COUNTS // bins)
@@ -164,16 +168,36 @@ def _around(kind: str, x: Array, dim: int | None, keepdim: bool) -> tuple[Array,
     """x as what comes before a dimension, it, and what comes after; and the shape of results."""
     rank = x.ndim
     if dim is not None and not -rank <= dim < rank:
-        raise vk.ArgumentError(f"{kind}: dim is {dim}, but x has {rank} dimensions")
+        raise ArgumentError(f"{kind}: dim is {dim}, but x has {rank} dimensions")
     at = 0 if dim is None else dim % rank
     before, along, after = x.shape[:at], x.shape[at : at + 1], x.shape[at + 1 :]
     if dim is None:
         before, along, after = (), (math.prod(x.shape),), ()
     if kind in ("max", "min", "argmax", "argmin") and along == (0,) and 0 not in (*before, *after):
-        raise vk.ArgumentError(f"{kind}: x has shape {tuple(x.shape)}, expected elements to choose from")
+        raise ArgumentError(f"{kind}: x has shape {tuple(x.shape)}, expected elements to choose from")
     kept = (1,) * rank if dim is None else (*before, 1, *after)
     return x.reshape((math.prod(before), *along, math.prod(after))), kept if keepdim else (*before, *after)
 
 
 def _is_float(x: Array) -> bool:
     return x.dtype.kind == "f" if isinstance(x, np.ndarray) else bool(x.dtype.is_floating_point)
+
+
+_PARTS = SampleInputs(
+    numbers=lambda sizes: {"length": ceil_div(sizes["E"], sizes["P"]), "low": -4.0, "high": 4.0, "half": 1.0},
+    arrays=lambda sizes, constants, random: {"count": np.zeros((sizes["P"], sizes["B"]), np.int64)},
+)
+
+
+CATALOGUE = (
+    entry("sum", reduce_middle, {"A": 64, "N": 4096, "C": 64}, {"A": 16, "N": 1024, "C": 64}),
+    entry("argmax", find_middle, {"A": 64, "N": 4096, "C": 64}, {"A": 16, "N": 1024, "C": 64}),
+    entry(
+        "histogram",
+        count_in_parts,
+        {"E": 1 << 24, "P": 256, "B": 256},
+        {"E": 1 << 20, "P": 256, "B": 64},
+        "float32",
+        samples=_PARTS,
+    ),
+)

@@ -18,14 +18,14 @@ from typing import Any, TypeVar
 
 from vkernels.ir.errors import OutOfMemoryError
 from vkernels.runtime import events, recording
-from vkernels.runtime.recording import Recording, current
-from vkernels.runtime.threads import when_threads_change
+from vkernels.runtime.recording import CallRecording, current
+from vkernels.runtime.threads import on_threads_change
 
 F = TypeVar("F", bound=Callable[..., Any])
 Expectation = Callable[[Sequence[int]], bool]
 
 
-class Live(float):
+class DynamicScalar(float):
     """A number that changes from call to call, so that calls of one kind have others; kernels alone are given it."""
 
 
@@ -47,7 +47,7 @@ _PLAIN = frozenset((int, float, bool, str, type(None)))
 
 def replayed(function: F) -> F:
     """Repeat the calls of a library function; see above for what such a function may do."""
-    tapes: dict[Any, _Tape | None] = {}
+    tapes: dict[Any, CapturedCall | None] = {}
     torch_names = _torch_names
     _tables.append(tapes)
 
@@ -69,7 +69,7 @@ def replayed(function: F) -> F:
                         return function(*args, **kwargs)
                     where = None if value.is_cpu else value.device
                     key = key, value.dtype, value.shape, value.stride(), where, value.is_neg()
-                elif kind is Live or kind is LiveInt:
+                elif kind is DynamicScalar or kind is LiveInt:
                     key = key, kind
                 elif kind in _PLAIN or (kind is tuple and all(type(each) is int for each in value)):
                     key = key, kind, value
@@ -136,7 +136,7 @@ class _NotThisTime(Exception):
 
 def _record(function: Callable[..., Any], args: Any, kwargs: Any, tapes: dict[Any, Any], key: Any) -> Any:
     recorder = _Recorder()
-    with Recording(recorder):
+    with CallRecording(recorder):
         result = function(*args, **kwargs)
     while len(tapes) >= REMEMBERED:
         tapes.pop(next(iter(tapes)), None)
@@ -160,7 +160,7 @@ class _Recorder:
         self.settled = self.settled and prepared is entry.distinct  # and not about to be replaced by something better
         self.steps.append((entry, prepared, tuple(addresses), tuple(scalars), len(self.made)))
 
-    def tape(self, values: Sequence[Any], result: Any) -> _Tape | None:
+    def tape(self, values: Sequence[Any], result: Any) -> CapturedCall | None:
         """How to repeat it; None where that is not known."""
         try:
             return None if self.refused or not self.steps else _Taping(self, values).tape(result)
@@ -182,7 +182,7 @@ class _Taping:
         if shared or any(low >= high for low, high in spans):
             raise _CannotPlay
 
-    def tape(self, result: Any) -> _Tape:
+    def tape(self, result: Any) -> CapturedCall:
         results = result if isinstance(result, tuple) else (result,)
         if not all(each is None or isinstance(each, self.torch.Tensor) for each in results):
             raise _CannotPlay
@@ -195,7 +195,7 @@ class _Taping:
         numbers = {id(each): len(self.given) + number for number, each in enumerate(returned)}
         numbers |= {id(self.values[number]): at for at, number in enumerate(self.given)}
         steps = [self._step(*step) if len(step) > 2 else self._test(*step) for step in self.recorder.steps]
-        return _Tape(
+        return CapturedCall(
             tuple(self.given), tuple(self._template(each) for each in returned),
             tuple(self._template(each) for each in others), tuple(self.recorder.constants),
             tuple(steps), tuple(None if each is None else numbers[id(each)] for each in results),
@@ -228,7 +228,9 @@ class _Taping:
         )  # fmt: skip
         at = {position: source for (position, _), source in zip(entry.readers, sources, strict=True)}
         written = tuple(number for position in entry.tracked if (number := at[position][0]) < len(self.given))
-        live = tuple((at, self._live(value)) for at, value in enumerate(scalars) if isinstance(value, Live | LiveInt))
+        live = tuple(
+            (at, self._live(value)) for at, value in enumerate(scalars) if isinstance(value, DynamicScalar | LiveInt)
+        )
         return _Step(entry, prepared, sources, tuple(scalars), pairs, written, live)
 
     def _live(self, value: Any) -> int:
@@ -285,7 +287,7 @@ class _Step:
     holds: Expectation | None = None
 
 
-class _Tape:
+class CapturedCall:
     """One kind of call, ready to be repeated; from several threads at once."""
 
     def __init__(
@@ -381,4 +383,4 @@ def _forget() -> None:
         tapes.clear()
 
 
-when_threads_change(_forget)
+on_threads_change(_forget)

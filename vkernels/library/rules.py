@@ -15,11 +15,11 @@ import numpy as np
 
 from vkernels.ir.errors import ArgumentError
 from vkernels.language.dtypes import DTYPES
-from vkernels.runtime.arguments import as_scalar
 from vkernels.runtime.arrays import is_torch
+from vkernels.runtime.bind_arguments import as_scalar
 
-from .annotations import OneOf, Range, Written
-from .sizes import Shape
+from .annotations import NumberRange, OneOf, Written
+from .sizes import DeclaredShape
 
 Accept = Callable[[Any], Any]
 Said = TypeVar("Said")
@@ -36,7 +36,7 @@ class MismatchError(Exception):
 class TensorRule:
     """A tensor of some dtypes and a shape. `written`: whether, and as what, the function writes it."""
 
-    shape: Shape
+    shape: DeclaredShape
     dtypes: tuple[str, ...]
     written: Written | None = None
 
@@ -84,10 +84,10 @@ def rules_of(annotation: Any) -> Rules:
     for one, extra in _alternatives(annotation, ()):
         if hasattr(one, "dim_str"):
             dtypes = tuple(DTYPES) if not isinstance(one.dtypes, list | tuple) else one.dtypes
-            shape, allowed = Shape.of(one.dim_str), tuple(dtype for dtype in DTYPES if dtype in dtypes)
+            shape, allowed = DeclaredShape.of(one.dim_str), tuple(dtype for dtype in DTYPES if dtype in dtypes)
             tensors.append(TensorRule(shape, allowed, _first(extra, Written)))
         else:
-            values.append(_value_rule(one, _first(extra, Range), _first(extra, OneOf)))
+            values.append(_value_rule(one, _first(extra, NumberRange), _first(extra, OneOf)))
     return Rules(tuple(tensors), tuple(values))
 
 
@@ -104,7 +104,7 @@ def _first(extra: tuple[Any, ...], kind: type[Said]) -> Said | None:
     return next((each for each in extra if isinstance(each, kind)), None)
 
 
-def _value_rule(kind: Any, within: Range | None, choice: OneOf | None) -> ValueRule:
+def _value_rule(kind: Any, within: NumberRange | None, choice: OneOf | None) -> ValueRule:
     if kind is None or kind is type(None):
         return ValueRule("None", _none)
     if choice is not None:
@@ -114,7 +114,7 @@ def _value_rule(kind: Any, within: Range | None, choice: OneOf | None) -> ValueR
     if kind is bool:
         return ValueRule("True or False", _bool)
     if kind is int:
-        return _number("an integer", _int, within or Range(_LEAST, _MOST))
+        return _number("an integer", _int, within or NumberRange(_LEAST, _MOST))
     if kind is float:
         return _number("a finite number", _float, within)
     if isinstance(kind, type) and kind is not object:
@@ -161,7 +161,7 @@ def _float(value: Any) -> float:
     return value  # type: ignore[no-any-return]
 
 
-def _number(text: str, convert: Accept, within: Range | None) -> ValueRule:
+def _number(text: str, convert: Accept, within: NumberRange | None) -> ValueRule:
     def accept(value: Any) -> Any:
         number = convert(value)
         if within is not None and not (within.holds(number) and (convert is _float or _LEAST <= number <= _MOST)):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from jaxtyping import Float
 
-import vkernels as vk
+import vkernels.language as vk
+from vkernels.runtime import get_threads
 
 from .annotations import Result
 from .arrays import Array, as_rows, as_segments, empty_like, give_back
 from .declared import checked
-from .long_rows import segment_of
 from .replay import replayed
+from .rows import segment_of
+from .samples import CPU_ROW_SEGMENTS, CPU_ROWS, LONG_ROWS, ROW_SEGMENTS, SHORT_ROWS, entry
+
+__all__ = ["cumulative_sum"]
 
 
 @vk.kernel
@@ -91,7 +95,7 @@ def cumulative_sum_backward(grad: Float[Array, "*B N"], out: Result[Array, "*B N
 def _cumulative_sum(x: Array, out: Array | None, of_rows: vk.Kernel, of_segments: vk.Kernel) -> Array:
     out = empty_like(x, tuple(x.shape)) if out is None else out
     rows, results = as_rows(x), as_rows(out)
-    few = FEW if getattr(x, "is_cuda", False) else vk.get_threads()  # cutting costs a second reading
+    few = FEW if getattr(x, "is_cuda", False) else get_threads()  # cutting costs a second reading
     segment = segment_of(rows.shape[1]) if rows.shape[0] < few else None
     if segment is None:
         of_rows(rows, results)
@@ -102,3 +106,20 @@ def _cumulative_sum(x: Array, out: Array | None, of_rows: vk.Kernel, of_segments
         of_segments(cut, total, as_segments(results, segment))
     give_back(results, out)
     return out
+
+
+CATALOGUE = (
+    entry("cumulative_sum", cumulative_sum_rows, SHORT_ROWS, CPU_ROWS, "float32"),
+    entry("cumulative_sum", cumulative_sum_rows, LONG_ROWS, CPU_ROWS, "float32"),
+    entry("cumulative_sum", sum_of_each_segment, ROW_SEGMENTS, CPU_ROW_SEGMENTS, "float32", computed=("total",)),
+    entry("cumulative_sum", cumulative_sum_segments, ROW_SEGMENTS, CPU_ROW_SEGMENTS, "float32", computed=("total",)),
+    entry("cumulative_sum", cumulative_sum_from_the_end, SHORT_ROWS, CPU_ROWS, "float32"),
+    entry(
+        "cumulative_sum",
+        cumulative_sum_segments_from_the_end,
+        ROW_SEGMENTS,
+        CPU_ROW_SEGMENTS,
+        "float32",
+        computed=("total",),
+    ),
+)

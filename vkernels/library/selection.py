@@ -10,13 +10,17 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float, Int
 
-import vkernels as vk
+import vkernels.language as vk
+from vkernels.ir.errors import ArgumentError
 
 from .annotations import NotNegative
 from .arrays import Array, empty_like, integers_like
 from .declared import checked
 from .replay import refuse, replayed
+from .samples import Constants, SampleInputs, Sizes, entry, random_indices
 from .transposes import count_up
+
+__all__ = ["topk"]
 
 
 @vk.kernel
@@ -128,7 +132,7 @@ def topk(x: Float[Array, "M N"], k: NotNegative) -> tuple[Array, Array]:
     Raises `ArgumentError` for other shapes, dtypes or numbers.
     """
     if not k <= x.shape[1] < 1 << 31:
-        raise vk.ArgumentError(f"topk: x has shape {tuple(x.shape)} and k is {k}, expected rows of at least k elements")
+        raise ArgumentError(f"topk: x has shape {tuple(x.shape)} and k is {k}, expected rows of at least k elements")
     value, index = empty_like(x, (x.shape[0], k)), integers_like(x, (x.shape[0], k))
     if k <= FEW:
         largest_in_turn(x, value, index)
@@ -159,3 +163,27 @@ def _for_every_row(row: Array, rows: int) -> Array:
 def _room(length: int) -> int:
     """The least power of two that is not below a length."""
     return 1 << max(0, length - 1).bit_length()
+
+
+def _sorting_network(sizes: Sizes) -> Constants:
+    """The rows' length as a power of two, and the steps of a bitonic network of that length."""
+    bits = max(0, sizes["N"] - 1).bit_length()
+    return {"room": 1 << bits, "steps": bits * (bits + 1) // 2}
+
+
+CATALOGUE = (
+    entry("topk", largest_in_turn, {"M": 4096, "N": 1024, "K": 8}, {"M": 1024, "N": 1024, "K": 4}),
+    entry("topk", select_largest, {"M": 4096, "N": 32768, "K": 64}, {"M": 256, "N": 4096, "K": 64}),
+    entry(
+        "topk",
+        sort_rows,
+        {"M": 4096, "N": 1024, "K": 1024},
+        {"M": 256, "N": 256, "K": 256},
+        samples=SampleInputs(
+            constants=_sorting_network,
+            arrays=lambda sizes, constants, random: {
+                "origin": random_indices(1 << 15, (sizes["M"], sizes["N"]), random)
+            },
+        ),
+    ),
+)

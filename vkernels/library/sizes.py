@@ -20,7 +20,7 @@ _FORWARD: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 @dataclass(frozen=True)
-class Shape:
+class DeclaredShape:
     """A declared shape. `sizes`: one expression a dimension, `_` for any; `rest`: the place of `*B`, and its name."""
 
     text: str
@@ -29,14 +29,14 @@ class Shape:
     rest_name: str = ""
 
     @staticmethod
-    def of(text: str) -> Shape:
+    def of(text: str) -> DeclaredShape:
         words = text.split()
         stars = [at for at, word in enumerate(words) if word.startswith("*")]
         if len(stars) > 1:
             raise TypeError(f"a shape has at most one `*`: {text!r}")
         if not stars:
-            return Shape(text, tuple(words))
-        return Shape(text, tuple(word for word in words if word[0] != "*"), stars[0], words[stars[0]][1:])
+            return DeclaredShape(text, tuple(words))
+        return DeclaredShape(text, tuple(word for word in words if word[0] != "*"), stars[0], words[stars[0]][1:])
 
     def takes(self, rank: int) -> bool:
         """Whether a tensor of so many dimensions can have this shape."""
@@ -64,7 +64,7 @@ class Sizes:
     known: dict[str, int]
     rests: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
-    def bind(self, shape: Shape, actual: tuple[int, ...]) -> bool:
+    def bind(self, shape: DeclaredShape, actual: tuple[int, ...]) -> bool:
         """Learn what a tensor's sizes tell: of a sum or product the one name that is not known. Names come first.
 
         False where they contradict what is known.
@@ -75,7 +75,7 @@ class Sizes:
         pairs = sorted(zip(shape.sizes, sizes, strict=True), key=lambda pair: not pair[0].isidentifier())
         return all(text == "_" or _solve(_parsed(text), length, self.known) for text, length in pairs)
 
-    def expected(self, shape: Shape) -> str:
+    def expected(self, shape: DeclaredShape) -> str:
         """What a shape must be, for messages: numbers as far as they are known."""
         found = self.shape(shape)
         if found is not None:
@@ -84,7 +84,7 @@ class Sizes:
             " ", " × "
         )
 
-    def shape(self, shape: Shape) -> tuple[int, ...] | None:
+    def shape(self, shape: DeclaredShape) -> tuple[int, ...] | None:
         """The sizes that a shape must have; None where they are not all known."""
         if shape.rest is not None and shape.rest_name not in self.rests:
             return None

@@ -1,20 +1,22 @@
-"""Products with sparse matrices: ELL and block-sparse rows times dense, dense times dense where a sparse one has
-elements, and bags of embeddings. CSR times dense stands in `segments`."""
+"""Products with sparse matrices: CSR, ELL and block-sparse rows times dense, and dense times dense at the places of a
+sparse matrix (SDDMM). Gradients are in `sparse_products_gradients`."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from jaxtyping import Float, Integer
 
-import vkernels as vk
+import vkernels.language as vk
+from vkernels.ir.errors import ArgumentError
 
 from .activations import activated
-from .annotations import Activation, OneOf, Result
+from .annotations import Activation, Result
 from .arrays import Array, constant_like, empty_like
 from .declared import checked
 from .indices import check_indices, check_starts
 from .replay import replayed
+from .samples import SampleInputs, coordinates, entry, indices, segments
+
+__all__ = ["block_matmul", "csr_matmul", "ell_matmul", "sampled_matmul"]
 
 
 @vk.kernel
@@ -69,23 +71,21 @@ def sampled_products(
 
 
 @vk.kernel
-def bags_of_rows(
+def csr_times_dense(
     start: Integer[vk.Tensor, "S"],
-    index: Integer[vk.Tensor, "E"],
-    table: Float[vk.Tensor, "V C"],
+    column: Integer[vk.Tensor, "E"],
+    value: Float[vk.Tensor, "E"],
+    dense: Float[vk.Tensor, "K C"],
+    bias: Float[vk.Tensor, "R"],
     out: Float[vk.Tensor, "R C"],
-    kind: vk.Constant = "sum",
+    activation: vk.Constant = "none",
 ):
     r = vk.tile("R")
     c = vk.tile("C")
-    total = vk.full((r, c), float("-inf") if kind == "max" else 0.0, table.dtype)
+    total = vk.zeros((r, c), value.dtype)
     for e in vk.range(start[r], start[r + 1]):
-        if kind == "max":
-            total = vk.maximum(total, table[index[e], c])
-        else:
-            total += table[index[e], c]
-    count = start[r + 1] - start[r]
-    out[r, c] = vk.where(count > 0, total / vk.maximum(count, 1) if kind == "mean" else total, 0.0)
+        total += value[e] * dense[column[e], c]
+    out[r, c] = activated(total + bias[r], activation)
 
 
 @replayed
@@ -147,7 +147,7 @@ def block_matmul(
 def cut_for_blocks(function: str, start: Array, column: Array, block: Array, dense: Array, checked: bool) -> Array:
     """Dense as rows of blocks have it: columns of blocks × Q × C; raises `ArgumentError` as `block_matmul` does."""
     if block.shape[2] == 0:
-        raise vk.ArgumentError(f"{function}: block has shape {tuple(block.shape)}, expected columns")
+        raise ArgumentError(f"{function}: block has shape {tuple(block.shape)}, expected columns")
     across = block.shape[2]
     check_starts(function, start, block.shape[0], checked)
     if checked:
@@ -181,34 +181,79 @@ def sampled_matmul(
     return out
 
 
-Bag = Annotated[str, OneOf(("sum", "mean", "max"))]
-
-
 @replayed
 @checked
-def embedding_bag(
-    table: Float[Array, "V C"],
-    index: Integer[Array, "E"],
+def csr_matmul(
     start: Integer[Array, "R+1"],
-    kind: Bag = "sum",
-    out: Result[Array, "R C", "table"] | None = None,
+    column: Integer[Array, "E"],
+    value: Float[Array, "E"],
+    dense: Float[Array, "K C"],
+    bias: Float[Array, "R"] | None = None,
+    activation: Activation = "none",
+    out: Result[Array, "R C", "dense"] | None = None,
     checked: bool = True,
 ) -> Array:
-    """The sum, mean or max of a table's rows for each bag, whose indices are `index[start[r] : start[r + 1]]`.
+    """A sparse matrix in CSR form times a dense one: `activation(sum of value[e] * dense[column[e]] + bias[r])` over
+    the elements e of row r.
 
-    `table`: V × C, of any strides; f64, f32, f16 or bf16, the latter two computed in f32. `index`: E integers from 0 up
-    to V. `start`: R + 1 integers that do not fall, from 0 up to E. `kind`: which of the three. An empty bag gives 0.
-    `checked`: read `start` and `index` first. Returns `out`, or a new R × C array like table.
-    Raises `ArgumentError` for other dtypes or kinds, shapes that do not go together, and wrong indices.
+    `start`: R + 1 integers that do not fall, from 0 up to E. `column`: E integers. `value`: E values; `dense`: K × C;
+    of any strides; f64, f32, f16 or bf16, the latter two added in f32. `bias`: R elements, or none. `activation`: as
+    `activate` has it. `checked`: read `start` and `column` first; without, what they say must be right. Returns `out`,
+    or a new R × C array like dense.
+    Raises `ArgumentError` for other dtypes or shapes that do not go together, and for indices out of range or order.
     """
-    check_bags("embedding_bag", table, index, start, checked)
-    out = empty_like(table, (start.shape[0] - 1, table.shape[1])) if out is None else out
-    bags_of_rows(start, index, table, out, kind)
+    check_starts("csr_matmul", start, value.shape[0], checked)
+    if checked:
+        check_indices("csr_matmul", "column", column, dense.shape[0])
+    out = empty_like(dense, (start.shape[0] - 1, dense.shape[1])) if out is None else out
+    csr_product(start, column, value, dense, out, bias, activation)
     return out
 
 
-def check_bags(function: str, table: Array, index: Array, start: Array, checked: bool) -> None:
-    """Raises `ArgumentError` as `embedding_bag` does; `checked`: looks at elements too."""
-    check_starts(function, start, index.shape[0], checked)
-    if checked:
-        check_indices(function, "index", index, table.shape[0])
+def csr_product(
+    start: Array,
+    column: Array,
+    value: Array,
+    dense: Array,
+    out: Array,
+    bias: Array | None = None,
+    activation: str = "none",
+) -> None:
+    """`csr_matmul` of arguments that are known to go together."""
+    bias = constant_like(value, 0.0, (start.shape[0] - 1,)) if bias is None else bias
+    csr_times_dense(start, column, value, dense, bias, out, activation)
+
+
+CATALOGUE = (
+    entry(
+        "csr_matmul",
+        csr_times_dense,
+        {"S": 65537, "R": 65536, "E": 1 << 20, "K": 65536, "C": 64},
+        {"R": 4096, "E": 65536, "K": 4096, "C": 64},
+        "float32",
+        samples=segments(column="K"),
+    ),
+    entry(
+        "ell_matmul",
+        ell_times_dense,
+        {"R": 65536, "L": 32, "K": 65536, "C": 64},
+        {"R": 4096, "L": 16, "K": 4096, "C": 64},
+        "float32",
+        samples=SampleInputs(arrays=indices("column", "K", "R", "L")),
+    ),
+    entry(
+        "block_matmul",
+        blocks_times_dense,
+        {"S": 513, "R": 512, "E": 8192, "P": 32, "Q": 32, "K": 512, "C": 256},
+        {"R": 32, "E": 128, "P": 32, "Q": 32, "K": 32, "C": 128},
+        samples=segments(column="K"),
+    ),
+    entry(
+        "sampled_matmul",
+        sampled_products,
+        {"E": 1 << 18, "R": 4096, "C": 4096, "K": 64},
+        {"E": 65536, "R": 4096, "C": 4096, "K": 64},
+        "float32",
+        samples=coordinates(columns="C"),
+    ),
+)

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from jaxtyping import Float
 
-import vkernels as vk
+import vkernels.language as vk
 
 from .annotations import Result
 from .arrays import Array, as_images, check_apart, empty_like, flip, give_back
 from .declared import checked
 from .reductions import sum as sum_along
 from .replay import replayed
+from .samples import entry
+
+__all__ = ["stencil"]
 
 
 @vk.kernel
@@ -93,3 +96,13 @@ def stencil_backward(
     of_weight = empty_like(weight, tuple(weight.shape))
     of_weight[...] = whole[list(CROSS)] if weight.ndim == 1 else whole.reshape((3, 3))
     return of_x, of_weight
+
+
+_IMAGES, _CPU_IMAGES = {"B": 16, "M": 1024, "N": 1024}, {"B": 4, "M": 512, "N": 512}
+
+
+CATALOGUE = (
+    entry("stencil", stencil_cross, _IMAGES, _CPU_IMAGES, "float32"),
+    entry("stencil", stencil_square, _IMAGES, _CPU_IMAGES, "float32"),
+    entry("stencil", stencil_weight_gradient, _IMAGES, _CPU_IMAGES, "float32", computed=("part",)),
+)

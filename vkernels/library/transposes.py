@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Integer
 
 from .annotations import Size
-from .arrays import Array, Room, as_signed
+from .arrays import AllocationCheck, Array, as_int64, as_signed
 from .declared import checked
 from .replay import constant
 
@@ -76,7 +76,7 @@ def rows_of(start: Array, elements: int) -> Array:
 
 def count_up(like: Array, count: int) -> Array:
     """0, 1, 2, …, of int64, with the library and device of another array."""
-    with Room((count,)):
+    with AllocationCheck((count,)):
         if isinstance(like, np.ndarray):
             return np.arange(count)
         import torch
@@ -85,8 +85,9 @@ def count_up(like: Array, count: int) -> Array:
 
 
 def _searched(places: Array, wanted: Array, side: str) -> Array:
+    places = as_int64(places)
     if isinstance(places, np.ndarray):
-        return places.astype(np.int64).searchsorted(wanted, side)  # type: ignore[call-overload]
+        return places.searchsorted(wanted, side)  # type: ignore[call-overload]
     import torch
 
-    return torch.searchsorted(places.long().contiguous(), wanted, side=side)
+    return torch.searchsorted(places.contiguous(), wanted, side=side)

@@ -1,4 +1,4 @@
-"""vkernels.runtime: compiling for a device, launching, the pool of threads. Knows kernels by protocol only."""
+"""Calls of kernels: dispatch, arguments, launches, threads, events. It knows kernels by protocol only."""
 
 from .events import LaunchEvent, Listener, Stats, on_launch, stats
 from .threads import get_threads, set_threads

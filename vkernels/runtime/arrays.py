@@ -4,45 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
 
+from vkernels.compiler.arguments import CPU, ArrayView
 from vkernels.ir.errors import ArgumentError
-
-CPU = "cpu"
-"""The device of NumPy arrays and of most tensors."""
-
-
-@dataclass(frozen=True)
-class ArrayView:
-    """A tensor argument as memory. `strides` are in elements, 1 in a last dimension of at most one element.
-
-    `device`: `cpu`, or as torch names it: `cuda:0`, also for AMD's.
-    """
-
-    dtype: str
-    itemsize: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    address: int
-    writable: bool
-    device: str = CPU
-
-    @property
-    def size(self) -> int:
-        """Elements."""
-        return prod(self.shape)
-
-    @property
-    def reach(self) -> tuple[int, int]:
-        """The bytes that its elements occupy, from the first one's: lowest and past the highest; equal if empty."""
-        if self.size == 0:
-            return 0, 0
-        ends = [(length - 1) * stride * self.itemsize for length, stride in zip(self.shape, self.strides, strict=True)]
-        return sum(min(0, end) for end in ends), sum(max(0, end) for end in ends) + self.itemsize
 
 
 def is_torch(value: Any) -> bool:
@@ -66,7 +33,7 @@ def view_of(value: Any, what: str) -> ArrayView:
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, for messages: its type, and its text where that is short."""
+    """A value's type, and its text where that is short, for messages."""
     try:
         text = repr(value) if not hasattr(value, "__len__") or len(value) <= 40 else ""
     except Exception:  # a value of any kind may have no text
@@ -158,12 +125,12 @@ def is_plain(array: np.ndarray[Any, Any]) -> bool:
 
 
 def _normal(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides that do not depend on what nobody sees: 1 in a last dimension of one element or of an empty tensor."""
+    """Strides in one normal form: 1 in a last dimension of one element or of an empty tensor."""
     return (*strides[:-1], 1) if shape and (shape[-1] == 1 or 0 in shape) else strides
 
 
 def numpy_address(array: np.ndarray[Any, Any]) -> int:
-    """Where the first element is."""
+    """The address of the first element."""
     address: int = array.__array_interface__["data"][0]
     return address
 

@@ -1,6 +1,6 @@
-"""What the runtime did: a hook for every launch, and counters since the process began; docs/events.md.
+"""Launch events and counters: a hook for every launch, and how many there were; docs/events.md.
 
-Nobody who does not listen pays: a call looks whether `LISTENERS` is empty, and adds one to its kernel's counter.
+No overhead without listeners: a call looks whether `LISTENERS` is empty, and adds one to its kernel's counter.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from vkernels.ir.plan import Plan
+from vkernels.compiler.counters import KernelCompiles
+from vkernels.compiler.default_session import default_session
 
-    from .protocols import Constant
+if TYPE_CHECKING:
+    from vkernels.compiler.protocols import Constant
+    from vkernels.ir.plan import Plan
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Ran:
-    """How a call is run, as prepared code knows it. `slice`: `cpu:cores=2`, a GPU's key or slice; `stream`: a GPU's
+class LaunchRecord:
+    """How a call is run, as bound code knows it. `slice`: `cpu:cores=2`, a GPU's key or slice; `stream`: a GPU's
     handle of it, 0 on a CPU; `launches`: how many it starts; `swap_bytes`: memory of its own, beside its tensors;
     `rung`: the plan's."""
 
@@ -37,10 +39,10 @@ class Ran:
 
 
 @dataclass(frozen=True)
-class Called:
-    """What a kernel was called with, as far as plans depend on it. `file`: where its author wrote it; `sizes`, `dtypes`
-    (of tensors) and `constants` by name. `left_open`: names of the tunable constants that the
-    call did not give; `tuned`: whether these are as they were tuned."""
+class CallRecord:
+    """The part of a call that plans depend on. `file`: of the kernel's function; `sizes`, `dtypes` (of tensors) and
+    `constants` by name. `left_open`: names of the tunable constants that the call did not give; `tuned`: whether these
+    have tuned values."""
 
     file: str = ""
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -55,9 +57,8 @@ class LaunchEvent:
     """One call of a kernel. `start`, `end`: `time.perf_counter()` before and after it; a GPU may still be at work then.
 
     `rung`: the last of the ladder that the plan stands on: registers, shared, recompute, memory, launches or bottom;
-    of a plan that nobody chose, as far as the plan says. `cache_hit`: a
-    call like it was remembered, so nothing was planned, compiled or loaded. `called`: with which sizes and dtypes. The
-    rest is as `Ran` says.
+    of an author's plan, as far as the plan says. `cache_hit`: a call like it was cached, so nothing was planned,
+    compiled or loaded. `called`: with which sizes and dtypes. The other fields are those of `LaunchRecord`.
     """
 
     kernel: str
@@ -71,7 +72,7 @@ class LaunchEvent:
     launches: int
     swap_bytes: int
     cache_hit: bool
-    called: Called = Called()
+    called: CallRecord = CallRecord()
 
     @property
     def seconds(self) -> float:
@@ -82,21 +83,21 @@ class LaunchEvent:
 Callback = Callable[[LaunchEvent], object]
 
 LISTENERS: tuple[Listener, ...] = ()
-"""Whom launches are told; replaced, never changed, so that calls may read it at any time."""
+"""The listeners of this process; replaced, never changed, so that calls may read it at any time."""
 
 _lock = threading.Lock()
-_telling = threading.local()
+_notifying = threading.local()
 
 
 class Listener:
-    """A callback that is told of launches, until it is called or its `with` block ends."""
+    """A registered callback. Calling it, or the end of its `with` block, removes the callback."""
 
     def __init__(self, callback: Callback):
         self.callback = callback
-        self._said = False
+        self._has_failed = False
 
     def __call__(self) -> None:
-        """Tell it no more. Calling again does nothing."""
+        """Remove the callback. Calling again does nothing."""
         global LISTENERS
         with _lock:
             LISTENERS = tuple(listener for listener in LISTENERS if listener is not self)
@@ -109,21 +110,22 @@ class Listener:
     ) -> None:
         self()
 
-    def tell(self, event: LaunchEvent) -> None:
-        """Call the callback; its first failure is logged, since the kernel that ran is not at fault."""
+    def notify(self, event: LaunchEvent) -> None:
+        """Call the callback. Its first failure is logged, and none is raised: the kernel did run."""
         try:
             self.callback(event)
         except Exception:
-            if not self._said:
-                self._said = True
+            if not self._has_failed:
+                self._has_failed = True
                 _log.exception("a callback of vk.on_launch failed; it will be called again, but this is said once")
 
 
 def on_launch(callback: Callback) -> Listener:
     """Call `callback` with a `LaunchEvent` after every call of a kernel, from whatever thread made it.
 
-    Returns what ends that: call it (`remove = vk.on_launch(…); remove()`), or use it in a `with` statement. Kernels
-    that the callback itself calls are not told. Raises `TypeError` for what cannot be called.
+    Returns a listener: call it to remove the callback (`remove = vk.on_launch(…); remove()`), or use it in a `with`
+    statement. The callback is not called for kernels that it calls itself. Raises `TypeError` where `callback` cannot
+    be called.
     """
     global LISTENERS
     if not callable(callback):
@@ -134,46 +136,35 @@ def on_launch(callback: Callback) -> Listener:
     return listener
 
 
-def tell(kernel: str, ran: Ran, start: float, end: float, cache_hit: bool, called: Called) -> None:
-    """Tell all listeners of a call."""
-    if getattr(_telling, "busy", False):
+def notify(kernel: str, record: LaunchRecord, start: float, end: float, cache_hit: bool, called: CallRecord) -> None:
+    """Give all listeners the event of a call."""
+    if getattr(_notifying, "busy", False):
         return
     event = LaunchEvent(
-        kernel, ran.plan, ran.device, ran.slice, ran.stream, start, end, ran.rung, ran.launches, ran.swap_bytes,
-        cache_hit, called,
+        kernel, record.plan, record.device, record.slice, record.stream, start, end, record.rung, record.launches,
+        record.swap_bytes, cache_hit, called,
     )  # fmt: skip
-    _telling.busy = True
+    _notifying.busy = True
     try:
         for listener in LISTENERS:
-            listener.tell(event)
+            listener.notify(event)
     finally:
-        _telling.busy = False
-
-
-def stated_rung(plan: Plan) -> str:
-    """The last rung of the ladder that a plan names; what it leaves to `apply_plan` is not counted."""
-    homes = {str(home) for home in plan.homes.values()}
-    if plan.launches or plan.split is not None:
-        return "launches"
-    return next((rung for rung in ("memory", "recompute", "shared") if rung in homes), "registers")
+        _notifying.busy = False
 
 
 @dataclass
 class Counters:
-    """Of the kernels of one name. A call adds one to `calls` without a lock, which Python's own makes exact (a build
-    without that lock may miss some); all else changes under one."""
+    """Calls of the kernels of one name. A call adds one to `calls` without a lock: with Python's own lock that is
+    exact, a build without it may miss some. `misses` changes under a lock."""
 
     calls: int = 0
     misses: int = 0
-    compiles: int = 0
-    compile_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class KernelStats:
-    """Counters of the kernels of one name. `calls`: that ran; `misses`: those that had to be prepared, as no call like
-    them was remembered; `compiles` and `compile_seconds`: how often and how long code was made for it, loading it
-    from disk included."""
+    """Counters of the kernels of one name. `calls`: that ran; `misses`: those that were not cached; `compiles` and
+    `compile_seconds`: how often and how long code was made, or loaded from disk."""
 
     calls: int
     misses: int
@@ -182,13 +173,13 @@ class KernelStats:
 
     @property
     def hits(self) -> int:
-        """Calls that found everything prepared."""
+        """Calls that were cached."""
         return max(0, self.calls - self.misses)
 
 
 @dataclass(frozen=True)
 class Stats:
-    """Counters since the process began. `kernels`: by name; `binaries`: of GPU kernels, that were needed, and
+    """Counters since the process began. `kernels`: by name; `binaries`: GPU binaries that were needed;
     `binaries_from_disk`: those of them that the cache on disk had."""
 
     kernels: Mapping[str, KernelStats] = field(default_factory=dict)
@@ -217,7 +208,6 @@ class Stats:
 
 
 _counters: dict[str, Counters] = {}
-_binaries = [0, 0]
 
 
 def counters_for(kernel: str) -> Counters:
@@ -227,36 +217,27 @@ def counters_for(kernel: str) -> Counters:
 
 
 def count_miss(counters: Counters) -> None:
-    """A call that had to be prepared."""
+    """A call that was not cached."""
     with _lock:
         counters.misses += 1
 
 
-def count_compile(counters: Counters, seconds: float) -> None:
-    """Code that was made."""
-    with _lock:
-        counters.compiles += 1
-        counters.compile_seconds += seconds
-
-
-def count_binary(from_disk: bool) -> None:
-    """A GPU's binary that was needed."""
-    with _lock:
-        _binaries[0] += 1
-        _binaries[1] += from_disk
-
-
 def stats() -> Stats:
     """Counters since the process began: calls, cache hits, compiles and their seconds, by kernel and in all."""
+    compiled = default_session().counters.counts()
     with _lock:
-        found = {name: KernelStats(**vars(counters)) for name, counters in sorted(_counters.items())}
-        binaries, from_disk = _binaries
-    used = {name: kernel for name, kernel in found.items() if kernel.calls or kernel.misses or kernel.compiles}
-    return Stats(used, binaries, from_disk)
+        called = {name: (counters.calls, counters.misses) for name, counters in _counters.items()}
+    kernels: dict[str, KernelStats] = {}
+    for name in sorted({*called, *compiled.kernels}):
+        calls, misses = called.get(name, (0, 0))
+        of_name = compiled.kernels.get(name, KernelCompiles())
+        if calls or misses or of_name.compiles:
+            kernels[name] = KernelStats(calls, misses, of_name.compiles, of_name.seconds)
+    return Stats(kernels, compiled.binaries, compiled.binaries_from_disk)
 
 
 def _after_fork_in_child() -> None:
-    """Who held the lock may not exist any more."""
+    """The thread that held the lock may not exist."""
     global _lock
     _lock = threading.Lock()
 

@@ -18,12 +18,12 @@ from functools import partial
 
 from vkernels.ir.errors import SetupError
 
-from .calls import Call
-from .memory.blocks import Block
+from .memory_blocks import Block
 from .pool_ir import FUTEX, POOL_WORDS, pool_ir
+from .work_descriptor import WorkDescriptor
 
 SPINS = 2000
-"""Turns of a waiting loop before it sleeps: some 30 to 100 microseconds."""
+"""Iterations of a waiting loop before it sleeps: some 30 to 100 microseconds."""
 
 
 class Pool:
@@ -51,12 +51,12 @@ class Pool:
             while len(self._helpers) < threads - 1:
                 self._helpers.append(self._start())
 
-    def run(self, call: Call) -> None:
+    def run(self, call: WorkDescriptor) -> None:
         """Run a call until it is complete. Other Python threads run meanwhile."""
         self._code.run(self._address, call.address)
 
-    def runner(self, call: Call) -> Callable[[], None]:
-        """What runs this call, again and again, in less of Python's time than `run`."""
+    def runner(self, call: WorkDescriptor) -> Callable[[], None]:
+        """A function that runs this call, with less Python overhead than `run`."""
         return partial(self._code.run, self._address, call.address)
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""The pool where there is no native one: Python's threads, each in native code while it runs programs."""
+"""The pool for machines without a native one: Python threads, each in native code while it runs programs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from itertools import count
 
 from vkernels.ir.thread_pools import ThreadPool
 
-from .calls import Call
 from .pool_ir import CALL_WORDS, LAUNCH_WORDS
+from .work_descriptor import WorkDescriptor
 
 LaunchFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-SHARES = 8
+PIECES_PER_THREAD = 8
 """Parts that a launch is cut into, for each thread."""
 
 
@@ -34,7 +34,7 @@ class PythonPool:
                 self.stop()
                 self._executor, self._size = ThreadPool(threads - 1, "vkernels"), threads - 1
 
-    def run(self, call: Call) -> None:
+    def run(self, call: WorkDescriptor) -> None:
         """Run a call until it is complete; on the calling thread alone where another call has the threads."""
         launches, arguments, threads, base, stride, own = (ctypes.c_int64 * 6).from_address(call.address)
         mine = self._executor is not None and threads > 1 and self._busy.acquire(blocking=False)
@@ -47,14 +47,14 @@ class PythonPool:
             if mine:
                 self._busy.release()
 
-    def runner(self, call: Call) -> Callable[[], None]:
-        """What runs this call, again and again."""
+    def runner(self, call: WorkDescriptor) -> Callable[[], None]:
+        """A function that runs this call."""
         return partial(self.run, call)
 
     def _launch(self, launch: ctypes.Array[ctypes.c_int64], arguments: int, workspaces: list[int]) -> None:
         address, programs, grain = launch
         function = LaunchFunction(address)
-        piece = max(grain, -(-programs // (SHARES * len(workspaces))))
+        piece = max(grain, -(-programs // (PIECES_PER_THREAD * len(workspaces))))
         turns = count()
 
         def work(workspace: int) -> None:

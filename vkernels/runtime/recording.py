@@ -1,4 +1,4 @@
-"""Who is noting which calls of kernels a function makes, so that they can be repeated without it."""
+"""Record the kernel calls that a function makes, so that they can be replayed without it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 
 class Recorder(Protocol):
-    """Is told of every call that its thread makes, and of what makes them unfit to be repeated."""
+    """Receives every kernel call of its thread."""
 
     def launched(self, entry: Any, prepared: Any, addresses: Sequence[int], scalars: Sequence[Any]) -> None: ...
 
@@ -19,7 +19,7 @@ class _Recorders(threading.local):
 
 _recorders = _Recorders()
 recording = 0
-"""How many threads record, so that calls need not look for their own recorder otherwise."""
+"""Threads that record; where there are none, calls do not look for a recorder."""
 
 
 def current() -> Any:
@@ -27,8 +27,8 @@ def current() -> Any:
     return _recorders.current if recording else None
 
 
-class Recording:
-    """Lets a recorder know what this thread does, for the time of a `with` block; blocks do not nest."""
+class CallRecording:
+    """Within, a recorder receives the kernel calls of this thread; blocks do not nest."""
 
     def __init__(self, recorder: Recorder):
         self._recorder = recorder

@@ -1,4 +1,4 @@
-"""The process's pool of threads: how many there are, and what becomes of them at a fork and at the end."""
+"""The thread pool of this process: its size, and its end at a fork and at exit."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Callable
 from typing import Protocol
 
 from vkernels.ir.errors import OptionError
+from vkernels.targets.host_cpu import usable_cores
 
-from .calls import Call
-from .devices.cpu import usable_cores
+from .work_descriptor import WorkDescriptor
 
 
 class PoolLike(Protocol):
-    """What runs calls: native threads, or Python's where there are none."""
+    """Runs calls: on native threads, or on Python's where there are none."""
 
     def reserve(self, threads: int) -> None: ...
-    def run(self, call: Call) -> None: ...
-    def runner(self, call: Call) -> Callable[[], None]: ...
+    def run(self, call: WorkDescriptor) -> None: ...
+    def runner(self, call: WorkDescriptor) -> Callable[[], None]: ...
     def stop(self) -> None: ...
 
 
@@ -30,7 +30,7 @@ _on_change: list[Callable[[], None]] = []
 
 
 def get_threads() -> int:
-    """Threads that a call may use; all cores that this process may use, where `set_threads` said nothing."""
+    """Threads that a call may use: as set with `set_threads`, else all cores that this process may use."""
     return usable_cores() if _threads is None else _threads
 
 
@@ -39,15 +39,15 @@ def set_threads(number: int) -> None:
     global _threads
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise OptionError(f"threads: expected a whole number of at least 1, got {number!r}")
-    if number == _threads:  # calls are prepared for as many
+    if number == _threads:  # calls are bound for as many
         return
     _threads = number
     for forget in _on_change:
         forget()
 
 
-def when_threads_change(forget: Callable[[], None]) -> None:
-    """Call `forget` whenever what was prepared for the present threads is no longer right."""
+def on_threads_change(forget: Callable[[], None]) -> None:
+    """Call `forget` when the number of threads changes, and after a fork: bound calls are invalid then."""
     _on_change.append(forget)
 
 
@@ -76,7 +76,7 @@ def _stop() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Threads do not survive a fork, nor does who holds a lock."""
+    """Threads do not survive a fork, nor does a thread that holds a lock."""
     global _pool, _lock
     _pool, _lock = None, threading.Lock()
     for forget in _on_change:

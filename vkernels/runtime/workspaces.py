@@ -1,11 +1,11 @@
-"""Memory that calls borrow: buffers and callers' workspaces, each for one call; the helpers', which all calls share."""
+"""Working memory of calls: buffers and the caller's workspace for one call each, and workspaces of helpers for all."""
 
 from __future__ import annotations
 
 import os
 import threading
 
-from .memory.blocks import Block, aligned
+from .memory_blocks import Block, aligned
 
 _spare: list[Block] = []
 _helpers: Block | None = None
@@ -13,7 +13,7 @@ _lock = threading.Lock()
 
 
 def borrow(size: int) -> Block:
-    """At least `size` bytes, nobody else's until given back; what they hold is left over from others."""
+    """A block of at least `size` bytes, for this caller alone until it is given back; it is not cleared."""
     try:
         block = _spare.pop()
     except IndexError:
@@ -23,7 +23,7 @@ def borrow(size: int) -> Block:
 
 
 def give_back(block: Block) -> None:
-    """Let other calls use it."""
+    """Let other calls use a block."""
     _spare.append(block)
 
 

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from vkernels.library import activations
 
-from .registering import Context, define, like_first
+from .registering import define_like_input
 
-_activate_backward = define(
-    "activate_backward(Tensor grad, Tensor x, str activation) -> Tensor", activations.activate_backward, like_first
-)
+__all__ = ["activate"]
 
-
-def _keep(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    x, ctx.activation = inputs
-    ctx.save_for_backward(x)
-
-
-_activate = define(
-    "activate(Tensor x, str activation) -> Tensor",
-    activations.activate,
-    like_first,
-    _keep,
-    lambda ctx, grad: (_activate_backward(grad, *ctx.saved_tensors, ctx.activation), None),
-)
+_activate = define_like_input(activations.activate, activations.activate_backward, "str activation")
 
 
 def activate(x: torch.Tensor, activation: str) -> torch.Tensor:

@@ -8,12 +8,18 @@ from typing import Any
 import torch
 
 from vkernels.library.attention import attention as attention_alone
-from vkernels.library.attention import attention_backward, attention_forward
-from vkernels.library.attention_calls import Window, bounds_of
-from vkernels.library.attention_of_sequences import attention_of_sequences_backward, attention_of_sequences_forward
+from vkernels.library.attention import (
+    attention_backward,
+    attention_forward,
+    attention_of_sequences_backward,
+    attention_of_sequences_forward,
+)
+from vkernels.library.attention_blocks import Window, bounds_of
 
 from .capturing import refuse
 from .registering import Context, computed_dtype, define, like, like_each
+
+__all__ = ["attention", "attention_of_sequences"]
 
 _TENSORS = "Tensor q, Tensor k, Tensor v"
 _SETTINGS = "float? scale, bool causal, int? back, int? ahead"

@@ -12,6 +12,8 @@ from vkernels.library.convolution import Pair
 
 from .registering import Context, define, like
 
+__all__ = ["conv2d"]
+
 _SETTINGS = "int[2] stride, int[2] padding, int[2] dilation, int groups, str activation"
 
 Settings = tuple[Sequence[int], Sequence[int], Sequence[int], int, str]

@@ -6,10 +6,12 @@ from typing import Any
 
 import torch
 
-from vkernels.library import dense, dense_gradients
-from vkernels.library.mlp import mlp as two_layers
+from vkernels.library import dense
+from vkernels.library.dense import mlp as two_layers
 
 from .registering import Context, Operation, define, like, like_each, or_empty
+
+__all__ = ["batched_matmul", "matmul", "mlp"]
 
 _FACTORS = "Tensor a, Tensor b, Tensor? bias, str? activation, str? precision"
 
@@ -21,12 +23,12 @@ def _keep(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
 
 _matmul_backward = define(
     f"matmul_backward(Tensor grad, {_FACTORS}) -> (Tensor, Tensor, Tensor)",
-    lambda grad, *factors: or_empty(grad, dense_gradients.matmul_backward(grad, *factors)),
+    lambda grad, *factors: or_empty(grad, dense.matmul_backward(grad, *factors)),
     lambda grad, a, b, bias, *_: like_each(grad, a, b, bias),
 )
 _batched_matmul_backward = define(
     f"batched_matmul_backward(Tensor grad, {_FACTORS}) -> (Tensor, Tensor, Tensor)",
-    lambda grad, *factors: or_empty(grad, dense_gradients.batched_matmul_backward(grad, *factors)),
+    lambda grad, *factors: or_empty(grad, dense.batched_matmul_backward(grad, *factors)),
     lambda grad, a, b, bias, *_: like_each(grad, a, b, bias),
 )
 
@@ -76,7 +78,7 @@ _batched_matmul = define(
 _LAYERS = "Tensor x, Tensor w1, Tensor? b1, Tensor w2, Tensor? b2, str activation"
 _mlp_backward = define(
     f"mlp_backward(Tensor grad, {_LAYERS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-    lambda grad, *layers: or_empty(grad, dense_gradients.mlp_backward(grad, *layers)),
+    lambda grad, *layers: or_empty(grad, dense.mlp_backward(grad, *layers)),
     lambda grad, *layers: like_each(grad, *layers[:5]),
 )
 

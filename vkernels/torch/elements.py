@@ -10,6 +10,8 @@ from vkernels.library import elements
 
 from .registering import Context, Operation, define, like_first, refuse_gradients
 
+__all__ = ["adamw", "dropout", "rotary_embedding"]
+
 
 def _keep_dropout(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
     _, ctx.probability, ctx.seed = inputs

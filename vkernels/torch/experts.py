@@ -6,10 +6,12 @@ from typing import Any
 
 import torch
 
-from vkernels.library import expert_gradients, experts
+from vkernels.library import experts
 
 from .capturing import refuse
 from .registering import Context, define, like, like_each, unchecked
+
+__all__ = ["grouped_matmul", "mixture_of_experts"]
 
 _GROUPED = "Tensor x, Tensor weight, Tensor start, Tensor? bias, str activation, Tensor? row"
 _EXPERTS = "Tensor x, Tensor expert, Tensor gate, Tensor w1, Tensor w2, Tensor? b1, Tensor? b2, str activation"
@@ -21,7 +23,7 @@ def _refuse_capture(function: str, x: torch.Tensor) -> None:
 
 def _run_grouped_backward(grad: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, ...]:
     _refuse_capture("grouped_matmul_backward", grad)
-    return unchecked(expert_gradients.grouped_matmul_backward)(grad, *arguments)
+    return unchecked(experts.grouped_matmul_backward)(grad, *arguments)
 
 
 def _run_grouped(
@@ -66,7 +68,7 @@ _grouped_matmul = define(
 
 def _run_mixture_backward(grad: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, ...]:
     _refuse_capture("mixture_of_experts_backward", grad)
-    return unchecked(expert_gradients.mixture_of_experts_backward)(grad, *arguments)
+    return unchecked(experts.mixture_of_experts_backward)(grad, *arguments)
 
 
 def _run_mixture(x: torch.Tensor, *arguments: Any) -> torch.Tensor:

@@ -10,6 +10,8 @@ from vkernels.library import finite_elements
 
 from .registering import Context, Operation, define, like_first, refuse_gradients
 
+__all__ = ["apply_mass", "apply_stiffness", "apply_stiffness_at_nodes"]
+
 
 def _keep_mass(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
     refuse_gradients(ctx, "apply_mass", values=1, weight=2)

@@ -11,6 +11,8 @@ from vkernels.library import losses
 from .capturing import refuse_checks
 from .registering import Context, computed_dtype, define, like
 
+__all__ = ["cross_entropy"]
+
 _cross_entropy_backward = define(
     "cross_entropy_backward(Tensor grad, Tensor x, Tensor target, Tensor normaliser, Tensor count, int ignored, "
     "float smoothing, str reduction) -> Tensor",

@@ -18,7 +18,7 @@ ROUND_SECONDS = 2e-3
 
 
 @dataclass(frozen=True)
-class Call:
+class LayerCall:
     """What a layer was given, detached; tensors that required grad still do. `backward`: whether gradients count."""
 
     arguments: tuple[Any, ...]
@@ -38,18 +38,18 @@ class Call:
         return shapes, str(structure), self.backward
 
 
-def recorded(arguments: tuple[Any, ...], named: Mapping[str, Any], backward: bool) -> Call:
+def recorded(arguments: tuple[Any, ...], named: Mapping[str, Any], backward: bool) -> LayerCall:
     """A call with these arguments; what comes later does not change them, unless it works in place."""
 
     def detached(value: Any) -> Any:
         is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
         return value.detach().requires_grad_(value.requires_grad and is_float) if is_float else value
 
-    return Call(tree_map(detached, arguments), tree_map(detached, dict(named)), backward)
+    return LayerCall(tree_map(detached, arguments), tree_map(detached, dict(named)), backward)
 
 
 def seconds(
-    run: Callable[..., Any], other: Callable[..., Any], call: Call, parameters: Iterator[torch.Tensor]
+    run: Callable[..., Any], other: Callable[..., Any], call: LayerCall, parameters: Iterator[torch.Tensor]
 ) -> tuple[float, float]:
     """The time that each of two layers takes for a call. Raises what they raise."""
     wanted = [each for each in (*tree_flatten((call.arguments, call.named))[0], *parameters) if _is_wanted(each)]
@@ -70,7 +70,7 @@ def _is_wanted(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad
 
 
-def _step(run: Callable[..., Any], call: Call, wanted: list[torch.Tensor]) -> Callable[[], None]:
+def _step(run: Callable[..., Any], call: LayerCall, wanted: list[torch.Tensor]) -> Callable[[], None]:
     def step() -> None:
         with torch.set_grad_enabled(call.backward):
             out = run(*call.arguments, **call.named)
@@ -80,7 +80,7 @@ def _step(run: Callable[..., Any], call: Call, wanted: list[torch.Tensor]) -> Ca
     return step
 
 
-def _timed(step: Callable[[], None], count: int, call: Call) -> float:
+def _timed(step: Callable[[], None], count: int, call: LayerCall) -> float:
     _wait(call)
     start = time.perf_counter()
     for _ in range(count):
@@ -89,7 +89,7 @@ def _timed(step: Callable[[], None], count: int, call: Call) -> float:
     return (time.perf_counter() - start) / count
 
 
-def _wait(call: Call) -> None:
+def _wait(call: LayerCall) -> None:
     for each in tree_flatten((call.arguments, call.named))[0]:
         if isinstance(each, torch.Tensor) and each.is_cuda:
             torch.cuda.synchronize(each.device)

@@ -8,7 +8,9 @@ import torch
 
 from vkernels.library import norms, rows
 
-from .registering import Context, define, like, like_first
+from .registering import Context, define, define_like_input, like, like_first
+
+__all__ = ["group_norm", "l2_normalize", "layer_norm", "rms_norm"]
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -98,6 +100,14 @@ _group_norm = define(
     _keep_for_group_norm,
     _group_norm_gradients,
 )
+
+
+_l2_normalize = define_like_input(norms.l2_normalize, norms.l2_normalize_backward, "float eps")
+
+
+def l2_normalize(x: torch.Tensor, eps: float = 1e-12) -> torch.Tensor:
+    """x / max(sqrt(sum(x²)), eps) along the last dimension: `vkernels.library.l2_normalize`, with its gradient."""
+    return _l2_normalize(x, eps)
 
 
 def layer_norm(

@@ -11,6 +11,8 @@ from vkernels.library import reductions
 
 from .registering import Context, Operation, define, like
 
+__all__ = ["argmax", "argmin", "histogram", "max", "mean", "min", "sum", "topk"]
+
 
 def _shape(x: torch.Tensor, dim: int | None, keepdim: bool) -> tuple[int, ...]:
     if dim is None:

@@ -68,6 +68,27 @@ def define_in(
     return operation
 
 
+def define_like_input(
+    function: Callable[..., Any], gradient: Callable[..., Any], options: str = "", keeps_result: bool = False
+) -> Operation:
+    """Register a library function whose result is like its one tensor, `x`, and the gradient of it.
+
+    `options`: the arguments after x, as torch writes them. `gradient`: takes the gradient of the result, then x, or the
+    result where `keeps_result`, then the options.
+    """
+    more, saved = f", {options}" * bool(options), "result" if keeps_result else "x"
+    backward = define(f"{gradient.__name__}(Tensor grad, Tensor {saved}{more}) -> Tensor", gradient, like_first)
+
+    def keep(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        x, *ctx.options = inputs
+        ctx.save_for_backward(output if keeps_result else x)
+
+    def run_backward(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return backward(grad, *ctx.saved_tensors, *ctx.options), *(None,) * len(ctx.options)
+
+    return define(f"{function.__name__}(Tensor x{more}) -> Tensor", function, like_first, keep, run_backward)
+
+
 def like(x: torch.Tensor, shape: Sequence[int], dtype: torch.dtype | None = None) -> torch.Tensor:
     """A contiguous tensor of a shape, on x's device, in its dtype unless another is given, with anything in it."""
     return x.new_empty(tuple(shape), dtype=x.dtype if dtype is None else dtype)

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from vkernels.compiler.default_session import patient
 from vkernels.ir.errors import Error, OptionError
-from vkernels.runtime.way import patient
 
 from .layers import FUSING, LAYERS, Sequential, activation_of, has_hooks, original, run_fused, unfit
-from .measuring import Call, recorded, seconds
+from .measuring import LayerCall, recorded, seconds
 
 WORTH = 1.05
 """How many times as fast a layer has to become."""
@@ -44,7 +44,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Report:
+class ReplaceReport:
     """What `replace` did, layer by layer; its text says it."""
 
     layers: tuple[Layer, ...]
@@ -61,7 +61,7 @@ class Report:
         return "\n".join(map(str, self.layers)) or "there is no layer"
 
 
-def replace(model: nn.Module, *arguments: Any, everywhere: bool = False, **named: Any) -> Report:
+def replace(model: nn.Module, *arguments: Any, everywhere: bool = False, **named: Any) -> ReplaceReport:
     """Let a model's layers compute by the library where that is faster, in place, and say what was done.
 
     The model is called once with `arguments` and `named`, as an example. Each layer that has a counterpart is then
@@ -134,7 +134,7 @@ def _pairs(model: nn.Module) -> Iterator[tuple[str, _Pair]]:
                 yield first, _Pair(first, second, layer, following, activation)
 
 
-def _all(layers: dict[str, nn.Module], pairs: dict[str, _Pair]) -> Report:
+def _all(layers: dict[str, nn.Module], pairs: dict[str, _Pair]) -> ReplaceReport:
     found = []
     behind = {pair.second for pair in pairs.values()}
     for name, layer in layers.items():
@@ -144,7 +144,7 @@ def _all(layers: dict[str, nn.Module], pairs: dict[str, _Pair]) -> Report:
         elif name not in behind:
             reason = _unfit(layer)
             found.append(Layer(name, type(layer).__name__, reason is None, reason or "as asked"))
-    return Report(tuple(found))
+    return ReplaceReport(tuple(found))
 
 
 def _unfit(layer: nn.Module) -> str | None:
@@ -153,9 +153,9 @@ def _unfit(layer: nn.Module) -> str | None:
     return unfit(layer)
 
 
-def _record(model: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[nn.Module, Call]:
+def _record(model: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[nn.Module, LayerCall]:
     """What each layer is given first when the model is called."""
-    calls: dict[nn.Module, Call] = {}
+    calls: dict[nn.Module, LayerCall] = {}
     backward = model.training and torch.is_grad_enabled()
 
     def note(layer: nn.Module, given: tuple[Any, ...], by_name: dict[str, Any]) -> None:
@@ -186,7 +186,9 @@ def _kept(model: nn.Module) -> Iterator[None]:
                 buffer.copy_(before)
 
 
-def _where_faster(layers: dict[str, nn.Module], pairs: dict[str, _Pair], calls: dict[nn.Module, Call]) -> Report:
+def _where_faster(
+    layers: dict[str, nn.Module], pairs: dict[str, _Pair], calls: dict[nn.Module, LayerCall]
+) -> ReplaceReport:
     timing = _Timing(calls)
     found = []
     done: set[str] = set()
@@ -202,13 +204,13 @@ def _where_faster(layers: dict[str, nn.Module], pairs: dict[str, _Pair], calls: 
             found += [together] if together.swapped else [alone, second]
         else:
             found.append(alone)
-    return Report(tuple(found))
+    return ReplaceReport(tuple(found))
 
 
 class _Timing:
     """Times layers by their calls; layers alike, with calls alike, once."""
 
-    def __init__(self, calls: dict[nn.Module, Call]):
+    def __init__(self, calls: dict[nn.Module, LayerCall]):
         self.calls = calls
         self.known: dict[object, tuple[float, float] | str] = {}
 
@@ -250,7 +252,7 @@ class _Timing:
 
     @staticmethod
     def _measure(
-        layer: nn.Module, call: Call, before: Callable[..., Any], after: Callable[..., Any]
+        layer: nn.Module, call: LayerCall, before: Callable[..., Any], after: Callable[..., Any]
     ) -> tuple[float, float] | str:
         try:
             return seconds(before, after, call, layer.parameters())

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from vkernels.library import losses, rows
 
-from .registering import Context, define, like_first
+from .registering import define_like_input
+
+__all__ = ["log_softmax", "softmax"]
 
 
-def _keep_result(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    ctx.save_for_backward(output)
-
-
-_softmax_backward = define(
-    "softmax_backward(Tensor grad, Tensor result) -> Tensor", rows.softmax_backward, like_first
-)  # fmt: skip
-_softmax = define(
-    "softmax(Tensor x) -> Tensor", rows.softmax, like_first,
-    _keep_result, lambda ctx, grad: _softmax_backward(grad, *ctx.saved_tensors),
-)  # fmt: skip
-
-_log_softmax_backward = define(
-    "log_softmax_backward(Tensor grad, Tensor result) -> Tensor", losses.log_softmax_backward, like_first
-)  # fmt: skip
-_log_softmax = define(
-    "log_softmax(Tensor x) -> Tensor", losses.log_softmax, like_first,
-    _keep_result, lambda ctx, grad: _log_softmax_backward(grad, *ctx.saved_tensors),
-)  # fmt: skip
+_softmax = define_like_input(rows.softmax, rows.softmax_backward, keeps_result=True)
+_log_softmax = define_like_input(losses.log_softmax, losses.log_softmax_backward, keeps_result=True)
 
 
 def softmax(x: torch.Tensor) -> torch.Tensor:

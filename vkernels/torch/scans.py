@@ -10,6 +10,8 @@ from vkernels.library import scans, stencils
 
 from .registering import Context, Operation, define, like, like_first
 
+__all__ = ["cumulative_sum", "stencil"]
+
 # Each of the two is the other's gradient.
 _cumulative_sum: Operation = define(
     "cumulative_sum(Tensor x) -> Tensor",

@@ -9,16 +9,18 @@ from typing import Any
 
 import torch
 
-from vkernels.library import segment_gradients, segments, sparse_gradients, sparse_products
+from vkernels.library import segments, sparse_products, sparse_products_gradients
 
 from .capturing import refuse_checks
 from .registering import Context, define, like, like_each, unchecked
+
+__all__ = ["block_matmul", "csr_matmul", "ell_matmul", "embedding_bag", "sampled_matmul", "segment_sum"]
 
 # ── sums over segments ───────────────────────────────────────────────────────────────────────────────────────────────
 
 _segment_sum_backward = define(
     "segment_sum_backward(Tensor grad, Tensor start, SymInt elements) -> Tensor",
-    unchecked(segment_gradients.segment_sum_backward),
+    unchecked(segments.segment_sum_backward),
     lambda grad, start, elements: like(grad, (elements, *grad.shape[1:])),
 )
 
@@ -48,7 +50,7 @@ _CSR = "Tensor start, Tensor column, Tensor value, Tensor dense, Tensor? bias, s
 
 _csr_matmul_backward = define(
     f"csr_matmul_backward(Tensor grad, {_CSR}) -> (Tensor, Tensor, Tensor)",
-    unchecked(sparse_gradients.csr_matmul_backward),
+    unchecked(sparse_products_gradients.csr_matmul_backward),
     lambda grad, start, column, value, dense, bias, activation: like_each(grad, value, dense, bias),
 )
 
@@ -63,7 +65,7 @@ def _run_csr_matmul(
     checked: bool,
 ) -> torch.Tensor:
     refuse_checks("csr_matmul", dense, checked)
-    return segments.csr_matmul(start, column, value, dense, bias, activation, checked=checked)
+    return sparse_products.csr_matmul(start, column, value, dense, bias, activation, checked=checked)
 
 
 def _keep_and_activation(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
@@ -90,7 +92,7 @@ _ELL = "Tensor column, Tensor value, Tensor dense, Tensor? bias, str activation"
 
 _ell_matmul_backward = define(
     f"ell_matmul_backward(Tensor grad, {_ELL}) -> (Tensor, Tensor, Tensor)",
-    unchecked(sparse_gradients.ell_matmul_backward),
+    unchecked(sparse_products_gradients.ell_matmul_backward),
     lambda grad, column, value, dense, bias, activation: like_each(grad, value, dense, bias),
 )
 
@@ -126,7 +128,7 @@ _BLOCKS = "Tensor start, Tensor column, Tensor block, Tensor dense, Tensor? bias
 
 _block_matmul_backward = define(
     f"block_matmul_backward(Tensor grad, {_BLOCKS}) -> (Tensor, Tensor, Tensor)",
-    unchecked(sparse_gradients.block_matmul_backward),
+    unchecked(sparse_products_gradients.block_matmul_backward),
     lambda grad, start, column, block, dense, bias, activation: like_each(grad, block, dense, bias),
 )
 
@@ -163,7 +165,7 @@ _SAMPLED = "Tensor row, Tensor column, Tensor value, Tensor a, Tensor b"
 
 _sampled_matmul_backward = define(
     f"sampled_matmul_backward(Tensor grad, {_SAMPLED}) -> (Tensor, Tensor, Tensor)",
-    unchecked(sparse_gradients.sampled_matmul_backward),
+    unchecked(sparse_products_gradients.sampled_matmul_backward),
     lambda grad, row, column, *others: like_each(grad, *others),
 )
 
@@ -191,7 +193,7 @@ _sampled_matmul = define(
 
 _embedding_bag_backward = define(
     "embedding_bag_backward(Tensor grad, Tensor table, Tensor index, Tensor start, str kind) -> Tensor",
-    unchecked(segment_gradients.embedding_bag_backward),
+    unchecked(segments.embedding_bag_backward),
     lambda grad, table, *_: like(table, table.shape),
 )
 
@@ -200,7 +202,7 @@ def _run_embedding_bag(
     table: torch.Tensor, index: torch.Tensor, start: torch.Tensor, kind: str, checked: bool
 ) -> torch.Tensor:
     refuse_checks("embedding_bag", table, checked)
-    return sparse_products.embedding_bag(table, index, start, kind, checked=checked)
+    return segments.embedding_bag(table, index, start, kind, checked=checked)
 
 
 _embedding_bag = define(

@@ -19,15 +19,15 @@ import numpy as np
 
 import vkernels as vk
 from vkernels.autotune.database import Database, Entry, key_of
+from vkernels.compiler.default_session import default_session
+from vkernels.compiler.protocols import Signature
+from vkernels.compiler.specialise import kernel_in
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import plan_from_json
 from vkernels.library.dense import matmul_bias
 from vkernels.library.rows import softmax_rows
-from vkernels.runtime.launch import Launcher
-from vkernels.runtime.making import here
-from vkernels.runtime.plans import plan_of
-from vkernels.runtime.protocols import Signature
-from vkernels.runtime.specialise import kernel_in
+from vkernels.runtime.dispatch import Launcher
+from vkernels.runtime.present_target import present_target
 
 from .making import DEVICE
 
@@ -65,14 +65,18 @@ def asked(kernel: Any, sizes: dict[str, int]) -> tuple[Any, dict[str, str], Plan
     """The kernel's IR, dtypes, and the plan that is chosen."""
     dtypes = {each.name: "float32" for each in kernel.parameters if each.kind == "tensor"}
     built = kernel_in(kernel.build(Signature(tuple(dtypes.items()))))
-    return built, dtypes, plan_of(kernel, built, sizes, dtypes, here("cpu").limits)
+    return (
+        built,
+        dtypes,
+        default_session().plans_for(kernel, built, sizes, dtypes, present_target("cpu").limits).first_plan(),
+    )
 
 
 def main(folder: Path, name: str, seconds: float) -> None:
     vk.use_database(None)
     kernel, sizes, check = CASES[name](np.random.default_rng())
     built, dtypes, chosen = asked(kernel, sizes)
-    limits = here("cpu").limits
+    limits = present_target("cpu").limits
     said: list[str] = []
     handler = logging.Handler(logging.WARNING)
     handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]

@@ -9,7 +9,7 @@ from itertools import permutations
 
 import pytest
 
-from vkernels.autotune.database import MODELLED, Database, Wanted
+from vkernels.autotune.database import MODELLED, Database, EntryFilter
 from vkernels.autotune.database.key import shape_class, size_class
 from vkernels.ir.errors import FileError
 
@@ -30,8 +30,8 @@ def test_entries_come_back_as_they_were(database):
     )  # fmt: skip
     database.add(*given)
     assert sorted(database.entries(), key=lambda each: each.identity) == sorted(given, key=lambda each: each.identity)
-    assert database.entries(Wanted(kernel="kernel_b")) == given[-1:]
-    assert {each.plan.tiles["i"] for each in database.entries(Wanted(key=key(), shape=SHAPE))} == {1, 2, 3, 4, 5}
+    assert database.entries(EntryFilter(kernel="kernel_b")) == given[-1:]
+    assert {each.plan.tiles["i"] for each in database.entries(EntryFilter(key=key(), shape=SHAPE))} == {1, 2, 3, 4, 5}
 
 
 def test_what_a_failure_says_may_be_anything(database):
@@ -104,7 +104,7 @@ def test_of_one_identity_the_higher_standing_stays_in_whatever_order_they_come(u
                      for each in (ladder[at] for at in order)]  # fmt: skip
             for each in given:
                 database.add(each)
-            (found,) = database.entries(Wanted(key=key(shape), shape=shape))
+            (found,) = database.entries(EntryFilter(key=key(shape), shape=shape))
             assert found == given[order.index(max(order))]
 
 
@@ -136,9 +136,9 @@ def test_prune_takes_what_its_flags_name_and_nothing_else(url):
             assert len(database.entries()) == len(given)
             assert database.prune(**{flag: True}) == len(doomed)
             assert {each.plan.tiles["i"] for each in database.entries()} == {1, 2, 3, 4, 9} - doomed
-        assert database.prune(Wanted(kernel="another")) == 0
-        assert database.prune(Wanted(before=DEVICE.when)) == 0
-        assert database.prune(Wanted(before=DEVICE.when + 1)) == len(database.entries()) + 4
+        assert database.prune(EntryFilter(kernel="another")) == 0
+        assert database.prune(EntryFilter(before=DEVICE.when)) == 0
+        assert database.prune(EntryFilter(before=DEVICE.when + 1)) == len(database.entries()) + 4
 
 
 def test_a_file_is_its_owners_alone(tmp_path, monkeypatch):

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vkernels.autotune.database.entry_json import entry_from_text, entry_to_json, entry_to_text
+from vkernels.autotune.database.entry_json import document_schema, entry_from_text, entry_to_json, entry_to_text
 from vkernels.autotune.database.exchange import SCHEMA_FILE, document_of, entries_of
 from vkernels.ir.errors import FileError
-from vkernels.runtime.targets import limits_of
-from vkernels.runtime.targets.table import known_targets
+from vkernels.targets import limits_of
+from vkernels.targets.table import known_targets
 
 from .making import entry
 
@@ -78,7 +78,7 @@ def test_what_is_odd_is_refused_with_what_and_where(name):
 
 @pytest.mark.parametrize("missing", ["key", "kernel", "shape", "limits", "plan", "provenance"])
 def test_what_is_missing_is_named(missing):
-    with pytest.raises(FileError, match=f"has no {missing}"):
+    with pytest.raises(FileError, match=f"missing required field `{missing}`"):
         entry_from_text(json.dumps({name: value for name, value in GOOD.items() if name != missing}))
 
 
@@ -112,9 +112,14 @@ def test_limits_of_every_target_go_round(target):
     assert entry_from_text(entry_to_text(given)) == given
 
 
+def test_the_schema_in_the_package_is_the_one_of_what_is_read():
+    """After a change: SCHEMA_FILE.write_text(json.dumps(document_schema(), indent=1) + "\\n")."""
+    assert json.loads(SCHEMA_FILE.read_text()) == document_schema()
+
+
 def test_a_document_is_as_its_schema_says_and_hostile_ones_are_not():
     jsonschema = pytest.importorskip("jsonschema")
-    schema = json.loads(SCHEMA_FILE.read_text())
+    schema = document_schema()
     check = jsonschema.Draft202012Validator(schema)
     check.check_schema(schema)
     limits = [limits_of(target) for target in known_targets().values()]

@@ -12,7 +12,7 @@ import pytest
 
 from vkernels.autotune.arguments import built
 from vkernels.autotune.database.entry_json import entry_from_text, entry_to_json
-from vkernels.autotune.task import Task
+from vkernels.inspect.task import Task
 from vkernels.ir.errors import FileError
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Home, Plan
@@ -109,10 +109,11 @@ def test_no_depth_of_json_comes_in():
 
 
 TASKS = [
-    Task("softmax_rows", {"M": 4096, "N": 1000}, {"x": "float32", "out": "float32"}),
-    Task("layer_norm_rows", {"M": 100, "N": 70000},
+    Task("vkernels.library.rows:softmax_rows", {"M": 4096, "N": 1000}, {"x": "float32", "out": "float32"}),
+    Task("vkernels.library.rows:layer_norm_rows", {"M": 100, "N": 70000},
          dict.fromkeys(("x", "weight", "bias", "out"), "float32")),
-    Task("matmul_bias", {"M": 256, "N": 512, "K": 128}, dict.fromkeys(("a", "b", "bias", "out"), "float32")),
+    Task("vkernels.library.dense:matmul_bias", {"M": 256, "N": 512, "K": 128},
+         dict.fromkeys(("a", "b", "bias", "out"), "float32")),
 ]  # fmt: skip
 GPU = replace(LIMITS, registers=255, register_bytes=4, threads=1024, warp=32, multiprocessors=132, shared=1 << 17)
 

@@ -17,15 +17,14 @@ import pytest
 import vkernels as vk
 from vkernels.autotune.database import Database, Entry, key_of
 from vkernels.autotune.database import launches as asking
+from vkernels.compiler.default_session import default_session
+from vkernels.compiler.protocols import Signature
+from vkernels.compiler.specialise import kernel_in
+from vkernels.inspect.explain.analyze import Question, find
 from vkernels.ir.budget import within
 from vkernels.ir.plan_json import plan_to_json
 from vkernels.library.rows import softmax_rows
-from vkernels.runtime import tuned
-from vkernels.runtime.explaining.find import Question, find
-from vkernels.runtime.making import here
-from vkernels.runtime.plans import plan_of
-from vkernels.runtime.protocols import Signature
-from vkernels.runtime.specialise import kernel_in
+from vkernels.runtime.present_target import present_target
 
 from .making import DEVICE
 
@@ -37,9 +36,9 @@ SIZES = {"M": 24, "N": 1000}
 def asked_anew(monkeypatch):
     """The user's own database, which is not there, when a test begins and after it."""
     monkeypatch.setattr(asking, "_asking", asking._Asking())
-    tuned.forget()
+    default_session().forget_tuned_plans()
     yield
-    tuned.forget()
+    default_session().forget_tuned_plans()
 
 
 def built(kernel=softmax_rows):
@@ -47,11 +46,11 @@ def built(kernel=softmax_rows):
 
 
 def limits(kernel=softmax_rows):
-    return within(here("cpu").limits, kernel.budget)
+    return within(present_target("cpu").limits, kernel.budget)
 
 
 def chosen(kernel=softmax_rows, sizes=SIZES):
-    return plan_of(kernel, built(kernel), sizes, DTYPES, limits(kernel))
+    return default_session().plans_for(kernel, built(kernel), sizes, DTYPES, limits(kernel)).first_plan()
 
 
 def another(plan):
@@ -85,7 +84,7 @@ def test_a_launch_takes_the_tuned_plan(tmp_path):
     before = launched()
     vk.use_database(str(tmp_path / "a.sqlite"))
     assert launched() == plan != before
-    assert plan_of(softmax_rows, built(), SIZES, DTYPES, limits()) == plan
+    assert default_session().plans_for(softmax_rows, built(), SIZES, DTYPES, limits()).first_plan() == plan
     vk.use_database(None)
     assert launched() == before
 
@@ -95,7 +94,7 @@ def test_the_users_own_database_is_asked_unasked(tmp_path, monkeypatch):
     (tmp_path / "vkernels").mkdir()
     put(tmp_path / "vkernels" / "tuning.sqlite", plan)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    tuned.forget()
+    default_session().forget_tuned_plans()
     assert launched() == plan
 
 
@@ -134,7 +133,7 @@ def test_entries_that_cannot_be_read_are_one_warning(tmp_path, caplog):
     vk.use_database(str(tmp_path / "a.sqlite"))
     with caplog.at_level(logging.WARNING):
         assert launched() == expected
-        tuned.forget()
+        default_session().forget_tuned_plans()
         assert launched() == expected
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 1
@@ -184,8 +183,9 @@ def test_a_question_is_asked_once(tmp_path, monkeypatch):
     put(tmp_path / "a.sqlite", another(chosen()))
     vk.use_database(str(tmp_path / "a.sqlite"))
     asked = []
-    source = tuned._source
-    monkeypatch.setattr(tuned, "_source", lambda question: asked.append(question) or source(question))
+    provider = default_session().tuned_plans.provider
+    plans = provider.plans
+    monkeypatch.setattr(provider, "plans", lambda query: asked.append(query) or plans(query))
     for _ in range(3):
         launched()
         vk.set_threads(vk.get_threads())

@@ -18,14 +18,14 @@ from vkernels.autotune.database import launches as asking
 from vkernels.autotune.database.groups import groups_of
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.history import History
-from vkernels.autotune.measure import Candidate, Measured
+from vkernels.autotune.measure import Candidate, Measurement
 from vkernels.autotune.plan_space import PlanSpace, read
-from vkernels.autotune.task import Task
 from vkernels.autotune.tune import tune
+from vkernels.compiler.default_session import default_session
+from vkernels.inspect.explain.analyze import Question, find
+from vkernels.inspect.task import Task
 from vkernels.ir.plan import Plan
-from vkernels.runtime import tuned
-from vkernels.runtime.explaining.find import Question, find
-from vkernels.runtime.making import here
+from vkernels.runtime.present_target import present_target
 
 from ..fake_bench import FakeBench
 
@@ -54,9 +54,9 @@ def scaled(
 @pytest.fixture(autouse=True)
 def asked_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(asking, "_asking", asking._Asking())
-    tuned.forget()
+    default_session().forget_tuned_plans()
     yield
-    tuned.forget()
+    default_session().forget_tuned_plans()
 
 
 @pytest.fixture(scope="module")
@@ -73,13 +73,13 @@ def task(file: str) -> Task:
 
 @pytest.fixture
 def kernel(task: Task) -> Any:
-    from vkernels.autotune.task import kernel_of
+    from vkernels.inspect.task import kernel_of
 
     return kernel_of(task)
 
 
 def space_of(task: Task) -> PlanSpace:
-    return read(task, here("cpu").limits)
+    return read(task, present_target("cpu").limits)
 
 
 def called(kernel: Any, n: int = N, **constants: Any) -> vk.LaunchEvent:
@@ -96,7 +96,7 @@ def called(kernel: Any, n: int = N, **constants: Any) -> vk.LaunchEvent:
 def history_of(database: Database, task: Task) -> History:
     from vkernels.autotune.limits import slice_target
 
-    return History(database, task, here("cpu").limits, slice_target("cpu"), "cpu")
+    return History(database, task, present_target("cpu").limits, slice_target("cpu"), "cpu")
 
 
 def unusual(plan: Plan, tile: int) -> Plan:
@@ -108,7 +108,7 @@ def put(path: Path, task: Task, seconds: float, tile: int, **constants: Any) -> 
     space = space_of(task)
     plan = unusual(space.plan(space.default), tile)
     with Database.open(str(path)) as database:
-        history_of(database, task).add(Candidate(plan, constants), Measured(seconds, seconds, seconds, 9), 0)
+        history_of(database, task).add(Candidate(plan, constants), Measurement(seconds, seconds, seconds, 9), 0)
     return plan
 
 
@@ -254,7 +254,7 @@ def test_a_database_of_before_gets_what_versions_are_found_by(tmp_path: Path, ta
     vk.use_database(str(path))
     assert called(kernel).called.tuned is False  # and the plan of the author's values is found
     put(path, task, 0.5e-6, 64, times=4, kind="a")
-    tuned.forget()
+    default_session().forget_tuned_plans()
     assert called(kernel).called.constants["times"] == 4
 
 
@@ -276,8 +276,15 @@ def test_what_tuning_finds_is_what_calls_take_and_explain_tells(tmp_path: Path, 
     assert {**event.called.constants} == {**chosen.constants, "other": 3}
     assert event.plan is not None
     assert space.point(event.plan, chosen.constants) == result.best.point
-    asked = Question(kernel, task.shape, task.dtypes, {}, {"times": 2, "kind": "a", "other": 3}, here("cpu").limits,
-                     left_open=("times", "kind", "other"))  # fmt: skip
+    asked = Question(
+        kernel,
+        task.shape,
+        task.dtypes,
+        {},
+        {"times": 2, "kind": "a", "other": 3},
+        present_target("cpu").limits,
+        left_open=("times", "kind", "other"),
+    )
     found = find(asked)
     assert (found.origin, dict(found.tuned)) == ("tuned", dict(chosen.constants))
     assert dict(find(replace(asked, left_open=())).tuned) == {}

@@ -13,12 +13,12 @@ from vkernels.autotune.drive import Stop
 from vkernels.autotune.measure import Candidate, Outcome
 from vkernels.autotune.plan_space import read
 from vkernels.autotune.tune import tune
-from vkernels.autotune.usual import usual_tasks
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import plan_from_json, plan_to_json
+from vkernels.library.tasks import library_tasks
 
-(TASK,) = usual_tasks(["softmax_rows"])
+(TASK,) = library_tasks(["softmax_rows"])
 LIMITS = Limits(registers=16, register_bytes=32, shared=1 << 20, multiprocessors=1, cache=32 << 20)
 SPACE = read(TASK, LIMITS)
 """Read when this is imported, so that processes forked from one that has it have it too."""

@@ -8,40 +8,33 @@ import sys
 import time
 
 
-def main() -> None:
-    for line in sys.stdin:
-        request = json.loads(line)
-        what = request["do"]
-        if what == "answer":
-            say(request)
-        elif what == "wait":
-            say({"note": "waiting", "of": 0})
-            time.sleep(request["seconds"])
-            say({"note": "running", "of": 0})
-            say({"outcomes": []})
-        elif what == "hang":
-            say({"note": "running", "of": 3})
-            time.sleep(600)
-        elif what == "nonsense":
-            os.write(1, request["text"].encode())
-        elif what == "eat":
-            eaten = []
-            while True:
-                eaten.append(bytearray(b"x" * (16 << 20)))
-                time.sleep(0.01)
-        elif what == "end":
-            print("a last word", file=sys.stderr, flush=True)
-            os._exit(3)
-        elif what == "kill":
-            os.kill(os.getpid(), 9)
-        elif what == "silence":
-            os.close(1)
-            time.sleep(600)
+def serve(send, cores):
+    return lambda request: answer(send, json.loads(request))
 
 
-def say(message: dict) -> None:
-    os.write(1, json.dumps(message).encode() + b"\n")
-
-
-if __name__ == "__main__":
-    main()
+def answer(send, request: dict) -> bytes:
+    what = request["do"]
+    if what == "wait":
+        send(b'{"note": "waiting", "of": 0}')
+        time.sleep(request["seconds"])
+        send(b'{"note": "running", "of": 0}')
+        return b'{"outcomes": []}'
+    if what == "hang":
+        send(b'{"note": "running", "of": 3}')
+        time.sleep(600)
+    elif what == "nonsense":
+        return request["text"].encode()
+    elif what == "eat":
+        eaten = []
+        while True:
+            eaten.append(bytearray(b"x" * (16 << 20)))
+            time.sleep(0.01)
+    elif what == "end":
+        print("a last word", file=sys.stderr, flush=True)
+        os._exit(3)
+    elif what == "kill":
+        os.kill(os.getpid(), 9)
+    elif what == "silence":
+        os.closerange(3, 100)
+        time.sleep(600)
+    return json.dumps(request).encode()

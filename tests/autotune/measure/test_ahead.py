@@ -12,16 +12,25 @@ import numpy as np
 import pytest
 
 from vkernels.autotune.limits import slice_limits
-from vkernels.autotune.measure import Bench, Bounds, Candidate, Effort, Failed, Measured, Options, Reason
+from vkernels.autotune.measure import (
+    Bench,
+    BenchOptions,
+    Candidate,
+    Effort,
+    Failed,
+    FailureReason,
+    Measurement,
+    WorkerLimits,
+)
 from vkernels.autotune.measure import ahead as compiling_ahead
 from vkernels.autotune.measure import bench as benches
-from vkernels.autotune.measure.ahead import MOST, Ahead
-from vkernels.autotune.measure.child import Child
-from vkernels.autotune.measure.places import usable
+from vkernels.autotune.measure.ahead import MAX_AT_ONCE, PrecompileWorkers
+from vkernels.autotune.measure.child import MeasuringWorker
+from vkernels.autotune.measure.cpu_affinity import usable
 from vkernels.autotune.plan_space import read
-from vkernels.autotune.task import Task
-from vkernels.autotune.usual import usual_tasks
+from vkernels.inspect.task import Task
 from vkernels.ir.plan import Plan
+from vkernels.library.tasks import library_tasks
 
 HERE = Path(__file__).parent / "hostile.py"
 SCALED = Task(f"{HERE}:scaled", {"N": 20_000}, {"x": "float32", "index": "int64", "out": "float32"})
@@ -41,8 +50,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def ahead(cache: Path, tmp_path: Path) -> Iterator[Ahead]:
-    made = Ahead(SCALED, usable(), 1, Bounds(), tmp_path / "locks")
+def ahead(cache: Path, tmp_path: Path) -> Iterator[PrecompileWorkers]:
+    made = PrecompileWorkers(SCALED, usable(), 1, WorkerLimits(), tmp_path / "locks")
     yield made
     made.close()
 
@@ -53,59 +62,59 @@ def entries(cache: Path) -> set[str]:
 
 @pytest.mark.parametrize("name", ["scaled", "softmax_rows", "matmul"])
 def test_who_measures_finds_what_was_compiled_ahead(name: str, cache: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(benches, "AHEAD", 0.0)
+    monkeypatch.setattr(benches, "PRECOMPILE_AFTER_SECONDS", 0.0)
     seed = np.random.SeedSequence().entropy
     print("seed", seed)
     random = np.random.default_rng(seed)
     if name == "scaled":
         task, candidates = SCALED, [planned(tile) for tile in (32, 64, 128)]
     else:
-        (task,) = usual_tasks([name])
+        (task,) = library_tasks([name])
         space = read(task, slice_limits(SLICE), 200)
         points = [space.default, *(space.space.sample(random) for _ in range(3))]
         candidates = [Candidate(space.plan(point), space.constants(point)) for point in dict.fromkeys(points)]
-    with Bench(task, SLICE, Options(Effort(seconds=0.01))) as bench:
+    with Bench(task, SLICE, BenchOptions(Effort(seconds=0.01))) as bench:
         assert bench.at_once == 1
-        assert isinstance(bench.measure(candidates[0]), Measured)
-        assert bench.at_once == min(len(usable()), MOST)
+        assert isinstance(bench.measure(candidates[0]), Measurement)
+        assert bench.at_once == min(len(usable()), MAX_AT_ONCE)
         assert bench.prepare(candidates) == [None] * len(candidates)
         kept = entries(cache)
         assert len(kept) >= len(candidates)
         for candidate in candidates:
-            assert isinstance(bench.measure(candidate), Measured)
+            assert isinstance(bench.measure(candidate), Measurement)
         assert entries(cache) == kept
 
 
-def test_what_is_wrong_with_a_candidate_shows_without_measuring_it(ahead: Ahead):
+def test_what_is_wrong_with_a_candidate_shows_without_measuring_it(ahead: PrecompileWorkers):
     unknown = Candidate(Plan(tiles={"i": 64, "nobody": 3}, lanes="i"))
     first, second, third = ahead.compile([planned(64), unknown, planned(32)], LONG)
     assert (first, third) == (None, None)
     assert isinstance(second, Failed)
-    assert second.reason == Reason.REFUSED
+    assert second.reason == FailureReason.REFUSED
     assert "nobody" in second.text
 
 
-def test_none_at_all_are_compiled_too(ahead: Ahead):
+def test_none_at_all_are_compiled_too(ahead: PrecompileWorkers):
     assert ahead.compile([], LONG) == []
 
 
-def test_who_takes_too_long_or_dies_is_told_and_others_are_compiled_after_it(ahead: Ahead):
+def test_who_takes_too_long_or_dies_is_told_and_others_are_compiled_after_it(ahead: PrecompileWorkers):
     assert ahead.compile([planned(64)], LONG) == [None]
     (late,) = ahead.compile([planned(48)], 0.0)
     assert isinstance(late, Failed)
-    assert late.reason == Reason.TIME_OUT
+    assert late.reason == FailureReason.TIME_OUT
     assert ahead.compile([planned(48)], LONG) == [None]
     child = ahead._children[0]
     os.kill(child._process.pid, signal.SIGKILL)
     (dead,) = ahead.compile([planned(32)], LONG)
     assert isinstance(dead, Failed)
-    assert dead.reason == Reason.CRASH
+    assert dead.reason == FailureReason.CRASH
     assert ahead.compile([planned(32)], LONG) == [None]
 
 
 def test_where_no_process_comes_up_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(compiling_ahead, "Child", partial(Child, module="vkernels.nowhere"))
-    ahead = Ahead(SCALED, usable(), 1, Bounds(), tmp_path)
+    monkeypatch.setattr(compiling_ahead, "MeasuringWorker", partial(MeasuringWorker, service="vkernels.nowhere:serve"))
+    ahead = PrecompileWorkers(SCALED, usable(), 1, WorkerLimits(), tmp_path)
     assert ahead.compile([planned(64), planned(32)], LONG) == [None, None]
     ahead.close()
 
@@ -113,7 +122,9 @@ def test_where_no_process_comes_up_nothing_is_said(tmp_path: Path, monkeypatch: 
 def test_where_the_authors_inputs_cannot_be_made_nothing_is_said(tmp_path: Path):
     file = tmp_path / "odd.py"
     file.write_text(ODD)
-    ahead = Ahead(Task(f"{file}:scaled", {"N": 64}, {"x": "float32"}), usable(), 1, Bounds(), tmp_path)
+    ahead = PrecompileWorkers(
+        Task(f"{file}:scaled", {"N": 64}, {"x": "float32"}), usable(), 1, WorkerLimits(), tmp_path
+    )
     assert ahead.compile([Candidate(Plan(tiles={"i": 8}, lanes="i"))], LONG) == [None]
     ahead.close()
 
@@ -134,13 +145,13 @@ def inputs(sizes, dtypes, random):
 
 
 def test_a_worker_says_what_it_was_not_started_for():
-    child = Child(usable()[:1])
+    child = MeasuringWorker(usable()[:1])
     for what in ("compile", "measure", "dance"):
         assert f"{what}: nothing was started" in child.ask({"do": what, "candidates": []}, LONG, 1.0, 1 << 40)["error"]
     child.kill()
 
 
-def test_after_the_end_nothing_is_compiled(ahead: Ahead):
+def test_after_the_end_nothing_is_compiled(ahead: PrecompileWorkers):
     assert ahead.compile([planned(64)], LONG) == [None]
     children = [child for child in ahead._children if child is not None]
     ahead.close()

@@ -11,12 +11,21 @@ from typing import Any
 import pytest
 
 import vkernels as vk
-from vkernels.autotune.measure import Bench, Bounds, Candidate, Effort, Failed, Measured, Options, Reason
-from vkernels.autotune.measure.child import Child
+from vkernels.autotune.measure import (
+    Bench,
+    BenchOptions,
+    Candidate,
+    Effort,
+    Failed,
+    FailureReason,
+    Measurement,
+    WorkerLimits,
+)
+from vkernels.autotune.measure.child import MeasuringWorker
+from vkernels.autotune.measure.cpu_affinity import place_of, usable
+from vkernels.autotune.measure.drift import SETTLED
 from vkernels.autotune.measure.lock import lock_names, locked
-from vkernels.autotune.measure.pace import SETTLED
-from vkernels.autotune.measure.places import place_of, usable
-from vkernels.autotune.task import Task
+from vkernels.inspect.task import Task
 from vkernels.ir.plan import Plan
 
 HERE = Path(__file__).parent / "hostile.py"
@@ -39,7 +48,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def bench(own_cache: None) -> Iterator[Bench]:
-    with Bench(SCALED, "cpu:cores=1", Options(EFFORT)) as made:
+    with Bench(SCALED, "cpu:cores=1", BenchOptions(EFFORT)) as made:
         yield made
 
 
@@ -51,7 +60,7 @@ def _failed(bench: Bench, candidate: Candidate, timeout: float = 60.0) -> Failed
 
 def test_a_plan_is_compiled_compared_and_timed(bench: Bench):
     found = bench.measure(GOOD)
-    assert isinstance(found, Measured)
+    assert isinstance(found, Measurement)
     assert 0 < found.low <= found.seconds <= found.high
     assert found.repeats >= 1
     assert bench.best is not None
@@ -62,38 +71,38 @@ def test_a_plan_is_compiled_compared_and_timed(bench: Bench):
 def starts(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What workers are asked to start with, as it is asked."""
     heard: list[dict[str, Any]] = []
-    ask = Child.ask
+    ask = MeasuringWorker.ask
 
-    def hear(child: Child, request: dict[str, Any], *rest: Any) -> dict[str, Any]:
+    def hear(child: MeasuringWorker, request: dict[str, Any], *rest: Any) -> dict[str, Any]:
         heard.extend([request] if request["do"] == "start" else [])
         return ask(child, request, *rest)
 
-    monkeypatch.setattr(Child, "ask", hear)
+    monkeypatch.setattr(MeasuringWorker, "ask", hear)
     return heard
 
 
 def test_a_renewed_bench_measures_on_other_arguments(starts: list[dict[str, Any]]):
-    with Bench(SCALED, "cpu:cores=1", Options(EFFORT)) as bench:
+    with Bench(SCALED, "cpu:cores=1", BenchOptions(EFFORT)) as bench:
         processes = []
         for _ in range(3):
-            assert isinstance(bench.measure(GOOD), Measured)
-            assert isinstance(bench.measure(GOOD), Measured)
+            assert isinstance(bench.measure(GOOD), Measurement)
+            assert isinstance(bench.measure(GOOD), Measurement)
             assert bench._child is not None
             processes.append(bench._child._process.pid)
-            bench.renew()
+            bench.renew_inputs()
         assert [each["seed"] for each in starts] == [0, 1, 2]
         assert len(set(processes)) == 1
         bench.close()
-        assert isinstance(bench.measure(GOOD), Measured)
+        assert isinstance(bench.measure(GOOD), Measurement)
         assert [each["seed"] for each in starts] == [0, 1, 2, 3]
 
 
 def test_what_is_usual_is_known_to_a_worker_on_other_arguments(starts: list[dict[str, Any]]):
-    with Bench(SCALED, "cpu:cores=1", Options(EFFORT)) as bench:
+    with Bench(SCALED, "cpu:cores=1", BenchOptions(EFFORT)) as bench:
         for _ in range(2):
             for _ in range(SETTLED):
-                assert isinstance(bench.measure(GOOD), Measured)
-            bench.renew()
+                assert isinstance(bench.measure(GOOD), Measurement)
+            bench.renew_inputs()
     first, second = (each["usual"] for each in starts)
     assert first is None
     assert second > 0
@@ -101,49 +110,51 @@ def test_what_is_usual_is_known_to_a_worker_on_other_arguments(starts: list[dict
 
 def test_a_wrong_answer_is_told_with_the_first_wrong_element(bench: Bench):
     found = _failed(bench, bad("wrong"))
-    assert found.reason == Reason.WRONG_ANSWER
+    assert found.reason == FailureReason.WRONG_ANSWER
     assert "out: " in found.text
     assert "elements are wrong; the first, [" in found.text
 
 
-@pytest.mark.parametrize(("how", "reason", "timeout"), [("crash", Reason.CRASH, 60.0), ("loops", Reason.TIME_OUT, 1.5)])
+@pytest.mark.parametrize(
+    ("how", "reason", "timeout"), [("crash", FailureReason.CRASH, 60.0), ("loops", FailureReason.TIME_OUT, 1.5)]
+)
 def test_one_that_crashes_or_never_ends_takes_only_its_worker_with_it(bench: Bench, how: str, reason, timeout: float):
     before = bench.restarts
     assert _failed(bench, bad(how), timeout).reason == reason
     assert bench.restarts == before + 1
-    assert isinstance(bench.measure(GOOD), Measured)
+    assert isinstance(bench.measure(GOOD), Measurement)
 
 
 def test_a_plan_that_the_kernel_cannot_have_is_refused(bench: Bench):
     found = _failed(bench, Candidate(Plan(tiles={"nowhere": 4})))
-    assert found.reason == Reason.REFUSED
+    assert found.reason == FailureReason.REFUSED
     assert "nowhere" in found.text or "elements" in found.text
 
 
 def test_a_constant_that_the_kernel_lacks_is_refused_or_ignored_but_never_an_error(bench: Bench):
-    assert isinstance(bench.measure(Candidate(PLAN, {"unknown": 1})), Measured | Failed)
+    assert isinstance(bench.measure(Candidate(PLAN, {"unknown": 1})), Measurement | Failed)
 
 
 def test_a_worker_killed_from_outside_is_started_again(bench: Bench):
     bench.start()
     assert bench._child is not None
     os.kill(bench._child._process.pid, signal.SIGKILL)
-    assert _failed(bench, GOOD).reason == Reason.CRASH
-    assert isinstance(bench.measure(GOOD), Measured)
+    assert _failed(bench, GOOD).reason == FailureReason.CRASH
+    assert isinstance(bench.measure(GOOD), Measurement)
 
 
 def test_finalists_that_crash_or_are_wrong_are_left_out_of_a_duel(bench: Bench):
-    found = bench.duel([GOOD, bad("crash"), bad("wrong"), Candidate(PLAN, {"bad": "not"})])
+    found = bench.paired_comparison([GOOD, bad("crash"), bad("wrong"), Candidate(PLAN, {"bad": "not"})])
     assert [each.reason if isinstance(each, Failed) else "fine" for each in found] == [
-        "fine", Reason.CRASH, Reason.WRONG_ANSWER, "fine",
+        "fine", FailureReason.CRASH, FailureReason.WRONG_ANSWER, "fine",
     ]  # fmt: skip
 
 
 def test_one_that_takes_more_memory_than_there_is_for_it_does_not_fit():
-    options = Options(EFFORT, Bounds(memory_bytes=1 << 16))
+    options = BenchOptions(EFFORT, WorkerLimits(memory_bytes=1 << 16))
     with Bench(SCALED, "cpu:cores=1", options) as small:
         large = Candidate(Plan(tiles={"i": 1024}, lanes="i", order=("i",), warps=1))
-        assert _failed(small, large).reason == Reason.DOES_NOT_FIT
+        assert _failed(small, large).reason == FailureReason.DOES_NOT_FIT
 
 
 @pytest.mark.parametrize(
@@ -151,8 +162,8 @@ def test_one_that_takes_more_memory_than_there_is_for_it_does_not_fit():
     [("added", {"x": "float32", "total": "float32"}), ("masked", {"x": "float16", "out": "float16"})],
 )
 def test_kernels_that_read_what_they_write_or_jump_with_rounding_are_measured(name: str, dtypes: dict[str, str]):
-    with Bench(Task(f"{HERE}:{name}", {"N": 5000}, dtypes), "cpu:cores=1", Options(EFFORT)) as made:
-        assert isinstance(made.measure(GOOD), Measured)
+    with Bench(Task(f"{HERE}:{name}", {"N": 5000}, dtypes), "cpu:cores=1", BenchOptions(EFFORT)) as made:
+        assert isinstance(made.measure(GOOD), Measurement)
 
 
 def test_mistakes_in_the_task_are_told_by_their_own_class():
@@ -170,7 +181,7 @@ def test_slices_and_cores_that_there_are_not_are_refused():
     with pytest.raises(vk.OptionError):
         Bench(SCALED, "cpu:cores=4096")
     with pytest.raises(vk.OptionError, match="cores"):
-        Bench(SCALED, "cpu:cores=1", Options(cores=(4096,)))
+        Bench(SCALED, "cpu:cores=1", BenchOptions(cores=(4096,)))
     with pytest.raises(vk.SetupError, match="not here"):
         Bench(SCALED, "t4")
 
@@ -179,13 +190,13 @@ def test_slices_and_cores_that_there_are_not_are_refused():
 def test_a_worker_on_two_cores_needs_both_for_timing_alone(tmp_path: Path):
     """It starts, makes a reference and compiles on whichever core is free."""
     place = place_of("cpu:cores=2")
-    options = Options(EFFORT, Bounds(lock_seconds=1.0), locks=tmp_path / "locks")
+    options = BenchOptions(EFFORT, WorkerLimits(lock_seconds=1.0), locks=tmp_path / "locks")
     with Bench(SCALED, "cpu:cores=2", options) as made:
         with locked(lock_names("cpu", place.cores[:1]), 0, tmp_path / "locks"):
             made.start()
             found = _failed(made, GOOD)
             assert "others have measured" in found.text
-        assert isinstance(made.measure(GOOD), Measured)
+        assert isinstance(made.measure(GOOD), Measurement)
 
 
 def test_the_worker_runs_on_its_cores_alone(bench: Bench):

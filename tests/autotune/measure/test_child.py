@@ -11,80 +11,80 @@ from pathlib import Path
 
 import pytest
 
-from vkernels.autotune.measure.child import Child, EndedError
-from vkernels.autotune.measure.outcomes import Reason
+from vkernels.autotune.measure.child import EndedError, MeasuringWorker
+from vkernels.autotune.measure.outcomes import FailureReason
 
 MUCH = 1 << 40
 
 
 @pytest.fixture
-def child() -> Iterator[Child]:
-    made = Child([0], f"{__package__}.fake_worker")
+def child() -> Iterator[MeasuringWorker]:
+    made = MeasuringWorker([0], f"{__package__}.fake_worker:serve")
     yield made
     made.kill()
 
 
-def _ended(child: Child, request: dict, seconds: float = 20.0, memory: int = MUCH) -> EndedError:
+def _ended(child: MeasuringWorker, request: dict, seconds: float = 20.0, memory: int = MUCH) -> EndedError:
     with pytest.raises(EndedError) as caught:
         child.ask(request, seconds, 20.0, memory)
     assert not child.alive
     return caught.value
 
 
-def test_answers_come_one_after_another(child: Child):
+def test_answers_come_one_after_another(child: MeasuringWorker):
     for number in range(3):
         assert child.ask({"do": "answer", "number": number}, 20, 0, MUCH)["number"] == number
 
 
-def test_one_that_hangs_is_ended_and_it_is_known_at_what(child: Child):
+def test_one_that_hangs_is_ended_and_it_is_known_at_what(child: MeasuringWorker):
     end = _ended(child, {"do": "hang"}, seconds=2.0)
-    assert (end.reason, end.at) == (Reason.TIME_OUT, {"note": "running", "of": 3})
+    assert (end.reason, end.at) == (FailureReason.TIME_OUT, {"note": "running", "of": 3})
 
 
-def test_waiting_for_others_does_not_count_but_has_an_end(child: Child):
+def test_waiting_for_others_does_not_count_but_has_an_end(child: MeasuringWorker):
     child.ask({"do": "answer"}, 20, 0, MUCH)
     assert child.ask({"do": "wait", "seconds": 1.0}, 0.9, 20, MUCH) == {"outcomes": []}
     begun = time.monotonic()
     with pytest.raises(EndedError) as caught:
         child.ask({"do": "wait", "seconds": 600}, 20, 0.2, MUCH)
-    assert caught.value.reason == Reason.TIME_OUT
+    assert caught.value.reason == FailureReason.TIME_OUT
     assert time.monotonic() - begun < 15
 
 
 @pytest.mark.parametrize(
     "text", ["{}}\n", "[1, 2]\n", "\udcff".encode(errors="surrogateescape").decode("latin1") + "\n"]
 )
-def test_nonsense_is_a_crash(child: Child, text: str):
-    assert _ended(child, {"do": "nonsense", "text": text}).reason == Reason.CRASH
+def test_nonsense_is_a_crash(child: MeasuringWorker, text: str):
+    assert _ended(child, {"do": "nonsense", "text": text}).reason == FailureReason.CRASH
 
 
-def test_one_that_eats_memory_is_ended_before_it_has_it_all(child: Child):
+def test_one_that_eats_memory_is_ended_before_it_has_it_all(child: MeasuringWorker):
     end = _ended(child, {"do": "eat"}, memory=200 << 20)
-    assert end.reason == Reason.DOES_NOT_FIT
+    assert end.reason == FailureReason.DOES_NOT_FIT
     assert "200 MiB" in end.text
 
 
 @pytest.mark.parametrize(
     ("what", "told"), [("end", "status 3 while starting\na last word"), ("kill", "SIGKILL"), ("silence", "closed")]
 )
-def test_how_one_ended_by_itself_is_told(child: Child, what: str, told: str):
+def test_how_one_ended_by_itself_is_told(child: MeasuringWorker, what: str, told: str):
     end = _ended(child, {"do": what})
-    assert end.reason == Reason.CRASH
+    assert end.reason == FailureReason.CRASH
     assert told in end.text
 
 
-def test_one_that_was_killed_before_it_was_asked_is_a_crash_too(child: Child):
+def test_one_that_was_killed_before_it_was_asked_is_a_crash_too(child: MeasuringWorker):
     child.ask({"do": "answer"}, 20, 0, MUCH)
     os.kill(child._process.pid, 9)
     child._process.wait()
-    assert _ended(child, {"do": "answer"}).reason == Reason.CRASH
+    assert _ended(child, {"do": "answer"}).reason == FailureReason.CRASH
     child.kill()  # once more does nothing
 
 
 STARTING = """
 import time
-from vkernels.autotune.measure.child import Child
-child = Child([max(__import__("os").sched_getaffinity(0))])
+from vkernels.autotune.measure.child import MeasuringWorker
+child = MeasuringWorker([max(__import__("os").sched_getaffinity(0))])
 print(child._process.pid, flush=True)
 time.sleep(600)
 """

@@ -12,7 +12,7 @@ import pytest
 
 import vkernels as vk
 from vkernels.autotune.measure import lock
-from vkernels.autotune.measure.lock import HELD, BusyError, lock_names, locked, locked_one
+from vkernels.autotune.measure.lock import HOLD_SECONDS, BusyError, lock_names, locked, locked_one
 
 HOLDING = """
 import sys, time
@@ -120,7 +120,7 @@ def test_who_waits_for_long_keeps_nobody_from_what_is_free(tmp_path: Path, holde
     thread = threading.Thread(target=want_both)
     thread.start()
     try:
-        time.sleep(2 * HELD)
+        time.sleep(2 * HOLD_SECONDS)
         for _ in range(3):
             with locked(["cpu-0"], 60, tmp_path / "locks"):
                 assert not has.is_set()
@@ -132,7 +132,7 @@ def test_who_waits_for_long_keeps_nobody_from_what_is_free(tmp_path: Path, holde
 
 def test_who_gave_back_too_often_keeps_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Others take one core each, one after another, never both at rest by chance: who wants both has its turn."""
-    monkeypatch.setattr(lock, "HELD", 0.001)
+    monkeypatch.setattr(lock, "HOLD_SECONDS", 0.001)
     done = threading.Event()
 
     def take(name: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import vkernels as vk
-from vkernels.autotune.measure import Candidate, Failed, Measured, Reason
+from vkernels.autotune.measure import Candidate, Failed, FailureReason, Measurement
 from vkernels.autotune.measure.outcomes import (
     candidate_from_json,
     candidate_to_json,
@@ -23,7 +23,7 @@ PLAN = Plan(tiles={"i": 4}, homes={"e": Home.SHARED}, launches=("a",), warps=2)
 def test_what_is_written_is_read():
     candidate = Candidate(PLAN, {"block": 32, "how": "fast", "scale": 0.5, "on": True, "none": None})
     assert candidate_from_json(json.loads(json.dumps(candidate_to_json(candidate)))) == candidate
-    for outcome in (Measured(2.0, 1.0, 3.0, 7, 0.25, True), Failed(Reason.CRASH, "why")):
+    for outcome in (Measurement(2.0, 1.0, 3.0, 7, 0.25, True), Failed(FailureReason.CRASH, "why")):
         assert outcome_from_json(json.loads(json.dumps(outcome_to_json(outcome)))) == outcome
 
 
@@ -41,7 +41,7 @@ def test_what_is_no_candidate_is_refused(data: object):
         candidate_from_json(data)
 
 
-GOOD = outcome_to_json(Measured(2.0, 1.0, 3.0, 7))
+GOOD = outcome_to_json(Measurement(2.0, 1.0, 3.0, 7))
 
 
 @pytest.mark.parametrize(

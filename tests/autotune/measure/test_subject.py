@@ -7,8 +7,8 @@ import pytest
 
 from vkernels.autotune.measure.effort import Effort
 from vkernels.autotune.measure.outcomes import Candidate
-from vkernels.autotune.measure.subject import Subject, WrongAnswerError
-from vkernels.autotune.task import Task
+from vkernels.autotune.measure.subject import MeasuredTask, WrongAnswerError
+from vkernels.inspect.task import Task
 from vkernels.ir.plan import Plan
 
 from .test_bench import HERE, SCALED
@@ -18,11 +18,11 @@ PLAN = Plan(tiles={"i": 64}, lanes="i", order=("i",), warps=1)
 
 
 @pytest.fixture(scope="module")
-def subject() -> Subject:
-    return Subject(SMALL, 0, "cpu", Effort(sets=3))
+def subject() -> MeasuredTask:
+    return MeasuredTask(SMALL, 0, "cpu", Effort(sets=3))
 
 
-def test_each_copy_has_the_same_numbers_in_memory_of_its_own(subject: Subject):
+def test_each_copy_has_the_same_numbers_in_memory_of_its_own(subject: MeasuredTask):
     assert len(subject.sets) == 3
     for values in subject.sets[1:]:
         for name in ("x", "index"):
@@ -31,14 +31,14 @@ def test_each_copy_has_the_same_numbers_in_memory_of_its_own(subject: Subject):
             assert values[name].ctypes.data % 64 == 0
 
 
-def test_the_reference_is_in_higher_precision_and_right(subject: Subject):
+def test_the_reference_is_in_higher_precision_and_right(subject: MeasuredTask):
     (expected,) = subject.expected
     values = subject.sets[0]
     assert expected.exact is not None
     assert np.array_equal(expected.exact, 2 * values["x"].astype(np.float64)[values["index"]])
 
 
-def test_right_calls_pass_on_every_copy_and_what_was_there_before_is_no_answer(subject: Subject):
+def test_right_calls_pass_on_every_copy_and_what_was_there_before_is_no_answer(subject: MeasuredTask):
     calls = subject.compiled(Candidate(PLAN))
     for number, call in enumerate(calls):
         subject.check(call, number)
@@ -47,7 +47,7 @@ def test_right_calls_pass_on_every_copy_and_what_was_there_before_is_no_answer(s
 
 
 def test_a_call_that_writes_to_an_input_is_wrong_though_its_outputs_are_right():
-    subject = Subject(SMALL, 0, "cpu", Effort(sets=1))
+    subject = MeasuredTask(SMALL, 0, "cpu", Effort(sets=1))
     (call,) = subject.compiled(Candidate(PLAN))
 
     def careless() -> None:
@@ -60,7 +60,7 @@ def test_a_call_that_writes_to_an_input_is_wrong_though_its_outputs_are_right():
 
 def test_tensors_that_are_read_and_written_start_anew():
     task = Task(f"{HERE}:added", {"N": 500}, {"x": "float32", "total": "float32"})
-    subject = Subject(task, 0, "cpu", Effort(sets=2))
+    subject = MeasuredTask(task, 0, "cpu", Effort(sets=2))
     first = subject.sets[0]["total"].copy()
     calls = subject.compiled(Candidate(PLAN))
     for _ in range(3):
@@ -72,8 +72,8 @@ def test_tensors_that_are_read_and_written_start_anew():
     assert np.array_equal(subject.sets[1]["total"], first)
 
 
-def test_a_reference_is_computed_by_the_plans_of_an_earlier_one_where_they_are_given(subject: Subject):
-    again = Subject(SMALL, 0, "cpu", Effort(sets=1), subject.plans)
+def test_a_reference_is_computed_by_the_plans_of_an_earlier_one_where_they_are_given(subject: MeasuredTask):
+    again = MeasuredTask(SMALL, 0, "cpu", Effort(sets=1), subject.plans)
     assert again.plans == subject.plans
     assert len(subject.plans) == 2
     assert np.array_equal(again.expected[0].peer, subject.expected[0].peer)
@@ -82,8 +82,8 @@ def test_a_reference_is_computed_by_the_plans_of_an_earlier_one_where_they_are_g
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_dtypes_that_numpy_has_and_lacks_are_compared_in_float64(dtype: str):
     pytest.importorskip("torch")
-    task = Task("softmax_rows", {"M": 8, "N": 40}, {"x": dtype, "out": dtype})
-    subject = Subject(task, 0, "cpu", Effort(sets=2))
+    task = Task("vkernels.library.rows:softmax_rows", {"M": 8, "N": 40}, {"x": dtype, "out": dtype})
+    subject = MeasuredTask(task, 0, "cpu", Effort(sets=2))
     (expected,) = subject.expected
     assert expected.exact is not None
     assert np.allclose(expected.exact.sum(-1), 1, atol=1e-12)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vkernels.autotune.measure.effort import Effort
-from vkernels.autotune.measure.timing import Call, Rounds, Sample, Timer
+from vkernels.autotune.measure.timing import Rounds, Sample, TimedCall, Timer
 
 EFFORT = Effort(seconds=1.0, width=0.02, least=6, most=500, sample_seconds=1e-3, tries=3)
 
@@ -23,12 +23,12 @@ class Simulated:
 
     def __init__(self, disturb: Callable[[int], float] = lambda sample: 0.0, alone: bool = True):
         self.time, self.samples, self.disturb, self.alone = 0.0, 0, disturb, alone
-        self.turns: list[list[Call]] = []
+        self.turns: list[list[TimedCall]] = []
 
     def now(self) -> float:
         return self.time
 
-    def sample(self, calls: Sequence[Call]) -> Sample:
+    def sample(self, calls: Sequence[TimedCall]) -> Sample:
         self.turns.append(list(calls))
         own = sum(float(str(call())) for call in calls)
         others = self.disturb(self.samples)
@@ -37,7 +37,7 @@ class Simulated:
         return Sample(own + others, others > 0, own if self.alone else None)
 
 
-def noisy(seconds: float, seed: int = 0, spread: float = 0.05) -> Call:
+def noisy(seconds: float, seed: int = 0, spread: float = 0.05) -> TimedCall:
     random = np.random.default_rng(seed)
     return lambda: seconds * (1 + spread * random.random())
 
@@ -136,13 +136,13 @@ def test_rivals_of_a_duel_take_turns_and_drift_changes_for_all():
     """The machine gets slower all the time: one after the other, the better would lose."""
     clock = Simulated()
 
-    def drifting(seconds: float) -> Call:
+    def drifting(seconds: float) -> TimedCall:
         return lambda: seconds * (1 + 2 * clock.time)
 
-    noop: Call = lambda: None  # noqa: E731
+    noop: TimedCall = lambda: None  # noqa: E731
     worse, better = drifting(0.0031), drifting(0.003)
     effort = replace(EFFORT, width=0.0, seconds=0.5)
-    first, second = Timer(clock, effort).duel([[worse], [better]], [noop, noop])
+    first, second = Timer(clock, effort).paired_comparison([[worse], [better]], [noop, noop])
     assert first.repeats == second.repeats
     assert second.seconds < first.seconds
     firsts = [clock.turns[n][0] for n in range(5, len(clock.turns) - 4, 4)]
@@ -154,8 +154,8 @@ def test_rivals_come_to_all_copies_and_never_to_one_that_another_just_had(copies
     """Else whoever comes second finds in the caches what the first one read, or has better places in memory."""
     used: list[tuple[str, int]] = []
 
-    def rival(name: str) -> list[Call]:
-        def call(copy: int) -> Call:
+    def rival(name: str) -> list[TimedCall]:
+        def call(copy: int) -> TimedCall:
             def taken() -> float:
                 used.append((name, copy))
                 return 0.003
@@ -165,7 +165,7 @@ def test_rivals_come_to_all_copies_and_never_to_one_that_another_just_had(copies
         return [call(copy) for copy in range(copies)]
 
     effort = replace(EFFORT, width=-1.0, most=40)
-    Timer(Simulated(), effort).duel([rival("a"), rival("b")], [lambda: None] * 2)
+    Timer(Simulated(), effort).paired_comparison([rival("a"), rival("b")], [lambda: None] * 2)
     timed = used[-2 * 2 * 40 :]
     assert all(copy != before for (_, before), (_, copy) in zip(timed[::2], timed[1::2], strict=True))
     assert all(copy != before for (_, before), (_, copy) in pairwise(timed[1::2])) or copies == 2
@@ -175,20 +175,20 @@ def test_rivals_come_to_all_copies_and_never_to_one_that_another_just_had(copies
 
 def test_a_glance_is_short_and_begins_with_what_was_to_be_restored():
     clock, restored = Simulated(lambda sample: 0.002 * (sample % 2)), []
-    found = Timer(clock, EFFORT).glance([lambda: 0.003], lambda: restored.append(clock.samples))
+    found = Timer(clock, EFFORT).probe([lambda: 0.003], lambda: restored.append(clock.samples))
     assert found == pytest.approx(0.003)  # others' time is not its own
     assert clock.time < 0.2 * EFFORT.seconds
     assert restored == [0]
     long = Simulated()
-    assert Timer(long, EFFORT).glance([lambda: 0.5], lambda: None) == 0.5
+    assert Timer(long, EFFORT).probe([lambda: 0.5], lambda: None) == 0.5
     assert long.samples == 4
     short = Simulated()
-    assert Timer(short, EFFORT).glance([lambda: 1e-6], lambda: None) == pytest.approx(1e-6)
+    assert Timer(short, EFFORT).probe([lambda: 1e-6], lambda: None) == pytest.approx(1e-6)
     assert short.samples <= 101
 
 
 def test_a_duel_of_one_is_a_timing():
-    (found,) = Timer(Simulated(), EFFORT).duel([[lambda: 0.01]], [lambda: None])
+    (found,) = Timer(Simulated(), EFFORT).paired_comparison([[lambda: 0.01]], [lambda: None])
     assert found.seconds == pytest.approx(0.01)
     assert found.repeats == EFFORT.least
 

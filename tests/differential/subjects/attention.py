@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..bounds import GRADIENTS, Bound
 from ..drawing import Draw
 from ..formats import Array
 from ..numbers import Number, dot, exp, log
@@ -236,3 +237,18 @@ SUBJECTS = (
         without=WITHOUT,
     ),
 )  # fmt: skip
+
+BOUNDS: dict[str, Bound] = {
+    "attention": Bound(
+        "p = exp(s − max s), rounded to v's dtype; Σ p·v / Σ p; s = scale·q·k",
+        "(2·error of s + u·|s − max s| + error of exp + one rounding of p + 2·S(N)·u + 4u for every 64 keys)"
+        " · Σ p|v| / Σ p",
+    ),
+    "attention_backward": Bound(
+        "p = exp(s − normaliser); p·(grad·v − mean), both rounded to k's and v's dtype; products of those", GRADIENTS
+    ),
+    "attention_forward": Bound("as attention; max s + log Σ p", "as attention; error of s + log's + S(N)·u + rounding"),
+    "attention_of_sequences": Bound("attention of each sequence", "as attention"),
+    "attention_of_sequences_backward": Bound("attention_backward of each sequence", "as attention_backward"),
+    "attention_of_sequences_forward": Bound("attention_forward of each sequence", "as attention_forward"),
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..bounds import GRADIENTS, PRODUCT, Bound
 from ..drawing import Draw
 from ..numbers import Number, dot
 from ..subject import Given, Results, Subject, like
@@ -110,3 +111,12 @@ SUBJECTS = (
     Subject("mlp", lambda draw: _draw_mlp(draw, False), mlp),
     Subject("mlp_backward", lambda draw: _draw_mlp(draw, True), mlp_backward),
 )
+
+BOUNDS: dict[str, Bound] = {
+    "batched_matmul": Bound("activation(Σ a·b + bias)", PRODUCT),
+    "batched_matmul_backward": Bound("Σ grad·b; Σ a·grad; Σ grad", GRADIENTS),
+    "matmul": Bound("activation(Σ a·b + bias)", PRODUCT),
+    "matmul_backward": Bound("Σ grad·b; Σ a·grad; Σ grad", GRADIENTS),
+    "mlp": Bound("h·w2 + b2; h = activation(x·w1 + b1), rounded to x's dtype", PRODUCT),
+    "mlp_backward": Bound("its gradients; what is between layers is rounded to x's dtype", GRADIENTS),
+}

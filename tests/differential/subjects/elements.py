@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..bounds import Bound
 from ..case import Floats
 from ..drawing import Draw
 from ..formats import Array
@@ -123,3 +124,14 @@ SUBJECTS = (
     Subject("dropout", _draw_dropout, dropout, in_place=True),
     Subject("rotary_embedding", _draw_rotary, rotary_embedding),
 )
+
+BOUNDS: dict[str, Bound] = {
+    "activate": Bound("activation(x)", "that of its steps"),
+    "activate_backward": Bound("grad · slope(x)", "that of the slope's steps · |grad|, + u·|result|"),
+    "adamw": Bound(
+        "m = β₁m + (1 − β₁)g; v = β₂v + (1 − β₂)g²; keep·p − rate·m / (√v·c + ε)",
+        "up to 4u of each term, through root and quotient",
+    ),
+    "dropout": Bound("x·scale, or 0", "2u·|result|"),
+    "rotary_embedding": Bound("a·cos − b·sin; b·cos + a·sin", "2u·(|a·cos| + |b·sin|)"),
+}

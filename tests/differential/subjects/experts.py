@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..bounds import GRADIENTS, PRODUCT, Bound
 from ..drawing import Draw
 from ..formats import Array
 from ..numbers import Number, dot
@@ -136,3 +137,12 @@ SUBJECTS = (
         without=FINITE,
     ),
 )  # fmt: skip
+
+BOUNDS: dict[str, Bound] = {
+    "grouped_matmul": Bound("activation(Σ x·weight + bias)", PRODUCT),
+    "grouped_matmul_backward": Bound("Σ grad·weight; Σ x·grad; Σ grad", GRADIENTS),
+    "mixture_of_experts": Bound(
+        "Σ gate·y; y = h·w2 + b2 and h = activation(x·w1 + b1), both rounded to x's dtype", PRODUCT
+    ),
+    "mixture_of_experts_backward": Bound("its gradients; what is between layers is rounded to x's dtype", GRADIENTS),
+}

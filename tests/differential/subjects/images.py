@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..bounds import GRADIENTS, PRODUCT, Bound
 from ..drawing import Draw
 from ..formats import Array
 from ..numbers import Number, concatenate, dot
@@ -197,10 +198,13 @@ def _forward(x: Number, along: tuple[Number, Number, Number]) -> Number:
     return dot("qi,ecirs->ecqrs", along[0], x)
 
 
-def _back(x: Number, along: tuple[Number, Number, Number]) -> Number:
+def _back_twice(x: Number, along: tuple[Number, Number, Number]) -> Number:
     x = dot("qi,ecqrs->ecirs", along[0], x)
-    x = dot("rj,ecirs->ecijs", along[1], x)
-    return dot("sk,ecijs->ecijk", along[2], x)
+    return dot("rj,ecirs->ecijs", along[1], x)
+
+
+def _back(x: Number, along: tuple[Number, Number, Number]) -> Number:
+    return dot("sk,ecijs->ecijk", along[2], _back_twice(x, along))
 
 
 def apply_mass(given: Given, options: Mapping[str, Any]) -> Results:
@@ -225,8 +229,10 @@ def apply_stiffness(given: Given, options: Mapping[str, Any]) -> Results:
     bases = ((slopes, values, values), (values, slopes, values), (values, values, slopes))
     one, two, three = (_forward(given["x"], basis) for basis in bases)
     fluxes = _fluxes(given["metric"], (one, two, three))
-    parts = [_back(flux, basis) for flux, basis in zip(fluxes, bases, strict=True)]
-    return [like(parts[0] + parts[1] + parts[2], dtype_of(given))]
+    parts = [_back_twice(flux, basis) for flux, basis in zip(fluxes, bases, strict=True)]
+    # As the kernel does: the sum of the first two may overflow where neither does.
+    plain, sloped = (dot("sk,ecijs->ecijk", *pair) for pair in ((values, parts[0] + parts[1]), (slopes, parts[2])))
+    return [like(plain + sloped, dtype_of(given))]
 
 
 def apply_stiffness_at_nodes(given: Given, options: Mapping[str, Any]) -> Results:
@@ -252,3 +258,13 @@ SUBJECTS = (
         "apply_stiffness_at_nodes", lambda draw: _draw_elements(draw, "nodes"), apply_stiffness_at_nodes, without=FINITE
     ),
 )
+
+BOUNDS: dict[str, Bound] = {
+    "apply_mass": Bound("BᵀWBx, one side after another", "7·S(P)·u·|B|ᵀ|W||B||x|"),
+    "apply_stiffness": Bound("GᵀDGx, one side after another", "8·S(P)·u·|G|ᵀ|D||G||x|"),
+    "apply_stiffness_at_nodes": Bound("GᵀDGx, one side after another", "4·S(P)·u·|G|ᵀ|D||G||x|"),
+    "conv2d": Bound("activation(Σ weight·image + bias)", PRODUCT),
+    "conv2d_backward": Bound("Σ weight·grad; Σ grad·image; Σ grad", GRADIENTS),
+    "stencil": Bound("Σ weight·x over 9 or 5 neighbours", "S(9)·u·Σ|weight·x|"),
+    "stencil_backward": Bound("the stencil of grad; Σ grad·x", GRADIENTS),
+}

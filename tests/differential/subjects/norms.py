@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..bounds import NORMAL, Bound
 from ..drawing import Draw
-from ..numbers import Number, rsqrt
+from ..numbers import Number, choose, rsqrt, sqrt
 from ..subject import Given, Results, Subject, like
-from .rows import dtype_of, keep
+from .rows import along_rows, dtype_of, keep
 
 EPS = (1e-5, 1e-5, 1e-6, 1e-3, 0.0)
 
@@ -116,6 +117,31 @@ def group_norm_backward(given: Given, options: Mapping[str, Any]) -> Results:
     ]  # fmt: skip
 
 
+def _draw_l2(draw: Draw, names: tuple[str, ...]) -> dict[str, Any]:
+    along_rows(draw, names)
+    return {"eps": draw.of(1e-12, 1e-12, 1e-3, 0.0)}
+
+
+def _length(x: Number, eps: float) -> tuple[Number, Number]:
+    """The length of rows, and what they are divided by."""
+    norm = keep(sqrt((x * x).sum(-1)))
+    return norm, norm.at_least(eps) + Number(0.0, x.format, eps * x.format.unit)
+
+
+def l2_normalize(given: Given, options: Mapping[str, Any]) -> Results:
+    x = given["x"]
+    return [like(x / _length(x, options["eps"])[1], dtype_of(given))]
+
+
+def l2_normalize_backward(given: Given, options: Mapping[str, Any]) -> Results:
+    x, grad, eps = given["x"], given["grad"], options["eps"]
+    norm, length = _length(x, eps)
+    normal = x / length
+    unsure = np.abs(norm.value - eps) <= norm.error
+    along = choose(norm.value < eps, norm * 0.0, keep((grad * normal).sum(-1)), unsure)
+    return [like((grad - normal * along) / length, dtype_of(given, "grad"))]
+
+
 SUBJECTS = (
     Subject("layer_norm", lambda draw: _draw_rows(draw, False, True), layer_norm),
     Subject("layer_norm_backward", lambda draw: _draw_rows(draw, True, True),
@@ -123,6 +149,25 @@ SUBJECTS = (
     Subject("rms_norm", lambda draw: _draw_rows(draw, False, False), rms_norm),
     Subject("rms_norm_backward", lambda draw: _draw_rows(draw, True, False),
             lambda given, options: _gradients(given, options, False)),
+    Subject("l2_normalize", lambda draw: _draw_l2(draw, ("x",)), l2_normalize, in_place=True),
+    Subject("l2_normalize_backward", lambda draw: _draw_l2(draw, ("grad", "x")), l2_normalize_backward),
     Subject("group_norm", lambda draw: _draw_groups(draw, False), group_norm),
     Subject("group_norm_backward", lambda draw: _draw_groups(draw, True), group_norm_backward),
 )  # fmt: skip
+
+BOUNDS: dict[str, Bound] = {
+    "l2_normalize": Bound("x / max(√Σx², ε)", "(S(n)/2 + 2)·u·|result|"),
+    "l2_normalize_backward": Bound(
+        "(g − y·Σ g·y) / max(√Σx², ε), y = x / max(√Σx², ε)", "that of y, and S(n)·u·Σ|g·y|·|y|, each over the length"
+    ),
+    "group_norm": Bound("(x − mean) / √(mean((x − mean)²) + ε)·weight + bias", NORMAL),
+    "group_norm_backward": Bound("as layer_norm_backward, over groups", "as layer_norm_backward"),
+    "layer_norm": Bound("(x − mean) / √(mean((x − mean)²) + ε)·weight + bias", NORMAL),
+    "layer_norm_backward": Bound(
+        "f·(g − mean g − x̂·mean(g·x̂)), g = grad·weight; Σ grad·x̂; Σ grad", "that of f and x̂, and S(n)·u of each sum"
+    ),
+    "rms_norm": Bound("x / √(mean x² + ε)·weight", "(S(n)/2 + 8)·u·|result|"),
+    "rms_norm_backward": Bound(
+        "f·(g − x̂·mean(g·x̂)), g = grad·weight; Σ grad·x̂", "that of f and x̂, and S(n)·u of each sum"
+    ),
+}

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..bounds import EXACT, Bound
 from ..case import Whole
 from ..drawing import Draw, index_dtypes
 from ..formats import FORMATS, Array
@@ -132,3 +133,16 @@ SUBJECTS = (
     Subject("topk", _draw_topk, topk),
     Subject("histogram", _draw_histogram, histogram),
 )
+
+BOUNDS: dict[str, Bound] = {
+    "argmax": Bound("the first place of the largest element, or of the first NaN", EXACT),
+    "argmin": Bound("the first place of the smallest element, or of the first NaN", EXACT),
+    "histogram": Bound(
+        "how many elements are in each bin", "exact, but for elements within 6u·place of an edge: in either bin"
+    ),
+    "max": Bound("the largest element, or NaN", EXACT),
+    "mean": Bound("Σ x / n", "S(n)·u·Σ|x| / n + u·|result|"),
+    "min": Bound("the smallest element, or NaN", EXACT),
+    "sum": Bound("Σ x; of integers and bool in int64", "S(n)·u·Σ|x|; exact"),
+    "topk": Bound("the k largest and their places", EXACT),
+}

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..bounds import Bound
 from ..case import Floats
 from ..drawing import Draw
 from ..formats import Array
@@ -167,3 +168,27 @@ SUBJECTS = (
     Subject("cumulative_sum", lambda draw: along_rows(draw, ("x",)), cumulative_sum, in_place=True),
     Subject("cumulative_sum_backward", lambda draw: along_rows(draw, ("grad",)), cumulative_sum_backward),
 )  # fmt: skip
+
+BOUNDS: dict[str, Bound] = {
+    "cross_entropy": Bound(
+        "max x + log Σ exp(x − max x) − (1 − s)·x[target] − s·mean x; then mean or sum",
+        "S(V)·u + that of exp and log + u·|x − max x| weighed by softmax + u of each term; then S(M)·u·Σ|losses|",
+    ),
+    "cross_entropy_backward": Bound(
+        "grad·(exp(x − normaliser) − wanted)", "((u·|x − normaliser| + that of exp)·exp + 3u)·|grad|"
+    ),
+    "cross_entropy_parts": Bound("as cross_entropy; max x + log Σ exp(x − max x); rows that count", "as cross_entropy"),
+    "cumulative_sum": Bound("Σ of each element and all before it", "S(n)·u·Σ|x| of those n elements"),
+    "cumulative_sum_backward": Bound("Σ of each element and all after it", "S(n)·u·Σ|grad| of those n elements"),
+    "log_softmax": Bound(
+        "x − max x − log Σ exp(x − max x)", "2u·|x − max x| + that of log + S(n)·u + that of exp weighed by softmax"
+    ),
+    "log_softmax_backward": Bound(
+        "grad − exp(result)·Σ grad", "(S(n)·u·Σ|grad| + (that of exp + u)·|Σ grad|)·exp + u·|result|"
+    ),
+    "softmax": Bound(
+        "exp(x − max x) / Σ exp(x − max x)",
+        "(u·|x − max x| + that of exp, and their mean weighed by softmax, + (S(n) + 1)·u)·result",
+    ),
+    "softmax_backward": Bound("result·(grad − Σ grad·result)", "(S(n)·u·Σ|grad·result| + 2u·|grad − Σ|)·|result|"),
+}

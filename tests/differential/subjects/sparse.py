@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..bounds import EXACT, GRADIENTS, PRODUCT, Bound
 from ..drawing import Draw
 from ..formats import Array
 from ..numbers import Number, dot
@@ -263,3 +264,18 @@ SUBJECTS = (
     Subject("sampled_matmul", lambda draw: _draw_sampled(draw, False), sampled),
     Subject("sampled_matmul_backward", lambda draw: _draw_sampled(draw, True), sampled_backward),
 )
+
+BOUNDS: dict[str, Bound] = {
+    "block_matmul": Bound("activation(Σ block·dense + bias)", PRODUCT),
+    "block_matmul_backward": Bound("Σ grad·dense; Σ block·grad; Σ grad", GRADIENTS),
+    "csr_matmul": Bound("activation(Σ value·dense + bias)", PRODUCT),
+    "csr_matmul_backward": Bound("Σ grad·dense; Σ value·grad; Σ grad", GRADIENTS),
+    "ell_matmul": Bound("activation(Σ value·dense + bias)", PRODUCT),
+    "ell_matmul_backward": Bound("Σ grad·dense; Σ value·grad; Σ grad", GRADIENTS),
+    "embedding_bag": Bound("Σ, mean or max of rows", "S(n)·u·Σ|rows|; of the mean u more; max exact"),
+    "embedding_bag_backward": Bound("Σ of grad, of grad / n, or of grad where the row is largest", "S(n)·u·Σ|terms|"),
+    "sampled_matmul": Bound("value·Σ a·b", "(S(n) + 1)·u·|value|·Σ|a·b|"),
+    "sampled_matmul_backward": Bound("grad·Σ a·b; Σ grad·value·b; Σ grad·value·a", GRADIENTS),
+    "segment_sum": Bound("Σ x of each segment", "S(n)·u·Σ|x| of the segment's n elements"),
+    "segment_sum_backward": Bound("the gradient of each element's segment", EXACT),
+}

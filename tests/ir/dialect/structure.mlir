@@ -115,3 +115,14 @@ vk.mapped @launches(%x: !vk.tensor<[M], f32>) lanes j facts {sizes = {}, multipl
   vk.launch "second" over () {
   }
 }
+
+// CHECK-LABEL: vk.mapped @spilled
+// CHECK:         %s = vk.spill %t : tensor<4xf32, #vk.axes<i>> -> !vk.spilled<tensor<4xf32, #vk.axes<i>>>
+// CHECK-NEXT:    %r = vk.reload %s : !vk.spilled<tensor<4xf32, #vk.axes<i>>> -> tensor<4xf32, #vk.axes<i>>
+vk.mapped @spilled(%n: i64) {
+  vk.launch "l" over () {
+    %t = arith.constant dense<0.0> : tensor<4xf32, #vk.axes<i>>
+    %s = vk.spill %t : tensor<4xf32, #vk.axes<i>> -> !vk.spilled<tensor<4xf32, #vk.axes<i>>>
+    %r = vk.reload %s : !vk.spilled<tensor<4xf32, #vk.axes<i>>> -> tensor<4xf32, #vk.axes<i>>
+  }
+}

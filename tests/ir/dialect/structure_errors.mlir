@@ -216,3 +216,17 @@ vk.mapped @launch(%n: i64) {
   ^bb0(%p: i32):
   }) : (i64) -> ()
 }
+
+// -----
+// CHECK: tensor<4xf32, #vk.axes<i>> does not lie in !vk.spilled<tensor<8xf32, #vk.axes<i>>>
+vk.mapped @spilled(%n: i64) {
+  vk.launch "l" over () {
+    %t = arith.constant dense<0.0> : tensor<4xf32, #vk.axes<i>>
+    %s = vk.spill %t : tensor<4xf32, #vk.axes<i>> -> !vk.spilled<tensor<8xf32, #vk.axes<i>>>
+  }
+}
+
+// -----
+// CHECK: what is spilled is a tile, not i64
+vk.mapped @spilled(%s: !vk.spilled<i64>) {
+}

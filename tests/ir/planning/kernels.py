@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
+from vkernels.compiler.protocols import Signature
 from vkernels.ir.dialect import KernelOp
 from vkernels.ir.limits import Limits
-from vkernels.runtime.protocols import Signature
 
 KERNELS = {
     "softmax_rows": "rows",
     "layer_norm_rows": "rows",
     "matmul_bias": "dense",
-    "mlp_rows": "mlp",
+    "mlp_rows": "dense",
     "attention_rows": "attention",
     "sum_segments": "segments",
-    "csr_times_dense": "segments",
+    "csr_times_dense": "sparse_products",
     "cumulative_sum_rows": "scans",
-    "normalise_moments": "long_rows",
+    "normalise_moments": "rows",
     "stencil_square": "stencils",
-    "spdnn": "sparse",
-    "take_columns": "sparse",
+    "spdnn": "spdnn",
+    "take_columns": "spdnn",
 }
 """Kernels, and the library's module of each."""
 
 
+@cache
 def build(name: str, dtype: str = "float32") -> tuple[Any, ModuleOp]:
     """A kernel of the library, and its IR for tensors of a dtype and indices of int32."""
     kernel = getattr(import_module(f"vkernels.library.{KERNELS[name]}"), name)

@@ -10,17 +10,18 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.ir.planning.kernels import KERNELS, build, cpus, gpus, kernel_of
+from vkernels.ir.analyses import annotate_needs
+from vkernels.ir.analysis.needs import NeedsDevice
 from vkernels.ir.facts import Facts
 from vkernels.ir.interpret import interpret
 from vkernels.ir.limits import Limits
-from vkernels.ir.needs import Device, annotate_needs
-from vkernels.ir.passes.apply_plan import apply_plan
-from vkernels.ir.passes.verify_mapped import verify_mapped
 from vkernels.ir.plan import Home
 from vkernels.ir.planning.bottom import bottom_plan
 from vkernels.ir.planning.choose_plan import choose_plan
 from vkernels.ir.planning.space import read_space
-from vkernels.runtime.targets import limits_of, target_named
+from vkernels.ir.transforms.apply_plan import apply_plan
+from vkernels.ir.transforms.verify_mapped import verify_mapped
+from vkernels.targets import limits_of, target_named
 
 CPU = Limits(registers=32, register_bytes=64, shared=1 << 20, multiprocessors=2, cache=32 << 20)
 GPU = Limits(
@@ -70,7 +71,7 @@ def test_any_limits_and_sizes_get_a_plan_that_fits_or_the_bottom_rung(name, kind
     chosen = choose_plan(kernel_of(module), sizes, limits)
     plan = chosen.plan
     assert choose_plan(kernel_of(module), sizes, limits).plan == plan
-    use = annotate_needs(kernel_of(module)).evaluate(plan, sizes, Device.of(limits))
+    use = annotate_needs(kernel_of(module)).evaluate(plan, sizes, NeedsDevice.of(limits))
     if chosen.rung != "bottom":
         assert use.threads <= limits.threads
         assert use.shared_bytes <= limits.shared

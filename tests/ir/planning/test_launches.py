@@ -7,17 +7,17 @@ from dataclasses import replace
 import pytest
 
 from tests.ir.planning.kernels import build, kernel_of
+from vkernels.ir.cost_model.launches import cuts_of, parts_of
 from vkernels.ir.facts import Facts
-from vkernels.ir.passes.apply_plan import apply_plan
-from vkernels.ir.passes.verify_mapped import verify_mapped
 from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Home
 from vkernels.ir.planning.choose_plan import choose_plan
-from vkernels.ir.planning.launches import cuts_of, parts_of
 from vkernels.ir.planning.model_plan import model_plan
-from vkernels.ir.planning.one_plan import setting_of
+from vkernels.ir.planning.one_plan import batch_of
 from vkernels.ir.planning.space import read_space
-from vkernels.runtime.targets import limits_of, target_named
+from vkernels.ir.transforms.apply_plan import apply_plan
+from vkernels.ir.transforms.verify_mapped import verify_mapped
+from vkernels.targets import limits_of, target_named
 
 T4 = limits_of(target_named("t4"))
 ROWS = {"M": 512, "N": 32768}
@@ -50,10 +50,10 @@ def test_what_crosses_a_launch_is_modelled_as_memory_of_every_program(name):
     whole = replace(whole, homes={label: Home.MEMORY for label, home in whole.homes.items()})
     for label in cuts_of(space.kernel):
         cut = replace(whole, launches=(label,))
-        at = setting_of(space, cut)
+        at = batch_of(space, cut)
         parts = parts_of(at)
         assert len(parts) == 2
-        assert sum(len(part.loops) for part in parts) == len(at.loops) >= len(setting_of(space, whole).loops)
+        assert sum(len(part.loops) for part in parts) == len(at.loops) >= len(batch_of(space, whole).loops)
         written = [step.touch for loop in parts[0].loops for step in loop.steps if step.touch and step.touch.writes]
         read = {s.touch.place: s.touch for loop in parts[1].loops for s in loop.steps if s.touch and not s.touch.writes}
         handed = [touch for touch in written if touch.place in read]

@@ -6,13 +6,14 @@ import pytest
 
 from tests.ir.planning.kernels import build, kernel_of
 from tests.ir.planning.test_choose_plan import CPU, GPU
+from vkernels.ir.analyses import annotate_needs
+from vkernels.ir.analysis.needs import NeedsDevice
 from vkernels.ir.facts import Facts
-from vkernels.ir.needs import Device, annotate_needs
-from vkernels.ir.passes.apply_plan import apply_plan
-from vkernels.ir.passes.verify_mapped import verify_mapped
 from vkernels.ir.pin import Pin, with_pin
 from vkernels.ir.plan import Home
 from vkernels.ir.planning.choose_plan import choose_plan
+from vkernels.ir.transforms.apply_plan import apply_plan
+from vkernels.ir.transforms.verify_mapped import verify_mapped
 
 SIZES = {"M": 4096, "N": 4096}
 PINS = {
@@ -46,8 +47,8 @@ def test_the_rest_of_a_pinned_plan_is_chosen_for_what_is_pinned():
     pin = Pin(tiles={"i": 256, "j": 128})
     free, pinned = choose_plan(kernel, sizes, GPU), choose_plan(kernel, sizes, GPU, pin=pin)
     assert free.plan.tiles != pinned.plan.tiles
-    use = annotate_needs(kernel).evaluate(with_pin(free.plan, pin), sizes, Device.of(GPU))
-    taken = annotate_needs(kernel).evaluate(pinned.plan, sizes, Device.of(GPU))
+    use = annotate_needs(kernel).evaluate(with_pin(free.plan, pin), sizes, NeedsDevice.of(GPU))
+    taken = annotate_needs(kernel).evaluate(pinned.plan, sizes, NeedsDevice.of(GPU))
     assert use.spills or use.shared_bytes > GPU.shared  # pinned afterwards, it would not fit
     assert not taken.spills
     assert taken.shared_bytes <= GPU.shared

@@ -9,14 +9,14 @@ from .entry import MEASURED, MODELLED, Entry, Provenance
 from .key import Key, key_of
 
 if TYPE_CHECKING:
-    from .database import Contents, Database, Wanted
+    from .database import Contents, Database, EntryFilter
 
-__all__ = ["MEASURED", "MODELLED", "Contents", "Database", "Entry", "Key", "Provenance", "Wanted", "key_of"]
+__all__ = ["MEASURED", "MODELLED", "Contents", "Database", "Entry", "EntryFilter", "Key", "Provenance", "key_of"]
 
 
 def __getattr__(name: str) -> Any:
     """What imports SQLAlchemy."""
-    if name in ("Contents", "Database", "Wanted"):
+    if name in ("Contents", "Database", "EntryFilter"):
         from . import database
 
         return getattr(database, name)

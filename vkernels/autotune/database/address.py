@@ -21,7 +21,7 @@ HIDDEN = "***"
 SECRETS = ("password", "passfile", "sslpassword", "sslkey", "service", "options")
 """Parameters of a URL that are not shown."""
 POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
-LEAST_SECONDS = 2
+MIN_CONNECT_SECONDS = 2
 """What PostgreSQL's client waits for a server, at least."""
 
 
@@ -70,8 +70,9 @@ class Address:
         limit = f"-c statement_timeout={round(1000 * seconds)} -c lock_timeout={round(1000 * seconds)}"
         limit += " -c default_transaction_read_only=on" if read_only else ""
         given: dict[str, Any] = {
-            "connect_timeout": max(LEAST_SECONDS, round(seconds)), "application_name": "vkernels", "options": limit,
-            "tcp_user_timeout": round(1000 * max(LEAST_SECONDS, seconds)),
+            "connect_timeout": max(MIN_CONNECT_SECONDS, round(seconds)),
+            "application_name": "vkernels", "options": limit,
+            "tcp_user_timeout": round(1000 * max(MIN_CONNECT_SECONDS, seconds)),
         }  # fmt: skip
         given = {name: value for name, value in given.items() if name not in self.url.query}
         return create_engine(self.url, connect_args=given, poolclass=NullPool, hide_parameters=True)
@@ -105,13 +106,12 @@ def address_of(text: str | None) -> Address:
 
 def default_file() -> Path:
     """In this user's folder for data. Raises `SetupError` for a user without a home."""
-    data = os.environ.get("XDG_DATA_HOME", "")
-    if os.path.isabs(data):
-        return Path(data, "vkernels", FILE)
-    home = os.path.expanduser("~")
-    if not os.path.isabs(home):
+    import platformdirs
+
+    folder = platformdirs.user_data_path("vkernels")
+    if not folder.is_absolute():
         raise SetupError("this user has no home for a tuning database; --db says where there is one")
-    return Path(home, ".local", "share", "vkernels", FILE)
+    return folder / FILE
 
 
 def _reading(path: Path) -> str:

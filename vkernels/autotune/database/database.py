@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log2
 from pathlib import Path
 from typing import Any
@@ -21,25 +20,26 @@ from vkernels.ir.limits import Limits
 from .address import Address, address_of
 from .connecting import Store
 from .entry import Entry
-from .entry_json import LONGEST_TEXT, entry_from_text, entry_to_text, harmless
+from .entry_json import entry_from_text
 from .exchange import document_of, entries_of
 from .key import Key, compilers
+from .rows import insert, rows_of, shape_text, upsert
 from .tables import check_ours, entries, has_versions, make_tables, prove_writable
 
 _log = logging.getLogger(__name__)
 
-PATIENCE = 30.0
+BUSY_SECONDS = 30.0
 """Seconds that a database is waited for, where nobody says otherwise."""
-RETRY = 60.0
+RETRY_SECONDS = 60.0
 """Seconds after which a database that could not be written is tried again."""
-CONSIDERED = 64
+MAX_CONSIDERED = 64
 """Entries that are looked at for the best."""
-ALIKE = 1.25
+MAX_RATE_RATIO = 1.25
 """Rates of two slices that differ by less, as a factor, count as the same."""
 
 
 @dataclass(frozen=True)
-class Wanted:
+class EntryFilter:
     """Which entries: all that have what is not None. `shape`: with `key`. `before`: seconds since 1970."""
 
     kernel: str | None = None
@@ -72,7 +72,7 @@ class Database:
 
     @staticmethod
     def open(
-        url: str | None = None, read_only: bool = False, seconds: float = PATIENCE, passing: bool = False
+        url: str | None = None, read_only: bool = False, seconds: float = BUSY_SECONDS, passing: bool = False
     ) -> Database:  # fmt: skip
         """The database at a path or URL, else the user's own; made where there is none, unless `read_only`.
 
@@ -127,8 +127,8 @@ class Database:
         One replaces what was measured of the same plan in the same environment, unless that stands higher
         (`Entry.standing`). Entries of other environments stay beside it.
         """
-        rows = _rows(given)
-        self._store.write(lambda connection: connection.execute(_upsert(connection), rows) if rows else None)
+        rows = rows_of(given)
+        self._store.write(lambda connection: connection.execute(upsert(connection), rows) if rows else None)
 
     def keep(self, entry: Entry) -> None:
         """`add` an entry, now or later: while the database cannot be written it waits, and `close` says so in the end.
@@ -146,7 +146,7 @@ class Database:
             with self._lock:
                 if not self._again:
                     _log.warning("what is found is not remembered for now: %s", error)
-                self._waiting, self._again = waiting + self._waiting, time.monotonic() + RETRY
+                self._waiting, self._again = waiting + self._waiting, time.monotonic() + RETRY_SECONDS
 
     def check_writable(self) -> None:
         """Write something. Raises `SetupError` where that cannot be: better before hours of tuning than after."""
@@ -154,14 +154,14 @@ class Database:
 
     def add_new(self, given: Iterable[Entry]) -> tuple[int, int]:
         """Remember those whose identity is not there yet, all or none: how many were added, how many were there."""
-        rows = _rows(given)
+        rows = rows_of(given)
 
-        def insert(connection: Connection) -> int:
-            statement = _insert(connection).on_conflict_do_nothing(index_elements=["identity"])
+        def add(connection: Connection) -> int:
+            statement = insert(connection).on_conflict_do_nothing(index_elements=["identity"])
             statement = statement.returning(entries.c.identity)
             return sum(connection.execute(statement, row).first() is not None for row in rows)
 
-        added = self._store.write(insert)
+        added = self._store.write(add)
         return added, len(rows) - added
 
     def import_(self, document: object, where: str = "the document") -> tuple[int, int]:
@@ -170,7 +170,7 @@ class Database:
 
     # Out
 
-    def export(self, wanted: Wanted | None = None) -> dict[str, Any]:
+    def export(self, wanted: EntryFilter | None = None) -> dict[str, Any]:
         """Entries as one object for JSON."""
         return document_of(self.entries(wanted))
 
@@ -204,7 +204,7 @@ class Database:
             self._store.read(read), lambda each: bool(each.first_hash) and each.asked == key, shape, limits
         )
 
-    def entries(self, wanted: Wanted | None = None) -> tuple[Entry, ...]:
+    def entries(self, wanted: EntryFilter | None = None) -> tuple[Entry, ...]:
         """Entries in the order in which they came. Those that cannot be read are left out, with a warning."""
         contents = self.read(wanted)
         if contents.damaged:
@@ -212,15 +212,15 @@ class Database:
                          self.address, len(contents.damaged), contents.damaged[0])  # fmt: skip
         return contents.entries
 
-    def read(self, wanted: Wanted | None = None) -> Contents:
+    def read(self, wanted: EntryFilter | None = None) -> Contents:
         """The same, with what is wrong with those that cannot be read."""
-        statement = select(entries.c.document).where(*_conditions(wanted or Wanted())).order_by(entries.c.id)
+        statement = select(entries.c.document).where(*_conditions(wanted or EntryFilter())).order_by(entries.c.id)
         return self._understood(
             self._store.read(lambda connection: connection.execute(statement).scalars().all()))  # fmt: skip
 
     def prune(
         self,
-        wanted: Wanted | None = None,
+        wanted: EntryFilter | None = None,
         stale: bool = False,
         failures: bool = False,
         beaten: bool = False,
@@ -236,7 +236,7 @@ class Database:
         columns = entries.c
         statement = select(
             columns.id, columns.question, columns.shape, columns.standing, columns.compilers, columns.document
-        ).where(*_conditions(wanted or Wanted()))  # fmt: skip
+        ).where(*_conditions(wanted or EntryFilter()))  # fmt: skip
         statement = statement.order_by(columns.standing.desc(), columns.rank, columns.id)
 
         def remove(connection: Connection) -> int:
@@ -288,7 +288,7 @@ def _warn_of_damaged(where: str, damaged: Sequence[str]) -> None:
 
 def _best_of(question: Any, key: Key, shape: Mapping[str, int] | None) -> Any:
     """What asks for the documents of the best entries with a time, by the column of their question."""
-    text = "" if shape is None else _shape_text(shape)
+    text = "" if shape is None else shape_text(shape)
     columns = entries.c
     return (
         select(columns.document)
@@ -297,7 +297,7 @@ def _best_of(question: Any, key: Key, shape: Mapping[str, int] | None) -> Any:
             case((columns.standing >= 2, 0), else_=1), case((columns.shape == text, 0), else_=1),
             columns.standing.desc(), columns.rank, columns.identity,
         )
-        .limit(CONSIDERED)
+        .limit(MAX_CONSIDERED)
     )  # fmt: skip
 
 
@@ -328,69 +328,20 @@ def _apart(one: Mapping[str, int], other: Mapping[str, int] | None) -> float:
 def _alike(one: Limits, other: Limits) -> bool:
     pairs = [(one.clock, other.clock), (one.memory_bandwidth, other.memory_bandwidth),
              (one.cache_bandwidth, other.cache_bandwidth)]  # fmt: skip
-    return all(0 < a < ALIKE * b and b < ALIKE * a for a, b in pairs)
+    return all(0 < a < MAX_RATE_RATIO * b and b < MAX_RATE_RATIO * a for a, b in pairs)
 
 
-def _conditions(wanted: Wanted) -> list[Any]:
+def _conditions(wanted: EntryFilter) -> list[Any]:
     found = []
     if wanted.kernel is not None:
         found.append(entries.c.kernel == wanted.kernel)
     if wanted.key is not None:
         found.append(entries.c.question == wanted.key.digest)
     if wanted.shape is not None:
-        found.append(entries.c.shape == _shape_text(wanted.shape))
+        found.append(entries.c.shape == shape_text(wanted.shape))
     if wanted.before is not None:
         found.append(entries.c.created < wanted.before)
     return found
-
-
-def _shape_text(shape: Mapping[str, int]) -> str:
-    return json.dumps(dict(shape), sort_keys=True)
-
-
-def _rows(given: Iterable[Entry]) -> list[dict[str, Any]]:
-    """Rows in the order of their identities, so that writers never wait for each other in a circle."""
-    found: dict[str, Entry] = {}
-    for entry in given:
-        known = found.get(entry.identity)
-        if known is None or entry.standing >= known.standing:
-            found[entry.identity] = entry
-    return [_row(found[identity]) for identity in sorted(found)]
-
-
-def _row(entry: Entry) -> dict[str, Any]:
-    """What is written; read back first, so that nothing comes in which would not come out. What a failure says may
-    have been anything: it is cut and cleaned."""
-    entry = replace(entry, text=harmless(entry.text[:LONGEST_TEXT]))
-    document = entry_to_text(entry)
-    entry_from_text(document)
-    return {
-        "identity": entry.identity, "question": entry.key.digest, "kernel": entry.kernel,
-        "compilers": entry.key.compilers, "shape": _shape_text(entry.shape), "standing": entry.standing,
-        "rank": entry.rank, "created": entry.provenance.when, "document": document,
-        "asked": entry.asked.digest if entry.first_hash else "",
-    }  # fmt: skip
-
-
-def _insert(connection: Connection) -> Any:
-    if connection.dialect.name == "postgresql":
-        from sqlalchemy.dialects import postgresql
-
-        return postgresql.insert(entries)
-    from sqlalchemy.dialects import sqlite
-
-    return sqlite.insert(entries)
-
-
-def _upsert(connection: Connection) -> Any:
-    statement = _insert(connection)
-    new = statement.excluded
-    columns = [column.name for column in entries.columns if column.name not in ("id", "identity")]
-    return statement.on_conflict_do_update(
-        index_elements=["identity"],
-        set_={name: new[name] for name in columns},
-        where=new.standing >= entries.c.standing,
-    )
 
 
 def _make_file(path: Path, own: bool) -> None:

@@ -3,32 +3,46 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, fields
-from math import isfinite
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, asdict, fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from vkernels.ir.errors import FileError
 from vkernels.ir.limits import Limits
-from vkernels.ir.plan_json import plan_from_json, plan_to_json
-from vkernels.ir.planning.occupancy import AmdSizes, NvidiaSizes
+from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
+from vkernels.ir.plan import Plan
+from vkernels.ir.plan_json import MOST_STAGES, MOST_WARPS, plan_from_json, plan_to_json
 
 from .entry import FAILURES, MEASURED, MODELLED, Entry, Provenance
 from .key import Key, limits_hash, shape_class
 
-LONGEST = 400
-"""Characters of a name."""
-LONGEST_TEXT = 4000
-"""Characters of what a failure says."""
-LARGEST = 1 << 62
-MOST = 1000
-"""Entries of a mapping."""
-MOST_CHARACTERS = 1 << 20
-"""Of one entry as text."""
+SCHEMA_VERSION = 1
+DOCUMENT_KIND = "vkernels tuning entries"
+MAX_NAME, MAX_FAILURE_TEXT, MAX_ENTRY_TEXT = 400, 4000, 1 << 20
+"""Characters of a name, of what a failure says, and of one entry."""
+MAX_NUMBER = 1 << 62
+MAX_NAMES, MAX_ENTRIES = 1000, 1_000_000
+"""Names in a mapping, and entries in a document."""
 
-Reader = Callable[[object, str], Any]
-Of = TypeVar("Of")
+Whole = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
+Count = Annotated[int, Meta(ge=1, le=MAX_NUMBER)]
+Number = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
+Text = Annotated[str, Meta(max_length=MAX_NAME)]
+LongText = Annotated[str, Meta(max_length=10 * MAX_NAME)]
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", max_length=64)]
+Constant = (
+    bool
+    | Annotated[int, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
+    | Annotated[float, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
+    | Text
+    | None
+)
 
 
 def entry_to_json(entry: Entry) -> dict[str, Any]:
@@ -43,8 +57,8 @@ def entry_to_text(entry: Entry) -> str:
 
 def entry_from_text(text: str, where: str = "the entry") -> Entry:
     """The entry in a text. Raises `FileError` that says what is wrong with it."""
-    if len(text) > MOST_CHARACTERS:
-        raise FileError(f"{where}: has more than {MOST_CHARACTERS} characters")
+    if len(text) > MAX_ENTRY_TEXT:
+        raise FileError(f"{where}: has more than {MAX_ENTRY_TEXT} characters")
     return entry_from_json(parse(text, where), where)
 
 
@@ -59,10 +73,17 @@ def parse(text: str, where: str) -> object:
 
 
 def entry_from_json(data: object, where: str = "the entry") -> Entry:
-    """The entry that `entry_to_json` took apart. Raises `FileError` that names the field that is wrong."""
-    entry = _record(Entry, _ENTRY)(data, where)
-    if not isinstance(entry, Entry):  # never
-        raise TypeError(entry)
+    """The entry that `entry_to_json` wrote. Raises `FileError` that names the field that is wrong."""
+    if isinstance(data, dict):
+        _refuse_controls(data, where)
+    record = _convert(data, entry_record(), where)
+    read = {
+        "key": _as(Key, record.key),
+        "limits": _limits(record.limits, f"{where}: limits"),
+        "plan": plan_from_json(record.plan, f"{where}: plan"),
+        "provenance": _as(Provenance, record.provenance),
+    }
+    entry = Entry(**{**_given(Entry, record), **read})
     _check(entry, where)
     return entry
 
@@ -70,6 +91,131 @@ def entry_from_json(data: object, where: str = "the entry") -> Entry:
 def harmless(text: str) -> str:
     """A text without what a terminal would do more with than show it."""
     return "".join(each if each.isprintable() or each in "\n\t" else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+def document_schema() -> dict[str, Any]:
+    """The JSON Schema of a document of entries, generated from what is read."""
+    extra = [limits_record(NvidiaSizes), limits_record(AmdSizes), plan_record()]
+    (document, *_), parts = msgspec.json.schema_components([document_record(), *extra], ref_template="#/$defs/{name}")
+    about = (
+        "What `vk db export` writes and `vk db import` takes. Beside it: hashes must be those of what they are of; "
+        "without a failure 0 < low <= seconds <= high, with one no times."
+    )
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Tuning entries", "description": about}
+    return {**head, **document, "$defs": parts}
+
+
+# Records: what msgspec reads, from the dataclasses that they become
+
+
+@cache
+def document_record() -> type[Struct]:
+    entries: Any = list[entry_record()]  # type: ignore[misc]
+    given: list[tuple[str, Any]] = [
+        ("schema_version", Literal[SCHEMA_VERSION]),
+        ("kind", Literal[DOCUMENT_KIND]),
+        ("entries", Annotated[entries, Meta(max_length=MAX_ENTRIES)]),
+    ]
+    return msgspec.defstruct("Document", given, forbid_unknown_fields=True)
+
+
+@cache
+def entry_record() -> type[Any]:
+    key = _record(Key, "Key", kernel_hash=Sha256, limits_hash=Sha256, shape_class=LongText, dtypes=LongText,
+                  compilers=Name)  # fmt: skip
+    limits = [{"$ref": f"#/$defs/{name}"} for name in ("NvidiaLimits", "AmdLimits")]
+    return _record(
+        Entry, "Entry", key=key, kernel=Name, provenance=_record(Provenance, "Provenance"),
+        constants=Annotated[dict[Name, Constant], Meta(max_length=MAX_NAMES)],
+        limits=Annotated[dict[str, Any], Meta(extra_json_schema={"anyOf": limits})],
+        plan=Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/$defs/Plan"})],
+        origin=Literal[MEASURED, MODELLED], failure=Literal[FAILURES] | None,
+        text=Annotated[str, Meta(max_length=MAX_FAILURE_TEXT)],
+        **dict.fromkeys(("seconds", "low", "high"), Annotated[float, Meta(gt=0, le=MAX_NUMBER)] | None),
+        first_hash=Annotated[str, Meta(pattern="^([0-9a-f]{64})?$", max_length=64)],
+    )  # fmt: skip
+
+
+@cache
+def limits_record(sizes: type[Any]) -> type[Any]:
+    """Limits with the sizes of one vendor's multiprocessors, or with none."""
+    vendor = sizes.__name__.removesuffix("Sizes")
+    record = _record(sizes, sizes.__name__)
+    return _record(Limits, f"{vendor}Limits", sizes=record | None, multiprocessors=Count, warp=Count)
+
+
+@cache
+def plan_record() -> type[Any]:
+    """For the schema: `plan_from_json` reads plans."""
+    counts = dict.fromkeys(("tiles", "chunks", "splits"), Annotated[dict[Name, Count], Meta(max_length=MAX_NAMES)])
+    powers = Literal[tuple(1 << bits for bits in range(MOST_WARPS.bit_length()))]  # type: ignore[valid-type]
+    return _record(Plan, "Plan", warps=powers, stages=Annotated[int, Meta(ge=1, le=MOST_STAGES)], **counts)
+
+
+def _record(kind: type[Any], name: str, **special: Any) -> type[Any]:
+    """A struct with the fields of a dataclass, bounded, or of the types given; those with defaults may be absent."""
+    hints = get_type_hints(kind)
+
+    def declared(field: Field[Any]) -> tuple[str, Any] | tuple[str, Any, Any]:
+        wire = special[field.name] if field.name in special else _bounded(hints[field.name])
+        required = field.default is MISSING and field.default_factory is MISSING
+        return (field.name, wire) if required else (field.name, wire | UnsetType, UNSET)
+
+    in_order = sorted((declared(field) for field in fields(kind)), key=len)
+    return msgspec.defstruct(name, in_order, forbid_unknown_fields=True, kw_only=True)
+
+
+def _bounded(hint: Any) -> Any:
+    """The type of a dataclass's field with the bounds of what is read."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        (some,) = (part for part in parts if part is not NoneType)
+        return _bounded(some) | None
+    if origin is tuple:
+        return Annotated[list[Name], Meta(max_length=MAX_NAMES, extra_json_schema={"uniqueItems": True})]
+    if origin is not None:
+        return Annotated[dict[Name, _bounded(parts[1])], Meta(max_length=MAX_NAMES)]  # type: ignore[misc]
+    return {int: Whole, float: Number, str: Text}.get(hint, hint)
+
+
+def _convert(data: object, kind: type[Any], where: str) -> Any:
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$.")
+        parts = [where, *path.rstrip("`").split("."), message] if path else [where, message]
+        raise FileError(harmless(": ".join(part[:100] for part in parts))) from None
+
+
+def _given(kind: type[Any], record: Any) -> dict[str, Any]:
+    values = {field.name: getattr(record, field.name) for field in fields(kind)}
+    return {name: value for name, value in values.items() if value is not UNSET}
+
+
+def _as(kind: type[Any], record: Any) -> Any:
+    return kind(**_given(kind, record))
+
+
+def _limits(data: Mapping[str, Any], where: str) -> Limits:
+    given = data.get("sizes")
+    kind = AmdSizes if isinstance(given, dict) and "unified" in given else NvidiaSizes
+    values = _given(Limits, _convert(data, limits_record(kind), where))
+    if values.get("sizes") is not None:
+        values["sizes"] = _as(kind, values["sizes"])
+    return Limits(**values)
+
+
+def _refuse_controls(data: object, where: str) -> None:
+    """Raise `FileError` for a text with characters that a terminal does not just show."""
+    if isinstance(data, str) and not data.isprintable() and harmless(data) != data:
+        raise FileError(f"{where}: expected printable text, got {harmless(data)[:60]!r}")
+    if isinstance(data, list):
+        for each in data:
+            _refuse_controls(each, where)
+    if isinstance(data, dict):
+        for name, value in data.items():
+            _refuse_controls(name, where)
+            _refuse_controls(value, f"{where}: {name[:60]}")
 
 
 def _check(entry: Entry, where: str) -> None:
@@ -94,163 +240,6 @@ def _check(entry: Entry, where: str) -> None:
         raise FileError(f"{where}: final: only what was measured is")
 
 
-# Readers: of a value, and what messages call it
-
-
-def _text(most: int = LONGEST, empty: bool = True) -> Reader:
-    def read(value: object, where: str) -> str:
-        if type(value) is not str or len(value) > most or not (value or empty) or harmless(value) != value:
-            _refuse(where, f"a text of at most {most} characters", value)
-        return value
-
-    return read
-
-
-def _matching(pattern: str, what: str) -> Reader:
-    def read(value: object, where: str) -> str:
-        if type(value) is not str or re.fullmatch(pattern, value) is None:
-            _refuse(where, what, value)
-        return value
-
-    return read
-
-
-def _one_of(*some: str) -> Reader:
-    def read(value: object, where: str) -> str:
-        if type(value) is not str or value not in some:
-            _refuse(where, " or ".join(some), value)
-        return value
-
-    return read
-
-
-def _whole(value: object, where: str) -> int:
-    if type(value) is not int or not 0 <= value <= LARGEST:
-        _refuse(where, "a whole number from 0", value)
-    return value
-
-
-def _number(value: object, where: str) -> float:
-    if type(value) not in (int, float) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
-        _refuse(where, "a number from 0", value)
-    if not isfinite(value):
-        _refuse(where, "a number from 0", value)
-    return float(value)
-
-
-def _boolean(value: object, where: str) -> bool:
-    if type(value) is not bool:
-        _refuse(where, "true or false", value)
-    return value
-
-
-def _constant(value: object, where: str) -> bool | int | float | str | None:
-    if value is None or type(value) is bool:
-        return value
-    if isinstance(value, int | float) and -LARGEST <= value <= LARGEST:
-        return value
-    return str(_text()(value, where))
-
-
-def _or_none(reader: Reader) -> Reader:
-    return lambda value, where: None if value is None else reader(value, where)
-
-
-def _mapping(reader: Reader, most: int = MOST) -> Reader:
-    name = _text(empty=False)
-
-    def read(value: object, where: str) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            _refuse(where, "an object", value)
-        if len(value) > most:
-            _refuse(where, f"at most {most} names", len(value))
-        return {name(each, where): reader(of, f"{where}: {_shown(each)}") for each, of in value.items()}
-
-    return read
-
-
-def _record(kind: type[Of], readers: Mapping[str, Reader]) -> Callable[[object, str], Of]:
-    """Of a dataclass: every field that has no default, and no other names."""
-
-    def read(value: object, where: str) -> Of:
-        if not isinstance(value, dict):
-            _refuse(where, "an object of fields", value)
-        for name in value:
-            if name not in readers:
-                raise FileError(f"{where}: there is no field {_shown(name)}")
-        needed = [each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING]  # type: ignore[arg-type]
-        for name in needed:
-            if name not in value:
-                raise FileError(f"{where}: has no {name}")
-        return kind(**{name: readers[name](of, f"{where}: {name}") for name, of in value.items()})
-
-    return read
-
-
-def _limits(value: object, where: str) -> Limits:
-    limits = _record(Limits, _LIMITS)(value, where)
-    if limits.warp < 1 or limits.multiprocessors < 1:
-        raise FileError(f"{where}: warp and multiprocessors are 1 or more")
-    return limits
-
-
-def _sizes(value: object, where: str) -> NvidiaSizes | AmdSizes | None:
-    if value is None:
-        return None
-    if isinstance(value, dict) and "unified" in value:
-        return _record(AmdSizes, {**_whole_numbers(AmdSizes), "unified": _boolean})(value, where)
-    return _record(NvidiaSizes, _whole_numbers(NvidiaSizes))(value, where)
-
-
-def _whole_numbers(kind: type[Any]) -> dict[str, Reader]:
-    return {each.name: _whole for each in fields(kind)}
-
-
-_SHA256 = _matching("[0-9a-f]{64}", "a SHA-256 in hexadecimal")
-_KEY: Mapping[str, Reader] = {
-    "kernel_hash": _SHA256,
-    "shape_class": _text(10 * LONGEST),
-    "dtypes": _text(10 * LONGEST),
-    "limits_hash": _SHA256,
-    "compilers": _text(empty=False),
-}
-_RATES = ("clock", "memory_bandwidth", "cache_bandwidth", "shared_bandwidth", "launch_seconds")
-_LIMITS: Mapping[str, Reader] = {
-    **_whole_numbers(Limits),
-    **dict.fromkeys(_RATES, _number),
-    **dict.fromkeys(("copies_ahead", "dots_from_shared"), _boolean),
-    **dict.fromkeys(("multiply_adds", "tensor_multiply_adds"), _mapping(_number)),
-    "sizes": _sizes,
-}
-_PROVENANCE: Mapping[str, Reader] = {
-    **{each.name: _text() for each in fields(Provenance)},
-    "clocks": _mapping(_number),
-    "versions": _mapping(_text()),
-    "trial": _whole,
-    "seconds": _number,
-    "when": _number,
-}
-_ENTRY: Mapping[str, Reader] = {
-    "key": _record(Key, _KEY),
-    "kernel": _text(empty=False),
-    "shape": _mapping(_whole),
-    "limits": _limits,
-    "plan": plan_from_json,
-    "provenance": _record(Provenance, _PROVENANCE),
-    "constants": _mapping(_constant),
-    "seconds": _or_none(_number),
-    "low": _or_none(_number),
-    "high": _or_none(_number),
-    "repeats": _whole,
-    "origin": _one_of(MEASURED, MODELLED),
-    "failure": _or_none(_one_of(*FAILURES)),
-    "text": _text(LONGEST_TEXT),
-    "final": _boolean,
-    "default": _boolean,
-    "first_hash": _matching("([0-9a-f]{64})?", "a SHA-256 in hexadecimal, or nothing"),
-}
-
-
 def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
 
@@ -260,17 +249,3 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise ValueError("a name stands twice in one object")
     return found
-
-
-def _refuse(where: str, expected: str, value: object) -> NoReturn:
-    raise FileError(f"{where}: expected {expected}, got {_shown(value)}")
-
-
-def _shown(value: object) -> str:
-    """A value as it may be printed: short, and without a terminal's control characters."""
-    if isinstance(value, dict | list):
-        return "an object" if isinstance(value, dict) else "a list"
-    if isinstance(value, int) and value.bit_length() > 200:
-        return "a huge number"
-    text = repr(value) if not (isinstance(value, str) and value.isidentifier()) else value
-    return text if len(text) <= 60 else f"{text[:60]}…"

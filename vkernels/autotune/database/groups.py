@@ -12,7 +12,7 @@ from .key import Key
 
 
 @dataclass(frozen=True)
-class Group:
+class EntryGroup:
     """`entries`: in the order in which they came, one at least."""
 
     entries: tuple[Entry, ...]
@@ -70,10 +70,10 @@ class Group:
         return max(entry.provenance.when for entry in self.entries)
 
 
-def groups_of(entries: Iterable[Entry]) -> tuple[Group, ...]:
+def groups_of(entries: Iterable[Entry]) -> tuple[EntryGroup, ...]:
     """By kernel, shape, dtypes, limits and compilers; in the order of their names."""
     found: dict[tuple[object, ...], list[Entry]] = {}
     for entry in entries:
         found.setdefault((entry.asked, tuple(sorted(entry.shape.items()))), []).append(entry)
-    groups = [Group(tuple(some)) for some in found.values()]
+    groups = [EntryGroup(tuple(some)) for some in found.values()]
     return tuple(sorted(groups, key=lambda g: (g.kernel, sorted(g.shape.items()), g.key.dtypes, g.places, g.latest)))

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
-import vkernels
 from vkernels.ir.dialect import KernelOp
 from vkernels.ir.limits import Limits
 from vkernels.ir.text import print_module
@@ -31,8 +30,9 @@ MEMORY = "memory"
 """Nor is this: what is left of it for swap space is asked when an entry is read."""
 
 MAKES_CODE = (
-    "ir/*.py", "ir/dialect/**/*.py", "ir/passes/**/*.py", "ir/lowering/**/*.py", "runtime/compile/**/*.py",
-    "runtime/compiling.py", "runtime/specialise.py", "runtime/gpu/compiling.py", "runtime/pool_ir.py",
+    "ir/*.py", "ir/dialect/**/*.py", "ir/transforms/**/*.py", "ir/lowering/**/*.py", "compiler/backends/**/*.py",
+    "compiler/compile_cpu.py", "compiler/specialise.py", "compiler/compile_gpu.py", "runtime/pool_ir.py",
+    "runtime/pool_work_ir.py",
 )  # fmt: skip
 """Our own files that decide what code a plan gives. What chooses plans is not among them."""
 
@@ -132,7 +132,7 @@ def compilers(on_gpu: bool) -> str:
 @cache
 def ours() -> str:
     """Our own code that makes code, in sixteen digits."""
-    found, root = hashlib.sha256(), Path(vkernels.__file__).parent
+    found, root = hashlib.sha256(), Path(__file__).parents[2]
     for path in sorted({path for pattern in MAKES_CODE for path in root.glob(pattern)}):
         found.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
     return found.hexdigest()[:16]

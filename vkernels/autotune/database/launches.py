@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from vkernels.compiler.default_session import default_session
+from vkernels.compiler.tuned_plans import PlanQuery, TunedPlan, TunedVariant
 from vkernels.ir.dialect import KernelOp
 from vkernels.ir.errors import Error
-from vkernels.runtime.tuned import Asked, Found, Version, forget
 
 from .address import address_of
 from .entry import Entry
@@ -49,21 +50,21 @@ def use_database(url: str | None) -> None:
     if url is not None:
         address_of(url)
     _asking = _Asking(url, off=url is None)
-    forget()
+    default_session().forget_tuned_plans()
 
 
-def plans_for(asked: Asked) -> tuple[Found, ...]:
+def plans_for(asked: PlanQuery) -> tuple[TunedPlan, ...]:
     """The plans tuned for a call, the best first. Never raises, and waits `SECONDS` at most."""
     found = _found(asked, lambda database, key: database.candidates(key, asked.sizes, asked.limits))
-    return tuple(Found(each.plan, _named(each)) for each in found if each.constants.keys() <= asked.tunable)
+    return tuple(TunedPlan(each.plan, _named(each)) for each in found if each.constants.keys() <= asked.tunable)
 
 
-def versions_for(asked: Asked) -> tuple[Version, ...]:
+def versions_for(asked: PlanQuery) -> tuple[TunedVariant, ...]:
     """What was tuned for a call that leaves tunable constants open, the best first; `asked.built` has their first
     values. Never raises, and waits as long."""
     found = _found(asked, lambda database, key: database.versions(key, asked.sizes, asked.limits))
     return tuple(
-        Version(each.plan, _named(each), each.constants, partial(_is_of, each.key.kernel_hash)) for each in found
+        TunedVariant(each.plan, _named(each), each.constants, partial(_is_of, each.key.kernel_hash)) for each in found
     )
 
 
@@ -77,7 +78,7 @@ def _is_of(wanted: str, built: KernelOp) -> bool:
     return kernel_hash(built) == wanted
 
 
-def _found(asked: Asked, look: Callable[[Database, Key], tuple[Entry, ...]]) -> tuple[Entry, ...]:
+def _found(asked: PlanQuery, look: Callable[[Database, Key], tuple[Entry, ...]]) -> tuple[Entry, ...]:
     """What a look into the database gives; nothing where there is none, or it is in trouble."""
     asking = _asking
     if asking.off:

@@ -1,22 +1,22 @@
 """Measuring that can be trusted: candidates compiled, compared with a reference and timed in processes of their own."""
 
-from .bench import Bench, Options
+from .bench import Bench, BenchOptions
 from .children import Children
-from .effort import Bounds, Effort
+from .effort import Effort, WorkerLimits
 from .measures import Measures
-from .outcomes import Candidate, Constant, Failed, Measured, Outcome, Reason
+from .outcomes import Candidate, Constant, Failed, FailureReason, Measurement, Outcome
 
 __all__ = [
     "Bench",
-    "Bounds",
+    "BenchOptions",
     "Candidate",
     "Children",
     "Constant",
     "Effort",
     "Failed",
-    "Measured",
+    "FailureReason",
+    "Measurement",
     "Measures",
-    "Options",
     "Outcome",
-    "Reason",
+    "WorkerLimits",
 ]

@@ -6,30 +6,32 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from vkernels.inspect.task import Task
 from vkernels.ir.errors import FileError, SetupError
 from vkernels.ir.thread_pools import ThreadPool
 
-from ..task import Task
-from .child import Child, EndedError
-from .effort import Bounds
+from .child import EndedError, MeasuringWorker
+from .effort import WorkerLimits
 from .outcomes import Candidate, Failed, candidate_to_json, outcome_from_json
 
-MOST = 4
+MAX_AT_ONCE = 4
 """Candidates at once, at most: the more a search asks for together, the less it knows of each."""
 
 
-class Ahead:
+class PrecompileWorkers:
     """Processes that compile, one on each of some cores, started when they are needed, and anew after a candidate has
     ended one. Who measures finds the code on disk. For one thread."""
 
-    def __init__(self, task: Task, cores: Sequence[int], threads: int, bounds: Bounds, locks: Path | None) -> None:
+    def __init__(
+        self, task: Task, cores: Sequence[int], threads: int, bounds: WorkerLimits, locks: Path | None
+    ) -> None:
         """`threads`: of the calls that code is made for; `locks`: the folder of the cores' locks, as `Options` has."""
         self._cores, self._bounds = tuple(cores), bounds
         self._start = {
-            "do": "start compiling", "task": task.to_json(), "threads": threads, "patience": bounds.lock_seconds,
+            "do": "start compiling", "task": task.to_request(), "threads": threads, "patience": bounds.lock_seconds,
             "locks": None if locks is None else str(locks),
         }  # fmt: skip
-        self._children: list[Child | None] = [None] * len(self._cores)
+        self._children: list[MeasuringWorker | None] = [None] * len(self._cores)
         self._closed = False
         self._pool = ThreadPool(len(self._cores))
 
@@ -72,7 +74,7 @@ class Ahead:
             return None
         return failed if isinstance(failed, Failed) else None
 
-    def _started(self, number: int) -> Child | None:
+    def _started(self, number: int) -> MeasuringWorker | None:
         """The process on a core; None where none comes up."""
         child, bounds = self._children[number], self._bounds
         if self._closed:
@@ -80,7 +82,7 @@ class Ahead:
         if child is not None and child.alive:
             return child
         with suppress(EndedError, SetupError):
-            child = self._children[number] = Child(self._cores[number : number + 1])
+            child = self._children[number] = MeasuringWorker(self._cores[number : number + 1])
             answer = child.ask(self._start, bounds.start_seconds, bounds.lock_seconds, bounds.memory_bytes)
             if "ready" in answer:
                 return child

@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from vkernels.runtime.memory.blocks import ALIGNMENT
+from vkernels.runtime.memory_blocks import ALIGNMENT
 
 Array = Any
 

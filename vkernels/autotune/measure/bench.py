@@ -8,34 +8,34 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from vkernels.compiler.arguments import CPU
+from vkernels.inspect.task import Task
 from vkernels.ir import errors
 from vkernels.ir.errors import Error, FileError, SetupError
-from vkernels.runtime.arrays import CPU
 
-from ..task import Task
-from .ahead import MOST, Ahead
-from .child import Child, EndedError
+from .ahead import MAX_AT_ONCE, PrecompileWorkers
+from .child import EndedError, MeasuringWorker
 from .children import Children
-from .effort import Bounds, Effort
-from .measures import TIMEOUT, Measures
-from .outcomes import Candidate, Failed, Measured, Outcome, Reason, candidate_to_json, outcome_from_json
-from .places import Place, place_of, usable
+from .cpu_affinity import CpuAffinity, place_of, usable
+from .effort import Effort, WorkerLimits
+from .measures import CANDIDATE_SECONDS, Measures
+from .outcomes import Candidate, Failed, FailureReason, Measurement, Outcome, candidate_to_json, outcome_from_json
 
-STARTS = 3
+MAX_STARTS = 3
 """Times that a worker is started in vain, one after another, before it is given up."""
-AHEAD = 2.0
+PRECOMPILE_AFTER_SECONDS = 2.0
 """Seconds of compiling that a bench spends before it starts processes that compile ahead: about what starting costs."""
 
-_NOTHING = Failed(Reason.CRASH, "the worker answered nothing")
+_NOTHING = Failed(FailureReason.CRASH, "the worker answered nothing")
 
 
 @dataclass(frozen=True)
-class Options:
+class BenchOptions:
     """`cores`: those to run on, where the slice's number of cores leaves a choice. `seed`: of the arguments. `locks`:
     the folder of the locks that measuring processes share; the user's own unless given."""
 
     effort: Effort = field(default_factory=Effort)
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: WorkerLimits = field(default_factory=WorkerLimits)
     cores: tuple[int, ...] | None = None
     seed: int = 0
     locks: Path | None = None
@@ -54,22 +54,24 @@ class Bench(Measures):
     those of another bench of this task save choosing them.
     """
 
-    def __init__(self, task: Task, slice: str = "cpu", options: Options = Options(), children: Children | None = None):
+    def __init__(
+        self, task: Task, slice: str = "cpu", options: BenchOptions = BenchOptions(), children: Children | None = None
+    ):
         """`children`: workers of earlier tasks, where this one's go when it is closed.
 
         Raises `OptionError` for a slice that there is not, and `SetupError` for one that is not here."""
         self.task, self.slice, self.options = task, slice, options
         self._children = children
-        self.place: Place = place_of(slice, options.cores)
+        self.place: CpuAffinity = place_of(slice, options.cores)
         self.restarts = 0
         self.best: float | None = None
         self.spent: dict[str, float] = {}
-        self._child: Child | None = None
+        self._child: MeasuringWorker | None = None
         self._stale = False
         self._memory = 0
         self.plans: list[Any] = []
         self._usual: float | None = None
-        self._ahead: Ahead | None = None
+        self._ahead: PrecompileWorkers | None = None
 
     def __enter__(self) -> Bench:
         return self
@@ -91,23 +93,25 @@ class Bench(Measures):
     @property
     def at_once(self) -> int:
         """On a CPU as many as there are cores, four at most, once much was compiled."""
-        much = self.place.device == CPU and self.spent.get("compiling", 0.0) > AHEAD
-        return min(len(usable()), MOST) if much else 1
+        much = self.place.device == CPU and self.spent.get("compiling", 0.0) > PRECOMPILE_AFTER_SECONDS
+        return min(len(usable()), MAX_AT_ONCE) if much else 1
 
-    def prepare(self, candidates: Sequence[Candidate], timeout: float = TIMEOUT) -> list[Failed | None]:
+    def prepare(self, candidates: Sequence[Candidate], timeout: float = CANDIDATE_SECONDS) -> list[Failed | None]:
         """Compile some candidates, each on a core."""
         if self.at_once == 1:
             return super().prepare(candidates, timeout)
         if self._ahead is None:
             options = self.options
-            self._ahead = Ahead(self.task, usable()[:MOST], len(self.place.cores), options.bounds, options.locks)
+            self._ahead = PrecompileWorkers(
+                self.task, usable()[:MAX_AT_ONCE], len(self.place.cores), options.bounds, options.locks
+            )
         try:
             return self._ahead.compile(candidates, timeout)
         except BaseException:  # of an interrupt: they may still be at work
             self._end_ahead()
             raise
 
-    def renew(self) -> None:
+    def renew_inputs(self) -> None:
         self.options, self._stale = replace(self.options, seed=self.options.seed + 1), True
 
     def interrupt(self) -> None:
@@ -127,20 +131,20 @@ class Bench(Measures):
         self._child, self._stale = None, False
         options, bounds = self.options, self.options.bounds
         request = {
-            "do": "start", "task": self.task.to_json(), "seed": options.seed, "device": self.place.device,
+            "do": "start", "task": self.task.to_request(), "seed": options.seed, "device": self.place.device,
             "effort": asdict(options.effort), "patience": bounds.lock_seconds,
             "locks": None if options.locks is None else str(options.locks), "plans": self.plans,
             "usual": self._usual,
         }  # fmt: skip
-        for attempt in range(STARTS):
+        for attempt in range(MAX_STARTS):
             kept = None if self._children is None or idle is not None else self._children.take(self.place.cores)
-            child = idle or kept or Child(self.place.cores)
+            child = idle or kept or MeasuringWorker(self.place.cores)
             idle = None
             try:
                 answer = child.ask(request, bounds.start_seconds, bounds.lock_seconds, 1 << 62)
                 break
             except EndedError as end:
-                if attempt == STARTS - 1 or end.reason == Reason.TIME_OUT:
+                if attempt == MAX_STARTS - 1 or end.reason == FailureReason.TIME_OUT:
                     raise SetupError(f"{self.task}: a worker does not come up: {end.text}") from end
             except BaseException:
                 child.kill()
@@ -151,16 +155,16 @@ class Bench(Measures):
         self.plans = answer["ready"]["plans"]  # which a worker after this one need not choose
         self._child, self._memory = child, child.resident_bytes() + bounds.memory_bytes
 
-    def measure(self, candidate: Candidate, timeout: float = TIMEOUT, best: float | None = None) -> Outcome:
+    def measure(self, candidate: Candidate, timeout: float = CANDIDATE_SECONDS, best: float | None = None) -> Outcome:
         """Compile, check and time a candidate. `timeout`: seconds for all of that, without waiting for others who
         measure on the same cores; `best`: in place of the bench's own."""
         best = self.best if best is None else best
         outcome = self._ask([candidate], {"best": best}, timeout)[0] or _NOTHING
-        if isinstance(outcome, Measured) and (self.best is None or outcome.seconds < self.best):
+        if isinstance(outcome, Measurement) and (self.best is None or outcome.seconds < self.best):
             self.best = outcome.seconds
         return outcome
 
-    def duel(
+    def paired_comparison(
         self, candidates: Sequence[Candidate], timeout: float | None = None, hold: Sequence[int] | None = None
     ) -> list[Outcome]:
         """Time finalists in turns, so that what changes with time changes for all; each as carefully as `measure`.
@@ -172,8 +176,8 @@ class Bench(Measures):
         """
         outcomes: list[Outcome | None] = [None] * len(candidates)
         while left := [number for number, outcome in enumerate(outcomes) if outcome is None]:
-            seconds = timeout or TIMEOUT + self.options.bounds.duel_seconds * len(left)
-            more = {"duel": True, "hold": sorted({*self.place.cores, *(hold or ())})}
+            seconds = timeout or CANDIDATE_SECONDS + self.options.bounds.comparison_seconds * len(left)
+            more = {"paired_comparison": True, "hold": sorted({*self.place.cores, *(hold or ())})}
             found = self._ask([candidates[number] for number in left], more, seconds)
             if not any(found):
                 found = [self.measure(candidates[number]) for number in left]
@@ -190,7 +194,7 @@ class Bench(Measures):
         try:
             answer = child.ask(request, seconds, self.options.bounds.lock_seconds + 1, self._memory)
             if "error" in answer:
-                return [Failed(Reason.REFUSED, str(answer["error"]))] * len(candidates)
+                return [Failed(FailureReason.REFUSED, str(answer["error"]))] * len(candidates)
             outcomes: list[Outcome | None] = [outcome_from_json(data) for data in answer["outcomes"]]
             if len(outcomes) != len(candidates):
                 raise FileError(f"{len(outcomes)} outcomes of {len(candidates)} candidates")
@@ -204,7 +208,7 @@ class Bench(Measures):
             return [Failed(end.reason, end.text) if number == blamed else None for number in range(len(candidates))]
         except (FileError, KeyError, TypeError) as error:
             self._discard()
-            return [Failed(Reason.CRASH, f"the worker answered nonsense: {error}")] * len(candidates)
+            return [Failed(FailureReason.CRASH, f"the worker answered nonsense: {error}")] * len(candidates)
         except BaseException:
             self._discard()
             raise

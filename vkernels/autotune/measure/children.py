@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from threading import Lock
 from types import TracebackType
 
-from .child import Child
+from .child import MeasuringWorker
 
-LARGEST = 1 << 30
+MAX_IDLE_BYTES = 1 << 30
 """Bytes that a worker may hold and still be kept."""
 
 
@@ -17,10 +17,10 @@ class Children:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._idle: list[tuple[tuple[int, ...], Child]] = []
+        self._idle: list[tuple[tuple[int, ...], MeasuringWorker]] = []
         self._closed = False
 
-    def take(self, cores: Sequence[int]) -> Child | None:
+    def take(self, cores: Sequence[int]) -> MeasuringWorker | None:
         """One that runs on these cores; None where there is none."""
         with self._lock:
             found = next((each for each in self._idle if each[0] == tuple(cores)), None)
@@ -28,9 +28,9 @@ class Children:
                 self._idle.remove(found)
         return None if found is None else found[1]
 
-    def give(self, cores: Sequence[int], child: Child) -> None:
+    def give(self, cores: Sequence[int], child: MeasuringWorker) -> None:
         """Keep one that has nothing to do, unless it has grown too large."""
-        keep = child.alive and child.resident_bytes() <= LARGEST
+        keep = child.alive and child.resident_bytes() <= MAX_IDLE_BYTES
         with self._lock:
             if keep and not self._closed:
                 self._idle.append((tuple(cores), child))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from .timing import Call, Sample
+from .timing import Sample, TimedCall
 
 WAITED = 0.05
 """Part of a sample's time on one thread that it may wait, or others run in its place, before it counts as disturbed."""
@@ -26,7 +26,7 @@ class CpuClock:
     def now(self) -> float:
         return time.perf_counter()
 
-    def sample(self, calls: Sequence[Call]) -> Sample:
+    def sample(self, calls: Sequence[TimedCall]) -> Sample:
         switches = 0 if self._alone else _switches()
         own = time.thread_time()
         start = time.perf_counter()
@@ -55,7 +55,7 @@ class CudaClock:
     def now(self) -> float:
         return time.perf_counter()
 
-    def sample(self, calls: Sequence[Call]) -> Sample:
+    def sample(self, calls: Sequence[TimedCall]) -> Sample:
         """Each call is timed by itself, since the flush lies between them; a sample is the sum."""
         cuda = self._torch.cuda
         pairs = []

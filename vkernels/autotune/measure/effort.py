@@ -31,12 +31,12 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class WorkerLimits:
     """What a worker may take. `start_seconds`: until it has made arguments and a reference; `lock_seconds`: to wait
     for others that measure on the same cores; `memory_bytes`: resident, of it and its children, beyond what the
-    task's tensors take; `duel_seconds`: of a duel, for each candidate."""
+    task's tensors take; `duel_seconds`: of a comparison, for each candidate."""
 
     start_seconds: float = 120.0
     lock_seconds: float = 600.0
     memory_bytes: int = 4 << 30
-    duel_seconds: float = 10.0
+    comparison_seconds: float = 10.0

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from vkernels.ir.disk_cache import default_folder
 from vkernels.ir.errors import SetupError
-from vkernels.ir.scarcity import needing
-from vkernels.runtime.compile.cache import default_folder
+from vkernels.ir.system_resources import needing
 
-HELD = 0.3
+HOLD_SECONDS = 0.3
 """Seconds for which a lock is held while another is waited for, at first: most measurements end sooner."""
-TRIES = 8
+MAX_RELEASES = 8
 """Times that locks are given back because one of them did not come, before they are kept until it comes."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,60}")
@@ -67,12 +67,12 @@ def locked(
     late: str | None = None
     held: list[int] = []
     try:
-        for tries in range(TRIES + 1):
-            late = _taken(place, wanted, held, wait, deadline, HELD if tries < TRIES else patience)
+        for tries in range(MAX_RELEASES + 1):
+            late = _taken(place, wanted, held, wait, deadline, HOLD_SECONDS if tries < MAX_RELEASES else patience)
             if late is None or time.monotonic() >= deadline:
                 break
             _give_back(held)
-            wanted.sort(key=lambda name: (tries < TRIES - 1 and name != late, name))
+            wanted.sort(key=lambda name: (tries < MAX_RELEASES - 1 and name != late, name))
         if late is not None:
             raise BusyError(f"{late}: others have measured there for more than {patience:g} s")
         yield

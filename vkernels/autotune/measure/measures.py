@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from .outcomes import Candidate, Failed, Outcome
 
-TIMEOUT = 60.0
+CANDIDATE_SECONDS = 60.0
 """Seconds that a candidate may take to be compiled, checked and timed, unless told otherwise."""
 
 
@@ -15,11 +15,11 @@ class Measures(ABC):
     """Measures candidates of one task on one slice."""
 
     @abstractmethod
-    def measure(self, candidate: Candidate, timeout: float = TIMEOUT) -> Outcome:
+    def measure(self, candidate: Candidate, timeout: float = CANDIDATE_SECONDS) -> Outcome:
         """What comes of a candidate, within so many seconds."""
 
     @abstractmethod
-    def duel(self, candidates: Sequence[Candidate]) -> list[Outcome]:
+    def paired_comparison(self, candidates: Sequence[Candidate]) -> list[Outcome]:
         """Times of finalists, taken in turns."""
 
     @property
@@ -27,14 +27,14 @@ class Measures(ABC):
         """For how many candidates together `prepare` saves time: 1 where it does not."""
         return 1
 
-    def prepare(self, candidates: Sequence[Candidate], timeout: float = TIMEOUT) -> list[Failed | None]:
+    def prepare(self, candidates: Sequence[Candidate], timeout: float = CANDIDATE_SECONDS) -> list[Failed | None]:
         """Do at once for some candidates what can be done before they are measured one after another. What is wrong
         with those that need not be measured any more."""
         return [None] * len(candidates)
 
-    def news(self) -> list[tuple[Candidate, Outcome]]:
+    def shared_outcomes(self) -> list[tuple[Candidate, Outcome]]:
         """What others measured that are alike, since this was asked last."""
         return []
 
-    def renew(self) -> None:  # noqa: B027 (not all have more than one place)
+    def renew_inputs(self) -> None:  # noqa: B027 (not all have more than one place)
         """Have what follows measured on other arguments, elsewhere in memory: times hang on where that is."""

@@ -8,15 +8,16 @@ from enum import StrEnum
 from math import isfinite
 from typing import Any
 
+from vkernels.compiler.frozen import frozen
 from vkernels.ir.errors import FileError
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import plan_from_json, plan_to_json
-from vkernels.runtime.keys import constant_key, frozen
+from vkernels.runtime.dispatch_keys import constant_key
 
 Constant = bool | int | float | str | None
 
 
-class Reason(StrEnum):
+class FailureReason(StrEnum):
     """Why a candidate has no time."""
 
     DOES_NOT_FIT = "does-not-fit"
@@ -43,7 +44,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """Seconds a call: their median, and the ends of an interval that holds the true median in 95 of 100 cases.
 
     `repeats`: of samples. `disturbed`: the part of the samples that others on these cores got in the way of; they count
@@ -63,11 +64,11 @@ class Measured:
 class Failed:
     """Why there is no time, and a few lines about it."""
 
-    reason: Reason
+    reason: FailureReason
     text: str
 
 
-Outcome = Measured | Failed
+Outcome = Measurement | Failed
 
 
 def candidate_to_json(candidate: Candidate) -> dict[str, Any]:
@@ -94,11 +95,11 @@ def outcome_from_json(data: object) -> Outcome:
     """The outcome that `outcome_to_json` took apart. Raises `FileError` for anything else, and for odd numbers."""
     try:
         if isinstance(data, dict) and data.keys() == Failed.__dataclass_fields__.keys():
-            return Failed(Reason(data["reason"]), str(data["text"]))
-        if isinstance(data, dict) and data.keys() == Measured.__dataclass_fields__.keys():
+            return Failed(FailureReason(data["reason"]), str(data["text"]))
+        if isinstance(data, dict) and data.keys() == Measurement.__dataclass_fields__.keys():
             seconds, low, high, disturbed = (float(data[name]) for name in ("seconds", "low", "high", "disturbed"))
             if 0 < low <= seconds <= high and isfinite(high) and 0 <= disturbed <= 1:
-                return Measured(seconds, low, high, int(data["repeats"]), disturbed, data["loaded"] is True)
+                return Measurement(seconds, low, high, int(data["repeats"]), disturbed, data["loaded"] is True)
     except (TypeError, ValueError) as error:
         raise FileError(f"an outcome: {error}") from error
     raise FileError("an outcome: expected the fields of a measurement or of a failure, with times above 0")

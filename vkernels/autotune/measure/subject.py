@@ -8,25 +8,26 @@ from functools import partial
 from math import ceil
 from typing import Any
 
+from vkernels.compiler.arguments import CPU
+from vkernels.compiler.default_session import default_session
+from vkernels.compiler.request import CompileRequest
+from vkernels.compiler.specialise import kernel_in
+from vkernels.inspect.task import Task, kernel_of
 from vkernels.ir.errors import Error
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.choose_plan import choose_plan
 from vkernels.ir.planning.default_plan import default_plan
-from vkernels.runtime.arguments import bind
-from vkernels.runtime.arrays import CPU
-from vkernels.runtime.launch import launcher_of
-from vkernels.runtime.making import here
-from vkernels.runtime.specialise import kernel_in
+from vkernels.runtime.bind_arguments import bind
+from vkernels.runtime.present_target import present_target
 
 from ..arguments import make_arguments, only_written, outputs
-from ..candidate_code import with_plan
-from ..task import Task, kernel_of
 from .arrays import byte_count, checksum, copied, is_array, moved, numbers, refill
+from .candidate_code import with_plan
 from .compare import EPSILON, Expected
 from .effort import Effort
 from .outcomes import Candidate
 
-MOST_KEPT = 32
+MAX_KEPT_CANDIDATES = 32
 """Candidates whose code is kept, for finalists are measured again."""
 Values = dict[str, Any]
 """Arguments by name."""
@@ -36,7 +37,7 @@ class WrongAnswerError(Exception):
     """A plan's code ran, and what came out is wrong."""
 
 
-class Subject:
+class MeasuredTask:
     """A task's kernel and arguments. `device`: `cpu` or `cuda:0`. `expected`: what its outputs should hold; `plans`:
     those that it was computed by."""
 
@@ -60,7 +61,7 @@ class Subject:
         self.bytes = sum(byte_count(value) for value in first.values() if is_array(value))
         self.sets = [first]
         self.expected = self._reference(first)
-        for _ in range(_sets(self.bytes, here(device).limits.cache, effort) - 1):
+        for _ in range(_sets(self.bytes, present_target(device).limits.cache, effort) - 1):
             self.sets.append({n: copied(v) if is_array(v) else v for n, v in first.items()})
         self._changing = tuple(sorted(set(self.written) - only_written(task)))
 
@@ -75,7 +76,7 @@ class Subject:
         key = candidate.key
         known = self._calls.pop(key, None)
         calls = self._compiled(candidate) if known is None else known
-        while len(self._calls) >= MOST_KEPT:
+        while len(self._calls) >= MAX_KEPT_CANDIDATES:
             del self._calls[next(iter(self._calls))]
         self._calls[key] = calls
         return calls
@@ -84,7 +85,7 @@ class Subject:
         kernel = with_plan(self.kernel, candidate.plan)
         constants = {**self.constants, **candidate.constants}
         places = [self._in_order(values, constants) for values in self.sets]
-        launcher_of(kernel).ahead(bind(kernel, places[0]), here(self.device))
+        default_session().compile(CompileRequest(kernel, bind(kernel, places[0]), present_target(self.device)))
         return [partial(kernel, *values) for values in places]
 
     def check(self, call: Callable[[], object], number: int = 0) -> None:
@@ -148,7 +149,7 @@ class Subject:
         return found
 
     def _plan(self, ordered: Sequence[Any]) -> Plan:
-        arguments, limits = bind(self.kernel, ordered), here(self.device).limits
+        arguments, limits = bind(self.kernel, ordered), present_target(self.device).limits
         built = kernel_in(self.kernel.build(arguments.signature))
         strides = {name: view.strides for name, view in arguments.tensors.items()}
         try:

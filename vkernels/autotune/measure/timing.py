@@ -9,11 +9,11 @@ from typing import Protocol
 
 from .effort import Effort
 from .intervals import interval, is_narrow, median, widened
-from .outcomes import Measured
+from .outcomes import Measurement
 
-Call = Callable[[], object]
+TimedCall = Callable[[], object]
 
-MOST_TOGETHER = 10_000
+MAX_CALLS_TOGETHER = 10_000
 """Calls of one sample, at most."""
 WARM_CALLS = 2
 """Calls before any is timed: the first finds nothing in the caches, and one more lets the runtime settle."""
@@ -21,7 +21,7 @@ HOPELESS_PART = 0.2
 """Of the time for a candidate, after which one that is hopeless is known to be."""
 WARM_PART = 0.2
 """Of the time for a candidate that warming up may take."""
-GLANCE, LEAST_GLANCES, MOST_GLANCES = 0.1, 3, 100
+PROBE_PART, MIN_PROBES, MAX_PROBES = 0.1, 3, 100
 """Part of the time for a candidate in which it is seen how fast the machine is just then, and calls for that."""
 
 
@@ -35,10 +35,10 @@ class Sample:
     own: float | None = None
 
 
-class Clock(Protocol):
+class CallClock(Protocol):
     """What times calls on one device."""
 
-    def sample(self, calls: Sequence[Call]) -> Sample:
+    def sample(self, calls: Sequence[TimedCall]) -> Sample:
         """Time some calls, one after another, as one sample."""
         ...
 
@@ -80,7 +80,7 @@ class Samples:
         """Whether it surely takes longer than the best candidate, so that how much longer hardly matters."""
         return len(self.clean) >= effort.least and interval(self.clean)[0] > effort.behind * best
 
-    def measured(self, least: int, share: float, quiet: float) -> Measured:
+    def measured(self, least: int, share: float, quiet: float) -> Measurement:
         """What the samples say, where others used `share` of the cores and less than `quiet` does not matter.
 
         Clean samples alone, if they are `least` at least, or nothing was disturbed. Else all of them, the disturbed
@@ -95,7 +95,7 @@ class Samples:
             low, high = min(used), max(used)
         if loaded:  # clean samples had the cores to themselves, though not the caches
             low, high = widened(low, high, min(share, disturbed))
-        return Measured(middle, min(low, middle), max(high, middle), len(used), disturbed, loaded or not enough)
+        return Measurement(middle, min(low, middle), max(high, middle), len(used), disturbed, loaded or not enough)
 
 
 class Rounds:
@@ -124,7 +124,7 @@ class Rounds:
         parts = _parts(self._clean)
         return len(parts) >= effort.least and all(is_narrow(each, effort.width) for each in zip(*parts, strict=True))
 
-    def measured(self, least: int, share: float, quiet: float) -> list[Measured]:
+    def measured(self, least: int, share: float, quiet: float) -> list[Measurement]:
         """What the rounds say, as `Samples.measured` does for one candidate."""
         enough = bool(self._clean) and (len(self._clean) >= least or not self._disturbed)
         rows = self._clean if enough else self._clean + self._disturbed
@@ -137,7 +137,7 @@ class Rounds:
             middle = median(parts)
             ends = min(low, middle), max(high, middle)
             seconds, lower, higher = (usual * each for each in (middle, *ends))
-            found.append(Measured(seconds, lower, higher, len(rows), disturbed, loaded or not enough))
+            found.append(Measurement(seconds, lower, higher, len(rows), disturbed, loaded or not enough))
         return found
 
 
@@ -153,10 +153,14 @@ class Timer:
     """Times candidates with one clock; `others`: starts a watch, which then tells the part of the cores' time that
     others have used since."""
 
-    def __init__(self, clock: Clock, effort: Effort, others: Callable[[], Callable[[], float]] = lambda: lambda: 0.0):
+    def __init__(
+        self, clock: CallClock, effort: Effort, others: Callable[[], Callable[[], float]] = lambda: lambda: 0.0
+    ):
         self._clock, self._effort, self._others = clock, effort, others
 
-    def time(self, calls: Sequence[Call], best: float = float("inf"), restore: Call = lambda: None) -> Measured:
+    def time(
+        self, calls: Sequence[TimedCall], best: float = float("inf"), restore: TimedCall = lambda: None
+    ) -> Measurement:
         """How long a call takes. `calls`: the same call on different copies of its tensors, taken in turn; `restore`:
         done before each sample, untimed; `best`: the least seconds of any candidate so far.
 
@@ -177,19 +181,21 @@ class Timer:
         measured = [samples.measured(effort.least, share, effort.quiet) for share, samples in found]
         return min(measured, key=lambda each: (each.loaded, each.seconds))  # what disturbs only adds time
 
-    def glance(self, calls: Sequence[Call], restore: Call) -> float:
+    def probe(self, calls: Sequence[TimedCall], restore: TimedCall) -> float:
         """About how long a call takes, in a small part of a candidate's time."""
         ring, began, times = _Ring(calls), self._clock.now(), list[float]()
         restore()
         self._clock.sample(ring.next(1))
-        while len(times) < MOST_GLANCES:
+        while len(times) < MAX_PROBES:
             sample = self._clock.sample(ring.next(1))
             times.append(sample.seconds if sample.own is None else sample.own)
-            if len(times) >= LEAST_GLANCES and self._clock.now() - began > GLANCE * self._effort.seconds:
+            if len(times) >= MIN_PROBES and self._clock.now() - began > PROBE_PART * self._effort.seconds:
                 break
         return max(1e-9, median(times))
 
-    def duel(self, rivals: Sequence[Sequence[Call]], restores: Sequence[Call]) -> list[Measured]:
+    def paired_comparison(
+        self, rivals: Sequence[Sequence[TimedCall]], restores: Sequence[TimedCall]
+    ) -> list[Measurement]:
         """The same for several candidates, a sample of each in turn, so that what changes with time changes for all.
 
         Nobody is always the first, and all get as many samples, until every interval is narrow or the time is over.
@@ -217,7 +223,7 @@ class Timer:
                 break
         return rounds.measured(effort.least, watch(), effort.quiet)
 
-    def _warm_up(self, calls: Sequence[Call], restore: Call) -> int:
+    def _warm_up(self, calls: Sequence[TimedCall], restore: TimedCall) -> int:
         """Call it, and find how many calls a sample needs."""
         effort = self._effort
         restore()
@@ -228,9 +234,11 @@ class Timer:
             took = self._clock.now() - began
             if took > effort.seconds or (number + 1 >= WARM_CALLS and took > WARM_PART * effort.seconds):
                 break
-        return max(1, min(MOST_TOGETHER, ceil(effort.sample_seconds / least)))
+        return max(1, min(MAX_CALLS_TOGETHER, ceil(effort.sample_seconds / least)))
 
-    def _fill(self, samples: Samples, calls: Sequence[Call], together: int, best: float, restore: Call) -> None:
+    def _fill(
+        self, samples: Samples, calls: Sequence[TimedCall], together: int, best: float, restore: TimedCall
+    ) -> None:
         """Take samples until they are enough, hopeless, or the time is over."""
         effort, ring, began = self._effort, _Ring(calls), self._clock.now()
         while samples.count < effort.most:
@@ -255,10 +263,10 @@ class _Turns:
 class _Ring:
     """Calls in turn, going on where it left off; `at`: counts those of several rings together."""
 
-    def __init__(self, calls: Sequence[Call], at: _Turns | None = None):
+    def __init__(self, calls: Sequence[TimedCall], at: _Turns | None = None):
         self._calls, self._at = calls, at or _Turns()
 
-    def next(self, count: int) -> list[Call]:
+    def next(self, count: int) -> list[TimedCall]:
         first = self._at.taken
         self._at.taken += count
         return [self._calls[(first + number) % len(self._calls)] for number in range(count)]

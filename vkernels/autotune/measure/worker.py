@@ -1,81 +1,84 @@
-"""A measuring worker: reads requests from its standard input, answers on its standard output, until that ends.
+"""What a measuring worker does: it makes arguments and a reference for a task, then compiles, checks and times plans.
 
-    python -m vkernels.autotune.measure.worker LIFE CORES
-
-LIFE is the number of a pipe's reading end, of which the bench keeps the other end open as long as it lives. CORES are
-those of the CPU that it runs on, as `0,1`. Requests and answers are JSON, one a line: a request `start` with the task,
-then any number of `measure`; or `start compiling` with a task, then any number of `compile`. An answer has `ready`,
-`outcomes`, `failed` or `error`; lines with a `note` before it say what comes next, so that the bench knows what a
-worker that ends or hangs was at.
+Requests and answers are JSON: a request `start` with the task, then any number of `measure`; or `start compiling` with
+a task, then any number of `compile`. An answer has `ready`, `outcomes`, `failed` or `error`; messages with a `note`
+before it say what comes next, so that the bench knows what a worker was doing when it ended or hung.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
+from vkernels.compiler.arguments import CPU
+from vkernels.compiler.workers.child import Handler, Send
+from vkernels.inspect.task import task_from_json
 from vkernels.ir.errors import Error, OutOfMemoryError, SetupError
 from vkernels.ir.plan_json import plan_from_json, plan_to_json
-from vkernels.runtime.arrays import CPU
-from vkernels.runtime.compile.child import be_modest, die_with_parent, take_streams
 from vkernels.runtime.threads import set_threads
 
-from ..task import task_from_json
+from .classify_failure import classified
 from .clocks import CpuClock, CudaClock
+from .drift import DriftCorrection, corrected_for_drift
 from .effort import Effort
 from .load import LoadWatch
 from .lock import lock_names, locked, locked_one
-from .making import Making
-from .outcomes import Candidate, Failed, Measured, Outcome, Reason, candidate_from_json, outcome_to_json
-from .pace import Pace, at_usual_pace
-from .subject import Subject
-from .telling import telling
-from .timing import Call, Clock, Timer
+from .outcomes import Candidate, Failed, FailureReason, Measurement, Outcome, candidate_from_json, outcome_to_json
+from .precompile_worker import PrecompileTask
+from .subject import MeasuredTask
+from .timing import CallClock, TimedCall, Timer
+
+Answer = dict[str, Any]
 
 
-def main(life: int, cores: Sequence[int]) -> None:
-    """Serve requests until there are no more."""
-    die_with_parent(life)
-    be_modest()
-    run_on(cores)
-    requests, answers = take_streams()
-    serve(requests, lambda message: _write(answers, message), cores)
+def serve(send: Send, cores: str) -> Handler:
+    """Measure on some cores of the CPU, `0,1`; see `vkernels.compiler.workers.worker_main`."""
+    numbers = [int(core) for core in cores.split(",")]
+    run_on(numbers)
+    service = MeasuringService(numbers, lambda message: send(_to_bytes(message)))
+    return lambda request: _to_bytes(service.answer(json.loads(request)))
 
 
-def serve(requests: BinaryIO, answer: Callable[[dict[str, Any]], None], cores: Sequence[int]) -> None:
-    """Answer each line of `requests`."""
-    work: Work | None = None
-    making: Making | None = None
-    for line in requests:
-        request = json.loads(line)
+@dataclass
+class MeasuringService:
+    """Answers requests for one task after another. `tell` sends notes ahead of an answer."""
+
+    cores: Sequence[int]
+    tell: Callable[[Answer], None]
+    measuring: WorkerTask | None = None
+    compiling: PrecompileTask | None = None
+
+    def answer(self, request: dict[str, Any]) -> Answer:
+        """The answer, or `error` with the message and `kind`, its class."""
         try:
-            if request["do"] == "start":
-                work = None  # whose memory the next one may need
-                work = Work.start(request, cores, answer)
-                answer({"ready": work.ready()})
-            elif request["do"] == "start compiling":
-                making = Making.start(request, cores, answer)
-                answer({"ready": {}})
-            elif request["do"] == "compile" and making is not None:
-                failure = making.compile(candidate_from_json(request["candidate"]))
-                answer({"failed": None if failure is None else outcome_to_json(failure)})
-            elif request["do"] == "measure" and work is not None:
-                work.spent = Spent()
-                outcomes = [outcome_to_json(outcome) for outcome in work.measure(request)]
-                answer({"outcomes": outcomes, "spent": work.spent.so_far(), "usual": work.pace.usual})
-            else:
-                raise SetupError(f"{request['do']}: nothing was started that does this")
+            return self._answer(request)
         except Error as error:
-            answer({"error": str(error), "kind": type(error).__name__})
+            return {"error": str(error), "kind": type(error).__name__}
         except Exception as error:  # of what the author wrote to make arguments
-            answer({"error": f"{request['do']}: {type(error).__name__}: {error}", "kind": "SetupError"})
+            return {"error": f"{request['do']}: {type(error).__name__}: {error}", "kind": "SetupError"}
+
+    def _answer(self, request: dict[str, Any]) -> Answer:
+        if request["do"] == "start":
+            self.measuring = None  # whose memory the next one may need
+            self.measuring = WorkerTask.start(request, self.cores, self.tell)
+            return {"ready": self.measuring.ready()}
+        if request["do"] == "start compiling":
+            self.compiling = PrecompileTask.start(request, self.cores, self.tell)
+            return {"ready": {}}
+        if request["do"] == "compile" and self.compiling is not None:
+            failure = self.compiling.compile(candidate_from_json(request["candidate"]))
+            return {"failed": None if failure is None else outcome_to_json(failure)}
+        if request["do"] == "measure" and (work := self.measuring) is not None:
+            work.spent = Spent()
+            outcomes = [outcome_to_json(outcome) for outcome in work.measure(request)]
+            return {"outcomes": outcomes, "spent": work.spent.so_far(), "usual": work.pace.usual}
+        raise SetupError(f"{request['do']}: nothing was started that does this")
 
 
 @dataclass
@@ -100,11 +103,11 @@ class Spent:
 
 
 @dataclass
-class Work:
+class WorkerTask:
     """One task on one device. `locks`: the folder of the locks, or None for the user's own; `usual`: of its pace, where
     an earlier one knows; `right`: candidates that were compared on these arguments before."""
 
-    subject: Subject
+    subject: MeasuredTask
     effort: Effort
     cores: tuple[int, ...]
     locks: Path | None
@@ -116,10 +119,10 @@ class Work:
 
     def __post_init__(self) -> None:
         self.timer = Timer(self._clock(), self.effort, lambda: LoadWatch(self.cores).others)
-        self.pace = Pace(self._glance, self.usual)
+        self.pace = DriftCorrection(self._probe, self.usual)
 
     @staticmethod
-    def start(request: dict[str, Any], cores: Sequence[int], answer: Callable[[dict[str, Any]], None]) -> Work:
+    def start(request: dict[str, Any], cores: Sequence[int], answer: Callable[[dict[str, Any]], None]) -> WorkerTask:
         """Make arguments and a reference. Raises what is wrong with the task."""
         task, effort, device = task_from_json(request["task"]), Effort(**request["effort"]), request["device"]
         folder = None if request["locks"] is None else Path(request["locks"])
@@ -134,10 +137,10 @@ class Work:
             with locked_one(names, request["patience"], folder, waiting), _on_one_core(device, len(cores)):
                 note("starting")
                 known = [plan_from_json(data) for data in request["plans"]]
-                subject = Subject(task, request["seed"], device, effort, known)
+                subject = MeasuredTask(task, request["seed"], device, effort, known)
         except MemoryError as error:
             raise OutOfMemoryError(f"{task}: no memory for its arguments") from error
-        return Work(subject, effort, tuple(cores), folder, request["patience"], note, request["usual"])
+        return WorkerTask(subject, effort, tuple(cores), folder, request["patience"], note, request["usual"])
 
     def ready(self) -> dict[str, Any]:
         """What the bench is told at the start: bytes of the arguments, copies of them, and the reference's plans."""
@@ -146,7 +149,7 @@ class Work:
         return {"bytes": subject.bytes, "sets": len(subject.sets), "plans": plans}
 
     def measure(self, request: dict[str, Any]) -> list[Outcome]:
-        """The outcome of each candidate: of one by itself, of several in a duel."""
+        """The outcome of each candidate: of one by itself, of several in a comparison."""
         candidates = [candidate_from_json(data) for data in request["candidates"]]
         hold = tuple(request.get("hold", self.cores))
         if self.subject.device == CPU and len(hold) == 1:
@@ -157,11 +160,11 @@ class Work:
         with self.alone(hold) if any(not isinstance(each, Failed) for each in compiled) else nullcontext():
             return self._measured(candidates, compiled, request)
 
-    def _all_compiled(self, candidates: Sequence[Candidate]) -> list[list[Call] | Failed]:
+    def _all_compiled(self, candidates: Sequence[Candidate]) -> list[list[TimedCall] | Failed]:
         return [self._compiled(number, candidate) for number, candidate in enumerate(candidates)]
 
     def _measured(
-        self, candidates: Sequence[Candidate], compiled: Sequence[list[Call] | Failed], request: dict[str, Any]
+        self, candidates: Sequence[Candidate], compiled: Sequence[list[TimedCall] | Failed], request: dict[str, Any]
     ) -> list[Outcome]:  # fmt: skip
         """Compare what was compiled with the reference, unless it was before, and time what is right."""
         if all(isinstance(each, Failed) for each in compiled):
@@ -171,18 +174,22 @@ class Work:
             for number, (candidate, each) in enumerate(zip(candidates, compiled, strict=True))
         ]
         outcomes = self._timed(checked, request)
-        right = [isinstance(each, Measured) for each in outcomes]
+        right = [isinstance(each, Measurement) for each in outcomes]
         self.right.update(candidate.key for candidate, each in zip(candidates, right, strict=True) if each)
         self.right.difference_update(c.key for c, each in zip(candidates, right, strict=True) if not each)
         return outcomes
 
-    def _timed(self, checked: Sequence[list[Call] | Failed], request: dict[str, Any]) -> list[Outcome]:
+    def _timed(self, checked: Sequence[list[TimedCall] | Failed], request: dict[str, Any]) -> list[Outcome]:
         running = [(number, calls) for number, calls in enumerate(checked) if not isinstance(calls, Failed)]
         outcomes: dict[int, Outcome] = {n: each for n, each in enumerate(checked) if isinstance(each, Failed)}
         restore = self.subject.restore
         self.note("timing")
-        if request.get("duel"):
-            measured = self.timer.duel([calls for _, calls in running], [restore] * len(running)) if running else []
+        if request.get("paired_comparison"):
+            measured = (
+                self.timer.paired_comparison([calls for _, calls in running], [restore] * len(running))
+                if running
+                else []
+            )
             outcomes |= {number: each for (number, _), each in zip(running, measured, strict=True)}
         else:
             best = request.get("best") or float("inf")
@@ -192,24 +199,24 @@ class Work:
                 outcomes[number] = again
         return [outcomes[number] for number in range(len(checked))]
 
-    def _at_usual_pace(self, calls: list[Call], best: float) -> Measured:
+    def _at_usual_pace(self, calls: list[TimedCall], best: float) -> Measurement:
         """What one takes, as if the machine were as fast as it usually is: candidates that are timed at other moments
         are compared with that."""
         times = self.pace.now()
-        return at_usual_pace(self.timer.time(calls, best * times, self.subject.restore), times)
+        return corrected_for_drift(self.timer.time(calls, best * times, self.subject.restore), times)
 
-    def _glance(self) -> float:
-        return self.timer.glance(self.subject.compiled(self.subject.usual), self.subject.restore)
+    def _probe(self) -> float:
+        return self.timer.probe(self.subject.compiled(self.subject.usual), self.subject.restore)
 
-    def _compiled(self, number: int, candidate: Candidate) -> list[Call] | Failed:
+    def _compiled(self, number: int, candidate: Candidate) -> list[TimedCall] | Failed:
         self.note("compiling", number)
-        with telling(Reason.COMPILE_ERROR) as told:
+        with classified(FailureReason.COMPILE_ERROR) as told:
             return self.subject.compiled(candidate)
         return told.failure
 
-    def _checked(self, number: int, calls: list[Call], copy: int = 0) -> list[Call] | Failed:
+    def _checked(self, number: int, calls: list[TimedCall], copy: int = 0) -> list[TimedCall] | Failed:
         self.note("running", number)
-        with telling(Reason.REFUSED) as told:
+        with classified(FailureReason.REFUSED) as told:
             self.subject.check(calls[copy], copy % len(calls))
             return calls
         return told.failure
@@ -238,7 +245,7 @@ class Work:
             self.note("working")
             yield
 
-    def _clock(self) -> Clock:
+    def _clock(self) -> CallClock:
         if self.subject.device == CPU:
             return CpuClock(len(self.cores))
         import torch
@@ -281,12 +288,5 @@ def _need_gpu(device: str) -> None:
         raise SetupError(f"there is no {device} here: torch sees no GPU")
 
 
-def _write(answers: int, message: dict[str, Any]) -> None:
-    data = memoryview(json.dumps(message, allow_nan=False).encode() + b"\n")
-    while data:
-        data = data[os.write(answers, data) :]
-
-
-if __name__ == "__main__":
-    with suppress(BrokenPipeError):  # nobody waits for the answer any more
-        main(int(sys.argv[1]), [int(core) for core in sys.argv[2].split(",")])
+def _to_bytes(message: Answer) -> bytes:
+    return json.dumps(message, allow_nan=False).encode()

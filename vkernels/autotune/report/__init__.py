@@ -1,6 +1,6 @@
 """What a tuning database says of each kernel, as figures to draw: docs/database.md."""
 
 from .choices import choices_of
-from .findings import Choice, Convergence, Findings, Slice, Subject, find
+from .findings import Convergence, DecisionWeight, ReportedKernel, ReportedSlice, TuningReport, find
 
-__all__ = ["Choice", "Convergence", "Findings", "Slice", "Subject", "choices_of", "find"]
+__all__ = ["Convergence", "DecisionWeight", "ReportedKernel", "ReportedSlice", "TuningReport", "choices_of", "find"]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ..database.entry import Entry
-from ..database.groups import Group, groups_of
+from ..database.groups import EntryGroup, groups_of
 from .choices import NONE, choices_of
 
-MOST_VALUES = 12
+MAX_SHOWN_VALUES = 12
 """Of one choice that are told, the best first."""
 
 
@@ -23,7 +23,7 @@ class Convergence:
 
 
 @dataclass(frozen=True)
-class Choice:
+class DecisionWeight:
     """What one decision weighs: for each value that was tried, how many times the best plan's time the best plan with
     that value takes, the best first. `most`: the largest of them."""
 
@@ -36,11 +36,11 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Slice:
+class ReportedSlice:
     """What is known of one kernel and shape within one set of limits. `name`: what to call them, unlike others."""
 
     name: str
-    group: Group
+    group: EntryGroup
 
     @property
     def best(self) -> Entry | None:
@@ -54,7 +54,7 @@ class Slice:
         return tuple(run for run in runs if len(run.trials) > 1)
 
     @property
-    def choices(self) -> tuple[Choice, ...]:
+    def choices(self) -> tuple[DecisionWeight, ...]:
         """Choices of which more than one value was tried, what weighs most first."""
         times = [(choices_of(entry), entry.rank) for entry in self.group.timed]
         names = dict.fromkeys(name for chosen, _ in times for name in chosen)
@@ -63,13 +63,13 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Subject:
+class ReportedKernel:
     """One kernel, shape and dtypes, with every slice that it was tuned for."""
 
     kernel: str
     shape: Mapping[str, int]
     dtypes: str
-    slices: tuple[Slice, ...]
+    slices: tuple[ReportedSlice, ...]
 
     def crossed(self) -> tuple[tuple[float | None, ...], ...]:
         """Tuned for (row), run on (column): the best time there over that of the row's plan; None where nobody
@@ -88,37 +88,39 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Findings:
+class TuningReport:
     """Everything. `stale`: how many entries are left out because other compilers made their code."""
 
-    subjects: tuple[Subject, ...]
+    subjects: tuple[ReportedKernel, ...]
     entries: int
     stale: int
 
 
-def find(entries: Iterable[Entry], compilers: Sequence[str]) -> Findings:
+def find(entries: Iterable[Entry], compilers: Sequence[str]) -> TuningReport:
     """What entries say, of those whose code is made as now; of all where there are no such."""
     everything = list(entries)
     present = [entry for entry in everything if entry.key.compilers in compilers]
     used = present or everything
-    subjects: dict[tuple[object, ...], list[Group]] = {}
+    subjects: dict[tuple[object, ...], list[EntryGroup]] = {}
     for group in groups_of(used):
         what = (group.kernel, tuple(sorted(group.shape.items())), group.key.dtypes)
         subjects.setdefault(what, []).append(group)
-    found = [Subject(some[0].kernel, some[0].shape, some[0].key.dtypes, _named(some)) for some in subjects.values()]
-    return Findings(tuple(found), len(used), len(everything) - len(used))
+    found = [
+        ReportedKernel(some[0].kernel, some[0].shape, some[0].key.dtypes, _named(some)) for some in subjects.values()
+    ]
+    return TuningReport(tuple(found), len(used), len(everything) - len(used))
 
 
-def _named(groups: Sequence[Group]) -> tuple[Slice, ...]:
+def _named(groups: Sequence[EntryGroup]) -> tuple[ReportedSlice, ...]:
     """Slices by where they were measured; numbered where that is not unlike others."""
     names = [_place(group) for group in groups]
     return tuple(
-        Slice(name if names.count(name) == 1 else f"{name} ({names[:at].count(name) + 1})", group)
+        ReportedSlice(name if names.count(name) == 1 else f"{name} ({names[:at].count(name) + 1})", group)
         for at, (name, group) in enumerate(zip(names, groups, strict=True))
     )
 
 
-def _place(group: Group) -> str:
+def _place(group: EntryGroup) -> str:
     where = (group.best or group.entries[0]).provenance
     return where.slice or where.device
 
@@ -133,17 +135,17 @@ def _convergence(run: str, entries: Sequence[Entry]) -> Convergence:
     return Convergence(run, tuple(trials))
 
 
-def _choice(name: str, times: Sequence[tuple[Mapping[str, str], float]]) -> Choice:
+def _choice(name: str, times: Sequence[tuple[Mapping[str, str], float]]) -> DecisionWeight:
     least: dict[str, float] = {}
     for chosen, seconds in times:
         value = chosen.get(name, NONE)
         least[value] = min(seconds, least.get(value, seconds))
     best = min(least.values())
-    ordered = sorted(least.items(), key=lambda each: each[1])[:MOST_VALUES]
-    return Choice(name, {value: seconds / best for value, seconds in ordered})
+    ordered = sorted(least.items(), key=lambda each: each[1])[:MAX_SHOWN_VALUES]
+    return DecisionWeight(name, {value: seconds / best for value, seconds in ordered})
 
 
-def _part(row: Slice, column: Slice) -> float | None:
+def _part(row: ReportedSlice, column: ReportedSlice) -> float | None:
     """How near a slice's best plan comes to the best on another."""
     if row.best is None or column.best is None:
         return None

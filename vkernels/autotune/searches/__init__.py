@@ -5,7 +5,7 @@ from .forest import ForestSearch
 from .genetic import GeneticSearch
 from .local import LocalSearch
 from .random import RandomSearch
-from .search import Failure, Outcome, Search, Told
+from .search import FailedPoint, Outcome, Search, Trial
 
 SEARCHES: dict[str, type[Search]] = {
     "forest": ForestSearch,
@@ -17,4 +17,4 @@ SEARCHES: dict[str, type[Search]] = {
 """By the name that a user chooses one by."""
 DEFAULT_SEARCH = "forest"
 
-__all__ = ["DEFAULT_SEARCH", "SEARCHES", "Failure", "Outcome", "Search", "Told"]
+__all__ = ["DEFAULT_SEARCH", "SEARCHES", "FailedPoint", "Outcome", "Search", "Trial"]

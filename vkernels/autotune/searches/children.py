@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..space import Point, Space, Value
+from ..space import Point, SearchSpace, Value
 
-MOST_CHANGED = 3
+MAX_CHANGED = 3
 """Values that are drawn anew in a child, at most."""
 
 
-def children(space: Space, parents: Sequence[Point], count: int, random: np.random.Generator) -> Iterator[Point]:
+def children(space: SearchSpace, parents: Sequence[Point], count: int, random: np.random.Generator) -> Iterator[Point]:
     """Points of the space near `parents`; of `count` tries, those that are points at all.
 
     Half of them take each value from either of two parents; then one to three values are drawn anew.
@@ -22,9 +22,9 @@ def children(space: Space, parents: Sequence[Point], count: int, random: np.rand
         return
     pairs = random.integers(len(parents), size=(count, 2))
     mixed = random.random((count, width)) < 0.5 * (random.random((count, 1)) < 0.5)
-    numbers = random.integers(1, MOST_CHANGED + 1, size=count)
-    columns = random.integers(width, size=(count, MOST_CHANGED))
-    drawn = random.random((count, MOST_CHANGED))
+    numbers = random.integers(1, MAX_CHANGED + 1, size=count)
+    columns = random.integers(width, size=(count, MAX_CHANGED))
+    drawn = random.random((count, MAX_CHANGED))
     for each in range(count):
         one, other = (parents[at] for at in pairs[each])
         child: list[Value] = [b if take else a for a, b, take in zip(one, other, mixed[each], strict=True)]

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..space import Point, Space
+from ..space import Point, SearchSpace
 from .children import children
-from .search import Search, Told
+from .search import Search, Trial
 from .surrogate import Surrogate
 
 START = 8
@@ -37,9 +37,9 @@ class ForestSearch(Search):
     many good seeds of one valley hide all others from the trees.
     """
 
-    def __init__(self, space: Space, *, seed: int = 0, seeds: Iterable[Point] = ()) -> None:
+    def __init__(self, space: SearchSpace, *, seed: int = 0, seeds: Iterable[Point] = ()) -> None:
         super().__init__(space, seed=seed, seeds=seeds)
-        self._own: list[Told] = []
+        self._own: list[Trial] = []
         self._learnt_alone = Surrogate(space, seed)
         self._learnt = Surrogate(space, seed) if self._seeds else self._learnt_alone
 
@@ -63,7 +63,7 @@ class ForestSearch(Search):
         liked = mean - spread if refine else predicted[int(random.integers(len(predicted)))] + TIE * mean
         return candidates[int(np.argmin(liked))]
 
-    def _learn(self, told: Told) -> None:
+    def _learn(self, told: Trial) -> None:
         place = len(self.told) - 1
         if place >= len(self._seeds) and not self._follows(place):
             self._own.append(told)

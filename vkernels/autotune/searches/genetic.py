@@ -11,7 +11,7 @@ POPULATION = 20
 """The best of those told, of which two are parents; until there are as many, points are random."""
 CONTESTANTS = 3
 """Of which the fastest becomes a parent."""
-TRIES = 50
+MAX_CHILD_TRIES = 50
 """Children that may be no new points of the space, one after another, before chance decides."""
 
 
@@ -22,7 +22,7 @@ class GeneticSearch(Search):
         if len(self.told) < POPULATION:
             return None
         best = sorted(self.told, key=lambda told: told.seconds)[:POPULATION]
-        for _ in range(TRIES):
+        for _ in range(MAX_CHILD_TRIES):
             one, other = (best[int(random.integers(len(best), size=CONTESTANTS).min())].point for _ in range(2))
             child = tuple(self._value(random, column, pair) for column, pair in enumerate(zip(one, other, strict=True)))
             if child in self.space and self.is_new(child):

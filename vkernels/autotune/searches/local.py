@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..space import Point, Space
-from .search import Search, Told
+from ..space import Point, SearchSpace
+from .search import Search, Trial
 
 
 class LocalSearch(Search):
@@ -17,15 +17,15 @@ class LocalSearch(Search):
     random point is the next start.
     """
 
-    def __init__(self, space: Space, *, seed: int = 0, seeds: Iterable[Point] = ()) -> None:
+    def __init__(self, space: SearchSpace, *, seed: int = 0, seeds: Iterable[Point] = ()) -> None:
         super().__init__(space, seed=seed, seeds=seeds)
-        self._at: Told | None = None
+        self._at: Trial | None = None
         self._around: list[Point] = []
 
     def _propose(self, random: np.random.Generator) -> Point | None:
         return next((point for point in self._around if self.is_new(point)), None)
 
-    def _learn(self, told: Told) -> None:
+    def _learn(self, told: Trial) -> None:
         seeding = len(self.told) <= len(self._seeds)
         ended = not seeding and all(point in self._places for point in self._around)
         if self._at is None or self._at.seconds == float("inf") or ended or told.seconds < self._at.seconds:

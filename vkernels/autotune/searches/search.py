@@ -11,24 +11,24 @@ import numpy as np
 
 from vkernels.ir.errors import ArgumentError
 
-from ..space import Point, Space
+from ..space import Point, SearchSpace
 
 SAMPLES = 64
 """Random points tried for one that is new, before a space that is not listed is walked for the first new one."""
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailedPoint:
     """A point that could not be measured; `reason`: `does not fit`, `compile error`, `time-out`, …"""
 
     reason: str
 
 
-Outcome = float | Failure
+Outcome = float | FailedPoint
 
 
 @dataclass(frozen=True)
-class Told:
+class Trial:
     """A point and its seconds a call, or why there are none."""
 
     point: Point
@@ -49,11 +49,11 @@ class Search(ABC):
     were never asked for.
     """
 
-    def __init__(self, space: Space, *, seed: int = 0, seeds: Iterable[Point] = ()) -> None:
+    def __init__(self, space: SearchSpace, *, seed: int = 0, seeds: Iterable[Point] = ()) -> None:
         self.space = space
         self.seed = seed
-        self.told: list[Told] = []
-        self.best: Told | None = None
+        self.told: list[Trial] = []
+        self.best: Trial | None = None
         self._seeds = [point for point in dict.fromkeys(seeds) if point in space]
         self._places: dict[Point, int] = {}
         self._pending: set[Point] = set()
@@ -80,11 +80,11 @@ class Search(ABC):
             raise ArgumentError(f"{point!r} is no point of the space of {', '.join(self.space.names)}")
         if point in self._places:
             raise ArgumentError(f"{point!r} was told before")
-        if not isinstance(outcome, Failure):
+        if not isinstance(outcome, FailedPoint):
             outcome = float(outcome)
             if not isfinite(outcome) or outcome <= 0:
                 raise ArgumentError(f"{point!r} cannot take {outcome} seconds")
-        told = Told(point, outcome)
+        told = Trial(point, outcome)
         self._pending.discard(point)
         self._places[point] = len(self.told)
         self.told.append(told)
@@ -105,7 +105,7 @@ class Search(ABC):
     def _propose(self, random: np.random.Generator) -> Point | None:
         """The point that this search wants next; None, or one that is not new, leaves it to chance."""
 
-    def _learn(self, told: Told) -> None:  # noqa: B027 (not every search takes note)
+    def _learn(self, told: Trial) -> None:  # noqa: B027 (not every search takes note)
         """Take note of what was told; `best` is still that of before."""
 
     def _random(self) -> np.random.Generator:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ..space import Point, Space
-from .search import Told
+from ..space import Point, SearchSpace
+from .search import Trial
 
 if TYPE_CHECKING:
     from sklearn.tree import ExtraTreeRegressor
@@ -31,19 +31,19 @@ class Surrogate:
     Which points a group has learnt follows from how many were told, so that predictions depend on what was told alone.
     """
 
-    def __init__(self, space: Space, seed: int) -> None:
+    def __init__(self, space: SearchSpace, seed: int) -> None:
         self._space = space
         self._seed = seed
         self._rows: list[npt.NDArray[np.float32]] = []
         self._groups: list[tuple[int, list[ExtraTreeRegressor]]] = [(0, [])] * GROUPS
 
-    def predict(self, told: Sequence[Told], points: Sequence[Point]) -> npt.NDArray[np.float64]:
+    def predict(self, told: Sequence[Trial], points: Sequence[Point]) -> npt.NDArray[np.float64]:
         """Logarithms of seconds, trees × points. At least one of those told did not fail."""
         self._learn(told)
         rows = self._space.encode(points)
         return np.stack([tree.tree_.predict(rows)[:, 0] for _, trees in self._groups for tree in trees])
 
-    def _learn(self, told: Sequence[Told]) -> None:
+    def _learn(self, told: Sequence[Trial]) -> None:
         self._rows += list(self._space.encode([each.point for each in told[len(self._rows) :]]))
         rows, seconds = np.array(self._rows), np.array([each.seconds for each in told])
         count = len(told)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from vkernels.library.sparse_network.ceilings import Ceilings
-from vkernels.library.sparse_network.harness import Results, Size
-from vkernels.library.sparse_network.turns import Measured, Peer, Rates, Run
+from vkernels.sparse_network.bench.harness import Results, Size
+from vkernels.sparse_network.bench.machine_peaks import MachinePeaks
+from vkernels.sparse_network.bench.measure import BaselineResult, NetworkMeasurement, NetworkRates, NetworkRun
 
 
 def target_name() -> str:
@@ -42,7 +42,7 @@ def as_json(results: Results, target: str, data: str) -> dict[str, Any]:
     }
 
 
-def _network(size: Size, measured: Measured, ceilings: Ceilings) -> dict[str, Any]:
+def _network(size: Size, measured: NetworkMeasurement, ceilings: MachinePeaks) -> dict[str, Any]:
     return {
         "network": str(size),
         "neurons": size.neurons,
@@ -60,8 +60,8 @@ def _network(size: Size, measured: Measured, ceilings: Ceilings) -> dict[str, An
     }
 
 
-def _run(run: Run, measured: Measured, ceilings: Ceilings) -> dict[str, Any]:
-    rates = Rates.of(run, measured, ceilings)
+def _run(run: NetworkRun, measured: NetworkMeasurement, ceilings: MachinePeaks) -> dict[str, Any]:
+    rates = NetworkRates.of(run, measured, ceilings)
     return {
         "class": run.kind,
         "found": run.found,
@@ -86,7 +86,7 @@ def _run(run: Run, measured: Measured, ceilings: Ceilings) -> dict[str, Any]:
     }
 
 
-def _peer(peer: Peer) -> dict[str, Any]:
+def _peer(peer: BaselineResult) -> dict[str, Any]:
     return {
         "categories": _categories(peer.matches),
         "seconds": peer.seconds.middle,

@@ -1,29 +1,29 @@
-"""The results in words: a table for each class, for classes are never compared with one another."""
+"""Print benchmark results: a table for each class, because classes cannot be compared."""
 
 from __future__ import annotations
 
 from rich.console import Console
 from rich.table import Table
 
-from vkernels.library.sparse_network.harness import Results, Size
-from vkernels.library.sparse_network.turns import Measured, Rates, Run
+from vkernels.sparse_network.bench.harness import Results, Size
+from vkernels.sparse_network.bench.measure import NetworkMeasurement, NetworkRates, NetworkRun
 
-from ..explain.words import count_in_words
+from ..formatting import format_count
 
 LEGEND = (
-    "Edges a second, in millions. Real: images alive at each layer × its connections; executed: multiply-adds that "
-    "ran; nominal: all images × connections of all layers, as the challenge counts. Seconds: of inference; "
-    "preprocessing is done once; reading is of weights that do not stay in memory. Of gathers, multiply-adds and "
-    "copying: the part of what this machine was measured to do at most."
+    "Edges per second, in millions. Real: images alive at each layer × its connections. Executed: multiply-adds that "
+    "ran. Nominal: all images × connections of all layers, as the challenge counts. Seconds: inference time; "
+    "preprocessing runs once; reading loads weights that do not stay in memory. Of gathers, multiply-adds, copying: "
+    "share of the maximum measured on this machine."
 )
 
 
 def show(results: Results, target: str, to_errors: bool) -> None:
-    """On standard output unless that is taken."""
+    """Print the results; `to_errors`: to standard error, because standard output is taken."""
     console = Console(stderr=to_errors, highlight=False)
     if not console.is_terminal:
         console.width = max(console.width, WIDE)
-    console.print(f"{place_in_words(results, target)}; {ceilings_in_words(results)}")
+    console.print(f"{setup_text(results, target)}; {ceilings_text(results)}")
     for kind in results.settings.kinds:
         rows = runs_of(results, kind)
         if rows:
@@ -38,25 +38,25 @@ def show(results: Results, target: str, to_errors: bool) -> None:
         console.print("nothing was run")
 
 
-def place_in_words(results: Results, target: str) -> str:
+def setup_text(results: Results, target: str) -> str:
     return f"{target}, {results.settings.threads} threads, features in {results.settings.storage}"
 
 
-def ceilings_in_words(results: Results) -> str:
+def ceilings_text(results: Results) -> str:
     ceilings = results.ceilings
     return (
-        f"at most {count_in_words(ceilings.gathers)} gathers from cache, "
-        f"{count_in_words(ceilings.multiply_adds)} multiply-adds, {ceilings.copy / 1e9:.3g} GB copied, a second"
+        f"at most {format_count(ceilings.gathers)} gathers from cache, "
+        f"{format_count(ceilings.multiply_adds)} multiply-adds, {ceilings.copy / 1e9:.3g} GB copied, a second"
     )
 
 
-def runs_of(results: Results, kind: str) -> list[tuple[Size, Measured, Run]]:
-    """Of one class, network by network."""
+def runs_of(results: Results, kind: str) -> list[tuple[Size, NetworkMeasurement, NetworkRun]]:
+    """Return the runs of one class, network by network."""
     return [(size, measured, run) for size, measured in results.networks for run in measured.runs if run.kind == kind]
 
 
 WIDE = 120
-"""Columns, where the results are no terminal's."""
+"""Columns of output that goes to no terminal."""
 
 HEADS = (
     "network", "images", "categories", "seconds", "real", "executed", "nominal", "of gathers", "of multiply-adds",
@@ -76,12 +76,12 @@ SHORT = (
     "preprocessing",
     "reading",
 )
-"""Of these, what a terminal has room for."""
+"""The columns that fit a terminal."""
 
 
-def row_of(size: Size, measured: Measured, run: Run, results: Results) -> tuple[str, ...]:
-    """A run as texts, in the order of `HEADS`."""
-    rates = Rates.of(run, measured, results.ceilings)
+def row_of(size: Size, measured: NetworkMeasurement, run: NetworkRun, results: Results) -> tuple[str, ...]:
+    """Return a run's cells, in the order of `HEADS`."""
+    rates = NetworkRates.of(run, measured, results.ceilings)
     return (
         str(size), str(measured.images), "match" if run.matches else "differ",
         f"{run.seconds.middle:.3g} ({run.seconds.least:.3g} to {run.seconds.most:.3g})",
@@ -91,7 +91,9 @@ def row_of(size: Size, measured: Measured, run: Run, results: Results) -> tuple[
     )  # fmt: skip
 
 
-def _show_class(console: Console, kind: str, rows: list[tuple[Size, Measured, Run]], results: Results) -> None:
+def _show_class(
+    console: Console, kind: str, rows: list[tuple[Size, NetworkMeasurement, NetworkRun]], results: Results
+) -> None:
     table = Table(box=None, title=f"class {kind}", title_justify="left")
     shown = [HEADS.index(head) for head in SHORT]
     for head in SHORT:

@@ -1,4 +1,4 @@
-"""`vk bench spdnn`: the challenge's networks in each class of execution, beside the machine's ceilings."""
+"""`vk bench spdnn`: benchmark the challenge's networks in each class, beside the machine's ceilings."""
 
 from __future__ import annotations
 
@@ -12,40 +12,43 @@ import typer
 from vkernels.ir.errors import OptionError
 
 from ..exits import Code
+from ..options import Html, Json, Weights
 from ..results import STANDARD_OUTPUT, check_writable, write_json
 
 if TYPE_CHECKING:
-    from vkernels.library.sparse_network.harness import Results, Size
-    from vkernels.library.sparse_network.network import SparseNetwork
+    from vkernels.sparse_network.bench.harness import Results, Size
+    from vkernels.sparse_network.network import SparseNetwork
 
 ALL, NONE = "all", "none"
 
 Networks = Annotated[
-    str, typer.Option(metavar="1024x120,…|all", help="Networks, by neurons and layers; all are the challenge's twelve.")
+    str, typer.Option(metavar="1024x120,…|all", help="Networks as NEURONSxLAYERS; all: the challenge's twelve.")
 ]
 Class = Annotated[
-    str, typer.Option("--class", metavar="general|structured|saturating|all", help="Classes of execution, or several.")
+    str,
+    typer.Option(
+        "--class", metavar="general|structured|saturating|all", help="Execution classes, separated by commas."
+    ),
 ]
-Target = Annotated[str, typer.Option(metavar="cpu|cpu:cores=1,…", help="What to run on; slices run side by side.")]
+Target = Annotated[str, typer.Option(metavar="cpu|cpu:cores=1,…", help="Devices to run on; slices run concurrently.")]
 Baselines = Annotated[
     str,
-    typer.Option(metavar="NAME,…|all|none", help="torch_csr, torch_csr_batched, scipy_csr, torch_dense, in turns."),
+    typer.Option(
+        metavar="NAME,…|all|none", help="Baselines, interleaved: torch_csr, torch_csr_batched, scipy_csr, torch_dense."
+    ),
 ]
 Data = Annotated[
     str,
-    typer.Option(metavar="digits|FILE.npz", help="scikit-learn's digits, or images[count, height, width] of bytes."),
+    typer.Option(
+        metavar="digits|FILE.npz",
+        help="Images: scikit-learn's digits, or a .npz of images[count, height, width] bytes.",
+    ),
 ]
-Images = Annotated[int | None, typer.Option(min=1, help="So many images, evenly spread; all without it.")]
-Weights = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Where the challenge's nN-l1.tsv, nN-l2.tsv, … lie; without it, made here."),
-]
-Seconds = Annotated[float, typer.Option(min=0.001, help="What one network may take, all told; the rest is left out.")]
-Memory = Annotated[float, typer.Option(min=0.01, help="GiB that weights and features may take.")]
-Storage = Annotated[str, typer.Option(metavar="float32|float16|bfloat16", help="What features are held as.")]
-Rounds = Annotated[int, typer.Option(min=1, help="Times that each takes its turn, if there is time.")]
-Json = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the results there too; - is standard output.")]
-Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw them there, as a page of its own.")]
+Images = Annotated[int | None, typer.Option(min=1, help="Number of images, evenly spread. Default: all.")]
+Seconds = Annotated[float, typer.Option(min=0.001, help="Time limit of one network; what does not fit is left out.")]
+Memory = Annotated[float, typer.Option(min=0.01, help="Memory limit of weights and features, in GiB.")]
+Storage = Annotated[str, typer.Option(metavar="float32|float16|bfloat16", help="Storage dtype of the features.")]
+Rounds = Annotated[int, typer.Option(min=1, help="Number of interleaved rounds, if time allows.")]
 
 
 def bench_spdnn(
@@ -63,20 +66,20 @@ def bench_spdnn(
     json: Json = None,
     html: Html = None,
 ) -> None:
-    """Time sparse networks in each class of execution, survivors checked, beside what the machine can do.
+    """Benchmark sparse networks in each execution class, beside the machine's measured ceilings.
 
-    What does not fit in memory or time is left out, and said. Exits with 1 where survivors differ from float64's, and
-    where nothing was run.
+    Survivors are checked. Networks that exceed the memory or time limit are left out and listed. Exit code 1: survivors
+    differ from those of float64, or nothing was run.
     """
     check_writable(json)
     check_writable(html)
-    from vkernels.library.sparse_network.harness import ALL_SIZES, BASELINES, Settings, Size, bench
-    from vkernels.library.sparse_network.sources import Source, pixels_of
-    from vkernels.library.sparse_network.turns import CLASSES
+    from vkernels.sparse_network.bench.harness import ALL_SIZES, BASELINES, Settings, Size, bench
+    from vkernels.sparse_network.bench.measure import CLASSES
+    from vkernels.sparse_network.image_source import ImageSource, pixels_of
 
     sizes = ALL_SIZES if networks == ALL else tuple(map(Size.parse, networks.split(",")))
     settings = Settings(
-        kinds=_some("--class", class_, CLASSES), baselines=_some("--baselines", baselines, BASELINES),
+        kinds=_selected("--class", class_, CLASSES), baselines=_selected("--baselines", baselines, BASELINES),
         devices=tuple(target.split(",")), rounds=rounds, seconds=seconds, memory=int(memory * (1 << 30)),
         storage=storage,
     )  # fmt: skip
@@ -87,7 +90,7 @@ def bench_spdnn(
     with _status() as tell:
         results = bench(
             sizes,
-            lambda neurons: Source(pixels, neurons).spread(images or len(pixels)),
+            lambda neurons: ImageSource(pixels, neurons).spread(images or len(pixels)),
             settings,
             _networks(weights),
             tell,
@@ -97,8 +100,8 @@ def bench_spdnn(
         raise typer.Exit(Code.FINDING)
 
 
-def _some(option: str, text: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names out of a list, in the order of the list."""
+def _selected(option: str, text: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the requested names, in the order of `names`."""
     if text in (ALL, NONE):
         return names if text == ALL else ()
     wanted = [name.strip() for name in text.split(",")]
@@ -108,14 +111,14 @@ def _some(option: str, text: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _networks(folder: Path | None) -> Callable[[Size], SparseNetwork]:
-    from vkernels.library.sparse_network.harness import generated
-    from vkernels.library.sparse_network.tables import read_network
+    from vkernels.sparse_network.bench.harness import generated
+    from vkernels.sparse_network.tsv_files import read_network
 
     return generated if folder is None else lambda size: read_network(folder, size.neurons, size.layers)
 
 
 def _write(results: Results, data: str, json: Path | None, html: Path | None) -> None:
-    """Everything that was asked for."""
+    """Print the results, and write the requested files."""
     from .results import as_json, target_name
     from .show import show
 
@@ -131,7 +134,7 @@ def _write(results: Results, data: str, json: Path | None, html: Path | None) ->
 
 @contextmanager
 def _status() -> Iterator[Callable[[str], None]]:
-    """What is going on, on standard error, where that is a terminal."""
+    """Show the current step on standard error, if that is a terminal."""
     from rich.console import Console
 
     with Console(stderr=True).status("") as status:

@@ -1,20 +1,20 @@
-"""Cells as JSON: docs/json.md says what each field means."""
+"""Check results as JSON; docs/json.md documents the fields."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
 
-from vkernels.runtime.checking.cells import Cell, Launch
-from vkernels.runtime.checking.check import Checked
-from vkernels.runtime.checking.planned import Planned
+from vkernels.inspect.check.cells import Cell, CellLaunch
+from vkernels.inspect.check.check import Checked
+from vkernels.inspect.check.plan_summary import PlanSummary
 
 SCHEMA = 1
-NO_PLAN = Planned("", {})
+NO_PLAN = PlanSummary("", {})
 
 
 def as_json(checked: Checked, triton: str, seconds: float) -> dict[str, Any]:
-    """All that was found."""
+    """Return all results as JSON."""
     return {
         "schema_version": SCHEMA, "command": "check", "triton": triton, "seconds": round(seconds, 3),
         "binaries": checked.binaries, "from_cache": checked.cached, "counts": counts(checked.cells),
@@ -23,7 +23,7 @@ def as_json(checked: Checked, triton: str, seconds: float) -> dict[str, Any]:
 
 
 def counts(cells: tuple[Cell, ...]) -> dict[str, int]:
-    """How many cells there are, fit, do not, spill, and are unknown."""
+    """Count the cells by verdict."""
     verdicts = Counter(cell.fits for cell in cells)
     spilling = sum(bool(cell.spill_bytes) for cell in cells)
     return {
@@ -33,7 +33,7 @@ def counts(cells: tuple[Cell, ...]) -> dict[str, int]:
 
 
 def cell_as_json(cell: Cell) -> dict[str, Any]:
-    """One cell, its launches in it."""
+    """Return one cell with its launches."""
     return {
         "kernel": cell.kernel, "target": cell.target, "architecture": cell.architecture, "dtype": cell.dtype,
         "shape": dict(cell.shape), "configuration": dict(cell.configuration), "fits": cell.fits,
@@ -45,8 +45,8 @@ def cell_as_json(cell: Cell) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def plan_as_json(planned: Planned | None) -> dict[str, Any]:
-    """The plan of a cell; all null where there is none."""
+def plan_as_json(planned: PlanSummary | None) -> dict[str, Any]:
+    """Return the plan of a cell; all fields are null without one."""
     if planned is None:
         planned = NO_PLAN
     return {
@@ -58,8 +58,8 @@ def plan_as_json(planned: Planned | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def launch_as_json(launch: Launch) -> dict[str, Any]:
-    """One launch, and where there is a binary what that takes."""
+def launch_as_json(launch: CellLaunch) -> dict[str, Any]:
+    """Return one launch, with the resources of its binary if there is one."""
     found = {
         "name": launch.name, "fits": launch.fits, "reason": launch.reason,
         "compile_seconds": round(launch.seconds, 3),

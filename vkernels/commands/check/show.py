@@ -1,4 +1,4 @@
-"""Cells in words: a table for each kernel, a line for each target."""
+"""Print check results: a table for each kernel, a row for each target."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from vkernels.runtime.checking.asking import Progress as Report
-from vkernels.runtime.checking.cells import Cell
-from vkernels.runtime.checking.check import Checked
+from vkernels.inspect.check.cells import Cell
+from vkernels.inspect.check.check import Checked
+from vkernels.inspect.worker_client import Progress as Report
 
 from .results import counts
 
 LEGEND = (
-    "Registers a thread; shared memory and what is spilt in bytes, a program and a thread; blocks: programs that one "
-    "multiprocessor holds at once (on RDNA a work-group processor), and what keeps it from holding more; seconds: of "
-    "the compile, which devices of one architecture and plan share. Rung: how far down the ladder the plan stands, and "
-    "how many plans it took if not one; modelled: milliseconds that a call is predicted to take; bottleneck: what "
-    "takes longest."
+    "Registers: per thread. Shared: bytes per program. Spilled: bytes per thread. Blocks: programs that one "
+    "multiprocessor holds at once (on RDNA a work-group processor), and the resource that limits them. Seconds: "
+    "compile time, shared by devices of one architecture and plan. Rung: where the plan stands on its fallback ladder, "
+    "and how many plans were tried if more than one. Modelled: predicted milliseconds of a call. Bottleneck: its "
+    "longest part."
 )
 WIDE = 120
-"""Columns of a table with everything; where results are no terminal's there is no bound."""
+"""Columns of a full table, and of output that goes to no terminal."""
 
 _VERDICTS = {True: "yes", False: "no", None: "?"}
 _STYLES = {True: "green", False: "red", None: "yellow"}
@@ -33,7 +33,7 @@ _STYLES = {True: "green", False: "red", None: "yellow"}
 
 @contextmanager
 def progress_bar() -> Iterator[Report]:
-    """A bar on standard error, where that is a terminal."""
+    """Show a progress bar on standard error, if that is a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -46,7 +46,7 @@ def progress_bar() -> Iterator[Report]:
 
 
 def show(checked: Checked, triton: str, seconds: float, to_errors: bool) -> None:
-    """The results on standard output, unless that is taken."""
+    """Print the results; `to_errors`: to standard error, because standard output is taken."""
     console = Console(stderr=to_errors, highlight=False, markup=False)
     if not console.is_terminal:
         console = Console(stderr=to_errors, highlight=False, markup=False, width=WIDE)
@@ -65,13 +65,13 @@ def show(checked: Checked, triton: str, seconds: float, to_errors: bool) -> None
 
 
 def _title(cell: Cell) -> str:
-    """A kernel and what it was compiled for."""
+    """Return the kernel, dtype, sizes and configuration as one line."""
     sizes = [f"{name}={value}" for name, value in {**cell.shape, **cell.configuration}.items()]
     return " ".join([cell.kernel, cell.dtype, *sizes])
 
 
 def _reasons(cells: list[Cell]) -> dict[str, list[str]]:
-    """Why cells do not fit or nobody can tell, each with the targets that it is true of."""
+    """Return why cells do not fit or are unknown, each reason with its targets."""
     reasons: dict[str, list[str]] = {}
     for cell in cells:
         if cell.reason:
@@ -80,11 +80,11 @@ def _reasons(cells: list[Cell]) -> dict[str, list[str]]:
 
 
 def _table(title: str, cells: list[Cell], is_wide: bool) -> Table:
-    """`is_wide`: there is room for what can also be read in the JSON."""
+    """`is_wide`: add the columns that narrow terminals leave to the JSON."""
     table = Table(box=None, title=Text(title), title_justify="left", title_style="bold", pad_edge=False)
     table.add_column("target", no_wrap=True)
     table.add_column("fits", no_wrap=True)
-    for column in ("registers", "shared", "spilt", "blocks"):
+    for column in ("registers", "shared", "spilled", "blocks"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("limited by")
     if is_wide:
@@ -110,7 +110,7 @@ def _table(title: str, cells: list[Cell], is_wide: bool) -> Table:
 
 
 def _plan(cell: Cell) -> tuple[str, str, str]:
-    """Rung, modelled milliseconds, bottleneck of a cell's plan."""
+    """Return rung, modelled milliseconds and bottleneck of a cell's plan."""
     plan = cell.planned
     if plan is None:
         return "", "", ""

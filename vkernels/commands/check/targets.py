@@ -1,4 +1,4 @@
-"""The targets that a command is to look at: devices, and the slices that they are cut into."""
+"""Resolve target and slice options to targets."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING
 from vkernels.ir.errors import OptionError
 
 if TYPE_CHECKING:
-    from vkernels.runtime.targets import Target
+    from vkernels.targets import Target
 
 ALL = "all"
 
 
 def chosen_targets(named: str, table: Path | None, slices: Sequence[str]) -> list[Target]:
-    """Targets and slices by name, `all` of the project's table, and those of one's own table; each of them cut by each
-    slice, where there are any.
+    """Return named targets, or all known ones, and those of the user's table; each cut into each slice, if any.
 
-    Of `all`, those that cannot be cut so are left out. Raises `OptionError` for what does not exist.
+    With `all`, targets that cannot be cut that way are left out. Raises `OptionError` for unknown names.
     """
-    from vkernels.runtime.slices import split_names, target_or_slice
-    from vkernels.runtime.targets import known_targets, load_targets
-    from vkernels.runtime.targets.present import present_cpu
+    from vkernels.targets import known_targets, load_targets
+    from vkernels.targets.present import present_cpu
+    from vkernels.targets.slices import split_names, target_or_slice
 
     own = load_targets(table) if table is not None else {}
     known = {**known_targets(), **own}
@@ -42,7 +41,7 @@ def chosen_targets(named: str, table: Path | None, slices: Sequence[str]) -> lis
 
 
 def specs_in(text: str) -> list[str]:
-    """Slices between commas. A profile begins a slice; what has a `=` is more of the one before it, if there is one."""
+    """Split slices at commas. A part with `=` continues the slice before it, if there is one."""
     specs: list[str] = []
     for part in map(str.strip, text.split(",")):
         if specs and "=" in part:
@@ -53,7 +52,7 @@ def specs_in(text: str) -> list[str]:
 
 
 def _cut(targets: Iterable[Target], slices: Sequence[str], must: bool) -> list[Target]:
-    from vkernels.runtime.slices import slice_of
+    from vkernels.targets.slices import slice_of
 
     specs = [spec for text in slices for spec in specs_in(text)]
     found, refused = [], []

@@ -1,4 +1,4 @@
-"""`vk db`: what the tuning database holds, and exchange with others; docs/database.md."""
+"""`vk db`: show, prune and exchange the entries of the tuning database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .listing import list_
 from .prune import prune
 from .show import show
 
-app = typer.Typer(help="Look at the tuning database, and exchange entries with others.", no_args_is_help=True)
+app = typer.Typer(help="Show, prune and exchange the entries of the tuning database.", no_args_is_help=True)
 app.command("list")(list_)
 app.command("show")(show)
 app.command("export")(export)

@@ -1,4 +1,4 @@
-"""`vk db list`: a line for each kernel, shape and set of limits."""
+"""`vk db list`: list what was tuned, a row for each kernel, shape and set of limits."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from ..results import STANDARD_OUTPUT, check_writable
 from .options import Db, Json, Kernel, console, date, opened, read_wanted, write_result
 
 if TYPE_CHECKING:
-    from vkernels.autotune.database.groups import Group
+    from vkernels.autotune.database.groups import EntryGroup
 
 
 def list_(db: Db = None, kernel: Kernel = None, json: Json = None) -> None:
-    """List what was tuned: the best time of each kernel, shape and set of limits, and how many plans were tried."""
+    """List tuned kernels: best time and number of plans tried for each shape and set of limits."""
     check_writable(json)
     with opened(db) as database:
-        from vkernels.autotune.database import Wanted
+        from vkernels.autotune.database import EntryFilter
         from vkernels.autotune.database.groups import groups_of
 
-        found = read_wanted(database, Wanted(kernel=kernel))
+        found = read_wanted(database, EntryFilter(kernel=kernel))
         groups = groups_of(found.entries)
         _print(groups, found.damaged, str(database.address), json == STANDARD_OUTPUT)
         write_result(json, "list", database, groups=[as_json(group) for group in groups], damaged=list(found.damaged))
 
 
-def as_json(group: Group) -> dict[str, Any]:
-    """A group in figures."""
+def as_json(group: EntryGroup) -> dict[str, Any]:
+    """Return a group as JSON."""
     from dataclasses import asdict
 
     from vkernels.ir.plan_json import plan_to_json
@@ -41,18 +41,18 @@ def as_json(group: Group) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def usable(group: Group) -> bool:
-    """Whether the compilers here are those that it was tuned with."""
+def usable(group: EntryGroup) -> bool:
+    """Whether the group was tuned with the compilers installed here."""
     from vkernels.autotune.database.key import compilers
 
     return group.key.compilers in (compilers(False), compilers(True))
 
 
-def _print(groups: tuple[Group, ...], damaged: tuple[str, ...], where: str, to_errors: bool) -> None:
+def _print(groups: tuple[EntryGroup, ...], damaged: tuple[str, ...], where: str, to_errors: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from ..explain.words import counted, printable, seconds_in_words
+    from ..formatting import format_seconds, plural, printable
 
     out = console(to_errors)
     table = Table(box=None, title=printable(where), title_justify="left", title_style="bold", pad_edge=False)
@@ -66,25 +66,25 @@ def _print(groups: tuple[Group, ...], damaged: tuple[str, ...], where: str, to_e
         best = group.best
         notes = [best.origin if best and best.origin != "measured" else "", "" if usable(group) else "other compilers"]
         cells = (
-            title_of(group), "; ".join(group.places), seconds_in_words(best.seconds) if best and best.seconds else "—",
+            title_of(group), "; ".join(group.places), format_seconds(best.seconds) if best and best.seconds else "—",
             str(len(group.entries)), str(sum(group.failures.values())), ", ".join(filter(None, notes)),
             date(group.latest),
         )  # fmt: skip
         table.add_row(*(Text(printable(cell)) for cell in cells))
     out.print(table)
-    said = f"{counted(len(groups), 'question')}, {counted(sum(len(group.entries) for group in groups), 'measurement')}"
+    said = f"{plural(len(groups), 'group')}, {plural(sum(len(group.entries) for group in groups), 'measurement')}"
     out.print(f"{said}.")
     if damaged:
-        out.print(f"{counted(len(damaged), 'entry')} cannot be read; the first: {printable(damaged[0])}")
+        out.print(f"{plural(len(damaged), 'entry')} cannot be read, for example: {printable(damaged[0])}")
 
 
-def title_of(group: Group) -> str:
-    """Kernel, sizes and dtypes."""
+def title_of(group: EntryGroup) -> str:
+    """Return kernel, sizes and dtypes as one line."""
     sizes = " ".join(f"{name}={size}" for name, size in group.shape.items())
     return f"{group.kernel} {sizes} {short_dtypes(group)}"
 
 
-def short_dtypes(group: Group) -> str:
-    """One name where all tensors have the same dtype."""
+def short_dtypes(group: EntryGroup) -> str:
+    """Return one dtype if all tensors share it, else all."""
     named = [part.partition("=")[2] for part in group.key.dtypes.split()]
     return named[0] if len(set(named)) == 1 else group.key.dtypes

@@ -1,4 +1,4 @@
-"""`vk explain`: what the compiler decided for one kernel on one target, and why."""
+"""`vk explain`: show what the compiler decided for one kernel on one target, and why."""
 
 from __future__ import annotations
 
@@ -8,35 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..exits import Code
+from ..options import Cache, CompileSeconds, Constants, DType, Html, Json, Kernel, Shape
 from ..results import STANDARD_OUTPUT, check_writable, write_json
 
 if TYPE_CHECKING:
-    from vkernels.runtime.explaining.explain import Explanation
-    from vkernels.runtime.targets import Target
+    from vkernels.inspect.explain.explain import Explanation
+    from vkernels.targets import Target
 
 LIST = "list"
 
-Kernel = Annotated[
-    str,
-    typer.Argument(metavar="KERNEL", help="A kernel of the library, or FILE.py:KERNEL: the file is executed."),
-]
 Named = Annotated[
-    str | None, typer.Option("--target", metavar="NAME", help="A target as `vk targets` lists it, or cpu; or a slice.")
+    str | None, typer.Option("--target", metavar="NAME", help="A target from `vk targets`, cpu, or a slice.")
 ]
-Part = Annotated[str | None, typer.Option("--slice", metavar="SLICE", help="Part of the target: 1g.10gb, mps=50, …")]
-Limits = Annotated[Path | None, typer.Option(metavar="FILE.toml", help="Devices of one's own that --target may name.")]
-Shape = Annotated[str | None, typer.Option(metavar="M=…,N=…", help="Sizes in place of the usual ones.")]
-DType = Annotated[
-    str | None, typer.Option(metavar="NAME|TENSOR=NAME,…", help="Dtype of the tensors that may have it, or of some.")
-]
-Constants = Annotated[str | None, typer.Option(metavar="NAME=…,…", help="Values of constant parameters.")]
+Part = Annotated[str | None, typer.Option("--slice", metavar="SLICE", help="A slice of the target: 1g.10gb, mps=50, …")]
+Limits = Annotated[Path | None, typer.Option(metavar="FILE.toml", help="File of devices that --target may name.")]
 Stage = Annotated[
-    str | None, typer.Option("--ir", metavar="STAGE|list", help="Print one stage of the compiler's work instead.")
+    str | None, typer.Option("--ir", metavar="STAGE|list", help="Print only the IR after this compiler stage.")
 ]
-Json = Annotated[Path | None, typer.Option(metavar="FILE", help="Write what was found there; - is standard output.")]
-Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it there, as a page of its own.")]
-Cache = Annotated[bool, typer.Option("--no-cache", help="Compile everything anew, and keep nothing.")]
-Seconds = Annotated[float, typer.Option(min=0.001, help="How long one compile may take.")]
 
 
 def explain(
@@ -51,11 +39,11 @@ def explain(
     json: Json = None,
     html: Html = None,
     no_cache: Cache = False,
-    seconds: Seconds = 120.0,
+    seconds: CompileSeconds = 120.0,
 ) -> None:
-    """Explain how a kernel runs on a device that need not be here: phases, homes, plan, time, binary.
+    """Explain how a kernel runs on a device that need not be present: phases, homes, plan, time, binary.
 
-    Exits with 1 where it does not fit.
+    Exit code 1: the kernel does not fit.
     """
     check_writable(json)
     check_writable(html)
@@ -65,25 +53,24 @@ def explain(
     if ir == LIST:
         return _list_stages(chosen)
 
-    from vkernels.runtime.checking.check import triton_version
-    from vkernels.runtime.compile.cache import DiskCache
-    from vkernels.runtime.compile.workers import CompilePool
-    from vkernels.runtime.explaining.explain import Tools
-    from vkernels.runtime.explaining.explain import explain as find
-    from vkernels.runtime.explaining.preparing import PREPARER
-    from vkernels.runtime.explaining.stages import check_stage
-
-    from ..check.specialising import wanted_from
-    from .subject import case_named
+    from vkernels.compiler.workers.workers import CompilePool
+    from vkernels.inspect.check.check import triton_version
+    from vkernels.inspect.explain.explain import ExplainTools
+    from vkernels.inspect.explain.explain import explain as find
+    from vkernels.inspect.explain.stages import check_stage
+    from vkernels.inspect.resolve import resolve_case
+    from vkernels.inspect.specialisation import parse_specialisation
+    from vkernels.inspect.worker_client import InspectPool
+    from vkernels.ir.disk_cache import DiskCache
+    from vkernels.library.catalogue import CATALOGUE
 
     if ir is not None:
         check_stage(ir, chosen.architecture, chosen.vendor == "cpu")
-    wanted = wanted_from(dtype, shape, constants)
+    request = parse_specialisation(dtype, shape, constants)
     triton = triton_version()
-    preparing, compiling = CompilePool(1, seconds, compiler=PREPARER), CompilePool(None, seconds)
-    with preparing, compiling:
-        case, others = case_named(kernel, wanted, preparing)
-        tools = Tools(preparing, compiling, None if no_cache else DiskCache(), triton)
+    with InspectPool(1, seconds) as preparing, CompilePool(None, seconds) as compiling:
+        case, others = resolve_case(kernel, request, CATALOGUE, preparing)
+        tools = ExplainTools(preparing, compiling, None if no_cache else DiskCache(), triton)
         found = find(case, chosen, tools, only_stage=ir or "")
     if ir is not None:
         return _print_stage(found, ir)
@@ -93,7 +80,7 @@ def explain(
 
 
 def _write(found: Explanation, others: tuple[str, ...], triton: str, json: Path | None, html: Path | None) -> None:
-    """Everything that was asked for."""
+    """Print the explanation, and write the requested files."""
     from .show import show
 
     show(found, others, to_errors=json == STANDARD_OUTPUT)
@@ -102,13 +89,13 @@ def _write(found: Explanation, others: tuple[str, ...], triton: str, json: Path 
 
         write_json(json, as_json(found, triton))
     if html is not None:
-        from .html import write_page
+        from .page import write_page
 
         write_page(html, found)
 
 
 def _list_stages(target: Target) -> None:
-    from vkernels.runtime.explaining.stages import stages_of
+    from vkernels.inspect.explain.stages import stages_of
 
     stages = stages_of(target.architecture, target.vendor == "cpu")
     width = max(map(len, stages))
@@ -117,13 +104,13 @@ def _list_stages(target: Target) -> None:
 
 
 def _print_stage(found: Explanation, stage: str) -> None:
-    """One stage's text. Raises `PlanError` or `SetupError` where the kernel does not come so far."""
+    """Print one stage. Raises `PlanError` or `SetupError` if compilation ended before it."""
     from vkernels.ir.errors import PlanError, SetupError
 
-    from .words import printable
+    from ..formatting import printable
 
     if stage in found.stages:
         typer.echo(printable(found.stages[stage], newlines=True), nl=not found.stages[stage].endswith("\n"))
         return
     kind = SetupError if found.unknown else PlanError
-    raise kind(f"there is no {stage} for {found.target.key}: {printable(found.reason)}")
+    raise kind(f"the kernel does not reach stage {stage} on {found.target.key}: {printable(found.reason)}")

@@ -1,11 +1,11 @@
-"""An explanation as JSON: docs/json.md says what each field means."""
+"""An explanation as JSON; docs/json.md documents the fields."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Any
 
-from vkernels.runtime.explaining.explain import Explanation
+from vkernels.inspect.explain.explain import Explanation
 
 from ..check.results import launch_as_json
 
@@ -13,7 +13,7 @@ SCHEMA = 1
 
 
 def as_json(found: Explanation, triton: str) -> dict[str, Any]:
-    """All that was found, but for the texts of stages."""
+    """Return everything but the texts of stages."""
     findings, case, target = found.findings, found.case, found.target
     modelled, proposal = findings.modelled, findings.proposal
     return {

@@ -1,4 +1,4 @@
-"""`vk memory`: what a training step does with device memory, and how it runs with less of it; docs/memory.md."""
+"""`vk memory`: record a training step, plan its device memory, and run it with less."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from .record import record
 from .run import run
 from .simulate import simulate
 
-app = typer.Typer(help="Record a training step, place its tensors, and run it with less memory.", no_args_is_help=True)
+app = typer.Typer(
+    help="Record a training step, plan its memory, and run it with less device memory.", no_args_is_help=True
+)
 app.command("record")(record)
 app.command("plan")(plan)
 app.command("simulate")(simulate)

@@ -1,4 +1,4 @@
-"""`vk memory calibrate`: what moving and reaching memory costs here, or on a device that is not here."""
+"""`vk memory calibrate`: measure or model the cost of copies, links and memory accesses."""
 
 from __future__ import annotations
 
@@ -8,39 +8,49 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..results import check_writable
-from .options import Json, console_for, telling, write_result
+from .options import Json, console_for, status_line, write_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vkernels.runtime.memory.calibration import Calibration
+    from vkernels.memory.calibration import Calibration
 
 CPU = "cpu"
 Named = Annotated[
-    str, typer.Option("--target", metavar="NAME", help="cpu, nvidia:0, amd:0, or any of `vk targets`: modelled.")
+    str,
+    typer.Option(
+        "--target",
+        metavar="NAME",
+        help="cpu, nvidia:0 or amd:0: measured; any other target from `vk targets`: modelled.",
+    ),
 ]
-Folder = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Measure the drive of this folder too (cpu).")]
-Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="For the --calibration of others.")]
+Folder = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Also measure the drive of this folder (cpu only).")
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FILE", help="Output file, for the --calibration option of other commands."),
+]
 
 
 def calibrate(target: Named = CPU, flash: Folder = None, out: Out = None, json: Json = None) -> None:
-    """Measure what copies, links and accesses cost on this machine, for some seconds.
+    """Measure the cost of copies, links and memory accesses on this machine (some seconds).
 
-    Of a device that is not here it says what the table of targets and published figures give: modelled.
+    For an absent device the costs are modelled, from the target table and published figures.
     """
     from vkernels.ir.errors import OptionError
 
     check_writable(out)
     check_writable(json)
     if flash is not None and target != CPU:
-        raise OptionError("--flash: only the CPU's flash is measured")
-    from vkernels.runtime.memory.calibration_file import save, to_json
+        raise OptionError("--flash can only be measured with --target cpu")
+    from vkernels.memory.calibration_file import save, to_json
 
     from .show_placing import show_calibration
 
     console = console_for(json)
-    with telling(console, "measuring") as tell:
-        found = _calibrated(target, flash, tell)
+    with status_line(console, "measuring") as report:
+        found = _calibrated(target, flash, report)
     show_calibration(console, found)
     if out is not None:
         save(found, out)
@@ -48,21 +58,21 @@ def calibrate(target: Named = CPU, flash: Folder = None, out: Out = None, json: 
     write_result(json, "calibrate", calibration=to_json(found))
 
 
-def _calibrated(name: str, flash: Path | None, tell: Callable[[str], None]) -> Calibration:
-    """Measured where it is here, else modelled. Raises `OptionError` for a target that there is not."""
+def _calibrated(name: str, flash: Path | None, report: Callable[[str], None]) -> Calibration:
+    """Measure a present device, model an absent one. Raises `OptionError` for an unknown target."""
     if name == CPU:
-        from vkernels.runtime.memory.calibrate_cpu import calibrate_cpu
+        from vkernels.memory.calibrate_cpu import calibrate_cpu
 
-        return calibrate_cpu(flash, tell)
+        return calibrate_cpu(flash, report)
     from ..explain.subject import target_named
 
     target = target_named(name, None, None)
     vendor, _, number = name.partition(":")
     if vendor in ("nvidia", "amd") and number.isdecimal():
-        from vkernels.runtime.memory.calibrate_gpu import calibrate_gpu
-        from vkernels.runtime.memory.gpu_timer import TorchTimer
+        from vkernels.memory.calibrate_gpu import calibrate_gpu
+        from vkernels.memory.gpu_timer import TorchTimer
 
-        return calibrate_gpu(TorchTimer(int(number)), target, tell)
-    from vkernels.runtime.memory.placement.modelled import modelled
+        return calibrate_gpu(TorchTimer(int(number)), target, report)
+    from vkernels.memory.placement.modelled import modelled
 
     return modelled(target)

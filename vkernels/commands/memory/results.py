@@ -1,19 +1,19 @@
-"""What was found, as JSON; docs/json.md has the fields."""
+"""Results as JSON; docs/json.md documents the fields."""
 
 from __future__ import annotations
 
 from math import isinf
 from typing import Any
 
-from vkernels.runtime.memory.links import Machine
-from vkernels.runtime.memory.pool import Placement
-from vkernels.runtime.memory.schedule import Schedule
-from vkernels.runtime.memory.simulate import Run
-from vkernels.runtime.memory.trace import Trace
+from vkernels.memory.links import MemoryMachine
+from vkernels.memory.pool import PoolPlacement
+from vkernels.memory.schedule import SwapSchedule
+from vkernels.memory.simulate import SimulatedRun
+from vkernels.memory.trace import MemoryTrace
 
 
-def trace_to_json(trace: Trace) -> dict[str, Any]:
-    """What a trace is about."""
+def trace_to_json(trace: MemoryTrace) -> dict[str, Any]:
+    """Return a trace's key figures."""
     return {
         "name": trace.name,
         "operations": len(trace.operations),
@@ -24,13 +24,13 @@ def trace_to_json(trace: Trace) -> dict[str, Any]:
     }
 
 
-def global_bytes(trace: Trace) -> int:
-    """Of tensors that are there before and after the iteration."""
+def global_bytes(trace: MemoryTrace) -> int:
+    """Return the size of the tensors that outlive the iteration."""
     return sum(each.size for each in trace.tensors if each.is_global)
 
 
-def pool_to_json(placed: Placement, allocators: dict[str, int]) -> dict[str, Any]:
-    """A pool, and what others would take in its place."""
+def pool_to_json(placed: PoolPlacement, allocators: dict[str, int]) -> dict[str, Any]:
+    """Return a pool's placement and the sizes that online allocators need."""
     return {
         "footprint_bytes": placed.footprint,
         "peak_bytes": placed.peak,
@@ -40,8 +40,8 @@ def pool_to_json(placed: Placement, allocators: dict[str, int]) -> dict[str, Any
     }
 
 
-def machine_to_json(machine: Machine) -> dict[str, Any]:
-    """Sizes and links; flash without an end is null."""
+def machine_to_json(machine: MemoryMachine) -> dict[str, Any]:
+    """Return sizes and links; unlimited flash is null."""
     return {
         "device_bytes": machine.device_bytes,
         "host_bytes": machine.host_bytes,
@@ -51,8 +51,8 @@ def machine_to_json(machine: Machine) -> dict[str, Any]:
     }
 
 
-def run_to_json(name: str, trace: Trace, schedule: Schedule, run: Run) -> dict[str, Any]:
-    """One schedule, simulated."""
+def run_to_json(name: str, trace: MemoryTrace, schedule: SwapSchedule, run: SimulatedRun) -> dict[str, Any]:
+    """Return one simulated schedule."""
     out, back = schedule.moved(trace)
     return {
         "name": name,

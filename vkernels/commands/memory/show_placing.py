@@ -1,4 +1,4 @@
-"""Calibrations and placements in words, and as JSON."""
+"""Print calibrations and placements, and return them as JSON."""
 
 from __future__ import annotations
 
@@ -10,24 +10,21 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from vkernels.runtime.memory.calibration import Calibration
-from vkernels.runtime.memory.calibration_file import MACHINE
-from vkernels.runtime.memory.placement.choose import Alternative, Choice, Decision
-from vkernels.runtime.memory.placement.costs import Placement
+from vkernels.memory.calibration import Calibration
+from vkernels.memory.calibration_file import MACHINE
+from vkernels.memory.placement.choose import AlternativePlacement, PlacementChoice, PlacementDecision
+from vkernels.memory.placement.costs import BufferPlacement
 
-from ..explain.words import bytes_in_words, printable, seconds_in_words
+from ..formatting import format_bytes, format_seconds, printable
 
 if TYPE_CHECKING:
-    from vkernels.autotune.task import Task
+    from vkernels.inspect.task import Task
 
-LEGEND = (
-    "Seconds of the whole call, if that tensor alone were placed otherwise. Bytes: of the memory that the device works "
-    "in. ! does not fit the limit."
-)
+LEGEND = "Times: of the whole call if only that tensor were placed differently. !: exceeds the limit."
 
 
 def show_calibration(console: Console, found: Calibration) -> None:
-    """A line a figure; * is unverified."""
+    """Print a calibration, a line for each figure; * marks unverified ones."""
     console.print(printable(f"{found.target}: {found.device}, {found.origin}"), style="bold")
     table = _table("", "machine")
     for name in MACHINE:
@@ -41,7 +38,7 @@ def show_calibration(console: Console, found: Calibration) -> None:
             table.add_row(name, text)
         console.print(table)
     if found.unverified:
-        console.print("  * rests on no measurement and no published figure")
+        console.print("  * neither measured nor published")
 
 
 def _access_rows(found: Calibration) -> Iterator[tuple[str, str]]:
@@ -61,40 +58,40 @@ def _figure(name: str, value: object) -> str:
         return {True: "yes", False: "no", None: "none"}[value]
     number = float(value)  # type: ignore[arg-type]
     if name.endswith("seconds"):
-        return seconds_in_words(number)
+        return format_seconds(number)
     if name.endswith("bytes"):
-        return bytes_in_words(number)
-    return f"{number / 1e9:.3g} GB/s" if isfinite(number) else "no end"
+        return format_bytes(number)
+    return f"{number / 1e9:.3g} GB/s" if isfinite(number) else "unlimited"
 
 
-def show_decision(console: Console, task: Task, found: Calibration, decision: Decision) -> None:
-    """A row for each tensor, and the sum."""
+def show_decision(console: Console, task: Task, found: Calibration, decision: PlacementDecision) -> None:
+    """Print a decision, a row for each tensor."""
     console.print(printable(f"{task} on {found.target}, {found.origin}"), style="bold")
-    table = _table("tensor", "bytes", "choice", *Placement, "takes")
+    table = _table("tensor", "bytes", "choice", *BufferPlacement, "takes")
     for choice in decision.choices:
         table.add_row(*_cells(choice))
     console.print(table)
     for choice in decision.choices:
         console.print(f"  {printable(choice.buffer)}: {choice.why}", soft_wrap=True)
-    limit = "" if decision.limit is None else f" of {bytes_in_words(decision.limit)}"
+    limit = "" if decision.limit is None else f" of {format_bytes(decision.limit)}"
     console.print(
-        f"{seconds_in_words(decision.seconds)} in {bytes_in_words(decision.footprint)}{limit}; all copied: "
-        f"{seconds_in_words(decision.copying_seconds)} in {bytes_in_words(decision.copying_footprint)}, "
+        f"{format_seconds(decision.seconds)} in {format_bytes(decision.footprint)}{limit}; all copied: "
+        f"{format_seconds(decision.copying_seconds)} in {format_bytes(decision.copying_footprint)}, "
         f"{decision.gain:.3g} times as long; {found.origin}",
         soft_wrap=True,
     )
     console.print(LEGEND, soft_wrap=True)
 
 
-def _cells(choice: Choice) -> Iterator[str]:
+def _cells(choice: PlacementChoice) -> Iterator[str]:
     yield printable(choice.buffer)
-    yield bytes_in_words(choice.size)
+    yield format_bytes(choice.size)
     yield choice.placement
     by_placement = {each.cost.placement: each for each in choice.alternatives}
-    for placement in Placement:
+    for placement in BufferPlacement:
         each = by_placement.get(placement)
-        yield "–" if each is None else seconds_in_words(each.seconds) + "!" * (not each.fits)
-    yield bytes_in_words(choice.cost.footprint)
+        yield "–" if each is None else format_seconds(each.seconds) + "!" * (not each.fits)
+    yield format_bytes(choice.cost.footprint)
 
 
 def _table(*heads: str) -> Table:
@@ -104,8 +101,8 @@ def _table(*heads: str) -> Table:
     return table
 
 
-def decision_to_json(decision: Decision) -> dict[str, Any]:
-    """docs/json.md has the fields."""
+def decision_to_json(decision: PlacementDecision) -> dict[str, Any]:
+    """Return a decision as JSON; docs/json.md documents the fields."""
     return {
         "seconds": decision.seconds, "footprint_bytes": decision.footprint, "limit_bytes": decision.limit,
         "copying_seconds": decision.copying_seconds, "copying_footprint_bytes": decision.copying_footprint,
@@ -120,7 +117,7 @@ def decision_to_json(decision: Decision) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _alternative(each: Alternative) -> dict[str, Any]:
+def _alternative(each: AlternativePlacement) -> dict[str, Any]:
     cost = each.cost
     return {
         "placement": str(cost.placement), "seconds": each.seconds, "fits": each.fits,

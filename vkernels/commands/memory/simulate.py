@@ -1,4 +1,4 @@
-"""`vk memory simulate`: how long a step takes on a device with less memory than it needs."""
+"""`vk memory simulate`: simulate a step on a device with less memory than it needs."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ from .options import (
     console_for,
     machine_from,
     read_trace,
-    telling,
+    status_line,
     write_result,
 )
 
 GIVEN = "given"
 ScheduleFile = Annotated[
     Path | None,
-    typer.Argument(metavar="[SCHEDULE]", help="What `vk memory plan --out` wrote; without it, all there are."),
+    typer.Argument(
+        metavar="[SCHEDULE]", help="File written by `vk memory plan --out`. Default: simulate every strategy."
+    ),
 ]
-Device = Annotated[str, typer.Option(metavar="SIZE", help="Of the device.")]
+Device = Annotated[str, typer.Option(metavar="SIZE", help="Device memory.")]
 
 
 def simulate(
@@ -46,17 +48,17 @@ def simulate(
     json: Json = None,
     html: Html = None,
 ) -> None:
-    """Simulate a step under a schedule, or under every strategy's: published ones, as re-implemented, and our own.
+    """Simulate a step under a schedule, or under every strategy: re-implemented published ones and our own.
 
-    Nothing of it is run. The page that --html writes shows the last one's iteration.
+    Nothing is executed. The --html report shows an iteration under the last schedule.
     """
     check_writable(json)
     check_writable(html)
     machine = machine_from(device, host, flash, link, flash_link, calibration)
 
-    from vkernels.runtime.memory import simulate as simulator
-    from vkernels.runtime.memory.bound import lower_bound
-    from vkernels.runtime.memory.schedule_file import load
+    from vkernels.memory import simulate as simulator
+    from vkernels.memory.bound import lower_bound
+    from vkernels.memory.schedule_file import load
 
     from .results import machine_to_json, run_to_json, trace_to_json
     from .runs import all_strategies
@@ -70,16 +72,16 @@ def simulate(
     if given is not None:
         runs = [(GIVEN, given, simulator.simulate(found, given, machine, timeline=True))]
     else:
-        with telling(console, "simulating") as tell:
-            runs, refused = all_strategies(found, machine, tell)
+        with status_line(console, "simulating") as report:
+            runs, refused = all_strategies(found, machine, report)
     bound = lower_bound(found, machine)
     show_runs(console, runs, found, bound)
     for name, reason in refused.items():
         console.print(f"{name}: {reason}", soft_wrap=True)
     if html is not None:
-        from .page import Subject, write_page
+        from .page import PageSubject, write_page
 
-        write_page(html, Subject(found, machine, bound, tuple(runs)))
+        write_page(html, PageSubject(found, machine, bound, tuple(runs)))
     write_result(
         json, "simulate", trace=trace_to_json(found), machine=machine_to_json(machine), bound_seconds=bound.seconds,
         runs=[run_to_json(name, found, each, run) for name, each, run in runs],

@@ -1,12 +1,12 @@
-"""A program from a file, twice: one runs plainly, the other under a limit, and they are compared bit by bit."""
+"""Two copies of a program from a file, one with and one without a limit, to compare bit by bit."""
 
 from __future__ import annotations
 
 import random
-import traceback
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from .step_file import step_error, step_named
 
 if TYPE_CHECKING:
     import torch
@@ -15,18 +15,18 @@ SEED = 0
 
 
 class Twin:
-    """FILE.py:FUNCTION, of a module of its own. Random numbers are the same in each twin's calls."""
+    """FILE.py:FUNCTION in a module of its own. Twins draw the same random numbers."""
 
     def __init__(self, named: str):
-        from .record import step_named
-
         seed(SEED)
         self.path, self.name, self.step = step_named(named, afresh=True)
         self._calls = 0
 
     def __call__(self, step: Callable[[], Any] | None = None) -> Any:
-        """One iteration, of `step` in place of its own if that is said. Raises `FileError` with the line where it fails
-        in the file; errors of vkernels go through."""
+        """Run one iteration, of `step` instead of its own function if given.
+
+        Raises `FileError` with the line of the file that failed; errors of vkernels pass through.
+        """
         from vkernels.ir.errors import Error
 
         self._calls += 1
@@ -36,10 +36,10 @@ class Twin:
         except Error:
             raise
         except Exception as error:
-            raise failed(self.path, self.name, error) from error
+            raise step_error(self.path, self.name, error) from error
 
     def state(self) -> Iterator[torch.Tensor]:
-        """All tensors that the file's own names hold, by themselves or in lists, modules and optimisers."""
+        """Return all tensors that the file's names hold, directly or in containers, modules and optimisers."""
         return tensors_of([getattr(self.step, "__globals__", {}).get(name) for name in self._names()])
 
     def _names(self) -> list[str]:
@@ -47,7 +47,7 @@ class Twin:
 
 
 def seed(number: int) -> None:
-    """Of all generators that programs usually draw from."""
+    """Seed the generators of Python, NumPy and torch."""
     import numpy as np
     import torch
 
@@ -57,7 +57,7 @@ def seed(number: int) -> None:
 
 
 def tensors_of(value: Any) -> Iterator[torch.Tensor]:
-    """Those in nested lists, tuples and dicts; of modules and optimisers their state."""
+    """Return the tensors in nested containers, and in the state of modules and optimisers."""
     import torch
     from torch.utils._pytree import tree_leaves
 
@@ -69,7 +69,7 @@ def tensors_of(value: Any) -> Iterator[torch.Tensor]:
 
 
 def storages(tensors: list[torch.Tensor]) -> Iterator[int]:
-    """The addresses of their storages in torch."""
+    """Return the addresses of the tensors' storages."""
     import torch
 
     for tensor in tensors:
@@ -77,28 +77,17 @@ def storages(tensors: list[torch.Tensor]) -> Iterator[int]:
             yield tensor.untyped_storage()._cdata
 
 
-def same_bits(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
-    """Whether they are the same in number, kind, shape and every bit."""
-    return len(one) == len(other) and all(map(_same, one, other))
+def same_bits(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
+    """Whether both have the same number of tensors, dtypes, shapes and bits."""
+    return len(left) == len(right) and all(map(_same, left, right))
 
 
-def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+def _same(left: torch.Tensor, right: torch.Tensor) -> bool:
     import torch
 
-    if one.dtype != other.dtype or one.shape != other.shape:
+    if left.dtype != right.dtype or left.shape != right.shape:
         return False
-    if one.layout != torch.strided:
-        return torch.equal(one, other)
-    as_bytes = [each.contiguous().reshape(-1).view(torch.uint8) for each in (one, other)]
+    if left.layout != torch.strided:
+        return torch.equal(left, right)
+    as_bytes = [each.contiguous().reshape(-1).view(torch.uint8) for each in (left, right)]
     return torch.equal(*as_bytes)
-
-
-def failed(path: str, name: str, error: Exception) -> Exception:
-    """The `FileError` for what a step raised, with its line in the file."""
-    from vkernels.ir.errors import FileError
-
-    here = Path(path).resolve()
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [each.lineno for each in frames if Path(each.filename).resolve() == here]
-    where = f"{path}:{lines[-1]}" if lines else path
-    return FileError(f"{where}: {name}: {type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""`vk report`: what tuning found, as one page that needs nothing else; docs/database.md."""
+"""`vk report`: write the tuning database as one HTML file."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from vkernels.ir.write_file import write_file
 from ..db.options import Db, Kernel, console, opened, read_wanted
 from ..results import STANDARD_OUTPUT, check_writable
 
-File = Annotated[Path, typer.Argument(metavar="FILE.html", help="Where to; - is standard output.")]
+File = Annotated[Path, typer.Argument(metavar="FILE.html", help="Output file (`-` for stdout).")]
 
 
 def report(file: File = Path("tuning.html"), db: Db = None, kernel: Kernel = None) -> None:
-    """Write what tuning found as one HTML file, that works without a network and on a phone.
+    """Write tuning results as one self-contained HTML file.
 
-    How searches came to their best plans, these plans on each device and slice side by side, what each is worth on the
-    others, which choices weigh most, and what failed.
+    It shows how each search converged, the best plans side by side on all devices and slices, what each plan is worth
+    on the others, which decisions matter most, and what failed.
     """
     check_writable(file)
     with opened(db) as database:
-        from vkernels.autotune.database import Wanted
+        from vkernels.autotune.database import EntryFilter
         from vkernels.autotune.database.key import compilers
         from vkernels.autotune.report import find
 
         from .page import page_of
 
-        found = read_wanted(database, Wanted(kernel=kernel))
+        found = read_wanted(database, EntryFilter(kernel=kernel))
         findings = find(found.entries, (compilers(False), compilers(True)))
         page = page_of(findings, str(database.address))
         if file == STANDARD_OUTPUT:
@@ -39,4 +39,4 @@ def report(file: File = Path("tuning.html"), db: Db = None, kernel: Kernel = Non
             said = f"{len(findings.subjects)} kernels and shapes, {findings.entries} measurements"
             console(False).print(f"{file}: {said}")
         if found.damaged:
-            console(True).print(f"{len(found.damaged)} entries cannot be read and are left out")
+            console(True).print(f"{len(found.damaged)} entries cannot be read and were left out")

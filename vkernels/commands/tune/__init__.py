@@ -1,10 +1,9 @@
-"""`vk tune`: the best plans of kernels on this machine, or on slices of it, by measuring."""
+"""`vk tune`: find the best plans of kernels on this machine, or on slices of it, by measuring."""
 
 from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +11,7 @@ import typer
 from vkernels.ir.errors import FileError, SetupError
 
 from ..exits import Code
+from ..options import Constants, DType, Json
 from ..results import STANDARD_OUTPUT, check_writable, write_json
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from vkernels.autotune.database.database import Database
 
-    from .run import Done
+    from .run import TuneOutcome
 
 SCHEMA = 1
 NONE = "none"
@@ -27,35 +27,41 @@ NONE = "none"
 Kernels = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[KERNEL…]", help="all, kernels or families of the library, or FILE.py:KERNEL: the file is executed."
+        metavar="[KERNEL…]", help="all, library kernels or families, or FILE.py:KERNEL (the file is executed)."
     ),
 ]
-Target = Annotated[str, typer.Option(metavar="NAME", help="cpu, nvidia:0, …; with --offline any of `vk targets`.")]
+Target = Annotated[
+    str, typer.Option(metavar="NAME", help="cpu, nvidia:0, …; with --offline any target from `vk targets`.")
+]
 Slices = Annotated[
     list[str] | None,
-    typer.Option("--slice", metavar="SPEC,…", help="Tune for these parts of the target: cores=1; all is the whole."),
+    typer.Option(
+        "--slice", metavar="SPEC,…", help="Tune for these slices of the target: cores=1; all is the whole device."
+    ),
 ]
 Shapes = Annotated[
     list[str] | None,
-    typer.Option("--shapes", metavar="M=…,N=…", help="Sizes in place of the usual ones."),
+    typer.Option("--shapes", metavar="M=…,N=…", help="Sizes; repeat the option for several shapes."),
 ]
-DType = Annotated[
-    str | None, typer.Option(metavar="NAME|TENSOR=NAME,…", help="Dtype of the tensors that may have it, or of some.")
+Budget = Annotated[
+    str, typer.Option(metavar="60s|200", help="Time limit, or number of plans to try, for each kernel on each slice.")
 ]
-Constants = Annotated[str | None, typer.Option(metavar="NAME=…,…", help="Values of constant parameters.")]
-Budget = Annotated[str, typer.Option(metavar="60s|200", help="A time, or plans to try, for each kernel on each slice.")]
-Search = Annotated[str, typer.Option(metavar="NAME", help="forest, local, genetic, random or exhaustive.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of the search and of the arguments: the same tries the same.")]
-Offline = Annotated[bool, typer.Option("--offline", help="Model times: the device need not be here.")]
+Search = Annotated[str, typer.Option(metavar="NAME", help="Search: forest, local, genetic, random or exhaustive.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed for the search and the inputs.")]
+Offline = Annotated[bool, typer.Option("--offline", help="Use modelled times; the device need not be present.")]
 Db = Annotated[
     str | None,
-    typer.Option("--db", metavar="URL", help="The tuning database, the user's own without it; or none."),
+    typer.Option(
+        "--db", metavar="URL", help="Tuning database; none: do not store results. Default: the user's own file."
+    ),
 ]
-Json = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the results there too; - is standard output.")]
 
 
 Model = Annotated[
-    str | None, typer.Option(metavar="FILE.py:FUNCTION", help="Tune what a torch model calls: `return model, inputs`.")
+    str | None,
+    typer.Option(
+        metavar="FILE.py:FUNCTION", help="Tune the kernels of a torch model; FUNCTION returns (model, inputs)."
+    ),
 ]
 
 
@@ -74,29 +80,29 @@ def tune(
     db: Db = None,
     json: Json = None,
 ) -> None:
-    """Find the best plans of kernels by measuring them, and remember them: calls take them from then on.
+    """Find the best plans of kernels by measuring, and store them; later calls use them.
 
-    Ctrl-C ends it and keeps what was found. Exits with 1 where a kernel could not be tuned, and with 3 where the
-    database cannot be written: that is tried before, and once more in the end.
+    Ctrl-C stops tuning and keeps the results so far. Exit code 1: a kernel could not be tuned; 3: the database is not
+    writable (checked before tuning).
     """
     check_writable(json)
     begun = time.monotonic()
 
     from vkernels.ir.errors import OptionError
 
-    from .asked import slice_names, stop_from, wanted_tasks
-    from .run import Asked, run, run_model
+    from .options import slice_names, stop_from, wanted_tasks
+    from .run import TuneRequest, run, run_model
     from .show import console_for, show_summary
 
     if bool(kernels) == (model is not None):
-        raise OptionError("vk tune: expected kernels, or --model")
-    asked = Asked(
+        raise OptionError("vk tune: give kernels, or --model")
+    request = TuneRequest(
         kernels or [], wanted_tasks(shapes or [], dtype, constants), slice_names(target, slice_ or []),
         stop_from(budget), search, seed, offline,
     )  # fmt: skip
     console = console_for(to_errors=json == STANDARD_OUTPUT)
     with _database(db) as database:
-        done = run(asked, database, console) if model is None else run_model(asked, model, database, console)
+        done = run(request, database, console) if model is None else run_model(request, model, database, console)
         if len(done.results) > 1 and model is None:
             show_summary(console, done.results)
         if json is not None:
@@ -107,8 +113,8 @@ def tune(
         raise typer.Exit(Code.FINDING)
 
 
-def as_json(done: Done, seconds: float) -> dict[str, Any]:
-    """What was found as JSON: docs/json.md has the fields."""
+def as_json(done: TuneOutcome, seconds: float) -> dict[str, Any]:
+    """Return the results as JSON; docs/json.md documents the fields."""
     return {
         "schema_version": SCHEMA,
         "command": "tune",
@@ -124,7 +130,7 @@ def as_json(done: Done, seconds: float) -> dict[str, Any]:
 
 
 def _database(url: str | None) -> AbstractContextManager[Database | None]:
-    """The database, or none where that is said. Raises as it does, and `SetupError` where it cannot be written."""
+    """Open the database, unless the URL is `none`. Raises as it does, and `SetupError` if it is not writable."""
     from vkernels.autotune.database import Database
 
     if url == NONE:
@@ -133,5 +139,5 @@ def _database(url: str | None) -> AbstractContextManager[Database | None]:
         database = Database.open(url)
         database.check_writable()
     except (FileError, SetupError) as error:
-        raise type(error)(f"{error}\nWhat is found could not be remembered; `--db none` tunes without that.") from error
+        raise type(error)(f"{error}\nResults could not be stored; `--db none` tunes without storing them.") from error
     return database

@@ -1,4 +1,4 @@
-"""Tunes what was asked for, one kernel after another, for all slices at once."""
+"""Run a tuning request: kernel after kernel, all slices of one together."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from vkernels.autotune.drive import Stop
 from vkernels.autotune.limits import slice_limits
 from vkernels.autotune.result import TuningResult
 from vkernels.autotune.slices import tune_slices
-from vkernels.autotune.task import Task
 from vkernels.autotune.tune import Listener, tune
-from vkernels.autotune.usual import Wanted, usual_tasks
+from vkernels.inspect.specialisation import SpecialisationRequest
+from vkernels.inspect.task import Task
+from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import Error, OptionError, SetupError
-from vkernels.ir.nearest import meant
+from vkernels.library.catalogue import CATALOGUE
+from vkernels.library.tasks import library_tasks
 
 from .show import live_board, show_crossed, show_model, show_result
 
@@ -29,11 +31,11 @@ INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What `vk tune` is asked for."""
+class TuneRequest:
+    """The options of `vk tune`."""
 
     kernels: Sequence[str]
-    wanted: Sequence[Wanted]
+    wanted: Sequence[SpecialisationRequest]
     slices: Sequence[str]
     stop: Stop
     search: str
@@ -42,9 +44,9 @@ class Asked:
 
 
 @dataclass
-class Done:
-    """What came of it. `crossed`: of tasks that several slices were tuned for, every slice's best on every slice.
-    `refused`: tasks that could not be tuned, on which slices, and why."""
+class TuneOutcome:
+    """The results. `crossed`: for tasks tuned on several slices, every slice's best plan on every slice. `refused`:
+    tasks that could not be tuned, on which slices, and why."""
 
     results: list[TuningResult] = field(default_factory=list)
     crossed: list[tuple[Task, Crossed]] = field(default_factory=list)
@@ -53,31 +55,31 @@ class Done:
 
     @property
     def interrupted(self) -> bool:
-        """Whether somebody ended it before it was through."""
+        """Whether tuning was interrupted."""
         return self.was_interrupted or any(result.stopped == INTERRUPTED for result in self.results)
 
     was_interrupted: bool = False
 
 
-def run(asked: Asked, database: Database | None, console: Console) -> Done:
-    """Tune everything; what one task is refused for leaves the others alone, if there are others.
+def run(request: TuneRequest, database: Database | None, console: Console) -> TuneOutcome:
+    """Tune everything. If one of several tasks cannot be tuned, the others still are.
 
-    Raises `OptionError` for what does not exist, and `SetupError` where the device is not here.
+    Raises `OptionError` for unknown names, and `SetupError` if the device is absent.
     """
-    _refuse(asked)
-    tasks = _tasks(asked)
-    done = Done()
+    _refuse(request)
+    tasks = _tasks(request)
+    done = TuneOutcome()
     with live_board(console, len(tasks)) as (board, report):
         for task in tasks:
             board.begin()
             try:
-                found, crossed = _tuned(asked, task, database, report)
+                found, crossed = _tuned(request, task, database, report)
             except SetupError:
                 raise
             except Error as error:
                 if len(tasks) == 1:
                     raise
-                done.refused.append((task, ", ".join(asked.slices), str(error)))
+                done.refused.append((task, ", ".join(request.slices), str(error)))
                 console.print(f"{task}: {error}", style="yellow", soft_wrap=True)
                 continue
             except KeyboardInterrupt:
@@ -94,17 +96,22 @@ def run(asked: Asked, database: Database | None, console: Console) -> Done:
     return done
 
 
-def run_model(asked: Asked, model: str, database: Database | None, console: Console) -> Done:
+def run_model(request: TuneRequest, model: str, database: Database | None, console: Console) -> TuneOutcome:
     """Tune the tasks of a torch model, given as FILE.py:FUNCTION. Raises as `run` does."""
+    from torch.nn import Module
+
     from vkernels.autotune.model_tuning import tune_model
     from vkernels.autotune.models import read_model, tasks_of
+    from vkernels.torch import replace
 
-    if asked.offline:
-        raise OptionError("--model is measured here: it cannot be --offline")
-    if asked.stop.seconds is None:
-        raise OptionError("--model: --budget is a time, as 10m: it is shared out to the model's tasks")
-    _refuse(asked)
-    tasks = tasks_of(*read_model(model))
+    if request.offline:
+        raise OptionError("--model needs measurements: it cannot be combined with --offline")
+    if request.stop.seconds is None:
+        raise OptionError("--model: --budget must be a time such as 10m, which is split over the model's tasks")
+    _refuse(request)
+    module, arguments, named = read_model(model)
+    layers = str(replace(module, everywhere=True)) if isinstance(module, Module) else ""
+    tasks = tasks_of(module, arguments, named, CATALOGUE, layers)
     if not tasks.parts:
         raise OptionError(
             f"{model} calls no kernel that can be tuned{''.join(': ' + w for w in tasks.left_out.values())}"
@@ -112,42 +119,44 @@ def run_model(asked: Asked, model: str, database: Database | None, console: Cons
     with live_board(console, 0) as (board, report):
         board.begin()
         found = tune_model(
-            tasks, asked.slices, asked.stop.seconds, database=database, search=asked.search, seed=asked.seed,
+            tasks, request.slices, request.stop.seconds, database=database, search=request.search, seed=request.seed,
             on_progress=report,
         )  # fmt: skip
     show_model(console, found)
     results = [result for each in found.results.values() for result in each.values()]
-    refused = [(tasks.parts[number].task, ", ".join(asked.slices), reason) for number, reason in found.failed.items()]
-    return Done(results, [], refused, found)
+    refused = [(tasks.parts[number].task, ", ".join(request.slices), reason) for number, reason in found.failed.items()]
+    return TuneOutcome(results, [], refused, found)
 
 
 def _tuned(
-    asked: Asked, task: Task, database: Database | None, report: Listener
+    request: TuneRequest, task: Task, database: Database | None, report: Listener
 ) -> tuple[list[TuningResult], Crossed | None]:
-    if asked.offline:
+    if request.offline:
         from vkernels.autotune.offline import tune_offline
 
-        return [tune_offline(task, name, asked.stop, database, report) for name in asked.slices], None
-    more: dict[str, Any] = {"search": asked.search, "seed": asked.seed, "database": database, "on_progress": report}
-    if len(asked.slices) == 1:
-        return [tune(task, asked.slices[0], asked.stop, **more)], None
-    several = tune_slices(task, asked.slices, asked.stop, **more)
+        return [tune_offline(task, name, request.stop, database, report) for name in request.slices], None
+    more: dict[str, Any] = {"search": request.search, "seed": request.seed, "database": database, "on_progress": report}
+    if len(request.slices) == 1:
+        return [tune(task, request.slices[0], request.stop, **more)], None
+    several = tune_slices(task, request.slices, request.stop, **more)
     return list(several.results.values()), several.crossed
 
 
-def _refuse(asked: Asked) -> None:
-    from vkernels.autotune.measure.places import is_here
+def _refuse(request: TuneRequest) -> None:
+    from vkernels.autotune.measure.cpu_affinity import is_here
     from vkernels.autotune.searches import SEARCHES
 
-    if asked.search not in SEARCHES:
-        raise OptionError(f"--search: there is no {asked.search!r}; {meant(asked.search, list(SEARCHES))}")
-    for slice_ in asked.slices:
+    if request.search not in SEARCHES:
+        raise OptionError(
+            f"--search: unknown search {request.search!r}; {did_you_mean(request.search, list(SEARCHES))}"
+        )
+    for slice_ in request.slices:
         slice_limits(slice_)
-        if not asked.offline and not is_here(slice_):
-            raise SetupError(f"{slice_} is not here: --offline models its times instead of measuring them")
+        if not request.offline and not is_here(slice_):
+            raise SetupError(f"{slice_} is not present; --offline uses modelled times instead of measuring")
 
 
-def _tasks(asked: Asked) -> list[Task]:
-    on_gpu = slice_limits(asked.slices[0]).warp > 1
-    found = [task for wanted in asked.wanted for task in usual_tasks(asked.kernels, wanted, on_gpu)]
+def _tasks(request: TuneRequest) -> list[Task]:
+    on_gpu = slice_limits(request.slices[0]).warp > 1
+    found = [task for wanted in request.wanted for task in library_tasks(request.kernels, wanted, on_gpu)]
     return list(dict.fromkeys(found))

@@ -1,4 +1,4 @@
-"""Tuning in words: how far it is, and what it found."""
+"""Print tuning progress and results."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from vkernels.autotune.tune import Listener, Progress
 if TYPE_CHECKING:
     from vkernels.autotune.model_tuning import ModelResult
 
-MOST_MOVED = 4
-"""Choices that are told of, at most."""
+MAX_MOVED = 4
+"""Decisions that a result lists."""
 WIDE = 120
 _STAGES = {
-    "reading": "reading the space", "searching": "searching", "undoing": "what moved it",
-    "finalists": "finalists in turns", "compiling": "compiling",
+    "reading": "reading the space", "searching": "searching", "undoing": "which decisions matter",
+    "finalists": "comparing finalists", "compiling": "compiling",
 }  # fmt: skip
 
 
 @dataclass
 class Board:
-    """What a terminal shows while tuning: lines for the task at hand on each slice. `number`, `count`: of the tasks."""
+    """The live progress display: the current task on each slice. `number` of `count`: the task."""
 
     console: Console
     count: int = 1
@@ -54,7 +54,7 @@ class Board:
 
 @contextmanager
 def live_board(console: Console, count: int) -> Iterator[tuple[Board, Listener]]:
-    """A board that is shown where the console is a terminal."""
+    """Show a progress board, if the console is a terminal."""
     board = Board(console, count)
     with Live(board, console=console, transient=True, refresh_per_second=8, auto_refresh=console.is_terminal) as live:
 
@@ -67,19 +67,19 @@ def live_board(console: Console, count: int) -> Iterator[tuple[Board, Listener]]
 
 
 def show_result(console: Console, result: TuningResult) -> None:
-    """A few lines about one result."""
+    """Print one result in a few lines."""
     console.print(Text(f"{result.task} on {result.slice}", style="bold"))
     console.print(f"  {_outcome(result)}", soft_wrap=True)
     if result.device_wide is not None and result.best is not None:
         factor = result.device_wide.seconds / result.best.seconds
-        console.print(f"  {_times(factor)} the plan that is best on the whole device", soft_wrap=True)
+        console.print(f"  {_times(factor)} the best plan of the whole device", soft_wrap=True)
     if result.moved:
-        console.print(f"  what moved it: {_moved(result)}", soft_wrap=True)
+        console.print(f"  decisions that matter: {_moved(result)}", soft_wrap=True)
     console.print(f"  {_tried(result)}", soft_wrap=True)
 
 
 def show_summary(console: Console, results: Sequence[TuningResult]) -> None:
-    """A table of several results."""
+    """Print a table of results."""
     table = Table(box=None, pad_edge=False)
     for name in ("kernel", "on"):
         table.add_column(name, no_wrap=True)
@@ -88,14 +88,14 @@ def show_summary(console: Console, results: Sequence[TuningResult]) -> None:
     for result in results:
         gain = "" if result.gain is None else f"{result.gain:.2f}"
         table.add_row(
-            Text(result.task.kernel), Text(result.slice), _seconds(result.default), _seconds(result.best), gain,
+            Text(result.task.name), Text(result.slice), _seconds(result.default), _seconds(result.best), gain,
             str(len(result.successes) + len(result.failures)), str(len(result.failures)),
         )  # fmt: skip
     console.print(table)
 
 
 def show_crossed(console: Console, crossed: Crossed) -> None:
-    """How fast the plans tuned for each slice are on the others, which one serves all, and who deserves their own."""
+    """Print how fast each slice's plan is on the others, the best common plan, and slices worth tuning apart."""
     head, *rows = crossed.table()
     table = Table(box=None, pad_edge=False)
     table.add_column(head[0])
@@ -106,13 +106,13 @@ def show_crossed(console: Console, crossed: Crossed) -> None:
     console.print(table)
     serving, deserving = crossed.serving(), crossed.deserving()
     if serving is not None:
-        console.print(f"  one plan for all: that of {crossed.rows[serving].label}", soft_wrap=True)
+        console.print(f"  best common plan: that of {crossed.rows[serving].label}", soft_wrap=True)
     if deserving:
-        console.print(f"  plans of their own win something on {', '.join(deserving)}", soft_wrap=True)
+        console.print(f"  plans of their own are faster on {', '.join(deserving)}", soft_wrap=True)
 
 
 def show_model(console: Console, found: ModelResult) -> None:
-    """The tasks of a model with what was won of each, and of a run of it."""
+    """Print the gain of each task of a model, and of a whole run."""
     table = Table(box=None, pad_edge=False)
     table.add_column("task")
     table.add_column("calls", justify="right")
@@ -134,13 +134,13 @@ def show_model(console: Console, found: ModelResult) -> None:
 
 
 def console_for(to_errors: bool) -> Console:
-    """Standard output, unless that is taken."""
+    """Return the console for text output; `to_errors`: standard output is taken."""
     console = Console(stderr=to_errors, highlight=False, markup=False)
     return console if console.is_terminal else Console(stderr=to_errors, highlight=False, markup=False, width=WIDE)
 
 
 def duration(seconds: float) -> str:
-    """A time with three digits: `1.23 ms`."""
+    """Format a time with three digits: `1.23 ms`."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
@@ -148,15 +148,15 @@ def duration(seconds: float) -> str:
 
 
 def _outcome(result: TuningResult) -> str:
-    modelled = ", as modelled" if result.origin == MODELLED else ""
+    modelled = ", modelled" if result.origin == MODELLED else ""
     if result.best is None:
-        return "no plan has a time"
+        return "every plan failed"
     if result.default is None:
-        return f"{_seconds(result.best)}{modelled}; the default plan has no time"
+        return f"{_seconds(result.best)}{modelled}; the default plan failed"
     if result.best.point == result.default.point:
         return f"the default plan is the best: {_seconds(result.best)}{modelled}"
     assert result.gain is not None, "there is a default"
-    turns = "" if result.final or result.origin == MODELLED else ", not yet timed in turns"
+    turns = "" if result.final or result.origin == MODELLED else ", not confirmed by interleaved timing"
     times = f"{_seconds(result.best)}, the default {_seconds(result.default)}{modelled}{turns}"
     return f"{_times(result.gain)} the default plan: {times}"
 
@@ -167,9 +167,9 @@ def _times(factor: float) -> str:
 
 def _moved(result: TuningResult) -> str:
     return "; ".join(
-        f"{moved.name} {_value(moved.best)}, not {_value(moved.default)}"
+        f"{moved.name} {_value(moved.best)} instead of {_value(moved.default)}"
         + ("" if moved.factor is None else f" ({moved.factor:.2f})")
-        for moved in result.moved[:MOST_MOVED]
+        for moved in result.moved[:MAX_MOVED]
     )
 
 
@@ -184,7 +184,7 @@ def _tried(result: TuningResult) -> str:
     reasons = ", ".join(f"{count} {reason}" for reason, count in result.reasons.items())
     failed = f", {len(result.failures)} failed: {reasons}" if reasons else ""
     tried = f"{len(result.successes) + len(result.failures)} of {counts.after} plans tried{failed}"
-    return f"{tried}; {counts.before} before pruning; {result.seconds:.0f} s, ended by {result.stopped}"
+    return f"{tried}; {counts.before} before pruning; {result.seconds:.0f} s, stopped by {result.stopped}"
 
 
 def _seconds(success: Success | None) -> str:

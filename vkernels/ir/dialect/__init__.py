@@ -28,6 +28,7 @@ from .compute import (
     SumOp,
 )
 from .kernels import KernelOp, MappedOp, SizeOp, TileOp, WholeOp
+from .spills import ReloadOp, SpillOp
 from .structure import (
     BarrierOp,
     BoundaryOp,
@@ -38,27 +39,27 @@ from .structure import (
     ScratchOp,
     YieldOp,
 )
-from .types import BufferType, MemoryType, ScratchType, TensorArgumentType
+from .types import BufferType, MemoryType, ScratchType, SpilledType, TensorArgumentType
 
 __all__ = [
     "REDUCTIONS", "VK", "AccessOp", "AssertOp", "AxesAttr", "AxisAttr", "BarrierOp", "BelowOp", "BoundaryOp",
     "BroadcastOp", "BufferOp", "BufferType", "DotOp", "GatherOp", "Index", "IndexAttr", "KernelOp", "LaunchOp",
     "LoadOp", "MappedOp", "MaxOp", "MaxUIOp", "MemoryType", "MinOp", "MinUIOp", "PhaseOp", "PositionOp", "PrintOp",
-    "ProductOp", "RangeOp", "ReductionOp", "ScaleOp", "ScanOp", "ScatterOp", "ScratchOp", "ScratchType", "SizeOp",
-    "StoreOp", "SumOp", "TensorArgumentType", "TileOp", "WholeOp", "YieldOp", "axes_of", "context", "element_of",
-    "sizes_of", "tile_type",
+    "ProductOp", "RangeOp", "ReductionOp", "ReloadOp", "ScaleOp", "ScanOp", "ScatterOp", "ScratchOp", "ScratchType",
+    "SizeOp", "SpillOp", "SpilledType", "StoreOp", "SumOp", "TensorArgumentType", "TileOp", "WholeOp", "YieldOp",
+    "axes_of", "context", "element_of", "sizes_of", "tile_type",
 ]  # fmt: skip
 
 VK = Dialect(
     "vk",
     [
         KernelOp, MappedOp, LaunchOp, SizeOp, TileOp, WholeOp, RangeOp, YieldOp, BoundaryOp, PhaseOp,
-        ScratchOp, BufferOp, BarrierOp,
+        ScratchOp, BufferOp, BarrierOp, SpillOp, ReloadOp,
         LoadOp, GatherOp, StoreOp, ScatterOp,
         BroadcastOp, PositionOp, BelowOp, SumOp, ProductOp, MaxOp, MinOp, MaxUIOp, MinUIOp, ScanOp, DotOp, ScaleOp,
         PrintOp, AssertOp,
     ],
-    [AxisAttr, AxesAttr, IndexAttr, TensorArgumentType, ScratchType, BufferType],
+    [AxisAttr, AxesAttr, IndexAttr, TensorArgumentType, ScratchType, BufferType, SpilledType],
 )  # fmt: skip
 
 

@@ -216,7 +216,7 @@ class _ReadOp(AccessOp):
 
     def print(self, printer: Printer) -> None:
         print_access(printer, self)
-        print_types(printer, self)
+        print_types(printer, self, self.GATHERS)
         printer.print_string(" -> ")
         printer.print_attribute(self.result.type)
 
@@ -304,7 +304,7 @@ class _WriteOp(AccessOp):
         how = f" atomic {self.atomic.data}" if self.atomic is not None else ""
         printer.print_string(f"{how}{' streaming' if self.streaming is not None else ''} in")
         print_access(printer, self)
-        print_types(printer, self)
+        print_types(printer, self, self.GATHERS)
         printer.print_string(" <- ")
         printer.print_attribute(self.value.type)
 

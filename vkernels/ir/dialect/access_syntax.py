@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, StringAttr, i1, i64
 from xdsl.ir import Attribute, SSAValue
@@ -14,11 +14,33 @@ from xdsl.printer import Printer
 from .attributes import IndexAttr, axes_of, parse_optional_term, sizes_of, tile_type
 from .names import parse_name, spelled
 
-if TYPE_CHECKING:
-    from .access import AccessOp
+
+class PrintedAccess(Protocol):
+    """What printing reads of an `AccessOp`."""
+
+    index: ArrayAttr[IndexAttr]
+    within: ArrayAttr[StringAttr]
+    attributes: dict[str, Attribute]
+
+    @property
+    def base(self) -> SSAValue: ...
+
+    @property
+    def offsets(self) -> Sequence[SSAValue]: ...
+
+    @property
+    def mask(self) -> SSAValue | None: ...
+
+    @property
+    def bounds(self) -> dict[str, SSAValue]: ...
+
+    @property
+    def guarded_dimensions(self) -> tuple[int, ...]: ...
+
+    def offset_of(self, dimension: int) -> SSAValue | None: ...
 
 
-def print_access(printer: Printer, access: AccessOp) -> None:
+def print_access(printer: Printer, access: PrintedAccess) -> None:
     """What is addressed, the index of each dimension, and what makes elements inactive."""
     printer.print_string(" ")
     printer.print_ssa_value(access.base)
@@ -35,7 +57,7 @@ def print_access(printer: Printer, access: AccessOp) -> None:
         printer.print_string(f" guarding [{', '.join(map(str, access.guarded_dimensions))}]")
 
 
-def _print_index(printer: Printer, access: AccessOp, dimension: int) -> None:
+def _print_index(printer: Printer, access: PrintedAccess, dimension: int) -> None:
     index, offset = access.index.data[dimension], access.offset_of(dimension)
     if offset is None:
         printer.print_string(index.text(""))
@@ -45,12 +67,12 @@ def _print_index(printer: Printer, access: AccessOp, dimension: int) -> None:
         printer.print_string(" + " + IndexAttr(index.terms).text(""))
 
 
-def print_types(printer: Printer, access: AccessOp) -> None:
+def print_types(printer: Printer, access: PrintedAccess, gathers: bool) -> None:
     """Attributes and the type of what is addressed; of a gather or scatter the offsets' types too."""
     printer.print_op_attributes(access.attributes)
     printer.print_string(" : ")
     printer.print_attribute(access.base.type)
-    if access.GATHERS:
+    if gathers:
         printer.print_string(", ")
         with printer.in_parens():
             printer.print_list(access.offsets, lambda offset: printer.print_attribute(offset.type))

@@ -181,6 +181,12 @@ class KernelOp(_FunctionOp):
 
     name = "vk.kernel"
 
+    @property
+    def analyses(self) -> dict[str, object]:
+        """What was found out about the kernel, by name, for as long as nobody changes it (`vkernels.ir.analyses`)."""
+        found: dict[str, object] = vars(self).setdefault("_analyses", {})
+        return found
+
     def verify_(self) -> None:
         super().verify_()
         declared: set[str] = set()

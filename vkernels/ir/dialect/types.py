@@ -6,7 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, ArrayAttr, IntAttr, IntegerType, Signedness, StringAttr
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    ArrayAttr,
+    IntAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    TensorType,
+)
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -125,3 +134,16 @@ class BufferType(MemoryType):
         for dimension in self.shape:
             if isinstance(dimension, str):
                 raise VerifyException(f"a buffer has a dimension of {dimension}, expected ? or a number")
+
+
+@irdl_attr_definition
+class SpilledType(ParametrizedAttribute, TypeAttribute):
+    """A tile that lies in memory of the program's own for a while: `!vk.spilled<tensor<4x16xf32, #vk.axes<i, j>>>`."""
+
+    name = "vk.spilled"
+
+    tile: Attribute
+
+    def verify(self) -> None:
+        if not isinstance(self.tile, TensorType):
+            raise VerifyException(f"what is spilled is a tile, not {self.tile}")

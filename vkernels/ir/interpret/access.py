@@ -11,9 +11,9 @@ from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, im
 from xdsl.ir import Operation
 
 from ..dialect import AccessOp, GatherOp, LoadOp, ScatterOp, StoreOp, axes_of, element_of
-from .memory import Memory
+from .memory import ElementMemory
 from .numbers import Array, dtype_of
-from .state import State, align
+from .state import InterpreterState, align
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class _Places:
 class AccessFunctions(InterpreterFunctions):
     """The vk dialect's accesses."""
 
-    def __init__(self, state: State):
+    def __init__(self, state: InterpreterState):
         self.state = state
 
     @impl(LoadOp)
@@ -91,9 +91,9 @@ class AccessFunctions(InterpreterFunctions):
             memory.store(chosen, values)
         return ()
 
-    def _places(self, interpreter: Interpreter, op: AccessOp) -> tuple[Memory, _Places]:
+    def _places(self, interpreter: Interpreter, op: AccessOp) -> tuple[ElementMemory, _Places]:
         """The memory that an access names, and where; raises `CheckError` for an index out of range."""
-        memory: Memory = interpreter.get_values((op.base,))[0]
+        memory: ElementMemory = interpreter.get_values((op.base,))[0]
         axes = axes_of(op.tile)
         shape = self.state.shape_of(op.tile.type)
         indices = [self._index(interpreter, op, d, axes, shape) for d in range(len(op.index))]
@@ -122,7 +122,7 @@ class AccessFunctions(InterpreterFunctions):
             total = total + align(positions, (axis,), axes)
         return total
 
-    def _check_range(self, op: AccessOp, memory: Memory, places: _Places) -> None:
+    def _check_range(self, op: AccessOp, memory: ElementMemory, places: _Places) -> None:
         for dimension, (index, size) in enumerate(zip(places.indices, memory.array.shape, strict=True)):
             outside = (index < 0) | (index >= size)
             if not outside.any():
@@ -138,7 +138,7 @@ class AccessFunctions(InterpreterFunctions):
                 )
 
     def _check_written(
-        self, op: AccessOp, memory: Memory, places: _Places, mask: Array, chosen: tuple[Array, ...]
+        self, op: AccessOp, memory: ElementMemory, places: _Places, mask: Array, chosen: tuple[Array, ...]
     ) -> None:
         unwritten = memory.unwritten(chosen)
         if unwritten is not None and unwritten.any():
@@ -151,7 +151,7 @@ class AccessFunctions(InterpreterFunctions):
             )
 
     def _note_write(
-        self, op: StoreOp | ScatterOp, memory: Memory, chosen: tuple[Array, ...], values: Array | None
+        self, op: StoreOp | ScatterOp, memory: ElementMemory, chosen: tuple[Array, ...], values: Array | None
     ) -> None:
         """Note a write, or an atomic update if there are no values; raises `CheckError` if another program uses it."""
         if memory.trace is None or self.state.program is None:
@@ -164,14 +164,14 @@ class AccessFunctions(InterpreterFunctions):
             self._check_race(op, memory, conflict, chosen, "writes", "read or written differently")
 
     def _check_race(
-        self, op: Operation, memory: Memory, conflict: Array, chosen: tuple[Array, ...], does: str, done: str
+        self, op: Operation, memory: ElementMemory, conflict: Array, chosen: tuple[Array, ...], does: str, done: str
     ) -> None:
         if conflict.any():
             what = f"a program {does} {_element(memory, chosen, conflict)}, which another of its launch has {done}"
             raise self.state.fault(op, what, "Programs of a launch run in any order and at once.")
 
 
-def _element(memory: Memory, chosen: tuple[Array, ...], wrong: Array) -> str:
+def _element(memory: ElementMemory, chosen: tuple[Array, ...], wrong: Array) -> str:
     """`features[3, 0]`: the first of the chosen elements that are wrong."""
     first = int(np.argmax(wrong))
     indices = ", ".join(str(int(index[first])) for index in chosen)

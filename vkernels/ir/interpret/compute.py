@@ -22,14 +22,16 @@ from ..dialect import (
     PrintOp,
     ProductOp,
     ReductionOp,
+    ReloadOp,
     ScanOp,
+    SpillOp,
     SumOp,
     arith,
     axes_of,
     element_of,
 )
 from .numbers import Array, dtype_of, is_float, round_significand, rounded, signed, unsigned, wrapped
-from .state import State, align
+from .state import InterpreterState, align
 
 _COMBINE: dict[str, np.ufunc] = {"sum": np.add, "product": np.multiply, "max": np.maximum, "min": np.minimum}
 _COMBINE |= {"maxui": np.maximum, "minui": np.minimum}
@@ -39,13 +41,21 @@ _COMBINE |= {"maxui": np.maximum, "minui": np.minimum}
 class ComputeFunctions(InterpreterFunctions):
     """The vk dialect's operations on values."""
 
-    def __init__(self, state: State):
+    def __init__(self, state: InterpreterState):
         self.state = state
 
     @impl(BroadcastOp)
     def broadcast(self, interpreter: Interpreter, op: BroadcastOp, args: PythonValues) -> PythonValues:
         aligned = align(args[0], axes_of(op.source), axes_of(op.result))
         return (np.broadcast_to(aligned, self.state.shape_of(op.result)),)
+
+    @impl(SpillOp)
+    def spill(self, interpreter: Interpreter, op: SpillOp, args: PythonValues) -> PythonValues:
+        return args
+
+    @impl(ReloadOp)
+    def reload(self, interpreter: Interpreter, op: ReloadOp, args: PythonValues) -> PythonValues:
+        return args
 
     @impl(PositionOp)
     def position(self, interpreter: Interpreter, op: PositionOp, args: PythonValues) -> PythonValues:

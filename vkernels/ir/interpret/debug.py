@@ -17,8 +17,8 @@ from xdsl.interpreter import Interpreter, PythonValues
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ..dialect import KernelOp, MappedOp, YieldOp
-from ..places import place_of
-from .memory import Memory
+from ..locations import place_of
+from .memory import ElementMemory
 from .numbers import from_storage
 from .structure import StructureFunctions
 
@@ -209,4 +209,4 @@ def _is_terminator(op: Operation | None) -> bool:
 
 def _shown(value: Any) -> Any:
     """What a debugger shows: arrays and numbers; of memory, its elements."""
-    return from_storage(value.array, value.element) if isinstance(value, Memory) else value
+    return from_storage(value.array, value.element) if isinstance(value, ElementMemory) else value

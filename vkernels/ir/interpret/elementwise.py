@@ -107,7 +107,7 @@ def _scaled(value: Array, power: Array) -> Array:
     return np.asarray(np.where(np.isnan(power), power, np.ldexp(value, steps)))
 
 
-ELEMENTWISE: dict[type[IRDLOperation], Function] = {
+NUMPY_ELEMENTWISE: dict[type[IRDLOperation], Function] = {
     ScaleOp: _scaled,
     arith.AddfOp: np.add,
     arith.SubfOp: np.subtract,

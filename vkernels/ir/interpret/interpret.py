@@ -16,17 +16,17 @@ from ..facts import UNKNOWN, Facts
 from .access import AccessFunctions
 from .compute import ComputeFunctions
 from .debug import run_traced
-from .elementwise import ELEMENTWISE, ArithFunctions, functions_of
+from .elementwise import NUMPY_ELEMENTWISE, ArithFunctions, functions_of
 from .maths import MATHS
-from .memory import Memory, Trace
+from .memory import AccessTrace, ElementMemory
 from .numbers import dtype_of, storage_of
-from .state import State
+from .state import InterpreterState
 from .structure import StructureFunctions
 
 Argument = np.ndarray[Any, Any] | int | float | bool | np.generic
 Function = KernelOp | MappedOp
 
-_STATELESS = (functions_of("Elementwise", ELEMENTWISE), functions_of("Maths", MATHS), ArithFunctions())
+_STATELESS = (functions_of("Elementwise", NUMPY_ELEMENTWISE), functions_of("Maths", MATHS), ArithFunctions())
 
 
 def interpret(
@@ -54,7 +54,7 @@ def interpret(
     types = dict(zip((p.data for p in function.parameters), function.body.block.arg_types, strict=True))
     _check_names(types, arguments)
     sizes = _sizes_of(types, arguments)
-    state = State(sizes, on_print, order, check_races and isinstance(function, MappedOp))
+    state = InterpreterState(sizes, on_print, order, check_races and isinstance(function, MappedOp))
     values = tuple(_value(name, type_, arguments[name], state) for name, type_ in types.items())
     _check_facts(Facts.from_attribute(function.facts), sizes, arguments)
     interpreter = TileInterpreter(module)
@@ -150,7 +150,7 @@ def _sizes_of(types: Mapping[str, Attribute], arguments: Mapping[str, Argument])
     return sizes
 
 
-def _value(name: str, type_: Attribute, argument: Argument, state: State) -> Any:
+def _value(name: str, type_: Attribute, argument: Argument, state: InterpreterState) -> Any:
     """A parameter's value: memory for a tensor, a number of the parameter's dtype for a scalar."""
     if isinstance(type_, TensorArgumentType):
         array = np.atleast_1d(np.asarray(argument))
@@ -158,7 +158,7 @@ def _value(name: str, type_: Attribute, argument: Argument, state: State) -> Any
             array = array.view(f"i{array.itemsize}")
         if array.dtype != storage_of(type_.element):
             raise ArgumentError(f"argument `{name}` has dtype {array.dtype}, expected {storage_of(type_.element)}")
-        memory = Memory(name, type_.element, array, trace=_trace_of(array, state))
+        memory = ElementMemory(name, type_.element, array, trace=_trace_of(array, state))
         state.shared.append(memory)
         return memory
     if isinstance(argument, np.ndarray) and argument.ndim > 0:
@@ -170,7 +170,7 @@ def _value(name: str, type_: Attribute, argument: Argument, state: State) -> Any
     return dtype_of(type_).type(argument)
 
 
-def _trace_of(array: np.ndarray[Any, Any], state: State) -> Trace | None:
+def _trace_of(array: np.ndarray[Any, Any], state: InterpreterState) -> AccessTrace | None:
     """A tensor's trace; an array that is passed twice has one."""
     if not state.check_races:
         return None
@@ -180,7 +180,7 @@ def _trace_of(array: np.ndarray[Any, Any], state: State) -> Trace | None:
             other[key] == array.__array_interface__[key] for key in ("data", "shape", "strides")
         ):
             return memory.trace
-    return Trace(array.shape)
+    return AccessTrace(array.shape)
 
 
 def _check_facts(facts: Facts, sizes: Mapping[str, int], arguments: Mapping[str, Argument]) -> None:

@@ -17,7 +17,7 @@ _COMBINE: dict[str, np.ufunc] = {"add": np.add, "max": np.maximum, "min": np.min
 _UNSIGNED: dict[str, np.ufunc] = {"maxui": np.maximum, "minui": np.minimum}
 
 
-class Trace:
+class AccessTrace:
     """Which programs of the current launch have read, written and atomically updated each element."""
 
     def __init__(self, shape: tuple[int, ...]):
@@ -55,7 +55,7 @@ def _note(seen: Array, places: tuple[Array, ...], program: int) -> None:
 
 
 @dataclass
-class Memory:
+class ElementMemory:
     """Elements of one type in memory. `array` has storage dtype (bf16 as uint16), any strides, one dimension at least.
 
     `written` is None where the caller has written all; `trace` is None where races are not looked for.
@@ -65,10 +65,10 @@ class Memory:
     element: Attribute
     array: Array
     written: Array | None = None
-    trace: Trace | None = field(default=None, repr=False)
+    trace: AccessTrace | None = field(default=None, repr=False)
 
     @classmethod
-    def fresh(cls, label: str, element: Attribute, shape: tuple[int, ...]) -> Memory:
+    def fresh(cls, label: str, element: Attribute, shape: tuple[int, ...]) -> ElementMemory:
         """New memory in which nothing has been written."""
         shape = shape or (1,)
         return cls(label, element, np.zeros(shape, storage_of(element)), np.zeros(shape, np.bool_))

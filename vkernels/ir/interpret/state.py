@@ -12,13 +12,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ..dialect import sizes_of
 from ..errors import CheckError
-from ..places import place_of
-from .memory import Memory
+from ..locations import place_of
+from .memory import ElementMemory
 from .numbers import Array
 
 
 @dataclass(frozen=True)
-class Program:
+class InterpretedProgram:
     """One program of a launch: its number in the grid's order, and its coordinates."""
 
     launch: str
@@ -38,7 +38,7 @@ class Predicate:
 
 
 @dataclass
-class State:
+class InterpreterState:
     """`sizes`: the call's, by name. `extents`: positions of each axis of a kernel as written."""
 
     sizes: Mapping[str, int]
@@ -47,8 +47,8 @@ class State:
     check_races: bool
     extents: dict[str, int] = field(default_factory=dict)
     predicates: list[Predicate] = field(default_factory=list)
-    program: Program | None = None
-    shared: list[Memory] = field(default_factory=list)
+    program: InterpretedProgram | None = None
+    shared: list[ElementMemory] = field(default_factory=list)
     """What all programs can reach: the tensors, and buffers at a mapped kernel's top level."""
 
     def shape_of(self, value: SSAValue | Attribute) -> tuple[int, ...]:

@@ -41,20 +41,20 @@ from ..dialect import (
     axes_of,
 )
 from ..errors import IRError
-from .memory import Memory, Trace
+from .memory import AccessTrace, ElementMemory
 from .numbers import dtype_of
-from .state import Predicate, Program, State, align
+from .state import InterpretedProgram, InterpreterState, Predicate, align
 
 
 @dataclass(frozen=True)
-class Turn:
+class BodyRun:
     """One run of a body with these block arguments; its yielded values are sent back."""
 
     region: Region
     arguments: PythonValues
 
 
-Turns = Generator[Turn, PythonValues, PythonValues]
+Turns = Generator[BodyRun, PythonValues, PythonValues]
 """The turns of an operation; it returns the operation's results."""
 
 
@@ -62,7 +62,7 @@ Turns = Generator[Turn, PythonValues, PythonValues]
 class StructureFunctions(InterpreterFunctions):
     """Structure of the vk dialect, and scf."""
 
-    def __init__(self, state: State):
+    def __init__(self, state: InterpreterState):
         self.state = state
 
     @impl(SizeOp)
@@ -85,15 +85,15 @@ class StructureFunctions(InterpreterFunctions):
     def scratch(self, interpreter: Interpreter, op: ScratchOp, args: PythonValues) -> PythonValues:
         type_ = op.result.type
         shape = tuple(self.state.extents[d] if isinstance(d, str) else d for d in type_.shape)
-        return (Memory.fresh(op.label.data, type_.element, shape),)
+        return (ElementMemory.fresh(op.label.data, type_.element, shape),)
 
     @impl(BufferOp)
     def buffer(self, interpreter: Interpreter, op: BufferOp, args: PythonValues) -> PythonValues:
         type_, sizes = op.result.type, iter(args)
         shape = tuple(max(0, int(next(sizes))) if d == DYNAMIC_INDEX else int(d) for d in type_.shape)
-        memory = Memory.fresh(op.label.data, type_.element, shape)
+        memory = ElementMemory.fresh(op.label.data, type_.element, shape)
         if self.state.program is None:
-            memory.trace = Trace(memory.array.shape) if self.state.check_races else None
+            memory.trace = AccessTrace(memory.array.shape) if self.state.check_races else None
             self.state.shared.append(memory)
         return (memory,)
 
@@ -155,7 +155,7 @@ class StructureFunctions(InterpreterFunctions):
             return (yield from self._ragged(op, args))
         start, stop, *carried = args
         for position in range(int(start), int(stop)):
-            carried = list((yield Turn(op.body, (np.int64(position), *carried))))
+            carried = list((yield BodyRun(op.body, (np.int64(position), *carried))))
         return tuple(carried)
 
     def _ragged(self, op: RangeOp, args: PythonValues) -> Turns:
@@ -168,7 +168,7 @@ class StructureFunctions(InterpreterFunctions):
             if not active.any():
                 return tuple(carried)
             with self.state.only(Predicate(axes, active)):
-                after = yield Turn(op.body, (position, *carried))
+                after = yield BodyRun(op.body, (position, *carried))
             carried = [
                 np.where(align(active, axes, axes_of(value)), new, old)
                 for value, new, old in zip(op.initial, after, carried, strict=True)
@@ -176,7 +176,7 @@ class StructureFunctions(InterpreterFunctions):
             position = position + active.astype(np.int64)
 
     def _phase(self, op: PhaseOp, args: PythonValues) -> Turns:
-        return (yield Turn(op.body, ()))
+        return (yield BodyRun(op.body, ()))
 
     def _launch(self, op: LaunchOp, args: PythonValues) -> Turns:
         for memory in self.state.shared:
@@ -184,8 +184,8 @@ class StructureFunctions(InterpreterFunctions):
                 memory.trace.reset()
         grid = [max(0, int(size)) for size in args]
         for number, coordinates in _programs(grid, self.state.order):
-            self.state.program = Program(op.label.data, number, coordinates)
-            yield Turn(op.body, tuple(map(np.int64, coordinates)))
+            self.state.program = InterpretedProgram(op.label.data, number, coordinates)
+            yield BodyRun(op.body, tuple(map(np.int64, coordinates)))
         self.state.program = None
         return ()
 
@@ -195,20 +195,20 @@ class StructureFunctions(InterpreterFunctions):
             raise self.state.fault(op, f"a loop has step {int(step)}, expected 1 or more")
         integer = dtype_of(op.body.block.args[0].type).type
         for position in range(int(start), int(stop), int(step)):
-            carried = list((yield Turn(op.body, (integer(position), *carried))))
+            carried = list((yield BodyRun(op.body, (integer(position), *carried))))
         return tuple(carried)
 
     def _if(self, op: scf.IfOp, args: PythonValues) -> Turns:
         region = op.true_region if args[0] else op.false_region
-        return (yield Turn(region, ())) if region.blocks else ()
+        return (yield BodyRun(region, ())) if region.blocks else ()
 
     def _while(self, op: scf.WhileOp, args: PythonValues) -> Turns:
         carried = args
         while True:
-            condition, *values = yield Turn(op.before_region, carried)
+            condition, *values = yield BodyRun(op.before_region, carried)
             if not condition:
                 return tuple(values)
-            carried = yield Turn(op.after_region, tuple(values))
+            carried = yield BodyRun(op.after_region, tuple(values))
 
     _TURNS: ClassVar = {
         RangeOp: _range,

@@ -6,19 +6,21 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..cost_model.plan_batch import PlanBatch
 from ..plan import Plan
-from .moves import all_in_memory
-from .setting import Setting
-from .space import Move, Space
+from .decisions.homes import all_in_memory
+from .plan_grid import plan_grid
+from .space import PlanSearchSpace
+from .structural_choices import StructuralChoices
 
 
-def bottom_plan(space: Space) -> tuple[Plan, Setting]:
+def bottom_plan(space: PlanSearchSpace) -> tuple[Plan, PlanBatch]:
     """One warp, the smallest tiles and chunks, everything that crosses phases and all scratchpads in memory."""
     lanes = space.lanes[0] if space.lanes else None
-    move = Move(order=space.tiles, lanes=lanes, homes=all_in_memory(space))
-    setting = replace(
-        space.setting(move), sizes={axis: np.array([1.0]) for axis in (*space.tiles, *space.wholes)},
+    choices = StructuralChoices(order=space.tiles, lanes=lanes, homes=all_in_memory(space))
+    batch = replace(
+        plan_grid(space, choices).only(True), sizes={axis: np.array([1.0]) for axis in (*space.tiles, *space.wholes)},
         warps=np.array([1.0]), stages=np.array([1.0]), shares=np.array([1.0]),
         resident=np.array([1.0 if space.limits.warp > 1 else 0.0]),
     )  # fmt: skip
-    return setting.first(), setting
+    return batch.first(), batch

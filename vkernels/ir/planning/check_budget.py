@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, prod
 
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from ..analyses import phases_of
+from ..analysis.needs import NeedsUse
+from ..analysis.needs.needs import SPILL_ALLOWANCE
+from ..analysis.needs.spaces import width
+from ..analysis.schedule.nests import label_of
 from ..budget import Budget
 from ..dialect import (
     BroadcastOp,
@@ -21,15 +26,10 @@ from ..dialect import (
     axes_of,
 )
 from ..errors import BudgetError
-from ..needs import Use
-from ..needs.needs import SPILLED
-from ..needs.spaces import width
-from ..passes.apply_plan.schedule import label_of
-from ..passes.split_phases import split_phases
-from ..places import place_of
+from ..locations import place_of
 from ..plan import Home, Plan
 from .one_plan import registers_by_phase
-from .space import Space
+from .space import PlanSearchSpace
 
 _FREE = (BroadcastOp, PositionOp, PhaseOp)
 LEANEST = "Even the leanest plan takes so much"
@@ -46,7 +46,7 @@ class _Excess:
     phase: str
 
 
-def check_budget(budget: Budget, space: Space, plan: Plan, use: Use, whose: str = LEANEST) -> None:
+def check_budget(budget: Budget, space: PlanSearchSpace, plan: Plan, use: NeedsUse, whose: str = LEANEST) -> None:
     """Raise `BudgetError` where a plan, which takes `use`, exceeds a budget. `space`: of the kernel, on its device.
 
     Registers count as they do for planning: those without which a thread spills more than a plan may. Raises
@@ -64,11 +64,11 @@ def check_budget(budget: Budget, space: Space, plan: Plan, use: Use, whose: str 
     raise BudgetError(f"{message}; most of them for {label}", place_of(operation), _help(whose, excess))
 
 
-def _excess(budget: Budget, space: Space, plan: Plan, use: Use) -> _Excess | None:
+def _excess(budget: Budget, space: PlanSearchSpace, plan: Plan, use: NeedsUse) -> _Excess | None:
     on_gpu = space.limits.warp > 1
     if budget.registers is not None and use.phases:
         what = "registers a thread" if on_gpu else "vector registers"
-        spare = SPILLED // space.limits.register_bytes if on_gpu else 0
+        spare = SPILL_ALLOWANCE // space.limits.register_bytes if on_gpu else 0
         taken = {phase.name: phase.registers_at_least for phase in use.phases}
         taken = taken if on_gpu else registers_by_phase(space, plan, use)
         worst = max(taken, key=lambda name: taken[name])
@@ -96,13 +96,11 @@ def _help(whose: str, excess: _Excess) -> str:
 
 def _costliest(kernel: KernelOp, plan: Plan, excess: _Excess) -> tuple[str, Operation] | None:
     """What takes most of it, in the phase or for all of the program's life, as messages call it."""
-    module = ModuleOp([kernel.clone()])
-    if not any(isinstance(op, PhaseOp) for op in module.walk()):
-        split_phases(module)
-    in_phase = [op for op in _phase_in(module, excess.phase).body.walk() if not isinstance(op, _FREE)]
+    kernel = phases_of(kernel)
+    in_phase = [op for op in _phase_in(kernel, excess.phase).body.walk() if not isinstance(op, _FREE)]
     operations = in_phase
     if excess.bound == "shared":
-        kept = [op for op in module.walk() if _is_kept(op, plan)]
+        kept = [op for op in kernel.walk() if _is_kept(op, plan)]
         operations = kept or [op for op in in_phase if isinstance(op, ReductionOp | ScanOp | DotOp)]
     values = [value for op in operations for value in op.results if _axes(value) or isinstance(value.type, TensorType)]
     if not values:
@@ -118,8 +116,8 @@ def _costliest(kernel: KernelOp, plan: Plan, excess: _Excess) -> tuple[str, Oper
     return (f"`{value.name_hint}`" if value.name_hint else "what is computed here"), operation
 
 
-def _phase_in(module: ModuleOp, name: str) -> PhaseOp:
-    return next(op for op in module.walk() if isinstance(op, PhaseOp) and op.phase.data == name)
+def _phase_in(kernel: KernelOp, name: str) -> PhaseOp:
+    return next(op for op in kernel.walk() if isinstance(op, PhaseOp) and op.phase.data == name)
 
 
 def _is_kept(op: Operation, plan: Plan) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from xdsl.dialects.builtin import ModuleOp
-
+from ..analyses import phases_of
+from ..analysis.schedule.nests import label_of
 from ..dialect import KernelOp, PhaseOp, ScratchOp, SizeOp, TensorArgumentType, TileOp, WholeOp
+from ..did_you_mean import did_you_mean
 from ..errors import PlanError
-from ..nearest import meant
 from ..pin import Pin
+from .decisions.decision import PlanDecision
+from .decisions.decisions import DECISIONS
 
 
 def check_pin(pin: Pin, kernel: KernelOp) -> None:
@@ -18,41 +20,41 @@ def check_pin(pin: Pin, kernel: KernelOp) -> None:
     axes = [op for op in kernel.body.block.ops if isinstance(op, TileOp | WholeOp)]
     tiles = [op.axis.data for op in axes if isinstance(op, TileOp)]
     whole = [op.axis.data for op in axes if isinstance(op, WholeOp)]
-    behind = {_size(op): op.axis.data for op in axes if _size(op) is not None}
+    axes_by_size = {_size(op): op.axis.data for op in axes if _size(op) is not None}
     tensors = [
         parameter.data
         for parameter, argument in zip(kernel.parameters, kernel.body.block.args, strict=True)
         if isinstance(argument.type, TensorArgumentType)
     ]
     scratchpads = [op.label.data for op in kernel.body.block.ops if isinstance(op, ScratchOp)]
-    _check(name, "tiles", "tile axis", pin.tiles, tiles, behind)
-    _check(name, "chunks", "whole axis", pin.chunks, whole, behind)
-    _check(name, "splits", "whole axis", pin.splits, whole, behind)
-    _check(name, "online", "whole axis", pin.online or (), whole, behind)
-    _check(name, "order", "tile axis", pin.order or (), tiles, behind)
-    _check(name, "lanes", "axis", () if pin.lanes is None else (pin.lanes,), [*tiles, *whole], behind)
-    _check(name, "packs", "tensor", pin.packs or (), tensors)
-    _check(name, "streams", "tensor", pin.streams or (), tensors)
-    _check(name, "copies", "scratchpad", pin.copies or (), scratchpads)
-    if pin.homes or pin.launches:
-        phases, crossing = _phases(kernel)
-        homed = [*crossing, *scratchpads]
-        _check(name, "homes", "value that crosses phases, or scratchpad,", pin.homes, homed)
-        _check(name, "launches", "phase", pin.launches or (), phases)
+    known: dict[str, Callable[[], Sequence[str]]] = {
+        "tile axis": lambda: tiles,
+        "whole axis": lambda: whole,
+        "axis": lambda: [*tiles, *whole],
+        "tensor": lambda: tensors,
+        "scratchpad": lambda: scratchpads,
+        "phase": lambda: _phases(kernel)[0],
+        "value that crosses phases, or scratchpad,": lambda: [*_phases(kernel)[1], *scratchpads],
+    }
+    for decision in DECISIONS:
+        named = _names(getattr(pin, decision.field))
+        if decision.subject and named:
+            _check(name, decision, named, known[decision.subject](), axes_by_size)
     if pin.order is not None and sorted(pin.order) != sorted(tiles):
         once = f"it must have each tile axis once: {', '.join(tiles)}"
         raise PlanError(f"{name}: order pins {', '.join(pin.order) or 'nothing'}; {once}")
 
 
+def _names(pinned: object) -> Sequence[str]:
+    """The names in a pin's field: of a mapping or of a list, or the only one."""
+    if isinstance(pinned, str):
+        return [pinned]
+    return [str(name) for name in pinned] if isinstance(pinned, Collection) else []
+
+
 def _phases(kernel: KernelOp) -> tuple[list[str], list[str]]:
     """The labels of a kernel's phases, and of the values that leave one, or a loop or conditional around phases."""
-    from ..passes.apply_plan.schedule import label_of
-    from ..passes.split_phases import split_phases
-
-    module = ModuleOp([kernel.clone()])
-    if not any(isinstance(op, PhaseOp) for op in module.walk()):
-        split_phases(module)
-    operations = list(module.walk())
+    operations = list(phases_of(kernel).walk())
     phases = [op.phase.data for op in operations if isinstance(op, PhaseOp)]
     crossing = (label_of(result) for op in operations if op.regions for result in op.results)
     return phases, list(dict.fromkeys(crossing))
@@ -66,15 +68,18 @@ def _size(axis: TileOp | WholeOp) -> str | None:
 
 def _check(
     kernel: str,
-    option: str,
-    what: str,
-    named: Collection[str],
+    decision: PlanDecision,
+    named: Sequence[str],
     known: Sequence[str],
-    behind: Mapping[str | None, str] = {},
+    axes_by_size: Mapping[str | None, str],
 ) -> None:
+    """Raise `PlanError` for a name that the kernel does not have; where it is a size, with the axis over it."""
     for name in named:
         if name in known:
             continue
-        axis = behind.get(name)
-        help_ = f"did you mean {axis}, the axis over {name}?" if axis in known else meant(name, known or ["none"])
-        raise PlanError(f"{kernel}: {option} pins {name!r}, but there is no {what} of that name; {help_}")
+        axis = axes_by_size.get(name)
+        help_ = (
+            f"did you mean {axis}, the axis over {name}?" if axis in known else did_you_mean(name, known or ["none"])
+        )
+        what = f"{decision.field} pins {name!r}, but there is no {decision.subject} of that name"
+        raise PlanError(f"{kernel}: {what}; {help_}")

@@ -8,32 +8,32 @@ from functools import cached_property
 
 import numpy as np
 
+from ..analysis.needs import Needs, NeedsDevice, NeedsUse
+from ..cost_model.model_time import model_time
+from ..cost_model.time import ModeledTimes
 from ..dialect import KernelOp
 from ..limits import Limits
-from ..needs import Device, Needs, Use
-from ..pin import Pin, with_pin
+from ..pin import NO_PIN, Pin, with_pin
 from ..plan import Home, Plan
-from .accepts import accepts
 from .bottom import bottom_plan
+from .check_applicable import is_applicable
 from .columns import most_registers
 from .fits import why_not
-from .kinds import Kind, kinds_of, modelled
-from .model_time import Times, model_time
-from .pinned import NOTHING
-from .space import Space, read_space
+from .plan_families import PlanFamily, find_families, modelled
+from .space import PlanSearchSpace, read_space
 
-CLOSELY = 64
+REFINED_AT_ONCE = 64
 """Plans that are looked at closely: their needs evaluated, and modelled again with those."""
-TRIED = 16
+MAX_REJECTED = 16
 """Rejected plans that are told of."""
-FEWER = 4
+TRIED_WITH_FEWER = 4
 """Plans of which it is asked whether fewer programs at once would take less time."""
-FEWER_WIN = 0.9
+FEWER_MUST_WIN = 0.9
 """Part of the time that they may take, at most: programs that go on to others are less plain than a grid of them."""
 
 
 @dataclass(frozen=True)
-class Rejected:
+class RejectedPlan:
     """A plan that was not taken, its modelled seconds, and why."""
 
     plan: Plan
@@ -50,10 +50,10 @@ class Chosen:
     """
 
     plan: Plan
-    use: Use
-    times: Times
+    use: NeedsUse
+    times: ModeledTimes
     rung: str
-    tried: tuple[Rejected, ...] = ()
+    tried: tuple[RejectedPlan, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -85,7 +85,7 @@ def plans_down(
     needs: Needs | None = None,
     strides: Mapping[str, Sequence[int]] | None = None,
     pin: Pin | None = None,
-    wanted: Callable[[Use], bool] = lambda use: True,
+    wanted: Callable[[NeedsUse], bool] = lambda use: True,
 ) -> Iterator[Chosen]:
     """The plans that fit, each once, the best first: where one's binary turns out not to, take the next.
 
@@ -93,19 +93,20 @@ def plans_down(
     is asked at the time, and what is not is passed over. Other arguments are `choose_plan`'s.
     """
     space = read_space(kernel, sizes, limits, needs, strides, pin)
-    tried: list[Rejected] = []
+    tried: list[RejectedPlan] = []
     given: list[Plan] = []
     for some in (space, replace(space, lean=True)):
-        for near in _closely(some, kinds_of(some)):
-            if near.plan in given or not wanted(near.use):
+        for candidate in refine_top_candidates(some, find_families(some)):
+            if candidate.plan in given or not wanted(candidate.use):
                 continue
-            reason = near.misfit or accepts(space, near.plan)
+            reason = candidate.misfit or is_applicable(space, candidate.plan)
             if reason is None:
-                yield Chosen(near.plan, near.use, near.times, rung_of(near.plan, space), tuple(tried[:TRIED]))
-                given.append(near.plan)
+                rung, rejected = rung_of(candidate.plan, space), tuple(tried[:MAX_REJECTED])
+                yield Chosen(candidate.plan, candidate.use, candidate.times, rung, rejected)
+                given.append(candidate.plan)
             else:
-                tried.append(Rejected(near.plan, float(near.times.seconds), reason))
-    yield replace(_bottom(space), tried=tuple(tried[:TRIED]))
+                tried.append(RejectedPlan(candidate.plan, float(candidate.times.seconds), reason))
+    yield replace(_bottom(space), tried=tuple(tried[:MAX_REJECTED]))
 
 
 def choose_bottom(
@@ -119,15 +120,15 @@ def choose_bottom(
     return _bottom(read_space(kernel, sizes, limits, None, strides, pin))
 
 
-def _bottom(space: Space) -> Chosen:
-    plan, setting = bottom_plan(space)
+def _bottom(space: PlanSearchSpace) -> Chosen:
+    plan, batch = bottom_plan(space)
     plan = with_pin(plan, space.pin)
-    (use,) = space.needs.evaluate_many([plan], space.sizes, Device.of(space.limits))
-    times = model_time(setting, space.limits, use.registers_a_thread, use.shared_bytes).at(0)
+    (use,) = space.needs.evaluate_many([plan], space.sizes, NeedsDevice.of(space.limits))
+    times = model_time(batch, space.limits, use.registers_a_thread, use.shared_bytes).at(0)
     return Chosen(plan, use, times, "bottom")
 
 
-def rung_of(plan: Plan, space: Space) -> str:
+def rung_of(plan: Plan, space: PlanSearchSpace) -> str:
     """The last rung of the ladder that a plan stands on."""
     homes = set(plan.homes.values())
     if plan.launches or plan.split is not None:
@@ -142,76 +143,78 @@ def rung_of(plan: Plan, space: Space) -> str:
 
 
 @dataclass(frozen=True)
-class _Near:
-    """A plan looked at closely: one of a kind."""
+class RefinedCandidate:
+    """A plan looked at closely: one of a family."""
 
-    space: Space
-    kind: Kind
+    space: PlanSearchSpace
+    family: PlanFamily
     number: int
 
     @property
     def weight(self) -> float:
         """Seconds, as they count beside others'."""
-        return float(self.kind.seconds[self.number])
+        return float(self.family.seconds[self.number])
 
     @cached_property
-    def times(self) -> Times:
-        return self.kind.times.at(self.number)
+    def times(self) -> ModeledTimes:
+        return self.family.times.at(self.number)
 
     @cached_property
     def plan(self) -> Plan:
-        return with_pin(self.kind.setting.plan(self.number), self.space.pin)
+        return with_pin(self.family.batch.plan(self.number), self.space.pin)
 
     @cached_property
-    def use(self) -> Use:
-        return self.space.needs.evaluate(self.plan, self.space.sizes, Device.of(self.space.limits))
+    def use(self) -> NeedsUse:
+        return self.space.needs.evaluate(self.plan, self.space.sizes, NeedsDevice.of(self.space.limits))
 
     @property
     def misfit(self) -> str | None:
         """Why it does not fit, None if it does."""
         space = self.space
-        may_spill = space.limits.warp == 1 and space.pin != NOTHING
-        return why_not(self.use, space.limits, 0.0 if may_spill else float(self.kind.taken.registers[self.number]))
+        may_spill = space.limits.warp == 1 and space.pin != NO_PIN
+        return why_not(self.use, space.limits, 0.0 if may_spill else float(self.family.taken.registers[self.number]))
 
 
-def _closely(space: Space, kinds: Sequence[Kind]) -> Iterator[_Near]:
-    """The best plans of all kinds, by their time as modelled with all that bounds their registers."""
+def refine_top_candidates(space: PlanSearchSpace, families: Sequence[PlanFamily]) -> Iterator[RefinedCandidate]:
+    """The best plans of all families, by their time as modelled with all that bounds their registers."""
     rows = sorted(
-        ((float(kind.seconds[row]), number, row) for number, kind in enumerate(kinds) for row in kind.best),
+        ((float(family.seconds[row]), number, row) for number, family in enumerate(families) for row in family.best),
         key=lambda each: each[:2],
     )
-    for start in range(0, len(rows), CLOSELY):
-        of_kinds: dict[int, list[int]] = {}
-        for _, number, row in rows[start : start + CLOSELY]:
-            of_kinds.setdefault(number, []).append(row)
-        near = [each for number, some in of_kinds.items() for each in _near(space, kinds[number], sorted(some))]
-        near.sort(key=lambda each: each.weight)
-        fewer = [found for each in near[:FEWER] if (found := _with_fewer(each)) is not None]
-        yield from sorted([*fewer, *near], key=lambda each: each.weight)
+    for start in range(0, len(rows), REFINED_AT_ONCE):
+        of_families: dict[int, list[int]] = {}
+        for _, number, row in rows[start : start + REFINED_AT_ONCE]:
+            of_families.setdefault(number, []).append(row)
+        refined = [
+            each for number, some in of_families.items() for each in _refined(space, families[number], sorted(some))
+        ]
+        refined.sort(key=lambda each: each.weight)
+        fewer = [found for each in refined[:TRIED_WITH_FEWER] if (found := _with_fewer(each)) is not None]
+        yield from sorted([*fewer, *refined], key=lambda each: each.weight)
 
 
-def _near(space: Space, kind: Kind, rows: Sequence[int]) -> list[_Near]:
-    """Some plans of a kind, modelled with all that bounds their registers."""
-    limits, setting = space.limits, kind.setting
+def _refined(space: PlanSearchSpace, family: PlanFamily, rows: Sequence[int]) -> list[RefinedCandidate]:
+    """Some plans of a family, modelled with all that bounds their registers."""
+    limits, batch = space.limits, family.batch
     if limits.warp > 1:
-        taken, most = kind.taken.rows(rows), setting.among(True, most_registers(setting, limits))[rows]
+        taken, most = family.taken.rows(rows), batch.among(True, most_registers(batch, limits))[rows]
         if np.any(np.minimum(taken.registers, most) != np.minimum(taken.registers, limits.registers)):
-            some = np.isin(np.arange(len(kind.seconds)), rows)
-            kind = modelled(space, kind.move, setting.only(some), taken, most)
+            some = np.isin(np.arange(len(family.seconds)), rows)
+            family = modelled(space, family.choices, batch.only(some), taken, most)
             rows = range(len(rows))
-    return [_Near(space, kind, row) for row in rows]
+    return [RefinedCandidate(space, family, row) for row in rows]
 
 
-def _with_fewer(near: _Near) -> _Near | None:
+def _with_fewer(candidate: RefinedCandidate) -> RefinedCandidate | None:
     """A GPU's plan with fewer programs at once, where what they read again or swap then stays in the caches; None where
     that wins too little."""
-    space, kind = near.space, near.kind
-    cores, at = space.limits.multiprocessors, kind.setting.only(np.arange(len(kind.seconds)) == near.number)
+    space, family = candidate.space, candidate.family
+    cores, at = space.limits.multiprocessors, family.batch.only(np.arange(len(family.seconds)) == candidate.number)
     programs = float(np.max(at.threads_of_work))
     some = [cores * n for n in (1, 2, 4, 8) if cores * n < programs]
     if space.limits.warp == 1 or not some or space.pin.resident_programs is not None:
         return None
-    taken, most = kind.taken.rows([near.number] * len(some)), most_registers(at, space.limits)
+    taken, most = family.taken.rows([candidate.number] * len(some)), most_registers(at, space.limits)
     at = replace(at, resident=np.array(some, dtype=float)).only(True)
-    fewer = modelled(space, kind.move, at, taken, most)
-    return _Near(space, fewer, fewer.best[0]) if fewer.least < FEWER_WIN * near.weight else None
+    fewer = modelled(space, family.choices, at, taken, most)
+    return RefinedCandidate(space, fewer, fewer.best[0]) if fewer.least < FEWER_MUST_WIN * candidate.weight else None

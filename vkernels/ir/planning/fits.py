@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from ..analysis.needs import NeedsDevice, NeedsUse
 from ..limits import Limits
-from ..needs import Device, Use
 
 SWAP = 0.5
 """Part of a device's memory that swap space may take: the rest holds tensors."""
 
 
-def why_not(use: Use, limits: Limits, registers: float) -> str | None:
+def why_not(use: NeedsUse, limits: Limits, registers: float) -> str | None:
     """Why what a plan takes does not fit; None if it does. `registers`: a CPU's that its tiles take."""
     if limits.warp == 1 and registers > limits.registers:
         return f"needs {registers:.0f} vector registers of {limits.registers}"
     if limits.warp > 1 and use.spills:
-        most = Device.of(limits).registers_of(use.threads)
+        most = NeedsDevice.of(limits).registers_of(use.threads)
         return f"needs {use.registers_a_thread:.0f} registers a thread of {most}"
     if limits.warp > 1 and use.threads > limits.threads:
         return f"needs {use.threads} threads of {limits.threads}"

@@ -12,23 +12,22 @@ from math import isfinite
 
 import numpy as np
 
+from ..analysis.needs import NeedsDevice, NeedsUse
+from ..cost_model.cpu_registers import cpu_unrolled
+from ..cost_model.plan_batch import PlanBatch
+from ..cost_model.roofline import roofline
 from ..errors import Error
-from ..needs import Device, Use
-from ..pin import with_pin
+from ..pin import NO_PIN, with_pin
 from ..plan import Plan
-from .accepts import accepts
 from .bounds import beyond_bounds
+from .check_applicable import is_applicable
 from .choose_plan import choose_plan
 from .default_plan import default_plan
 from .fits import why_not
-from .kinds import UNROLLED
-from .model_cpu import cpu_unrolled
 from .model_plan import model_use
-from .one_plan import registers_of, setting_of
-from .pinned import NOTHING
-from .roofline import roofline
-from .setting import Setting
-from .space import Space
+from .one_plan import batch_of, registers_of
+from .plan_families import MAX_UNROLLED_INSTRUCTIONS
+from .space import PlanSearchSpace
 
 SLOWER = 8.0
 """How many times as long as the best a plan may take, as modelled: beyond, the model is never so wrong."""
@@ -36,7 +35,7 @@ ELSEWHERE = 2.0
 """As many times more where a plan was found for other sizes of the same class, or other rates."""
 
 
-def why_refused(space: Space, plan: Plan) -> str | None:
+def why_refused(space: PlanSearchSpace, plan: Plan) -> str | None:
     """Why a kernel cannot run by a plan within limits, or should not; None if it may.
 
     It cannot where `apply_plan` refuses it or it takes too much. It should not where its numbers are out of bounds,
@@ -48,26 +47,26 @@ def why_refused(space: Space, plan: Plan) -> str | None:
         return str(error) or type(error).__name__
 
 
-def _reasons(space: Space, plan: Plan) -> Iterator[str]:
+def _reasons(space: PlanSearchSpace, plan: Plan) -> Iterator[str]:
     """The cheapest to find first."""
     beyond = beyond_bounds(space.kernel, space.limits, plan, space.pin)
     if beyond is not None:
         yield beyond
-    use = space.needs.evaluate(plan, space.sizes, Device.of(space.limits))
-    setting = setting_of(space, plan)
+    use = space.needs.evaluate(plan, space.sizes, NeedsDevice.of(space.limits))
+    batch = batch_of(space, plan)
     is_plain = _is_plain(space, plan)  # which runs wherever nothing better is ready
     may_spill = is_plain or _may_spill(space)
-    misfit = why_not(use, space.limits, 0.0 if may_spill else registers_of(setting, use, space.limits))
+    misfit = why_not(use, space.limits, 0.0 if may_spill else registers_of(batch, use, space.limits))
     if misfit is not None:
         yield misfit
     if not is_plain:
-        yield from _excesses(space, plan, setting, use)
-    refused = accepts(space, plan)
+        yield from _excesses(space, plan, batch, use)
+    refused = is_applicable(space, plan)
     if refused is not None:
         yield refused
 
 
-def _excesses(space: Space, plan: Plan, setting: Setting, use: Use) -> Iterator[str]:
+def _excesses(space: PlanSearchSpace, plan: Plan, batch: PlanBatch, use: NeedsUse) -> Iterator[str]:
     """What is beyond measure about a plan that fits."""
     split = plan.split
     if split is not None and split not in space.pin.splits:
@@ -75,21 +74,21 @@ def _excesses(space: Space, plan: Plan, setting: Setting, use: Use) -> Iterator[
         if shared > ELSEWHERE * extent:
             yield f"it splits axis {split} over {plan.splits[split]} programs, most of which have nothing to do"
     if space.limits.warp == 1 and not _may_spill(space):
-        unrolled = float(np.max(cpu_unrolled(setting, space.limits)))
-        if unrolled > UNROLLED:
-            yield f"it unrolls {unrolled:.3g} instructions, {UNROLLED} are the most that are tried"
-    slow = _too_slow(space, setting, use)
+        unrolled = float(np.max(cpu_unrolled(batch, space.limits)))
+        if unrolled > MAX_UNROLLED_INSTRUCTIONS:
+            yield f"it unrolls {unrolled:.3g} instructions, {MAX_UNROLLED_INSTRUCTIONS} are the most that are tried"
+    slow = _too_slow(space, batch, use)
     if slow is not None:
         yield slow
 
 
-def _too_slow(space: Space, setting: Setting, use: Use) -> str | None:
+def _too_slow(space: PlanSearchSpace, batch: PlanBatch, use: NeedsUse) -> str | None:
     """Why its modelled time is out of all proportion; None if it is not.
 
     What is near the least time of any plan, or near the plain one's if that is less, is far from no choice: only for
     others is the choice made, which takes as long as it would have taken without a plan from elsewhere.
     """
-    seconds = float(model_use(setting, use, space.limits).seconds)
+    seconds = float(model_use(batch, use, space.limits).seconds)
     if not isfinite(seconds):
         return "no time can be modelled for it"
     least = roofline(space.kernel, space.sizes, space.limits, space.needs).seconds
@@ -101,24 +100,24 @@ def _too_slow(space: Space, setting: Setting, use: Use) -> str | None:
     return f"it is modelled to take {seconds:.3g} s, {seconds / chosen.seconds:.3g} times as long as the chosen plan"
 
 
-def _may_spill(space: Space) -> bool:
+def _may_spill(space: PlanSearchSpace) -> bool:
     """Whether an author's pin may take more of a CPU's registers than there are."""
-    return space.limits.warp == 1 and space.pin != NOTHING
+    return space.limits.warp == 1 and space.pin != NO_PIN
 
 
-def _is_plain(space: Space, plan: Plan) -> bool:
+def _is_plain(space: PlanSearchSpace, plan: Plan) -> bool:
     plain = _plain(space)
     return plan == (replace(plain, warps=plan.warps) if space.limits.warp == 1 else plain)
 
 
-def _plain(space: Space) -> Plan:
+def _plain(space: PlanSearchSpace) -> Plan:
     return with_pin(default_plan(space.kernel, space.sizes, space.limits), space.pin)
 
 
-def _plain_seconds(space: Space) -> float:
+def _plain_seconds(space: PlanSearchSpace) -> float:
     plan = _plain(space)
     try:
-        use = space.needs.evaluate(plan, space.sizes, Device.of(space.limits))
-        return float(model_use(setting_of(space, plan), use, space.limits).seconds)
+        use = space.needs.evaluate(plan, space.sizes, NeedsDevice.of(space.limits))
+        return float(model_use(batch_of(space, plan), use, space.limits).seconds)
     except Error:
         return float("inf")

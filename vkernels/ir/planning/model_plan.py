@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from ..analysis.needs import NeedsDevice, NeedsUse
+from ..cost_model.model_time import model_time
+from ..cost_model.plan_batch import PlanBatch
+from ..cost_model.time import ModeledTimes
 from ..limits import Limits
-from ..needs import Device, Use
 from ..plan import Plan
-from .model_time import Times, model_time
-from .one_plan import registers_of, setting_of
-from .setting import Setting
-from .space import Space
+from .one_plan import batch_of, registers_of
+from .space import PlanSearchSpace
 
 
-def model_plan(space: Space, plan: Plan) -> Times:
+def model_plan(space: PlanSearchSpace, plan: Plan) -> ModeledTimes:
     """The times of a plan. Raises `PlanError` where the kernel cannot have it."""
-    use = space.needs.evaluate(plan, space.sizes, Device.of(space.limits))
-    return model_use(setting_of(space, plan), use, space.limits)
+    use = space.needs.evaluate(plan, space.sizes, NeedsDevice.of(space.limits))
+    return model_use(batch_of(space, plan), use, space.limits)
 
 
-def model_use(at: Setting, use: Use, limits: Limits) -> Times:
-    """The times of the one plan of a setting, that takes so much; each of its launches takes what its phases do."""
+def model_use(at: PlanBatch, use: NeedsUse, limits: Limits) -> ModeledTimes:
+    """The times of the one plan of a batch, which takes so much; each of its launches takes what its phases do."""
     if limits.warp == 1 or not at.launched:
         return model_time(at, limits, registers_of(at, use, limits), use.shared_bytes).at(0)
     own = max(phase.shared_bytes for phase in use.phases)

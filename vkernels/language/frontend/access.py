@@ -14,7 +14,7 @@ from vkernels.ir.errors import AxisError, TypeMismatchError, UnsupportedError
 
 from ..current import Mistake
 from ..dtypes import DType, int32, int64
-from ..values import Affine, Axis, Extent, Memory, Reference, Scratch, Tile
+from ..values import AddressableValue, Affine, Axis, Extent, Scratch, SubscriptReference, Tile
 from .affine import as_affine
 from .arithmetic import Arithmetic, is_number
 from .describe import declaration, describe
@@ -23,7 +23,7 @@ from .types import is_rounded, memory_element, type_of
 
 
 @dataclass(frozen=True)
-class Access:
+class Subscript:
     """Where an access goes: an index a dimension, the axes it spans, the dimensions whose index may leave them."""
 
     indices: tuple[Index, ...]
@@ -35,7 +35,7 @@ class Access:
 class Accesses(Arithmetic):
     """The part of the builder that moves tiles."""
 
-    def load(self, reference: Reference, mask: Any = None) -> Tile:
+    def load(self, reference: SubscriptReference, mask: Any = None) -> Tile:
         """The tile at a subscript; elements outside of a guarded dimension, or where the mask is false, are 0."""
         memory = reference.memory
         access = self.access(reference)
@@ -49,7 +49,7 @@ class Accesses(Arithmetic):
         )
         return self.widened(self.result(op), memory.dtype, access.axes)
 
-    def store(self, reference: Reference, value: Any, atomic: str | None = None, mask: Any = None) -> None:
+    def store(self, reference: SubscriptReference, value: Any, atomic: str | None = None, mask: Any = None) -> None:
         """Store a value at a subscript, converted to what is held there and repeated along axes that it lacks."""
         memory = reference.memory
         access = self.access(reference)
@@ -63,7 +63,7 @@ class Accesses(Arithmetic):
         kind = None if atomic is None else combination(atomic, memory.dtype)
         self.insert(op(ssa, memory.ssa, access.indices, mask=test, guarded=access.guarded, atomic=kind))
 
-    def _mask(self, mask: Any, access: Access) -> SSAValue | None:
+    def _mask(self, mask: Any, access: Subscript) -> SSAValue | None:
         tile = self.tile(mask)
         if not tile.dtype.is_bool or any(axis not in access.axes for axis in tile.axes) or not access.axes:
             raise Mistake(
@@ -73,7 +73,7 @@ class Accesses(Arithmetic):
             )
         return self.broadcast(tile, access.axes).ssa
 
-    def _stored(self, memory: Memory, access: Access, value: Any) -> Tile:
+    def _stored(self, memory: AddressableValue, access: Subscript, value: Any) -> Tile:
         operand = self.operand(value)
         dtype, _ = self.meet(operand)
         _check_storable(memory, dtype, value)
@@ -94,7 +94,7 @@ class Accesses(Arithmetic):
 
     # Indices.
 
-    def access(self, reference: Reference) -> Access:
+    def access(self, reference: SubscriptReference) -> Subscript:
         """Where a subscript goes. Raises the author's mistakes: number, kind and axes of the indices."""
         memory, extents = reference.memory, reference.memory.extents
         if len(reference.index) != len(extents):
@@ -115,9 +115,9 @@ class Accesses(Arithmetic):
             gathers = gathers or (offset is not None and bool(offset.axes))
             if not _stays_within(index, expression, extent):
                 guarded.append(dimension)
-        return Access(tuple(indices), tuple(axes), tuple(guarded), gathers)
+        return Subscript(tuple(indices), tuple(axes), tuple(guarded), gathers)
 
-    def _index(self, memory: Memory, dimension: int, index: Any) -> Affine:
+    def _index(self, memory: AddressableValue, dimension: int, index: Any) -> Affine:
         expression = as_affine(index)
         if expression is None:
             raise _not_an_index(memory, dimension, index)
@@ -198,7 +198,7 @@ def _check_own_axis(scratch: Scratch, dimension: int, index: Any) -> None:
         )
 
 
-def _check_storable(memory: Memory, dtype: DType, value: Any) -> None:
+def _check_storable(memory: AddressableValue, dtype: DType, value: Any) -> None:
     order = ("bool", "int", "float")
     if order.index(dtype.kind) <= order.index(memory.dtype.kind):
         return
@@ -208,7 +208,7 @@ def _check_storable(memory: Memory, dtype: DType, value: Any) -> None:
     )
 
 
-def _not_an_index(memory: Memory, dimension: int, index: Any) -> Mistake:
+def _not_an_index(memory: AddressableValue, dimension: int, index: Any) -> Mistake:
     if isinstance(index, slice) or index is Ellipsis:
         extent = memory.extents[dimension]
         size = extent if isinstance(extent, int) else f'"{extent or "…"}"'
@@ -226,7 +226,7 @@ def _wrong_count(count: int) -> str:
     return f"{count} {'index is' if count == 1 else 'indices are'} given"
 
 
-def _declared(reference: Reference) -> str:
+def _declared(reference: SubscriptReference) -> str:
     memory = reference.memory
     fitting = [index.name for index in reference.index if isinstance(index, Axis) and index.extent in memory.extents]
     meant = ""

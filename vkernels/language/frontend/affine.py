@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..dtypes import uint64
 from ..values import Affine, Axis, Tile
 
-if TYPE_CHECKING:
-    from .arithmetic import Arithmetic
+
+class IndexArithmetic(Protocol):
+    """The operations that index expressions need of a builder."""
+
+    def binary(self, name: str, left: Any, right: Any) -> Any: ...
+    def index_i64(self, value: Tile) -> Tile: ...
 
 
-def affine_binary(builder: Arithmetic, name: str, left: Any, right: Any) -> Affine | None:
+def affine_binary(builder: IndexArithmetic, name: str, left: Any, right: Any) -> Affine | None:
     """The sum, difference or multiple of index expressions; None where the result would not be one.
 
     Index expressions are added up in int64. What holds uint64 is added to axes alone; else it is no index expression.
@@ -49,7 +53,7 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _plus(builder: Arithmetic, first: Affine, second: Affine) -> Affine | None:
+def _plus(builder: IndexArithmetic, first: Affine, second: Affine) -> Affine | None:
     terms = dict(first.terms)
     for axis, coefficient in second.terms:
         terms[axis] = terms.get(axis, 0) + coefficient
@@ -62,7 +66,7 @@ def _plus(builder: Arithmetic, first: Affine, second: Affine) -> Affine | None:
     return Affine(kept, first.constant + second.constant, offset)
 
 
-def _times(builder: Arithmetic, index: Affine, factor: int) -> Affine | None:
+def _times(builder: IndexArithmetic, index: Affine, factor: int) -> Affine | None:
     terms = tuple((axis, coefficient * factor) for axis, coefficient in index.terms if factor)
     offset = index.offset
     if offset is not None and factor != 1:
@@ -72,6 +76,6 @@ def _times(builder: Arithmetic, index: Affine, factor: int) -> Affine | None:
     return Affine(terms, index.constant * factor, offset)
 
 
-def _wide(builder: Arithmetic, offset: Tile) -> Tile:
+def _wide(builder: IndexArithmetic, offset: Tile) -> Tile:
     """Offsets are added in 64 bits: an index may exceed its tile's own dtype."""
     return offset if offset.weak else builder.index_i64(offset)

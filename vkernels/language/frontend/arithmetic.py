@@ -15,10 +15,10 @@ from vkernels.ir.errors import SourceError, TypeMismatchError
 
 from ..current import Mistake
 from ..dtypes import DEFAULT, WEAK, DType, PromotionError, bool_, float32, float64, int32, int64, result_type, weak_type
-from ..values import Affine, Axis, Memory, Scratch, Tile
+from ..values import AddressableValue, Affine, Axis, Scratch, Tile
 from .affine import affine_binary
 from .describe import describe
-from .emitter import Emitter
+from .emitter import LocatedEmitter
 from .types import computed_element, is_rounded, memory_element, type_of
 
 Number = bool | int | float
@@ -47,7 +47,7 @@ _FLOAT_RELATION = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt"
 _INT_RELATION = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle", ">": "sgt", ">=": "sge"}
 _UINT_RELATION = {"==": "eq", "!=": "ne", "<": "ult", "<=": "ule", ">": "ugt", ">=": "uge"}
 
-_LONGEST_POWER = 64
+_MAX_POWER = 64
 
 
 def is_number(value: Any) -> bool:
@@ -55,7 +55,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, bool | int | float)
 
 
-class Arithmetic(Emitter):
+class Arithmetic(LocatedEmitter):
     """The part of the builder that computes."""
 
     # Operands: numbers, tiles, axes and index expressions become numbers or tiles.
@@ -273,7 +273,7 @@ class Arithmetic(Emitter):
             base = self.convert(left, dtype)
             if dtype.is_float and right == 0.5:
                 return self.elementwise(math.SqrtOp, [base], dtype, weak)
-            if right in range(_LONGEST_POWER + 1):
+            if right in range(_MAX_POWER + 1):
                 result = self._multiplied(base, int(right))
                 return Tile(result.ssa, dtype, result.axes, weak and not result.axes)
             if dtype.is_int and right < 0:
@@ -415,7 +415,7 @@ def _python(name: str, left: Number, right: Number) -> Any:
 def _load_it(value: Any) -> str:
     if isinstance(value, Scratch):
         return f"Load a tile of it: `{value.name}[{', '.join(axis.name for axis in value.axes)}]`."
-    if isinstance(value, Memory):
+    if isinstance(value, AddressableValue):
         return f"Load a tile of it: `{value.name}[…]`, one index a dimension."
     return ""
 

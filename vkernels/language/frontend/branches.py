@@ -11,13 +11,13 @@ from xdsl.ir import Block, Region
 
 from vkernels.ir.errors import TypeMismatchError
 
-from ..values import Memory, Operand, Tile
+from ..values import AddressableValue, Operand, Tile
 from .describe import describe
-from .frame import Frame, Gone
-from .unify import Shape, is_same, shape_of, shaped, unify
+from .frame import CallFrame, Gone
+from .unify import VariableShape, is_same, shape_of, shaped, unify
 
 
-def is_decided(frame: Frame, node: ast.expr, value: Any) -> bool:
+def is_decided(frame: CallFrame, node: ast.expr, value: Any) -> bool:
     """Whether a condition is known while building. Raises where it is neither that nor a scalar."""
     if isinstance(value, Tile) and not value.axes:
         return False
@@ -25,13 +25,13 @@ def is_decided(frame: Frame, node: ast.expr, value: Any) -> bool:
         help = "Every position decides for itself: `vk.where(condition, a, b)`."
         message = f"a condition of `if` and `while` is one scalar, found {describe(value)}"
         raise frame.error(node, TypeMismatchError, message, help)
-    if isinstance(value, Memory):
+    if isinstance(value, AddressableValue):
         raise frame.error(node, TypeMismatchError, f"expected a condition, found {describe(value)}")
     return True
 
 
 def choose(
-    frame: Frame,
+    frame: CallFrame,
     test_node: ast.expr,
     test: Any,
     node: ast.AST,
@@ -53,7 +53,7 @@ def choose(
     return _emit(frame, node, test, blocks, [shape], [[value] for value in values])[0]
 
 
-def branch(frame: Frame, node: ast.If, test: Tile, run: Callable[[list[ast.stmt]], None]) -> None:
+def branch(frame: CallFrame, node: ast.If, test: Tile, run: Callable[[list[ast.stmt]], None]) -> None:
     """Build both branches of a statement; a variable that either assigns has its value from the one that runs."""
     before = frame.names
     blocks, names = (Block(), Block()), []
@@ -65,13 +65,13 @@ def branch(frame: Frame, node: ast.If, test: Tile, run: Callable[[list[ast.stmt]
         names.append(frame.names)
     frame.open.pop()
     frame.names = before
-    results: dict[str, Shape] = {}
+    results: dict[str, VariableShape] = {}
     for name in dict.fromkeys([*names[0], *names[1]]):
         first, second = names[0].get(name), names[1].get(name)
         if first is before.get(name) and second is before.get(name) and name in before:
             continue
         outcome = _merged(frame, node, name, names)
-        if isinstance(outcome, Shape):
+        if isinstance(outcome, VariableShape):
             results[name] = outcome
         else:
             frame.names[name] = outcome
@@ -81,7 +81,7 @@ def branch(frame: Frame, node: ast.If, test: Tile, run: Callable[[list[ast.stmt]
         frame.names[name] = tile
 
 
-def _merged(frame: Frame, node: ast.If, name: str, names: list[dict[str, Any]]) -> Any:
+def _merged(frame: CallFrame, node: ast.If, name: str, names: list[dict[str, Any]]) -> Any:
     """What a variable is after both branches: a shape to compute, or the value that both agree on."""
     for branch_names in names:
         if name not in branch_names or isinstance(branch_names[name], Gone):
@@ -96,13 +96,18 @@ def _merged(frame: Frame, node: ast.If, name: str, names: list[dict[str, Any]]) 
     raise frame.error(node.test, TypeMismatchError, message, "A variable has one type, whichever branch runs.")
 
 
-def _common(frame: Frame, first: Any, second: Any) -> Shape | None:
+def _common(frame: CallFrame, first: Any, second: Any) -> VariableShape | None:
     a, b = shape_of(frame.builder, first), shape_of(frame.builder, second)
     return None if a is None or b is None else unify(a, b)
 
 
 def _emit(
-    frame: Frame, node: ast.AST, test: Tile, blocks: tuple[Block, Block], shapes: list[Shape], values: list[list[Any]]
+    frame: CallFrame,
+    node: ast.AST,
+    test: Tile,
+    blocks: tuple[Block, Block],
+    shapes: list[VariableShape],
+    values: list[list[Any]],
 ) -> list[Tile]:
     builder = frame.builder
     with frame.at(node):

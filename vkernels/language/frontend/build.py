@@ -7,40 +7,40 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import ModuleOp, f64, i1, i64
 from xdsl.ir import Attribute
 
+from vkernels.compiler.protocols import size_name
 from vkernels.ir.dialect import KernelOp, TensorArgumentType
 from vkernels.ir.errors import ArgumentError
-from vkernels.runtime.protocols import size_name
 
 from ..current import building
 from ..dtypes import DTYPES, bool_, float64, int64
 from ..values import Tensor, Tile
-from .builder import Builder
-from .frame import Frame
+from .builder import KernelBuilder
+from .frame import CallFrame
 from .races import refuse_races
 from .statements import execute
 from .types import memory_element
 
 if TYPE_CHECKING:
-    from vkernels.runtime.protocols import Signature
+    from vkernels.compiler.protocols import Signature
 
     from ..annotations import Parameter
-    from ..kernel import Kernel
+    from ..declaration import DeclaredKernel
 
 _SCALARS: dict[str, tuple[Attribute, Any]] = {"f64": (f64, float64), "i64": (i64, int64), "i1": (i1, bool_)}
 
 
-def build_kernel(kernel: Kernel, signature: Signature) -> ModuleOp:
-    """A new module with the kernel's `vk.kernel`, specialised on dtypes, kinds of scalars and constants.
+def build_kernel(kernel: DeclaredKernel, signature: Signature) -> ModuleOp:
+    """Build a new module with the kernel's `vk.kernel`, specialised on dtypes, scalar types and constants.
 
-    It is not verified: whoever doubts it calls `verify()`. Raises the author's mistakes as `SourceError`, and
-    `ArgumentError` where the signature does not fit the kernel's parameters.
+    The module is not verified. Raises the author's mistakes as `SourceError`, and `ArgumentError` if the signature
+    does not match the kernel's parameters.
     """
     tensors, scalars = dict(signature.tensors), dict(signature.scalars)
     constants = dict(signature.constants)
     passed = [parameter for parameter in kernel.parameters if parameter.kind != "constant"]
     types = [(p.name, _type_of(kernel, p, tensors, scalars)) for p in passed]
     op = KernelOp(kernel.name, types)
-    builder = Builder(op.body.block, kernel.sizes)
+    builder = KernelBuilder(op.body.block, kernel.sizes)
     names: dict[str, Any] = {}
     for parameter in kernel.parameters:
         if parameter.kind == "constant":
@@ -52,7 +52,7 @@ def build_kernel(kernel: Kernel, signature: Signature) -> ModuleOp:
         else:
             dtype = _SCALARS[scalars[parameter.name]][1]
             names[parameter.name] = Tile(argument, dtype, weak=True)
-    frame = Frame(builder, kernel.source, kernel.function, names)
+    frame = CallFrame(builder, kernel.source, kernel.function, names)
     op.location = kernel.source.location(kernel.source.definition)
     with building(builder):
         execute(frame, kernel.source.definition.body)
@@ -60,7 +60,9 @@ def build_kernel(kernel: Kernel, signature: Signature) -> ModuleOp:
     return ModuleOp([op])
 
 
-def _type_of(kernel: Kernel, parameter: Parameter, tensors: dict[str, str], scalars: dict[str, str]) -> Attribute:
+def _type_of(
+    kernel: DeclaredKernel, parameter: Parameter, tensors: dict[str, str], scalars: dict[str, str]
+) -> Attribute:
     given = tensors if parameter.kind == "tensor" else scalars
     if parameter.name not in given:
         raise ArgumentError(f"{kernel.name}: the signature says nothing of the {parameter.kind} `{parameter.name}`")
@@ -77,7 +79,7 @@ def _dimensions(parameter: Parameter) -> tuple[str | int, ...]:
     return tuple(size_name(parameter.name, number, d) for number, d in enumerate(parameter.dimensions))
 
 
-def _constant(kernel: Kernel, parameter: Parameter, constants: dict[str, Any]) -> Any:
+def _constant(kernel: DeclaredKernel, parameter: Parameter, constants: dict[str, Any]) -> Any:
     if parameter.name in constants:
         return constants[parameter.name]
     if parameter.default is not parameter.MISSING:

@@ -30,7 +30,7 @@ from .whole import WholeAxes
 _DECLARE = {"tile": TileOp, "whole": WholeOp}
 
 
-class Builder(WholeAxes):
+class KernelBuilder(WholeAxes):
     """Builds the body of one `vk.kernel`.
 
     `target`: the variable that the call at work is assigned to, which names axes and scratchpads. `path`: the calls

@@ -11,23 +11,22 @@ from typing import Any
 
 from vkernels.ir.errors import SourceError, TypeMismatchError, UnknownNameError, UnsupportedError
 
+from ..declaration import DeclaredKernel, Function
 from ..operation import implementation_of, operation_names, references_of
-from ..values import Memory, Operand
+from ..values import AddressableValue, Operand
 from .describe import describe
 from .emitter import listed
-from .frame import Frame, did_you_mean
+from .frame import CallFrame, did_you_mean
 
 _PYTHON = {abs, bool, divmod, float, int, len, max, min, range, round, str, sum, tuple, isinstance}
 """Python's own functions that kernels may call, with arguments that are known when building."""
 
-_DEEPEST = 64
+_MAX_HELPER_DEPTH = 64
 """Helper functions in one another; more is taken for recursion."""
 
 
-def call(frame: Frame, node: ast.Call, target: str | None = None) -> Any:
+def call(frame: CallFrame, node: ast.Call, target: str | None = None) -> Any:
     """The value of a call. `target` is the variable that it is assigned to, if any."""
-    from ..kernel import Function, Kernel
-
     function = _callee(frame, node)
     if isinstance(function, Function):
         return _inline(frame, node, function)
@@ -38,20 +37,20 @@ def call(frame: Frame, node: ast.Call, target: str | None = None) -> Any:
         _bind(frame, node, function.__func__, (function.__self__, *args), kwargs, function.__name__)
         with frame.at(node, nodes):
             return function(*args, **kwargs)
-    if isinstance(function, Kernel):
+    if isinstance(function, DeclaredKernel):
         help = "To share code between kernels, write a helper with `@vk.function`."
         raise frame.error(node, UnsupportedError, f"`{function.name}` is a kernel; kernels do not call kernels", help)
     return _python_call(frame, node, function)
 
 
-def _callee(frame: Frame, node: ast.Call) -> Any:
+def _callee(frame: CallFrame, node: ast.Call) -> Any:
     from .expressions import evaluate
 
     return evaluate(frame, node.func)
 
 
 def _arguments(
-    frame: Frame, node: ast.Call, references: tuple[int, ...]
+    frame: CallFrame, node: ast.Call, references: tuple[int, ...]
 ) -> tuple[list[Any], dict[str, Any], list[tuple[ast.AST, Any]]]:
     """Positional and keyword arguments, and each argument's node beside its value."""
     from .expressions import evaluate, reference
@@ -83,7 +82,12 @@ def _signature(function: Any) -> inspect.Signature:
 
 
 def _bind(
-    frame: Frame, node: ast.Call, function: Any, args: tuple[Any, ...] | list[Any], kwargs: dict[str, Any], name: str
+    frame: CallFrame,
+    node: ast.Call,
+    function: Any,
+    args: tuple[Any, ...] | list[Any],
+    kwargs: dict[str, Any],
+    name: str,
 ) -> dict[str, Any]:
     """Arguments by parameter, defaults included. Raises what is missing, unknown or too much."""
     signature = _signature(function)
@@ -112,7 +116,7 @@ def _shown(signature: inspect.Signature) -> str:
     return f"({', '.join(parts)})"
 
 
-def _operate(frame: Frame, node: ast.Call, function: Any, operation: Any, target: str | None) -> Any:
+def _operate(frame: CallFrame, node: ast.Call, function: Any, operation: Any, target: str | None) -> Any:
     args, kwargs, nodes = _arguments(frame, node, references_of(function))
     _bind(frame, node, operation, args, kwargs, f"vk.{function.__name__}")
     builder = frame.builder
@@ -125,19 +129,19 @@ def _operate(frame: Frame, node: ast.Call, function: Any, operation: Any, target
         builder.target, builder.path = None, path
 
 
-def _inline(frame: Frame, node: ast.Call, function: Any) -> Any:
+def _inline(frame: CallFrame, node: ast.Call, function: Any) -> Any:
     """Build a helper function's body in place."""
     from .statements import Returned, execute
 
     args, kwargs, _ = _arguments(frame, node, ())
     names = _bind(frame, node, function.function, args, kwargs, function.name)
-    if len(frame.callers) >= _DEEPEST:
+    if len(frame.callers) >= _MAX_HELPER_DEPTH:
         help = "Helper functions are built in place, so they cannot call themselves."
         raise frame.error(node, UnsupportedError, f"`{function.name}` is nested too deeply", help)
     builder = frame.builder
     path = builder.path
     builder.path = (*path, id(node))
-    inner = Frame(builder, function.source, function.function, dict(names), (*frame.callers, frame.place(node)))
+    inner = CallFrame(builder, function.source, function.function, dict(names), (*frame.callers, frame.place(node)))
     try:
         signal = execute(inner, function.source.definition.body)
     finally:
@@ -145,10 +149,10 @@ def _inline(frame: Frame, node: ast.Call, function: Any) -> Any:
     return signal.value if isinstance(signal, Returned) else None
 
 
-def _python_call(frame: Frame, node: ast.Call, function: Any) -> Any:
+def _python_call(frame: CallFrame, node: ast.Call, function: Any) -> Any:
     known = _is_known(function)
     args, kwargs, nodes = _arguments(frame, node, ())
-    built = next((n for n, v in nodes if isinstance(v, Operand | Memory)), None)
+    built = next((n for n, v in nodes if isinstance(v, Operand | AddressableValue)), None)
     if known and built is None:
         try:
             return function(*args, **kwargs)

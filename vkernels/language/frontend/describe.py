@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..dtypes import DType
-from ..values import Affine, Axis, Memory, Range, Reference, Scratch, Tensor, Tile
+from ..values import AddressableValue, Affine, Axis, Range, Scratch, SubscriptReference, Tensor, Tile
 
 
 def describe(value: Any) -> str:
@@ -22,7 +22,7 @@ def describe(value: Any) -> str:
         return f"the scratchpad `{value.name}`"
     if isinstance(value, Range):
         return "a range"
-    if isinstance(value, Reference):
+    if isinstance(value, SubscriptReference):
         return f"a place in `{value.memory.name}`"
     if isinstance(value, DType):
         return f"the dtype {value!r}"
@@ -49,7 +49,7 @@ def _describe_python(value: Any) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
-def declaration(memory: Memory) -> str:
+def declaration(memory: AddressableValue) -> str:
     """How many dimensions a tensor or scratchpad has, and which."""
     names = ["_" if str(d).startswith("_") else str(d) for d in memory.dimensions] if isinstance(memory, Tensor) else []
     if isinstance(memory, Scratch):

@@ -20,10 +20,10 @@ from ..values import Tile
 from .types import number_attribute
 
 if TYPE_CHECKING:
-    from .frame import Frame
+    from .frame import CallFrame
 
 
-class Emitter:
+class LocatedEmitter:
     """Appends operations to the innermost open block, each with the location of the author's expression.
 
     Constants and converted scalars are emitted once a block and found again from blocks inside it; sizes and axes
@@ -32,7 +32,7 @@ class Emitter:
 
     def __init__(self, top: Block, sizes: Sequence[str]):
         self.location: FileLineColLoc | None = None
-        self.sites: dict[FileLineColLoc, tuple[Frame, ast.AST]] = {}
+        self.sites: dict[FileLineColLoc, tuple[CallFrame, ast.AST]] = {}
         """The calls and syntax nodes that locations came of."""
         self.known_sizes = tuple(sizes)
         self._blocks = [top]

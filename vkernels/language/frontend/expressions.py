@@ -10,12 +10,12 @@ from typing import Any
 from vkernels.ir.errors import SourceError, TypeMismatchError, UnknownNameError, UnsupportedError
 
 from ..dtypes import DType
-from ..values import Affine, Axis, Memory, Operand, Reference, Scratch, Tensor, Tile
+from ..values import AddressableValue, Affine, Axis, Operand, Scratch, SubscriptReference, Tensor, Tile
 from .arithmetic import PYTHON, is_number
 from .branches import choose
 from .calls import call
 from .describe import describe
-from .frame import Frame, did_you_mean
+from .frame import CallFrame, did_you_mean
 
 BINARY: dict[type[ast.operator], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
@@ -27,7 +27,7 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
 _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
 
 
-def evaluate(frame: Frame, node: ast.expr) -> Any:
+def evaluate(frame: CallFrame, node: ast.expr) -> Any:
     """The value of an expression; operations that it needs are built. Raises the author's mistakes."""
     handler = _HANDLERS.get(type(node))
     if handler is None:
@@ -36,25 +36,25 @@ def evaluate(frame: Frame, node: ast.expr) -> Any:
     return handler(frame, node)
 
 
-def _constant(frame: Frame, node: ast.Constant) -> Any:
+def _constant(frame: CallFrame, node: ast.Constant) -> Any:
     return node.value
 
 
-def _name(frame: Frame, node: ast.Name) -> Any:
+def _name(frame: CallFrame, node: ast.Name) -> Any:
     return frame.lookup(node)
 
 
-def _tuple(frame: Frame, node: ast.Tuple | ast.List) -> Any:
+def _tuple(frame: CallFrame, node: ast.Tuple | ast.List) -> Any:
     return tuple(evaluate(frame, element) for element in node.elts)
 
 
-def _binary(frame: Frame, node: ast.BinOp) -> Any:
+def _binary(frame: CallFrame, node: ast.BinOp) -> Any:
     left, right = evaluate(frame, node.left), evaluate(frame, node.right)
     return binary(frame, node, node.op, (node.left, left), (node.right, right))
 
 
 def binary(
-    frame: Frame, node: ast.AST, operator: ast.operator, left: tuple[ast.AST, Any], right: tuple[ast.AST, Any]
+    frame: CallFrame, node: ast.AST, operator: ast.operator, left: tuple[ast.AST, Any], right: tuple[ast.AST, Any]
 ) -> Any:
     """A binary operator on two evaluated operands, each with its node."""
     if type(operator) not in BINARY:
@@ -71,10 +71,10 @@ def binary(
 
 
 def _is_built(value: Any) -> bool:
-    return isinstance(value, Operand | Memory)
+    return isinstance(value, Operand | AddressableValue)
 
 
-def _unary(frame: Frame, node: ast.UnaryOp) -> Any:
+def _unary(frame: CallFrame, node: ast.UnaryOp) -> Any:
     value = evaluate(frame, node.operand)
     if isinstance(node.op, ast.Not):
         if isinstance(value, Operand):
@@ -88,7 +88,7 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Any:
     raise frame.error(node, TypeMismatchError, f"expected a tile or a number, found {describe(value)}")
 
 
-def _compare(frame: Frame, node: ast.Compare) -> Any:
+def _compare(frame: CallFrame, node: ast.Compare) -> Any:
     left_node, left = node.left, evaluate(frame, node.left)
     result: Any = True
     for operator, right_node in zip(node.ops, node.comparators, strict=True):
@@ -104,7 +104,7 @@ def _compare(frame: Frame, node: ast.Compare) -> Any:
 
 
 def _compared(
-    frame: Frame, node: ast.Compare, operator: ast.cmpop, left: tuple[ast.AST, Any], right: tuple[ast.AST, Any]
+    frame: CallFrame, node: ast.Compare, operator: ast.cmpop, left: tuple[ast.AST, Any], right: tuple[ast.AST, Any]
 ) -> Any:
     a, b = left[1], right[1]
     if isinstance(operator, ast.Is | ast.IsNot):
@@ -114,7 +114,7 @@ def _compared(
             raise frame.error(node, UnsupportedError, "`in` works on what is known when building only")
         return (a in b) == isinstance(operator, ast.In)
     name = _COMPARISONS[type(operator)]
-    numeric = all(isinstance(v, Operand | Memory) or is_number(v) for v in (a, b))
+    numeric = all(isinstance(v, Operand | AddressableValue) or is_number(v) for v in (a, b))
     with frame.at(node, (left, right)):
         if numeric or ((_is_built(a) or _is_built(b)) and name not in ("==", "!=")):
             return frame.builder.compare(name, a, b)
@@ -129,7 +129,7 @@ def _compared(
             raise frame.error(node, TypeMismatchError, f"Python cannot compare this: {error}") from None
 
 
-def _logical(frame: Frame, node: ast.BoolOp) -> Any:
+def _logical(frame: CallFrame, node: ast.BoolOp) -> Any:
     """`and` and `or`: Python's on what is known when building, else of scalars."""
     word, symbol = ("and", "&") if isinstance(node.op, ast.And) else ("or", "|")
     result: Any = None
@@ -147,13 +147,13 @@ def _logical(frame: Frame, node: ast.BoolOp) -> Any:
     return result
 
 
-def _need_scalar(frame: Frame, node: ast.AST, value: Any, what: str, help: str) -> None:
+def _need_scalar(frame: CallFrame, node: ast.AST, value: Any, what: str, help: str) -> None:
     if not isinstance(value, Tile) or value.axes:
         message = f"{what} works on scalars, found {describe(value)}"
         raise frame.error(node, TypeMismatchError, message, help)
 
 
-def _conditional(frame: Frame, node: ast.IfExp) -> Any:
+def _conditional(frame: CallFrame, node: ast.IfExp) -> Any:
     return choose(
         frame,
         node.test,
@@ -164,12 +164,12 @@ def _conditional(frame: Frame, node: ast.IfExp) -> Any:
     )
 
 
-def _subscript(frame: Frame, node: ast.Subscript) -> Any:
+def _subscript(frame: CallFrame, node: ast.Subscript) -> Any:
     base = evaluate(frame, node.value)
     index = evaluate(frame, node.slice)
-    if isinstance(base, Memory):
+    if isinstance(base, AddressableValue):
         with frame.at(node, index_arguments(node, index)):
-            return frame.builder.load(Reference(base, index if isinstance(index, tuple) else (index,)))
+            return frame.builder.load(SubscriptReference(base, index if isinstance(index, tuple) else (index,)))
     if isinstance(base, Operand):
         help = "A tile has no subscripts: axes are chosen where it is loaded, and joined by name."
         raise frame.error(node, TypeMismatchError, f"expected a tensor, found {describe(base)}", help)
@@ -183,13 +183,13 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Any:
         raise frame.error(node, SourceError, f"Python cannot index this ({text})") from None
 
 
-def reference(frame: Frame, node: ast.expr) -> Any:
+def reference(frame: CallFrame, node: ast.expr) -> Any:
     """A subscript of a tensor or scratchpad, neither loaded nor stored yet; the value of any other expression."""
     if isinstance(node, ast.Subscript):
         base = evaluate(frame, node.value)
-        if isinstance(base, Memory):
+        if isinstance(base, AddressableValue):
             index = evaluate(frame, node.slice)
-            return Reference(base, index if isinstance(index, tuple) else (index,))
+            return SubscriptReference(base, index if isinstance(index, tuple) else (index,))
     return evaluate(frame, node)
 
 
@@ -200,7 +200,7 @@ def index_arguments(node: ast.Subscript, index: Any) -> list[tuple[ast.AST, Any]
     return [(node.slice, index)]
 
 
-def _slice(frame: Frame, node: ast.Slice) -> slice:
+def _slice(frame: CallFrame, node: ast.Slice) -> slice:
     return slice(None)
 
 
@@ -225,7 +225,7 @@ _FROM_TRITON: dict[str, str] = {
 """What to write for names that Triton has."""
 
 
-def _attribute(frame: Frame, node: ast.Attribute) -> Any:
+def _attribute(frame: CallFrame, node: ast.Attribute) -> Any:
     base = evaluate(frame, node.value)
     name = node.attr
     if type(base) in _ATTRIBUTES:
@@ -246,11 +246,11 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Any:
     return getattr(base, name)
 
 
-def _call(frame: Frame, node: ast.Call) -> Any:
+def _call(frame: CallFrame, node: ast.Call) -> Any:
     return call(frame, node)
 
 
-_HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], Any]] = {
+_HANDLERS: dict[type[ast.AST], Callable[[CallFrame, Any], Any]] = {
     ast.Constant: _constant,
     ast.Name: _name,
     ast.Tuple: _tuple,

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from vkernels.ir.errors import Place, SourceError, UnknownNameError
+from vkernels.ir.errors import SourceError, SourceRange, UnknownNameError
 
 from ..current import Mistake
-from .source import Source
+from ..source import FunctionSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .builder import Builder
+    from .builder import KernelBuilder
 
 
-_LONGEST_CHAIN = 4
+_MAX_CALL_CHAIN = 4
 """Calls that an error names; of more, these and the outermost."""
 
 
@@ -32,17 +32,17 @@ class Gone:
     why: str
 
 
-class Frame:
+class CallFrame:
     """The names of one call and where they come from. `names` holds the variables; `loops` counts the open loops and
     branches that run, as opposed to those decided while building."""
 
     def __init__(
         self,
-        builder: Builder,
-        source: Source,
+        builder: KernelBuilder,
+        source: FunctionSource,
         function: Callable[..., Any],
         names: dict[str, Any],
-        callers: tuple[Place, ...] = (),
+        callers: tuple[SourceRange, ...] = (),
     ):
         self.builder, self.source, self.names, self.callers = builder, source, names, callers
         self.open: list[str] = []
@@ -66,14 +66,14 @@ class Frame:
         known = [*self.names, *self._closure, *self._globals]
         raise self.error(node, UnknownNameError, f"`{name}` does not exist", did_you_mean(name, known))
 
-    def place(self, node: ast.AST) -> Place:
+    def place(self, node: ast.AST) -> SourceRange:
         return self.source.place(node)
 
     def error(self, node: ast.AST, kind: type[SourceError], message: str, help: str = "") -> SourceError:
         """An error at a node, with the chain of calls that led here."""
         chain = [f"called from {p.file}:{p.line}:{p.column + 1}" for p in reversed(self.callers)]
-        if len(chain) > _LONGEST_CHAIN:
-            chain = [*chain[:-1][:_LONGEST_CHAIN], "…", chain[-1]]
+        if len(chain) > _MAX_CALL_CHAIN:
+            chain = [*chain[:-1][:_MAX_CALL_CHAIN], "…", chain[-1]]
         return kind(message, self.place(node), "\n".join(filter(None, (help, *chain))))
 
     @contextmanager

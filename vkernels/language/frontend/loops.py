@@ -19,19 +19,19 @@ from ..values import Axis, Range, Tile
 from .branches import is_decided
 from .describe import describe
 from .expressions import evaluate
-from .frame import Frame, Gone
+from .frame import CallFrame, Gone
 from .names import assigned_names, target_names
-from .unify import Shape, is_same, shape_of, shaped, unify
+from .unify import VariableShape, is_same, shape_of, shaped, unify
 
 Run = Callable[[list[ast.stmt]], Any]
 
 _ATTEMPTS = 8
 """How often a body is built until its variables' shapes settle: each time some grow axes or take a dtype."""
 
-_LONGEST_UNROLLED = 4096
+_MAX_UNROLLED = 4096
 
 
-def for_loop(frame: Frame, node: ast.For, run: Run) -> Any:
+def for_loop(frame: CallFrame, node: ast.For, run: Run) -> Any:
     """Build a `for`. `run` builds statements; what it returns ends an unrolled loop."""
     if node.orelse:
         raise frame.error(node, UnsupportedError, "`else` of a loop cannot be used in a kernel")
@@ -46,8 +46,8 @@ def for_loop(frame: Frame, node: ast.For, run: Run) -> Any:
     raise frame.error(node.iter, TypeMismatchError, f"expected a range, found {describe(iterable)}", help)
 
 
-def _unrolled(frame: Frame, node: ast.For, values: list[Any], run: Run) -> Any:
-    if len(values) > _LONGEST_UNROLLED:
+def _unrolled(frame: CallFrame, node: ast.For, values: list[Any], run: Run) -> Any:
+    if len(values) > _MAX_UNROLLED:
         help = "Use `vk.range` for a loop that runs in the kernel."
         raise frame.error(node.iter, UnsupportedError, f"{len(values)} steps are too many to unroll", help)
     for value in values:
@@ -58,7 +58,7 @@ def _unrolled(frame: Frame, node: ast.For, values: list[Any], run: Run) -> Any:
     return None
 
 
-def bind(frame: Frame, target: ast.expr, value: Any) -> None:
+def bind(frame: CallFrame, target: ast.expr, value: Any) -> None:
     """Give a loop's variable, or several, a value known when building."""
     if isinstance(target, ast.Name):
         frame.names[target.id] = value
@@ -69,7 +69,7 @@ def bind(frame: Frame, target: ast.expr, value: Any) -> None:
     frame.names.update(zip(names, value, strict=True))
 
 
-def _range(frame: Frame, node: ast.For, range_: Range, run: Run) -> None:
+def _range(frame: CallFrame, node: ast.For, range_: Range, run: Run) -> None:
     if not isinstance(node.target, ast.Name):
         raise frame.error(node.target, UnsupportedError, "the variable of `vk.range` is one name")
     name = node.target.id
@@ -78,7 +78,7 @@ def _range(frame: Frame, node: ast.For, range_: Range, run: Run) -> None:
     start, stop = range_.start, range_.stop
     axes = stop.axes
 
-    def build(shapes: dict[str, Shape]) -> Block:
+    def build(shapes: dict[str, VariableShape]) -> Block:
         block = Block(arg_types=[stop.ssa.type, *(shape.type for shape in shapes.values())])
         block.args[0].name_hint = name
         frame.names[name] = Tile(block.args[0], int64, axes, not axes, covers=range_.covers)
@@ -97,14 +97,14 @@ def _range(frame: Frame, node: ast.For, range_: Range, run: Run) -> None:
     frame.names[name] = Gone(f"It counted the loop in line {node.lineno}, which has ended.")
 
 
-def while_loop(frame: Frame, node: ast.While, run: Run) -> None:
+def while_loop(frame: CallFrame, node: ast.While, run: Run) -> None:
     """Build a `while` on a scalar condition."""
     if node.orelse:
         raise frame.error(node, UnsupportedError, "`else` of a loop cannot be used in a kernel")
     builder = frame.builder
     after: list[Block] = []
 
-    def build(shapes: dict[str, Shape]) -> Block:
+    def build(shapes: dict[str, VariableShape]) -> Block:
         types = [shape.type for shape in shapes.values()]
         before = Block(arg_types=types)
         after[:] = [Block(arg_types=types)]
@@ -134,7 +134,7 @@ def while_loop(frame: Frame, node: ast.While, run: Run) -> None:
 
 
 @contextmanager
-def _opened(frame: Frame, node: ast.For | ast.While) -> Iterator[None]:
+def _opened(frame: CallFrame, node: ast.For | ast.While) -> Iterator[None]:
     """Statements inside belong to a loop; what they do to names is undone afterwards."""
     before = dict(frame.names)
     frame.open.append("`while`" if isinstance(node, ast.While) else "`for`")
@@ -144,14 +144,14 @@ def _opened(frame: Frame, node: ast.For | ast.While) -> Iterator[None]:
 
 
 def _settle(
-    frame: Frame,
+    frame: CallFrame,
     node: ast.For | ast.While,
-    build: Callable[[dict[str, Shape]], Block],
+    build: Callable[[dict[str, VariableShape]], Block],
     body: Callable[[Block], None],
     yield_: Callable[[list[Any]], Any],
     axes: tuple[Axis, ...],
     blocks: list[Block] | None = None,
-) -> tuple[Block, dict[str, Shape], list[Tile]]:
+) -> tuple[Block, dict[str, VariableShape], list[Tile]]:
     """Build a loop's body until the shapes of what it carries are the same at its beginning and end.
 
     `axes`: axes that everything carried must have. `blocks`: where the body goes, if not into the block that `build`
@@ -186,14 +186,14 @@ def _settle(
     return block, shapes, initial
 
 
-def _with_axes(shape: Shape, axes: tuple[Axis, ...]) -> Shape:
+def _with_axes(shape: VariableShape, axes: tuple[Axis, ...]) -> VariableShape:
     missing = tuple(axis for axis in axes if axis not in shape.axes)
     if not missing:
         return shape
-    return Shape(shape.dtype, (*axes, *(a for a in shape.axes if a not in axes)), shape.weak)
+    return VariableShape(shape.dtype, (*axes, *(a for a in shape.axes if a not in axes)), shape.weak)
 
 
-def _grown(frame: Frame, node: ast.For | ast.While, name: str, shape: Shape, end: Any) -> Shape:
+def _grown(frame: CallFrame, node: ast.For | ast.While, name: str, shape: VariableShape, end: Any) -> VariableShape:
     """The shape that holds both what a variable has at the beginning of a step and at its end."""
     last = shape_of(frame.builder, end)
     grown = None if last is None else unify(shape, last)
@@ -202,10 +202,10 @@ def _grown(frame: Frame, node: ast.For | ast.While, name: str, shape: Shape, end
         help = f"Begin with that type, as in `{name} = vk.zeros(…)`, or convert in the loop: `.to({shape.dtype!r})`."
         message = f"`{name}` changes its type in the loop: it begins as {shape}, and becomes {found}"
         raise frame.error(_assignment(node, name), TypeMismatchError, message, help)
-    return Shape(grown.dtype, shape.axes, grown.weak) if set(grown.axes) == set(shape.axes) else grown
+    return VariableShape(grown.dtype, shape.axes, grown.weak) if set(grown.axes) == set(shape.axes) else grown
 
 
-def _check_fixed(frame: Frame, node: ast.For | ast.While, fixed: dict[str, Any], ends: dict[str, Any]) -> None:
+def _check_fixed(frame: CallFrame, node: ast.For | ast.While, fixed: dict[str, Any], ends: dict[str, Any]) -> None:
     for name, value in fixed.items():
         if not is_same(value, ends[name]):
             message = f"`{name}` is {describe(value)} before the loop, and becomes {describe(ends[name])}"
@@ -222,19 +222,19 @@ def _assignment(node: ast.For | ast.While, name: str) -> ast.AST:
     return found
 
 
-def _enter(frame: Frame, shapes: dict[str, Shape], arguments: Any) -> None:
+def _enter(frame: CallFrame, shapes: dict[str, VariableShape], arguments: Any) -> None:
     for (name, shape), argument in zip(shapes.items(), arguments, strict=True):
         argument.name_hint = name
         frame.names[name] = Tile(argument, shape.dtype, shape.axes, shape.weak)
 
 
-def _leave(frame: Frame, node: ast.For | ast.While, shapes: dict[str, Shape], results: Any) -> None:
+def _leave(frame: CallFrame, node: ast.For | ast.While, shapes: dict[str, VariableShape], results: Any) -> None:
     for (name, shape), result in zip(shapes.items(), results, strict=True):
         result.name_hint = name
         frame.names[name] = Tile(result, shape.dtype, shape.axes, shape.weak)
 
 
-def _forget(frame: Frame, node: ast.For | ast.While, before: dict[str, Any]) -> None:
+def _forget(frame: CallFrame, node: ast.For | ast.While, before: dict[str, Any]) -> None:
     """Names that a body gives values and does not carry have none after it: the loop may not have run."""
     why = f"It is assigned only in the loop in line {node.lineno}, which may make no step. Give it a value before."
     inner, frame.names = frame.names, before

@@ -6,25 +6,25 @@ import ast
 
 from xdsl.dialects.builtin import FileLineColLoc
 
+from vkernels.ir.analysis.races import Race, find_races
 from vkernels.ir.dialect import KernelOp
 from vkernels.ir.errors import RaceError, SourceError
-from vkernels.ir.passes.races import Race, find_races
-from vkernels.ir.places import place_of
+from vkernels.ir.locations import place_of
 
-from .builder import Builder
-from .frame import Frame
+from .builder import KernelBuilder
+from .frame import CallFrame
 
 _ATOMIC = "`vk.atomic_add`, `vk.atomic_max` and `vk.atomic_min` update a place at once, whoever else does."
 
 
-def refuse_races(kernel: KernelOp, builder: Builder) -> None:
+def refuse_races(kernel: KernelOp, builder: KernelBuilder) -> None:
     """Raise `RaceError` for the first race of a kernel."""
     race = next(find_races(kernel), None)
     if race is not None:
         raise _error(race, builder)
 
 
-def _error(race: Race, builder: Builder) -> SourceError:
+def _error(race: Race, builder: KernelBuilder) -> SourceError:
     name = race.write.base.name_hint or "memory"
     location = race.write.op.location
     site = builder.sites.get(location) if isinstance(location, FileLineColLoc) else None
@@ -50,7 +50,7 @@ def _also(race: Race) -> str:
     return f"{'also' if place is None else f'line {place.line}'} {'writes' if race.other.writes else 'reads'}"
 
 
-def _instead(frame: Frame, node: ast.AST) -> str:
+def _instead(frame: CallFrame, node: ast.AST) -> str:
     """The atomic update to write in place of `out[index[i]] += x[i]`; which there are, for anything else."""
     for statement in ast.walk(frame.source.definition):
         if isinstance(statement, ast.AugAssign) and _is_at(statement.target, node):

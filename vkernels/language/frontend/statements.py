@@ -9,12 +9,12 @@ from typing import Any
 
 from vkernels.ir.errors import SourceError, TypeMismatchError, UnsupportedError
 
-from ..values import Memory, Operand, Reference, Tile
+from ..values import AddressableValue, Operand, SubscriptReference, Tile
 from .branches import branch, is_decided
 from .calls import call
 from .describe import describe
 from .expressions import binary, evaluate, index_arguments
-from .frame import Frame
+from .frame import CallFrame
 from .loops import for_loop, while_loop
 
 
@@ -25,7 +25,7 @@ class Returned:
     value: Any
 
 
-def execute(frame: Frame, statements: Sequence[ast.stmt]) -> Returned | None:
+def execute(frame: CallFrame, statements: Sequence[ast.stmt]) -> Returned | None:
     """Build statements in order, up to a `return`."""
     for statement in statements:
         handler = _HANDLERS.get(type(statement))
@@ -41,7 +41,7 @@ def execute(frame: Frame, statements: Sequence[ast.stmt]) -> Returned | None:
 # Assignments.
 
 
-def _assign(frame: Frame, node: ast.Assign) -> None:
+def _assign(frame: CallFrame, node: ast.Assign) -> None:
     only = node.targets[0] if len(node.targets) == 1 else None
     if isinstance(only, ast.Tuple) and isinstance(node.value, ast.Tuple) and len(only.elts) == len(node.value.elts):
         values = [_value(frame, v, t) for t, v in zip(only.elts, node.value.elts, strict=True)]
@@ -53,13 +53,13 @@ def _assign(frame: Frame, node: ast.Assign) -> None:
         _set(frame, target, value, node.value)
 
 
-def _value(frame: Frame, node: ast.expr, target: ast.expr) -> Any:
+def _value(frame: CallFrame, node: ast.expr, target: ast.expr) -> Any:
     if isinstance(node, ast.Call):
         return call(frame, node, target.id if isinstance(target, ast.Name) else None)
     return evaluate(frame, node)
 
 
-def _set(frame: Frame, target: ast.expr, value: Any, source: ast.expr) -> None:
+def _set(frame: CallFrame, target: ast.expr, value: Any, source: ast.expr) -> None:
     if isinstance(target, ast.Name):
         _name(frame, target.id, value)
     elif isinstance(target, ast.Subscript):
@@ -79,28 +79,28 @@ def _set(frame: Frame, target: ast.expr, value: Any, source: ast.expr) -> None:
         raise frame.error(target, UnsupportedError, "this cannot be assigned to in a kernel", "Assign to a variable.")
 
 
-def _name(frame: Frame, name: str, value: Any) -> None:
+def _name(frame: CallFrame, name: str, value: Any) -> None:
     """Give a variable its value; values in the IR are named after the first variable that they are assigned to."""
     if isinstance(value, Tile) and value.ssa.name_hint is None and name.isascii():
         value.ssa.name_hint = name
     frame.names[name] = value
 
 
-def _place(frame: Frame, target: ast.Subscript) -> Reference:
+def _place(frame: CallFrame, target: ast.Subscript) -> SubscriptReference:
     base = evaluate(frame, target.value)
-    if not isinstance(base, Memory):
+    if not isinstance(base, AddressableValue):
         help = "A tile is not changed in place: `vk.where` makes a new one." if isinstance(base, Operand) else ""
         message = f"expected a tensor or a scratchpad to store into, found {describe(base)}"
         raise frame.error(target.value, TypeMismatchError, message, help)
     index = evaluate(frame, target.slice)
-    return Reference(base, index if isinstance(index, tuple) else (index,))
+    return SubscriptReference(base, index if isinstance(index, tuple) else (index,))
 
 
-def _index(reference: Reference) -> Any:
+def _index(reference: SubscriptReference) -> Any:
     return reference.index if len(reference.index) > 1 else reference.index[0] if reference.index else ()
 
 
-def _augmented(frame: Frame, node: ast.AugAssign) -> None:
+def _augmented(frame: CallFrame, node: ast.AugAssign) -> None:
     if isinstance(node.target, ast.Name):
         old: Any = frame.lookup(node.target)
         new = evaluate(frame, node.value)
@@ -118,7 +118,7 @@ def _augmented(frame: Frame, node: ast.AugAssign) -> None:
         frame.builder.store(reference, value)
 
 
-def _annotated(frame: Frame, node: ast.AnnAssign) -> None:
+def _annotated(frame: CallFrame, node: ast.AnnAssign) -> None:
     if node.value is None:
         raise frame.error(node, UnsupportedError, "a variable needs a value in a kernel")
     _set(frame, node.target, _value(frame, node.value, node.target), node.value)
@@ -127,7 +127,7 @@ def _annotated(frame: Frame, node: ast.AnnAssign) -> None:
 # Control.
 
 
-def _if(frame: Frame, node: ast.If) -> Returned | None:
+def _if(frame: CallFrame, node: ast.If) -> Returned | None:
     test = evaluate(frame, node.test)
     if is_decided(frame, node.test, test):
         return execute(frame, node.body if test else node.orelse)
@@ -135,20 +135,20 @@ def _if(frame: Frame, node: ast.If) -> Returned | None:
     return None
 
 
-def _for(frame: Frame, node: ast.For) -> Returned | None:
+def _for(frame: CallFrame, node: ast.For) -> Returned | None:
     result: Returned | None = for_loop(frame, node, lambda body: execute(frame, body))
     return result
 
 
-def _while(frame: Frame, node: ast.While) -> None:
+def _while(frame: CallFrame, node: ast.While) -> None:
     while_loop(frame, node, lambda body: execute(frame, body))
 
 
-def _run(frame: Frame, body: list[ast.stmt]) -> None:
+def _run(frame: CallFrame, body: list[ast.stmt]) -> None:
     execute(frame, body)
 
 
-def _return(frame: Frame, node: ast.Return) -> Returned:
+def _return(frame: CallFrame, node: ast.Return) -> Returned:
     if frame.open:
         help = "Assign to a variable there, and return it at the end."
         raise frame.error(node, UnsupportedError, f"`return` cannot stand in {frame.open[-1]} that runs", help)
@@ -158,13 +158,13 @@ def _return(frame: Frame, node: ast.Return) -> Returned:
     return Returned(None if node.value is None else evaluate(frame, node.value))
 
 
-def _expression(frame: Frame, node: ast.Expr) -> None:
+def _expression(frame: CallFrame, node: ast.Expr) -> None:
     evaluate(frame, node.value)
 
 
-def _assert(frame: Frame, node: ast.Assert) -> None:
+def _assert(frame: CallFrame, node: ast.Assert) -> None:
     test = evaluate(frame, node.test)
-    if isinstance(test, Operand | Memory):
+    if isinstance(test, Operand | AddressableValue):
         help = "What is computed while the kernel runs is checked with `vk.device_assert(condition, message)`."
         raise frame.error(node, UnsupportedError, "`assert` works on what is known when building", help)
     if not test:
@@ -172,11 +172,11 @@ def _assert(frame: Frame, node: ast.Assert) -> None:
         raise frame.error(node, SourceError, f"the assertion does not hold{text}")
 
 
-def _pass(frame: Frame, node: ast.Pass) -> None:
+def _pass(frame: CallFrame, node: ast.Pass) -> None:
     """Nothing."""
 
 
-_HANDLERS: dict[type[ast.stmt], Callable[[Frame, Any], Returned | None]] = {
+_HANDLERS: dict[type[ast.stmt], Callable[[CallFrame, Any], Returned | None]] = {
     ast.Assign: _assign,
     ast.AugAssign: _augmented,
     ast.AnnAssign: _annotated,

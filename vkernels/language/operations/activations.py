@@ -22,7 +22,7 @@ def sigmoid(x: Any) -> Tile:
 
 @operation
 def relu(x: Any) -> Tile:
-    """x, but not below 0; NaN stays NaN."""
+    """max(x, 0); NaN stays NaN."""
     return maximum(x, 0)
 
 
@@ -35,7 +35,7 @@ def silu(x: Any) -> Tile:
 
 @operation
 def gelu(x: Any, approximate: str = "none") -> Tile:
-    """x times the normal distribution's share below x: exactly, with `erf`; or with `approximate="tanh"`, by tanh."""
+    """x times the normal distribution function of x: exact, with `erf`; with `approximate="tanh"`, by tanh."""
     value = current().tile(x)
     if approximate == "tanh":
         return 0.5 * value * (1.0 + tanh(_SQRT_2_OVER_PI * (value + 0.044715 * value * value * value)))  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Axes: what a kernel's tiles extend along, and sequential ranges."""
+"""Axes of a kernel's tiles, and sequential ranges."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..values import Axis, Range, Tile
 
 @operation
 def tile(extent: Any) -> Axis:
-    """An axis whose positions, 0 up to `extent`, are split over programs: `i = vk.tile("M")`.
+    """An axis with positions 0 to `extent` - 1, split over programs: `i = vk.tile("M")`.
 
     `extent`: a size's name, or an integer. The variable that it is assigned to names the axis.
     """
@@ -20,7 +20,7 @@ def tile(extent: Any) -> Axis:
 
 @operation
 def whole(extent: Any) -> Axis:
-    """An axis that a program holds whole, however long: `j = vk.whole("N")`. Reductions go along whole axes.
+    """An axis that belongs to one program as a whole: `j = vk.whole("N")`. Reductions run along whole axes.
 
     `extent`: a size's name, or an integer. The variable that it is assigned to names the axis.
     """
@@ -31,13 +31,13 @@ def whole(extent: Any) -> Axis:
 def range(start: Any, stop: Any = None) -> Range:
     """A sequential loop: `for k in vk.range("K")`, or from `start` up to `stop`.
 
-    Bounds are sizes' names, integers, or tiles of integers, as `vk.range(start[i], start[i + 1])`: then each
-    position makes its own number of steps. Variables that the body assigns and that exist before are carried.
+    Bounds are names of sizes, integers, or tiles of integers: with `vk.range(start[i], start[i + 1])` each position has
+    its own number of steps. Variables that exist before the loop and are assigned in its body are carried.
     """
     return current().range(None, start) if stop is None else current().range(start, stop)
 
 
 @operation
 def size(name: str) -> Tile:
-    """A size of the call by the name that an annotation gives it, int64: `vk.size("N")`."""
+    """A size by its name in the annotations, int64: `vk.size("N")`."""
     return current().size(name)

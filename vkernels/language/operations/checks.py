@@ -1,4 +1,4 @@
-"""Phases, and what authors look at: prints and assertions."""
+"""Phases, prints and assertions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def print(*values: Any) -> None:
 
 @operation
 def device_assert(condition: Any, message: str = "") -> None:
-    """Stop with `message` where a condition is false, interpreted or checked; compiled kernels leave it out."""
+    """Stop with `message` if a condition is false, interpreted or checked; compiled kernels leave it out."""
     if not isinstance(message, str):
         raise Mistake(TypeMismatchError, "expected a message known when building", culprit=message)
     current().require(condition, message)

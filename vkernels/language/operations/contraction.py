@@ -1,4 +1,4 @@
-"""Matrix products and their like."""
+"""Matrix products and other contractions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from ..values import Tile
 def dot(a: Any, b: Any, acc: Any = None, axis: Any = None, precision: str = "ieee") -> Tile:
     """Products of a and b, summed along the whole axis that both have, and added to `acc` if given.
 
-    Other axes that both have stay (a batch). f16, bf16 and f8 are added in f32, integers of fewer bits in int32, or in
-    uint32 where both are uint16, and that is the result's dtype. `axis` says along which, where they share several.
-    `precision`: "ieee", or "tf32", which lets devices that have it round f32 operands to tf32, and add up to 128
-    products of f8 in fewer bits.
+    Other axes that both have are batch axes. The result's dtype is f32 for f16, bf16 and f8; int32 for narrower
+    integers, uint32 if both are uint16. `axis` selects one of several shared axes. `precision`: "ieee", or "tf32",
+    which allows devices to round f32 operands to tf32, and to add up to 128 products of f8 in fewer bits.
     """
     return current().dot(a, b, acc, axis, precision)

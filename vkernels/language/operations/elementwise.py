@@ -1,4 +1,4 @@
-"""Functions of each element. Integers become float32 where the result is not whole, as in torch."""
+"""Functions of each element. Integers become float32 if the result is not an integer, as in torch."""
 
 from __future__ import annotations
 
@@ -112,50 +112,50 @@ def _rounded(name: str, x: Any) -> Tile:
 
 @operation
 def floor(x: Any) -> Tile:
-    """The largest whole number that is not above x; integers stay as they are."""
+    """x rounded down; integers are unchanged."""
     return _rounded("Floor", x)
 
 
 @operation
 def ceil(x: Any) -> Tile:
-    """The smallest whole number that is not below x; integers stay as they are."""
+    """x rounded up; integers are unchanged."""
     return _rounded("Ceil", x)
 
 
 @operation
 def round(x: Any) -> Tile:
-    """The nearest whole number, of two the even one; integers stay as they are."""
+    """x rounded to the nearest whole number, ties to even; integers are unchanged."""
     return _rounded("RoundEven", x)
 
 
 @operation
 def trunc(x: Any) -> Tile:
-    """x without its fraction; integers stay as they are."""
+    """x rounded towards zero; integers are unchanged."""
     return _rounded("Trunc", x)
 
 
 @operation
 def maximum(x: Any, y: Any) -> Tile:
-    """The larger of two; NaN where either is NaN."""
+    """The larger of two elements; NaN if either is NaN."""
     return current().extreme("max", x, y)  # type: ignore[no-any-return]
 
 
 @operation
 def minimum(x: Any, y: Any) -> Tile:
-    """The smaller of two; NaN where either is NaN."""
+    """The smaller of two elements; NaN if either is NaN."""
     return current().extreme("min", x, y)  # type: ignore[no-any-return]
 
 
 @operation
 def clamp(x: Any, low: Any = None, high: Any = None) -> Tile:
-    """x, but not below `low` and not above `high`, each if given; NaN stays NaN."""
+    """x limited to the range from `low` to `high`, if given; NaN stays NaN."""
     value = x if low is None else maximum(x, low)
     return value if high is None else minimum(value, high)
 
 
 @operation
 def where(condition: Any, x: Any, y: Any) -> Tile:
-    """x where the condition holds, else y."""
+    """x if the condition is true, else y, element by element."""
     return current().where(condition, x, y)
 
 
@@ -177,7 +177,7 @@ def isinf(x: Any) -> Tile:
 
 @operation
 def bits(x: Any) -> Tile:
-    """The bits of floats as they are computed: int64 of float64, int32 of all others; of 1 in float32 0x3F800000."""
+    """The bits of floats as int64 for float64, else int32, in the dtype of the computation; of 1.0: 0x3F800000."""
     return current().bits(x)
 
 
@@ -185,7 +185,7 @@ def bits(x: Any) -> Tile:
 def cast(x: Any, dtype: Any) -> Tile:
     """x in another dtype, as `x.to(dtype)`.
 
-    Float to integer rounds towards zero; what does not fit gives the nearest integer that does, and NaN 0. Integer to
-    integer keeps the low bits. To f16, bf16 and f8 it rounds to nearest.
+    Float to integer rounds towards zero, saturates, and gives 0 for NaN. Integer to integer keeps the low bits.
+    Conversion to f16, bf16 and f8 rounds to nearest.
     """
     return current().cast(x, dtype)

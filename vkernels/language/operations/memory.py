@@ -9,50 +9,50 @@ from vkernels.ir.errors import TypeMismatchError
 from ..current import Mistake, current
 from ..dtypes import DType
 from ..operation import operation, place_operation
-from ..values import Reference, Scratch, Tile
+from ..values import Scratch, SubscriptReference, Tile
 
 
 @operation
 def scratch(axes: Any, dtype: DType) -> Scratch:
-    """Virtual scratchpad of a program, as large as its axes: `features = vk.scratch((n, i), vk.float32)`.
+    """A program's virtual scratchpad, of any size: `features = vk.scratch((n, i), vk.float32)`.
 
-    It is stored into and loaded with subscripts, its tile axes indexed by themselves. What has not been stored must
-    not be loaded. The variable that it is assigned to names it.
+    Store and load it with subscripts; index its tile axes by themselves. Do not load elements that have not been
+    stored. The variable that it is assigned to names it.
     """
     return current().scratch(axes, dtype)
 
 
-def _place(target: Any) -> Reference:
-    if isinstance(target, Reference):
+def _place(target: Any) -> SubscriptReference:
+    if isinstance(target, SubscriptReference):
         return target
     raise Mistake(TypeMismatchError, "expected a place in a tensor", "Such as `total[i]`.", target)
 
 
 @place_operation
 def load(source: Any, where: Any) -> Tile:
-    """`vk.load(x[i, j], where=mask)`: the tile at a place; where the mask is false 0, and nothing is read."""
+    """`vk.load(x[i, j], where=mask)`: load a tile; elements with a false mask are 0 and not read."""
     return current().load(_place(source), where)
 
 
 @place_operation
 def store(target: Any, value: Any, where: Any) -> None:
-    """`vk.store(out[i, j], value, where=mask)`: store where the mask holds."""
+    """`vk.store(out[i, j], value, where=mask)`: store the elements with a true mask."""
     current().store(_place(target), value, mask=where)
 
 
 @place_operation
 def atomic_add(target: Any, value: Any) -> None:
-    """`vk.atomic_add(total[index[i]], x)`: add to a place at once, whoever else does; the order is free."""
+    """`vk.atomic_add(total[index[i]], x)`: add atomically to elements of a tensor; the order is unspecified."""
     current().store(_place(target), value, "add")
 
 
 @place_operation
 def atomic_max(target: Any, value: Any) -> None:
-    """Replace a place by the larger of it and a value, at once."""
+    """Replace elements atomically by the larger of element and value."""
     current().store(_place(target), value, "max")
 
 
 @place_operation
 def atomic_min(target: Any, value: Any) -> None:
-    """Replace a place by the smaller of it and a value, at once."""
+    """Replace elements atomically by the smaller of element and value."""
     current().store(_place(target), value, "min")

@@ -1,4 +1,4 @@
-"""Counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011). Bits follow from seed and counter alone."""
+"""Counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011). Results depend only on seed and counter."""
 
 from __future__ import annotations
 
@@ -46,6 +46,6 @@ def _high(value: Any) -> Any:
 
 @operation
 def random(seed: Any, counter: Any) -> Tile:
-    """Uniform in [0, 1), float32, 24 random bits: `vk.random(seed, i)`; every position its own number."""
+    """Uniform in [0, 1), float32, 24 random bits: `vk.random(seed, i)`; each position has its own number."""
     bits = (random_bits(seed, counter) >> 8) & 0xFFFFFF
     return current().convert(bits, float32) * (1.0 / (1 << 24))  # type: ignore[no-any-return]

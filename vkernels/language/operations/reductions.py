@@ -1,4 +1,4 @@
-"""Reductions along whole axes. `axis` is one axis, a tuple of them, or nothing where the tile has one whole axis."""
+"""Reductions along whole axes. `axis`: an axis or a tuple of axes; optional if the tile has one whole axis."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _LAST = (1 << 63) - 1
 
 @operation
 def sum(x: Any, axis: Any = None) -> Tile:
-    """The sum along an axis; of integers and bool in int64. Without positions: 0."""
+    """The sum along an axis; int64 for integers and bool. 0 for an empty axis."""
     return current().reduce("sum", x, axis)
 
 
 @operation
 def product(x: Any, axis: Any = None) -> Tile:
-    """The product along an axis; of integers and bool in int64. Without positions: 1."""
+    """The product along an axis; int64 for integers and bool. 1 for an empty axis."""
     return current().reduce("product", x, axis)
 
 
 @operation
 def max(x: Any, axis: Any = None) -> Tile:
-    """The largest element along an axis; NaN if any is NaN. Without positions: -inf, or the least integer."""
+    """The largest element along an axis; NaN if any is NaN. For an empty axis -inf or the least integer."""
     return current().reduce("max", x, axis)
 
 
 @operation
 def min(x: Any, axis: Any = None) -> Tile:
-    """The smallest element along an axis; NaN if any is NaN. Without positions: inf, or the largest integer."""
+    """The smallest element along an axis; NaN if any is NaN. For an empty axis inf or the largest integer."""
     return current().reduce("min", x, axis)
 
 
@@ -48,7 +48,7 @@ def _axes(x: Any, axis: Any) -> tuple[Tile, tuple[Axis, ...]]:
 
 @operation
 def mean(x: Any, axis: Any = None) -> Tile:
-    """The sum along an axis divided by its number of positions. Without positions: NaN."""
+    """The sum along an axis divided by its number of positions. NaN for an empty axis."""
     value, axes = _axes(x, axis)
     if not value.dtype.is_float:
         message = f"expected floats, found {value.dtype.name}"
@@ -89,13 +89,13 @@ def _truth(x: Any) -> Tile:
 
 @operation
 def any(x: Any, axis: Any = None) -> Tile:
-    """Whether any element along an axis is true, or not 0; bool. Without positions: false."""
+    """Whether any element along an axis is true (not 0); bool. False for an empty axis."""
     return ~all(~_truth(x), axis)  # type: ignore[no-any-return]
 
 
 @operation
 def all(x: Any, axis: Any = None) -> Tile:
-    """Whether all elements along an axis are true, or not 0; bool. Without positions: true."""
+    """Whether all elements along an axis are true (not 0); bool. True for an empty axis."""
     builder = current()
     truth = _truth(x)
     _axes(truth, axis)

@@ -1,4 +1,4 @@
-"""Scans along whole axes: each element combined with all before it, itself included."""
+"""Inclusive scans along whole axes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..values import Tile
 
 @operation
 def cumulative_sum(x: Any, axis: Any = None) -> Tile:
-    """The sum of each element and all before it; of integers and bool in int64."""
+    """The sum of each element and all before it; int64 for integers and bool."""
     return current().scan("sum", x, axis)
 
 
 @operation
 def cumulative_product(x: Any, axis: Any = None) -> Tile:
-    """The product of each element and all before it; of integers and bool in int64."""
+    """The product of each element and all before it; int64 for integers and bool."""
     return current().scan("product", x, axis)
 
 

@@ -1,4 +1,4 @@
-"""Axes of tiles: made, added, ordered, regrouped."""
+"""Creating tiles, and adding, ordering and regrouping their axes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _axes(axes: Any) -> tuple[Axis, ...]:
 
 @operation
 def full(axes: Any, value: Any, dtype: DType | None = None) -> Tile:
-    """One value along axes, in `dtype`, or in the dtype that torch would take for the value."""
+    """A tile filled with one value, in `dtype`, or in the dtype that torch would use."""
     builder = current()
     given = builder.operand(value)
     found, weak = builder.meet(given)
@@ -33,26 +33,26 @@ def full(axes: Any, value: Any, dtype: DType | None = None) -> Tile:
 
 @operation
 def zeros(axes: Any, dtype: DType = float32) -> Tile:
-    """0 along axes: `vk.zeros((i, j), vk.float32)`."""
+    """A tile of zeros: `vk.zeros((i, j), vk.float32)`."""
     return full(axes, 0, dtype)
 
 
 @operation
 def full_like(x: Any, value: Any) -> Tile:
-    """One value along the axes of a tile, in its dtype."""
+    """A tile filled with one value, with the axes and dtype of another."""
     tile = current().tile(x)
     return current().full(current().operand(value), tile.axes, tile.dtype)
 
 
 @operation
 def zeros_like(x: Any) -> Tile:
-    """0 along the axes of a tile, in its dtype."""
+    """A tile of zeros with the axes and dtype of another."""
     return full_like(x, 0)
 
 
 @operation
 def broadcast(x: Any, axes: Any) -> Tile:
-    """A tile repeated along axes that it lacks; `axes` are all of the result's, in order."""
+    """A tile repeated along axes that it lacks; `axes`: all axes of the result, in order."""
     builder = current()
     value = builder.tile(x)
     given = _axes(axes)
@@ -66,7 +66,7 @@ def broadcast(x: Any, axes: Any) -> Tile:
 
 @operation
 def transpose(x: Any, axes: Any) -> Tile:
-    """A tile with its axes in another order; since axes are joined by name, only the layout changes."""
+    """A tile with its axes in another order; because axes are matched by name, only the layout changes."""
     value = current().tile(x)
     given = _axes(axes)
     if set(given) != set(value.axes):
@@ -77,9 +77,9 @@ def transpose(x: Any, axes: Any) -> Tile:
 
 @operation
 def reshape(x: Any, old: Any, new: Any) -> Tile:
-    """A tile with the whole axes `old` replaced by the whole axes `new`, elements in the same order, last axis fastest.
+    """A tile with the whole axes `old` replaced by `new`, elements in the same order, last axis fastest.
 
-    As many positions before as after. The tile passes through scratchpad, and a phase ends.
+    The number of positions must not change. The tile passes through scratchpad, which ends a phase.
     """
     builder = current()
     value = builder.tile(x)
@@ -106,7 +106,7 @@ def reshape(x: Any, old: Any, new: Any) -> Tile:
 
 
 def _positions(axes: tuple[Axis, ...]) -> int | None:
-    """How many positions axes have together, None where it is known at the call only."""
+    """The number of positions that axes have together; None if only known at the call."""
     total = 1
     for axis in axes:
         if not isinstance(axis.extent, int):

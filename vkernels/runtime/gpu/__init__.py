@@ -1,1 +1,1 @@
-"""The host side of a GPU kernel: compiling it, loading it, and what a call passes to it."""
+"""The host side of GPU kernels: loading and launching them."""

@@ -6,36 +6,36 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from vkernels.compiler.arguments import Arguments
+from vkernels.compiler.code_providers import Binder, CodeProvider, run_with_less_memory
+from vkernels.compiler.compile_gpu import CompiledGpu
+from vkernels.compiler.specialise import WIDE
 from vkernels.ir.errors import ArgumentError, OutOfMemoryError
 from vkernels.ir.plan import Plan
 
-from ..arguments import Arguments
-from ..events import Ran
-from ..specialise import WIDE
-from ..way import Finish, Way, with_less
-from .compiling import CompiledGpu
+from ..events import LaunchRecord
+from .bound_executable import BoundGpuExecutable
 from .device import GpuDevice
 from .loading import LoadedLaunch, load
 from .packing import pack
-from .prepared import PreparedGpu
 
-WayFor = Callable[[Arguments, Finish[CompiledGpu, PreparedGpu]], Way[PreparedGpu]]
-"""The way to the code for what is known of arguments, their addresses included, given what makes it ready."""
+ProviderFor = Callable[[Arguments, Binder[CompiledGpu, BoundGpuExecutable]], CodeProvider[BoundGpuExecutable]]
+"""Gives the provider of code for arguments, their addresses included, and a function that binds the code."""
 
 
 class GpuCalls:
-    """What `Launcher` runs for one key of arguments on a GPU. `arguments`: those of its first call, without memory.
+    """The calls with one key on a GPU. `arguments`: those of the first call, without memory.
 
-    While a graph is captured nothing is loaded: calls run what is ready, be it that something better is by now.
+    While a graph is captured nothing is loaded: calls run code that is loaded, even where better code is compiled.
     """
 
-    def __init__(self, kernel: str, device: GpuDevice, arguments: Arguments, way: WayFor):
-        self._kernel, self._device, self._arguments, self._way = kernel, device, arguments, way
-        self._aligned: PreparedGpu | None = None
-        self._others: dict[Hashable, PreparedGpu] = {}
-        self._ready_before: dict[Hashable, PreparedGpu] = {}
-        self._ways: dict[Hashable, Way[PreparedGpu]] = {}
-        self._last: PreparedGpu | None = None
+    def __init__(self, kernel: str, device: GpuDevice, arguments: Arguments, provider_for: ProviderFor):
+        self._kernel, self._device, self._arguments, self._provider_for = kernel, device, arguments, provider_for
+        self._aligned: BoundGpuExecutable | None = None
+        self._others: dict[Hashable, BoundGpuExecutable] = {}
+        self._loaded: dict[Hashable, BoundGpuExecutable] = {}
+        self._providers: dict[Hashable, CodeProvider[BoundGpuExecutable]] = {}
+        self._last: BoundGpuExecutable | None = None
 
     def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
         """Start the kernel on tensors at these addresses, with these scalars, in the order of the parameters."""
@@ -43,65 +43,65 @@ class GpuCalls:
         for address in addresses:
             together |= address
         key = None if together % WIDE == 0 else tuple(address % WIDE == 0 for address in addresses)
-        prepared = self._aligned if key is None else self._others.get(key)
-        if prepared is None:
-            prepared = self._prepare(key, addresses)
+        runnable = self._aligned if key is None else self._others.get(key)
+        if runnable is None:
+            runnable = self._compiled(key, addresses)
         try:
-            prepared.run(addresses, scalars)
+            runnable.run(addresses, scalars)
         except OutOfMemoryError as error:
             if self._is_captured():
                 raise
-            way = self._ways.get(key) or self._way_to(key, addresses)
-            with_less(way, error, partial(self._put, key), lambda ready: ready.run(addresses, scalars))
+            provider = self._providers.get(key) or self._new_provider(key, addresses)
+            run_with_less_memory(provider, error, partial(self._put, key), lambda bound: bound.run(addresses, scalars))
 
-    def ran(self) -> Ran:
-        """How calls are run; those of other alignments differ in little that is told."""
+    def launch_record(self) -> LaunchRecord:
+        """How calls are run; other alignments differ little."""
         assert self._last is not None, "after a call"
-        return self._last.ran()
+        return self._last.launch_record()
 
-    def _put(self, key: Hashable, prepared: PreparedGpu | None) -> None:
-        if prepared is not None:
-            self._last = self._ready_before[key] = prepared
+    def _put(self, key: Hashable, runnable: BoundGpuExecutable | None) -> None:
+        if runnable is not None:
+            self._last = self._loaded[key] = runnable
         if key is None:
-            self._aligned = prepared
-        elif prepared is None:
+            self._aligned = runnable
+        elif runnable is None:
             self._others.pop(key, None)
         else:
-            self._others[key] = prepared
+            self._others[key] = runnable
 
-    def _prepare(self, key: Hashable, addresses: Sequence[int]) -> PreparedGpu:
-        """The best code by now. Raises `ArgumentError` where there is none yet, and a graph is being captured."""
+    def _compiled(self, key: Hashable, addresses: Sequence[int]) -> BoundGpuExecutable:
+        """The best code by now. Raises `ArgumentError` where none is loaded, and a graph is being captured."""
         if self._is_captured():
-            if key in self._ready_before:
-                return self._ready_before[key]
+            if key in self._loaded:
+                return self._loaded[key]
             raise ArgumentError(
                 f"{self._kernel}: a first call with tensors of these shapes, dtypes and alignments loads code, which "
                 "cannot be done while a CUDA graph is captured: make a call like it before"
             )
-        way = self._ways.get(key) or self._way_to(key, addresses)
-        prepared = way.get()
-        self._put(key, prepared)
-        way.when_better(lambda: self._put(key, None))
-        if way.is_settled:
-            self._ways.pop(key, None)
-        return prepared
+        provider = self._providers.get(key) or self._new_provider(key, addresses)
+        runnable = provider.get()
+        self._put(key, runnable)
+        provider.on_better(lambda: self._put(key, None))
+        if provider.is_final:
+            self._providers.pop(key, None)
+        return runnable
 
-    def _way_to(self, key: Hashable, addresses: Sequence[int]) -> Way[PreparedGpu]:
-        """The way of calls of an alignment, from now on."""
+    def _new_provider(self, key: Hashable, addresses: Sequence[int]) -> CodeProvider[BoundGpuExecutable]:
+        """The provider of code for an alignment, from now on."""
         views = zip(self._arguments.tensors.items(), addresses, strict=True)
         tensors = {name: replace(view, address=address) for (name, view), address in views}
         arguments = replace(self._arguments, tensors=tensors)
-        return self._ways.setdefault(key, self._way(arguments, partial(self._ready, arguments)))
+        return self._providers.setdefault(key, self._provider_for(arguments, partial(self._bind, arguments)))
 
     def _is_captured(self) -> bool:
         """Whether what is started now goes into a graph instead of to the device."""
         with self._device.driver.on(self._device.number):
             return self._device.driver.is_capturing()
 
-    def _ready(self, arguments: Arguments, compiled: CompiledGpu, plan: Plan, rung: str) -> PreparedGpu:
+    def _bind(self, arguments: Arguments, compiled: CompiledGpu, plan: Plan, rung: str) -> BoundGpuExecutable:
         prepared = compiled.lowered.prepare(arguments.sizes)
         packed = pack(loaded_on(self._device, compiled), prepared, arguments)
-        return PreparedGpu(self._device, packed, plan, rung)
+        return BoundGpuExecutable(self._device, packed, plan, rung)
 
 
 def loaded_on(device: GpuDevice, compiled: CompiledGpu) -> tuple[LoadedLaunch, ...]:

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from vkernels.compiler.backends.architectures import refuse_unless_compiles
 from vkernels.ir.limits import Limits
+from vkernels.targets import limits_of
+from vkernels.targets.slices import present_slice
 
-from ..compile.architectures import refuse_unless_compiles
-from ..devices.driver import Driver
-from ..slices import present_slice
-from ..targets import limits_of
+from .driver import Driver
 
 if TYPE_CHECKING:
-    from ..targets import Target
+    from vkernels.targets import Target
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ def gpu_driver() -> Driver:
     import torch
 
     if torch.version.hip is not None:
-        from ..devices.hip import HipDriver
+        from .hip_driver import HipDriver
 
         return HipDriver()
-    from ..devices.cuda import CudaDriver
+    from .cuda_driver import CudaDriver
 
     return CudaDriver()

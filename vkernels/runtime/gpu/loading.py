@@ -1,16 +1,16 @@
-"""Compiled launches on one device: as functions, with what starting them takes."""
+"""Load compiled launches on a device, as functions of its driver."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+from vkernels.compiler.backends.triton_adapter import Binary
+from vkernels.compiler.compile_gpu import CompiledGpu
 from vkernels.ir.errors import SetupError
 from vkernels.ir.lowering.ttir import TtirLaunch
-from vkernels.ir.planning.shortage import Lack, Shortage, ShortError
+from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
 
-from ..compile.triton_adapter import Binary
-from .compiling import CompiledGpu
 from .device import GpuDevice
 
 HIDDEN = 2
@@ -37,7 +37,7 @@ class LoadedLaunch:
 def load(device: GpuDevice, compiled: CompiledGpu) -> tuple[LoadedLaunch, ...]:
     """Load every launch on a device.
 
-    Raises `ShortError` where a program does not fit on a multiprocessor, `SetupError` where the driver refuses.
+    Raises `OutOfResources` where a program does not fit on a multiprocessor, `SetupError` where the driver refuses.
     """
     with device.driver.on(device.number):
         return tuple(_load(device, launch, binary, compiled) for launch, binary in compiled.launches)
@@ -47,7 +47,7 @@ def _load(device: GpuDevice, launch: TtirLaunch, binary: Binary, compiled: Compi
     limits, driver = device.limits, device.driver
     if binary.shared > limits.shared:
         reason = f"needs {binary.shared} bytes of shared memory a program, {device.target.name} has {limits.shared}"
-        raise ShortError(Shortage(Lack.SHARED, binary.shared, limits.shared, reason), launch.name)
+        raise OutOfResources(Shortage(Resource.SHARED, binary.shared, limits.shared, reason), launch.name)
     function = driver.load(binary.code, binary.name, binary.shared)
     blocks = driver.resident(function, binary.threads, binary.shared)
     if blocks < 1:
@@ -55,7 +55,7 @@ def _load(device: GpuDevice, launch: TtirLaunch, binary: Binary, compiled: Compi
             f"needs more registers or threads than {device.target.name} has: a program of "
             f"{binary.threads} threads and {binary.shared} bytes of shared memory does not fit on a multiprocessor"
         )
-        raise ShortError(Shortage(Lack.REGISTERS, 0, 0, reason), launch.name)
+        raise OutOfResources(Shortage(Resource.REGISTERS, 0, 0, reason), launch.name)
     resident = compiled.plan.resident_programs or blocks * limits.multiprocessors
     return LoadedLaunch(launch, binary, function, resident, hidden_parameters(binary, len(launch.parameters)))
 

@@ -1,19 +1,19 @@
-"""What a call passes to its launches, in slots of eight bytes; addresses and scalars are filled in at each call."""
+"""Lay out the arguments of launches in slots of eight bytes; each call fills in addresses and scalars."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from vkernels.compiler.arguments import Arguments
+from vkernels.compiler.specialise import seen_strides
 from vkernels.ir.errors import ArgumentError
-from vkernels.ir.lowering.ttir import Parameter, ParameterKind, Prepared
-from vkernels.ir.planning.shortage import Lack, Shortage, ShortError
+from vkernels.ir.lowering.ttir import HostArguments, LaunchParameter, ParameterKind
+from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
 
-from ..arguments import Arguments
-from ..specialise import seen_strides
 from .loading import LoadedLaunch
 
-MOST_PROGRAMS = (1 << 31) - 1
+MAX_PROGRAMS = (1 << 31) - 1
 """Programs that a GPU starts along one dimension of a grid."""
 
 SCRATCH_ALIGNMENT = 128
@@ -51,10 +51,11 @@ class Packed:
     own_bytes: int
 
 
-def pack(launches: Sequence[LoadedLaunch], prepared: Prepared, arguments: Arguments) -> Packed:
+def pack(launches: Sequence[LoadedLaunch], prepared: HostArguments, arguments: Arguments) -> Packed:
     """Lay out a call's slots. The launches' swap spaces and Triton's own scratch share memory: they run in turn.
 
-    Raises `ShortError` for more programs than a GPU starts, `ArgumentError` for a number too large for its parameter.
+    Raises `OutOfResources` for more programs than a GPU starts, `ArgumentError` for a number too large for its
+    parameter.
     """
     packing = _Packing(arguments, prepared)
     for number, launch in enumerate(launches):
@@ -64,7 +65,7 @@ def pack(launches: Sequence[LoadedLaunch], prepared: Prepared, arguments: Argume
 
 
 class _Packing:
-    def __init__(self, arguments: Arguments, prepared: Prepared):
+    def __init__(self, arguments: Arguments, prepared: HostArguments):
         self.arguments = arguments
         self.tensors = {name: number for number, name in enumerate(arguments.tensors)}
         self.scalars = {name: number for number, name in enumerate(arguments.scalars)}
@@ -84,10 +85,10 @@ class _Packing:
         """The slots of one launch, each resident program of which takes so many bytes of swap space."""
         launch, binary, first = loaded.launch, loaded.binary, len(self.slots)
         grid = min(programs, loaded.resident) if launch.is_persistent else programs
-        most = MOST_PROGRAMS - (grid if launch.is_persistent else 0)  # a persistent one counts on by `grid`, in 32 bits
+        most = MAX_PROGRAMS - (grid if launch.is_persistent else 0)  # a persistent one counts on by `grid`, in 32 bits
         if programs > most:
             reason = f"has {programs} programs, more than the {most} that a GPU counts: its tiles are too small"
-            raise ShortError(Shortage(Lack.PROGRAMS, programs, most, reason), launch.name)
+            raise OutOfResources(Shortage(Resource.PROGRAMS, programs, most, reason), launch.name)
         swap, scratch = _up(swap_bytes * grid), binary.global_scratch * grid
         self.own_bytes = max(self.own_bytes, self.shared_start + swap + scratch)
         for parameter in launch.parameters:
@@ -99,7 +100,7 @@ class _Packing:
         count = len(self.slots) - first
         self.starts.append(Start(loaded.function, grid, binary.threads, binary.shared, first, count))
 
-    def _slot(self, parameter: Parameter, programs: int) -> None:
+    def _slot(self, parameter: LaunchParameter, programs: int) -> None:
         slot, arguments, name = len(self.slots), self.arguments, parameter.name
         value = 0
         match parameter.kind:
@@ -129,7 +130,7 @@ class _Packing:
         )  # fmt: skip
 
 
-def _check(value: int, parameter: Parameter, what: str) -> None:
+def _check(value: int, parameter: LaunchParameter, what: str) -> None:
     most = 1 << (_BITS[parameter.type] - 1)
     if not -most <= value < most:
         raise ArgumentError(f"{what} is {value}, which does not fit in {parameter.type}")

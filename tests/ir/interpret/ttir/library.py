@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from vkernels.ir.in_place import with_one_for
+from vkernels.compiler.arguments import ArrayView
+from vkernels.compiler.compile_gpu import lower_for
+from vkernels.compiler.protocols import Signature
+from vkernels.compiler.specialise import facts_for, kernel_in
 from vkernels.ir.interpret.ttir import interpret_ttir
 from vkernels.ir.lowering.ttir import LoweredTtir
 from vkernels.ir.plan import Home, Plan
+from vkernels.ir.transforms.merge_tensors import with_one_for
 from vkernels.library.dense import matmul_bias
 from vkernels.library.rows import layer_norm_rows, softmax_rows
-from vkernels.library.sparse import spdnn
-from vkernels.runtime.arrays import ArrayView
-from vkernels.runtime.gpu.compiling import lower_for
-from vkernels.runtime.protocols import Signature
-from vkernels.runtime.specialise import facts_for, kernel_in
+from vkernels.library.spdnn import spdnn
 
 NAMES = {
     np.float64: "float64",

@@ -11,8 +11,8 @@ from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 
 from vkernels.ir.dialect import arith, tt
+from vkernels.ir.locations import place_of
 from vkernels.ir.lowering.ttir import LoweredTtir
-from vkernels.ir.places import place_of
 
 
 @dataclass(frozen=True)

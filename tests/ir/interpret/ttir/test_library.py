@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from vkernels.compiler.protocols import Signature
+from vkernels.compiler.specialise import kernel_in
 from vkernels.ir.errors import ArgumentError
 from vkernels.ir.interpret.ttir import interpret_ttir
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.choose_plan import choose_plan
-from vkernels.runtime.protocols import Signature
-from vkernels.runtime.specialise import kernel_in
 
 from .library import (
     COPIES,

@@ -11,7 +11,7 @@ from xdsl.ir import Block, Region
 
 from vkernels.ir.dialect import arith, tt
 from vkernels.ir.errors import ArgumentError, IRError
-from vkernels.ir.interpret.ttir import Space, run_ttir
+from vkernels.ir.interpret.ttir import RuntimeMemory, run_ttir
 
 from .modules import Kernel, combine, pointer
 
@@ -279,7 +279,7 @@ def test_atomic_updates_of_several_programs(kind, element, expected):
 
 
 def test_buffers_last_from_launch_to_launch():
-    buffer = Space("partial", 16)
+    buffer = RuntimeMemory("partial", 16)
     k = Kernel(pointer(f32))
     k.store(k.arguments[0], k.range(4), k.filled(3, f32, 4))
     k.run(buffer)
@@ -309,7 +309,7 @@ def test_arguments_that_do_not_fit():
 
 
 def test_divisibility_that_does_not_hold_is_refused():
-    aligned = Space("b", 64)
+    aligned = RuntimeMemory("b", 64)
     k = Kernel(pointer(f32), i32, divisibility=(16, 16))
     k.run(aligned, 32)
     with pytest.raises(ArgumentError, match="the value of argument 1 is no multiple of 16"):

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import f32, i8, i16, i32, i64
 
 from vkernels.ir.dialect import arith, tt
 from vkernels.ir.errors import CheckError
-from vkernels.ir.interpret.ttir import Space, Tensor
+from vkernels.ir.interpret.ttir import RuntimeMemory, TensorRegion
 
 from .modules import Kernel, pointer
 
@@ -37,7 +37,7 @@ def test_loads_and_stores_out_of_bounds(shift):
     k = Kernel(pointer(f32))
     k.load(k.arguments[0], k.shift(k.range(4), shift))
     byte, element = (-4, 0) if shift < 0 else (16, 3) if shift == 1 else (shift << 2, 0)
-    text = reported(k, Tensor(zeros(4), "x"))
+    text = reported(k, TensorRegion(zeros(4), "x"))
     assert f"tt.load reads 4 bytes at byte {byte} of `x`, outside its 16 bytes" in text
     assert f"at element ({element}) of the tensor" in text
     assert 'in program (0) of launch "k"' in text
@@ -136,7 +136,7 @@ def test_the_scratchpads_bounds():
 # Unwritten memory
 
 
-@pytest.mark.parametrize("memory", [Space, lambda *_: Tensor(zeros(16), "swap", write_only=True)])
+@pytest.mark.parametrize("memory", [RuntimeMemory, lambda *_: TensorRegion(zeros(16), "swap", write_only=True)])
 @pytest.mark.parametrize("shift", [0, 3])
 def test_reads_of_what_was_never_written(memory, shift):
     k = Kernel(pointer(f32))
@@ -157,7 +157,7 @@ def test_an_element_of_which_a_byte_is_unwritten():
     k.barrier()
     k.do(tt.LoadOp(k.do(tt.BitcastOp(k.arguments[0], pointer(i16)))))
     k.do(tt.LoadOp(k.do(tt.BitcastOp(k.arguments[0], pointer(i32)))))
-    assert "reads 4 bytes at byte 0 of `buffer` before" in reported(k, Space("buffer", 8))
+    assert "reads 4 bytes at byte 0 of `buffer` before" in reported(k, RuntimeMemory("buffer", 8))
 
 
 def test_a_program_finds_nothing_in_its_scratchpad():
@@ -291,7 +291,7 @@ def test_arguments_that_overlap_are_one_memory():
     k = Kernel(pointer(f32), pointer(f32))
     k.store(k.arguments[0], k.range(4), k.filled(1, f32, 4))
     k.load(k.arguments[1], k.range(4))
-    text = reported(k, memory[:4], Tensor(memory[2:], "tail"))
+    text = reported(k, memory[:4], TensorRegion(memory[2:], "tail"))
     assert "reads 4 bytes at byte 0 of `tail`, which has been written with no barrier since" in text
 
 

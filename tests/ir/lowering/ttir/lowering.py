@@ -14,14 +14,14 @@ from vkernels.ir.facts import Facts
 from vkernels.ir.interpret import interpret
 from vkernels.ir.interpret.ttir import interpret_ttir
 from vkernels.ir.lowering.ttir import LoweredTtir, lower_to_ttir
-from vkernels.ir.passes.apply_plan import apply_plan
-from vkernels.ir.passes.block_sums import block_sums
-from vkernels.ir.passes.expand_math import expand_math
-from vkernels.ir.passes.insert_barriers import insert_barriers
 from vkernels.ir.plan import Plan
 from vkernels.ir.text import parse_module
+from vkernels.ir.transforms.apply_plan import apply_plan
+from vkernels.ir.transforms.block_sums import block_sums
+from vkernels.ir.transforms.expand_math import expand_math
+from vkernels.ir.transforms.insert_barriers import insert_barriers
 
-KERNELS = Path(__file__).parents[2] / "passes"
+KERNELS = Path(__file__).parents[2] / "transforms"
 Arguments = Mapping[str, Any]
 
 

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
+from vkernels.compiler.backends.triton_adapter import Binary, GpuOptions, compile_ttir
 from vkernels.ir.facts import Facts
 from vkernels.ir.lowering.ttir import LoweredTtir, print_ttir
 from vkernels.ir.plan import Home, Plan
-from vkernels.runtime.compile.triton_adapter import Binary, GpuOptions, compile_ttir
 
 from .lowering import kernel, lowered
 

@@ -13,10 +13,10 @@ from xdsl.ir import Attribute, Operation
 
 from ...dialect import tt
 from ...errors import CheckError
-from ..memory import Memory
+from ..memory import ElementMemory
 from ..numbers import Array, dtype_of, from_storage, is_float, storage_of, to_storage, unsigned
-from ..state import State
-from .races import Clock, Conflict, Stamps
+from ..state import InterpreterState
+from .races import Conflict, InterpreterClock, Stamps
 from .regions import AddressSpace, Region
 
 _BITS: dict[int, Attribute] = {8: i8, 16: i16, 32: i32, 64: i64}
@@ -37,12 +37,12 @@ class _Access:
 
 
 @dataclass
-class Machine:
+class TtirMachine:
     """What programs share: the clock, the address space, and the scratchpad of the one that runs."""
 
-    state: State
+    state: InterpreterState
     space: AddressSpace
-    clock: Clock = field(default_factory=Clock)
+    clock: InterpreterClock = field(default_factory=InterpreterClock)
     scratchpad: Region | None = None
     between_programs: bool = True
 
@@ -51,7 +51,7 @@ class Machine:
 class AccessFunctions(InterpreterFunctions):
     """The tt dialect's accesses, and barriers."""
 
-    def __init__(self, machine: Machine):
+    def __init__(self, machine: TtirMachine):
         self.machine = machine
 
     @impl(tt.BarrierOp)
@@ -246,7 +246,7 @@ _UNSIGNED: dict[tt.Atomic, np.ufunc] = {tt.Atomic.UMAX: np.maximum, tt.Atomic.UM
 def combine(kind: tt.Atomic, element: Attribute, memory: Array, cells: Array, values: Array) -> None:
     """Combine values into memory, as memory holds its elements, one after another."""
     if kind in _NAMED:
-        Memory("", element, memory).update((cells,), values, _NAMED[kind])
+        ElementMemory("", element, memory).update((cells,), values, _NAMED[kind])
     elif kind in _BITWISE:
         _BITWISE[kind].at(memory, cells, values)
     elif kind in _UNSIGNED:

@@ -29,14 +29,14 @@ from ..numbers import (
     to_storage,
     wrapped,
 )
-from ..state import State
+from ..state import InterpreterState
 
 
 @register_impls
 class ComputeFunctions(InterpreterFunctions):
     """Operations without effects. `programs`: of the launch, along the grid's first dimension."""
 
-    def __init__(self, state: State, programs: int):
+    def __init__(self, state: InterpreterState, programs: int):
         self.state, self.programs = state, programs
         self._constants: dict[Operation, PythonValues] = {}
         self._arith = ArithFunctions()

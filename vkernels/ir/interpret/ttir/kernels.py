@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import ArgumentError
-from ...lowering.ttir.lowered import LoweredTtir, Parameter, ParameterKind, TtirLaunch
+from ...lowering.ttir.lowered import LaunchParameter, LoweredTtir, ParameterKind, TtirLaunch
 from ...lowering.ttir.state import SLOT_BYTES
-from .regions import Space, Tensor
+from .regions import RuntimeMemory, TensorRegion
 from .run import Value, run_ttir
 
 Argument = np.ndarray[Any, Any] | np.generic | int | float | bool
@@ -33,12 +33,12 @@ def interpret_ttir(
     are written. Raises as `run_ttir` does, and `ArgumentError` for an argument or a size that is missing.
     """
     prepared = lowered.prepare(sizes)
-    buffers = [Space(f"buffer {number}", size) for number, size in enumerate(prepared.buffer_bytes)]
+    buffers = [RuntimeMemory(f"buffer {number}", size) for number, size in enumerate(prepared.buffer_bytes)]
     for number, (launch, programs) in enumerate(zip(lowered.launches, prepared.programs, strict=True)):
         grid = min(programs, resident) if launch.is_persistent else programs
-        swap = Space("swap space", (launch.swap_bytes + prepared.more_swap(number)) * grid)
+        swap = RuntimeMemory("swap space", (launch.swap_bytes + prepared.more_swap(number)) * grid)
 
-        def value(parameter: Parameter, programs: int = programs, swap: Space = swap) -> Value:
+        def value(parameter: LaunchParameter, programs: int = programs, swap: RuntimeMemory = swap) -> Value:
             match parameter.kind:
                 case ParameterKind.BUFFER:
                     return buffers[parameter.number]
@@ -65,7 +65,7 @@ def _named(arguments: Mapping[str, Argument], name: str) -> Argument:
     return arguments[name]
 
 
-def _of_argument(parameter: Parameter, argument: Argument, write_only: Collection[str]) -> Value:
+def _of_argument(parameter: LaunchParameter, argument: Argument, write_only: Collection[str]) -> Value:
     """A tensor's memory or one of its strides, or a scalar."""
     if parameter.kind == ParameterKind.SCALAR:
         return argument
@@ -73,7 +73,7 @@ def _of_argument(parameter: Parameter, argument: Argument, write_only: Collectio
         raise ArgumentError(f"argument `{parameter.name}` is a {type(argument).__name__}, expected an array")
     if parameter.kind == ParameterKind.STRIDE:
         return _stride(argument, parameter.number)
-    return Tensor(argument, parameter.name, parameter.name in write_only)
+    return TensorRegion(argument, parameter.name, parameter.name in write_only)
 
 
 def _stride(array: np.ndarray[Any, Any], dimension: int) -> int:

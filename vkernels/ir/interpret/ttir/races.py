@@ -16,7 +16,7 @@ NEVER = 0
 
 
 @dataclass
-class Clock:
+class InterpreterClock:
     """The time now, and when the current interval between barriers and the current program began."""
 
     now: int = NEVER
@@ -93,7 +93,7 @@ class Stamps:
         self._write, self._read, self._first_read = _Times(size), _Times(size), _Times(size)
         self._update, self._first_update = _Times(size), _Times(size)
 
-    def read(self, cells: Array, width: int, clock: Clock, between_programs: bool) -> Conflict | None:
+    def read(self, cells: Array, width: int, clock: InterpreterClock, between_programs: bool) -> Conflict | None:
         """Note a read of elements of `width` bytes, given as their numbers; returns what it may not follow."""
         conflict = self._after(cells, width, clock, between_programs, "written", self._write, self._write)
         conflict = conflict or self._after(
@@ -104,7 +104,7 @@ class Stamps:
             self._first_read.set_first(cells, width, clock.now)
         return conflict
 
-    def write(self, cells: Array, width: int, clock: Clock, between_programs: bool) -> Conflict | None:
+    def write(self, cells: Array, width: int, clock: InterpreterClock, between_programs: bool) -> Conflict | None:
         """Note a write; returns what it may not follow."""
         conflict = self._after(cells, width, clock, between_programs, "written", self._write, self._write)
         conflict = conflict or self._after(
@@ -114,7 +114,7 @@ class Stamps:
         self._write.set(cells, width, clock.now)
         return conflict
 
-    def update(self, cells: Array, width: int, clock: Clock, between_programs: bool) -> Conflict | None:
+    def update(self, cells: Array, width: int, clock: InterpreterClock, between_programs: bool) -> Conflict | None:
         """Note an atomic update; returns what it may not follow."""
         conflict = self._after(cells, width, clock, between_programs, "written", self._write, self._write)
         conflict = conflict or self._after(cells, width, clock, between_programs, "read", self._read, self._first_read)
@@ -124,7 +124,14 @@ class Stamps:
         return conflict
 
     def _after(
-        self, cells: Array, width: int, clock: Clock, between_programs: bool, earlier: str, last: _Times, first: _Times
+        self,
+        cells: Array,
+        width: int,
+        clock: InterpreterClock,
+        between_programs: bool,
+        earlier: str,
+        last: _Times,
+        first: _Times,
     ) -> Conflict | None:
         """Accesses of another program, or of this one since the last barrier; noted as first and last accesses."""
         if between_programs:

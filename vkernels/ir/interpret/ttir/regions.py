@@ -23,7 +23,7 @@ _POISON = 0xA5
 
 
 @dataclass(frozen=True, eq=False)
-class Tensor:
+class TensorRegion:
     """An array as an argument, with a name for messages. One that is `write_only` may not be read before it is written.
 
     The array may be a view of any strides; bytes between its elements are out of bounds.
@@ -35,7 +35,7 @@ class Tensor:
 
 
 @dataclass(eq=False)
-class Space:
+class RuntimeMemory:
     """Memory that a runtime allocates: a buffer or swap space. What has been written lasts from launch to launch."""
 
     name: str
@@ -124,13 +124,13 @@ class Region:
 class AddressSpace:
     """All regions that pointers reach. Arrays that overlap share an allocation."""
 
-    def __init__(self, memories: Sequence[Tensor | Space]):
+    def __init__(self, memories: Sequence[TensorRegion | RuntimeMemory]):
         self._regions: list[Region] = []
-        tensors = [memory for memory in memories if isinstance(memory, Tensor)]
+        tensors = [memory for memory in memories if isinstance(memory, TensorRegion)]
         allocations = _allocations([_extent(t.array) for t in tensors])
         shared: dict[int, Allocation] = {}
         for memory in memories:
-            if isinstance(memory, Space):
+            if isinstance(memory, RuntimeMemory):
                 allocation = shared.setdefault(id(memory), Allocation.of(memory.bytes))
                 self._regions.append(Region(memory.name, allocation, 0, memory.size, None, memory.written))
             else:
@@ -186,7 +186,7 @@ def _allocations(extents: Sequence[tuple[int, int]]) -> list[tuple[int, int, All
     return [(low, high, Allocation.of(np.asarray(_Bytes(low, high)))) for low, high in joined]
 
 
-def _tensor_region(tensor: Tensor, allocations: Sequence[tuple[int, int, Allocation]]) -> Region:
+def _tensor_region(tensor: TensorRegion, allocations: Sequence[tuple[int, int, Allocation]]) -> Region:
     array, label = tensor.array, tensor.name
     if not array.size:
         return Region(label, Allocation.of(np.zeros(0, np.uint8)), 0, 0)

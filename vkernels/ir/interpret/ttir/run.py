@@ -11,20 +11,20 @@ from xdsl.ir import Attribute
 
 from ...dialect import tt
 from ...errors import ArgumentError, IRError
-from ..elementwise import ELEMENTWISE, ArithFunctions, functions_of
+from ..elementwise import NUMPY_ELEMENTWISE, ArithFunctions, functions_of
 from ..interpret import TileInterpreter
 from ..maths import MATHS
 from ..numbers import Array, dtype_of
-from ..state import Program, State
+from ..state import InterpretedProgram, InterpreterState
 from ..structure import StructureFunctions
-from .access import AccessFunctions, Machine
+from .access import AccessFunctions, TtirMachine
 from .compute import ComputeFunctions
-from .regions import AddressSpace, Region, Space, Tensor
+from .regions import AddressSpace, Region, RuntimeMemory, TensorRegion
 
-Value = Array | np.generic | int | float | bool | Tensor | Space
+Value = Array | np.generic | int | float | bool | TensorRegion | RuntimeMemory
 """An argument: an array, with or without a name, or runtime's memory for a pointer; a number for a scalar."""
 
-_STATELESS = (functions_of("Elementwise", ELEMENTWISE), functions_of("Maths", MATHS), ArithFunctions())
+_STATELESS = (functions_of("Elementwise", NUMPY_ELEMENTWISE), functions_of("Maths", MATHS), ArithFunctions())
 
 
 def run_ttir(
@@ -55,7 +55,7 @@ def run_ttir(
     types = tuple(function.body.block.arg_types)
     if len(types) != len(arguments):
         raise ArgumentError(f"{function.sym_name.data} takes {len(types)} arguments, not {len(arguments)}")
-    state = State({}, print, order, False)
+    state = InterpreterState({}, print, order, False)
     memories = [_memory(n, type_, value) for n, (type_, value) in enumerate(zip(types, arguments, strict=True))]
     pointed = [memory for memory in memories if memory is not None]
     space = AddressSpace(pointed)
@@ -65,7 +65,7 @@ def run_ttir(
         for n, (type_, value, memory) in enumerate(zip(types, arguments, memories, strict=True))
     )
     _check_divisibility(function, values)
-    machine = Machine(state, space, between_programs=between_programs)
+    machine = TtirMachine(state, space, between_programs=between_programs)
     interpreter = TileInterpreter(module)
     for functions in (*_STATELESS, StructureFunctions(state), AccessFunctions(machine), ComputeFunctions(state, grid)):
         interpreter.register_implementations(functions, override=True)
@@ -74,7 +74,7 @@ def run_ttir(
         np.random.default_rng(order).shuffle(programs)
     with np.errstate(all="ignore"):
         for number in programs.tolist():
-            state.program = Program(function.sym_name.data, number, (number,))
+            state.program = InterpretedProgram(function.sym_name.data, number, (number,))
             machine.clock.next_program()
             machine.scratchpad = Region.scratchpad(scratch_bytes, slot_bytes) if scratch_bytes else None
             interpreter.run_ssacfg_region(function.body, values, function.sym_name.data)
@@ -87,19 +87,19 @@ def _function_of(module: ModuleOp) -> tt.FuncOp:
     return functions[0]
 
 
-def _memory(number: int, type_: Attribute, value: Value) -> Tensor | Space | None:
+def _memory(number: int, type_: Attribute, value: Value) -> TensorRegion | RuntimeMemory | None:
     """What a pointer points to; None for a scalar."""
     if not isinstance(type_, tt.PointerType):
         return None
-    if isinstance(value, Tensor | Space):
+    if isinstance(value, TensorRegion | RuntimeMemory):
         return value
     if isinstance(value, np.ndarray):
-        return Tensor(value, f"argument {number}")
+        return TensorRegion(value, f"argument {number}")
     raise ArgumentError(f"argument {number} is a {type(value).__name__}, expected an array or memory for {type_}")
 
 
 def _scalar(number: int, type_: Attribute, value: Value) -> Any:
-    if isinstance(value, Tensor | Space) or np.ndim(value):
+    if isinstance(value, TensorRegion | RuntimeMemory) or np.ndim(value):
         raise ArgumentError(f"argument {number} is memory, expected a number for {type_}")
     dtype = dtype_of(type_)
     if dtype.kind == "i" and not np.iinfo(dtype).min <= int(value) <= np.iinfo(dtype).max:

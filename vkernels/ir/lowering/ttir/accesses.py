@@ -7,16 +7,16 @@ from xdsl.ir import Attribute, SSAValue
 
 from vkernels.ir.dialect import AccessOp, arith, element_of, tt
 
-from .addresses import Access
+from .addresses import PointerAccess
 from .atomics import lower_atomic
-from .builder import Builder
-from .state import State
+from .builder import TtirBuilder
+from .state import TtirState
 from .tiles import element_bytes
 
 
-def lower_load(state: State, operation: AccessOp) -> None:
+def lower_load(state: TtirState, operation: AccessOp) -> None:
     """`vk.load` and `vk.gather`."""
-    access = Access(state, operation)
+    access = PointerAccess(state, operation)
     mask = access.mask()
     load = _load_scratchpad if access.memory.is_scratchpad else _load_memory
     value = load(state, access, mask)
@@ -25,13 +25,13 @@ def lower_load(state: State, operation: AccessOp) -> None:
     state.define(operation.tile, value)
 
 
-def _load_memory(state: State, access: Access, mask: SSAValue | None) -> SSAValue:
+def _load_memory(state: TtirState, access: PointerAccess, mask: SSAValue | None) -> SSAValue:
     build = state.build
     other = None if mask is None else build.filled(0, tt.tensor(access.memory.element, access.sizes))
     return build.result(tt.LoadOp(access.pointers(), mask, other))
 
 
-def _load_scratchpad(state: State, access: Access, mask: SSAValue | None) -> SSAValue:
+def _load_scratchpad(state: TtirState, access: PointerAccess, mask: SSAValue | None) -> SSAValue:
     """Inactive elements read the slot that nothing else reads, and become 0."""
     build, element = state.build, access.memory.element
     offsets = access.byte_offsets()
@@ -43,12 +43,12 @@ def _load_scratchpad(state: State, access: Access, mask: SSAValue | None) -> SSA
     return value if mask is None else build.select(mask, value, build.filled(0, value.type))
 
 
-def lower_store(state: State, operation: AccessOp) -> None:
+def lower_store(state: TtirState, operation: AccessOp) -> None:
     """`vk.store` and `vk.scatter`."""
     if "atomic" in operation.properties:
         lower_atomic(state, operation)
         return
-    access = Access(state, operation)
+    access = PointerAccess(state, operation)
     build, value, mask = state.build, state.value(operation.tile), access.mask()
     if element_of(operation.tile) == i1:
         value = build.unary(arith.ExtUIOp, value, access.memory.element)
@@ -67,7 +67,7 @@ def _carrier(bits: int) -> Attribute:
     return i64 if bits == 64 else i32
 
 
-def _to_bits(build: Builder, value: SSAValue) -> SSAValue:
+def _to_bits(build: TtirBuilder, value: SSAValue) -> SSAValue:
     """Elements as the integers that a scratchpad access carries."""
     element = tt.element(value.type)
     if isinstance(element, AnyFloat):
@@ -77,7 +77,7 @@ def _to_bits(build: Builder, value: SSAValue) -> SSAValue:
     return build.unary(arith.ExtUIOp, value, i32)
 
 
-def _from_bits(build: Builder, value: SSAValue, element: Attribute) -> SSAValue:
+def _from_bits(build: TtirBuilder, value: SSAValue, element: Attribute) -> SSAValue:
     """What `_to_bits` gave as elements again."""
     if not isinstance(element, AnyFloat):
         return build.cast(value, element)

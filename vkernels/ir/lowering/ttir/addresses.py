@@ -10,10 +10,10 @@ from xdsl.ir import Attribute, SSAValue
 
 from vkernels.ir.dialect import AccessOp, arith, axes_of, tt
 
-from ..failures import unsupported
+from ..llvm.failures import unsupported
 from .builder import Number
 from .positions import below
-from .state import FAR, State
+from .state import I32_RANGE, TtirState
 from .tiles import along, axes_and_sizes, element_bytes, lowered_type
 
 
@@ -34,14 +34,14 @@ class _Dimension:
         return tuple(dict.fromkeys((*self.terms, *self.axes)))
 
 
-class Access:
+class PointerAccess:
     """The places of a load or store, and the mask of its active elements.
 
     Starts of programs and chunks are added to the base as one scalar; what is left are small numbers for each axis,
     so that Triton can see which elements lie side by side.
     """
 
-    def __init__(self, state: State, operation: AccessOp):
+    def __init__(self, state: TtirState, operation: AccessOp):
         self.state, self.build, self.operation = state, state.build, operation
         self.memory = state.memory(operation.base)
         lowered_type(operation.tile.type, operation)
@@ -110,8 +110,8 @@ class Access:
         step = self._step(axis)
         if step == 0 or size == 1:
             return None
-        reach = abs(step) * (size - 1) if isinstance(step, int) else FAR
-        is_far = self.memory.is_far and reach >= FAR
+        reach = abs(step) * (size - 1) if isinstance(step, int) else I32_RANGE
+        is_far = self.memory.is_far and reach >= I32_RANGE
         if is_far != (element == i64):
             return None
         build = self.build

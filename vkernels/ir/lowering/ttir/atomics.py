@@ -7,22 +7,22 @@ from xdsl.ir import SSAValue
 
 from vkernels.ir.dialect import AccessOp, arith, element_of, tt
 
-from ..failures import unsupported
-from .addresses import Access
-from .builder import Builder
-from .state import State
+from ..llvm.failures import unsupported
+from .addresses import PointerAccess
+from .builder import TtirBuilder
+from .state import TtirState
 
 _INTEGERS = {
     "add": tt.Atomic.ADD, "max": tt.Atomic.MAX, "min": tt.Atomic.MIN, "maxui": tt.Atomic.UMAX, "minui": tt.Atomic.UMIN,
 }  # fmt: skip
 
 
-def lower_atomic(state: State, operation: AccessOp) -> None:
+def lower_atomic(state: TtirState, operation: AccessOp) -> None:
     """A store that combines with what is there."""
     kind = operation.properties["atomic"]
     assert isinstance(kind, StringAttr), "verified"
     element = element_of(operation.tile)
-    access = Access(state, operation)
+    access = PointerAccess(state, operation)
     if access.memory.is_scratchpad:
         raise unsupported(operation, "atomics on the scratchpad have no form on a GPU; accumulate in a tensor")
     build, value, mask = state.build, state.value(operation.tile), access.mask()
@@ -37,7 +37,7 @@ def lower_atomic(state: State, operation: AccessOp) -> None:
         raise unsupported(operation, f"Triton has no atomic {kind.data} on {element}; use 32 or 64 bits")
 
 
-def _extremum(build: Builder, kind: str, pointers: SSAValue, value: SSAValue, mask: SSAValue | None) -> None:
+def _extremum(build: TtirBuilder, kind: str, pointers: SSAValue, value: SSAValue, mask: SSAValue | None) -> None:
     """The larger or smaller float by the order of its bits: as signed integers those with sign 0, and unsigned,
     the other way around, those with sign 1. A NaN goes in with the sign that wins."""
     element = tt.element(value.type)

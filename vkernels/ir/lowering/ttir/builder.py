@@ -29,7 +29,7 @@ Number = int | SSAValue
 _Key = tuple[object, ...]
 
 
-class Builder:
+class TtirBuilder:
     """The body of one function. A pure operation like one that is visible already is not built again.
 
     Constants, and what is made of nothing else, go to the function's entry.

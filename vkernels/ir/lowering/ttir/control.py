@@ -8,13 +8,13 @@ from xdsl.dialects.builtin import i64
 from xdsl.dialects.scf import ConditionOp, ForOp, IfOp, WhileOp, YieldOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from .state import State
+from .state import TtirState
 
-Walk = Callable[[State, Block], None]
+Walk = Callable[[TtirState, Block], None]
 """Lowers every operation of a block but its terminator."""
 
 
-def lower_for(state: State, operation: ForOp, walk: Walk) -> None:
+def lower_for(state: TtirState, operation: ForOp, walk: Walk) -> None:
     """`scf.for`."""
     source, initial = operation.body.block, state.carried(operation.iter_args)
     bounds = [state.value(value) for value in (operation.lb, operation.ub, operation.step)]
@@ -29,7 +29,7 @@ def lower_for(state: State, operation: ForOp, walk: Walk) -> None:
     state.bind(operation.results, op.results, operation.iter_args)
 
 
-def lower_if(state: State, operation: IfOp, walk: Walk) -> None:
+def lower_if(state: TtirState, operation: IfOp, walk: Walk) -> None:
     """`scf.if`."""
     regions, yielded = [], []
     sources: Sequence[SSAValue] = ()
@@ -50,7 +50,7 @@ def lower_if(state: State, operation: IfOp, walk: Walk) -> None:
     state.bind(operation.results, op.results, sources)
 
 
-def lower_while(state: State, operation: WhileOp, walk: Walk) -> None:
+def lower_while(state: TtirState, operation: WhileOp, walk: Walk) -> None:
     """`scf.while`."""
     sources = operation.before_region.block, operation.after_region.block
     initial = state.carried(operation.arguments)

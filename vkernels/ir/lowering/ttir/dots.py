@@ -12,10 +12,10 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from vkernels.ir.dialect import DotOp, arith, axes_of, sizes_of, tt
 
-from ..halves import is_half, is_quarter, refuse_half
-from .builder import Builder
+from ..llvm.halves import is_half, is_quarter, refuse_half
+from .builder import TtirBuilder
 from .reductions import reduced
-from .state import State
+from .state import TtirState
 from .tiles import along, transposed
 
 LEAST = 16
@@ -46,7 +46,7 @@ class _Shape:
         return prod(self.sizes[axis] for axis in axes)
 
 
-def lower_dot(state: State, operation: DotOp) -> None:
+def lower_dot(state: TtirState, operation: DotOp) -> None:
     """`vk.dot`."""
     refuse_half(operation)
     for operand in operation.operands:
@@ -63,7 +63,7 @@ def lower_dot(state: State, operation: DotOp) -> None:
 
 
 def _signed(
-    state: State,
+    state: TtirState,
     operation: DotOp,
     shape: _Shape,
     left: tuple[SSAValue, SSAValue],
@@ -88,7 +88,7 @@ def _signed(
 
 
 def _plus_sum(
-    state: State,
+    state: TtirState,
     operation: DotOp,
     shape: _Shape,
     value: SSAValue,
@@ -140,7 +140,9 @@ def _fits(shape: _Shape, left: Attribute, right: Attribute, total: Attribute) ->
     return min(sides) >= LEAST and shape.sizes[shape.axis] >= (2 * LEAST if left == i8 or is_quarter(left) else LEAST)
 
 
-def _dot(build: Builder, operation: DotOp, shape: _Shape, left: SSAValue, right: SSAValue, total: SSAValue) -> SSAValue:
+def _dot(
+    build: TtirBuilder, operation: DotOp, shape: _Shape, left: SSAValue, right: SSAValue, total: SSAValue
+) -> SSAValue:
     """Axes of a kind are brought together and seen as one."""
     batch, rows, columns, axis = shape.batch, shape.rows, shape.columns, (shape.axis,)
     axes = axes_of(operation.sum)
@@ -158,7 +160,7 @@ def _dot(build: Builder, operation: DotOp, shape: _Shape, left: SSAValue, right:
 
 
 def _grouped(
-    build: Builder, value: SSAValue, axes: Sequence[str], groups: Sequence[tuple[str, ...]], shape: _Shape
+    build: TtirBuilder, value: SSAValue, axes: Sequence[str], groups: Sequence[tuple[str, ...]], shape: _Shape
 ) -> SSAValue:
     """A tile of one dimension a group of axes; a batch of one is left out."""
     value = transposed(build, value, axes, [axis for group in groups for axis in group])
@@ -167,7 +169,7 @@ def _grouped(
 
 
 def _added_up(
-    state: State, operation: DotOp, shape: _Shape, left: SSAValue, right: SSAValue, total: SSAValue
+    state: TtirState, operation: DotOp, shape: _Shape, left: SSAValue, right: SSAValue, total: SSAValue
 ) -> SSAValue:
     """Products, one slice of the contracted axis after another where all are too many at once."""
     build, axes, count = state.build, axes_of(operation.sum), shape.sizes[shape.axis]
@@ -189,7 +191,7 @@ def _added_up(
 
 
 def _plus_products(
-    state: State, shape: _Shape, left: SSAValue, right: SSAValue, total: SSAValue, axes: tuple[str, ...], count: int
+    state: TtirState, shape: _Shape, left: SSAValue, right: SSAValue, total: SSAValue, axes: tuple[str, ...], count: int
 ) -> SSAValue:
     build = state.build
     every = (*axes, shape.axis)
@@ -202,13 +204,13 @@ def _plus_products(
     return build.binary(arith.AddfOp if is_float else arith.AddiOp, total, summed)
 
 
-def _cut(build: Builder, value: SSAValue, slices: int) -> SSAValue:
+def _cut(build: TtirBuilder, value: SSAValue, slices: int) -> SSAValue:
     """The last dimension as two: slices, and elements of each."""
     *rest, last = tt.shape(value.type)
     return build.pure(tt.ReshapeOp(value, [*rest, slices, last // slices]))
 
 
-def _slice(state: State, value: SSAValue, number: SSAValue) -> SSAValue:
+def _slice(state: TtirState, value: SSAValue, number: SSAValue) -> SSAValue:
     """One slice: all others are replaced by 0 and the slices added, since Triton takes no part of a tensor."""
     build, sizes = state.build, tt.shape(value.type)
     dimension = len(sizes) - 2

@@ -10,12 +10,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from vkernels.ir.dialect import arith, tt
 
-from ..halves import refuse_half
-from .builder import EXACT, Builder
-from .integers import BIT_COUNTS, INTEGER_DIVISIONS, SHIFTS, lower_bit_count, lower_division, lower_shift
-from .state import State
+from ..llvm.halves import refuse_half
+from .builder import EXACT, TtirBuilder
+from .integers import BIT_COUNTS, TTIR_DIVISIONS, TTIR_SHIFTS, lower_bit_count, lower_division, lower_shift
+from .state import TtirState
 
-PLAIN = (
+TTIR_PLAIN = (
     "arith.addf", "arith.subf", "arith.mulf", "arith.maxnumf", "arith.minnumf",
     "arith.maximumf", "arith.minimumf", "arith.cmpf", "arith.cmpi",
     "arith.andi", "arith.ori", "arith.xori", "arith.maxui", "arith.minui",
@@ -27,7 +27,7 @@ FOLDING = ("arith.addi", "arith.subi", "arith.muli", "arith.maxsi", "arith.minsi
 """What indices are made of: scalars that are known stay so."""
 
 
-def lower_plain(state: State, operation: Operation) -> None:
+def lower_plain(state: TtirState, operation: Operation) -> None:
     """The same operation. `vk.rounded` is kept until products and sums have been fused."""
     refuse_half(operation)
     operands = [state.value(operand) for operand in operation.operands]
@@ -42,7 +42,7 @@ def _kept(operation: Operation) -> dict[str, Attribute]:
     return {name: value for name, value in operation.attributes.items() if name == "vk.rounded"}
 
 
-def lower_folding(state: State, operation: Operation) -> None:
+def lower_folding(state: TtirState, operation: Operation) -> None:
     """Integer arithmetic; scalars are folded where they are known."""
     a, b = (state.value(operand) for operand in operation.operands)
     if tt.shape(a.type) or str(a.type) not in ("i32", "i64"):
@@ -52,13 +52,13 @@ def lower_folding(state: State, operation: Operation) -> None:
     state.define(operation.results[0], state.build.number(number, a.type))
 
 
-def lower_select(state: State, operation: Operation) -> None:
+def lower_select(state: TtirState, operation: Operation) -> None:
     """`arith.select`; the condition may be a scalar."""
     condition, a, b = (state.value(operand) for operand in operation.operands)
     state.define(operation.results[0], state.build.select(condition, a, b))
 
 
-def lower_divide(state: State, operation: Operation) -> None:
+def lower_divide(state: TtirState, operation: Operation) -> None:
     """`arith.divf`, rounded once: Triton's own f32 division is not."""
     refuse_half(operation)
     a, b = (state.value(operand) for operand in operation.operands)
@@ -68,7 +68,7 @@ def lower_divide(state: State, operation: Operation) -> None:
         state.define(operation.results[0], state.build.binary(arith.DivfOp, a, b))
 
 
-def lower_negate(state: State, operation: Operation) -> None:
+def lower_negate(state: TtirState, operation: Operation) -> None:
     """`arith.negf` as -0 - x, which is the same to the bit: on tensors Triton 3.6 does not take it."""
     refuse_half(operation)
     value = state.value(operation.operands[0])
@@ -80,7 +80,7 @@ def lower_negate(state: State, operation: Operation) -> None:
     state.define(operation.results[0], state.build.pure(op))
 
 
-def lower_sqrt(state: State, operation: Operation) -> None:
+def lower_sqrt(state: TtirState, operation: Operation) -> None:
     """`math.sqrt`, rounded once."""
     refuse_half(operation)
     value = state.value(operation.operands[0])
@@ -88,14 +88,14 @@ def lower_sqrt(state: State, operation: Operation) -> None:
     state.define(operation.results[0], state.build.pure(op))
 
 
-def lower_copysign(state: State, operation: Operation) -> None:
+def lower_copysign(state: TtirState, operation: Operation) -> None:
     """`math.copysign`, by bits: Triton has none."""
     refuse_half(operation)
     size, sign = (state.value(operand) for operand in operation.operands)
     state.define(operation.results[0], _with_sign(state.build, size, sign))
 
 
-def _with_sign(build: Builder, size: SSAValue, sign: SSAValue) -> SSAValue:
+def _with_sign(build: TtirBuilder, size: SSAValue, sign: SSAValue) -> SSAValue:
     element = _float(size)
     integer = IntegerType(element.bitwidth)
     top = 1 << (element.bitwidth - 1)
@@ -104,7 +104,7 @@ def _with_sign(build: Builder, size: SSAValue, sign: SSAValue) -> SSAValue:
     return build.bitcast(build.binary(arith.OrIOp, low, high), element)
 
 
-def lower_trunc(state: State, operation: Operation) -> None:
+def lower_trunc(state: TtirState, operation: Operation) -> None:
     """`math.trunc`: what is below the size, with the sign."""
     refuse_half(operation)
     build, value = state.build, state.value(operation.operands[0])
@@ -112,7 +112,7 @@ def lower_trunc(state: State, operation: Operation) -> None:
     state.define(operation.results[0], _with_sign(build, whole, value))
 
 
-def lower_round_even(state: State, operation: Operation) -> None:
+def lower_round_even(state: TtirState, operation: Operation) -> None:
     """`math.roundeven`: a number so large that no fraction fits beside it is added and taken away."""
     refuse_half(operation)
     build, value = state.build, state.value(operation.operands[0])
@@ -129,18 +129,18 @@ def _float(value: SSAValue) -> AnyFloat:
     return element
 
 
-def lower_absolute(state: State, operation: Operation) -> None:
+def lower_absolute(state: TtirState, operation: Operation) -> None:
     """`math.absi`; the least integer stays itself."""
     build, value = state.build, state.value(operation.operands[0])
     negated = build.binary(arith.SubiOp, build.filled(0, value.type), value)
     state.define(operation.results[0], build.select(build.compare("slt", value, 0), negated, value))
 
 
-ELEMENTWISE: dict[str, Callable[[State, Operation], None]] = {
-    **dict.fromkeys(PLAIN, lower_plain),
+TTIR_ELEMENTWISE: dict[str, Callable[[TtirState, Operation], None]] = {
+    **dict.fromkeys(TTIR_PLAIN, lower_plain),
     **dict.fromkeys(FOLDING, lower_folding),
-    **dict.fromkeys(INTEGER_DIVISIONS, lower_division),
-    **dict.fromkeys(SHIFTS, lower_shift),
+    **dict.fromkeys(TTIR_DIVISIONS, lower_division),
+    **dict.fromkeys(TTIR_SHIFTS, lower_shift),
     **dict.fromkeys(BIT_COUNTS, lower_bit_count),
     "arith.select": lower_select,
     "arith.divf": lower_divide,

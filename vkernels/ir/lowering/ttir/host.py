@@ -12,7 +12,7 @@ from vkernels.ir.dialect import BufferOp, LaunchOp, MappedOp, SizeOp, arith
 from vkernels.ir.errors import ArgumentError
 from vkernels.ir.facts import Facts
 
-from ..failures import unsupported
+from ..llvm.failures import unsupported
 
 SWAP_ALIGNMENT = 64
 """Bytes, of everything in swap space."""
@@ -40,7 +40,7 @@ ARITHMETIC: dict[str, Callable[[int, int], int]] = {
 
 
 @dataclass(frozen=True)
-class Prepared:
+class HostArguments:
     """What one call needs: bytes of each top-level buffer, and programs of each launch.
 
     `more_swap_bytes`: of each launch, what every resident program takes of swap space beside the launch's own
@@ -57,7 +57,7 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Step:
+class HostStep:
     """One value: a number, a size by its name, or an operation of arith on two earlier values."""
 
     number: int = 0
@@ -74,14 +74,14 @@ class HostArithmetic:
     factors and bytes an element.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[HostStep, ...]
     buffers: tuple[tuple[int, ...], ...]
     element_bytes: tuple[int, ...]
     launches: tuple[tuple[int, ...], ...]
     known: Mapping[str, int] = field(default_factory=dict)
     swaps: tuple[tuple[tuple[tuple[int, ...], int], ...], ...] = ()
 
-    def prepare(self, sizes: Mapping[str, int]) -> Prepared:
+    def prepare(self, sizes: Mapping[str, int]) -> HostArguments:
         """Run the steps. Raises `ArgumentError` for a size that is missing."""
         values: list[int] = []
         for step in self.steps:
@@ -91,7 +91,7 @@ class HostArithmetic:
             else:
                 values.append(self._size(step.size, sizes) if step.size else step.number)
         elements = [_product(values, factors) for factors in self.buffers]
-        return Prepared(
+        return HostArguments(
             tuple(n * size for n, size in zip(elements, self.element_bytes, strict=True)),
             tuple(_product(values, factors) for factors in self.launches),
             tuple(sum(_up(_product(values, factors) * size) for factors, size in swap) for swap in self.swaps),
@@ -120,18 +120,18 @@ def host_arithmetic(mapped: MappedOp, element_bytes: Callable[[BufferOp], int]) 
 
     Raises `UnsupportedError` for what no size is computed with.
     """
-    steps: list[Step] = []
+    steps: list[HostStep] = []
     numbers: dict[SSAValue, int] = {}
     buffers, launches, widths, swaps = [], [], [], []
 
-    def number(step: Step) -> int:
+    def number(step: HostStep) -> int:
         steps.append(step)
         return len(steps) - 1
 
     def factors(op: BufferOp) -> tuple[int, ...]:
         given = iter(op.sizes)
         shape = [d for d in op.result.type.shape if isinstance(d, int)]
-        return tuple(numbers[next(given)] if d == DYNAMIC_INDEX else number(Step(number=d)) for d in shape)
+        return tuple(numbers[next(given)] if d == DYNAMIC_INDEX else number(HostStep(number=d)) for d in shape)
 
     needed = _needed(mapped)
     for op in mapped.body.block.ops:
@@ -169,11 +169,11 @@ def swap_of_a_call(launch: LaunchOp) -> list[BufferOp]:
     return [op for op in launch.body.block.ops if isinstance(op, BufferOp) and op.sizes]
 
 
-def _step(op: Operation, numbers: Mapping[SSAValue, int]) -> Step:
+def _step(op: Operation, numbers: Mapping[SSAValue, int]) -> HostStep:
     if isinstance(op, SizeOp):
-        return Step(size=op.size.data)
+        return HostStep(size=op.size.data)
     if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
-        return Step(number=op.value.value.data)
+        return HostStep(number=op.value.value.data)
     if op.name not in ARITHMETIC:
         raise unsupported(op, "the host does not compute this")
-    return Step(name=op.name, operands=tuple(numbers[operand] for operand in op.operands))
+    return HostStep(name=op.name, operands=tuple(numbers[operand] for operand in op.operands))

@@ -11,21 +11,21 @@ from xdsl.ir import Operation, SSAValue
 
 from vkernels.ir.dialect import arith, tt
 
-from .builder import Builder
+from .builder import TtirBuilder
 from .host import ARITHMETIC
-from .state import State
+from .state import TtirState
 
-INTEGER_DIVISIONS = (
+TTIR_DIVISIONS = (
     "arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.floordivsi", "arith.ceildivsi",
     "arith.ceildivui",
 )  # fmt: skip
-SHIFTS = ("arith.shli", "arith.shrsi", "arith.shrui")
+TTIR_SHIFTS = ("arith.shli", "arith.shrsi", "arith.shrui")
 BIT_COUNTS = ("math.ctpop", "math.ctlz", "math.cttz")
 
 _REMAINDERS: dict[str, type[Operation]] = {"remsi": arith.RemSIOp, "remui": arith.RemUIOp}
 
 
-def lower_division(state: State, operation: Operation) -> None:
+def lower_division(state: TtirState, operation: Operation) -> None:
     """Division and remainder, rounded toward 0, down or up."""
     build = state.build
     a, b = (state.value(operand) for operand in operation.operands)
@@ -38,7 +38,7 @@ def lower_division(state: State, operation: Operation) -> None:
         state.define(operation.results[0], _division(build, kind, a, b))
 
 
-def _division(build: Builder, kind: str, a: SSAValue, b: SSAValue) -> SSAValue:
+def _division(build: TtirBuilder, kind: str, a: SSAValue, b: SSAValue) -> SSAValue:
     """A divisor that is known and harmless needs no guard."""
     divisor = build.known(b)
     if isinstance(divisor, int) and divisor > 0:
@@ -54,7 +54,7 @@ def _division(build: Builder, kind: str, a: SSAValue, b: SSAValue) -> SSAValue:
     return build.select(zero, 0, result)
 
 
-def _rounded(build: Builder, kind: str, a: SSAValue, b: SSAValue) -> SSAValue:
+def _rounded(build: TtirBuilder, kind: str, a: SSAValue, b: SSAValue) -> SSAValue:
     """Division by what is neither 0 nor overflows."""
     signed = kind.endswith("si")
     if kind in _REMAINDERS:
@@ -72,7 +72,7 @@ def _rounded(build: Builder, kind: str, a: SSAValue, b: SSAValue) -> SSAValue:
     return build.select(inexact, stepped, quotient)
 
 
-def lower_shift(state: State, operation: Operation) -> None:
+def lower_shift(state: TtirState, operation: Operation) -> None:
     """Shifts; an amount that is not below the width shifts everything out."""
     build = state.build
     a, b = (state.value(operand) for operand in operation.operands)
@@ -86,7 +86,7 @@ def lower_shift(state: State, operation: Operation) -> None:
     state.define(operation.results[0], shifted)
 
 
-def lower_bit_count(state: State, operation: Operation) -> None:
+def lower_bit_count(state: TtirState, operation: Operation) -> None:
     """Bits that are set, or zeros before the first or after the last of them: the width where there is none."""
     build = state.build
     value = state.value(operation.operands[0])
@@ -98,7 +98,7 @@ def lower_bit_count(state: State, operation: Operation) -> None:
     state.define(operation.results[0], _ones(build, value))
 
 
-def _filled_below(build: Builder, value: SSAValue) -> SSAValue:
+def _filled_below(build: TtirBuilder, value: SSAValue) -> SSAValue:
     """Every bit set that stands at or below the highest set bit."""
     element = tt.element(value.type)
     assert isinstance(element, IntegerType), "integers only"
@@ -109,7 +109,7 @@ def _filled_below(build: Builder, value: SSAValue) -> SSAValue:
     return value
 
 
-def _ones(build: Builder, value: SSAValue) -> SSAValue:
+def _ones(build: TtirBuilder, value: SSAValue) -> SSAValue:
     """The number of set bits: those of neighbouring fields added, fields ever wider."""
     element = tt.element(value.type)
     assert isinstance(element, IntegerType), "integers only"

@@ -13,20 +13,20 @@ from xdsl.traits import Pure
 
 from vkernels.ir.dialect import REDUCTIONS, BufferOp, LaunchOp, MappedOp, ScratchOp, SizeOp, arith, tt
 
-from ..failures import unsupported
+from ..llvm.failures import unsupported
 from .accesses import lower_load, lower_store
-from .builder import Builder, Number
-from .casts import CASTS
+from .builder import Number, TtirBuilder
+from .casts import TTIR_CASTS
 from .control import lower_for, lower_if, lower_while
 from .dots import lower_dot
-from .elementwise import ELEMENTWISE
+from .elementwise import TTIR_ELEMENTWISE
 from .fuse_multiply_add import fuse_multiply_add
 from .host import SWAP_ALIGNMENT, host_arithmetic, swap_of_a_call
 from .lowered import LoweredTtir, TtirLaunch
-from .parameters import Signature, buffer_sizes, contiguous
+from .parameters import FunctionSignature, buffer_sizes, contiguous
 from .positions import lower_below, lower_broadcast, lower_constant, lower_position
 from .reductions import lower_reduction, lower_scan
-from .state import SLOT_BYTES, State
+from .state import SLOT_BYTES, TtirState
 from .tiles import element_bytes, memory_bytes, memory_element
 
 
@@ -66,9 +66,9 @@ class _Launch:
         self.has_swap = any(isinstance(op, BufferOp) for op in launch.body.walk())
         self.is_persistent = is_persistent or self.has_swap
         self.entry = Block()
-        self.state = State(mapped, Builder(self.entry))
+        self.state = TtirState(mapped, TtirBuilder(self.entry))
         self.build = self.state.build
-        self.signature = Signature(mapped, self.entry)
+        self.signature = FunctionSignature(mapped, self.entry)
 
     def lower(self) -> TtirLaunch:
         self.build.location = self.mapped.location
@@ -174,7 +174,7 @@ def _remove_unused(block: Block) -> None:
 # The walk
 
 
-def walk(state: State, block: Block) -> None:
+def walk(state: TtirState, block: Block) -> None:
     """Lower every operation of a block but its terminator."""
     for op in block.ops:
         if op.name not in _TERMINATORS:
@@ -184,7 +184,7 @@ def walk(state: State, block: Block) -> None:
         state.build.location = block.last_op.location
 
 
-def lower(state: State, op: Operation) -> None:
+def lower(state: TtirState, op: Operation) -> None:
     """Build what stands for one operation."""
     handler = _HANDLERS.get(op.name)
     if handler is None:
@@ -192,7 +192,7 @@ def lower(state: State, op: Operation) -> None:
     handler(state, op)
 
 
-def _lower_scratch(state: State, op: ScratchOp) -> None:
+def _lower_scratch(state: TtirState, op: ScratchOp) -> None:
     """Scratchpad: the next bytes of the program's."""
     base = state.build.filled(state.scratchpad.take(memory_bytes(op.result.type, op)), i32)
     state.values[op.result] = contiguous(
@@ -200,7 +200,7 @@ def _lower_scratch(state: State, op: ScratchOp) -> None:
     )
 
 
-def _lower_swap(state: State, op: BufferOp) -> None:
+def _lower_swap(state: TtirState, op: BufferOp) -> None:
     """Swap space: the next bytes of the resident program's."""
     assert state.swap_base is not None, "a launch with swap space has a base"
     element = memory_element(op.result.type.element, op)
@@ -212,21 +212,21 @@ def _lower_swap(state: State, op: BufferOp) -> None:
     state.values[op.result] = contiguous(state, op.result.type, op, typed, buffer_sizes(state, op))
 
 
-def _lower_barrier(state: State, op: Operation) -> None:
+def _lower_barrier(state: TtirState, op: Operation) -> None:
     state.build.add(tt.BarrierOp())
 
 
-def _ignore(state: State, op: Operation) -> None:
+def _ignore(state: TtirState, op: Operation) -> None:
     """Prints and assertions are for checked kernels."""
 
 
 _TERMINATORS = ("scf.yield", "scf.condition", "vk.yield")
 
-Handler = Callable[[State, Any], None]
+Handler = Callable[[TtirState, Any], None]
 
 _HANDLERS: dict[str, Handler] = {
-    **ELEMENTWISE,
-    **CASTS,
+    **TTIR_ELEMENTWISE,
+    **TTIR_CASTS,
     **{op.name: lower_reduction for op in REDUCTIONS},
     **dict.fromkeys(("vk.boundary", "vk.print", "vk.assert"), _ignore),
     "arith.constant": lower_constant,

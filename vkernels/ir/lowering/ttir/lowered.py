@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.ir.text import print_module
 
-from .host import HostArithmetic, Prepared
+from .host import HostArguments, HostArithmetic
 
 
 class ParameterKind(StrEnum):
@@ -26,7 +26,7 @@ class ParameterKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Parameter:
+class LaunchParameter:
     """One parameter of a launch's function.
 
     `name`: the tensor, scalar or size. `number`: a stride's dimension, or which top-level buffer.
@@ -44,13 +44,13 @@ class TtirLaunch:
     """One launch: a module of one `tt.func` called `name`, and what it takes.
 
     `scratch_bytes`: scratchpad a program. `swap_bytes`: of the swap space, what each resident program takes,
-    `Prepared.more_swap` aside.
+    `HostArguments.more_swap` aside.
     `is_persistent`: each program goes on to others until all are done, so any number of them may be started.
     """
 
     name: str
     module: ModuleOp = field(repr=False)
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[LaunchParameter, ...]
     scratch_bytes: int
     swap_bytes: int
     is_persistent: bool
@@ -66,7 +66,7 @@ class LoweredTtir:
     buffers: int
     host: HostArithmetic = field(repr=False)
 
-    def prepare(self, sizes: Mapping[str, int]) -> Prepared:
+    def prepare(self, sizes: Mapping[str, int]) -> HostArguments:
         """Bytes of each top-level buffer and programs of each launch for a call's sizes.
 
         Raises `ArgumentError` for a size that is missing.

@@ -8,19 +8,19 @@ from xdsl.ir import SSAValue
 
 from vkernels.ir.dialect import BelowOp, BroadcastOp, PositionOp, sizes_of
 
-from ..failures import unsupported
-from .builder import Builder, Number
-from .state import State
+from ..llvm.failures import unsupported
+from .builder import Number, TtirBuilder
+from .state import TtirState
 from .tiles import along, axes_and_sizes
 
 
-def below(build: Builder, count: Number, size: int) -> SSAValue:
+def below(build: TtirBuilder, count: Number, size: int) -> SSAValue:
     """Which of the positions 0, 1, … along an axis are below a count, i64: i1."""
     limit = build.splat(build.number(build.clamped(count, 0, size), i32), [size])
     return build.compare("slt", build.range(size), limit)
 
 
-def lower_constant(state: State, operation: ConstantOp) -> None:
+def lower_constant(state: TtirState, operation: ConstantOp) -> None:
     """`arith.constant`: a scalar, or the same number in every element."""
     value, type_ = operation.value, state.type_of(operation.result, operation)
     if isinstance(value, IntegerAttr | FloatAttr):
@@ -31,21 +31,21 @@ def lower_constant(state: State, operation: ConstantOp) -> None:
         raise unsupported(operation, "a GPU's tile of constants holds one number throughout")
 
 
-def lower_position(state: State, operation: PositionOp) -> None:
+def lower_position(state: TtirState, operation: PositionOp) -> None:
     """`vk.position`."""
     state.type_of(operation.result, operation)
     (size,) = sizes_of(operation.result).values()
     state.define(operation.result, state.build.cast(state.build.range(size), i64))
 
 
-def lower_below(state: State, operation: BelowOp) -> None:
+def lower_below(state: TtirState, operation: BelowOp) -> None:
     """`vk.below`."""
     state.type_of(operation.result, operation)
     (size,) = sizes_of(operation.result).values()
     state.define(operation.result, below(state.build, state.number(operation.count), size))
 
 
-def lower_broadcast(state: State, operation: BroadcastOp) -> None:
+def lower_broadcast(state: TtirState, operation: BroadcastOp) -> None:
     """`vk.broadcast`."""
     state.type_of(operation.result, operation)
     axes, sizes = axes_and_sizes(operation.result.type)

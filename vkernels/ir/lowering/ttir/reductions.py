@@ -8,19 +8,19 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from vkernels.ir.dialect import ReductionOp, ScanOp, axes_of, tt
 from vkernels.ir.dialect.combining import combining, kind_of
 
-from ..failures import unsupported
-from ..halves import refuse_half
-from .state import State
+from ..llvm.failures import unsupported
+from ..llvm.halves import refuse_half
+from .state import TtirState
 
 
-def lower_reduction(state: State, operation: ReductionOp) -> None:
+def lower_reduction(state: TtirState, operation: ReductionOp) -> None:
     """`vk.sum`, `vk.product`, `vk.max`, `vk.min`."""
     tile = _tile(state, operation, operation.tile)
     axis = axes_of(operation.tile).index(operation.axis.data)
     state.define(operation.result, reduced(state, tile, axis, kind_of(operation)))
 
 
-def lower_scan(state: State, operation: ScanOp) -> None:
+def lower_scan(state: TtirState, operation: ScanOp) -> None:
     """`vk.scan`."""
     tile = _tile(state, operation, operation.tile)
     axis = axes_of(operation.tile).index(operation.axis.data)
@@ -28,13 +28,13 @@ def lower_scan(state: State, operation: ScanOp) -> None:
     state.define(operation.result, state.build.result(tt.ScanOp(tile, axis, body)))
 
 
-def reduced(state: State, tile: SSAValue, axis: int, kind: str) -> SSAValue:
+def reduced(state: TtirState, tile: SSAValue, axis: int, kind: str) -> SSAValue:
     """All elements along a dimension combined; a scalar where the tile has no other."""
     body = _combining(state, tt.element(tile.type), kind, tt.ReduceReturnOp)
     return state.build.result(tt.ReduceOp(tile, axis, body))
 
 
-def _tile(state: State, operation: Operation, tile: SSAValue) -> SSAValue:
+def _tile(state: TtirState, operation: Operation, tile: SSAValue) -> SSAValue:
     refuse_half(operation)
     state.type_of(tile, operation)
     lowered = state.value(tile)
@@ -44,7 +44,7 @@ def _tile(state: State, operation: Operation, tile: SSAValue) -> SSAValue:
 
 
 def _combining(
-    state: State, element: Attribute, kind: str, end: type[tt.ReduceReturnOp] | type[tt.ScanReturnOp]
+    state: TtirState, element: Attribute, kind: str, end: type[tt.ReduceReturnOp] | type[tt.ScanReturnOp]
 ) -> Region:
     block = Block(arg_types=[element, element])
     with state.build.region(block):

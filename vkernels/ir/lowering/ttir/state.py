@@ -11,16 +11,16 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from vkernels.ir.dialect import MappedOp, MemoryType, arith
 from vkernels.ir.errors import PlanError
 
-from .builder import Builder, Number
+from .builder import Number, TtirBuilder
 from .host import SWAP_ALIGNMENT
 from .tiles import lowered_type
 
-FAR = 1 << 31
+I32_RANGE = 1 << 31
 """Elements, or bytes, that an i32 does not count."""
 
 
 @dataclass(frozen=True)
-class Memory:
+class PointerMemory:
     """Something addressable.
 
     `base`: a pointer to its first element, or the byte offset, i32, of a scratchpad. `element`: as held in memory.
@@ -37,7 +37,7 @@ class Memory:
 
 
 @dataclass
-class Space:
+class ProgramSpace:
     """Bytes that belong to a program, handed out one after another."""
 
     alignment: int
@@ -55,14 +55,14 @@ SLOT_BYTES = 16
 
 
 @dataclass
-class State:
+class TtirState:
     """Lowering of one function."""
 
     mapped: MappedOp
-    build: Builder
-    values: dict[SSAValue, SSAValue | Memory] = field(default_factory=dict)
-    scratchpad: Space = field(default_factory=lambda: Space(16))
-    swap: Space = field(default_factory=lambda: Space(SWAP_ALIGNMENT))
+    build: TtirBuilder
+    values: dict[SSAValue, SSAValue | PointerMemory] = field(default_factory=dict)
+    scratchpad: ProgramSpace = field(default_factory=lambda: ProgramSpace(16))
+    swap: ProgramSpace = field(default_factory=lambda: ProgramSpace(SWAP_ALIGNMENT))
     swap_offsets: dict[SSAValue, SSAValue] = field(default_factory=dict)
     """Where swap space whose size the call decides begins, in bytes from `swap_base`."""
     swap_base: SSAValue | None = None
@@ -79,9 +79,9 @@ class State:
         """A scalar integer, or the number that it is known to be."""
         return self.build.known(self.value(value))
 
-    def memory(self, value: SSAValue) -> Memory:
+    def memory(self, value: SSAValue) -> PointerMemory:
         result = self.values[value]
-        assert isinstance(result, Memory), "a value is no memory"
+        assert isinstance(result, PointerMemory), "a value is no memory"
         return result
 
     def define(self, value: SSAValue, lowered: SSAValue) -> None:
@@ -99,7 +99,7 @@ class State:
     def carried(self, values: Sequence[SSAValue]) -> list[SSAValue]:
         """What control flow carries for values."""
         lowered = [self.values[value] for value in values]
-        return [value.base if isinstance(value, Memory) else value for value in lowered]
+        return [value.base if isinstance(value, PointerMemory) else value for value in lowered]
 
     def bind(self, values: Sequence[SSAValue], names: Sequence[SSAValue], like: Sequence[SSAValue]) -> None:
         """Give carried values their names; memory is laid out as in the value that it comes from."""
@@ -115,6 +115,6 @@ class State:
         if not self.scratchpad.top:
             return 0
         total = self.scratchpad.top + SLOT_BYTES
-        if total >= FAR:
+        if total >= I32_RANGE:
             raise PlanError(f"a program needs {total} bytes of scratchpad, more than any GPU has")
         return total

@@ -11,8 +11,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from vkernels.ir.dialect import MemoryType, axes_of, element_of, sizes_of, tt
 from vkernels.ir.errors import PlanError
 
-from ..failures import unsupported
-from .builder import Builder
+from ..llvm.failures import unsupported
+from .builder import TtirBuilder
 
 _WIDTHS = (1, 8, 16, 32, 64)
 _FLOATS = ("f8E4M3FN", "f8E5M2", "f16", "bf16", "f32", "f64")
@@ -66,7 +66,9 @@ def lowered_type(type_: Attribute, operation: Operation) -> Attribute:
     return tt.tensor(register_element(element_of(type_), operation), list(sizes.values()))
 
 
-def along(build: Builder, value: SSAValue, axes: Sequence[str], to: Sequence[str], sizes: Sequence[int]) -> SSAValue:
+def along(
+    build: TtirBuilder, value: SSAValue, axes: Sequence[str], to: Sequence[str], sizes: Sequence[int]
+) -> SSAValue:
     """A value with `axes`, repeated to have the axes `to`, whose sizes are given, in their order."""
     if not axes:
         return build.splat(value, sizes)
@@ -79,7 +81,7 @@ def along(build: Builder, value: SSAValue, axes: Sequence[str], to: Sequence[str
     return value if tt.shape(value.type) == tuple(sizes) else build.pure(tt.BroadcastOp(value, sizes))
 
 
-def transposed(build: Builder, value: SSAValue, axes: Sequence[str], to: Sequence[str]) -> SSAValue:
+def transposed(build: TtirBuilder, value: SSAValue, axes: Sequence[str], to: Sequence[str]) -> SSAValue:
     """A tile with its axes in another order."""
     return along(build, value, axes, to, [tt.shape(value.type)[axes.index(axis)] for axis in to])
 

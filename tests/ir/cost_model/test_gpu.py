@@ -1,0 +1,84 @@
+"""The model of time for GPUs knows what their registers are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vkernels.compiler.protocols import Signature
+from vkernels.ir.analysis.needs import NeedsDevice
+from vkernels.ir.limits import Limits
+from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
+from vkernels.ir.plan import Plan
+from vkernels.ir.planning.model_plan import model_plan
+from vkernels.ir.planning.space import read_space
+from vkernels.library.elements import drop_elements
+from vkernels.targets import limits_of, target_named
+
+from ..planning.kernels import build, kernel_of
+
+
+def test_accumulators_that_are_registers_are_no_spill():
+    """A thread of CDNA has 256 registers and as many accumulators in one file: what needs 300 is not slowed down."""
+    limits: Limits = limits_of(target_named("mi300x"))
+    module = build("matmul_bias", "float16")[1]
+    sizes = {"M": 4096, "N": 4096, "K": 4096}
+    plan = Plan({"i": 128, "j": 256}, {"k": 64}, lanes="j", order=("i", "j"), warps=4, stages=2)
+    space = read_space(kernel_of(module), sizes, limits)
+    registers = space.needs.evaluate(plan, sizes, NeedsDevice.of(limits)).registers_a_thread
+    assert limits.registers < registers <= NeedsDevice.of(limits).registers
+    assert isinstance(limits.sizes, AmdSizes)
+    apart = replace(limits, sizes=replace(limits.sizes, unified=False))
+    slow = model_plan(read_space(kernel_of(module), sizes, apart), plan).parts["tensor cores"]
+    assert model_plan(space, plan).parts["tensor cores"] < slow / 2
+
+
+def test_tensor_cores_that_no_compiler_uses_count_for_nothing():
+    """Triton multiplies on the plain units of sm_75, whatever its tensor cores could."""
+    limits = limits_of(target_named("t4"))
+    assert limits.tensor_multiply_adds["float16"] > 0
+    module = build("matmul_bias", "float16")[1]
+    sizes = {"M": 4096, "N": 4096, "K": 4096}
+    space = read_space(kernel_of(module), sizes, limits)
+    parts = model_plan(space, Plan({"i": 32, "j": 128}, {"k": 16}, lanes="j", order=("i", "j"), warps=8)).parts
+    assert parts["tensor cores"] == 0
+    assert parts["operations"] > 4096**3 / limits.multiply_adds["float32"]
+
+
+def test_a_loop_of_gathers_waits_for_several_at_once():
+    """Layers of a network gather neighbour after neighbour: compilers ask for four before they use the first."""
+    limits = limits_of(target_named("h100-sxm5-80"))
+    module = build("spdnn")[1]
+    plan = Plan({"i": 4}, {"n": 256}, copies=(), lanes="i", order=("i",), warps=4)
+
+    def latency(neighbours: int) -> float:
+        sizes = {"L": 24, "N": 1024, "K": neighbours, "I": 4096}
+        return float(model_plan(read_space(kernel_of(module), sizes, limits), plan).parts["latency"])
+
+    assert latency(4) < 1.2 * latency(1)
+    assert latency(64) > 3 * latency(4)
+
+
+def test_shared_memory_that_nobody_takes_keeps_what_is_read_again():
+    """NVIDIA's first cache is what shared memory leaves of one array: neighbours of a stencil stay there."""
+    module = build("stencil_square")[1]
+    sizes = {"B": 4, "M": 4096, "N": 4096}
+    plan = Plan({"b": 1, "i": 1, "j": 1024}, {}, lanes="j", order=("b", "i", "j"), warps=1)
+
+    def cached(shared: int) -> float:
+        limits = limits_of(target_named("h100-sxm5-80"))
+        assert isinstance(limits.sizes, NvidiaSizes)
+        less = replace(limits, sizes=replace(limits.sizes, shared=shared))
+        return float(model_plan(read_space(kernel_of(module), sizes, less), plan).parts["cache"])
+
+    assert cached(228 << 10) < cached(8 << 10) / 2
+
+
+def test_whole_numbers_of_64_bits_take_no_units_of_float64():
+    """Counters of a generator do not wait for units that some devices have few of."""
+    limits = limits_of(target_named("rtx4090"))
+    tensors = (("x", "float32"), ("out", "float32"))
+    module = drop_elements.build(Signature(tensors, (("probability", "f64"), ("scale", "f64"), ("seed", "i64")), ()))
+    plan = Plan({"i": 1, "j": 1024}, {}, lanes="j", order=("i", "j"), warps=4)
+    parts = model_plan(read_space(kernel_of(module), {"M": 4096, "N": 4096}, limits), plan).parts
+    slower = replace(limits, multiply_adds={**limits.multiply_adds, "float64": 1e9})
+    assert parts == model_plan(read_space(kernel_of(module), {"M": 4096, "N": 4096}, slower), plan).parts

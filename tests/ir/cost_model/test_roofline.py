@@ -1,0 +1,99 @@
+"""The roofline is what hand counts say."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from vkernels.ir.cost_model.gpu import CACHE_REACHED
+from vkernels.ir.cost_model.roofline import roofline
+from vkernels.ir.limits import Limits
+
+from ..planning.kernels import KERNELS, build, kernel_of
+
+LIMITS = Limits(
+    registers=255, register_bytes=4, shared=99 << 10, multiprocessors=100, cache=40 << 20, threads=1024, warp=32,
+    memory_bandwidth=1e12, multiply_adds={"float32": 2e13, "float64": 1e13}, launch_seconds=4e-6,
+    tensor_multiply_adds={"float16": 2e14, "tf32": 1e14}, cache_bandwidth=5e12,
+)  # fmt: skip
+
+
+def of(name, sizes, dtype="float32", limits=LIMITS):
+    return roofline(kernel_of(build(name, dtype)[1]), sizes, limits)
+
+
+def test_a_softmax_moves_its_rows_once_each_way():
+    found = of("softmax_rows", {"M": 4096, "N": 1000}, "float16")
+    assert found.moved == 2 * 2 * 4096 * 1000
+    assert found.bottleneck == "memory"
+    assert found.seconds == pytest.approx(found.moved / 1e12 + 4e-6)
+
+
+def test_few_multiprocessors_move_no_more_than_they_draw():
+    few = Limits(**{**vars(LIMITS), "cache_bandwidth": 1e12})
+    found = of("softmax_rows", {"M": 4096, "N": 1000}, limits=few)
+    assert found.parts["memory"] == pytest.approx(found.moved / (CACHE_REACHED * 1e12))
+
+
+def test_neighbours_that_a_stencil_reads_again_count_once():
+    found = of("stencil_square", {"B": 3, "M": 500, "N": 700})
+    assert found.moved == 4 * (2 * 3 * 500 * 700 + 9)
+
+
+def test_dots_are_on_tensor_cores_where_there_are_some_for_their_dtype():
+    sizes = {"M": 1000, "N": 2000, "K": 3000}
+    products = 1000 * 2000 * 3000
+    half, single = of("matmul_bias", sizes, "float16"), of("matmul_bias", sizes)
+    assert half.bottleneck == "tensor cores"
+    assert half.parts["tensor cores"] == pytest.approx(products / 2e14)
+    assert single.bottleneck == "operations"
+    assert single.parts["operations"] == pytest.approx(products / 2e13, rel=0.01)
+    double = of("matmul_bias", sizes, "float64")
+    assert double.parts["operations"] == pytest.approx(products / 1e13, rel=0.01)
+    without = Limits(**{**vars(LIMITS), "tensor_multiply_adds": {}})
+    assert of("matmul_bias", sizes, "float16", without).parts["operations"] == pytest.approx(products / 2e13, rel=0.01)
+
+
+def test_layers_of_a_network_read_their_weights_once_and_its_features_not_at_all():
+    found = of("spdnn", {"L": 7, "N": 64, "K": 32, "I": 1000})
+    assert found.moved == 4 * (2 * 64 * 1000 + 1000 + 2 * 7 * 64 * 32)
+    assert found.parts["operations"] >= 7 * 64 * 32 * 1000 / 2e13
+    on_chip = 4 * 1000 * 64 * (1 + 7 * (32 + 1) + 1)
+    assert found.parts["shared memory"] == pytest.approx(on_chip / LIMITS.shared_bandwidth)
+
+
+def test_what_indices_find_is_read_again_as_far_as_no_cache_holds_it():
+    sizes = {"S": 1001, "R": 1000, "E": 16000, "K": 1 << 18, "C": 64}
+    dense, rest = 4 * (1 << 18) * 64, 4 * (1001 + 2 * 16000 + 1000 * 65)
+    assert of("csr_times_dense", sizes).moved == dense + rest  # less is asked for than there is
+    many = {**sizes, "S": (1 << 20) + 1, "R": 1 << 20, "E": 1 << 24}
+    asked, rest = 4 * 16 * (1 << 20) * 64, 4 * ((1 << 20) + 1 + 2 * (1 << 24) + (1 << 20) * 65)
+    missed = 1 - LIMITS.cache / dense
+    assert of("csr_times_dense", many).moved == pytest.approx(dense + rest + (asked - dense) * missed)
+    within = Limits(**{**vars(LIMITS), "cache": dense})
+    assert of("csr_times_dense", many, limits=within).moved == dense + rest
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_larger_calls_and_slower_devices_never_have_a_lower_roofline(name):
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    draw = np.random.default_rng(seed)
+    kernel, module = build(name)
+    sizes = {size: int(draw.integers(1, 1 << 12)) for size in kernel.sizes}
+    least = roofline(kernel_of(module), sizes, LIMITS)
+    for size in kernel.sizes:
+        assert roofline(kernel_of(module), {**sizes, size: 2 * sizes[size]}, LIMITS).seconds >= least.seconds
+    slower = Limits(**{**vars(LIMITS), "memory_bandwidth": 1e9, "multiply_adds": {"float32": 1e9}})
+    assert roofline(kernel_of(module), sizes, slower).seconds > least.seconds
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_sizes_of_nothing_and_of_absurd_length_have_a_roofline(name):
+    kernel, module = build(name)
+    for length in (0, 1, 1 << 40):
+        found = roofline(kernel_of(module), dict.fromkeys(kernel.sizes, length), LIMITS)
+        assert np.isfinite(found.seconds)
+        assert found.seconds >= LIMITS.launch_seconds

@@ -1,0 +1,75 @@
+"""What a machine offers is read from its features, caches and control groups."""
+
+import pytest
+
+from vkernels.ir.errors import OptionError
+from vkernels.runtime import get_threads, set_threads
+from vkernels.targets.host_cpu import _quotas, cache_bytes, cpu_limits, usable_cores, vector_registers
+
+
+def test_limits_of_this_machine_are_plausible():
+    limits = cpu_limits()
+    assert limits.registers in (16, 32)
+    assert limits.register_bytes in (16, 32, 64)
+    assert 64 << 10 <= limits.shared <= limits.cache
+    assert limits.multiprocessors == usable_cores() >= 1
+    assert cpu_limits() is limits
+
+
+@pytest.mark.parametrize(
+    ("features", "machine", "expected"),
+    [
+        (dict.fromkeys(("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2"), True), "x86_64", (32, 64)),
+        ({"avx512f": True, "avx512vl": False, "avx2": True}, "x86_64", (16, 32)),
+        ({"avx2": True}, "AMD64", (16, 32)),
+        ({}, "x86_64", (16, 16)),
+        ({"neon": True}, "aarch64", (32, 16)),
+    ],
+)
+def test_vector_registers(features, machine, expected):
+    assert vector_registers(features, machine) == expected
+
+
+def test_caches_are_read_by_level(tmp_path):
+    for number, (level, kind, size, cores) in enumerate(
+        [("1", "Data", "32K", "0-1"), ("1", "Instruction", "64K", "0-1"), ("2", "Unified", "2048K", "0-1"),
+         ("3", "Unified", "32M", "0-7,16-23")]
+    ):  # fmt: skip
+        folder = tmp_path / f"index{number}"
+        folder.mkdir()
+        for name, text in (("level", level), ("type", kind), ("size", size), ("shared_cpu_list", cores)):
+            (folder / name).write_text(text + "\n")
+    assert cache_bytes(2, True, tmp_path) == 1 << 20
+    assert cache_bytes(3, False, tmp_path) == 32 << 20
+    assert cache_bytes(3, True, tmp_path) == 2 << 20
+    assert cache_bytes(4, False, tmp_path) == 0
+
+
+@pytest.mark.parametrize(("text", "cores"), [("150000 100000", [2]), ("max 100000", []), ("50000 100000", [1])])
+def test_quotas_of_control_groups(tmp_path, text, cores):
+    (tmp_path / "cpu.max").write_text(text)
+    assert list(_quotas(tmp_path)) == cores
+
+
+def test_quotas_of_old_control_groups(tmp_path):
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu/cpu.cfs_quota_us").write_text("300000")
+    (tmp_path / "cpu/cpu.cfs_period_us").write_text("100000")
+    assert list(_quotas(tmp_path)) == [3]
+    (tmp_path / "cpu/cpu.cfs_quota_us").write_text("-1")
+    assert list(_quotas(tmp_path)) == []
+
+
+def test_the_number_of_threads_can_be_set(monkeypatch):
+    before = get_threads()
+    set_threads(3)
+    assert get_threads() == 3
+    forgotten: list[int] = []
+    monkeypatch.setattr("vkernels.runtime.threads._on_change", [lambda: forgotten.append(get_threads())])
+    set_threads(3)
+    assert forgotten == []
+    set_threads(before)
+    assert forgotten == [before]
+    for wrong in (0, -1, 2.0, True, "2"):
+        with pytest.raises(OptionError, match="threads: expected a whole number of at least 1"):
+            set_threads(wrong)

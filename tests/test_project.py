@@ -1,0 +1,63 @@
+"""The project's own files agree with one another."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from .conftest import KINDS, TESTS
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def names(requirements):
+    return {re.split(r"[\[<>=;! ]", line)[0].lower().replace("_", "-") for line in requirements if line.strip()}
+
+
+def test_every_dependency_has_a_floor_and_a_constraint():
+    extras = [line for extra in PROJECT["optional-dependencies"].values() for line in extra]
+    needed = [line for line in PROJECT["dependencies"] + extras if not line.startswith("vkernels")]
+    assert all(">=" in line for line in needed)
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    assert names(needed) <= names(line for line in lines if not line.startswith("#"))
+
+
+def test_the_links_at_the_top_show_the_packages():
+    for name in ("ir", "runtime", "autotune"):
+        assert (ROOT / name).is_symlink()
+        assert (ROOT / name).resolve() == ROOT / "vkernels" / name
+
+
+@pytest.mark.parametrize("mark", ["run", "test"])
+def test_the_readme_has_each_command_in_one_line(mark):
+    found = re.search(rf"<!-- {mark} -->\n```bash\n(.*?)\n```\n", (ROOT / "README.md").read_text(), re.S)
+    assert found
+    assert found[1].startswith("python3 -m venv .venv && .venv/bin/pip install -c constraints.txt ")
+    assert "\n" not in found[1]
+
+
+def test_the_readme_shows_the_library_kernel_as_it_is():
+    kernel = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert kernel
+    assert kernel[1] in (ROOT / "vkernels" / "library" / "spdnn.py").read_text()
+
+
+def test_links_in_the_documentation_lead_somewhere():
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+        for target in re.findall(r"\]\((?!http)([^)#]+)", text):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_importing_vkernels_imports_nothing_heavy():
+    code = "import sys, vkernels; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"torch", "triton", "scipy", "sklearn", "sympy", "llvmlite"} & set(loaded)
+
+
+def test_tests_whose_kind_is_listed_exist():
+    assert [name for name in KINDS if not (TESTS / name).exists()] == []

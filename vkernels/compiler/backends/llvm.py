@@ -1,0 +1,247 @@
+"""From mapped IR to native code on this machine's CPU: MLIR, Triton's passes, LLVM, a JIT."""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from vkernels.ir.dialect import MappedOp
+from vkernels.ir.errors import IRError
+from vkernels.ir.lowering.llvm.lower_to_llvm import LlvmModule, lower_to_llvm
+
+from ..artifact_cache import ArtifactCache, NativeCode, code_key
+from .triton_adapter import mlir_to_llvm_ir
+
+MAX_LIBRARIES = 64
+"""Libraries that one JIT links."""
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class CompiledCpu:
+    """Native code of a mapped kernel; docs/mapped-ir.md says what the functions take. Alive as long as the object.
+
+    `prepare`, `launches`: addresses. `sizes`: names of the size slots. `slots`: how many argument slots there are,
+    `buffers`: how many of them, the last, are top-level buffers. `workspace`: bytes each thread needs.
+    """
+
+    name: str
+    prepare: int
+    launches: Sequence[int]
+    sizes: Sequence[str]
+    slots: int
+    buffers: int
+    workspace: int
+    _stages: tuple[bytes, bytes, bytes] = field(repr=False)
+    _code: Any = field(repr=False)
+
+    @property
+    def mlir(self) -> str:
+        """The MLIR that LLVM IR was made from."""
+        return zlib.decompress(self._stages[0]).decode()
+
+    @property
+    def llvm_ir(self) -> str:
+        """LLVM IR before LLVM's own passes."""
+        return zlib.decompress(self._stages[1]).decode()
+
+    @property
+    def assembly(self) -> str:
+        """The machine code as assembly text."""
+        with _lock, _opened(zlib.decompress(self._stages[2])) as module:
+            return str(_machine().emit_assembly(module))
+
+
+def compile_cpu(
+    module: ModuleOp, name: str | None = None, *, register_bytes: int | None = None,
+    artifacts: ArtifactCache | None = None,
+) -> CompiledCpu:  # fmt: skip
+    """Compile the module's `vk.mapped` (the one called `name`, or the only one) for this machine.
+
+    `register_bytes`: bytes of a vector register; the host's own unless given. `artifacts`: code of earlier compiles.
+    May be called from several threads.
+    Raises `UnsupportedError` for what has no native form, `SetupError` for an unknown Triton.
+    """
+    return compile_lowered(lower_for_cpu(module, name, register_bytes), artifacts)
+
+
+def lower_for_cpu(module: ModuleOp, name: str | None = None, register_bytes: int | None = None) -> LlvmModule:
+    """The first half of `compile_cpu`: lower to MLIR for this machine."""
+    return lower_to_llvm(_mapped(module, name), host_register_bytes() if register_bytes is None else register_bytes)
+
+
+def _mapped(module: ModuleOp, name: str | None) -> MappedOp:
+    found = [op for op in module.ops if isinstance(op, MappedOp) and name in (None, op.sym_name.data)]
+    if len(found) != 1:
+        raise IRError(f"expected one vk.mapped{f' @{name}' if name else ''}, found {len(found)}")
+    return found[0]
+
+
+def compile_lowered(lowered: LlvmModule, artifacts: ArtifactCache | None = None) -> CompiledCpu:
+    """The second half of `compile_cpu`: compile lowered MLIR, and link it."""
+    import llvmlite.binding as llvm
+
+    native = _native_code(lowered.text) if artifacts is None else _cached_code(lowered.text, artifacts)
+    mlir, llvm_ir, bitcode = (
+        zlib.compress(stage, 1) for stage in (lowered.text.encode(), native.llvm_ir.encode(), native.bitcode)
+    )
+    stages = mlir, llvm_ir, bitcode  # seldom asked for, and longer than the code
+    with _lock:
+        library = llvm.JITLibraryBuilder().add_object_img(native.object).add_current_process()
+        for function in (lowered.prepare, *lowered.launches):
+            library.export_symbol(function)
+        jit, number = _jits.next()
+        code = library.link(jit, f"{lowered.name}.{number}")
+        code.jit = jit  # which ends after the last code of it
+        return CompiledCpu(
+            lowered.name, code[lowered.prepare], tuple(code[launch] for launch in lowered.launches), lowered.sizes,
+            lowered.slots, lowered.buffers, lowered.workspace, stages, code,
+        )  # fmt: skip
+
+
+def _cached_code(text: str, artifacts: ArtifactCache) -> NativeCode:
+    """The native code of a lowered kernel, from the cache or stored there."""
+    with _lock:
+        key = code_key(text, f"{_machine().triple} {_processor()}", _features())
+    native: NativeCode | None = artifacts.get(key, NativeCode)
+    if native is None:
+        native = _native_code(text)
+        artifacts.put(key, native)
+    return native
+
+
+def _native_code(text: str) -> NativeCode:
+    """Compile MLIR text to an object file."""
+    llvm_ir = mlir_to_llvm_ir(text)
+    with _lock:
+        machine = _machine()
+        with _opened(llvm_ir) as module:
+            module.triple, module.data_layout = machine.triple, str(machine.target_data)
+            _optimise(module)
+            return NativeCode(llvm_ir, module.as_bitcode(), machine.emit_object(module))
+
+
+@contextmanager
+def _opened(code: str | bytes) -> Iterator[Any]:
+    """Within, an LLVM module of IR text or bitcode, in a context of its own.
+
+    Nothing of it is kept: the garbage collector may dispose of a context before the module in it, which crashes.
+    """
+    import llvmlite.binding as llvm
+
+    with llvm.create_context() as context:
+        parse = llvm.parse_assembly if isinstance(code, str) else llvm.parse_bitcode
+        with parse(code, context) as module:
+            yield module
+
+
+def _optimise(module: Any) -> None:
+    """LLVM's standard passes without vectorising and unrolling: the plan has done both, and it halves the time."""
+    import llvmlite.binding as llvm
+
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_unrolling = False
+    builder = llvm.create_pass_builder(_machine(), options)
+    manager = builder.getModulePassManager()
+    try:
+        manager.run(module, builder)
+    finally:
+        _dispose(manager)
+
+
+def _dispose(manager: Any) -> None:
+    """Free a pass manager, which llvmlite 0.50 forgets: its class finds the empty method of another base first. It and
+    what its passes keep are 90 KB for each module that is compiled."""
+    from llvmlite.binding import ffi, newpassmanagers
+
+    if type(manager)._dispose is ffi.ObjectRef._dispose:
+        newpassmanagers.NewPassManager._dispose(manager)
+        manager.detach()
+    else:
+        manager.close()
+
+
+@cache
+def _machine() -> Any:
+    """LLVM's description of this CPU."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=_processor(), features=_features(), opt=2, reloc="pic", codemodel="jitdefault", jit=True
+    )
+
+
+@cache
+def _processor() -> str:
+    import llvmlite.binding as llvm
+
+    return str(llvm.get_host_cpu_name())
+
+
+@cache
+def _features() -> str:
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features()
+    text = str(features.flatten())
+    return f"{text},-prefer-256-bit" if features.get("avx512f") else text
+
+
+class _Jits:
+    """The JIT that links the next library. LLVM never takes a library's name and tables out of one, some 9 KB each: so
+    after `MAX_LIBRARIES` a new JIT takes over, and the old one is freed with the last code that it linked."""
+
+    def __init__(self) -> None:
+        self._jit: Any = None
+        self._linked = 0
+
+    def next(self) -> tuple[Any, int]:
+        """A JIT, and the number of the next library within it."""
+        import llvmlite.binding as llvm
+
+        if self._jit is None or self._linked >= MAX_LIBRARIES:
+            self._jit, self._linked = llvm.create_lljit_compiler(_machine()), 0
+        self._linked += 1
+        return self._jit, self._linked
+
+
+_jits = _Jits()
+
+
+@cache
+def host_scales() -> bool:
+    """Whether this CPU has `vk.scale` as an instruction."""
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features()
+    return all(features.get(name, False) for name in ("avx512f", "avx512vl"))
+
+
+@cache
+def host_register_bytes() -> int:
+    """Bytes of this CPU's vector registers: 64 with AVX-512, 32 with AVX, 16 elsewhere."""
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features()
+    if platform.machine() in ("x86_64", "AMD64"):
+        if all(features.get(name) for name in ("avx512f", "avx512bw", "avx512dq", "avx512vl")):
+            return 64
+        return 32 if features.get("avx2") else 16
+    return 16
+
+
+if hasattr(os, "register_at_fork"):  # so that no child inherits LLVM's own locks from a thread that compiles
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)

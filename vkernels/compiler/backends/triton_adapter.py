@@ -1,0 +1,253 @@
+"""The one module that touches Triton's private interface. It refuses a Triton version that it does not know."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from vkernels.ir.errors import SetupError
+
+from .architectures import known, refuse_unless_compiles, warp_size
+from .llvm_floats import respelled
+from .llvm_scratchpad import place_scratchpad, scratchpad_start
+
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class GpuOptions:
+    """How a kernel is compiled. `warps`: of a program, a power of two. `stages`: of pipelined loops, 1 for none.
+
+    `scratch_bytes`: scratchpad of a program, which `vk.load` and `vk.store` address. `settings`: of Triton's back end,
+    as a JSON object by Triton's names; those that it does not have raise `TypeError`.
+    """
+
+    warps: int
+    stages: int
+    scratch_bytes: int = 0
+    settings: str = "{}"
+
+    def __post_init__(self) -> None:
+        if self.warps < 1 or self.warps & (self.warps - 1):
+            raise ValueError(f"warps must be a power of two, not {self.warps}")
+        if self.stages < 0 or self.scratch_bytes < 0:
+            raise ValueError(f"no such stages or scratchpad: {self.stages}, {self.scratch_bytes} bytes")
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A kernel compiled for a GPU; it may need more than a device of that architecture has.
+
+    `name`: the kernel's symbol in `code`, a cubin or hsaco. `assembly`: PTX or AMD's, as text. `shared`: bytes of
+    shared memory that a launch asks for, the scratchpad included. `warps`, `threads`: of a program.
+    `tensor_memory`: columns. `global_scratch`: bytes a program that the launcher must give Triton.
+    `ttgir`: Triton's own IR once it has chosen layouts. `triton`: its version.
+    """
+
+    architecture: str
+    name: str
+    code: bytes = field(repr=False)
+    assembly: str = field(repr=False)
+    shared: int
+    warps: int
+    threads: int
+    tensor_memory: int
+    global_scratch: int
+    ttgir: str = field(repr=False)
+    triton: str
+
+
+@cache
+def _libtriton() -> Any:
+    """Triton's native library. Raises `SetupError` where Triton is missing or of an unknown version."""
+    try:
+        import triton
+    except ImportError as error:
+        raise SetupError("Triton is not installed; vkernels compiles with it: pip install triton") from error
+    known(str(triton.__version__))
+    from triton._C import libtriton
+
+    libtriton.llvm.init_targets()
+    return libtriton
+
+
+def mlir_to_llvm_ir(text: str) -> str:
+    """LLVM IR text of an MLIR module of scf, arith, cf and llvm.
+
+    Text that MLIR refuses raises `RuntimeError`, since it was generated; MLIR prints its reasons to stderr.
+    """
+    triton = _libtriton()
+    context = triton.ir.context()
+    triton.ir.load_dialects(context)
+    with _file_holding(text) as path:
+        module = triton.ir.parse_mlir_module(path, context)
+    module.context = context
+    manager = triton.ir.pass_manager(context)
+    convert = triton.passes.convert
+    convert.add_scf_to_cf(manager)
+    convert.add_arith_to_llvmir(manager)
+    convert.add_cf_to_llvmir(manager)
+    manager.run(module, "cpu")
+    text = respelled(str(triton.llvm.to_module(module, triton.llvm.context())))
+    _free(module)
+    return text
+
+
+def _free(module: Any) -> None:
+    """Free a module's functions, which Triton's bindings never do: a kernel's are a quarter of a megabyte."""
+    functions: list[Any] = []
+    module.walk(lambda operation: functions.append(operation) if operation.get_name() == "llvm.func" else None)
+    if functions:
+        functions[0].get_block().erase()
+
+
+def compile_ttir(text: str, architecture: str, options: GpuOptions) -> Binary:
+    """Compile a TTIR module of one public `tt.func` for an architecture (sm_90, gfx942), with no such device present.
+
+    Triton's own stages run, but nothing of its cache is read or written, and multiplications and additions stay
+    apart unless the text fuses them. One compile at a time in a process; a compiler may abort or hang, so run this
+    in a child process that may be killed. Raises `SetupError` for what this Triton does not compile for and
+    `RuntimeError`, with the compiler's reasons, for text that it refuses, since that was generated.
+    """
+    _libtriton()
+    import triton
+    from triton.runtime.errors import PTXASError
+
+    refuse_unless_compiles(architecture, triton.__version__)
+    with _lock:
+        try:
+            return _compiled(text, architecture, options)
+        except (RuntimeError, PTXASError) as error:
+            with _caught_stderr() as printed, suppress(RuntimeError, PTXASError):
+                _compiled(text, architecture, options)  # once more: it prints its reasons, and may abort at other times
+            reasons = "\n".join((str(error).split("\nRepro command", 1)[0], _reasons("".join(printed))))
+            raise RuntimeError(f"Triton refuses a kernel for {architecture}: {reasons.rstrip()}") from error
+
+
+def _compiled(text: str, architecture: str, options: GpuOptions) -> Binary:
+    import triton
+    from triton.backends.compiler import Language
+
+    triton_ir = _libtriton().ir
+    backend, settings = _backend(architecture, options)
+    context = triton_ir.context()
+    triton_ir.load_dialects(context)
+    backend.load_dialects(context)
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, settings, Language.TRITON)
+    metadata: dict[str, Any] = {"target": backend.target, **vars(settings)}
+    with _file_holding(text) as path:
+        module = triton_ir.parse_mlir_module(path, context)
+        module.context = context
+        module = stages.pop("ttgir")(stages.pop("ttir")(module, metadata), metadata)
+        ttgir = module.str_nodebug()
+        llvm_ir = stages.pop("llir")(module, metadata).replace(f'"{os.path.basename(path)}"', '"kernel.ttir"')
+    shared = metadata["shared"] or 0
+    if not options.scratch_bytes:
+        if '"vk.' in llvm_ir:
+            raise RuntimeError("the text uses scratchpad, but the options give it none")
+    else:
+        start = scratchpad_start(shared)
+        llvm_ir, shared = place_scratchpad(llvm_ir, start), start + options.scratch_bytes
+    translate, assemble = stages.values()
+    assembly = translate(llvm_ir, metadata)
+    code = assemble(assembly, metadata)
+    warps = metadata["num_warps"]
+    return Binary(
+        architecture, metadata["name"], code, assembly, shared, warps, warps * warp_size(architecture),
+        metadata.get("tmem_size") or 0, metadata.get("global_scratch_size") or 0, ttgir, triton.__version__,
+    )  # fmt: skip
+
+
+def backend_for(architecture: str) -> Any:
+    """Triton's back end for an architecture. Raises `SetupError` for what this Triton does not compile for."""
+    _libtriton()
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler.compiler import make_backend
+
+    refuse_unless_compiles(architecture, triton.__version__)
+    size = warp_size(architecture)
+    if architecture.startswith("sm_"):
+        return make_backend(GPUTarget("cuda", int(architecture.removeprefix("sm_")), size))
+    return make_backend(GPUTarget("hip", architecture, size))
+
+
+def _backend(architecture: str, options: GpuOptions) -> tuple[Any, Any]:
+    """Triton's back end for an architecture and its settings, whatever its environment variables say."""
+    backend = backend_for(architecture)
+    given = {
+        "num_warps": options.warps, "num_stages": options.stages, "enable_fp_fusion": False,
+        "arch": architecture.replace("sm_", "sm"), **json.loads(options.settings),
+    }  # fmt: skip
+    return backend, dataclasses.replace(backend.parse_options(dict(given)), **given)
+
+
+def nvidia_disassembler() -> str:
+    """The path of NVIDIA's disassembler, which Triton brings. Raises `SetupError` where it is missing."""
+    import triton
+
+    _libtriton()
+    path = os.path.join(os.path.dirname(triton.__file__), "backends", "nvidia", "bin", "nvdisasm")
+    if not os.access(path, os.X_OK):
+        raise SetupError(f"this Triton came without NVIDIA's disassembler: {path}")
+    return path
+
+
+_REASON = re.compile(r"(?:(:\d+:\d+)\)?: )?((?:error|note|[\w-]*ptxas[\w-]* \w+ *): .*|LLVM ERROR: .*)")
+
+
+def _reasons(printed: str) -> str:
+    """The errors that a compiler printed, with lines and columns of the text, without the IR that it prints too."""
+    found = [f"kernel.ttir{at}: {reason}" if at else reason for at, reason in _REASON.findall(printed)]
+    return "\n".join(dict.fromkeys(found))
+
+
+@contextmanager
+def _caught_stderr() -> Iterator[list[str]]:
+    """Catch what the process prints to standard error within; the list has it afterwards."""
+    printed: list[str] = []
+    standard = os.dup(2)
+    try:
+        with tempfile.TemporaryFile() as file:
+            os.dup2(file.fileno(), 2)
+            try:
+                yield printed
+            finally:
+                os.dup2(standard, 2)
+                file.seek(0)
+                printed.append(file.read().decode(errors="replace"))
+    finally:
+        os.close(standard)
+
+
+@contextmanager
+def _file_holding(text: str) -> Iterator[str]:
+    """Within, a path that holds some text, in memory where the system can: Triton only parses files."""
+    data = text.encode()
+    if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
+        number = os.memfd_create("vkernels.mlir")
+        try:
+            _write_all(number, data)
+            yield f"/proc/self/fd/{number}"
+        finally:
+            os.close(number)
+    else:
+        with tempfile.NamedTemporaryFile(suffix=".mlir") as file:
+            file.write(data)
+            file.flush()
+            yield file.name
+
+
+def _write_all(number: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(number, data) :]

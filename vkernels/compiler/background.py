@@ -1,0 +1,151 @@
+"""Background threads, which compile beside calls: they end with the interpreter, and let the process fork.
+
+Threads, not child processes: they make native code of this process; a fresh process would take a second or two to
+import what it needs, and a forked one cannot use the threads of libraries that were loaded before.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import TypeVar
+
+from vkernels.ir.system_resources import scarcity_of
+
+T = TypeVar("T")
+
+FORK_SECONDS = 10.0
+"""How long a fork waits for the threads to reach a checkpoint."""
+
+
+class AbandonedError(Exception):
+    """The interpreter ends: the work is not needed any more."""
+
+
+class _Gate:
+    """Open while threads may work; a fork closes it and waits until none works, so that none holds a lock.
+
+    `pauses`: how many calls want the interpreter for themselves; threads wait for them at their checkpoints.
+    """
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.working = 0
+        self.pauses = 0
+        self.closed = False
+
+    def enter(self, despite_pauses: bool = True) -> None:
+        with self.changed:
+            while self.closed or (self.pauses and not despite_pauses):
+                self.changed.wait()
+            self.working += 1
+
+    def pause(self, more: int) -> None:
+        with self.changed:
+            self.pauses += more
+            self.changed.notify_all()
+
+    def leave(self) -> None:
+        with self.changed:
+            self.working -= 1
+            self.changed.notify_all()
+
+    def close(self) -> None:
+        with self.changed:
+            self.closed = True
+            self.changed.wait_for(lambda: self.working == 0, FORK_SECONDS)
+
+    def open(self) -> None:
+        with self.changed:
+            self.closed = False
+            self.changed.notify_all()
+
+
+_gate = _Gate()
+_thread = threading.local()
+
+
+def start_in_background(work: Callable[[], T], name: str) -> Future[T]:
+    """Start some work in a thread of its own.
+
+    The work calls `checkpoint` now and then, and waits for other processes within `release_gate`: the interpreter ends
+    there. Where the system has no more threads the work is done at once, in the caller's thread.
+    """
+    future: Future[T] = Future()
+    try:
+        threading.Thread(target=_run, args=(work, future), name=f"vkernels-{name}").start()
+    except RuntimeError as error:
+        if scarcity_of(error) is None:
+            raise
+        _run(work, future)
+    return future
+
+
+def checkpoint() -> None:
+    """Let a fork happen here, in a background thread; in other threads do nothing. Raises `AbandonedError` where the
+    interpreter ends."""
+    if not getattr(_thread, "working", False):
+        return
+    if not threading.main_thread().is_alive():
+        raise AbandonedError
+    if _gate.closed or _gate.pauses:
+        _gate.leave()
+        _gate.enter(despite_pauses=False)
+
+
+@contextmanager
+def pause_compiles() -> Iterator[None]:
+    """Let background threads wait at their checkpoints within; the caller must not wait for any of them."""
+    gate = _gate
+    gate.pause(1)
+    try:
+        yield
+    finally:
+        gate.pause(-1)
+
+
+@contextmanager
+def release_gate() -> Iterator[None]:
+    """Let a fork happen within, while the caller waits for something and holds no lock."""
+    if not getattr(_thread, "working", False):
+        yield
+        return
+    _gate.leave()
+    try:
+        yield
+    finally:
+        _gate.enter()
+
+
+def is_ending() -> bool:
+    """Whether this is a background thread, and the interpreter ends."""
+    return getattr(_thread, "working", False) and not threading.main_thread().is_alive()
+
+
+def _run(work: Callable[[], T], future: Future[T]) -> None:
+    _gate.enter()
+    _thread.working = True
+    try:
+        result = work()
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+    finally:
+        _thread.working = False
+        _gate.leave()
+
+
+def _after_fork_in_child() -> None:
+    """The child has no background threads."""
+    global _gate
+    _gate = _Gate()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=lambda: _gate.close(), after_in_parent=lambda: _gate.open(), after_in_child=_after_fork_in_child
+    )

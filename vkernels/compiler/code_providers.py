@@ -1,0 +1,238 @@
+"""Providers of the code of calls of one shape: by the author's plan, or by the best plan, compiled in the background.
+
+A first call waits for the plan that is modelled best, as long as the session's patience lasts. Where its code is not
+ready by then, a plain plan's code is made and run, and a later call takes over the better one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from typing import Any, Generic, Protocol, TypeVar
+
+from vkernels.ir.errors import OutOfMemoryError, PlanError
+from vkernels.ir.plan import Plan
+from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
+
+from .background import AbandonedError, pause_compiles, start_in_background
+from .log_once import LogOnce
+from .plan_cache import CachedPlan
+from .plan_fallback import BOTTOM, PlanFallback, shortages
+
+_log = logging.getLogger(__name__)
+
+Code = TypeVar("Code")
+Bound = TypeVar("Bound")
+BoundOut = TypeVar("BoundOut", covariant=True)
+
+Binder = Callable[[Code, Plan, str], Bound]
+"""Binds code to arguments, in the thread of a call, given its plan and rung. May raise `OutOfResources`."""
+
+
+class CodeProvider(Protocol[BoundOut]):
+    """Provides the code of calls of one shape."""
+
+    def start(self) -> None:
+        """Start compiling in the background, where `get` would."""
+        ...
+
+    def get(self) -> BoundOut:
+        """The best code by now. Raises the author's mistakes; `PlanError` where no plan has code that fits."""
+        ...
+
+    def reject(self, shortage: Shortage) -> BoundOut:
+        """Code that takes less of a resource that was short. Raises `PlanError` where there is none."""
+        ...
+
+    def on_better(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once, in any thread, when `get` has better code than it gave, be it now."""
+        ...
+
+    @property
+    def is_final(self) -> bool:
+        """Whether `get` gave the best code: the provider may be dropped."""
+        ...
+
+
+def author_plan_error(kernel: str, error: OutOfResources) -> OutOfResources:
+    """The error for code of the author's own plan that does not fit: nothing replaces that plan."""
+    return OutOfResources(error.shortage, f"{kernel}: the plan that its author gives")
+
+
+class FixedPlanProvider(Generic[Code, Bound]):
+    """Provides code of the author's plan, and no other. `code`: makes it; `bind`: binds it to arguments."""
+
+    def __init__(self, kernel: str, plan: Plan, rung: str, code: Callable[[], Code], bind: Binder[Code, Bound]):
+        self._kernel = kernel
+        self._plan, self._rung, self._code, self._bind = plan, rung, code, bind
+
+    def start(self) -> None:
+        """`get` compiles, in the caller's thread."""
+
+    def get(self) -> Bound:
+        try:
+            return self._bind(self._code(), self._plan, self._rung)
+        except OutOfResources as error:
+            raise author_plan_error(self._kernel, error) from error
+
+    def reject(self, shortage: Shortage) -> Bound:
+        raise author_plan_error(self._kernel, OutOfResources(shortage))
+
+    def on_better(self, callback: Callable[[], None]) -> None:
+        """There is no better code."""
+
+    @property
+    def is_final(self) -> bool:
+        return True
+
+
+class TieredProvider(Generic[Code, Bound]):
+    """Provides code of the best plan that fits. Safe to use from several threads.
+
+    `compile_best`: finds the best code that fits, in any thread; `plain_plans`: plans that take no choosing, with their
+    rungs; `code`: makes the code of one; `bind`: binds code to arguments, in the thread of a call. `slice`: the
+    device's name, for messages. `patience`: seconds that a first call waits, None for as long as it takes.
+    """
+
+    def __init__(
+        self,
+        kernel: str,
+        slice: str,
+        compile_best: Callable[[], tuple[PlanFallback[Code], Code]],
+        plain_plans: Callable[[], Iterator[tuple[Plan, str]]],
+        code: Callable[[Plan], Code],
+        bind: Binder[Code, Bound],
+        patience: Callable[[], float | None],
+        log_once: LogOnce,
+    ):
+        self._kernel, self._slice = kernel, slice
+        self._compile_best, self._plain_plans, self._code, self._bind = compile_best, plain_plans, code, bind
+        self._patience, self._log_once = patience, log_once
+        self._lock = threading.Lock()
+        self._best: Future[tuple[PlanFallback[Code], Code]] | None = None
+        self._begun = 0.0
+        self._current: tuple[PlanFallback[Code], Code] | None = None
+        self._is_late = False
+
+    def start(self) -> None:
+        self._begin()
+
+    def get(self) -> Bound:
+        best = self._begin()
+        patience = self._patience()
+        if not wait([best], None if patience is None else max(0.0, self._begun + patience - time.monotonic())).done:
+            return self._plain(best, patience)
+        return self._take(best)
+
+    def reject(self, shortage: Shortage) -> Bound:
+        best = self._begin()
+        with self._lock:
+            if self._current is not None:  # else a plain plan took too much
+                fallback, _ = self._current
+                fallback.reject(shortage)
+                self._current = (fallback, fallback.compile_first_fit())
+        return self._take(best)
+
+    def on_better(self, callback: Callable[[], None]) -> None:
+        best = self._best
+        if self._current is None and best is not None:
+            best.add_done_callback(lambda done: None if done.exception() else callback())
+
+    @property
+    def is_final(self) -> bool:
+        return self._current is not None
+
+    def _begin(self) -> Future[tuple[PlanFallback[Code], Code]]:
+        """The best code, which is being made or is there. If making it failed, it is started again."""
+        with self._lock:
+            if self._best is None or (self._best.done() and self._best.exception() is not None):
+                self._begun = time.monotonic()
+                self._best = start_in_background(self._compile_best, self._kernel)
+            return self._best
+
+    def _take(self, best: Future[tuple[PlanFallback[Code], Code]]) -> Bound:
+        """Bind the best code that can be bound."""
+        found = best.result()
+        with self._lock:
+            fallback, code = self._current = self._current or found
+            while True:
+                try:
+                    bound = self._bind(code, fallback.chosen.plan, fallback.chosen.rung)
+                    break
+                except OutOfResources as error:
+                    fallback.reject(error.shortage)
+                    code = fallback.compile_first_fit()
+                    self._current = (fallback, code)
+            if self._is_late:
+                self._is_late = False
+                seconds = time.monotonic() - self._begun
+                _log.info("%s on %s: the better plan is taken over, %.1f s after the first call",
+                          self._kernel, self._slice, seconds)  # fmt: skip
+        if fallback.chosen.rung == BOTTOM:
+            warn_bottom_rung(self._log_once, self._kernel, self._slice, fallback)
+        return bound
+
+    def _plain(self, best: Future[Any], patience: float | None) -> Bound:
+        with self._lock:
+            is_first, self._is_late = not self._is_late, True
+        if is_first:
+            _log.info("%s on %s: a better plan is not ready after %g s; a plain one runs until it is",
+                      self._kernel, self._slice, patience)  # fmt: skip
+        last: OutOfResources | None = None
+        for plan, rung in self._plain_plans():
+            try:
+                with shortages(), pause_compiles():
+                    bound = self._bind(self._code(plan), plan, rung)
+            except OutOfResources as error:
+                last = error
+                continue
+            if is_first:  # else the caller gets the error
+                best.add_done_callback(self._log_failure)
+            return bound
+        if last is None or not best.done():
+            return self._take(best)
+        raise last
+
+    def _log_failure(self, best: Future[Any]) -> None:
+        error = best.exception()
+        if error is not None and not isinstance(error, AbandonedError):
+            _log.error(
+                "%s on %s: there is no better plan, the plain one stays", self._kernel, self._slice, exc_info=error
+            )
+
+
+def run_with_less_memory(
+    provider: CodeProvider[Bound], error: OutOfMemoryError, put: Callable[[Bound], None], run: Callable[[Bound], None]
+) -> Bound:
+    """Run a call by a plan that takes less memory, after an `error`, and `put` its code for later calls.
+
+    Raises `OutOfMemoryError` where no plan takes little enough.
+    """
+    while True:
+        try:
+            bound = provider.reject(Shortage(Resource.SWAP, 0, 0, f"finds too little memory ({error})"))
+        except PlanError as exhausted:
+            raise OutOfMemoryError(f"{error}\n{exhausted}") from error
+        put(bound)
+        try:
+            run(bound)
+        except OutOfMemoryError as again:
+            error = again
+        else:
+            return bound
+
+
+def warn_bottom_rung(log_once: LogOnce, kernel: str, slice: str, fallback: PlanFallback[Any]) -> None:
+    """Log once for each kernel and slice that it runs on the bottom rung."""
+    chosen = fallback.chosen
+    rejected = [] if isinstance(chosen, CachedPlan) else [rejection.reason for rejection in chosen.tried[:1]]
+    reasons = [shortage.reason for _, shortage in fallback.tried] or rejected or ["does not fit"]
+    log_once.warning(
+        _log, (kernel, slice),
+        "%s on %s runs on the bottom rung: one element at a time, everything in memory. It is right, but far from "
+        "fast: running is not yet running well. The best plan %s; `vk explain` tells more",
+        kernel, slice, reasons[0],
+    )  # fmt: skip

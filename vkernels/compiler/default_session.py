@@ -1,0 +1,59 @@
+"""The default session, which calls use that are given no other."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .session import CompilerSession
+
+_session: CompilerSession | None = None
+_lock = threading.Lock()
+
+
+def default_session() -> CompilerSession:
+    """The default session. It is made at first use, and keeps its caches in this user's folder."""
+    global _session
+    session = _session
+    if session is None:
+        from vkernels.ir.disk_cache import DiskCache
+
+        with _lock:
+            session = _session = _session or CompilerSession(DiskCache())
+    return session
+
+
+def set_default_session(session: CompilerSession) -> None:
+    """Let this session be the default one, in all threads."""
+    global _session
+    _session = session
+
+
+@contextmanager
+def use_session(session: CompilerSession) -> Iterator[CompilerSession]:
+    """Within, this session is the default one, in all threads."""
+    before = default_session()
+    set_default_session(session)
+    try:
+        yield session
+    finally:
+        set_default_session(before)
+
+
+@contextmanager
+def patient() -> Iterator[None]:
+    """Within, first calls wait for the best plan however long compiling it takes."""
+    with default_session().patient():
+        yield
+
+
+def _after_fork_in_child() -> None:
+    """The thread that held the lock may not exist."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

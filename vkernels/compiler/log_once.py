@@ -1,0 +1,25 @@
+"""Log a message once, however often its cause is met."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable
+
+MAX_KEYS = 4096
+"""Causes that are known; all of them are dropped when there are more."""
+
+
+class LogOnce:
+    """Logs one message for each key. Two threads that meet a cause at the same time may both log it."""
+
+    def __init__(self) -> None:
+        self._keys: set[Hashable] = set()
+
+    def warning(self, log: logging.Logger, key: Hashable, message: str, *values: object) -> None:
+        """Log a warning, unless one was logged for this key."""
+        if key in self._keys:
+            return
+        if len(self._keys) >= MAX_KEYS:
+            self._keys.clear()
+        self._keys.add(key)
+        log.warning(message, *values)

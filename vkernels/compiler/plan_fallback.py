@@ -1,0 +1,179 @@
+"""The fallback ladder: which plan to try next where the code of one does not fit.
+
+Needs predict; the compiled code's own figures decide (`vkernels.ir.planning.resources`). The next plan is the best of
+those that are modelled to take clearly less of the resource that was short. After a few tries it is the bottom rung.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from vkernels.ir.errors import PlanError
+from vkernels.ir.plan import Plan
+from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
+from vkernels.ir.system_resources import scarcity_of
+
+from .background import checkpoint
+from .plan_cache import CachedPlan
+from .workers.jobs import NoBinaryError
+
+if TYPE_CHECKING:
+    from vkernels.ir.analysis.needs import NeedsUse
+    from vkernels.ir.planning.choose_plan import Chosen
+
+_log = logging.getLogger(__name__)
+
+MAX_TRIES = 3
+"""Plans that are tried before the bottom rung."""
+
+CLEARLY_LESS = 0.75
+"""The next plan may take this part of the resource that was short, by the same model: nearer plans would fail alike."""
+
+BOTTOM = "bottom"
+
+RankedPlans = Callable[[Callable[["NeedsUse"], bool]], "Iterator[Chosen]"]
+"""Plans that fit by the model, the best first, the bottom rung's last, given a test of whether a plan is of use."""
+
+Code = TypeVar("Code")
+
+
+class SpillError(OutOfResources):
+    """A plan's `code` can run, but spills more than a chosen plan should."""
+
+    def __init__(self, shortage: Shortage, what: str, code: object):
+        super().__init__(shortage, what)
+        self.code: Any = code
+
+
+class PlanFallback(Generic[Code]):
+    """The plans of one kernel, in the order in which they are tried. For one thread at a time.
+
+    `chosen`: the present plan; `tried`: those before. `attempt`: makes a plan's code, and raises `OutOfResources` where
+    a resource is short: the first code that merely spills is kept, since the bottom rung is slower. `first`: a plan
+    to try before any is chosen: a tuned or cached one.
+    """
+
+    def __init__(
+        self, kernel: str, ranked: RankedPlans, attempt: Callable[[Plan], Code], first: CachedPlan | None = None
+    ):
+        self.kernel = kernel
+        self.tried: list[tuple[Chosen, Shortage]] = []
+        self._attempt = attempt
+        self._spilling: tuple[Chosen, Code] | None = None
+        self._plans = ranked(self._is_useful)
+        self.chosen: Chosen | CachedPlan = next(self._plans) if first is None else first
+
+    def compile_first_fit(self) -> Code:
+        """The code of the first plan, from the present one on, that has some. Raises `PlanError` where none has."""
+        while True:
+            checkpoint()
+            present, spilling = self.chosen, self._spilling
+            if spilling is not None and present.rung == BOTTOM and not isinstance(present, CachedPlan):
+                return self._return_to_spilling(*spilling, present)
+            try:
+                return self._attempt(self.chosen.plan)
+            except SpillError as error:
+                if isinstance(self.chosen, CachedPlan) or self.chosen.rung == BOTTOM:
+                    code: Code = error.code
+                    return code
+                self._spilling = self._spilling or (self.chosen, error.code)
+                self.reject(error.shortage)
+            except OutOfResources as error:
+                try:
+                    self.reject(error.shortage)
+                except PlanError as exhausted:
+                    scarce = None if error.__cause__ is None else scarcity_of(error.__cause__)
+                    if scarce is None:
+                        raise
+                    raise type(scarce)(str(exhausted)) from error
+
+    def _return_to_spilling(self, spilling: Chosen, code: Code, bottom: Chosen) -> Code:
+        """Take the plan that spills; the bottom rung is still the next."""
+        self.chosen, self._spilling = spilling, None
+        self._plans = chain([bottom], self._plans)
+        _log.info("%s: all plans tried spill; the first of them, on the rung %s, is taken", self.kernel, spilling.rung)
+        return code
+
+    def reject(self, shortage: Shortage) -> None:
+        """Take the next plan. Raises `PlanError`, which lists all that was tried, where there is none."""
+        if isinstance(self.chosen, CachedPlan):  # nothing is known of its modelled needs
+            self.chosen = next(self._plans)
+            return
+        self.tried.append((self.chosen, shortage))
+        following = next_plan(self._plans, self.chosen, shortage, len(self.tried))
+        if following is None:
+            message, place = self._no_plan_left(), next((s.place for _, s in self.tried if s.place is not None), None)
+            self.tried.pop()
+            raise PlanError(message, place)
+        _log.info("%s: a plan on the rung %s %s; the next is on %s",
+                  self.kernel, self.chosen.rung, shortage.reason, following.rung)  # fmt: skip
+        self.chosen = following
+
+    def _is_useful(self, use: NeedsUse) -> bool:
+        checkpoint()
+        if len(self.tried) >= MAX_TRIES:
+            return False
+        return all(_is_less(use, failed.use, shortage.lack) for failed, shortage in self.tried)
+
+    def _no_plan_left(self) -> str:
+        tried = "\n".join(f"  {chosen.rung}: {shortage.reason}" for chosen, shortage in self.tried)
+        return f"{self.kernel}: no plan gives code that can run here, not even that of the bottom rung; tried:\n{tried}"
+
+
+def next_plan(plans: Iterator[Chosen], failed: Chosen, shortage: Shortage, tries: int = 1) -> Chosen | None:
+    """The next of some ranked plans to try, where the code of one did not fit.
+
+    The best that by the model takes clearly less of the resource that was short; the last, which is the bottom rung's,
+    after `tries` of `MAX_TRIES`. None where the bottom rung's is the one that failed.
+    """
+    last = None
+    for last in plans:
+        if last.rung == BOTTOM or (tries < MAX_TRIES and _is_less(last.use, failed.use, shortage.lack)):
+            return last
+    return last
+
+
+@contextmanager
+def shortages() -> Iterator[None]:
+    """Raise `OutOfResources` in place of the errors that mean that a compiler gives no code for a plan: it refuses,
+    dies, or takes too long or too much memory. An author's mistakes go through.
+
+    Raises `ResourceError` where the system has no more files, disk or threads, of which no plan takes less.
+    """
+    try:
+        yield
+    except OutOfResources:
+        raise
+    except OSError as error:
+        raise scarcity_of(error, "compiling") or error from None
+    except (PlanError, NoBinaryError, RuntimeError, MemoryError) as error:
+        message, place = (error.message, error.place) if isinstance(error, PlanError) else (str(error), None)
+        reason = f"has no code: {message or type(error).__name__}"
+        raise OutOfResources(Shortage(Resource.CODE, 0, 0, reason, place)) from error
+
+
+def _is_less(use: NeedsUse, than: NeedsUse, lack: Resource) -> bool:
+    """Whether one plan is modelled to take clearly less of a resource than another."""
+    return _modelled(use, lack) <= CLEARLY_LESS * _modelled(than, lack)
+
+
+def _modelled(use: NeedsUse, lack: Resource) -> float:
+    match lack:
+        case Resource.SHARED:
+            return use.shared_bytes
+        case Resource.THREADS:
+            return use.threads
+        case Resource.REGISTERS:
+            return use.registers_a_thread * use.threads
+        case Resource.TENSOR_MEMORY:
+            return use.tensor_memory_columns
+        case Resource.SWAP:  # packed operands and partial results, a launch each, count where there is no swap space
+            return use.swap_bytes + use.launches - 1
+        case Resource.PROGRAMS:
+            return max(use.programs, default=1)
+        case Resource.CODE:
+            return use.register_bytes

@@ -1,0 +1,193 @@
+"""The plan of a call: the author's, else a tuned, cached or chosen one; as pinned, and within the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, TypeVar
+
+from vkernels.ir.analysis.needs import NeedsUse
+from vkernels.ir.budget import within
+from vkernels.ir.dialect import KernelOp
+from vkernels.ir.errors import BudgetError, Error
+from vkernels.ir.limits import Limits
+from vkernels.ir.plan import Plan
+
+from .plan_cache import CachedPlan, PlanCache, cache_key
+from .plan_fallback import BOTTOM, PlanFallback
+from .protocols import KernelLike
+from .tuned_plans import PlanQuery, TunedPlans
+
+if TYPE_CHECKING:
+    from vkernels.ir.planning.choose_plan import Chosen
+    from vkernels.ir.planning.space import PlanSearchSpace
+
+Code = TypeVar("Code")
+
+
+def stated_rung(plan: Plan) -> str:
+    """The last rung of the ladder that a plan names; what it leaves to `apply_plan` is not counted."""
+    homes = {str(home) for home in plan.homes.values()}
+    if plan.launches or plan.split is not None:
+        return "launches"
+    return next((rung for rung in ("memory", "recompute", "shared") if rung in homes), "registers")
+
+
+@dataclass(frozen=True)
+class Plans:
+    """The plans that there are for one call of a kernel within some limits; a session makes it.
+
+    `built`: the kernel's IR as written; `sizes`, `dtypes` and `strides`: by name, strides in elements, None where each
+    tensor lies row after row; `tuned_plans` and `plan_cache`: the session's.
+    """
+
+    kernel: KernelLike
+    built: KernelOp
+    sizes: Mapping[str, int]
+    dtypes: Mapping[str, str]
+    limits: Limits
+    strides: Mapping[str, Sequence[int]] | None
+    tuned_plans: TunedPlans
+    plan_cache: PlanCache
+
+    @property
+    def allowed(self) -> Limits:
+        """What the device offers and the budget allows."""
+        return within(self.limits, self.kernel.budget)
+
+    def author_plan(self) -> Plan | None:
+        """The plan that the author gives, with the pin. Raises `PlanError` for a pin that the kernel cannot have."""
+        pin = self.kernel.pin
+        if pin is not None:
+            from vkernels.ir.planning.check_pin import check_pin
+
+            check_pin(pin, self.built)
+        plan = self.kernel.plan_for(self.sizes, self.dtypes, self.allowed)
+        if plan is None:
+            return None
+        plan = self._pinned(plan)
+        self._check_budget(plan)
+        return plan
+
+    def first_plan(self) -> Plan:
+        """The plan that a call tries first: the author's, a tuned one, or the one of the least modelled time.
+
+        Raises `PlanError` for a pin that the kernel, or the author's plan, cannot have.
+        """
+        return self.author_plan() or self.tuned or next(self.ranked()).plan
+
+    def fallback(self, attempt: Callable[[Plan], Code], cached: CachedPlan | None = None) -> PlanFallback[Code]:
+        """The plans in the order in which a call tries them, where the author gives none: a tuned one, else a cached
+        one, then those that are chosen. `attempt`: makes a plan's code, as `PlanFallback` has it.
+
+        `cached`: a cached plan that is not under `cache_key`.
+        """
+        if self.tuned is not None:
+            first: CachedPlan | None = CachedPlan(self.tuned, stated_rung(self.tuned))
+        else:
+            first = cached or self.cached(self.cache_key)
+        return PlanFallback(self.kernel.name, self.ranked, attempt, first)
+
+    def ranked(self, is_useful: Callable[[NeedsUse], bool] = lambda use: True) -> Iterator[Chosen]:
+        """Chosen plans, the best first, the bottom rung's last; only the plain one where the needs cannot be read."""
+        from vkernels.ir.planning.choose_plan import plans_down
+
+        plans = plans_down(
+            self.built, self.sizes, self.allowed, strides=self.strides, pin=self.kernel.pin, wanted=is_useful
+        )  # fmt: skip
+        try:
+            first = next(plans)
+        except Error:
+            yield self._unmodelled()
+            return
+        for chosen in chain([first], plans):
+            self._check(chosen)
+            yield chosen
+
+    def plain(self) -> Iterator[tuple[Plan, str]]:
+        """Plans that take no choosing, with their rungs: the default plan, and the bottom rung's."""
+        from vkernels.ir.planning.choose_plan import choose_bottom
+
+        default = self._default()
+        with suppress(BudgetError):
+            self._check_budget(default)
+            yield default, stated_rung(default)
+        bottom = choose_bottom(self.built, self.sizes, self.allowed, self.strides, self.kernel.pin)
+        self._check(bottom)
+        yield bottom.plan, bottom.rung
+
+    def _check(self, chosen: Chosen) -> None:
+        """Raise `BudgetError` for a plan of the bottom rung, which was not checked before, beyond the budget."""
+        if self.kernel.budget is not None and chosen.rung == BOTTOM:
+            from vkernels.ir.planning.check_budget import check_budget
+
+            check_budget(self.kernel.budget, self._space(), chosen.plan, chosen.use)
+
+    def _check_budget(self, plan: Plan) -> None:
+        """Raise `BudgetError` for a plan that was not chosen, beyond the budget."""
+        if self.kernel.budget is None:
+            return
+        from vkernels.ir.analyses import annotate_needs
+        from vkernels.ir.analysis.needs import NeedsDevice
+        from vkernels.ir.planning.check_budget import check_budget
+
+        try:
+            use = annotate_needs(self.built).evaluate(plan, self.sizes, NeedsDevice.of(self.limits))
+            check_budget(self.kernel.budget, self._space(), plan, use, "The plan that its author gives takes so much")
+        except BudgetError:
+            raise
+        except Error:  # needs that cannot be read, or a plan that the kernel cannot have, which compiling tells of
+            return
+
+    def _space(self) -> PlanSearchSpace:
+        from vkernels.ir.planning.space import read_space
+
+        return read_space(self.built, self.sizes, self.limits, None, self.strides, self.kernel.pin)
+
+    @cached_property
+    def cache_key(self) -> str:
+        """The key of the choice in the plan cache."""
+        return cache_key(self.built, self.sizes, self.allowed, self.strides, self.kernel.pin)
+
+    @cached_property
+    def tuned(self) -> Plan | None:
+        """The best plan that was tuned for this and fits; whether its code does is seen later."""
+        if self.tuned_plans.provider is None:
+            return None
+        return self.tuned_plans.plan(self.kernel, self.query, self.cache_key)
+
+    @property
+    def query(self) -> PlanQuery:
+        """What the provider of tuned plans is asked."""
+        tunable = frozenset(parameter.name for parameter in self.kernel.parameters if parameter.tunable is not None)
+        return PlanQuery(self.built, self.sizes, self.dtypes, self.allowed, self.strides, tunable)
+
+    def cached(self, cache_key: str) -> CachedPlan | None:
+        """The plan of an earlier choice whose code fits."""
+        return self.plan_cache.get(cache_key, self.built, self.allowed, self.kernel.pin)
+
+    def store(self, plan: Plan, rung: str) -> None:
+        """Store a plan whose code fits for later calls and processes."""
+        self.plan_cache.put(self.cache_key, plan, rung)
+
+    def _default(self) -> Plan:
+        from vkernels.ir.planning.default_plan import default_plan
+
+        return self._pinned(default_plan(self.built, self.sizes, self.allowed))
+
+    def _pinned(self, plan: Plan) -> Plan:
+        from vkernels.ir.pin import with_pin
+
+        return plan if self.kernel.pin is None else with_pin(plan, self.kernel.pin)
+
+    def _unmodelled(self) -> Chosen:
+        """The default plan; nothing is known of its needs and time."""
+        from vkernels.ir.cost_model.time import ModeledTimes
+        from vkernels.ir.planning.choose_plan import Chosen
+
+        plan = self._default()
+        use = NeedsUse((), plan.warps, 0, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ())
+        return Chosen(plan, use, ModeledTimes({}, 0.0), stated_rung(plan))

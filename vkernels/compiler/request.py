@@ -1,0 +1,62 @@
+"""What a session is asked to compile, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from vkernels.ir.limits import Limits
+from vkernels.ir.plan import Plan
+
+from .arguments import CPU, Arguments, Same
+from .protocols import Constant, KernelLike
+
+if TYPE_CHECKING:
+    from .compile_cpu import CompiledCpu
+    from .compile_gpu import CompiledGpu
+
+    Code: TypeAlias = CompiledCpu | CompiledGpu
+    """Native code, or a GPU's binaries."""
+
+
+@dataclass(frozen=True)
+class CompileTarget:
+    """A device to compile for. `architecture`: `cpu`, `sm_90`, `gfx942`; `slice`: its name in events and messages."""
+
+    limits: Limits
+    architecture: str
+    slice: str
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.architecture != CPU
+
+
+@dataclass(frozen=True)
+class CompileRequest:
+    """A kernel and the arguments of a call, to be compiled for a target.
+
+    `same`: parameters that have the same tensor. `plan`: replaces the kernel's own. `keep_stages`: keep the text of
+    every stage, and compile anew.
+    """
+
+    kernel: KernelLike
+    arguments: Arguments
+    target: CompileTarget
+    same: Same = ()
+    plan: Plan | None = None
+    keep_stages: bool = False
+
+    def with_constants(self, constants: Mapping[str, Constant]) -> CompileRequest:
+        """The request with other values of these constants."""
+        return replace(self, arguments=replace(self.arguments, constants={**self.arguments.constants, **constants}))
+
+
+@dataclass(frozen=True)
+class Executable:
+    """What calls like a request run. `rung`: the last of the ladder that the plan stands on."""
+
+    plan: Plan
+    rung: str
+    code: Code = field(repr=False)

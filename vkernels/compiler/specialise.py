@@ -1,0 +1,158 @@
+"""The facts that a compiled kernel may assume of its calls: few, so that one kernel serves many shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import lcm
+from typing import TypeVar
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from vkernels.ir.analysis.axes import known_value
+from vkernels.ir.dialect import KernelOp, ScatterOp, ScratchOp, SizeOp, StoreOp, TileOp, WholeOp
+from vkernels.ir.errors import PlanError
+from vkernels.ir.facts import UNKNOWN, Facts
+from vkernels.ir.plan import Plan
+from vkernels.ir.transforms.block_sums.bounds import sum_bounds
+
+from .arguments import ArrayView
+
+WIDE = 16
+"""Bytes of the widest load that a GPU has, and elements that make any loads so wide."""
+
+FAR = 1 << 31
+"""Elements that a 32-bit offset does not count."""
+
+Code = TypeVar("Code")
+
+
+def kernel_in(module: ModuleOp) -> KernelOp:
+    """The one kernel of a module."""
+    (kernel,) = (op for op in module.ops if isinstance(op, KernelOp))
+    return kernel
+
+
+def written_tensors(kernel: KernelOp) -> tuple[str, ...]:
+    """Names of the parameters that the kernel stores to, in their order."""
+    bases = [op.base for op in kernel.walk() if isinstance(op, StoreOp | ScatterOp)]
+    numbers = {base.index for base in bases if isinstance(base, BlockArgument) and base.block is kernel.body.block}
+    return tuple(kernel.parameters.data[number].data for number in sorted(numbers))
+
+
+def specialised(
+    make: Callable[[Facts], Code],
+    kernel: KernelOp,
+    plan: Plan,
+    sizes: Mapping[str, int],
+    tensors: Mapping[str, ArrayView],
+    for_gpu: bool,
+) -> Code:
+    """The result of `make` for the facts of a call: for few facts, so that the code serves many calls.
+
+    Where the plan needs more, as for a value that takes memory along a whole axis, the exact sizes of all whole axes
+    are added. Raises what `make` raises.
+    """
+    try:
+        return make(facts_for(kernel, plan, sizes, tensors, for_gpu=for_gpu))
+    except PlanError:
+        return make(facts_for(kernel, plan, sizes, tensors, exact_whole=True, for_gpu=for_gpu))
+
+
+def facts_for(
+    kernel: KernelOp,
+    plan: Plan,
+    sizes: Mapping[str, int],
+    tensors: Mapping[str, ArrayView],
+    exact_whole: bool = False,
+    for_gpu: bool = False,
+) -> Facts:
+    """The facts of a call that its plan can use.
+
+    Strides of 0 and 1; that a tile or chunk divides an extent, so that no tail is needed; the exact sizes behind a
+    whole axis that is held at once or has scratchpad, or behind every whole axis if `exact_whole`; bounds of sizes
+    along which floats are summed. `for_gpu`: also that 16 divides an extent, and which tensors are aligned and which
+    are large, for wide loads and narrow offsets.
+    Tensors are distinct: where some are the same, the kernel uses one in place of all (`with_one_for`).
+    """
+    exact: dict[str, int] = {}
+    multiples: dict[str, int] = {}
+    stored = {axis for op in kernel.walk() if isinstance(op, ScratchOp) for axis in op.result.type.shape}
+    for axis in kernel.body.block.ops:
+        if not isinstance(axis, TileOp | WholeOp):
+            continue
+        behind = _sizes_behind(axis.extent)
+        length = known_value(axis.extent, Facts(sizes))
+        if isinstance(axis, WholeOp) and (
+            exact_whole or axis.axis.data in stored or _is_held(axis.axis.data, plan, length)
+        ):
+            exact |= {size: sizes[size] for size in behind}
+        elif isinstance(axis.extent.owner, SizeOp):
+            (size,) = behind
+            for step in (_step(axis, plan, sizes[size]), *([WIDE] if for_gpu else [])):
+                if step > 1 and sizes[size] % step == 0:
+                    multiples[size] = lcm(multiples.get(size, 1), step)
+    multiples = {size: number for size, number in multiples.items() if size not in exact}
+    bounds = {size: most for size, most in sum_bounds(kernel, plan, sizes, for_gpu).items() if size not in exact}
+    strides = {name: known_strides(view) for name, view in tensors.items()}
+    facts = Facts(exact, multiples, strides, distinct=True, bounds=bounds)
+    if not for_gpu:
+        return facts
+    aligned = tuple(name for name, view in tensors.items() if is_aligned(view))
+    return replace(facts, aligned=aligned, large=tuple(name for name, view in tensors.items() if is_large(view)))
+
+
+def _sizes_behind(extent: SSAValue) -> set[str]:
+    """The sizes that an extent is computed from."""
+    if isinstance(extent.owner, SizeOp):
+        return {extent.owner.size.data}
+    if not isinstance(extent.owner, Operation):
+        return set()
+    return {size for operand in extent.owner.operands for size in _sizes_behind(operand)}
+
+
+def _is_held(axis: str, plan: Plan, length: int | None) -> bool:
+    """Whether the plan takes all of a whole axis at once. An empty one has no chunk, rather than one of no elements."""
+    return length is not None and 0 < length <= plan.chunks.get(axis, 0) and axis not in plan.splits
+
+
+def _step(axis: TileOp | WholeOp, plan: Plan, length: int) -> int:
+    """The elements that the plan takes at a time: of all programs of a split axis together if that divides it."""
+    name = axis.axis.data
+    if isinstance(axis, TileOp):
+        return plan.tiles.get(name, 1)
+    chunk = plan.chunks.get(name, 1)
+    together = chunk * plan.splits.get(name, 1)
+    return together if length % together == 0 else chunk
+
+
+def known_strides(view: ArrayView) -> tuple[int, ...]:
+    """Strides of 0 and 1 that matter or that a last dimension has; the others are unknown."""
+
+    def known(number: int, length: int) -> bool:
+        is_seen = length > 1 and view.size > 0
+        return view.strides[number] in (0, 1) and (is_seen or number == len(view.shape) - 1)
+
+    return tuple(
+        stride if known(number, length) else UNKNOWN
+        for number, (length, stride) in enumerate(zip(view.shape, view.strides, strict=True))
+    )
+
+
+def seen_strides(view: ArrayView) -> tuple[int, ...]:
+    """Strides with 0 for those that do not matter: of dimensions of one element, and of empty tensors."""
+    return tuple(
+        stride if length > 1 and view.size else 0 for length, stride in zip(view.shape, view.strides, strict=True)
+    )
+
+
+def is_aligned(view: ArrayView) -> bool:
+    """Whether its address is a multiple of 16 bytes and so are, in elements, the strides that matter but are not 1."""
+    return view.address % WIDE == 0 and all(stride == 1 or stride % WIDE == 0 for stride in seen_strides(view))
+
+
+def is_large(view: ArrayView) -> bool:
+    """Whether some element lies 2³¹ elements or more from the first."""
+    low, high = view.reach
+    return max(-low, high - view.itemsize) // view.itemsize >= FAR

@@ -1,0 +1,185 @@
+"""Tuned plans: looked up once for each call signature, and used where they fit.
+
+The plans come from a provider that the session holds: this package knows no database.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from vkernels.ir.errors import BudgetError, Error
+from vkernels.ir.pin import with_pin
+from vkernels.ir.plan import Plan
+
+from .log_once import LogOnce
+
+if TYPE_CHECKING:
+    from vkernels.ir.dialect import KernelOp
+    from vkernels.ir.limits import Limits
+
+    from .protocols import Constant, KernelLike
+
+_log = logging.getLogger(__name__)
+
+MAX_ANSWERS = 4096
+"""Answers that are kept in memory; all of them are dropped when there are more."""
+
+
+@dataclass(frozen=True)
+class PlanQuery:
+    """`built`: the kernel's IR as written; `limits`: the slice's, within the kernel's budget; `strides`: in elements,
+    None where elements of the last dimension lie side by side. `tunable`: names of the kernel's tunable constants."""
+
+    built: KernelOp
+    sizes: Mapping[str, int]
+    dtypes: Mapping[str, str]
+    limits: Limits
+    strides: Mapping[str, Sequence[int]] | None
+    tunable: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class TunedPlan:
+    """A tuned plan. `entry`: gives the name of its database entry, for messages."""
+
+    plan: Plan
+    entry: Callable[[], str]
+
+
+@dataclass(frozen=True)
+class TunedVariant(TunedPlan):
+    """A tuned plan, and the values that all tunable constants of the kernel had. `is_of`: whether it was tuned for this
+    IR, as written."""
+
+    constants: Mapping[str, Constant]
+    is_of: Callable[[KernelOp], bool]
+
+
+class TunedPlanProvider(Protocol):
+    """Gives tuned plans, as a database does. Neither method raises, nor takes longer than seconds."""
+
+    def plans(self, query: PlanQuery) -> Iterable[TunedPlan]:
+        """The plans that were tuned for a query, the best first."""
+        ...
+
+    def variants(self, query: PlanQuery) -> Iterable[TunedVariant]:
+        """The plans that were tuned for a query with any values of its tunable constants, the best first.
+        `PlanQuery.built` has the first value of each."""
+        ...
+
+
+class TunedPlans:
+    """The provider's answers, kept in memory. Without a `provider` there are no tuned plans."""
+
+    def __init__(self, provider: TunedPlanProvider | None, log_once: LogOnce):
+        self.provider = provider
+        self._log_once = log_once
+        self._plans: dict[str, Plan | None] = {}
+        self._constants: dict[str, dict[str, Constant] | None] = {}
+
+    def forget(self) -> None:
+        """Drop the answers: those of the provider may have changed."""
+        self._plans.clear()
+        self._constants.clear()
+
+    def plan(self, kernel: KernelLike, query: PlanQuery, key: str) -> Plan | None:
+        """The best tuned plan of a kernel that fits; None where there is none. `key`: of the query."""
+        if self.provider is None:
+            return None
+        if key not in self._plans:
+            fitting = (self._fitting(kernel, query, tuned) for tuned in self.provider.plans(query))
+            _keep(self._plans, key, next((plan for plan in fitting if plan is not None), None))
+        return self._plans[key]
+
+    def constants(
+        self,
+        kernel: KernelLike,
+        query: PlanQuery,
+        key: str,
+        constants_of: Callable[[TunedVariant], dict[str, Constant] | None],
+        build: Callable[[Mapping[str, Constant]], KernelOp],
+    ) -> dict[str, Constant] | None:
+        """The tunable constants of the best tuned variant of a kernel whose plan fits, or None.
+
+        Its plan becomes the answer of `plan` for these constants. `constants_of`: the constants of a variant, None
+        where the call cannot have them; `key`: of the query; `build`: gives the IR, as written, for constants.
+        """
+        if self.provider is None:
+            return None
+        if key not in self._constants:
+            found = self._find_constants(self.provider, kernel, query, constants_of, build)
+            _keep(self._constants, key, found)
+        return self._constants.get(key)
+
+    def _find_constants(
+        self,
+        provider: TunedPlanProvider,
+        kernel: KernelLike,
+        query: PlanQuery,
+        constants_of: Callable[[TunedVariant], dict[str, Constant] | None],
+        build: Callable[[Mapping[str, Constant]], KernelOp],
+    ) -> dict[str, Constant] | None:
+        from .plan_cache import cache_key
+
+        for variant in provider.variants(query):
+            constants = constants_of(variant)
+            if constants is None:
+                _log.info("%s: the variant tuned with %r is skipped", kernel.name, dict(variant.constants))
+                continue
+            try:
+                of_variant = replace(query, built=build(constants))
+            except Error:  # values that the author's own text refuses
+                continue
+            plan = self._fitting(kernel, of_variant, variant) if variant.is_of(of_variant.built) else None
+            if plan is not None:
+                key = cache_key(of_variant.built, query.sizes, query.limits, query.strides, kernel.pin)
+                _keep(self._plans, key, plan)
+                return constants
+        return None
+
+    def _fitting(self, kernel: KernelLike, query: PlanQuery, tuned: TunedPlan) -> Plan | None:
+        """A tuned plan as it would run; None where it does not fit."""
+        plan = tuned.plan
+        if kernel.pin is not None and with_pin(plan, kernel.pin) != plan:
+            _log.info("%s: a tuned plan is skipped: its author pinned something else", kernel.name)
+            return None
+        if query.limits.warp == 1:  # a CPU's programs are one thread
+            plan = replace(plan, warps=1, stages=1, resident_programs=0)
+            plan = plan if kernel.pin is None else with_pin(plan, kernel.pin)
+        reason = why_unfit(kernel, query, plan)
+        if reason is not None:
+            from .plan_cache import warn_refused_plan
+
+            warn_refused_plan(self._log_once, kernel.name, tuned.entry(), reason)
+        return plan if reason is None else None
+
+
+def _keep(answers: dict[str, Any], key: str, answer: object) -> None:
+    if len(answers) >= MAX_ANSWERS:
+        answers.clear()
+    answers[key] = answer
+
+
+def why_unfit(kernel: KernelLike, query: PlanQuery, plan: Plan) -> str | None:
+    """Why a kernel cannot or should not run by a plan: its needs, its modelled time, its author's budget; None if it
+    may."""
+    from vkernels.ir.analysis.needs import NeedsDevice
+    from vkernels.ir.planning.check_budget import check_budget
+    from vkernels.ir.planning.judge_plan import why_refused
+    from vkernels.ir.planning.space import read_space
+
+    try:
+        space = read_space(query.built, query.sizes, query.limits, None, query.strides, kernel.pin)
+    except Error as error:
+        return f"its needs cannot be read: {error}"
+    reason = why_refused(space, plan)
+    if reason is None and kernel.budget is not None:
+        use = space.needs.evaluate(plan, query.sizes, NeedsDevice.of(query.limits))
+        try:
+            check_budget(kernel.budget, space, plan, use)
+        except BudgetError:
+            return "it takes more than the author's budget"
+    return reason

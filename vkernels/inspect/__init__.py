@@ -1,0 +1,1 @@
+"""vkernels.inspect: `check` and `explain`, as functions of Python."""

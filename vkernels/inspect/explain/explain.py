@@ -1,0 +1,148 @@
+"""Explain a kernel on a target: analyse it in a worker process, compile its launches in others, judge the binaries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from vkernels.compiler.backends.architectures import refuse_unless_compiles
+from vkernels.compiler.backends.triton_adapter import GpuOptions
+from vkernels.compiler.plan_fallback import BOTTOM
+from vkernels.compiler.workers.compile_cached import compile_cached
+from vkernels.compiler.workers.jobs import CompiledBinary, CompileJob
+from vkernels.compiler.workers.workers import CompilePool
+from vkernels.ir.budget import Budget, within
+from vkernels.ir.disk_cache import DiskCache
+from vkernels.ir.errors import FileError, SetupError
+from vkernels.ir.limits import Limits
+from vkernels.ir.planning.resources import Shortage
+from vkernels.targets import Target
+from vkernels.targets.slices import planned_limits
+
+from ..cases import KernelCase
+from ..check.cell_requests import shortage_of
+from ..check.cells import CellLaunch, judge
+from ..check.check import use_of
+from ..worker_client import InspectPool, answer_of
+from .explanation import ExplainFindings, LaunchText
+from .from_json import read_as
+
+
+@dataclass(frozen=True)
+class ExplainTools:
+    """Resources of `explain`: workers that execute users' files, workers that compile, a cache if any."""
+
+    preparing: InspectPool
+    compiling: CompilePool
+    cache: DiskCache | None
+    triton: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """All that is known of a kernel on a target.
+
+    `launches`: of the binaries, none on a CPU. `stages`: texts by name, those of the binaries too. `unknown`: why
+    nobody can tell what the binary takes.
+    """
+
+    case: KernelCase
+    target: Target
+    findings: ExplainFindings
+    launches: tuple[CellLaunch, ...] = ()
+    stages: Mapping[str, str] = field(default_factory=dict, repr=False)
+    unknown: str = ""
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.target.vendor == "cpu"
+
+    @property
+    def limits(self) -> Limits:
+        """The target's limits within the author's budget."""
+        return within(planned_limits(self.target), Budget(**self.findings.budget) if self.findings.budget else None)
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the kernel runs there; None if unknown."""
+        if self.findings.refused:
+            return False
+        return None if self.unknown else all(launch.fits for launch in self.launches)
+
+    @property
+    def reason(self) -> str:
+        """Why the kernel does not run there, or why that is unknown; empty if it does."""
+        found = next((launch.reason for launch in self.launches if not launch.fits), "")
+        return self.findings.refused or self.unknown or found
+
+
+def explain(case: KernelCase, target: Target, tools: ExplainTools, only_stage: str = "") -> Explanation:
+    """Explain a kernel on a target. `only_stage`: nothing is compiled that this stage does not need.
+
+    Raises the mistakes of kernel, plan and arguments, and `SetupError` where children cannot run.
+    """
+    spilling: Explanation | None = None
+    tried: tuple[str, ...] = ()
+    while True:
+        findings = _found(case, target, tools, only_stage, tried)
+        if target.vendor == "cpu" or findings.refused or only_stage in findings.stages:
+            return Explanation(case, target, findings, stages=findings.stages)
+        if findings.rung == BOTTOM and spilling is not None:
+            return spilling  # which is faster
+        try:
+            refuse_unless_compiles(target.architecture, tools.triton)
+        except SetupError as error:
+            return Explanation(case, target, findings, stages=findings.stages, unknown=str(error))
+        found, shortage = _compiled(case, target, findings, tools)
+        if shortage is None or findings.origin == "author" or findings.rung == BOTTOM:
+            return found
+        if found.fits and findings.is_kept:
+            return found
+        spilling = spilling or (found if found.fits else None)
+        tried = (*findings.tried, shortage.lack.value)
+
+
+def _found(
+    case: KernelCase, target: Target, tools: ExplainTools, only_stage: str, tried: tuple[str, ...]
+) -> ExplainFindings:
+    """What a child finds out of the plan that comes after those that were tried."""
+    request = {
+        **case.as_request(), "kind": "explain", "limits": asdict(planned_limits(target)),
+        "only_texts": bool(only_stage), "tried": tried,
+    }  # fmt: skip
+    answer = answer_of(tools.preparing.submit(request).result(), case.source.shown)
+    try:
+        findings: ExplainFindings = read_as(ExplainFindings, answer)
+    except ValueError as error:
+        raise FileError(f"{case.source.shown}: the process that executes it answered nonsense: {error}") from error
+    return findings
+
+
+def _compiled(
+    case: KernelCase, target: Target, findings: ExplainFindings, tools: ExplainTools
+) -> tuple[Explanation, Shortage | None]:
+    """The binaries of a plan, and what they take too much of; a spill is such too."""
+    jobs = [_job(launch, target.architecture) for launch in findings.launches]
+    done = {finished.index: finished for finished in compile_cached(jobs, tools.compiling, tools.cache)}
+    uses = [use_of(done[number], tools.cache) for number in range(len(jobs))]
+    launches = [judge(launch.name, use, target) for launch, use in zip(findings.launches, uses, strict=True)]
+    outcomes = [done[number].outcome for number in range(len(jobs))]
+    binaries = [outcome.binary for outcome in outcomes if isinstance(outcome, CompiledBinary)]
+    names = [launch.name for launch in findings.launches]
+    stages = dict(findings.stages)
+    if len(binaries) == len(jobs):
+        assembly = "ptx" if target.architecture.startswith("sm_") else "amdgcn"
+        stages["ttgir"] = _joined(names, [binary.ttgir for binary in binaries])
+        stages[assembly] = _joined(names, [binary.assembly for binary in binaries])
+    return Explanation(case, target, findings, tuple(launches), stages), shortage_of(uses, target)
+
+
+def _job(launch: LaunchText, architecture: str) -> CompileJob:
+    return CompileJob(launch.text, architecture, GpuOptions(launch.warps, launch.stages, launch.scratch_bytes))
+
+
+def _joined(names: list[str], texts: list[str]) -> str:
+    """Texts of launches one after another, named where there are several."""
+    if len(texts) == 1:
+        return texts[0]
+    return "\n".join(f"// {name}\n{text}" for name, text in zip(names, texts, strict=True))

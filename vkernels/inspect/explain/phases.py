@@ -1,0 +1,125 @@
+"""What each phase does, and the source lines that it comes from."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from vkernels.ir.analyses import phases_of as split
+from vkernels.ir.analysis.needs import Needs, NeedsUse, PhaseUse
+from vkernels.ir.dialect import (
+    AccessOp,
+    DotOp,
+    GatherOp,
+    KernelOp,
+    LoadOp,
+    PhaseOp,
+    ReductionOp,
+    ScanOp,
+    ScatterOp,
+    ScratchOp,
+)
+
+from .explanation import Phase, SourceLine
+
+MAX_SOURCE_LINES = 400
+
+
+def in_phases(module: ModuleOp) -> ModuleOp:
+    """Return a copy of a module with its kernel split into phases."""
+    return ModuleOp([split(op).clone() if isinstance(op, KernelOp) else op.clone() for op in module.ops])
+
+
+def phase_ops(kernel: KernelOp) -> Mapping[str, PhaseOp]:
+    """Return the phases of a kernel by name, in program order."""
+    return {op.phase.data: op for op in kernel.walk() if isinstance(op, PhaseOp)}
+
+
+def phases_of(kernel: KernelOp) -> tuple[Phase, ...]:
+    """Return each phase in program order, with what it does."""
+    return tuple(Phase(name, (), _deeds(kernel, op)) for name, op in phase_ops(kernel).items())
+
+
+def with_needs(phases: Sequence[Phase], needs: Needs, use: NeedsUse) -> tuple[Phase, ...]:
+    """Return the phases with the needs of each."""
+    axes = {phase.name: phase.axes for phase in needs.phases}
+    taken = {phase.name: phase for phase in use.phases}
+    return tuple(_with_use(phase, axes[phase.name], taken[phase.name]) for phase in phases)
+
+
+def _with_use(phase: Phase, axes: tuple[str, ...], use: PhaseUse) -> Phase:
+    return replace(
+        phase,
+        axes=axes,
+        registers=float(use.registers_a_thread),
+        shared_bytes=float(use.shared_bytes),
+        tensor_memory=float(use.tensor_memory_columns),
+        read_bytes=float(use.global_read_bytes),
+        written_bytes=float(use.global_write_bytes),
+        shared_moved=float(use.shared_bytes_moved),
+        swap_moved=float(use.swap_bytes_moved),
+        operations=float(use.operations),
+        tensor_operations=float(use.tensor_operations),
+    )
+
+
+def _deeds(kernel: KernelOp, phase: PhaseOp) -> tuple[str, ...]:
+    """Return what a phase reads, writes and reduces, without repetitions."""
+    told = dict.fromkeys(text for op in phase.walk() if (text := _deed(kernel, op)))
+    return tuple(told) or ("computes element by element",)
+
+
+def _deed(kernel: KernelOp, op: Operation) -> str:
+    if isinstance(op, AccessOp):
+        name = _name(kernel, op.base)
+        if isinstance(op, GatherOp):
+            return f"gathers from {name}"
+        if isinstance(op, ScatterOp):
+            return f"scatters into {name}"
+        return f"reads {name}" if isinstance(op, LoadOp) else f"writes {name}"
+    if isinstance(op, ReductionOp):
+        return f"reduces along {op.axis.data} ({op.name.removeprefix('vk.')})"
+    if isinstance(op, ScanOp):
+        return f"scans along {op.axis.data}"
+    if isinstance(op, DotOp):
+        return f"multiplies matrices along {op.axis.data}"
+    return ""
+
+
+def _name(kernel: KernelOp, base: SSAValue) -> str:
+    if isinstance(base, BlockArgument) and base.block is kernel.body.block:
+        return kernel.parameters.data[base.index].data
+    if isinstance(base.owner, ScratchOp):
+        return base.owner.label.data
+    return base.name_hint or "memory"
+
+
+def source_of(kernel: KernelOp) -> tuple[SourceLine, ...]:
+    """Return the kernel's source lines with their phases; none if the source is unavailable."""
+    if not isinstance(kernel.location, FileLineColLoc):
+        return ()
+    file, first = kernel.location.filename.data, kernel.location.line.data
+    phases: dict[int, dict[str, None]] = {}
+    for name, phase in phase_ops(kernel).items():
+        for line in _lines(phase.walk(), file):
+            phases.setdefault(line, {})[name] = None
+    last = max([first, *phases, *_lines(kernel.walk(), file)])
+    numbers = range(first, min(last, first + MAX_SOURCE_LINES - 1) + 1)
+    texts = _texts(file, numbers)
+    if not any(texts):
+        return ()
+    return tuple(SourceLine(n, text, tuple(phases.get(n, ()))) for n, text in zip(numbers, texts, strict=True))
+
+
+def _lines(ops: Iterable[Operation], file: str) -> Iterator[int]:
+    for op in ops:
+        if isinstance(op.location, FileLineColLoc) and op.location.filename.data == file:
+            yield op.location.line.data
+
+
+def _texts(file: str, numbers: Iterable[int]) -> Sequence[str]:
+    return [linecache.getline(file, number).rstrip() for number in numbers]

@@ -1,0 +1,76 @@
+"""Requests to worker processes that execute users' files and lower kernels: what hangs there does no harm."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from vkernels.compiler.backends.triton_kernels import TritonSourceError
+from vkernels.compiler.workers.jobs import CompileFailure, CompileFailureReason
+from vkernels.compiler.workers.pool import WorkerPool
+from vkernels.ir import errors
+
+from .cases import KernelSource
+
+Progress = Callable[[str, int, int], None]
+"""Told what is done now, how many steps of it are done and how many there are."""
+
+Answer = dict[str, Any]
+
+SERVICE = f"{__package__}.worker_service:serve"
+"""What the worker processes run."""
+SECONDS = 120.0
+"""How long a worker may take to execute a file, or to lower a kernel for all targets."""
+_FAILURE = "failure"
+
+
+class InspectPool(WorkerPool[Mapping[str, Any], Answer]):
+    """Workers that answer `inspect.worker_service`'s requests. `answer_of` reads a future's result."""
+
+    name = "the process that executes it"
+
+    def __init__(self, workers: int | None = None, seconds: float = SECONDS, *, service: str = SERVICE):
+        super().__init__(workers, seconds)
+        self.service = service
+
+    def _encode(self, request: Mapping[str, Any]) -> bytes:
+        return json.dumps(request).encode()
+
+    def _decode(self, answer: bytes, printed: str) -> Answer:
+        found: Answer = json.loads(answer)
+        return found
+
+    def _failed(self, failure: CompileFailure) -> Answer:
+        if failure.reason == CompileFailureReason.TIME_OUT:
+            return {_FAILURE: f"executing it and lowering its kernels took more than {failure.seconds:.0f} s"}
+        if failure.reason == CompileFailureReason.OUT_OF_MEMORY:
+            return {_FAILURE: "executing it and lowering its kernels took too much memory"}
+        return {_FAILURE: failure.message}
+
+
+def answer_of(answer: Answer, what: str) -> Answer:
+    """The answer to a request about `what`.
+
+    Raises the mistakes that the worker found, by their class, and `FileError` where it came to no answer.
+    """
+    if _FAILURE in answer:
+        raise errors.FileError(f"{what}: {answer[_FAILURE]}")
+    if "error" in answer:
+        raise mistake(answer)
+    return answer
+
+
+def mistake(answer: Answer) -> errors.Error:
+    """The mistake that an answer tells of."""
+    kinds: dict[str, type[errors.Error]] = {
+        name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.Error)
+    }
+    kinds["TritonSourceError"] = TritonSourceError
+    return kinds.get(answer["error"], errors.Error)(answer["message"])
+
+
+def describe(pool: InspectPool, source: KernelSource) -> Answer:
+    """What a kernel in a user's file declares."""
+    request = {"kind": "describe", "source": vars(source)}
+    return answer_of(pool.submit(request).result(), source.shown)

@@ -1,0 +1,153 @@
+"""What a worker process does before anything is compiled: it finds a kernel and lowers it for some targets.
+
+It runs users' files and our own lowering, both of which may hang or fail: that is then the result. Requests and answers
+are JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from vkernels.compiler.protocols import KernelLike
+from vkernels.compiler.workers.child import Handler, Send
+from vkernels.ir.errors import ArgumentError, Error
+from vkernels.ir.limits import limits_from
+from vkernels.ir.plan_json import plan_from_json
+
+from .cases import KernelSource
+from .kernel_files import is_vk_kernel, kernel_at
+
+Answer = dict[str, Any]
+
+
+def serve(send: Send) -> Handler:
+    """Answer requests; see `vkernels.compiler.workers.worker_main`."""
+    return lambda request: json.dumps(answer_to(json.loads(request))).encode()
+
+
+def answer_to(request: Mapping[str, Any]) -> Answer:
+    """The answer: what was asked for, or, of a mistake that a user can put right, `error` (its class) and `message`."""
+    try:
+        return ANSWERS[request["kind"]](request)
+    except Error as error:
+        return _mistake(error)
+
+
+def _described(request: Mapping[str, Any]) -> Answer:
+    """What a kernel declares: its parameters, and a plain Triton kernel's configurations."""
+    kernel = kernel_at(KernelSource(**request["source"]))
+    if not is_vk_kernel(kernel):
+        from vkernels.compiler.backends.triton_kernels import jit_configurations, jit_parameters
+
+        return {
+            "kind": "jit",
+            "parameters": [asdict(parameter) for parameter in jit_parameters(kernel)],
+            "configurations": [_plain(asdict(configuration)) for configuration in jit_configurations(kernel)],
+        }
+    return {"kind": "kernel", "parameters": [_parameter(parameter) for parameter in kernel.parameters]}
+
+
+def _parameter(parameter: Any) -> Answer:
+    import inspect
+
+    optional = parameter.default is not inspect.Parameter.empty
+    return {
+        "name": parameter.name, "kind": parameter.kind, "dimensions": list(parameter.dimensions),
+        "dtypes": list(parameter.dtypes), "optional": optional,
+        "default": _plain(parameter.default) if optional else None,
+    }  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    """As JSON can hold it: what it cannot is shown as text."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(entry) for name, entry in value.items()}
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _prepared_kernel(request: Mapping[str, Any]) -> Answer:
+    """Launches of a `@vk.kernel` for each target, and the plans; targets for which they are the same share them."""
+    from .check.prepare_kernel import KernelPreparer
+
+    kernel: KernelLike = kernel_at(KernelSource(**request["source"]))
+    fixed = request.get("fixed")
+    preparer = KernelPreparer(
+        kernel, request["shape"], request["dtypes"], request["scalars"], request["constants"],
+        None if fixed is None else plan_from_json(fixed), request.get("strides", {}),
+    )  # fmt: skip
+
+    def prepare(target: Mapping[str, Any]) -> Answer:
+        prepared = preparer.prepare(limits_from(target["limits"]), target.get("tried", ()))
+        return {"launches": prepared.number, "planned": asdict(prepared.planned)}
+
+    targets = _each(request["targets"], prepare)
+    return {
+        "targets": targets, "tensor_bytes": preparer.tensor_bytes,
+        "launches": [lowered.launches for lowered in preparer.lowered],
+        "own_bytes": [lowered.own_bytes for lowered in preparer.lowered],
+    }  # fmt: skip
+
+
+def _prepared_jit(request: Mapping[str, Any]) -> Answer:
+    """The one launch of a plain Triton kernel for each target."""
+    from dataclasses import replace
+
+    from vkernels.compiler.backends.triton_kernels import jit_configurations, jit_ttir
+
+    kernel = kernel_at(KernelSource(**request["source"]))
+    configuration = jit_configurations(kernel)[request["number"]]
+    configuration = replace(
+        configuration, warps=request["warps"] or configuration.warps, stages=request["stages"] or configuration.stages
+    )
+    launches: list[list[Answer]] = []
+    numbers: dict[str, int] = {}
+
+    def prepare(target: Mapping[str, Any]) -> Answer:
+        architecture = target["architecture"]
+        if architecture not in numbers:
+            text, options = jit_ttir(
+                kernel, request["types"], request["constants"], tuple(request["divisible"]), configuration, architecture
+            )
+            numbers[architecture] = len(launches)
+            launches.append([{"name": request["source"]["name"], "text": text, "options": asdict(options)}])
+        return {"launches": numbers[architecture]}
+
+    return {"targets": _each(request["targets"], prepare), "launches": launches}
+
+
+def _explained(request: Mapping[str, Any]) -> Answer:
+    """What `vk explain` shows of a kernel on one target."""
+    from .explain.analyze import Question, find
+
+    question = Question(
+        kernel_at(KernelSource(**request["source"])), request["shape"], request["dtypes"], request["scalars"],
+        request["constants"], limits_from(request["limits"]), request["only_texts"], tuple(request["left_open"]),
+        tuple(request.get("tried", ())), request.get("strides", {}),
+    )  # fmt: skip
+    return asdict(find(question))
+
+
+def _each(targets: Sequence[Mapping[str, Any]], prepare: Callable[[Mapping[str, Any]], Answer]) -> list[Answer]:
+    """For each target the number of its launches and its plan, or why it has none. What the caller left out is no
+    answer."""
+    answers: list[Answer] = []
+    for target in targets:
+        try:
+            answers.append(prepare(target))
+        except ArgumentError:
+            raise
+        except Error as error:
+            answers.append(_mistake(error))
+    return answers
+
+
+def _mistake(error: Error) -> Answer:
+    return {"error": type(error).__name__, "message": str(error)}
+
+
+ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Answer]] = {
+    "describe": _described, "kernel": _prepared_kernel, "jit": _prepared_jit, "explain": _explained,
+}  # fmt: skip

@@ -1,0 +1,298 @@
+"""Registers: tiles that are alive at once at the worst point of a phase, a thread.
+
+What is elementwise is computed element by element, whatever the tile: only what must wait counts. A value waits from
+where it is made to its last use; loads are issued together, as early as they can be; a reduction's partial results, a
+dot's accumulators and what loops carry wait for as long as their loop runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntegerType, TensorType
+from xdsl.ir import Operation, SSAValue
+
+from ...dialect import (
+    AccessOp,
+    BelowOp,
+    BroadcastOp,
+    DotOp,
+    PhaseOp,
+    PositionOp,
+    RangeOp,
+    ReductionOp,
+    ScanOp,
+    TensorArgumentType,
+    arith,
+    axes_of,
+    element_of,
+)
+from .algebra import HALF, ONE, ZERO, Expr, fits, most, number, product, symbol, total
+from .flow import Flow
+from .spaces import THREADS, WARP, Spaces, contiguous_axis, largest_spaces, space_for, width
+from .traffic import is_a_dot, on_tensor_cores, operand_bytes
+
+BETWEEN = symbol("fit.between")
+STAGES = symbol("plan.stages")
+AHEAD, FROM_SHARED, TENSOR_MEMORY = (
+    symbol(f"device.{name}") for name in ("copies_ahead", "dots_from_shared", "tensor_memory")
+)
+UNROLLED_ITERATIONS = symbol("fit.unrolled")
+
+_NOTHING = (BroadcastOp, PositionOp, BelowOp, arith.ConstantOp)
+"""What is made again where it is used, or shares its operand's registers."""
+
+
+@dataclass(frozen=True)
+class LiveRange:
+    """Bytes a thread that are alive from one item (its number) up to another."""
+
+    bytes: Expr
+    first: int
+    last: int
+    is_load: bool = False
+
+
+@dataclass
+class _Phase:
+    flow: Flow
+    spaces: Spaces
+    phase: PhaseOp
+
+    def __post_init__(self) -> None:
+        self.members = self.flow.members[self.phase]
+        self.number = {op: n for n, op in enumerate(self.members)}
+        self.largest = largest(self.members)
+
+    def held(self, value: SSAValue, axes: Iterable[str] | None = None) -> Expr:
+        """Bytes a thread of a value, or of a tile of its elements with other axes."""
+        if not isinstance(value.type, TensorType) or _is_mask(value):
+            return ZERO
+        mine = tuple(axes_of(value)) if axes is None else tuple(axes)
+        space = space_for(frozenset(mine), self.largest)
+        return number(max(width(value.type), 2)) * self.spaces.a_thread(mine, space)
+
+
+def largest(items: Iterable[Operation]) -> list[frozenset[str]]:
+    """The axis sets of tiles in some items that are part of no other."""
+    return largest_spaces(inner for op in items for inner in (op, *(x for r in op.regions for x in r.walk())))
+
+
+def _is_mask(value: SSAValue) -> bool:
+    element = element_of(value)
+    return isinstance(element, IntegerType) and element.width.data == 1
+
+
+def live_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> tuple[Expr, Expr]:
+    """Bytes a thread at the worst point of a phase: all that is alive as compilers order work while there are registers
+    enough, and what must be alive in any order. Where nothing waits for a whole tile, one may be loaded after another.
+    """
+    state = _Phase(flow, spaces, phase)
+    spans = [*_values(state), *_carried(state), *_around(state), *_from_homes(state)]
+    alive = _worst(spans)
+    return alive, alive if any(_waits(op) for op in state.members) else _worst(spans, one_load=True)
+
+
+def _waits(op: Operation) -> bool:
+    """Whether an operation needs, or keeps, a tile as a whole."""
+    return isinstance(op, ReductionOp | ScanOp | DotOp) or bool(op.regions)
+
+
+def _worst(spans: list[LiveRange], one_load: bool = False) -> Expr:
+    sums = []
+    for point in sorted({span.first for span in spans}):
+        here = [span for span in spans if span.first <= point <= span.last]
+        loads = [span.bytes for span in here if span.is_load]
+        others = [span.bytes for span in here if not span.is_load]
+        sums.append(total([*others, most(loads)] if one_load else [*others, *loads]))
+    return most(sums)
+
+
+def _values(state: _Phase) -> Iterable[LiveRange]:
+    """What members make. Loads of tensors begin with the first of them; others wait only in part.
+
+    What lies in registers until a later phase is dealt with by `_around`.
+    """
+    loads = [n for op, n in state.number.items() if _is_load(op)]
+    for op, n in state.number.items():
+        if isinstance(op, (*_NOTHING, DotOp)):
+            continue
+        for result in op.results:
+            users = _users(state, result)
+            last = max((state.number[user] for user in users), default=n)
+            first, part = (loads[0], ONE) if _is_load(op) else (n, ONE if isinstance(op, ScanOp) else BETWEEN)
+            if _is_reloaded(state, users, result):
+                part = part * state.flow.chunked(result)
+            # An operand that dies where a result is made leaves its register to it, but for a scan, which takes steps.
+            weight = state.members[op] * part * _operand_part(state, op, users)
+            scanned = any(isinstance(user, ScanOp) and state.number[user] == last for user in users)
+            yield LiveRange(
+                weight * state.held(result), first, last if scanned else max(first, n, last - 1), _is_load(op)
+            )
+        yield from _inside(state, op, n)
+
+
+def _is_reloaded(state: _Phase, users: list[Operation], value: SSAValue) -> bool:
+    """Whether later phases use a value of this one too."""
+    everyone = [user for user, crosses in state.flow.users(value) if crosses]
+    made = state.flow.analysis.phase.get(value.owner)  # type: ignore[arg-type]
+    return made is state.phase and len(everyone) > 0
+
+
+def _operand_part(state: _Phase, op: Operation, users: list[Operation]) -> Expr:
+    """How much of a value lies in registers: of a dot's operand on tensor cores nothing that is converted from
+    narrower elements, nor what is loaded past the registers."""
+    dots = [user for user in users if isinstance(user, DotOp)]
+    if _is_load(op):
+        extended = [next(iter(_users(state, u.results[0])), u) for u in users if isinstance(u, arith.ExtFOp)]
+        dots = [user for user in (*users, *extended) if isinstance(user, DotOp)]
+        if dots:
+            piped = fits(STAGES, number(2))
+            return 1 - on_tensor_cores(state.flow, dots[0]) * (AHEAD * piped + (1 - piped) * HALF)
+    elif dots and isinstance(op, arith.ExtFOp):
+        return 1 - on_tensor_cores(state.flow, dots[0])
+    return ONE
+
+
+def _inside(state: _Phase, op: Operation, n: int) -> Iterable[LiveRange]:
+    """What loops inside a member load and carry."""
+    inner = [x for r in op.regions for x in r.walk()]
+    if inner:
+        loaded = [state.held(x.results[0]) for x in inner if isinstance(x, AccessOp) and x.results]
+        carried = [state.held(a) for x in (op, *inner) if isinstance(x, RangeOp) for a in x.carried]
+        carried += [state.held(v) for x in (op, *inner) if isinstance(x, scf.WhileOp) for v in x.results]
+        yield LiveRange(state.members[op] * (UNROLLED_ITERATIONS * total(loaded) + total(carried)), n, n)
+
+
+def _is_load(op: Operation) -> bool:
+    return isinstance(op, AccessOp) and bool(op.results) and isinstance(op.base.type, TensorArgumentType)
+
+
+def _users(state: _Phase, value: SSAValue) -> list[Operation]:
+    """Members that use a value, seen through what shares its registers."""
+    found: list[Operation] = []
+    for user, _ in state.flow.users(value):
+        if user not in state.members:
+            continue
+        if isinstance(user, _NOTHING) and user.results:
+            found += _users(state, user.results[0])
+        else:
+            found.append(user)
+    return found
+
+
+def _carried(state: _Phase) -> Iterable[LiveRange]:
+    """Partial results of reductions in chunk loops, and accumulators of dots: as long as the phase."""
+    last = len(state.number)
+    for op in state.members:
+        weight = state.members[op]
+        if isinstance(op, ReductionOp) and not state.flow.analysis.axes[op.axis.data].is_tile:
+            yield LiveRange(weight * state.flow.chunked(op.tile) * state.held(op.tile), 0, last)
+        elif isinstance(op, DotOp):
+            yield LiveRange(weight * _dot(state, op), 0, last)
+
+
+def _dot(state: _Phase, op: DotOp) -> Expr:
+    """Accumulators, unless they are in tensor memory, and the parts of operands that a step takes."""
+    flow = state.flow
+    inside, wide = on_tensor_cores(flow, op), by_four_warps(flow, op)
+    step = number(16 * min(operand_bytes(op), 4)) / WARP * total(_sides(flow, op)) / symbol("plan.warps") ** HALF
+    plain = number(4) * flow.sizes[op.axis.data] * total(_sides(flow, op)) / THREADS**HALF
+    return (
+        (1 - inside * wide * TENSOR_MEMORY) * dot_bytes(flow, op)
+        + inside * (1 - wide * FROM_SHARED) * step
+        + (1 - inside) * is_a_dot(flow, op) * plain
+    )
+
+
+def by_four_warps(flow: Flow, op: DotOp) -> Expr:
+    """1 where four or more warps multiply together, as sm_90 and sm_100 can from 64 rows on."""
+    return fits(_sides(flow, op)[0], number(64)) * fits(symbol("plan.warps"), number(4))
+
+
+def _sides(flow: Flow, op: DotOp) -> list[Expr]:
+    """Rows and columns of the result."""
+    both = set(axes_of(op.left)) & set(axes_of(op.right))
+    return [product(flow.sizes[a] for a in axes_of(v) if a not in both) for v in (op.left, op.right)]
+
+
+def dot_bytes(flow: Flow, op: DotOp) -> Expr:
+    """Bytes a thread of a dot's accumulators, wherever they are."""
+    elements = most((ONE, _size(flow, axes_of(op.result)) / THREADS))
+    return number(width(op.result.type)) * elements
+
+
+def _size(flow: Flow, axes: Iterable[str]) -> Expr:
+    size = ONE
+    for axis in axes:
+        size = size * flow.sizes[axis]
+    return size
+
+
+def _around(state: _Phase) -> Iterable[LiveRange]:
+    """Values of other phases that lie in registers meanwhile, being held or without a whole axis."""
+    flow, position = state.flow, state.flow.analysis.position
+    here = position[state.phase]
+    end = max((position[op] for op in state.phase.body.block.ops), default=here)
+    for op in flow.items:
+        if isinstance(op, _NOTHING):
+            continue
+        for result in op.results:
+            users = [user for user, crosses in flow.users(result) if crosses]
+            spans = [position[user] for user in users]
+            if not spans or not isinstance(result.type, TensorType):
+                continue
+            last = len(state.number)
+            if flow.analysis.phase[op] is state.phase and isinstance(op, DotOp):
+                continue
+            if flow.analysis.phase[op] is state.phase:
+                yield LiveRange((1 - flow.chunked(result)) * state.held(result), state.number[op], last)
+            elif (position[op] < here <= max(spans)) or _shares_loop(state, op, users):
+                mine = [state.number[user] for user in users if user in state.number]
+                if max(spans) <= end and mine and not _shares_loop(state, op, users):
+                    last = max(mine) - 1
+                yield LiveRange((1 - flow.chunked(result)) * state.held(result), 0, last)
+
+
+def _from_homes(state: _Phase) -> Iterable[LiveRange]:
+    """Chunks of values that are loaded from their homes."""
+    for value, label in state.flow.crossing.items():
+        users = [state.number[user] for user in _users(state, value)]
+        if users and state.flow.analysis.phase.get(value.owner) is not state.phase:  # type: ignore[arg-type]
+            homed = (symbol(f"shared.{label}") + symbol(f"memory.{label}")) * state.flow.chunked(value)
+            yield LiveRange(homed * state.held(value), min(users), max(min(users), max(users) - 1), True)
+
+
+def _shares_loop(state: _Phase, op: Operation, users: list[Operation]) -> bool:
+    """Whether a value made before a loop around this phase is used again in its next iteration."""
+    around = state.flow.analysis.structures[state.phase]
+    made = state.flow.analysis.structures[state.flow.analysis.phase[op]]
+    return any(
+        loop not in made and loop in state.flow.analysis.structures[state.flow.analysis.phase[user]]
+        for loop in around
+        for user in users
+        if user in state.flow.analysis.phase
+    )
+
+
+def address_registers(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
+    """Registers a thread for the addresses of a phase's accesses: two a row of elements side by side, or an element
+    where an index tile decides."""
+    state = _Phase(flow, spaces, phase)
+    counts = []
+    for op, weight in state.members.items():
+        for inner in (op, *(x for r in op.regions for x in r.walk())):
+            if isinstance(inner, AccessOp) and isinstance(inner.tile.type, TensorType):
+                axes = tuple(axes_of(inner.tile))
+                fast = contiguous_axis(inner)
+                tiles = [offset for offset in inner.offsets if isinstance(offset.type, TensorType)]
+                scattered = {axis for offset in tiles for axis in axes_of(offset)}
+                rows = [axis for axis in axes if axis != fast or axis in scattered]
+                space = space_for(frozenset(axes), state.largest)
+                each = 2 if isinstance(inner.base.type, TensorArgumentType) else 1
+                own = fast if space == frozenset(axes) else None
+                times = ONE if inner is op else UNROLLED_ITERATIONS
+                counts.append(weight * times * each * spaces.a_thread(rows, space, own))
+    return total(counts)

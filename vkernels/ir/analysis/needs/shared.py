@@ -1,0 +1,106 @@
+"""On-chip memory: scratchpads and shared homes, and what Triton takes beside them.
+
+Triton's own is handed out anew wherever it is needed, so the worst point of a phase counts (`ModuleAllocation` in
+Triton's `lib/Analysis/Allocation.cpp`):
+- a reduction leaves each warp's part for the others: results × warps along the axis (`ReduceOpHelper`);
+- a tile whose layout changes goes through it, in parts;
+- operands of dots lie there, once for every stage of the pipeline but one.
+"""
+
+from __future__ import annotations
+
+from ...dialect import AccessOp, DotOp, PhaseOp, ReductionOp, ScratchOp, ScratchType, TensorArgumentType, axes_of
+from .algebra import ONE, Expr, either, fits, least, most, number, pieces, product, symbol, total
+from .flow import Flow
+from .registers import FROM_SHARED, STAGES, by_four_warps, largest
+from .spaces import THREADS, Spaces, element_in, space_for, width
+from .traffic import is_a_dot, on_tensor_cores, operand_bytes
+
+IN_MEMORY, ON_CHIP = number(32), number(128)
+"""Bytes of a tile that each thread puts there at a time while its layout changes: between two layouts of accesses of
+memory, and from one of them to a scratchpad's. Seen in binaries."""
+IS_AMD, IS_CPU = symbol("device.is_amd"), symbol("device.is_cpu")
+
+
+def shared_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
+    """What Triton takes at the worst point of a phase."""
+    needs = []
+    inside = largest(flow.members[phase])
+    for item, weight in flow.members[phase].items():
+        for op in (item, *(x for r in item.regions for x in r.walk())):
+            if isinstance(op, ReductionOp):
+                needs.append(weight * _reduction(flow, spaces, op, inside))
+            elif isinstance(op, DotOp):
+                needs.append(weight * _operands(flow, op))
+    return most([*needs, *_conversions(flow, phase, inside)])
+
+
+def _reduction(flow: Flow, spaces: Spaces, op: ReductionOp, inside: list[frozenset[str]]) -> Expr:
+    axis = op.axis.data
+    axes = axes_of(op.tile)
+    warps = spaces.warps_along(axis, space_for(frozenset(axes), inside))
+    results = product(flow.sizes[a] for a in axes if a != axis)
+    return fits(warps, number(2)) * number(width(op.tile.type)) * results * warps
+
+
+def _operands(flow: Flow, op: DotOp) -> Expr:
+    """On tensor cores both operands, for every stage but one, or all where they are read from there while the next
+    come; without stages AMD's go one after the other. Else one after the other too, as 4 bytes an element."""
+    sizes = [product(flow.sizes[a] for a in axes_of(value)) for value in (op.left, op.right)]
+    inside, piped = on_tensor_cores(flow, op), fits(STAGES, number(2))
+    stages = most((ONE, STAGES - 1 + piped * by_four_warps(flow, op) * FROM_SHARED))
+    in_turn = (1 - piped) * IS_AMD
+    staged = inside * stages * number(operand_bytes(op)) * ((1 - in_turn) * total(sizes) + in_turn * most(sizes))
+    return staged + (1 - inside) * is_a_dot(flow, op) * number(4) * most(sizes)
+
+
+def _conversions(flow: Flow, phase: PhaseOp, inside: list[frozenset[str]]) -> list[Expr]:
+    """Tiles whose accesses want different layouts: of elements of other widths, of scratchpads, of swap space; and
+    results of reductions, which lie as what was reduced."""
+    ops = [op for item in flow.members[phase] for op in (item, *(x for r in item.regions for x in r.walk()))]
+    found: list[Expr] = []
+    for axes in dict.fromkeys(axes_of(op.tile) for op in ops if isinstance(op, AccessOp)):
+        mine = [op for op in ops if isinstance(op, AccessOp) and axes_of(op.tile) == axes]
+        size = number(max(width(op.tile.type) for op in mine)) * product(flow.sizes[a] for a in axes)
+        widths = {width(element_in(op.base)) for op in mine if isinstance(op.base.type, TensorArgumentType)}
+        pads = any(isinstance(op.base.type, ScratchType) for op in mine)
+        homes = [label for value, label in flow.crossing.items() if axes_of(value) == axes]
+        homes = [h for h in homes if any(_touches(flow, phase, v) for v, label in flow.crossing.items() if label == h)]
+        partial = bool(axes) and frozenset(axes) not in inside
+        remade = ONE if len(widths) > 1 or partial else either(symbol(f"memory.{label}") for label in homes)
+        padded = ONE if pads else either(symbol(f"shared.{label}") for label in homes)
+        for used, bytes_ in ((remade, IN_MEMORY), (padded, ON_CHIP)):
+            found.append(used * (1 - IS_CPU) * least((size, THREADS * bytes_)))
+    return found
+
+
+def _touches(flow: Flow, phase: PhaseOp, value: object) -> bool:
+    members = flow.members[phase]
+    return any(user in members for user, _ in flow.users(value)) or getattr(value, "owner", None) in members  # type: ignore[arg-type]
+
+
+def scratch_bytes(flow: Flow) -> tuple[Expr, Expr]:
+    """Bytes of scratchpads and shared homes of a program, and of its swap space, rounded as lowering does."""
+    shared: list[Expr] = []
+    swap: list[Expr] = []
+    for op in flow.kernel.body.block.ops:
+        if isinstance(op, ScratchOp):
+            label = op.label.data
+            size = number(width(op.result.type.element)) * product(_capacity(flow, d) for d in op.result.type.shape)
+            size = size * (1 + symbol(f"copies.{label}"))
+            shared.append(size * (1 - symbol(f"memory.{label}")))
+            swap.append(size * symbol(f"memory.{label}"))
+    for value, label in flow.crossing.items():
+        size = number(width(value.type)) * product(_capacity(flow, axis) for axis in axes_of(value))
+        shared.append(size * symbol(f"shared.{label}") * flow.chunked(value))
+        swap.append(size * symbol(f"memory.{label}") * flow.chunked(value))
+    return total(shared), total(swap)
+
+
+def _capacity(flow: Flow, dimension: str | int) -> Expr:
+    """Elements of memory along an axis, its last chunk in full."""
+    if isinstance(dimension, int):
+        return number(dimension)
+    size = flow.sizes[dimension]
+    axis = flow.analysis.axes[dimension]
+    return size if axis.is_tile else pieces(flow.extents[dimension], size) * size

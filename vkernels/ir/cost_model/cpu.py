@@ -1,0 +1,347 @@
+"""The time of a kernel on a CPU: instructions of its inner loops, caches, memory, and threads."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from ..limits import Limits
+from .core_rates import CoreRates, cpu_rates
+from .cpu_registers import EXPANDED, slots
+from .loops import Loop, LoopStep
+from .plan_batch import Numbers, PlanBatch
+from .time import ModeledTimes
+from .traffic import CacheTraffic, executed
+
+LINE = 64
+CPU_LEVEL_1 = 32 << 10
+"""Bytes of the first cache: of nearly every core that there is."""
+LOADS = 2.0
+"""Loads a cycle, of registers of 32 bytes or less; half of it for wider ones."""
+LATENCY = 4.0
+"""Cycles from one addition, maximum or multiply-add to the next that needs it."""
+SCAN = 16.0
+"""Cycles from one chunk of a scan to the next, which needs its last element."""
+ITERATION = 0.5
+"""Cycles that a loop adds to an iteration, of those that are not hidden."""
+ACROSS = 3.0
+"""Cycles of each halving, when a register's elements are combined."""
+ENTRY = 12.0
+"""Cycles to enter a loop, its masked tail included."""
+CPU_PROGRAM_CYCLES = 25.0
+"""Cycles to begin a program: coordinates, bounds, which variant."""
+HOP = 18.0
+"""Cycles of an iteration whose rows begin on other pages, for want of prefetching and places in the first cache."""
+UNPREFETCHED_LINE = 18.0
+"""Cycles of each line read that nothing prefetches from beyond level 2, since the program before was on other rows."""
+PANEL = 128 << 10
+"""Bytes of such rows, in whole lines, that the nearer caches do not keep for the next time."""
+PAGE = 4096
+"""Bytes between rows from which on this happens."""
+PAGES = 2048
+"""Pages whose places a core knows without asking memory, as of Zen 3; of rows on more pages each is waited for."""
+CLOSER = 0.25
+"""Part of it where rows are closer, but no closer than half a page: every other shares a page with the one before."""
+RESTART = 450.0
+"""Cycles until a row that passes by beside others is prefetched: one alone goes on into the next."""
+STREAMS = 8
+"""Rows that prefetchers follow at once without losing any."""
+LOST = 0.5
+"""Cycles that each row beyond costs, for every line, up to `MOST_LOST`."""
+MOST_LOST = 12.0
+PACKED = 2.5
+"""Cycles to copy an element of a packed operand: short rows of far panels, fetched and written."""
+TURNED = 3.5
+"""The same where rows become columns."""
+POINTERS = 8
+"""Rows whose addresses general registers hold beside all else."""
+APART = 2.0
+"""Cycles an element of what lies apart along the lanes."""
+FOUND = 3.5
+"""Cycles an element that is found by an index of its own: loaded, put in."""
+TOGETHER = 0.35
+"""Cycles of each line of a row found by an index beyond level 2, for each row beyond two that are asked for at once:
+neighbours often ask for the same rows, and while they wait for one the core looks less far ahead for others."""
+INDEX = 2.5
+"""Cycles of each index: taken out of its register, once for all rows that share it."""
+SCANNED = 14.0
+"""Cycles of a scan along a register: a shift, a mask and an addition for each doubling, one after another."""
+SPLIT = 0.5
+"""Cycles of a register that is loaded from two lines, of those that are not hidden."""
+MASKS = 7
+"""Masks that registers hold."""
+MASKED = 3.0
+"""Cycles that a register's load or store takes more where some of it lies beyond the end of an axis."""
+SELECTED = 1.0
+"""Cycles of one element, for all lanes, that may lie beyond the end of a tile axis: its address, or that of a 0."""
+PAST = 3.0
+"""Cycles of each store past the caches: whether its address allows it is tested, which ends what can be interleaved."""
+PAST_STRAIGHT = 6.0
+"""The same in straight code, in scans and among polynomials, which live by that."""
+OWN = 0.6
+"""Part of a core's own cache that what is used again finds room in: what streams by takes the rest."""
+GRADUAL = 0.33
+"""How much sooner, and later, than that caches begin to lose what is used again, and have lost all of it."""
+LAST_CACHE_SHARE = 0.35
+"""Part of the last cache that a kernel finds its own from call to call in: other work takes the rest."""
+ALONE = 30e9
+"""Bytes a second that one core draws from memory at most: as many lines as it can wait for, in a memory's latency."""
+SPILL_ACCESSES = 2.0
+"""Loads and stores of a register that there is no room for."""
+
+
+def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes:
+    """The times of plans whose tiles take so many vector registers."""
+    rates = cpu_rates(limits)
+    cores = limits.multiprocessors
+    busy = np.minimum(cores, at.threads_of_work)
+    uneven = np.ceil(at.threads_of_work / cores) * cores / at.threads_of_work
+    cycles = sum(
+        (_loop_cycles(loop, at, limits, rates, registers) for loop in at.loops), start=CPU_PROGRAM_CYCLES * at.programs
+    )
+    traffic = CacheTraffic(at, on_chip_counts=True, resident=busy)
+    cycles = cycles + _rows(at) + np.where(traffic.distinct() > limits.shared, _far(at), 0)
+    into_1, out_1 = traffic.missed(CPU_LEVEL_1 * 0.75, LINE)
+    into_2, out_2 = traffic.missed(limits.shared * OWN, LINE, gradual=GRADUAL)
+    into_3, out_3 = traffic.missed(limits.cache * LAST_CACHE_SHARE, LINE, users=busy, gradual=GRADUAL)
+    packed, repacked = _packing(at)
+    lost = _lost(traffic.distinct(without=at.streams) / max(1.0, limits.cache * LAST_CACHE_SHARE))
+    past = traffic.written(at.streams)
+    fetched = 1 if at.streams else 2  # a line is fetched before a part of it is written
+    moved = into_3 + 2 * np.maximum(0, out_3 - past)
+    kept = traffic.distinct() + traffic.written() - past  # what calls before may have left there, and this
+    first = np.minimum(moved, kept)  # one leaves: written lines are fetched and, at some time, written back
+    cold = moved - (1 - lost) * first + past
+    partial = 3 * at.partial_bytes() if at.split is not None else 0  # written, and read by the two launches after
+    return ModeledTimes(
+        {
+            "instructions": cycles / rates.clock / cores * uneven,
+            "level 2": (into_1 + fetched * out_1) / rates.level_2 * uneven,
+            "level 3": (into_2 + fetched * out_2 + packed + partial) / rates.level_3 * uneven,
+            "memory": (cold + lost * packed) / np.minimum(rates.memory, ALONE * busy),
+        },
+        limits.launch_seconds * at.launches + repacked / rates.clock / cores,
+    )
+
+
+def _lost(ratio: Numbers) -> Numbers:
+    """The part that is not found again in a cache after `ratio` times its bytes have passed through, in turns.
+
+    Where any line may be replaced by any other, a line survives m lines missed with exp(-m): 1 - lost = exp(-lost x
+    ratio). Caches that replace the oldest would lose all beyond a ratio of 1, but last caches do not.
+    """
+    return np.interp(ratio, _RATIOS, _LOSSES)
+
+
+_LOSSES = np.linspace(1e-6, 1 - 1e-6, 256)
+_RATIOS = -np.log1p(-_LOSSES) / _LOSSES
+
+
+def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numbers) -> Numbers:
+    """Cycles of all programs' runs of a loop."""
+    width = max(1, limits.register_bytes // loop.element_bytes)
+    runs = at.programs * at.all_trips(loop.ranges)
+    arithmetic: Numbers = 0.0
+    loads: Numbers = 0.0
+    stores: Numbers = 0.0
+    hops: Numbers = 0.0
+    entwined = not loop.axes or any(step.scans or step.operations >= EXPANDED for step in loop.steps)
+    for step in loop.steps:
+        often = at.all_trips(executed(loop, step)) * at.all_trips(step.ranges)
+        vectors = slots(step.axes, at, width)
+        arithmetic = arithmetic + often * vectors * (1 if step.is_dot else step.operations)
+        if step.scans:
+            arithmetic = arithmetic + often * vectors * (SCANNED if step.reduced == at.lanes else 0)
+        elif step.reduced in at.held:
+            arithmetic = arithmetic + often * _across(step.axes, step.reduced or "", at, width)
+        if step.touch is not None:
+            cost = often * _accesses(step, at, width)
+            hops = hops + MASKED * _in_tails(step, loop, at, width) + often * SPLIT * _splits(step, at, width)
+            hops = hops + often * _selected(step, at)
+            if step.touch.writes:
+                stores = stores + cost
+                if step.touch.place in at.streams:
+                    hops = hops + (PAST_STRAIGHT if entwined else PAST) * cost
+            else:
+                loads = loads + cost
+            hops = hops + often * (_hops(step, loop, at) + _waited(step, at, limits))
+    guarded = {step.touch.alignment for step in loop.steps if step.touch and step.touch.guarded}
+    if at.lanes is not None and guarded:
+        masks = min(2, len(guarded)) * slots((at.lanes,), at, width)
+        hops = hops + SPILL_ACCESSES * np.maximum(0, masks - MASKS)
+    iterations = at.all_trips(loop.axes)
+    wide = 2 if limits.register_bytes > 32 else 1
+    spills = SPILL_ACCESSES * np.maximum(0, registers - limits.registers) * iterations
+    ports = np.maximum(arithmetic / rates.vectors, (loads + spills) * wide / LOADS)
+    ports = np.maximum(ports, stores * wide)
+    chained = LATENCY * iterations if loop.reduced else 0
+    if any(step.reduced in loop.axes for step in loop.steps if not _is_reduction(step, loop)):
+        chained = SCAN * iterations
+    entry = ENTRY + sum(_across(axes, axis, at, width) for axes, axis, _ in loop.reduced if loop.axes)
+    return runs * (np.maximum(ports, chained) + hops + (ITERATION * iterations + entry if loop.axes else 0))
+
+
+def _splits(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
+    """Registers of a load or store that lie in two lines: where rows begin anywhere, of wide registers most."""
+    touch = step.touch
+    if touch is None or touch.run != at.lanes or touch.home is not None or touch.place in at.packs:
+        return 0.0
+    bytes_ = width * touch.element_bytes
+    return slots(step.axes, at, width) * max(0.0, bytes_ - min(touch.alignment, bytes_)) / LINE
+
+
+def _waited(step: LoopStep, at: PlanBatch, limits: Limits) -> Numbers:
+    """Cycles lost where several rows that each iteration of a range finds by indices lie beyond level 2."""
+    touch = step.touch
+    if touch is None or touch.run is None or touch.run != at.lanes or touch.writes or not touch.scattered:
+        return 0.0
+    if not step.ranges:
+        return 0.0
+    rows, row = at.tile(touch.found), at.size(touch.run) * touch.element_bytes
+    table: Numbers = row * (2 if touch.place in at.copies else 1)
+    for axis in touch.found:
+        table = table * max(1, at.extents.get(axis, 1))
+    lines = rows * np.maximum(1, row / LINE)
+    return np.where(table > limits.shared, TOGETHER * lines * np.maximum(0, rows - 2), 0)
+
+
+def _in_tails(step: LoopStep, loop: Loop, at: PlanBatch, width: int) -> Numbers:
+    """Registers that a step loads or stores in the last, partly empty chunks along the lanes."""
+    if at.lanes not in loop.axes or at.lanes not in step.axes:
+        return 0.0
+    others = [axis for axis in (*executed(loop, step), *step.ranges) if axis != at.lanes]
+    ragged = at.extents.get(at.lanes, 1) % at.size(at.lanes) > 0
+    return ragged * at.all_trips(others) * slots(step.axes, at, width)
+
+
+def _selected(step: LoopStep, at: PlanBatch) -> Numbers:
+    """Cycles of elements for all lanes in the programs at the end of a tile axis, which have masks along all axes."""
+    touch = step.touch
+    if touch is None or touch.home is not None or touch.place in at.packs or at.lanes in step.axes:
+        return 0.0
+    ragged: Numbers = False
+    full: Numbers = 1.0
+    for axis in at.order:
+        extent, size = at.extents.get(axis, 1), at.size(axis)
+        full = full * (extent // size) / np.maximum(1, np.ceil(extent / size))
+        if axis in touch.axes:
+            ragged = ragged | ((extent % size > 0) & (size > 1))
+    return ragged * (1 - full) * SELECTED * at.tile(step.axes)
+
+
+def _is_reduction(step: LoopStep, loop: Loop) -> bool:
+    return any(step.reduced == axis for _, axis, _ in loop.reduced)
+
+
+def _rows(at: PlanBatch) -> Numbers:
+    """Cycles that rows cost which pass by beside others, and more of them than prefetchers follow."""
+    cycles: Numbers = 0.0
+    met: set[str] = set()
+    for loop in at.loops:
+        streams: Numbers = 0
+        lines: Numbers = 0
+        for step in loop.steps:
+            touch = step.touch
+            if touch is None or touch.home is not None or touch.place in at.packs or touch.run not in loop.axes:
+                continue
+            rows = at.tile(axis for axis in touch.axes if axis != touch.run)
+            often = at.programs * at.all_trips(loop.ranges)
+            often = often * at.all_trips(axis for axis in executed(loop, step) if axis != touch.run)
+            streams = streams + rows
+            lines = lines + often * rows * max(1, at.extents.get(touch.run, 1)) * touch.element_bytes / LINE
+            if touch.place not in met:
+                cycles = cycles + np.where(rows > 1, often * rows * RESTART, 0)
+            met.add(touch.place)
+        cycles = cycles + lines * np.clip((streams - STREAMS) * LOST, 0, MOST_LOST)
+    return cycles + _beside(at)
+
+
+def _beside(at: PlanBatch) -> Numbers:
+    """The same of rows along the fastest tile axis: each program goes on where the one before it ended."""
+    rows: dict[str, Numbers] = {}
+    lines: Numbers = 0
+    for loop in at.loops:
+        for step in loop.steps:
+            touch = step.touch
+            if touch is None or touch.home is not None or loop.axes or touch.run not in at.order or step.ranges:
+                continue
+            if touch.place not in rows:
+                goes_on = at.all_trips(at.order[at.order.index(touch.run) + 1 :]) == 1
+                beside = at.tile(axis for axis in touch.axes if axis != touch.run)
+                alike = [each.touch for each in loop.steps if each.touch and each.touch.place == touch.place]
+                shifted = max(Counter(each.alignment for each in alike).values())  # neighbours' rows are rows too
+                rows[touch.place] = goes_on * beside * shifted
+                length = at.extents.get(touch.run, 1) * touch.element_bytes / LINE
+                lines = lines + goes_on * length * beside * at.all_trips(a for a in touch.axes if a != touch.run)
+    streams = sum(rows.values()) if rows else 0
+    return lines * np.clip((streams - STREAMS) * LOST, 0, MOST_LOST)
+
+
+def _far(at: PlanBatch) -> Numbers:
+    """Cycles of lines of tiles whose neighbours along their rows belong to no program just before or after."""
+    cycles: Numbers = 0.0
+    steps = [step for loop in at.loops for step in loop.steps]
+    for touch in dict.fromkeys(step.touch for step in steps if step.touch is not None and not step.touch.writes):
+        if touch.home is None and touch.run in at.order and touch.place not in at.packs:
+            faster = at.order[at.order.index(touch.run) + 1 :]
+            turns = at.all_trips(axis for axis in faster if axis in touch.axes)
+            rows = at.tile(axis for axis in touch.axes if axis != touch.run)
+            lines = np.ceil(at.size(touch.run) * touch.element_bytes / LINE) * rows
+            cycles = cycles + np.where(turns > 1, UNPREFETCHED_LINE * lines * at.programs, 0)
+    return cycles
+
+
+def _accesses(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
+    touch = step.touch
+    assert touch is not None
+    if at.lanes in step.axes and at.lanes in touch.axes and touch.run != at.lanes and touch.place not in at.packs:
+        if touch.scattered:
+            return at.tile(step.axes) * FOUND + at.tile(touch.found) * INDEX
+        return at.tile(step.axes) * APART
+    if at.lanes not in touch.axes and touch.home is None and touch.place not in at.packs:
+        rows = at.tile(axis for axis in touch.axes if axis != touch.run)
+        return at.tile(step.axes) + np.maximum(0, rows - POINTERS)
+    narrow = max(1, touch.element_bytes // 4)
+    return slots(step.axes, at, width) * narrow
+
+
+def _across(axes: tuple[str, ...], reduced: str, at: PlanBatch, width: int) -> Numbers:
+    """Cycles of reducing a tile along an axis: its registers to one, and that one's elements, for every row."""
+    if reduced != at.lanes:
+        return at.tile(axes) / width
+    along = np.minimum(width, at.size(reduced))
+    return at.tile(axis for axis in axes if axis != reduced) * ACROSS * np.ceil(np.log2(np.maximum(1, along)))
+
+
+def _hops(step: LoopStep, loop: Loop, at: PlanBatch) -> Numbers:
+    """Cycles lost where each iteration of the innermost loop begins rows far from the last one's."""
+    touch = step.touch
+    if touch is None or touch.home is not None or touch.run is None or len(touch.axes) < 2 or touch.place in at.packs:
+        return 0.0
+    inner = (*loop.axes, *step.ranges)
+    if not inner or inner[-1] == touch.run or inner[-1] not in touch.axes or touch.run in at.held:
+        return 0.0
+    stride = max(1, at.extents.get(touch.run, 1)) * touch.element_bytes
+    if stride < PAGE // 2:
+        return 0.0
+    rows = at.tile(axis for axis in touch.axes if axis not in (touch.run, inner[-1]))
+    if at.extents.get(inner[-1], 1) * min(1, stride // PAGE) > PAGES:  # else an iteration's are waited for together
+        rows = rows * at.size(inner[-1])
+    length = at.size(touch.run) * touch.element_bytes
+    panel = max(1, at.extents.get(inner[-1], 1)) * np.maximum(LINE, length)
+    part = 1.0 if stride >= PAGE else CLOSER
+    return HOP * part * rows * np.clip(256 / length, 0, 1) * np.clip(panel / PANEL, 0, 1)
+
+
+def _packing(at: PlanBatch) -> tuple[Numbers, Numbers]:
+    """Bytes that packing moves, and cycles of its instructions."""
+    moved: Numbers = 0.0
+    cycles: Numbers = 0.0
+    for name in at.packs:
+        touch = next((s.touch for loop in at.loops for s in loop.steps if s.touch and s.touch.place == name), None)
+        if touch is not None:
+            elements = np.prod([max(1, at.extents.get(axis, 1)) for axis in touch.axes], dtype=float)
+            moved = moved + elements * (touch.element_bytes + 2 * max(4, touch.element_bytes))
+            cycles = cycles + elements * (TURNED if touch.run != at.lanes else PACKED)
+    return moved, cycles

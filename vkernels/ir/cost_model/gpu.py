@@ -1,0 +1,196 @@
+"""The time of a kernel on a GPU: units and memories at their rates, and latencies that too few warps leave in sight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..analysis.needs import NeedsDevice
+from ..limits import Limits
+from ..occupancy import AmdSizes, NvidiaSizes
+from .loops import Loop, LoopStep
+from .plan_batch import Numbers, PlanBatch
+from .time import ModeledTimes
+from .traffic import CacheTraffic, executed
+
+MEMORY_SECTOR = 64
+"""Bytes that memory hands out at least."""
+CACHE_REACHED = 0.4
+"""Part of the paths from the last cache that programs fill: 5.5 to 7 of H100's 16.7 TB/s in microbenchmarks."""
+GPU_LEVEL_1 = 32 << 10
+"""Bytes a multiprocessor that keep what a program reads again, at least; NVIDIA's also what shared memory leaves."""
+MEMORY_LATENCY = 7e-7
+"""Seconds from a load to its use: 500 to 800 cycles, as published microbenchmarks of both vendors find."""
+CACHE_LATENCY = 3e-7
+"""The same where programs read what others have read before."""
+ON_CHIP_LATENCY = 5e-8
+"""Seconds of an access of shared memory and the barrier before it."""
+BESIDE = 4
+"""Iterations of a loop within a phase whose accesses are under way at once: as many as binaries show, as in needs."""
+REDUCTION_LATENCY = 1e-7
+"""Seconds of a reduction across a program's threads: shuffles, shared memory, a barrier."""
+GPU_PROGRAM_SECONDS = 1e-6
+"""Seconds to begin and to end a program: scheduling, arguments, first addresses."""
+SCHEDULERS = 4
+"""Warps of which an instruction begins each cycle."""
+TENSOR_SIDE = 16
+"""Least elements a side of what tensor cores multiply."""
+DRAWN = 0.5
+"""Part of the multiprocessors that can draw all of the memory's bandwidth."""
+A_THREAD = 64
+"""Elements of a tile that a thread takes, at most: more hide no more latency, and take long to compile."""
+BEYOND = 1.5
+"""How many times the registers there are tiles may take: compilers put operations in an order that needs fewer."""
+SPILLING = 4.0
+"""How many times slower a program is said to be whose registers do not fit: so slow that others are preferred."""
+
+
+@dataclass(frozen=True)
+class MultiprocessorRoom:
+    """What programs share of one multiprocessor: threads, registers, bytes of shared memory, programs.
+
+    `is_apart`: its first cache is no part of the shared memory, as on AMD's.
+    """
+
+    threads: int
+    registers: int
+    shared: int
+    programs: int
+    is_apart: bool = False
+
+
+def room_of(limits: Limits) -> MultiprocessorRoom:
+    """The room of one multiprocessor; that of NVIDIA's since 8.0 where limits do not say."""
+    sizes = limits.sizes
+    if isinstance(sizes, NvidiaSizes):
+        return MultiprocessorRoom(sizes.warps * sizes.warp, sizes.registers, sizes.shared, sizes.blocks)
+    if isinstance(sizes, AmdSizes):
+        registers = sizes.registers * sizes.partitions * sizes.warp
+        return MultiprocessorRoom(
+            sizes.warps * sizes.partitions * sizes.warp, registers, sizes.shared, sizes.blocks, is_apart=True
+        )
+    return MultiprocessorRoom(2048, 65536, limits.shared, 32)
+
+
+def programs_at_once(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers) -> tuple[Numbers, Numbers]:
+    """How many programs run at once, and how many of them on one multiprocessor, of plans that take so many registers a
+    thread and bytes of shared memory a program."""
+    room, cores = room_of(limits), limits.multiprocessors
+    threads = at.warps * limits.warp
+    resident = np.minimum(room.threads // threads, room.registers // np.maximum(1, threads * registers))
+    resident = np.minimum(np.minimum(resident, room.shared // np.maximum(1, shared)), room.programs)
+    at_once = np.minimum(at.threads_of_work, cores * np.maximum(1, resident))
+    at_once = np.where(np.asarray(at.resident) > 0, np.minimum(at_once, at.resident), at_once)
+    return at_once, np.minimum(np.maximum(1, resident), np.ceil(at_once / cores))
+
+
+def gpu_times(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers) -> ModeledTimes:
+    """The times of plans that take so many registers a thread and bytes of shared memory a program."""
+    room, cores = room_of(limits), limits.multiprocessors
+    threads = at.warps * limits.warp
+    programs = at.threads_of_work
+    at_once, resident = programs_at_once(at, limits, registers, shared)
+    busy = np.minimum(cores, at_once)
+    waves = np.ceil(programs / at_once)
+    uneven = np.ceil(programs / busy) * cores / programs
+    share = np.maximum(1, DRAWN * cores / at_once)
+    traffic = CacheTraffic(at, on_chip_counts=False, resident=at_once)
+    level_1 = GPU_LEVEL_1 if room.is_apart else np.maximum(GPU_LEVEL_1, room.shared - resident * shared)
+    read, written = traffic.missed(level_1 / resident, MEMORY_SECTOR)
+    missed, put = traffic.missed(limits.cache * 0.75, MEMORY_SECTOR, users=at_once)
+    plain, tensor, on_chip, chain = 0.0, 0.0, 0.0, GPU_PROGRAM_SECONDS
+    for loop in at.loops:
+        work = _work(loop, at, limits, threads)
+        plain, tensor, on_chip, chain = (a + b for a, b in zip((plain, tensor, on_chip, chain), work, strict=True))
+    partial = at.partial_bytes() if at.split is not None else 0
+    chain = chain + (at.shares * CACHE_LATENCY if at.split is not None and len(at.split_launches) > 1 else 0)
+    slow = np.where(registers > NeedsDevice.of(limits).registers, SPILLING, 1)
+    return ModeledTimes(
+        {
+            "operations": plain * uneven * slow,
+            "tensor cores": tensor * uneven * slow,
+            "shared memory": on_chip / limits.shared_bandwidth * uneven,
+            "cache": (read + written + 3 * partial) / (CACHE_REACHED * limits.cache_bandwidth) * uneven,
+            "memory": (missed + put + np.where(partial > limits.cache / 2, 3 * partial, 0))
+            / limits.memory_bandwidth
+            * share,
+            "latency": waves * chain * slow,
+        },
+        limits.launch_seconds * at.launches,
+    )
+
+
+def is_wieldy(at: PlanBatch, limits: Limits, registers: Numbers) -> Numbers:
+    """Whether threads take few elements, and few registers more than there are: plans beyond only where none is so."""
+    most: Numbers = 0
+    for loop in at.loops:
+        for step in loop.steps:
+            if not step.is_dot:
+                most = np.maximum(most, at.tile(step.axes) * loop.element_bytes / 4)
+    return (most <= A_THREAD * at.warps * limits.warp) & (registers <= BEYOND * limits.registers)
+
+
+def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Seconds of plain units and of tensor cores, bytes of shared memory, of all programs; seconds of one by itself."""
+    ranged = at.all_trips(loop.ranges)
+    runs = at.programs * ranged
+    wide = "float64" if loop.in_float64 else "int64"
+    rate = limits.multiply_adds.get(wide if loop.element_bytes == 8 else "float32", 1e10)
+    operations: Numbers = 0.0
+    tensor: Numbers = 0.0
+    on_chip: Numbers = 0.0
+    waits: Numbers = 0.0
+    for step in loop.steps:
+        often = at.all_trips(executed(loop, step)) * at.all_trips(step.ranges)
+        elements = np.maximum(at.tile(step.axes), threads)
+        if step.is_dot:
+            here, taken, moved = _dot(loop, step, at, limits)
+            tensor, operations, on_chip = tensor + often * here, operations + often * taken, on_chip + often * moved
+        elif step.touch is not None:
+            operations = operations + often * elements
+            if at.is_on_chip(step.touch):
+                on_chip = on_chip + often * at.tile(step.axes) * step.touch.element_bytes
+                waits = waits + often / _beside(at, step) * ON_CHIP_LATENCY
+        else:
+            operations = operations + often * elements * step.operations
+        if step.reduced is not None and (step.reduced in at.held or not loop.axes):
+            waits = waits + often * REDUCTION_LATENCY
+    latency: Numbers = 0
+    for step in loop.steps:
+        if step.touch is not None and not at.is_on_chip(step.touch):
+            is_own = step.touch.home is not None or set(at.order) <= set(step.touch.axes)
+            one = MEMORY_LATENCY if is_own else CACHE_LATENCY
+            latency = np.maximum(latency, at.all_trips(step.ranges) / _beside(at, step) * one)
+    staged = np.maximum(1, at.stages) if any(step.is_dot for step in loop.steps) else 1
+    split = at.shares if at.split in loop.axes else 1
+    iterations = at.all_trips(loop.axes) / split
+    waits = waits / split + iterations * latency / staged
+    if loop.axes and loop.reduced:
+        waits = waits + REDUCTION_LATENCY
+    issued = operations / split / (limits.warp * np.minimum(SCHEDULERS, at.warps)) / limits.clock
+    return runs * operations / rate, runs * tensor, runs * on_chip, ranged * (waits + issued)
+
+
+def _beside(at: PlanBatch, step: LoopStep) -> Numbers:
+    """Iterations of the loops around a step, within its phase, that wait together."""
+    return np.clip(at.all_trips(step.ranges), 1, BESIDE)
+
+
+def _dot(loop: Loop, step: LoopStep, at: PlanBatch, limits: Limits) -> tuple[Numbers, Numbers, Numbers]:
+    """Of one trip of one program: seconds of tensor cores, operations of plain units, bytes of shared memory."""
+    products = at.tile(step.axes)
+    kind = {1: "int8", 2: "float16"}.get(loop.operand_bytes, "")
+    rate = limits.tensor_multiply_adds.get(kind, 0) if NeedsDevice.of(limits).tensor_cores else 0
+    deep = np.minimum.reduce(np.broadcast_arrays(*(at.tile(side) for side in step.sides)))
+    fits = (deep >= TENSOR_SIDE) & (rate > 0)
+    moved = _operands(loop, at) * (1 + np.sqrt(at.warps))  # stored once, read by the warps of a row and of a column
+    tensor = np.where(fits, products / max(rate, 1.0), 0)
+    plain = np.where(fits, 0, products * np.where(deep >= TENSOR_SIDE, 1.3, 3))
+    return tensor, plain, moved
+
+
+def _operands(loop: Loop, at: PlanBatch) -> Numbers:
+    """Bytes of the tiles that a loop's dots take."""
+    tiles = [alive.axes for alive in loop.live if alive.into_dot]
+    return sum((at.tile(axes) * loop.operand_bytes for axes in dict.fromkeys(tiles)), start=0)

@@ -1,0 +1,392 @@
+"""What a kernel does in which loop, once it is decided which axes are held at once and where crossing values live.
+
+Read off the very schedule that `apply_plan` follows, so that the model of time counts what will be emitted: values
+computed again, homes stored and loaded, reductions in loops of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import gcd
+from typing import Any
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, IntegerType, TensorType
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+
+from ..analysis.accesses import inputs_of
+from ..analysis.axes import known_value
+from ..analysis.kernel_analysis import KernelAnalysis
+from ..analysis.schedule.find_online import Online
+from ..analysis.schedule.nests import Nest, NestSchedule, in_order, operands_along, slice_for
+from ..dialect import AccessOp, DotOp, PhaseOp, RangeOp, ReductionOp, ScanOp, ScratchOp, YieldOp, axes_of, element_of
+from ..facts import Facts
+from ..plan import Home, Plan
+from .operation_weights import weight_of
+
+Axes = tuple[str, ...]
+
+MOST_ALIGNED = 64
+"""Bytes of a line: no further alignment matters."""
+RESCALE_OPERATIONS = 6
+"""Operations of a maximum so far and the sum relative to it, beside the exponential."""
+WHILE = "while"
+"""What loops that are no ranges are called."""
+
+
+@dataclass(frozen=True)
+class LoopAccess:
+    """A load or a store. `place`: the tensor's or scratchpad's name, or the label of a home.
+
+    `axes`: those that decide which elements, ranges too. `run`: the axis along which elements lie side by side in
+    memory, None where that is none of the axes or they are found by an index tile. `found`: the axes of index tiles.
+    `home`: None for a tensor, else where the memory is. `alignment`: bytes that each row's address is a multiple of, as
+    far as strides tell. `guarded`: it may lie beyond the tensor, where it is masked.
+    """
+
+    place: str
+    writes: bool
+    element_bytes: int
+    axes: Axes
+    run: str | None
+    found: Axes = ()
+    home: Home | None = None
+    alignment: int = MOST_ALIGNED
+    guarded: bool = False
+
+    @property
+    def scattered(self) -> bool:
+        return bool(self.found)
+
+
+@dataclass(frozen=True)
+class LoopStep:
+    """Something done in a loop to tiles of `axes`: `operations` for each element, `touch` if it goes to memory.
+
+    `ranges`: the sequential loops around it within its phase. `reduced`: the axis that it reduces along, or `scans`.
+    `sides`: of a dot, the axes of its left operand alone, of its right one alone, and the contracted one.
+    """
+
+    axes: Axes
+    operations: float
+    ranges: Axes = ()
+    touch: LoopAccess | None = None
+    sides: tuple[Axes, ...] = ()
+    reduced: str | None = None
+    scans: bool = False
+
+    @property
+    def is_dot(self) -> bool:
+        return bool(self.sides)
+
+
+@dataclass(frozen=True)
+class LiveTile:
+    """A tile alive at some point: `element_bytes` of its elements; whether a dot takes it, a part at a time."""
+
+    axes: Axes
+    element_bytes: int
+    into_dot: bool
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop over chunks of `axes`, outermost first, none for straight code; `ranges` around it run it again.
+
+    `reduced`: the tiles of partial results that it carries: axes, the axis reduced, bytes of an element. `live`: the
+    tiles alive at its worst point, those included. `operand_bytes`: of what a dot in it takes; `element_bytes`: of
+    most of what it computes; `in_float64`: those of 8 bytes are not all integers.
+    """
+
+    phase: str
+    axes: Axes
+    ranges: Axes
+    steps: tuple[LoopStep, ...]
+    reduced: tuple[tuple[Axes, str, int], ...] = ()
+    live: tuple[LiveTile, ...] = ()
+    operand_bytes: int = 4
+    element_bytes: int = 4
+    in_float64: bool = True
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was found out of a kernel's loops under one plan that is the same under others: the steps of an item, by
+    the homes of scratchpads too, and what is alive among items."""
+
+    steps: dict[Any, tuple[LoopStep, ...]] = field(default_factory=dict)
+    live: dict[Any, tuple[LiveTile, ...]] = field(default_factory=dict)
+
+
+def read_loops(
+    schedule: NestSchedule,
+    plan: Plan,
+    strides: Mapping[str, Sequence[int]] | None = None,
+    known: Known | None = None,
+) -> tuple[Loop, ...]:
+    """The loops of a scheduled kernel, in the order they run. `strides`: in elements, of tensors where they are known;
+    elsewhere those of the last dimension lie side by side. `known`: of the same kernel and strides."""
+    return tuple(_Reader(schedule, plan, strides or {}, known or Known()).loops())
+
+
+def bytes_of(type_: Attribute) -> int:
+    """Bytes of an element."""
+    element = element_of(type_) if isinstance(type_, TensorType) else type_
+    return max(1, element.bitwidth // 8) if isinstance(element, AnyFloat | IntegerType) else 8
+
+
+class _Reader:
+    def __init__(self, schedule: NestSchedule, plan: Plan, strides: Mapping[str, Sequence[int]], known: Known):
+        self.strides = strides
+        self.known = known
+        self.scratchpads = plan.homes
+        self.schedule = schedule
+        self.analysis: KernelAnalysis = schedule.analysis
+        kernel = self.analysis.kernel
+        self.names = dict(zip(kernel.body.block.args, (p.data for p in kernel.parameters), strict=True))
+        pads = [op.label.data for op in kernel.body.block.ops if isinstance(op, ScratchOp)]
+        self.homes_of_pads = tuple(plan.homes.get(label) for label in pads)
+
+    def loops(self) -> Iterator[Loop]:
+        nests: dict[Operation | Block, list[tuple[Nest, tuple[Operation, ...]]]] = {}
+        for owner, nest, around in in_order(self.schedule):
+            nests.setdefault(owner, []).append((nest, around))
+        for phase in self.analysis.structures:
+            if isinstance(phase, PhaseOp):
+                straight = [op for op in phase.body.block.ops if self._is_plain(op)]
+                ranges = _ranges(self.analysis.structures[phase])
+                yield from self._loop(phase.phase.data, (), ranges, straight, [], [])
+                yield from self._nests(phase.phase.data, nests.pop(phase, []))
+        for rest in nests.values():
+            yield from self._nests("loop", rest)
+
+    def _nests(self, phase: str, nests: Sequence[tuple[Nest, tuple[Operation, ...]]]) -> Iterator[Loop]:
+        for nest, around in nests:
+            made = {value for value, home in nest.stores if value is home}
+            items = [*self.analysis.sliced(nest.roots(), partial(self._at_hand, made)), *nest.effects]
+            yield from self._loop(phase, nest.axes, _ranges(around), items, nest.reductions, nest.stores, nest.online)
+
+    def _at_hand(self, made: set[SSAValue], value: SSAValue) -> bool:
+        in_registers = not self.analysis.chunks_of_value(value)
+        return in_registers or (value not in made and self.schedule.home_of(value) is not None)
+
+    def _is_plain(self, op: Operation) -> bool:
+        return not isinstance(op, YieldOp) and not self.analysis.chunks(op)
+
+    def _loop(
+        self,
+        phase: str,
+        axes: Axes,
+        ranges: Axes,
+        items: Sequence[Operation],
+        reductions: Sequence[Operation],
+        stores: Sequence[tuple[SSAValue, SSAValue]],
+        online: Sequence[Online] = (),
+    ) -> Iterator[Loop]:
+        analysis = self.analysis
+        ordered = sorted({*items, *reductions}, key=analysis.position.__getitem__)
+        inner = [op for op in ordered if analysis.is_chunk_reduction(op) and op not in reductions]
+        for op in inner:  # computed again, in a loop of its own
+            axis = op.axis.data  # type: ignore[attr-defined]
+            again = slice_for(self.schedule, iter(operands_along(op)))
+            yield from self._loop(phase, (*axes, axis) if axis not in axes else axes, ranges, again, [op], [])
+        own = [op for op in ordered if op not in inner]
+        steps = self._home_loads(own)
+        steps += [step for op in own for step in self._steps_of(op)]
+        steps += [_home_step(value, self._home(home), writes=True) for value, home in stores]
+        steps += [step for pair in online for step in _online_steps(pair)]
+        if steps:
+            reductions = [*reductions, *(pair.total for pair in online)]
+            reduced = tuple(_reduced(op) for op in reductions)
+            tiles = [element_of(r.type) for op in own for r in op.results if isinstance(r.type, TensorType)]
+            wide = [element for element in tiles if bytes_of(element) == 8]
+            yield Loop(
+                phase, axes, ranges, tuple(steps), reduced, self._live(own, reductions), _operand_bytes(own),
+                8 if len(wide) * 2 > len(tiles) else 4, any(isinstance(element, AnyFloat) for element in wide),
+            )  # fmt: skip
+
+    def _home(self, value: SSAValue) -> tuple[str, Home]:
+        return value.name_hint or "value", self.schedule.homes[value]
+
+    def _home_loads(self, items: Sequence[Operation]) -> list[LoopStep]:
+        made = {result for op in items for result in op.results}
+        used: dict[SSAValue, SSAValue] = {}
+        for op in items:
+            for value in inputs_of(op):
+                source = self.analysis.source(value)
+                home = self.schedule.home_of(source)
+                if home is not None and source not in made:
+                    used[source] = home
+        return [_home_step(value, self._home(home), writes=False) for value, home in used.items()]
+
+    def _steps_of(self, item: Operation) -> tuple[LoopStep, ...]:
+        key = item, self.homes_of_pads
+        if key not in self.known.steps:
+            self.known.steps[key] = tuple(self._steps(item, ()))
+        return self.known.steps[key]
+
+    def _steps(self, op: Operation, ranges: Axes) -> Iterator[LoopStep]:
+        if isinstance(op, AccessOp):
+            touch = self._touch(op)
+            yield LoopStep(axes_of(op.tile), 0, ranges, touch)
+        elif isinstance(op, DotOp):
+            left, right = axes_of(op.left), axes_of(op.right)
+            axes = tuple(dict.fromkeys((*left, *right)))
+            rows = tuple(axis for axis in left if axis not in right)
+            columns = tuple(axis for axis in right if axis not in left)
+            yield LoopStep(axes, 1, ranges, sides=(rows, columns, (op.axis.data,)))
+        elif op.regions:
+            here = (*ranges, op.axis.data) if isinstance(op, RangeOp) else ranges
+            for region in op.regions:
+                for inner in region.ops if len(region.blocks) == 1 else ():
+                    yield from self._steps(inner, here)
+        else:
+            operations = weight_of(op)
+            worked = _work_axes(op)
+            if operations and worked is not None:
+                reduced = op.axis.data if isinstance(op, ReductionOp | ScanOp) else None
+                yield LoopStep(worked, operations, ranges, reduced=reduced, scans=isinstance(op, ScanOp))
+
+    def _touch(self, op: AccessOp) -> LoopAccess:
+        offsets = [op.offset_of(dimension) for dimension in range(len(op.index))]
+        axes: list[str] = []
+        for index, offset in zip(op.index, offsets, strict=True):
+            axes += [axis for axis, _ in index.terms]
+            if offset is not None:
+                axes += axes_of(offset) if isinstance(offset.type, TensorType) else range_axes(offset)
+        tiles = [offset for offset in offsets if offset is not None and isinstance(offset.type, TensorType)]
+        found = tuple(dict.fromkeys(axis for offset in tiles for axis in axes_of(offset)))
+        label, home = self._memory(op.base)
+        strides = self.strides.get(label, ()) if home is None else ()
+        fast = next((number for number, stride in enumerate(strides) if stride == 1), len(offsets) - 1)
+        run = _run(op, fast) if offsets and (1 in strides or not strides) else None
+        width = bytes_of(op.memory.element)
+        alignment = gcd(MOST_ALIGNED, *(stride * width for stride in strides if stride != 1))
+        if offsets and (start := offsets[fast]) is not None:
+            known = None if isinstance(start.type, TensorType) else known_value(start, Facts())
+            alignment = gcd(alignment, width * (1 if known is None else known))
+        return LoopAccess(
+            label,
+            not op.results,
+            width,
+            tuple(dict.fromkeys(axes)),
+            run,
+            found,
+            home,
+            alignment,
+            bool(op.guarded_dimensions),
+        )
+
+    def _memory(self, base: SSAValue) -> tuple[str, Home | None]:
+        if isinstance(base, BlockArgument) and base in self.names:
+            return self.names[base], None
+        op = base.owner
+        label = op.label.data if isinstance(op, ScratchOp) else base.name_hint or "memory"
+        return label, self.scratchpads.get(label, Home.SHARED)
+
+    def _live(self, items: Sequence[Operation], reductions: Sequence[Operation]) -> tuple[LiveTile, ...]:
+        """The tiles alive at the worst point, as if every axis had as many elements as any other."""
+        key = tuple(items), tuple(reductions)
+        if key not in self.known.live:
+            self.known.live[key] = self._most_alive(items, reductions)
+        return self.known.live[key]
+
+    def _most_alive(self, items: Sequence[Operation], reductions: Sequence[Operation]) -> tuple[LiveTile, ...]:
+        last: dict[SSAValue, int] = {}
+        flat = [one for op in items for one in _walk(op)]
+        for number, op in enumerate(flat):
+            for value in inputs_of(op):
+                last[self.analysis.source(value)] = number
+        worst: list[LiveTile] = []
+        alive: list[SSAValue] = []
+        for number, op in enumerate(flat):
+            if op not in reductions and not _is_free(op):
+                alive += [result for result in op.results if isinstance(result.type, TensorType)]
+            now = [_alive(value) for value in alive]
+            if sum(len(each.axes) for each in now) >= sum(len(each.axes) for each in worst):
+                worst = now
+            alive = [value for value in alive if last.get(value, -1) > number]
+        return tuple([LiveTile(axes, width, False) for axes, _, width in map(_reduced, reductions)] + worst)
+
+
+def _alive(value: SSAValue) -> LiveTile:
+    into_dot = any(isinstance(use.operation, DotOp) and use.index < 2 for use in value.uses)
+    return LiveTile(axes_of(value), bytes_of(value.type), into_dot)
+
+
+def _run(op: AccessOp, dimension: int) -> str | None:
+    """The axis, or range, along which an access moves one element at a time through a dimension."""
+    offset = op.offset_of(dimension)
+    found = axes_of(offset) if offset is not None and isinstance(offset.type, TensorType) else ()
+    units = [axis for axis, coefficient in op.index.data[dimension].terms if coefficient == 1 and axis not in found]
+    if found:
+        return next(iter(units), None)
+    ranged = range_axes(offset) if offset is not None else ()
+    return next(iter((*units, *ranged)), None)
+
+
+def _walk(op: Operation) -> Iterator[Operation]:
+    yield op
+    for region in op.regions:
+        yield from region.walk()
+
+
+def _is_free(op: Operation) -> bool:
+    return op.name in ("vk.broadcast", "arith.constant")
+
+
+def _work_axes(op: Operation) -> Axes | None:
+    """The axes of what an operation works on: a reduction's operand, else its result."""
+    if isinstance(op, ReductionOp | ScanOp):
+        return axes_of(op.operands[0])
+    tiles = [value for value in op.results if isinstance(value.type, TensorType)]
+    return axes_of(tiles[0]) if tiles else None
+
+
+def _reduced(op: Operation) -> tuple[Axes, str, int]:
+    if isinstance(op, DotOp):
+        return axes_of(op.results[0]), op.axis.data, bytes_of(op.results[0].type)
+    return axes_of(op.operands[0]), op.axis.data, bytes_of(op.operands[0].type)  # type: ignore[attr-defined]
+
+
+def _operand_bytes(items: Sequence[Operation]) -> int:
+    dots = [op for op in items if isinstance(op, DotOp)]
+    return min((bytes_of(_narrowed(value).type) for op in dots for value in (op.left, op.right)), default=4)
+
+
+def _narrowed(value: SSAValue) -> SSAValue:
+    """A dot's operand as tensor cores take it, before it was extended from f16 or bf16."""
+    owner = value.owner
+    if isinstance(owner, Operation) and owner.name == "arith.extf":
+        source = owner.operands[0]
+        return source if isinstance(element_of(source.type), Float16Type | BFloat16Type) else value
+    return value
+
+
+def _online_steps(pair: Online) -> Iterator[LoopStep]:
+    """Of each element its exponential, relative to a maximum that may grow; of each sum so far, rescaled, another."""
+    axes, weight = axes_of(pair.total.tile), weight_of(pair.exponential)
+    yield LoopStep(axes, weight + weight_of(pair.difference) + 2)
+    yield LoopStep(tuple(axis for axis in axes if axis != pair.total.axis.data), weight + RESCALE_OPERATIONS)
+
+
+def _home_step(value: SSAValue, home: tuple[str, Home], writes: bool) -> LoopStep:
+    axes, (label, kind) = axes_of(value), home
+    touch = LoopAccess(label, writes, bytes_of(value.type), axes, axes[-1] if axes else None, home=kind)
+    return LoopStep(axes, 0, touch=touch)
+
+
+def _ranges(around: Sequence[Operation]) -> Axes:
+    """The loops among structural operations; what is no range counts as one of a name of its own."""
+    return tuple(op.axis.data if isinstance(op, RangeOp) else WHILE for op in around if not isinstance(op, scf.IfOp))
+
+
+def range_axes(offset: SSAValue) -> Axes:
+    """The sequential loops whose position an offset is computed from."""
+    if isinstance(offset, BlockArgument):
+        loop = offset.block.parent_op()
+        return (loop.axis.data,) if isinstance(loop, RangeOp) and loop.position is offset else ()
+    operands = offset.owner.operands if isinstance(offset.owner, Operation) else ()
+    return tuple(dict.fromkeys(axis for operand in operands for axis in range_axes(operand)))

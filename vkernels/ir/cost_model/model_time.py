@@ -1,0 +1,45 @@
+"""How long a kernel takes under plans, as modelled: on a CPU or on a GPU, in one launch or in several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..limits import Limits
+from .cpu import cpu_times
+from .gpu import gpu_times
+from .launches import parts_of
+from .plan_batch import Numbers, PlanBatch
+from .time import ModeledTimes
+
+
+def model_time(
+    at: PlanBatch, limits: Limits, registers: Numbers | tuple[Numbers, ...], shared: Numbers | tuple[Numbers, ...]
+) -> ModeledTimes:
+    """The times of plans that take so many registers a thread and bytes of shared memory a program; of each launch,
+    where a tuple gives them for each."""
+    if at.launched:
+        each = [
+            model_time(part, limits, _of_launch(registers, number), _of_launch(shared, number))
+            for number, part in enumerate(parts_of(at))
+        ]
+        return _in_turn(each)
+    if limits.warp > 1:
+        return gpu_times(at, limits, registers, shared)
+    return cpu_times(at, limits, registers)
+
+
+def _of_launch(numbers: Numbers | tuple[Numbers, ...], launch: int) -> Numbers:
+    return numbers[launch] if isinstance(numbers, tuple) else numbers
+
+
+def _in_turn(each: Sequence[ModeledTimes]) -> ModeledTimes:
+    """Launches one after another: what takes long in one overlaps nothing in the next."""
+    parts: dict[str, Numbers] = {}
+    for times in each:
+        for name, value in times.parts.items():
+            parts[name] = parts.get(name, 0.0) + value
+    launches = sum((times.launches for times in each), start=0.0)
+    waited = sum((times.seconds for times in each), start=0.0) - ModeledTimes(parts, launches).seconds
+    return ModeledTimes(parts, launches + np.maximum(0, waited))

@@ -1,0 +1,179 @@
+"""Many plans of one family at once: the same loops, homes and order, with different sizes, warps and stages.
+
+Numbers that differ are NumPy arrays of one length, so that thousands of plans are modelled in a millisecond or two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..plan import Home, Plan
+from .loops import Loop, LoopAccess
+
+Numbers = Any
+"""A number, or an array with one for each plan."""
+
+
+@dataclass(frozen=True)
+class PlanBatch:
+    """`sizes`: elements a program or a chunk, of every axis; `extents`: positions of every axis, trips of every range.
+
+    `order`: tile axes from the slowest to the fastest. `split`: the axis that `shares` programs share. `loops`: what
+    runs under `homes`, `copies`, and with the axes `held` held at once. `launched`: the phases of each launch, where
+    `cuts` say after which one begins. `resident`: programs that run at once; as many as fit where it is 0.
+    """
+
+    loops: tuple[Loop, ...]
+    sizes: Mapping[str, Numbers]
+    extents: Mapping[str, int]
+    order: tuple[str, ...]
+    held: frozenset[str] = frozenset()
+    lanes: str | None = None
+    homes: Mapping[str, Home] = field(default_factory=dict)
+    copies: tuple[str, ...] = ()
+    packs: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
+    split: str | None = None
+    split_launches: tuple[bool, ...] = ()
+    shares: Numbers = 1
+    warps: Numbers = 1
+    stages: Numbers = 1
+    resident: Numbers = 0
+    online: tuple[str, ...] = ()
+    cuts: tuple[str, ...] = ()
+    launched: tuple[tuple[str, ...], ...] = ()
+    _tiles: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
+    _trips: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
+    kept: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
+    """What models compute again and again."""
+
+    def size(self, axis: str) -> Numbers:
+        """Elements at once: 1 of a range."""
+        return self.sizes.get(axis, 1)
+
+    def trips(self, axis: str) -> Numbers:
+        """Programs along a tile axis, chunks of a whole one, iterations of a range."""
+        return self.all_trips((axis,))
+
+    def tile(self, axes: Iterable[str]) -> Numbers:
+        """Elements of a tile of some axes."""
+        key = tuple(axes)
+        if key not in self._tiles:
+            self._tiles[key] = _product(self.size(axis) for axis in key)
+        return self._tiles[key]
+
+    def all_trips(self, axes: Iterable[str]) -> Numbers:
+        """Of loops in one another."""
+        key = tuple(axes)
+        if key not in self._trips:
+            if len(key) == 1:
+                self._trips[key] = np.ceil(max(1, self.extents.get(key[0], 1)) / self.size(key[0]))
+            else:
+                self._trips[key] = _product(self.all_trips((axis,)) for axis in key)
+        return self._trips[key]
+
+    @property
+    def programs(self) -> Numbers:
+        """Of all tile axes."""
+        return self.all_trips(self.order)
+
+    @property
+    def threads_of_work(self) -> Numbers:
+        """Programs of the launch with the most of them."""
+        return self.programs * self.shares
+
+    @property
+    def launches(self) -> int:
+        return len(self.packs) + max(1, len(self.launched), len(self.split_launches) if self.split else 1)
+
+    def is_on_chip(self, touch: LoopAccess) -> bool:
+        return touch.home is Home.SHARED
+
+    def partial_bytes(self) -> Numbers:
+        """Bytes of the partial results that programs of a split axis leave for those after them."""
+        found: Numbers = 0
+        for loop in self.loops:
+            for axes, axis, width in loop.reduced:
+                if axis == self.split:
+                    result = self.tile(each for each in axes if each != axis)
+                    found = found + self.programs * self.shares * result * width
+        return found
+
+    # One plan, or some of them
+
+    @property
+    def _columns(self) -> tuple[Numbers, ...]:
+        return (*self.sizes.values(), self.shares, self.warps, self.stages, self.resident)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Of all plans: one axis for each choice, or one for all."""
+        return np.broadcast_shapes(*map(np.shape, self._columns))
+
+    def among(self, which: Numbers, value: Numbers) -> Numbers:
+        """The numbers of those plans of which `which` says so, as an array of one axis."""
+        return self._picked(np.broadcast_to(which, self.shape).nonzero(), value)
+
+    def only(self, which: Numbers) -> PlanBatch:
+        """Those plans of which `which` says so, along one axis."""
+        where = np.broadcast_to(which, self.shape).nonzero()
+        *sizes, shares, warps, stages, resident = (self._picked(where, column) for column in self._columns)
+        return replace(
+            self, sizes=dict(zip(self.sizes, sizes, strict=True)), shares=shares, warps=warps, stages=stages,
+            resident=resident,
+        )  # fmt: skip
+
+    def _picked(self, where: tuple[NDArray[np.int64], ...], value: Numbers) -> Numbers:
+        """Numbers at some places: along few axes for what depends on few choices alone."""
+        value = np.asarray(value)
+        places = zip(where[len(where) - value.ndim :], value.shape, strict=True)
+        along = tuple(place for place, length in places if length > 1)
+        return value.squeeze()[along] if along else np.full(len(where[0]), value.item())
+
+    def first(self) -> Plan:
+        """The first plan."""
+        return self.plan(0)
+
+    def plan(self, number: int) -> Plan:
+        """One of those along the only axis; where there are several axes, the first alone."""
+        flat = (np.asarray(column).reshape(-1) for column in self._columns)
+        return self._plan(tuple(float(column[number if column.size > 1 else 0]) for column in flat))
+
+    def plans(self) -> list[Plan]:
+        """One plan for each number."""
+        columns = np.broadcast_arrays(*self._columns)
+        rows = zip(*(column.reshape(-1).tolist() for column in columns), strict=True)
+        return [self._plan(row) for row in rows]
+
+    def _plan(self, row: tuple[float, ...]) -> Plan:
+        *each, shares, warps, stages, resident = (int(value) for value in row)
+        sizes = dict(zip(self.sizes, each, strict=True))
+        return Plan(
+            tiles={axis: sizes[axis] for axis in sizes if axis in self.order},
+            chunks={axis: sizes[axis] for axis in sizes if axis not in self.order},
+            homes=dict(self.homes),
+            copies=self.copies,
+            splits={self.split: shares} if self.split is not None and shares > 1 else {},
+            launches=self.cuts,
+            online=self.online,
+            packs=self.packs,
+            streams=self.streams,
+            lanes=self.lanes,
+            order=self.order,
+            warps=warps,
+            stages=stages,
+            resident_programs=resident,
+        )
+
+
+def _product(values: Iterable[Numbers]) -> Numbers:
+    result: Numbers = 1.0
+    for value in values:
+        result = result * value
+    return result

@@ -1,0 +1,210 @@
+"""How many bytes each level of memory moves under a plan: what is touched again, and whether it is still at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from .loops import Axes, Loop, LoopAccess, LoopStep
+from .plan_batch import Numbers, PlanBatch
+
+_Key = tuple[str, int | None, frozenset[str], bool]
+"""A loop's axis, its number unless it is one over programs, the axes inside it, and whether it is `alone`."""
+
+
+@dataclass(frozen=True)
+class _Repeat:
+    """A loop around a touch: whether each program has what it takes to itself, the bytes that one trip takes, and how
+    often it goes through them."""
+
+    alone: bool
+    taken: Numbers
+    again: Numbers
+
+
+class CacheTraffic:
+    """Bytes that a level of memory with some capacity must fetch from the next, over all programs.
+
+    A touch is repeated by every loop around it that does not decide which elements it takes. What all touches inside
+    one trip of that loop take together is compared with the capacity: if it fits, the repetition costs nothing.
+    """
+
+    def __init__(self, at: PlanBatch, on_chip_counts: bool, resident: Numbers = 1):
+        self.at = at
+        self.resident = resident
+        self.touches = [
+            (number, step, step.touch)
+            for number, loop in enumerate(at.loops)
+            for step in loop.steps
+            if step.touch is not None and (on_chip_counts or not at.is_on_chip(step.touch))
+        ]
+        self._footprints: dict[tuple[int | None, frozenset[str]], Numbers] = {}
+        self._elements_of: dict[tuple[Axes, tuple[bool, ...]], Numbers] = {}
+        self._repeats: dict[_Key, _Repeat] = {}
+        self._moved: dict[int, list[tuple[LoopAccess, Numbers, list[_Key]]]] = {}
+
+    def distinct(self, without: Collection[str] = ()) -> Numbers:
+        """Bytes of all tensors that are touched, each element once, but of those `without`."""
+        sizes: dict[str, Numbers] = {}
+        for _, _, touch in self.touches:
+            if touch.home is None and touch.place not in without:
+                sizes[touch.place] = np.maximum(sizes.get(touch.place, 0), self._elements(touch) * touch.element_bytes)
+        return sum(sizes.values()) if sizes else 0
+
+    def written(self, places: Collection[str] | None = None) -> Numbers:
+        """Bytes that stores to tensors, or to some of them, write, each element once."""
+        sizes = {
+            t.place: self._elements(t) * t.element_bytes for _, _, t in self.touches if t.writes and t.home is None
+        }
+        return sum(size for place, size in sizes.items() if places is None or place in places)
+
+    def missed(self, capacity: Numbers, line: int, users: Numbers = 1, gradual: float = 0.0) -> tuple[Numbers, Numbers]:
+        """Bytes read from beyond a cache of so many bytes, and written there, in whole lines.
+
+        `users`: programs that have the cache at once, each with what it touches by itself. `gradual`: what takes this
+        part less than the capacity is found again wholly, what takes this part more not at all, and between them some.
+        """
+        reads: Numbers = 0.0
+        writes: Numbers = 0.0
+        for touch, moved in self.missed_by_touch(capacity, line, users, gradual):
+            if touch.writes:
+                writes = writes + moved
+            else:
+                reads = reads + moved
+        return reads, writes
+
+    def missed_by_touch(
+        self, capacity: Numbers, line: int, users: Numbers = 1, gradual: float = 0.0
+    ) -> Iterator[tuple[LoopAccess, Numbers]]:
+        """What `missed` adds up: the bytes of each touch."""
+        met: set[tuple[str, bool]] = set()
+        program = self._footprint(None, self._inside_programs) * users <= capacity
+        times: dict[tuple[_Key, bool], Numbers] = {}
+        for touch, moved, repeats in self._moved_by(line):
+            for key in repeats:
+                if (key, touch.scattered) not in times:
+                    repeat = self._repeats[key]
+                    taken = repeat.taken * (users if repeat.alone else 1)
+                    lost = _beyond(taken, capacity, gradual)
+                    if gradual and touch.scattered:  # in no order: what is there is found, whatever came before
+                        lost = np.minimum(lost, np.maximum(0, 1 - capacity / np.maximum(1, taken)))
+                    times[key, touch.scattered] = 1 + lost * (repeat.again - 1)
+                moved = moved * times[key, touch.scattered]
+            if (touch.place, touch.writes) in met or (touch.home is not None and (touch.place, True) in met):
+                moved = np.where(program, 0, moved)
+            met.add((touch.place, touch.writes))
+            yield touch, moved
+
+    def _moved_by(self, line: int) -> list[tuple[LoopAccess, Numbers, list[_Key]]]:
+        """Every touch, the bytes that it moves if nothing repeats it, and what does: the same for all caches."""
+        if line not in self._moved:
+            self._moved[line] = [
+                (
+                    touch,
+                    self._elements(touch) * touch.element_bytes * self._waste(touch, self.at.loops[number], step, line),
+                    list(self._repeats_of(number, step, touch)),
+                )
+                for number, step, touch in self.touches
+            ]
+        return self._moved[line]
+
+    def _axes(self, touch: LoopAccess) -> Axes:
+        """Those that decide which elements; a home is the same memory in every program."""
+        return touch.axes if touch.home is None else tuple(axis for axis in touch.axes if axis not in self.at.order)
+
+    def _elements(self, touch: LoopAccess) -> Numbers:
+        """Elements of all of a touch's axes."""
+        elements: Numbers = 1.0
+        for axis in touch.axes:
+            of_home = touch.home is not None and axis in self.at.order
+            elements = elements * (self.at.size(axis) if of_home else max(1, self.at.extents.get(axis, 1)))
+        return elements
+
+    def _repeats_of(self, number: int, step: LoopStep, touch: LoopAccess) -> Iterator[_Key]:
+        """The loops that repeat a touch, by all axes that each of their trips goes through."""
+        own, loop, order = self._axes(touch), self.at.loops[number], self.at.order
+        around = [*order, *loop.ranges, *executed(loop, step), *step.ranges]
+        for place, axis in enumerate(around):
+            if axis in own or axis in around[:place]:
+                continue
+            across = axis in order
+            inner = frozenset(around[place + 1 :]) if not across else self._inside(axis)
+            if touch.scattered:
+                inner |= frozenset(touch.axes)
+            alone = not across or touch.home is not None  # each program has homes of its own
+            key = axis, None if across else number, inner, alone
+            if key not in self._repeats:
+                self._repeats[key] = _Repeat(alone, self._footprint(key[1], inner), self._again(axis, inner, alone))
+            yield key
+
+    def _again(self, axis: str, inner: frozenset[str], alone: bool) -> Numbers:
+        """How often a loop that repeats a touch goes through it anew: programs that run at once find the same."""
+        again = self.at.trips(axis)
+        if alone:
+            return again
+        beside = self.resident / self.at.all_trips(axis for axis in self.at.order if axis in inner)
+        return np.maximum(1, again / np.maximum(1, beside))
+
+    def _inside(self, tile: str) -> frozenset[str]:
+        return frozenset(self.at.order[self.at.order.index(tile) + 1 :]) | self._inside_programs
+
+    @cached_property
+    def _inside_programs(self) -> frozenset[str]:
+        return frozenset({*self.at.sizes, *self.at.extents}) - frozenset(self.at.order)
+
+    def _footprint(self, number: int | None, inner: frozenset[str]) -> Numbers:
+        """Bytes that the touches of a loop, or of all, take while some axes are gone through."""
+        found = self._footprints.get((number, inner))
+        if found is None:
+            places: dict[str, Numbers] = {}
+            for loop, _, touch in self.touches:
+                if number is None or loop == number:
+                    width = touch.element_bytes * (2 if touch.place in self.at.copies else 1)
+                    taken = self._gone_through(touch, inner) * width
+                    before = places.get(touch.place)
+                    places[touch.place] = taken if before is None else np.maximum(before, taken)
+            found = self._footprints[number, inner] = sum(places.values()) if places else 0
+        return found
+
+    def _gone_through(self, touch: LoopAccess, inner: frozenset[str]) -> Numbers:
+        """Elements that a touch takes while some axes are gone through."""
+        programs = self.at.order if touch.home is not None else ()
+        grows = tuple(axis in inner and axis not in programs for axis in touch.axes)
+        found = self._elements_of.get((touch.axes, grows))
+        if found is None:
+            found = 1.0
+            for axis, grown in zip(touch.axes, grows, strict=True):
+                found = found * (max(1, self.at.extents.get(axis, 1)) if grown else self.at.size(axis))
+            self._elements_of[touch.axes, grows] = found
+        return found
+
+    def _waste(self, touch: LoopAccess, loop: Loop, step: LoopStep, line: int) -> Numbers:
+        """Bytes of lines beside bytes asked for, where too few of a line lie side by side in one program."""
+        if touch.run is None or touch.home is not None or touch.place in self.at.packs:
+            return 1
+        together = self.at.size(touch.run)
+        if touch.run in (*loop.axes, *loop.ranges, *step.ranges, *self.at.held):
+            together = max(1, self.at.extents.get(touch.run, 1))
+        return np.clip(line / (together * touch.element_bytes), 1, line / touch.element_bytes)
+
+
+def _beyond(taken: Numbers, capacity: Numbers, gradual: float) -> Numbers:
+    """The part of what is touched again that a cache has lost meanwhile."""
+    if not gradual:
+        return np.where(taken <= capacity, 0.0, 1.0)
+    least = capacity * (1 - gradual)
+    return np.clip((taken - least) / np.maximum(1, 2 * gradual * capacity), 0, 1)
+
+
+def executed(loop: Loop, step: LoopStep) -> Axes:
+    """The chunk loops that a step runs in: down to the innermost of its own."""
+    return _down_to(loop.axes, step.axes)
+
+
+@lru_cache(maxsize=4096)
+def _down_to(loops: Axes, axes: Axes) -> Axes:
+    depth = max((loops.index(axis) + 1 for axis in axes if axis in loops), default=0)
+    return loops[:depth]

@@ -1,0 +1,154 @@
+"""MLIR text, built line by line: names, regions, and no pure operation twice where one is visible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+Number = int | str
+"""An i64: known while compiling, or the name of an SSA value."""
+
+NOTHING = "vk_nothing"
+"""The name of a constant 0 of eight bytes."""
+
+
+class LlvmEmitter:
+    """The body of one function. A pure operation whose text was emitted before, in a region that is still
+    open, is not emitted again; constants go to the function's entry."""
+
+    def __init__(self) -> None:
+        self._constants: list[str] = []
+        self._lines: list[str] = []
+        self._scopes: list[dict[str, str]] = [{}]
+        self._constant_names: dict[str, str] = {}
+        self._known: dict[str, int] = {}
+        self._count = 0
+
+    def text(self) -> str:
+        """Every line emitted so far, constants first."""
+        return "\n".join((*self._constants, *self._lines))
+
+    def name(self) -> str:
+        """A new SSA name."""
+        self._count += 1
+        return f"%{self._count}"
+
+    def line(self, text: str) -> None:
+        self._lines.append(text)
+
+    def operation(self, text: str) -> str:
+        """Emit an operation with one result and return the result's name."""
+        name = self.name()
+        self._lines.append(f"{name} = {text}")
+        return name
+
+    def pure(self, text: str) -> str:
+        """Like `operation`, for one without side effects that reads no memory."""
+        for scope in reversed(self._scopes):
+            if (name := scope.get(text)) is not None:
+                return name
+        name = self._scopes[-1][text] = self.operation(text)
+        return name
+
+    def constant(self, value: str, type_: str) -> str:
+        """A constant of any type; `value` as MLIR writes it (`4`, `0x7F800000`, `dense<0>`)."""
+        text = f"arith.constant {value}" if type_ == "i1" else f"arith.constant {value} : {type_}"
+        if (name := self._constant_names.get(text)) is None:
+            name = self._constant_names[text] = self.name()
+            self._constants.append(f"{name} = {text}")
+        return name
+
+    def nothing(self) -> str:
+        """The address of eight bytes that are 0: the module has them where this was asked for."""
+        text = f"llvm.mlir.addressof @{NOTHING} : !llvm.ptr"
+        if (name := self._constant_names.get(text)) is None:
+            name = self._constant_names[text] = self.name()
+            self._constants.append(f"{name} = {text}")
+        return name
+
+    @contextmanager
+    def region(self) -> Iterator[None]:
+        """What is emitted within belongs to a nested region and is not visible after it."""
+        self._scopes.append({})
+        yield
+        self._scopes.pop()
+
+    # i64 arithmetic that folds what is known
+
+    def number(self, value: Number) -> str:
+        """The name of an i64 value."""
+        if isinstance(value, str):
+            return value
+        name = self.constant(str(value), "i64")
+        self._known[name] = value
+        return name
+
+    def known(self, name: Number) -> Number:
+        """The number that a name is known to be, or else the name."""
+        return self._known.get(name, name) if isinstance(name, str) else name
+
+    def add(self, a: Number, b: Number) -> Number:
+        a, b = self.known(a), self.known(b)
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if a == 0 or b == 0:
+            return b if a == 0 else a
+        return self.pure(f"arith.addi {self.number(a)}, {self.number(b)} : i64")
+
+    def multiply(self, a: Number, b: Number) -> Number:
+        a, b = self.known(a), self.known(b)
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        if a == 0 or b == 0:
+            return 0
+        if a == 1 or b == 1:
+            return b if a == 1 else a
+        return self.pure(f"arith.muli {self.number(a)}, {self.number(b)} : i64")
+
+    def integer(self, operation: str, a: Number, b: Number) -> str:
+        """An i64 operation of upstream arith (`divui`, `minsi`, …) that is not folded."""
+        return self.pure(f"arith.{operation} {self.number(a)}, {self.number(b)} : i64")
+
+    def offset(self, pointer: str, elements: Number, element: str, lanes: int = 1) -> str:
+        """A pointer moved by elements of a type; `lanes` pointers where `elements` names a vector of so many i64."""
+        elements = self.known(elements)
+        if elements == 0:
+            return pointer
+        if isinstance(elements, int):
+            return self.pure(f"llvm.getelementptr {pointer}[{elements}] : (!llvm.ptr) -> !llvm.ptr, {element}")
+        types = f"(!llvm.ptr, {vector('i64', lanes)}) -> {vector('!llvm.ptr', lanes)}"
+        return self.pure(f"llvm.getelementptr {pointer}[{elements}] : {types}, {element}")
+
+    # Vectors
+
+    def splat(self, value: str, element: str, width: int) -> str:
+        """A scalar in every lane of a vector; itself where there is one lane."""
+        if width == 1:
+            return value
+        type_ = vector(element, width)
+        poison = self.pure(f"llvm.mlir.poison : {type_}")
+        zero = self.constant("0", "i32")
+        first = self.pure(f"llvm.insertelement {value}, {poison}[{zero} : i32] : {type_}")
+        return self.shuffle(first, poison, [0] * width, element, width)
+
+    def shuffle(self, a: str, b: str, lanes: Sequence[int], element: str, width: int) -> str:
+        """The lanes of `a` and then `b`, each `width` wide, that `lanes` numbers; -1 where any value will do."""
+        return self.pure(f"llvm.shufflevector {a}, {b} [{', '.join(map(str, lanes))}] : {vector(element, width)}")
+
+    def extract(self, value: str, lane: int, element: str, width: int) -> str:
+        """One lane of a vector."""
+        if width == 1:
+            return value
+        number = self.constant(str(lane), "i32")
+        return self.pure(f"llvm.extractelement {value}[{number} : i32] : {vector(element, width)}")
+
+    def iota(self, start: int, width: int, element: str) -> str:
+        """start, start + 1, …: one number a lane."""
+        if width == 1:
+            return self.constant(str(start), element)
+        return self.constant(f"dense<{list(range(start, start + width))}>", vector(element, width))
+
+
+def vector(element: str, width: int) -> str:
+    """The MLIR type of `width` elements side by side; the element's own for one."""
+    return element if width == 1 else f"vector<{width}x{element}>"

@@ -1,0 +1,1 @@
+"""What a plan decides, one decision a file; `decisions.py` lists them."""

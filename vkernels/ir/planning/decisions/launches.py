@@ -1,0 +1,44 @@
+"""Launches of their own for some phases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ...cost_model.launches import launch_of_phases, phases_of_launches, scratchpads_across
+from ...plan import Home
+from ..space import PlanSearchSpace
+from ..structural_choices import StructuralChoices
+from .decision import PlanDecision
+
+
+class Launches(PlanDecision):
+    """The phases after which a launch of its own begins. Tried last, and only where it frees much (`plan_families`)."""
+
+    field = "launches"
+    subject = "phase"
+    meaning = "a launch of its own begins after this phase"
+
+
+def one_more_launch(
+    space: PlanSearchSpace, choices: StructuralChoices, phases: Sequence[str]
+) -> Iterator[StructuralChoices]:
+    """One more launch, that begins after one of some phases; what crosses then lies in memory."""
+    for label in phases:
+        if label not in choices.cuts and choices.split is None:
+            cuts = tuple(each for each in space.cuts if each in (*choices.cuts, label))
+            yield replace(choices, cuts=cuts, homes=_homes_across(space, choices, cuts))
+
+
+def _homes_across(
+    space: PlanSearchSpace, choices: StructuralChoices, cuts: tuple[str, ...]
+) -> tuple[tuple[str, Home], ...]:
+    """Homes with those in memory that shared memory would not outlast."""
+    launch_of = launch_of_phases(phases_of_launches(space.kernel, cuts))
+    homes = dict(choices.homes)
+    for value in space.needs.crossing:
+        across = {launch_of.get(phase) for phase in (value.made, *value.used)}
+        if len(across) > 1 and homes.get(value.label, value.homes[0]) is Home.SHARED:
+            homes[value.label] = Home.MEMORY
+    homes.update(dict.fromkeys(scratchpads_across(space.kernel, cuts), Home.MEMORY))
+    return tuple(sorted(homes.items()))

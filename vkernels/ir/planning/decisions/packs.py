@@ -1,0 +1,35 @@
+"""Operands that a launch of its own copies into the order in which they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+
+from ..space import PlanSearchSpace
+from ..structural_choices import StructuralChoices
+from .decision import Alternatives, PlanDecision
+
+
+class Packs(PlanDecision):
+    """The tensors that are copied, panel by panel, before a CPU reads them again and again."""
+
+    field = "packs"
+    subject = "tensor"
+    meaning = "copied first, panel by panel, in the order in which it is read"
+
+    def alternatives(self, space: PlanSearchSpace) -> Iterable[Alternatives]:
+        if space.limits.warp == 1:
+            yield from (partial(_toggle, tensor) for tensor in space.needs.packable)
+            if len(space.needs.packable) > 1:
+                yield partial(_all, space)
+
+
+def _toggle(tensor: str, choices: StructuralChoices) -> Iterator[StructuralChoices]:
+    others = tuple(name for name in choices.packs if name != tensor)
+    yield replace(choices, packs=others if tensor in choices.packs else tuple(sorted((*others, tensor))))
+
+
+def _all(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
+    if not choices.packs:
+        yield replace(choices, packs=tuple(sorted(space.needs.packable)))

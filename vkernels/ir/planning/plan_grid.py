@@ -1,0 +1,159 @@
+"""The sizes that are worth a try under some structural choices, as a grid of plans."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..cost_model.loops import bytes_of
+from ..cost_model.plan_batch import PlanBatch
+from ..dialect import TensorArgumentType
+from .bounds import TIMES_CORES, most_shares
+from .powers import power_above
+from .space import MAX_GPU_SIZE, PlanSearchSpace
+from .structural_choices import StructuralChoices
+
+UNROLLED_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24)
+"""Elements of an axis that does not lie along a CPU's lanes: each is unrolled."""
+LANE_REGISTERS = (1, 2, 3, 4, 6, 8)
+"""Registers along a CPU's lanes."""
+MAX_COMBINATIONS = 4096
+"""Combinations of sizes, warps and stages that are modelled together."""
+LEAN_GPU_SIZE = 32
+"""Elements of an axis on a GPU where little fits."""
+DOT_ROW_BYTES = 128
+"""Bytes of a row of a dot's operand that a GPU's program takes at once: whole lines. Longer rows compile slowly."""
+MINOR_SIDE_SIZE = 8
+"""Elements of an axis that is but a part of a dot's side."""
+FULL_SIDE = 8
+"""Elements of a dot's side that keep a CPU's accumulators busy."""
+MAX_RAGGED = 16
+"""Positions with steps of their own number that a GPU's program takes at once: all wait for the longest."""
+WARP_COUNTS = (1, 2, 4, 8, 16)
+STAGE_COUNTS = (1, 2, 3, 4)
+
+
+def plan_grid(space: PlanSearchSpace, choices: StructuralChoices) -> PlanBatch:
+    """Every size worth a try under some choices: an axis of the arrays for each size, so that what depends on some of
+    them alone stays small. Raises `PlanError` where the kernel cannot have the choices.
+    """
+    names = [*space.tiles, *space.wholes]
+    sizes = _SizesToTry(space, choices)
+    to_try = [sizes.of_axis(axis) for axis in names]
+    on_gpu, pin = space.limits.warp > 1, space.pin
+    warps = [n for n in WARP_COUNTS if n * space.limits.warp <= space.limits.threads] or [1]
+    to_try.append([pin.warps] if pin.warps is not None else warps if on_gpu else [1])
+    stages = list(STAGE_COUNTS) if on_gpu and space.needs.dots else [1]
+    to_try.append([pin.stages] if pin.stages is not None else stages)
+    to_try.append(sizes.shares())
+    columns = _combinations(to_try)
+    return space.batch_with(choices, dict(zip(names, columns, strict=False)), *columns[len(names) :])
+
+
+def _combinations(choices: list[list[int]]) -> list[Any]:
+    """Every combination, as a column for each choice, along an axis of its own; the longest choices are thinned out
+    where there are too many."""
+    lists = [list(each) for each in choices]
+    while math.prod(map(len, lists)) > MAX_COMBINATIONS:
+        longest = max(range(len(lists)), key=lambda number: len(lists[number]))
+        lists[longest] = (
+            sorted({*lists[longest][::2], lists[longest][-1]}) if len(lists[longest]) > 2 else lists[longest][-1:]
+        )
+    return list(np.ix_(*(np.array(each, dtype=np.float64) for each in lists)))
+
+
+@dataclass(frozen=True)
+class _SizesToTry:
+    """The sizes of each axis, and the programs that share a split one, under some choices."""
+
+    space: PlanSearchSpace
+    choices: StructuralChoices
+
+    def of_axis(self, axis: str) -> list[int]:
+        pinned = self.space.pin.size_of(axis)
+        if pinned is not None:
+            return [pinned]
+        return [1] if axis in self._batches else self._sizes_of(axis)
+
+    def _sizes_of(self, axis: str) -> list[int]:
+        extent = max(1, self.space.extents[axis])
+        if self.space.limits.warp > 1:
+            return self._on_gpu(axis, extent)
+        if axis in self.choices.held:
+            return [extent]
+        if axis in self.space.ragged:
+            return [1]
+        if axis in self._apart and axis != self.choices.lanes:
+            return [1]
+        if axis == self.choices.lanes:
+            sizes = [n * self.space.width for n in (LANE_REGISTERS[:1] if self.space.lean else LANE_REGISTERS)]
+            if axis in self.space.tiles:
+                return sorted({min(size, extent) for size in sizes})
+            return [size for size in sizes if size < extent] or [1]
+        chunked = axis in self.space.wholes
+        down = UNROLLED_SIZES[:2] if self.space.lean else UNROLLED_SIZES
+        return sorted({min(n, extent) for n in down if not (chunked and n >= extent)} or {1})
+
+    def _on_gpu(self, axis: str, extent: int) -> list[int]:
+        above = power_above(extent)
+        if axis in self.choices.held:
+            return [above]
+        most = min(above, MAX_RAGGED) if axis in self.space.ragged and axis != self.choices.lanes else above
+        most = min(most, MAX_GPU_SIZE if axis not in self._in_dots else 256)
+        if axis in self.space.contracted:
+            most = min(most, max(16, DOT_ROW_BYTES // self._operand_bytes))
+        sizes = [1 << n for n in range(most.bit_length())]
+        if axis in self.space.wholes:
+            sizes = [n for n in sizes if n < extent] or [1]
+        if self.space.lean:
+            return [n for n in sizes if n <= LEAN_GPU_SIZE] or sizes[:1]
+        if axis in self._beside:
+            return [n for n in sizes if n <= MINOR_SIDE_SIZE]
+        least = min(16, most) if axis in self._in_dots else 1
+        return [n for n in sizes if n >= least] or sizes[-1:]
+
+    @cached_property
+    def _apart(self) -> frozenset[str]:
+        """Axes that are a side of a dot together with a later one of elements enough. A CPU takes these one at a time:
+        several images' rows at once leave no register free, and lie whole pages apart."""
+        sides = [side for dot in self.space.needs.dots for side in (dot.rows, dot.columns)]
+        return frozenset(
+            axis for side in sides if side and self.space.extents[side[-1]] >= FULL_SIDE for axis in side[:-1]
+        )
+
+    @cached_property
+    def _batches(self) -> frozenset[str]:
+        """Tile axes that all dots have as batches: taking several at once wins nothing."""
+        each = [frozenset(dot.batch) for dot in self.space.needs.dots]
+        return frozenset.intersection(*each) & frozenset(self.space.tiles) if each else frozenset()
+
+    @cached_property
+    def _beside(self) -> frozenset[str]:
+        """Axes that are a side of a dot together with another, which comes after them."""
+        return frozenset(
+            axis for dot in self.space.needs.dots for side in (dot.rows, dot.columns) for axis in side[:-1]
+        )
+
+    @cached_property
+    def _in_dots(self) -> frozenset[str]:
+        return frozenset(a for dot in self.space.needs.dots for a in (*dot.rows, *dot.columns, dot.axis))
+
+    @cached_property
+    def _operand_bytes(self) -> int:
+        """Bytes of an element of the narrowest tensor of floats: what dots take."""
+        types = [a.type.element for a in self.space.kernel.body.block.args if isinstance(a.type, TensorArgumentType)]
+        return min((bytes_of(each) for each in types if str(each).startswith(("f", "bf"))), default=4)
+
+    def shares(self) -> list[int]:
+        if self.choices.split is None:
+            return [1]
+        if self.choices.split in self.space.pin.splits:
+            return [self.space.pin.splits[self.choices.split]]
+        cores = self.space.limits.multiprocessors
+        if self.space.limits.warp > 1:
+            return [1 << n for n in range(1, most_shares(self.space.limits).bit_length())]
+        return sorted({max(2, cores * n) for n in (1, 2, 4, 16, TIMES_CORES)})

@@ -1,0 +1,95 @@
+"""Map kernels by a plan: from `vk.kernel` to `vk.mapped`, as `docs/mapped-ir.md` says.
+
+`plan_kernel` gives axes constant sizes and arranges each phase's work in loop nests, with a home for what crosses
+phases; `check_plan` refuses what cannot be; then everything is made anew, launch by launch (`emit_packs`, `emit_split`,
+`emit_cut`, `emit_launch`), phase by phase (`structure`), nest by nest (`nests`), operation by operation (`emit`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.passes import ModulePass
+
+from ...dialect import KernelOp, MappedOp, PhaseOp
+from ...facts import Facts
+from ...plan import Plan
+from ..split_phases import split_phases
+from .barriers import Hazards
+from .check_plan import check_plan
+from .cut_launches import emit_cut
+from .frames import LoopFrame
+from .launches import emit_launch
+from .mapping_state import MappingState
+from .packs import emit_packs
+from .planned_kernel import plan_kernel
+from .sizes import emit_sizes
+from .split_axes import emit_split
+from .structure import emit_block
+
+
+@dataclass(frozen=True)
+class ApplyPlan(ModulePass):
+    """Replace every `vk.kernel` of a module by a `vk.mapped`, as a plan says. `facts`: what code may rely on.
+
+    Raises `PlanError` where the plan does not fit the kernel.
+    """
+
+    name = "apply-plan"
+    result = "mapped IR: sizes are constant, chunk loops, homes and launches are there"
+
+    plan: Plan
+    facts: Facts
+
+    def apply(self, context: Context, module: ModuleOp) -> None:
+        split_phases(module)
+        block = module.body.block
+        for op in [*block.ops]:
+            if isinstance(op, KernelOp):
+                block.insert_op_before(map_kernel(op, self.plan, self.facts), op)
+            block.erase_op(op)
+
+
+def apply_plan(module: ModuleOp, plan: Plan, facts: Facts) -> ModuleOp:
+    """A new module with every `vk.kernel` of `module`, which is not changed, mapped by the plan.
+
+    Kernels without phases are split into phases first. `facts` are what the compiled kernel may rely on.
+    Raises `PlanError` where the plan does not fit the kernel: an axis it does not name or that does not exist, a
+    home that cannot be, memory for an axis whose extent the facts do not give.
+    """
+    if not any(isinstance(op, PhaseOp) for op in module.walk()):
+        module = module.clone()
+        split_phases(module)
+    return ModuleOp([map_kernel(op, plan, facts) for op in module.body.block.ops if isinstance(op, KernelOp)])
+
+
+def map_kernel(kernel: KernelOp, plan: Plan, facts: Facts) -> MappedOp:
+    """A kernel that is split into phases, which is not changed, as a plan maps it."""
+    planned = plan_kernel(kernel, plan, facts)
+    check_plan(planned)
+    names = [parameter.data for parameter in kernel.parameters]
+    parameters = list(zip(names, (argument.type for argument in kernel.body.block.args), strict=True))
+    mapped = MappedOp(kernel.sym_name.data, parameters, facts.to_attribute())
+    mapped.location = kernel.location
+    if plan.lanes is not None:
+        mapped.properties["lanes"] = StringAttr(plan.lanes)
+    top = LoopFrame(mapped.body.block)
+    top.location = kernel.location
+    top.values.update(zip(kernel.body.block.args, mapped.body.block.args, strict=True))
+    state = MappingState(planned.analysis, planned.schedule, plan, facts, top)
+    emit_sizes(state)
+    emit_packs(state)
+    if planned.split_axis is not None:
+        emit_split(state, planned.split_axis)
+    elif plan.launches:
+        emit_cut(state)
+    else:
+        emit_launch(
+            state, kernel.sym_name.data, (), lambda frame: emit_block(state, frame, kernel.body.block, Hazards())
+        )
+    return mapped
+
+
+__all__ = ["ApplyPlan", "apply_plan", "map_kernel"]

@@ -1,0 +1,37 @@
+"""Refuse plans under which an operation has no form, such as a reduction along a tile axis."""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+
+from ...dialect import AccessOp, ReductionOp, ScratchType
+from ...errors import PlanError
+from ...locations import place_of
+from .planned_kernel import PlannedKernel
+
+
+def check_operations(planned: PlannedKernel) -> None:
+    """Raise `PlanError` for reductions along tile axes, and for scratchpads and loops that programs cannot share."""
+    for op in planned.kernel.walk():
+        if isinstance(op, ReductionOp) and planned.axes[op.axis.data].is_tile:
+            raise PlanError(
+                f"{op.name} along {op.axis.data}: a tile axis is split over programs and cannot be reduced;"
+                " make it whole"
+            )
+        if isinstance(op, AccessOp) and isinstance(op.base.type, ScratchType):
+            _check_scratchpad(planned, op)
+        if isinstance(op, scf.WhileOp) and planned.analysis.is_structural(op):
+            is_handed_on = (value in planned.schedule.shares for value in op.arguments)
+            if len(op.arguments) != len(op.results) and not all(is_handed_on):
+                raise PlanError("a while loop over phases must hand on all that it carries", place_of(op))
+
+
+def _check_scratchpad(planned: PlannedKernel, op: AccessOp) -> None:
+    for dimension, index in enumerate(op.index.data):
+        for axis, _ in index.terms:
+            is_plain = index.terms == ((axis, 1),) and op.offset_of(dimension) is None
+            if planned.axes[axis].is_tile and not is_plain:
+                raise PlanError(
+                    f"scratchpad {op.base.name_hint or ''} is split over programs along {axis}:"
+                    f" only {axis} itself can index it"
+                )

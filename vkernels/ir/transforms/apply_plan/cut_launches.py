@@ -1,0 +1,194 @@
+"""A kernel cut into several launches: what crosses from one to a later one lies in buffers that outlast both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from ...analysis.accesses import inputs_of
+from ...analysis.schedule.nests import label_of
+from ...dialect import (
+    AccessOp,
+    DotOp,
+    KernelOp,
+    LoadOp,
+    PhaseOp,
+    ReductionOp,
+    ScanOp,
+    ScratchOp,
+    StoreOp,
+    axes_of,
+    element_of,
+)
+from ...errors import PlanError
+from ...plan import Home, Plan
+from .access import value_in
+from .barriers import Hazards
+from .emit import emit_here
+from .frames import LoopFrame
+from .launches import emit_launch
+from .mapping_state import MappingState
+from .planned_kernel import PlannedKernel
+from .programs import buffer_for_programs, program_index
+from .sizes import values_outside_launches
+from .structure import emit_ops
+
+
+@dataclass
+class _Part:
+    """What one launch does: some of the kernel's block, named after the last phase, and what it takes from before.
+
+    `kept`: values without chunked axes, which the launch that computes them stores. `again`: items that are sooner
+    computed again. `homes`: of values with chunked axes. `scratchpads`: those that it accesses.
+    """
+
+    label: str
+    ops: list[Operation]
+    kept: set[SSAValue] = field(default_factory=set)
+    again: set[Operation] = field(default_factory=set)
+    homes: set[SSAValue] = field(default_factory=set)
+    scratchpads: set[SSAValue] = field(default_factory=set)
+
+
+def check_cuts(planned: PlannedKernel) -> None:
+    """Raise `PlanError` where a cut is not after a phase of the kernel's own block, or what crosses it cannot."""
+    if planned.plan.launches:
+        _lasting(planned, _cut(planned))
+
+
+def emit_cut(state: MappingState) -> None:
+    """A launch for each part that the plan cuts the kernel into."""
+    parts = _cut(state)
+    state.lasting.update(dict.fromkeys(_lasting(state, parts)))
+    buffers: dict[SSAValue, SSAValue] = {}
+    for number, part in enumerate(parts):
+        wanted = {value for later in parts[number + 1 :] for value in later.kept}
+        made = [value for op in _results_in(part) for value in op.results if value in wanted]
+        for value in made:
+            sizes = [state.top.number(state.axes[axis].size) for axis in axes_of(value)]
+            buffers[value] = buffer_for_programs(state, label_of(value), sizes, element_of(value))
+        emit_launch(state, part.label, (), partial(_fill, state, part, made, buffers))
+
+
+def _cut(planned: PlannedKernel) -> list[_Part]:
+    """The parts, each with what it takes from those before it."""
+    parts = _parts(planned.kernel, planned.plan)
+    number_of = {op: number for number, part in enumerate(parts) for top in part.ops for op in top.walk()}
+    outside = values_outside_launches(planned)
+    for number in range(len(parts)):
+        _read_crossing(planned, parts[number], number, number_of, outside)
+    for pair in planned.schedule.online:
+        if number_of[pair.maximum] != number_of[pair.total]:
+            name = label_of(pair.total.result)
+            raise PlanError(f"{name} goes online with {label_of(pair.maximum.result)}: no launch begins between them")
+    return parts
+
+
+def _lasting(planned: PlannedKernel, parts: Sequence[_Part]) -> list[SSAValue]:
+    """The homes and scratchpads that launches hand on."""
+    return [*_homes_handed_on(planned, parts), *_scratchpads_handed_on(planned, parts)]
+
+
+def _parts(kernel: KernelOp, plan: Plan) -> list[_Part]:
+    cuts = {op: op.phase.data for op in kernel.body.block.ops if isinstance(op, PhaseOp)}
+    for label in plan.launches:
+        if label not in cuts.values():
+            inside = label in {op.phase.data for op in kernel.walk() if isinstance(op, PhaseOp)}
+            why = "lies in a loop or conditional, all of which one launch runs" if inside else "is none of its phases"
+            raise PlanError(f"the plan begins a launch of {kernel.sym_name.data} after {label}, which {why}")
+    parts = [_Part("", [])]
+    for op in kernel.body.block.ops:
+        parts[-1].ops.append(op)
+        parts[-1].label = cuts.get(op, parts[-1].label)
+        if cuts.get(op) in plan.launches:
+            parts.append(_Part("", []))
+    for part in parts:
+        part.label = part.label or kernel.sym_name.data
+    return [part for part in parts if any(op.regions for op in part.ops)]
+
+
+def _owner(value: SSAValue) -> Operation:
+    owner = value.owner
+    found = owner.parent_op() if isinstance(owner, Block) else owner
+    assert found is not None, "part of the kernel"
+    return found
+
+
+def _read_crossing(
+    planned: PlannedKernel, part: _Part, number: int, number_of: dict[Operation, int], outside: set[SSAValue]
+) -> None:
+    """Find what a part takes from the parts before it, through what it computes again too."""
+    analysis, schedule = planned.analysis, planned.schedule
+    todo = [operand for top in part.ops for op in top.walk() for operand in op.operands]
+    seen: set[SSAValue] = set()
+    while todo:
+        value = analysis.source(todo.pop())
+        owner = _owner(value)
+        if isinstance(owner, ScratchOp):
+            part.scratchpads.add(value)
+            continue
+        if value in seen or value in outside or number_of[owner] >= number:
+            continue
+        seen.add(value)
+        home = schedule.home_of(value)
+        item = analysis.item_of(owner)
+        if home is not None:
+            part.homes.add(home)
+        elif analysis.chunks_of_value(value):
+            todo += inputs_of(item)
+        elif item.regions or isinstance(item, AccessOp | ReductionOp | DotOp | ScanOp):
+            part.kept.add(value)
+        else:
+            part.again.add(item)
+            todo += inputs_of(item)
+
+
+def _homes_handed_on(planned: PlannedKernel, parts: Sequence[_Part]) -> Iterator[SSAValue]:
+    for home in dict.fromkeys(home for part in parts for home in part.homes):
+        if planned.schedule.homes[home] is Home.SHARED:
+            raise PlanError(f"{label_of(home)} crosses launches, which shared memory does not outlast")
+        yield home
+
+
+def _scratchpads_handed_on(planned: PlannedKernel, parts: Sequence[_Part]) -> Iterator[SSAValue]:
+    """Scratchpads that several launches access lie in memory; not in two copies, which a loop swaps."""
+    for op in planned.analysis.kernel.body.block.ops:
+        if not isinstance(op, ScratchOp) or sum(op.result in part.scratchpads for part in parts) < 2:
+            continue
+        label = op.label.data
+        if op.result in planned.schedule.copies:
+            raise PlanError(f"{label} is accessed in several launches: it cannot have two copies")
+        if planned.plan.homes.get(label) is Home.SHARED:
+            raise PlanError(f"{label} is accessed in several launches, which shared memory does not outlast")
+        yield op.result
+
+
+def _results_in(part: _Part) -> Iterator[Operation]:
+    """What may compute values that leave a part: items of its phases, and operations beside them."""
+    for op in part.ops:
+        yield from op.body.block.ops if isinstance(op, PhaseOp) else (op,)
+
+
+def _fill(
+    state: MappingState, part: _Part, made: Sequence[SSAValue], buffers: Mapping[SSAValue, SSAValue], frame: LoopFrame
+) -> None:
+    """The body of a launch: what it takes from before, its own work, what later ones take from it."""
+    for value in buffers:
+        if value in part.kept:
+            frame.root().location = _owner(value).location
+            load = LoadOp(buffers[value], _index(state, value), state.mapped_type(value.type))
+            load.result.name_hint = value.name_hint
+            frame.values[value] = frame.add(load)
+    for op in sorted(part.again, key=state.analysis.position.__getitem__):
+        frame.root().location = op.location
+        emit_here(state, frame, op)
+    emit_ops(state, frame, part.ops, Hazards())
+    for value in made:
+        frame.block.add_op(StoreOp(value_in(state, frame, value), buffers[value], _index(state, value)))
+
+
+def _index(state: MappingState, value: SSAValue) -> list[tuple[list[tuple[str, int]], SSAValue | None]]:
+    return [*program_index(state), *(([(name, 1)], None) for name in axes_of(value))]

@@ -1,0 +1,111 @@
+"""Memory for values that cross phases in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, DenseArrayBase, IntegerType, StringAttr, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from ...dialect import BufferOp, BufferType, IndexAttr, LoadOp, ScratchOp, ScratchType, StoreOp, axes_of, element_of
+from ...errors import PlanError
+from ...plan import Home
+from .frames import LoopFrame
+from .mapping_state import MappingState
+from .programs import buffer_for_programs, length_of, program_index
+
+
+def memory_of(state: MappingState, home: SSAValue) -> SSAValue:
+    """The memory of a home, made when first asked for: at the start of the launch, or of all if launches hand it on."""
+    found = state.homes.get(home)
+    if found is None:
+        assert state.launch is not None
+        label = home.name_hint or "value"
+        if home in state.lasting:
+            return lasting(state, home, label, axes_of(home), element_of(home))
+        found = make_memory(state, label, axes_of(home), element_of(home), state.schedule.homes[home])
+        state.homes[home] = found
+    return found
+
+
+def make_memory(
+    state: MappingState, label: str, shape: Sequence[int | str], element: Attribute, home: Home
+) -> SSAValue:
+    """Memory of one program at the top of the launch, its dimensions numbers and axes: on chip if `shared`, else swap.
+
+    Raises `PlanError` for memory on chip along an axis whose extent facts do not give.
+    """
+    assert state.launch is not None
+    sizes = [d if isinstance(d, int) else state.axes[d].capacity for d in shape]
+    unknown = [d for d, size in zip(shape, sizes, strict=True) if size is None]
+    op: Operation
+    if home is not Home.SHARED:
+        lengths = [length_of(state, str(axis)) for axis in unknown]
+        op = BufferOp(label, lengths, BufferType([DYNAMIC_INDEX if n is None else n for n in sizes], element))
+    elif unknown:
+        raise PlanError(
+            f"{label} needs shared memory for all of axis {unknown[0]}: its extent must be among the facts' sizes,"
+            f" or {label} kept in memory"
+        )
+    else:
+        op = ScratchOp(label, ScratchType([n for n in sizes if n is not None], element))
+    made = state.launch.add(op)
+    made.name_hint = label
+    return made
+
+
+def lasting(
+    state: MappingState, value: SSAValue, label: str, shape: Sequence[int | str], element: Attribute
+) -> SSAValue:
+    """Memory of every program that launches hand on, made at the top level when first asked for."""
+    found = state.lasting[value]
+    if found is None:
+        sizes = [state.top.number(d) if isinstance(d, int) else length_of(state, d) for d in shape]
+        found = state.lasting[value] = buffer_for_programs(state, label, sizes, element)
+        found.name_hint = label
+    return found
+
+
+def load_home(state: MappingState, frame: LoopFrame, home: SSAValue, value: SSAValue) -> SSAValue:
+    """This chunk of a value from its home. Homes hold whole chunks, so nothing is masked."""
+    memory = memory_of(state, home)
+    offsets, properties = _access(state, frame, home, value)
+    made = LoadOp.create(
+        operands=[memory, *offsets], properties=properties, result_types=[state.mapped_type(value.type)]
+    )
+    made.results[0].name_hint = value.name_hint
+    return frame.add(made)
+
+
+def store_home(state: MappingState, frame: LoopFrame, home: SSAValue, value: SSAValue, made: SSAValue) -> None:
+    """Put this chunk of a value into its home."""
+    memory = memory_of(state, home)
+    offsets, properties = _access(state, frame, home, value)
+    properties["operandSegmentSizes"] = DenseArrayBase.from_list(IntegerType(32), [1, 1, len(offsets), 0, 0])
+    frame.block.add_op(StoreOp.create(operands=[made, memory, *offsets], properties=properties))
+
+
+def _access(
+    state: MappingState, frame: LoopFrame, home: SSAValue, value: SSAValue
+) -> tuple[list[SSAValue], dict[str, Attribute]]:
+    """Offsets and properties of an elementwise access: each axis at its own position, tile axes from 0."""
+    offsets, indices = first_indices(state, home)
+    for axis in axes_of(value):
+        base = None if state.axes[axis].is_tile else frame.span(axis).base
+        indices.append(IndexAttr([(axis, 1)], -1 if base is None else len(offsets)))
+        if base is not None:
+            offsets.append(base)
+    return offsets, {
+        "index": ArrayAttr(indices),
+        "within": ArrayAttr[StringAttr]([]),
+        "guarded": DenseArrayBase.from_list(i64, []),
+        "operandSegmentSizes": DenseArrayBase.from_list(IntegerType(32), [1, len(offsets), 0, 0]),
+    }
+
+
+def first_indices(state: MappingState, base: SSAValue) -> tuple[list[SSAValue], list[IndexAttr]]:
+    """Offsets and indices before those of memory's own dimensions: the program's part of what launches hand on."""
+    if base not in state.lasting:
+        return [], []
+    offsets = [offset for _, offset in program_index(state) if offset is not None]
+    return offsets, [IndexAttr([], number) for number in range(len(offsets))]

@@ -1,0 +1,120 @@
+"""Programs: grids, the starts of their tiles, and the variants for full tiles and for the last ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Block, Region, SSAValue
+
+from ...analysis.axes import MappedAxis
+from ...dialect import LaunchOp, ScratchOp, ScratchType, arith
+from ...plan import Home
+from .access import value_in
+from .frames import LoopFrame, Span
+from .homes import lasting, make_memory
+from .mapping_state import MappingState
+from .programs import program_axes, programs_along
+
+
+def emit_launch(
+    state: MappingState, label: str, splits: Sequence[MappedAxis], body: Callable[[LoopFrame], None]
+) -> None:
+    """A launch over the programs of all tile axes, then of the split axes, its body filled once a variant."""
+    tiles = program_axes(state)
+    coordinates = [*tiles, *splits]
+    grid = [programs_along(state, axis) for axis in coordinates]
+    block = Block(arg_types=[i64] * len(grid))
+    frame = state.launch = LoopFrame(block, state.top)
+    state.homes, state.second = {}, {}
+    state.coordinates = {axis.name: argument for axis, argument in zip(coordinates, block.args, strict=True)}
+    for axis, argument in zip(coordinates, block.args, strict=True):
+        argument.name_hint = f"p_{axis.name}"
+    for axis in state.axes.values():
+        if not axis.is_tile:
+            extent = value_in(state, frame, axis.extent) if axis.is_chunked or axis.is_masked else None
+            frame.spans[axis.name] = Span(None, extent)
+    for axis in splits:
+        frame.spans[axis.name] = _segment(state, frame, axis)
+    _make_scratch(state, frame)
+    _emit_variants(state, frame, tiles, body)
+    launch = LaunchOp(label, grid, Region(block))
+    launch.location = state.analysis.kernel.location
+    state.top.block.add_op(launch)
+
+
+def _segment(state: MappingState, frame: LoopFrame, axis: MappedAxis) -> Span:
+    """A program's part of a split axis, whole chunks but for the last: where it starts and stops."""
+    extent, size = value_in(state, frame, axis.extent), frame.number(axis.size)
+    chunks = frame.combined(arith.CeilDivSIOp, extent, size)
+    mine = frame.combined(arith.CeilDivSIOp, chunks, frame.number(axis.programs))
+    length = frame.combined(arith.MuliOp, mine, size)
+    start = frame.combined(arith.MuliOp, state.coordinates[axis.name], length)
+    start = frame.combined(arith.MinSIOp, start, extent)
+    stop = frame.combined(arith.MinSIOp, frame.combined(arith.AddiOp, start, length), extent)
+    return Span(start, stop)
+
+
+def _make_scratch(state: MappingState, frame: LoopFrame) -> None:
+    for op in state.analysis.kernel.body.block.ops:
+        if not isinstance(op, ScratchOp):
+            continue
+        written = op.result.type
+        assert isinstance(written, ScratchType)
+        label = op.label.data
+        if op.result in state.lasting:
+            frame.values[op.result] = lasting(state, op.result, label, written.shape, written.element)
+            continue
+        is_known = all(isinstance(d, int) or state.axes[d].capacity is not None for d in written.shape)
+        home = state.plan.homes.get(label, Home.SHARED if is_known else Home.MEMORY)
+        frame.values[op.result] = make_memory(state, label, written.shape, written.element, home)
+        if op.result in state.schedule.copies:
+            state.second[op.result] = make_memory(state, f"{label}_2", written.shape, written.element, home)
+
+
+def _emit_variants(
+    state: MappingState, frame: LoopFrame, tiles: Sequence[MappedAxis], body: Callable[[LoopFrame], None]
+) -> None:
+    """The body for a program whose tile is full, and for one whose tile is not; only one where facts decide."""
+    left: dict[str, SSAValue] = {}
+    for axis in tiles:
+        coordinate = state.coordinates[axis.name]
+        base = frame.combined(arith.MuliOp, coordinate, frame.number(axis.size))
+        if base is not coordinate:
+            base.name_hint = f"{axis.name}0"
+        alone = axis.has_one_program
+        frame.spans[axis.name] = Span(None if alone else base, None)
+        if not axis.exact:
+            extent = value_in(state, frame, axis.extent)
+            left[axis.name] = extent if alone else frame.combined(arith.SubiOp, extent, base)
+    if not left:
+        body(frame)
+        return
+    partial = {name: Span(frame.spans[name].base, count) for name, count in left.items()}
+    if any(axis.has_one_program and not axis.exact for axis in tiles):
+        frame.spans.update(partial)
+        body(frame)
+        return
+    full = _all_full(state, frame, left)
+    variants = [LoopFrame(Block(), frame), LoopFrame(Block(), frame)]
+    variants[1].spans.update(partial)
+    for variant in variants:
+        body(variant)
+        variant.block.add_op(scf.YieldOp.create())
+    frame.block.add_op(
+        scf.IfOp.create(
+            operands=[full],
+            regions=[Region(variant.block) for variant in variants],
+            location=state.analysis.kernel.location,
+        )
+    )
+
+
+def _all_full(state: MappingState, frame: LoopFrame, left: dict[str, SSAValue]) -> SSAValue:
+    full: SSAValue | None = None
+    for name, count in left.items():
+        one = frame.add(arith.CmpiOp(count, frame.number(state.axes[name].size), "sge"))
+        full = one if full is None else frame.add(arith.AndIOp(full, one))
+    assert full is not None
+    return full

@@ -1,0 +1,299 @@
+"""Chunk loops: nests, reductions with partial results in flight, scans with what they have reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from ...analysis.schedule.nests import Nest, operands_along
+from ...dialect import DotOp, ReductionOp, ScanOp, arith, axes_of, element_of, tile_type
+from ...dialect.combining import REDUCTION_OF, kind_of
+from .access import value_in
+from .combining import combine, neutral_of
+from .emit import emit_here, zeroed
+from .frames import LoopFrame, Span, below, broadcast, filled, select
+from .homes import store_home
+from .mapping_state import MappingState
+from .online import first_values, last_values, next_values
+
+Body = Callable[[LoopFrame, Sequence[SSAValue]], list[SSAValue]]
+"""Fills a chunk's frame, given the values that the loop carries; returns what they become."""
+
+
+def emit(state: MappingState, frame: LoopFrame, op: Operation) -> None:
+    """Make an item in the outermost frame that has its axes, unless it has been made there."""
+    analysis = state.analysis
+    reduces = analysis.is_chunk_reduction(op)
+    chunks = analysis.chunks(op) - ({op.axis.data} if reduces else set())  # type: ignore[attr-defined]
+    at = state.target(frame, chunks)
+    if op.results and at.find(op.results[0]) is not None:
+        return
+    at.root().location = op.location
+    if reduces:
+        _emit_reductions(state, at, [op])
+    elif isinstance(op, ScanOp) and op.axis.data in analysis.chunked:
+        _emit_scan(state, at, op)
+    else:
+        emit_here(state, at, op)
+
+
+def emit_nest(state: MappingState, frame: LoopFrame, nest: Nest) -> None:
+    """A nest's loops; results of its reductions stand for them in the frame afterwards."""
+    if nest.reductions:
+        _emit_reductions(state, frame, nest.reductions, nest)
+        return
+    items = _items(state, frame, nest.roots(), nest)
+    _open_loops(state, frame, nest.axes, items, lambda inner: _fill(state, inner, items, nest))
+
+
+def _open_loops(
+    state: MappingState,
+    frame: LoopFrame,
+    axes: Sequence[str],
+    items: list[Operation],
+    fill: Callable[[LoopFrame], None],
+) -> None:
+    if not axes:
+        fill(frame)
+        return
+    axis, *rest = axes
+    scans = _scans_along(axis, items)
+
+    def body(inner: LoopFrame, carried: Sequence[SSAValue]) -> list[SSAValue]:
+        inner.carries.update(zip(scans, carried, strict=True))
+        _open_loops(state, inner, rest, items, fill)
+        return [inner.carries[scan] for scan in scans]
+
+    emit_chunks(state, frame, axis, _first_carries(state, frame, scans), body)
+
+
+def _items(state: MappingState, frame: LoopFrame, roots: Iterator[SSAValue], nest: Nest | None) -> list[Operation]:
+    """What is to be made for a nest: back to values made already, or loaded from homes."""
+    stored = {value for value, home in nest.stores if value is home} if nest is not None else set()
+    schedule = state.schedule
+
+    def at_hand(value: SSAValue) -> bool:
+        if frame.find(value) is not None:
+            return True
+        return value not in stored and schedule.home_of(value) is not None
+
+    return state.analysis.sliced(roots, at_hand)
+
+
+def _fill(state: MappingState, frame: LoopFrame, items: Sequence[Operation], nest: Nest) -> None:
+    """The body of the innermost loop: items and effects in program order, then what goes into homes."""
+    position = state.analysis.position
+    for op in sorted({*items, *nest.effects}, key=position.__getitem__):
+        emit(state, frame, op)
+    made = [(value, home, value_in(state, frame, value)) for value, home in nest.stores]
+    for value, home, new in made:
+        store_home(state, frame, home, value, new)
+
+
+# Reductions.
+
+
+def _emit_reductions(state: MappingState, frame: LoopFrame, ops: Sequence[Operation], nest: Nest | None = None) -> None:
+    """Reductions along one chunked axis, in one loop: elementwise in the loop, along the axis once after it."""
+    axis: str = ops[0].axis.data  # type: ignore[attr-defined]
+    assert nest is not None or axis not in state.coordinates, "a program sees only its part of a split axis"
+    roots = [value for op in ops for value in operands_along(op)] if nest is None else nest.roots()
+    items = _items(state, frame, iter(roots), nest)
+    scans = _scans_along(axis, items)
+    pairs = [] if nest is None else nest.online
+    ops = [op for op in ops if all(op is not pair.maximum for pair in pairs)]
+    online = [value for pair in pairs for value in first_values(state, frame, pair)]
+    initial = [*(_initial(state, frame, op) for op in ops), *online, *_first_carries(state, frame, scans)]
+    after = len(ops) + len(online)
+
+    def body(inner: LoopFrame, carried: Sequence[SSAValue]) -> list[SSAValue]:
+        inner.carries.update(zip(scans, carried[after:], strict=True))
+        if nest is not None:
+            _fill(state, inner, items, nest)
+        else:
+            for item in items:
+                emit(state, inner, item)
+        reached = [_accumulate(state, inner, op, total) for op, total in zip(ops, carried, strict=False)]
+        for number, pair in enumerate(pairs):
+            highest, base, sums = carried[len(ops) + 3 * number :][:3]
+            reached += next_values(state, inner, pair, highest, base, sums)
+        return [*reached, *(inner.carries[scan] for scan in scans)]
+
+    totals = emit_chunks(state, frame, axis, initial, body)
+    for op, total in zip(ops, totals, strict=False):
+        frame.values[op.results[0]] = result = _reduced(frame, op, total)
+        result.name_hint = op.results[0].name_hint
+    for number, pair in enumerate(pairs):
+        highest, total = last_values(state, frame, pair, *totals[len(ops) + 3 * number :][:3])
+        for op, result in ((pair.maximum, highest), (pair.total, total)):
+            frame.values[op.result] = result
+            result.name_hint = op.result.name_hint
+
+
+def _initial(state: MappingState, frame: LoopFrame, op: Operation) -> SSAValue:
+    if isinstance(op, DotOp):
+        return dot_start(state, frame, op)
+    assert isinstance(op, ReductionOp)
+    type_ = state.mapped_type(op.tile.type)
+    return filled(frame, type_, neutral_of(op, element_of(type_)))
+
+
+def dot_start(state: MappingState, frame: LoopFrame, op: DotOp) -> SSAValue:
+    """What a dot's products are added to; nothing yet in a program that sees only its part of a split axis."""
+    if op.axis.data in state.coordinates:
+        return filled(frame, state.mapped_type(op.result.type), 0)
+    return value_in(state, frame, op.sum)
+
+
+def _accumulate(state: MappingState, frame: LoopFrame, op: Operation, total: SSAValue) -> SSAValue:
+    """The partial results with one more chunk."""
+    if isinstance(op, DotOp):
+        left, right = (
+            zeroed(state, frame, value, value_in(state, frame, value), op.axis.data) for value in (op.left, op.right)
+        )
+        made = DotOp.create(
+            operands=[left, right, total], properties=op.properties, result_types=[total.type], location=op.location
+        )
+        return frame.add(made)
+    assert isinstance(op, ReductionOp)
+    axis = op.axis.data
+    tile = value_in(state, frame, op.tile)
+    mask = below(frame, axis, state.axes[axis].size, tile.type)
+    if mask is not None:
+        tile = select(frame, mask, tile, filled(frame, tile.type, neutral_of(op, element_of(tile))))
+    return combine(frame, op, total, tile)
+
+
+def _reduced(frame: LoopFrame, op: Operation, total: SSAValue) -> SSAValue:
+    if isinstance(op, DotOp):
+        return total
+    assert isinstance(op, ReductionOp)
+    made = type(op)(total, op.axis.data)
+    made.location = op.location
+    return frame.add(made)
+
+
+# Scans.
+
+
+def _scans_along(axis: str, items: Sequence[Operation]) -> list[ScanOp]:
+    return [item for item in items if isinstance(item, ScanOp) and item.axis.data == axis]
+
+
+def _first_carries(state: MappingState, frame: LoopFrame, scans: Sequence[ScanOp]) -> list[SSAValue]:
+    return [filled(frame, _carry_type(state, op), neutral_of(op, element_of(op.results[0]))) for op in scans]
+
+
+def _carry_type(state: MappingState, op: ScanOp) -> Attribute:
+    """What a scan has reached: the tile, with the plan's sizes, without the axis."""
+    axes = [axis for axis in axes_of(op.result) if axis != op.axis.data]
+    return tile_type(element_of(op.result), axes, [state.axes[axis].size for axis in axes])
+
+
+def _emit_scan(state: MappingState, frame: LoopFrame, op: ScanOp) -> None:
+    """A scan of this chunk from where the chunk before has ended."""
+    axis = op.axis.data
+    carry = frame.carries[op]
+    tile = value_in(state, frame, op.tile)
+    made = frame.add(
+        ScanOp.create(operands=[tile], properties=op.properties, result_types=[tile.type], location=op.location)
+    )
+    result = combine(frame, op, broadcast(frame, carry, tile.type), made)
+    result.name_hint = op.result.name_hint
+    frame.values[op.result] = result
+    reached = REDUCTION_OF[kind_of(op)](tile, axis)
+    frame.carries[op] = combine(frame, op, carry, frame.add(reached))
+
+
+# Loops over the chunks of an axis.
+
+
+def emit_chunks(
+    state: MappingState, frame: LoopFrame, name: str, initial: Sequence[SSAValue], body: Body
+) -> list[SSAValue]:
+    """Run `body` for every chunk of an axis: full chunks in a loop without masks, then the masked rest.
+
+    In the variant for a program whose tile is not full, all chunks are masked and share one loop.
+    """
+    axis = state.axes[name]
+    start, stop = _bounds_of(state, frame, name)
+    step = frame.number(axis.size)
+    if axis.exact:
+        return _loop(frame, name, start, stop, step, None, initial, body)
+    if _is_partial(state, frame):
+        return _loop(frame, name, start, stop, step, stop, initial, body)
+    chunks = frame.combined(arith.FloorDivSIOp, frame.combined(arith.SubiOp, stop, start), step)
+    middle = frame.combined(arith.AddiOp, frame.combined(arith.MuliOp, chunks, step), start)
+    totals = _loop(frame, name, start, middle, step, None, initial, body)
+    return _rest(frame, name, middle, stop, totals, body)
+
+
+def _bounds_of(state: MappingState, frame: LoopFrame, name: str) -> tuple[SSAValue, SSAValue]:
+    """Where a program's part of a whole axis starts and stops."""
+    span = frame.span(name)
+    assert span.count is not None
+    return (frame.number(0) if span.base is None else span.base), span.count
+
+
+def _is_partial(state: MappingState, frame: LoopFrame) -> bool:
+    """Whether the program's tile is the last one, not full."""
+    return any(axis.is_tile and frame.span(axis.name).count is not None for axis in state.axes.values())
+
+
+def _loop(
+    frame: LoopFrame,
+    name: str,
+    start: SSAValue,
+    stop: SSAValue,
+    step: SSAValue,
+    end: SSAValue | None,
+    initial: Sequence[SSAValue],
+    body: Body,
+) -> list[SSAValue]:
+    """A loop over chunks, of which those beyond `end` are masked."""
+    first, last, size = frame.known(start), frame.known(stop), frame.known(step)
+    if first is not None and last is not None and first >= last:
+        return list(initial)
+    block = Block(arg_types=[i64, *(value.type for value in initial)])
+    position: SSAValue = block.args[0]
+    position.name_hint = f"{name}0"
+    inner = LoopFrame(block, frame, axis=name, pinned=False)
+    if first is not None and last is not None and size is not None and first + size >= last:
+        position = start
+    count = None if end is None else inner.combined(arith.SubiOp, end, position)
+    inner.spans[name] = Span(None if frame.known(position) == 0 else position, count)
+    block.add_op(scf.YieldOp.create(operands=body(inner, block.args[1:])))
+    loop = scf.ForOp.create(
+        operands=[start, stop, step, *initial],
+        result_types=[value.type for value in initial],
+        regions=[Region(block)],
+        location=frame.root().location,
+    )
+    frame.block.add_op(loop)
+    return list(loop.results)
+
+
+def _rest(
+    frame: LoopFrame, name: str, start: SSAValue, stop: SSAValue, totals: list[SSAValue], body: Body
+) -> list[SSAValue]:
+    """The last chunk, not full, if there is one."""
+    rest = frame.combined(arith.SubiOp, stop, start)
+    if frame.known(rest) == 0:
+        return totals
+    inner = LoopFrame(Block(), frame, axis=name, pinned=False)
+    inner.spans[name] = Span(None if frame.known(start) == 0 else start, rest)
+    some = frame.add(arith.CmpiOp(rest, frame.number(0), "sgt"))
+    inner.block.add_op(scf.YieldOp.create(operands=body(inner, totals)))
+    # What the body added to this frame stands before the condition's use, which comes last.
+    otherwise = Block([scf.YieldOp.create(operands=totals)]) if totals else None
+    branch = scf.IfOp.create(
+        operands=[some],
+        result_types=[value.type for value in totals],
+        regions=[Region(inner.block), Region(otherwise) if otherwise is not None else Region()],
+        location=frame.root().location,
+    )
+    frame.block.add_op(branch)
+    return list(branch.results)

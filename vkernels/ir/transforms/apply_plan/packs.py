@@ -1,0 +1,215 @@
+"""Packed operands: a launch of its own copies a tensor panel by panel, in the order it will be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import lcm
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, f32, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from ...analysis.axes import MappedAxis
+from ...dialect import (
+    BufferOp,
+    BufferType,
+    KernelOp,
+    LaunchOp,
+    LoadOp,
+    StoreOp,
+    TensorArgumentType,
+    arith,
+    axes_of,
+    element_of,
+    tile_type,
+)
+from ...errors import PlanError
+from .access import value_in
+from .frames import LoopFrame
+from .mapping_state import MappingState, Panel
+from .planned_kernel import PlannedKernel
+from .programs import programs_along
+
+_BLOCK = 16
+"""Positions along the whole axis that one copied tile has."""
+_BLOCKS = 32
+"""Such tiles that one program copies."""
+
+
+@dataclass(frozen=True)
+class _Pack:
+    """How one tensor is packed: it is read at `tile` and `whole` by `load` alone.
+
+    `turned`: its rows lie along the whole axis, so a copy turns it.
+    """
+
+    name: str
+    tensor: SSAValue
+    load: LoadOp
+    tile: MappedAxis
+    whole: MappedAxis
+    turned: bool
+    element: Attribute
+
+
+def check_packs(planned: PlannedKernel) -> None:
+    """Raise `PlanError` for a packed tensor that is not loaded in one place, at one tile axis and one whole axis."""
+    for name in planned.plan.packs:
+        _read_pack(planned, name)
+
+
+def emit_packs(state: MappingState) -> None:
+    """Buffers and launches for every tensor that the plan packs; their loads then read panels."""
+    for name in state.plan.packs:
+        pack = _read_pack(state, name)
+        if pack.whole.known != 0:  # else there is nothing to pack
+            buffer = _make_buffer(state, pack)
+            state.packed[pack.load.result] = Panel(buffer, pack.whole.name, pack.tile.name, pack.element)
+            _emit_launch(state, pack, buffer)
+
+
+def _read_pack(planned: PlannedKernel, name: str) -> _Pack:
+    kernel = planned.kernel
+    if name not in [parameter.data for parameter in kernel.parameters]:
+        raise PlanError(f"the plan packs {name}, which is no parameter of {kernel.sym_name.data}")
+    load = _only_load(kernel, name)
+    axes: dict[bool, tuple[int, MappedAxis]] = {}
+    for dimension, index in enumerate(load.index):
+        if len(index.terms) != 1 or index.terms[0][1] != 1 or load.offset_of(dimension) is not None:
+            raise PlanError(f"{name} is indexed by more than its axes: it cannot be packed")
+        axis = planned.axes[index.terms[0][0]]
+        axes[axis.is_tile] = dimension, axis
+    if len(load.index) != 2 or len(axes) != 2 or load.mask is not None or load.within.data or load.guarded_dimensions:
+        raise PlanError(f"{name} is not loaded at one tile axis and one whole axis: it cannot be packed")
+    (_, tile), (dimension, whole) = axes[True], axes[False]
+    strides = planned.facts.strides.get(name, (-1, 1))
+    turned = strides[dimension] == 1 and tile.size > 1
+    return _Pack(name, kernel.parameter(name), load, tile, whole, turned, _packed_element(load))
+
+
+def _only_load(kernel: KernelOp, name: str) -> LoadOp:
+    tensor = kernel.parameter(name)
+    users = [use.operation for use in tensor.uses]
+    if not isinstance(tensor.type, TensorArgumentType) or len(users) != 1 or not isinstance(users[0], LoadOp):
+        raise PlanError(f"{name} is not a tensor that is loaded in one place and never written: it cannot be packed")
+    return users[0]
+
+
+def _packed_element(load: LoadOp) -> Attribute:
+    """f16 and bf16 are packed as the f32 that they are computed in."""
+    element = element_of(load.result)
+    narrow = isinstance(element, Float16Type | BFloat16Type)
+    extended = narrow and all(isinstance(use.operation, arith.ExtFOp) for use in load.result.uses)
+    return f32 if extended else element
+
+
+def _make_buffer(state: MappingState, pack: _Pack) -> SSAValue:
+    """Memory for [programs along the tile axis, the whole axis in full blocks and chunks, elements of a tile]."""
+    top = state.top
+    step = top.number(lcm(_BLOCK, pack.whole.size))
+    extent = value_in(state, top, pack.whole.extent)
+    length = top.combined(arith.MuliOp, top.combined(arith.CeilDivSIOp, extent, step), step)
+    sizes = [programs_along(state, pack.tile), length]
+    shape = [DYNAMIC_INDEX if (known := top.known(size)) is None else known for size in sizes]
+    unknown = [size for size in sizes if top.known(size) is None]
+    return top.add(BufferOp(f"packed_{pack.name}", unknown, BufferType([*shape, pack.tile.size], pack.element)))
+
+
+def _emit_launch(state: MappingState, pack: _Pack, buffer: SSAValue) -> None:
+    """One program copies `_BLOCKS` blocks of one panel."""
+    top = state.top
+    extent = value_in(state, top, pack.whole.extent)
+    share = top.number(_BLOCK * _BLOCKS)
+    grid = [programs_along(state, pack.tile), top.combined(arith.CeilDivSIOp, extent, share)]
+    block = Block(arg_types=[i64, i64])
+    frame = LoopFrame(block, top)
+    panel, part = block.args
+    first = frame.combined(arith.MuliOp, panel, frame.number(pack.tile.size))
+    begin = frame.combined(arith.MuliOp, part, share)
+    padded = _length(buffer, top)
+    last = frame.combined(arith.AddiOp, begin, share)
+    at_end = frame.add(arith.CmpiOp(frame.combined(arith.AddiOp, part, frame.number(1)), grid[1], "eq"))
+    end = frame.add(arith.SelectOp(at_end, padded, last))
+    rows = frame.combined(arith.SubiOp, value_in(state, top, pack.tile.extent), first)
+    inside = frame.combined(arith.MinSIOp, last, extent)
+    blocks = frame.combined(arith.FloorDivSIOp, frame.combined(arith.SubiOp, inside, begin), frame.number(_BLOCK))
+    middle = frame.combined(arith.AddiOp, begin, frame.combined(arith.MuliOp, blocks, frame.number(_BLOCK)))
+    full, partial = LoopFrame(Block(), frame), LoopFrame(Block(), frame)
+    _copy(state, full, pack, buffer, first, (begin, middle), None, None)
+    _copy(state, full, pack, buffer, first, (middle, end), rows, extent)
+    _copy(state, partial, pack, buffer, first, (begin, end), rows, extent)
+    for variant in (full, partial):
+        variant.block.add_op(scf.YieldOp.create())
+    if pack.tile.exact:
+        for op in list(full.block.ops)[:-1]:
+            op.detach()  # type: ignore[no-untyped-call]
+            block.add_op(op)
+    else:
+        is_full = frame.add(arith.CmpiOp(rows, frame.number(pack.tile.size), "sge"))
+        block.add_op(scf.IfOp.create(operands=[is_full], regions=[Region(full.block), Region(partial.block)]))
+    launch = LaunchOp(f"pack {pack.name}", grid, Region(block))
+    launch.location = pack.load.location
+    top.block.add_op(launch)
+
+
+def _length(buffer: SSAValue, top: LoopFrame) -> SSAValue:
+    """The buffer's length along the whole axis."""
+    owner = buffer.owner
+    assert isinstance(owner, BufferOp)
+    assert isinstance(owner.result.type, BufferType)
+    length = owner.result.type.shape[1]
+    assert isinstance(length, int)
+    return owner.sizes[-1] if length == DYNAMIC_INDEX else top.number(length)
+
+
+def _copy(
+    state: MappingState,
+    frame: LoopFrame,
+    pack: _Pack,
+    buffer: SSAValue,
+    first: SSAValue,
+    span: tuple[SSAValue, SSAValue],
+    rows: SSAValue | None,
+    extent: SSAValue | None,
+) -> None:
+    """Copy blocks from `span[0]` up to `span[1]`; what is not below `rows` and `extent` becomes 0."""
+    lanes = state.plan.lanes or pack.tile.name
+    other = next(name for name in (pack.whole.name, pack.tile.name) if name != lanes)
+    along, across = (lanes, other) if pack.turned else (other, lanes)
+    inner = LoopFrame(Block(arg_types=[i64]), frame)
+    position = inner.block.args[0]
+    bounds = {}
+    if rows is not None and not pack.tile.exact:
+        bounds[across] = rows
+    if extent is not None:
+        bounds[along] = inner.combined(arith.SubiOp, extent, position)
+    names, sizes = ([across, along], [pack.tile.size, _BLOCK])
+    if not pack.turned:
+        names, sizes = names[::-1], sizes[::-1]
+    index = [
+        ([(across, 1)], first) if state.axes[term.terms[0][0]].is_tile else ([(along, 1)], position)
+        for term in pack.load.index
+    ]
+    tensor = value_in(state, frame, pack.tensor)
+    loaded = inner.add(LoadOp(tensor, index, tile_type(element_of(pack.load.result), names, sizes), bounds=bounds))
+    if element_of(loaded) != pack.element:
+        type_ = tile_type(pack.element, names, sizes)
+        loaded = inner.add(arith.ExtFOp.create(operands=[loaded], result_types=[type_]))
+    panel = frame.parent.block.args[0] if frame.parent is not None else position
+    inner.block.add_op(StoreOp(loaded, buffer, [((), panel), ([(along, 1)], position), ([(across, 1)], None)]))
+    inner.block.add_op(scf.YieldOp.create())
+    frame.block.add_op(scf.ForOp.create(operands=[*span, frame.number(_BLOCK)], regions=[Region(inner.block)]))
+
+
+def load_panel(state: MappingState, frame: LoopFrame, op: Operation) -> SSAValue:
+    """The load of a packed tensor: at the program's panel, the start of the chunk, all elements of the tile."""
+    assert isinstance(op, LoadOp)
+    panel = state.packed[op.result]
+    base = frame.span(panel.whole).base
+    index = [((), state.coordinates[panel.tile]), ([(panel.whole, 1)], base), ([(panel.tile, 1)], None)]
+    axes = axes_of(op.result)
+    type_ = tile_type(panel.element, axes, [state.axes[axis].size for axis in axes])
+    load = LoadOp(panel.buffer, index, type_)
+    load.location = op.location
+    load.result.name_hint = op.result.name_hint
+    return frame.add(load)

@@ -1,0 +1,95 @@
+"""Expand the functions of the math dialect into arithmetic: `expand-math`. `docs/maths.md` gives the error bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import math
+from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, ModuleOp
+from xdsl.ir import Block, Operation
+from xdsl.passes import ModulePass
+
+from . import arc, error_function, exponential, integer_power, logarithm, power, root, trigonometric
+from .values import ConstantCache, Float, FormulaEmitter, Integer, elements
+
+FORMULAS: dict[type[Operation], Callable[..., Float | Integer]] = {
+    math.AcosOp: arc.acos,
+    math.AcoshOp: logarithm.acosh,
+    math.AsinOp: arc.asin,
+    math.AsinhOp: logarithm.asinh,
+    math.AtanOp: arc.atan,
+    math.Atan2Op: arc.atan2,
+    math.AtanhOp: logarithm.atanh,
+    math.CbrtOp: root.cbrt,
+    math.CosOp: trigonometric.cos,
+    math.CoshOp: exponential.cosh,
+    math.ErfOp: error_function.erf,
+    math.ExpOp: exponential.exp,
+    math.Exp2Op: exponential.exp2,
+    math.ExpM1Op: exponential.expm1,
+    math.IPowIOp: integer_power.ipowi,
+    math.LogOp: logarithm.log,
+    math.Log10Op: logarithm.log10,
+    math.Log1pOp: logarithm.log1p,
+    math.Log2Op: logarithm.log2,
+    math.PowFOp: power.powf,
+    math.RoundOp: root.round_half_away,
+    math.RsqrtOp: root.rsqrt,
+    math.SinOp: trigonometric.sin,
+    math.SinhOp: exponential.sinh,
+    math.TanOp: trigonometric.tan,
+    math.TanhOp: exponential.tanh,
+}
+"""The formula of each operation that is expanded, from its operands to its result."""
+
+_ELEMENTS = (Float32Type, Float64Type, IntegerType)
+
+
+@dataclass(frozen=True)
+class ExpandMath(ModulePass):
+    """Replace each function of the math dialect, on f32, f64 or integers, by what processors have as instructions:
+    arith, and math's absf, copysign, floor, fma, roundeven and sqrt.
+
+    Scalars, vectors and tiles of any shape; no memory, and no control but a branch around the reduction of huge
+    angles and a loop in integer powers. Additions and products carry `vk.rounded`: they must not be fused.
+    `scales`: the processor has `vk.scale` as an instruction, so formulas may leave it in their expansion.
+    """
+
+    name = "expand-math"
+    result = "mapped IR in which exp, sin, … are multiplications and additions"
+
+    scales: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        expand_math(op, self.scales)
+
+
+def expand_math(module: Operation, scales: bool = False) -> None:
+    """What the pass does, to all that an operation contains; nothing is verified.
+
+    `scales`: the processor has `vk.scale` as an instruction, so formulas may leave it in their expansion.
+    """
+    constants: dict[Block, ConstantCache] = {}
+    for function in list(module.walk()):
+        formula = FORMULAS.get(type(function))
+        if formula is not None and isinstance(elements(function.results[0].type), _ELEMENTS):
+            _expand(function, formula, constants, scales)
+
+
+def _expand(
+    function: Operation, formula: Callable[..., Float | Integer], constants: dict[Block, ConstantCache], scales: bool
+) -> None:
+    block = function.parent
+    if block is None:
+        raise ValueError(f"{function.name} is in no block")
+    if block not in constants:
+        constants[block] = ConstantCache(block)
+    emitter = FormulaEmitter(function, constants[block], scales)
+    kind = Integer if isinstance(elements(emitter.type), IntegerType) else Float
+    result = formula(*(kind(emitter, operand) for operand in function.operands)).ssa
+    block.insert_ops_before(emitter.operations, function)
+    result.name_hint = function.results[0].name_hint
+    function.results[0].replace_all_uses_with(result)
+    block.erase_op(function)

@@ -1,0 +1,179 @@
+"""Compute the polynomials of `coefficients.py`: `python -m vkernels.ir.transforms.expand_math.fit` prints that file.
+
+Each is the polynomial of least greatest weighted error on an interval (Remez's exchange, on a dense grid of Chebyshev
+points, in 60 digits), its coefficients rounded to the target's precision one after another, highest power first,
+the lower ones fitted again each time. Needs mpmath.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+
+Real = Any
+"""A number of mpmath's, which has no types."""
+
+
+def remez(values: Sequence[Real], basis: Sequence[Sequence[Real]], weights: Sequence[Real]) -> list[Real]:
+    """Coefficients c minimising max |w (values - Σ c basis)| over the grid; a row of `basis` for each point."""
+    terms, points = len(basis[0]), len(values)
+    chosen = [round((points - 1) * (1 - np.cos(np.pi * k / terms)) / 2) for k in range(terms + 1)]
+    coefficients: list[Real] = []
+    for _ in range(30):
+        system = mp.matrix(terms + 1, terms + 1)
+        for row, p in enumerate(chosen):
+            for column in range(terms):
+                system[row, column] = basis[p][column]
+            system[row, terms] = (-1) ** row / weights[p]
+        solution = mp.lu_solve(system, mp.matrix([values[p] for p in chosen]))
+        coefficients, level = list(solution[:terms]), abs(solution[terms])
+        error = [w * (v - mp.fdot(coefficients, b)) for v, b, w in zip(values, basis, weights, strict=True)]
+        chosen = extrema(error, terms + 1)
+        if max(map(abs, error)) <= level * mp.mpf("1.0001"):
+            break
+    return coefficients
+
+
+def extrema(error: Sequence[Real], count: int) -> list[int]:
+    """Indices of `count` alternating extrema, the largest run of them."""
+    found: list[int] = []
+    for index, value in enumerate(error):
+        if not found or (value > 0) != (error[found[-1]] > 0):
+            found.append(index)
+        elif abs(value) > abs(error[found[-1]]):
+            found[-1] = index
+    while len(found) > count:
+        found.pop(0 if abs(error[found[0]]) < abs(error[found[-1]]) else -1)
+    if len(found) < count:
+        raise ValueError(f"{len(found)} alternations where {count} are needed: more digits, or fewer terms")
+    return found
+
+
+def fit(
+    function: Callable[[Real], Real],
+    interval: tuple[float, float],
+    terms: int,
+    weight: Callable[[Real], Real],
+    bits: int,
+) -> tuple[float, ...]:
+    """Coefficients for `function`, lowest power first, each with `bits` bits; the error is multiplied by `weight`."""
+    low, high = map(mp.mpf, interval)
+    count = 40 * terms
+    grid = [(low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * (k + mp.mpf(1) / 2) / count) for k in range(count)]
+    grid = [x for x in grid if x != 0]
+    values, weights = [function(x) for x in grid], [weight(x) for x in grid]
+    rounded: list[float] = []
+    for left in range(terms, 0, -1):
+        coefficients = remez(values, [[x**p for p in range(left)] for x in grid], weights)
+        value = round_to(coefficients[-1], bits)
+        values = [v - value * x ** (left - 1) for v, x in zip(values, grid, strict=True)]
+        rounded.insert(0, value)
+    error = max(abs(w * v) for v, w in zip(values, weights, strict=True))
+    print(f"    # error 2^{float(mp.log(error, 2)):.1f} on {interval[0]:.5g} to {interval[1]:.5g}")
+    return tuple(rounded)
+
+
+def round_to(value: Real, bits: int) -> float:
+    """The nearest float of so many significant bits."""
+    exponent = int(mp.floor(mp.log(abs(value), 2))) + 1
+    return float(mp.ldexp(mp.nint(mp.ldexp(value, bits - exponent)), exponent - bits))
+
+
+def log_tail(x: Real) -> Real:
+    """(log(1 + x) - x) / x², the part of the logarithm after its first term."""
+    return (mp.log1p(x) - x) / x**2
+
+
+def atanh_tail(z: Real) -> Real:
+    """(atanh(s) / s - 1) / z with z = s²."""
+    s = mp.sqrt(z)
+    return (mp.atanh(s) / s - 1) / z
+
+
+def even(function: Callable[[Real], Real]) -> Callable[[Real], Real]:
+    """A function of z = x², from an even function of x."""
+    return lambda z: function(mp.sqrt(z))
+
+
+class PolynomialTable:
+    """One dtype's polynomials: `put` fits and prints one, choosing between the number of terms for f32 and for f64."""
+
+    def __init__(self, single: bool):
+        self.single = single
+        self.bits = 24 if single else 53
+
+    def put(
+        self,
+        name: str,
+        function: Callable[[Real], Real],
+        interval: tuple[float, float],
+        terms: tuple[int, int],
+        weight: Callable[[Real], Real],
+    ) -> None:
+        coefficients = fit(function, interval, terms[0 if self.single else 1], weight, self.bits)
+        body = ",\n        ".join(map(repr, coefficients))
+        print(f'    "{name}": (\n        {body},\n    ),', flush=True)
+
+    def put_even(
+        self,
+        name: str,
+        function: Callable[[Real], Real],
+        end: float,
+        terms: tuple[int, int],
+        weight: Callable[[Real], Real],
+    ) -> None:
+        """A polynomial in x², for 0 < x < `end`."""
+        self.put(name, even(function), (2**-60, end**2), terms, even(weight))
+
+
+def exponentials(table: PolynomialTable) -> None:
+    """exp(r) = 1 + r + r² exp; expm1(r) = r + r² expm1, its error relative to expm1; 2**r = 1 + r exp2."""
+    half = 0.34658
+    tail = lambda r: (mp.expm1(r) - r) / r**2  # noqa: E731
+    table.put("exp", tail, (-half, half), (5, 10), lambda r: r**2 / mp.exp(r))
+    table.put("expm1", tail, (-half, half), (6, 11), lambda r: abs(r**2 / mp.expm1(r)))
+    table.put("exp2", lambda r: (mp.power(2, r) - 1) / r, (-0.5, 0.5), (7, 12), lambda r: abs(r) / mp.power(2, r))
+
+
+def logarithms(table: PolynomialTable) -> None:
+    """log(1 + f) = f + f² log (f32); atanh(s) = s + s³ atanh and s + s³ / 3 + s⁵ pow, both of s² (f64)."""
+    if table.single:
+        table.put("log", log_tail, (-0.2929, 0.4143), (9, 0), lambda f: abs(f**2 / mp.log1p(f)))
+    else:
+        end = 0.02945
+        table.put("atanh", atanh_tail, (2**-60, end), (0, 8), lambda z: z)
+        table.put("pow", lambda z: (atanh_tail(z) - mp.mpf(1) / 3) / z, (2**-60, end), (0, 8), lambda z: z**2)
+
+
+def angles(table: PolynomialTable) -> None:
+    """sin(r) = r + r³ sin, cos(r) = 1 - r² / 2 + r⁴ cos, atan(t) = t + t³ atan, asin(t) = t + t³ asin, of squares."""
+    eighth, tangent = 0.7854, 0.41425
+    table.put_even("sin", lambda r: (mp.sin(r) - r) / r**3, eighth, (3, 6), lambda r: r**3 / mp.sin(r))
+    table.put_even("cos", lambda r: (mp.cos(r) - 1 + r**2 / 2) / r**4, eighth, (3, 6), lambda r: r**4 / mp.cos(r))
+    table.put_even("atan", lambda t: (mp.atan(t) - t) / t**3, tangent, (5, 11), lambda t: t**3 / mp.atan(t))
+    table.put_even("asin", lambda t: (mp.asin(t) - t) / t**3, 0.5, (6, 13), lambda t: t**3 / mp.asin(t))
+
+
+def error_functions(table: PolynomialTable) -> None:
+    """erf(x) = x + x erf(x²) to 1; erfc(x) = exp(erfc(x - 1)) beyond."""
+    table.put_even("erf", lambda x: mp.erf(x) / x - 1, 1.0, (7, 13), lambda x: x / mp.erf(x))
+    end = 4.0 if table.single else 6.0
+    table.put("erfc", lambda t: mp.log(mp.erfc(1 + t)), (0.0, end - 1), (9, 22), lambda t: mp.erfc(1 + t))
+
+
+def main() -> None:
+    """Fit and print every polynomial."""
+    mp.mp.dps = 60
+    print('"""Polynomials, as `fit.py` prints them: coefficients by name, lowest power first, for f32 and for f64."""')
+    for name, table in (("SINGLE", PolynomialTable(True)), ("DOUBLE", PolynomialTable(False))):
+        print(f"\n{name}: dict[str, tuple[float, ...]] = {{")
+        for family in (exponentials, logarithms, angles, error_functions):
+            family(table)
+        print("}")
+
+
+if __name__ == "__main__":
+    main()

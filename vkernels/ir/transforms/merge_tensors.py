@@ -1,0 +1,69 @@
+"""Kernels that are called with one tensor for several parameters: when that is right, and what they are then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from ..analysis.accesses import MemoryAccess, accesses_of, elementwise
+from ..dialect import AccessOp, KernelOp, RangeOp, TileOp
+
+
+def works_in_place(kernel: KernelOp, one: str, other: str) -> bool:
+    """Whether two tensors of a kernel, by their parameters' names, may be the very same memory.
+
+    They may where that gives what memory of their own would. Only one of them is written then, every store to it is at
+    the index of every load from the other, and comes after it: nothing reads what has been written already. Every tile
+    axis must be in those indices, as otherwise several programs read and write the same elements. Their declared
+    dimensions must be the same as well. Both may be written where both are only updated at once in the same way: by
+    `atomic_add` alone, they are two parts of one sum.
+    """
+    arguments = _arguments(kernel)
+    first, second = arguments[one], arguments[other]
+    if first.type != second.type:
+        return False
+    tiles = {op.axis.data for op in kernel.walk() if isinstance(op, TileOp)}
+    accesses: list[MemoryAccess] = [a for op in kernel.walk() if isinstance(op, AccessOp) for a in accesses_of(op)]
+    order = {access: number for number, access in enumerate(accesses)}
+
+    def apart(a: MemoryAccess, b: MemoryAccess) -> bool:
+        if a.writes and b.writes:
+            return bool(a.atomic) and a.atomic == b.atomic
+        load, store = (b, a) if a.writes else (a, b)
+        is_later = order[load] < order[store] and not (_loops(load.op) & _loops(store.op))
+        return is_later and elementwise(a, b, a.axes | b.axes | tiles)
+
+    ones, others = ([a for a in accesses if a.base is base] for base in (first, second))
+    return all(apart(a, b) for a in ones for b in others if a.writes or b.writes)
+
+
+def with_one_for(module: ModuleOp, same: Mapping[str, str]) -> ModuleOp:
+    """A copy of a module whose kernel uses one parameter in place of others that are the same tensor.
+
+    `same`: which is used, by the name of each that is not. So whatever orders a kernel's accesses to one tensor orders
+    these. The parameters stay.
+    """
+    made = module.clone()
+    for kernel in (op for op in made.ops if isinstance(op, KernelOp)):
+        arguments = _arguments(kernel)
+        for name, used in same.items():
+            arguments[name].replace_all_uses_with(arguments[used])
+    return made
+
+
+def _arguments(kernel: KernelOp) -> dict[str, SSAValue]:
+    return dict(zip((name.data for name in kernel.parameters), kernel.body.block.args, strict=True))
+
+
+def _loops(op: Operation) -> set[Operation]:
+    """The loops around an operation."""
+    found: set[Operation] = set()
+    parent = op.parent_op()
+    while parent is not None:
+        if isinstance(parent, RangeOp | scf.WhileOp):
+            found.add(parent)
+        parent = parent.parent_op()
+    return found

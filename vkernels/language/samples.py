@@ -1,0 +1,50 @@
+"""What a kernel is typically called with: data that the kernel carries, for checking, explaining, tuning and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Sizes = Mapping[str, int]
+Constants = Mapping[str, Any]
+Numbers = Mapping[str, bool | int | float]
+Arrays = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SampleInputs:
+    """Sample inputs of one kernel, kept as its attribute `samples`.
+
+    `sizes`: sizes that follow from the other sizes and the constants, by name. `constants`: constants that follow from
+    the sizes. `numbers`: scalars by name. `arrays`: tensors that are not just normal random numbers, from the sizes,
+    the constants and a random generator; integers as int64, floats as float64, for the caller to round. `layout`: of a
+    tensor, the names of its sizes from the slowest to the fastest in memory, where that is not their order; names that
+    occur twice and numbers are left out if they keep their places. `cpu_sizes`: sizes for which a call on a CPU core or
+    two takes about a millisecond, without those in `sizes`.
+    """
+
+    sizes: Mapping[str, Callable[[Sizes, Constants], int]] = field(default_factory=dict)
+    constants: Callable[[Sizes], Constants] = lambda sizes: {}
+    numbers: Callable[[Sizes], Numbers] = lambda sizes: {}
+    arrays: Callable[[Sizes, Constants, Any], Arrays] = lambda sizes, constants, random: {}
+    layout: Mapping[str, str] = field(default_factory=dict)
+    cpu_sizes: Sizes | None = None
+
+
+@dataclass(frozen=True)
+class CatalogueEntry:
+    """A kernel that can be found by name, and its typical arguments.
+
+    `family`: the function that launches it. `name`: the kernel's, in `module`. `shape`: sizes by name. `dtype`: the
+    usual dtype of the tensors that may have it; `dtypes`: what it can be. `computed`: tensors of the dtype that kernels
+    compute in, float32 where `dtype` has 16 bits.
+    """
+
+    family: str
+    name: str
+    module: str
+    shape: Mapping[str, int]
+    dtype: str
+    computed: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ("float64", "float32", "float16", "bfloat16")

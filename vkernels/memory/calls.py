@@ -1,0 +1,143 @@
+"""The storages that a torch operation reads, writes and creates, from its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from vkernels.ir.errors import TraceError
+
+OVERWRITING = frozenset({"copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_"})
+"""In-place operations that do not read what they write."""
+STATISTICS = ("running_mean", "running_var")
+"""Arguments that batch normalisation changes, even if its schema does not say so."""
+RESIZING = ("resize", "set_")
+"""Prefixes of operations that replace a storage's memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """An argument that may hold tensors: its place and name, whether they are `written`, whether nothing of them is
+    read then."""
+
+    number: int
+    name: str
+    written: bool
+    pure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OpKind:
+    """What an operation's schema says. `only_views`: of all that it gives; there are more that give only views."""
+
+    name: str
+    roles: tuple[Role, ...]
+    only_views: bool
+    gives_tensors: bool
+    resizes: bool
+
+
+_kinds: dict[Any, OpKind] = {}
+
+
+def kind_of(func: Any) -> OpKind:
+    """Of one of torch's operations."""
+    found = _kinds.get(func)
+    if found is None:
+        found = _kinds[func] = _read(func._schema)
+    return found
+
+
+def _read(schema: Any) -> OpKind:
+    name, returns = schema.name.removeprefix("aten::"), schema.returns
+    overwrites = schema.name.partition("::")[2] in OVERWRITING
+    normalises = "batch_norm" in name and "backward" not in name
+    roles = []
+    for number, argument in enumerate(schema.arguments):
+        writes = bool(argument.alias_info and argument.alias_info.is_write)
+        changes = normalises and argument.name in STATISTICS
+        if _may_hold_tensors(str(argument.type)):
+            roles.append(Role(number, argument.name, writes or changes, writes and (overwrites or argument.kwarg_only)))
+    only_views = bool(returns) and all(each.alias_info and not each.alias_info.is_write for each in returns)
+    gives = any("Tensor" in str(each.type) for each in returns)
+    return OpKind(name, tuple(roles), only_views, gives, name.startswith(RESIZING))
+
+
+def _may_hold_tensors(kind: str) -> bool:
+    """Plain numbers and texts do not."""
+    inner = kind.replace("Optional", "").replace("List", "").strip("[]")
+    return inner not in ("int", "float", "bool", "number", "str", "Device", "Generator", "SymInt")
+
+
+class OpCall:
+    """One operation's storages, by their address in torch. `end`, with what it gave, tells what it `made`."""
+
+    __slots__ = ("given", "kind", "made", "reads", "written")
+
+    def __init__(self, func: Any, args: Any, kwargs: Any):
+        self.kind = kind_of(func)
+        self.given: dict[int, torch.UntypedStorage] = {}
+        self.made: dict[int, torch.UntypedStorage] = {}
+        self.written: dict[int, bool] = {}
+        """Whether all of a storage is overwritten."""
+        given, written, read, count = self.given, self.written, set(), len(args)
+        for role in self.kind.roles:
+            value = args[role.number] if role.number < count else kwargs.get(role.name)
+            if value is None:
+                continue
+            for tensor in (value,) if isinstance(value, torch.Tensor) else _tensors(value):
+                storage = self._storage(tensor)
+                key = storage._cdata
+                given[key] = storage
+                if role.written:
+                    written[key] = role.pure and _is_whole(tensor, storage)
+                else:
+                    read.add(key)
+        self.reads = (
+            tuple(key for key in given if key in read or not written[key]) if written else tuple(given)
+        )  # fmt: skip
+
+    def end(self, out: Any) -> None:
+        """`out`: what the operation gave."""
+        for tensor in (out,) if isinstance(out, torch.Tensor) else _tensors(out):
+            storage = self._storage(tensor)
+            if storage._cdata not in self.given:
+                self.made[storage._cdata] = storage
+
+    @property
+    def name(self) -> str:
+        """As torch calls it."""
+        return self.kind.name
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """Storages that the operation wrote, then those that it created."""
+        return (*self.written, *self.made)
+
+    @property
+    def is_view(self) -> bool:
+        """Whether the operation accessed no bytes: it returned views, or has no tensors."""
+        if self.made or self.written:
+            return False
+        return self.kind.gives_tensors or not self.given
+
+    def _storage(self, tensor: torch.Tensor) -> torch.UntypedStorage:
+        try:
+            return tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):
+            raise TraceError(
+                f"{self.name} has a tensor without a storage ({tensor.layout}): it cannot be watched"
+            ) from None
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    return (leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor))
+
+
+def _is_whole(tensor: torch.Tensor, storage: torch.UntypedStorage) -> bool:
+    """Whether a tensor covers all of its storage."""
+    return tensor.numel() * tensor.element_size() >= storage.nbytes() and tensor.is_contiguous()

@@ -1,0 +1,103 @@
+"""All torch calls for moving tensors on a GPU, without any policy."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+
+from vkernels.ir.errors import OutOfMemoryError, SetupError
+
+PORTABLE, MAPPED = 1, 2
+"""Of cudaHostRegister: pinned for every GPU, and usable by kernels where it is."""
+
+
+class Cuda:
+    """A GPU. Streams and events are torch's. Raises `SetupError` without a GPU."""
+
+    def __init__(self, device: torch.device):
+        if not torch.cuda.is_available():
+            raise SetupError(f"memory on {device} cannot be limited: torch {torch.__version__} finds no GPU here")
+        self.device = torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
+
+    def takes(self, storage: torch.UntypedStorage) -> bool:
+        """Whether a storage is on this GPU and from torch's allocator; others cannot be resized."""
+        return storage.device == self.device and storage.resizable()
+
+    def program(self) -> Any:
+        """The current stream of the calling thread."""
+        return torch.cuda.current_stream(self.device)
+
+    def stream(self) -> Any:
+        """A new stream."""
+        return torch.cuda.Stream(self.device)
+
+    def event(self) -> Any:
+        """A new event with blocking waits on the host."""
+        return torch.cuda.Event(blocking=True)
+
+    def copy(self, stream: Any, to: torch.Tensor, source: torch.Tensor) -> None:
+        """Enqueue a copy on a stream."""
+        with torch.cuda.stream(stream):
+            to.copy_(source, non_blocking=True)
+
+    def allocate(self, size: int) -> torch.Tensor:
+        """Allocate bytes on the GPU. Raises `OutOfMemoryError`."""
+        try:
+            with torch.inference_mode(False):
+                return torch.empty(size, dtype=torch.uint8, device=self.device)
+        except torch.OutOfMemoryError as error:
+            raise OutOfMemoryError(f"no memory for an arena of {size} bytes on {self.device}") from error
+
+    def storage(self, size: int) -> torch.UntypedStorage:
+        """Allocate GPU memory as torch does; operations of the program's stream may use it immediately."""
+        return torch.UntypedStorage(size, device=self.device)
+
+    def pinned(self, size: int) -> torch.Tensor:
+        """Allocate host bytes that the GPU can access in place. Raises `OutOfMemoryError`."""
+        try:
+            with torch.inference_mode(False):
+                return torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
+        except RuntimeError as error:  # torch has no class for it
+            raise OutOfMemoryError(f"{size} bytes of the host cannot be pinned: {error}") from error
+
+    def pin(self, address: int, size: int) -> None:
+        """Pin whole pages of the host, as many as there are: torch's allocator would round up to a power of two.
+
+        Raises `OutOfMemoryError`.
+        """
+        with torch.cuda.device(self.device):
+            error = int(torch.cuda.cudart().cudaHostRegister(address, size, PORTABLE | MAPPED))
+            if error:
+                with contextlib.suppress(RuntimeError):  # what CUDA remembers of it would be raised by a later kernel
+                    torch.zeros(1, device=self.device)
+                raise OutOfMemoryError(f"{size} bytes of the host cannot be pinned: CUDA's error {error}")
+
+    def unpin(self, address: int) -> None:
+        """Undo `pin`, before the pages are freed."""
+        torch.cuda.cudart().cudaHostUnregister(address)
+
+    def at(self, address: int, size: int, owner: object) -> torch.Tensor:
+        """Bytes at an address that this GPU can use, as a tensor of the GPU: pinned memory, too. It keeps `owner`.
+
+        Raises `SetupError` where torch does not do that.
+        """
+        try:
+            found = torch.as_tensor(_Bytes(address, size, owner), device=self.device)
+            is_there = found.data_ptr() == address
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise SetupError(f"torch {torch.__version__} does not take memory at an address: {error}") from error
+        if not is_there:
+            raise SetupError(f"torch {torch.__version__} copies memory at an address: it is not on {self.device}")
+        return found
+
+
+class _Bytes:
+    """What torch takes for memory of a GPU."""
+
+    def __init__(self, address: int, size: int, owner: object):
+        self.owner = owner
+        self.__cuda_array_interface__ = {
+            "data": (address, False), "shape": (size,), "typestr": "|u1", "strides": None, "version": 3,
+        }  # fmt: skip

@@ -1,0 +1,257 @@
+"""A GPU as a device: an arena on it, pinned memory on the host, a stream for each lane, and events between them.
+
+The program's thread asks for work that the GPU does later: nothing here may be thought done because it was asked for.
+What the program asks next is held back on its stream, by events, and not on the host, except where a file is involved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vkernels.ir.thread_pools import ThreadPool
+
+from .cuda_api import Cuda
+from .cuda_memory import DeviceArena, HostArena, Spares
+from .device import Lane, Transfer, TransferDone
+from .tiers import Flash
+
+PIECE, HALVES = 1 << 24, 2
+"""Bytes of a piece that goes to flash or comes from it, and pieces of the pinned buffer: one is carried while the file
+is read or written for the other."""
+
+
+class OnStream:
+    """A transfer that a stream does by itself. `event`: after it."""
+
+    def __init__(self, event: Any):
+        self.event = event
+
+    def done(self) -> bool:
+        return bool(self.event.query())
+
+
+class OnThread:
+    """A transfer that a thread does, piece by piece. `asked`: the event after its last copy, once that is asked for;
+    `ended`: when the file has been read or written, too."""
+
+    def __init__(self) -> None:
+        self.asked: Future[Any] = Future()
+        self.ended: Future[None] | None = None
+
+    def done(self) -> bool:
+        if self.ended is None or not self.ended.done():
+            return False
+        return self.ended.exception() is not None or bool(self.asked.result().query())
+
+    def error(self) -> BaseException | None:
+        """Waits until it has ended."""
+        return None if self.ended is None else self.ended.exception()
+
+
+class CudaDevice:
+    """`device.Device`, of which it says what each does. `cuda`: what stands for torch's interface. Raises `SetupError`
+    where there is no GPU."""
+
+    alignment = 512
+    """As torch's own allocator has: libraries choose their kernels, and with them the bits, by alignment."""
+
+    in_step = False
+
+    def __init__(self, device: torch.device, cuda: Any = None):
+        self._cuda = Cuda(device) if cuda is None else cuda
+        self.name, self.kind = str(self._cuda.device), self._cuda.device.type
+        self._arenas: list[DeviceArena | HostArena] = []
+        self._spares = Spares(self._cuda)
+        self._streams: dict[Lane, Any] = {}
+        self._threads: dict[Lane, ThreadPool] = {}
+        self._buffers: dict[Lane, HostArena] = {}
+        self._used: list[Any] = [None] * HALVES
+        """For each half of the buffer for what is read from flash, the event after its last copy."""
+        self._last: Any = None
+
+    # Memories
+
+    def takes(self, storage: torch.UntypedStorage) -> bool:
+        return bool(self._cuda.takes(storage))
+
+    def arena(self, size: int) -> DeviceArena:
+        self._arenas.append(made := DeviceArena(self._cuda, size))
+        return made
+
+    def host(self, size: int) -> HostArena:
+        self._arenas.append(made := HostArena(self._cuda, size))
+        return made
+
+    def nowhere(self, size: int) -> HostArena:
+        return HostArena(self._cuda, 1)  # whoever touches more of it, against all rules, gets an error of the GPU
+
+    def flash(self, folder: Path, size: int) -> Flash:
+        for lane in (Lane.TO_FLASH, Lane.FROM_FLASH):
+            self._buffers[lane] = HostArena(self._cuda, HALVES * PIECE)
+        return Flash(folder, size)
+
+    def fresh(self, size: int) -> torch.UntypedStorage:
+        self.turn()
+        found: torch.UntypedStorage = self._cuda.storage(size)
+        return found
+
+    def spare(self, size: int) -> torch.UntypedStorage:
+        self.turn()
+        return self._spares.make(size)
+
+    # The program's order
+
+    def turn(self) -> Any:
+        now = self._cuda.program()
+        if self._last is not None and now != self._last:
+            now.wait_event(self._record(self._last))
+        self._last = now
+        if self._spares.has_dead:
+            self._spares.bury([self._record(stream) for stream in (now, *self._streams.values())])
+        return now
+
+    def copy(self, to: int, source: int, size: int) -> None:
+        self._cuda.copy(self.turn(), self._bytes(to, size), self._bytes(source, size))
+
+    def read(self, flash: Flash, offset: int, to: int, size: int) -> None:
+        if self._spares.at(to) is not None:  # nothing on the GPU knows of it yet
+            flash.read(offset, to, size)
+            return
+        error = self.wait(self.carry(Lane.FROM_FLASH, None, Transfer(offset, to, size, flash)))
+        if error is not None:
+            raise error
+
+    def wait(self, done: TransferDone) -> BaseException | None:
+        if isinstance(done, OnThread):
+            error = done.error()
+            if error is None:
+                self.turn().wait_event(done.asked.result())
+            return error
+        if isinstance(done, OnStream):
+            self.turn().wait_event(done.event)
+        return None
+
+    def settle(self) -> None:
+        program = self.turn()
+        for stream in self._streams.values():
+            program.wait_event(self._record(stream))
+
+    def close(self) -> None:
+        for each in self._threads.values():
+            each.shutdown(wait=True)
+        for stream in (self.turn(), *self._streams.values()):
+            self._record(stream).synchronize()
+        self._threads.clear()
+        self._streams.clear()
+        self._buffers.clear()
+        self._arenas.clear()
+
+    # Lanes
+
+    def carry(self, lane: Lane, alive: object, work: Transfer, after: Sequence[TransferDone] = ()) -> TransferDone:
+        """`alive` is not kept: lanes use arenas, and memory that dies is used again in the program's order."""
+        before, stream = self._record(self.turn()), self._stream(lane)
+        if work.flash is None:
+            stream.wait_event(before)
+            for each in after:
+                self._hold_back(stream, each)
+            self._cuda.copy(stream, self._bytes(work.to, work.size), self._bytes(work.source, work.size))
+            return OnStream(self._record(stream))
+        if lane not in self._threads:
+            self._threads[lane] = ThreadPool(1, f"vkernels {lane.value}")
+        transfer, go = OnThread(), self._write if lane is Lane.TO_FLASH else self._read
+
+        def run() -> None:
+            try:
+                stream.wait_event(before)
+                for each in after:
+                    if isinstance(each, OnThread):
+                        each.error()  # the file's part of it
+                    self._hold_back(stream, each)
+                go(stream, transfer, work)
+            except BaseException as error:
+                self._give_up(stream, transfer, error)
+                raise
+
+        transfer.ended = self._threads[lane].submit(run)
+        return transfer
+
+    def _hold_back(self, stream: Any, done: TransferDone) -> None:
+        """What a stream is asked for from now on comes after a transfer's copies."""
+        if isinstance(done, OnStream):
+            stream.wait_event(done.event)
+        elif isinstance(done, OnThread) and done.asked.exception() is None:
+            stream.wait_event(done.asked.result())
+
+    def _give_up(self, stream: Any, transfer: OnThread, error: BaseException) -> None:
+        """Whoever waits for a transfer that went wrong goes on when none of its copies is under way any more."""
+        try:
+            self._record(stream).synchronize()
+        finally:
+            if not transfer.asked.done():
+                transfer.asked.set_exception(error)
+
+    def _write(self, stream: Any, transfer: OnThread, work: Transfer) -> None:
+        """To flash: while a piece is written to the file, the next is copied to the other half of the buffer."""
+        buffer, flash = self._buffers[Lane.TO_FLASH], _flash_of(work)
+
+        def ask(at: int) -> Any:
+            begin, size = at // PIECE % HALVES * PIECE, min(PIECE, work.size - at)
+            self._cuda.copy(stream, buffer.bytes[begin : begin + size], self._bytes(work.source + at, size))
+            return self._record(stream)
+
+        copied = ask(0)
+        for at in range(0, work.size, PIECE):
+            following = ask(at + PIECE) if at + PIECE < work.size else None
+            if following is None:
+                transfer.asked.set_result(copied)
+            copied.synchronize()
+            address = buffer.address + at // PIECE % HALVES * PIECE
+            flash.write(work.to + at, address, min(PIECE, work.size - at))
+            copied = following
+
+    def _read(self, stream: Any, transfer: OnThread, work: Transfer) -> None:
+        """From flash: a half of the buffer is filled when what it held before has been copied."""
+        buffer, flash = self._buffers[Lane.FROM_FLASH], _flash_of(work)
+        for at in range(0, work.size, PIECE):
+            half, size = at // PIECE % HALVES, min(PIECE, work.size - at)
+            if self._used[half] is not None:
+                self._used[half].synchronize()
+            flash.read(work.source + at, buffer.address + half * PIECE, size)
+            held = buffer.bytes[half * PIECE : half * PIECE + size]
+            self._cuda.copy(stream, self._bytes(work.to + at, size), held)
+            copied = self._used[half] = self._record(stream)
+        transfer.asked.set_result(copied)
+
+    def _stream(self, lane: Lane) -> Any:
+        if lane not in self._streams:
+            self._streams[lane] = self._cuda.stream()
+        return self._streams[lane]
+
+    def _record(self, stream: Any) -> Any:
+        """An event that comes when all is done that a stream has been asked for so far."""
+        event = self._cuda.event()
+        event.record(stream)
+        return event
+
+    def _bytes(self, address: int, size: int) -> torch.Tensor:
+        """As a tensor of where they are: copies between host and device must know."""
+        for each in self._arenas:
+            if each.holds(address):
+                return each.bytes[address - each.address : address - each.address + size]
+        spare = self._spares.at(address)
+        if spare is not None:
+            return spare[:size]
+        found: torch.Tensor = self._cuda.at(address, size, None)
+        return found
+
+
+def _flash_of(work: Transfer) -> Flash:
+    if work.flash is None:
+        raise ValueError("a transfer to or from flash, without it")
+    return work.flash

@@ -1,0 +1,236 @@
+"""Times copies and accesses on a GPU through torch: its kernels, on memory that it did not allocate."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from vkernels.ir.errors import OutOfMemoryError, SetupError
+
+from .calibrate_gpu import MemoryKind
+
+LINE = 8
+"""Elements of float32 that scattered accesses take together."""
+SEED = 1
+ATTACH_GLOBAL = 1
+"""Managed memory that host and all devices may touch: CU_MEM_ATTACH_GLOBAL, hipMemAttachGlobal."""
+CUDA = (("libcuda.so.1", "libcuda.so"), "cuMemAllocManaged", "cuMemFree_v2", "cuMemPrefetchAsync")
+HIP = (("libamdhip64.so",), "hipMallocManaged", "hipFree", "hipMemPrefetchAsync")
+"""Libraries, and what managed memory is allocated, freed and asked for with; both take the same arguments."""
+
+
+@dataclass(frozen=True)
+class _Pointer:
+    """Memory as torch takes it from others. `keeps`: what must live as long."""
+
+    address: int
+    size: int
+    keeps: object
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"data": (self.address, False), "shape": (self.size,), "typestr": "|u1", "version": 2}
+
+
+class _Managed:
+    """Managed memory of the driver, as long as this lives."""
+
+    def __init__(self, driver: _Driver, size: int):
+        self.driver, pointer = driver, ctypes.c_void_p()
+        if driver.allocate(ctypes.byref(pointer), ctypes.c_size_t(size), ATTACH_GLOBAL) != 0 or not pointer.value:
+            raise OutOfMemoryError(f"no managed memory for {size} bytes")
+        self.address, self.size = pointer.value, size
+
+    def __del__(self) -> None:
+        if hasattr(self, "address"):
+            self.driver.free(ctypes.c_void_p(self.address))
+
+
+@dataclass(frozen=True)
+class _Driver:
+    """The driver's calls for managed memory."""
+
+    allocate: Callable[..., int]
+    free: Callable[..., int]
+    prefetch: Callable[..., int] | None
+
+
+def mapped(pinned: Any, device: Any) -> Any:
+    """The bytes of a pinned tensor of the host as a tensor of a GPU, where the driver gives both one address.
+
+    Raises `SetupError` where it does not.
+    """
+    import torch
+
+    view = _Pointer(pinned.data_ptr(), pinned.numel() * pinned.element_size(), pinned)
+    try:
+        found = torch.as_tensor(view, device=device)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise SetupError(f"pinned memory cannot be reached from {device}: {str(error).splitlines()[0]}") from error
+    if found.data_ptr() != pinned.data_ptr():
+        raise SetupError(f"pinned memory has another address on {device}, or was copied")
+    return found
+
+
+class TorchTimer:
+    """A `calibrate_gpu.Timer`. Raises `SetupError` where torch cannot reach the device."""
+
+    def __init__(self, number: int):
+        import torch
+
+        if not torch.cuda.is_available() or number >= torch.cuda.device_count():
+            raise SetupError(f"torch {torch.__version__} reaches no GPU number {number} here")
+        self.torch, self.device = torch, torch.device("cuda", number)
+        torch.cuda.set_device(self.device)
+        torch.zeros(1, device=self.device)  # the context that the driver's calls below need
+        self._driver = _driver(HIP if torch.version.hip else CUDA)
+        properties = torch.cuda.get_device_properties(self.device)
+        self.integrated = bool(getattr(properties, "is_integrated", False))
+        self.has_managed = self._driver is not None
+        self.has_prefetch = self._can_prefetch()
+        self._kept: dict[tuple[Any, ...], Any] = {}
+
+    def copy(self, size: int, to_device: bool) -> float:
+        host, there = self._host(size, pinned=True), self._on(MemoryKind.DEVICE, size)
+        to, source = (there, host) if to_device else (host, there)
+        return self._timed(lambda: to.copy_(source, non_blocking=True))
+
+    def kernel(
+        self, memory: MemoryKind, size: int, writes: bool = False, scattered: bool = False, often: int = 1
+    ) -> float:
+        buffer = self._on(memory, size)
+        if scattered:
+            lines, order = buffer.view(-1, LINE), self._order(size)
+            own = (
+                self._on(MemoryKind.DEVICE, size).view(-1, LINE)
+                if memory is not MemoryKind.DEVICE
+                else self._other(size)
+            )
+            if writes:
+                return self._timed(lambda: lines.index_copy_(0, order, own))
+            return self._timed(lambda: self.torch.index_select(lines, 0, order, out=own))
+        if writes:
+            return self._timed(lambda: buffer.fill_(1.0))
+        if often > 1:
+            return self._timed(lambda: buffer.expand(often, -1).sum(0))
+        return self._timed(buffer.sum)
+
+    def first_touch(self, size: int, by_device: bool) -> float:
+        memory = self._managed(size)
+        on_host = _host_view(memory)
+        there = self.torch.as_tensor(_Pointer(memory.address, size, memory), device=self.device)
+        there = there.view(self.torch.float32)
+        if by_device:
+            on_host.fill_(1.0)
+            return self._timed(there.sum)
+        there.fill_(1.0)
+        self.torch.cuda.synchronize(self.device)
+        begun = time.perf_counter()
+        on_host.sum()
+        return time.perf_counter() - begun
+
+    def prefetch(self, size: int) -> float:
+        memory = self._managed(size)
+        _host_view(memory).fill_(1.0)
+        return self._timed(lambda: self._prefetch(memory.address, size))
+
+    def launch(self) -> float:
+        """Of a row of them, so that the first one's way to the device does not count."""
+        tiny, often = self._on(MemoryKind.DEVICE, 4096), 100
+
+        def row() -> None:
+            for _ in range(often):
+                tiny.fill_(1.0)
+
+        return self._timed(row) / often
+
+    def by_host(self, size: int, pinned: bool) -> float:
+        buffer = self._host(size, pinned)
+        begun = time.perf_counter()
+        buffer.sum()
+        return time.perf_counter() - begun
+
+    def _timed(self, run: Callable[[], object]) -> float:
+        """Seconds on the device, by events of the current stream."""
+        cuda = self.torch.cuda
+        cuda.synchronize(self.device)
+        begin, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+        begin.record()
+        run()
+        end.record()
+        end.synchronize()
+        return float(begin.elapsed_time(end)) / 1e3
+
+    def _on(self, memory: MemoryKind, size: int) -> Any:
+        return self._once((memory, size), lambda: self._make(memory, size))
+
+    def _make(self, memory: MemoryKind, size: int) -> Any:
+        if memory is MemoryKind.DEVICE:
+            return self.torch.ones(size // 4, device=self.device)
+        return mapped(self._host(size, pinned=True), self.device).view(self.torch.float32)
+
+    def _host(self, size: int, pinned: bool) -> Any:
+        return self._once(("host", size, pinned), lambda: self.torch.ones(size // 4, pin_memory=pinned))
+
+    def _other(self, size: int) -> Any:
+        other = self._once(("other", size), lambda: self.torch.ones(size // 4, device=self.device))
+        return other.view(-1, LINE)
+
+    def _order(self, size: int) -> Any:
+        def drawn() -> Any:
+            seeded = self.torch.Generator().manual_seed(SEED)
+            return self.torch.randperm(size // (4 * LINE), generator=seeded).to(self.device)
+
+        return self._once(("order", size), drawn)
+
+    def _once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
+
+    def _managed(self, size: int) -> _Managed:
+        if self._driver is None:
+            raise SetupError("the driver has no managed memory")
+        return _Managed(self._driver, size)
+
+    def _can_prefetch(self) -> bool:
+        if self._driver is None or self._driver.prefetch is None:
+            return False
+        memory = self._managed(4096)
+        try:
+            self._prefetch(memory.address, 4096)
+        except SetupError:
+            return False
+        self.torch.cuda.synchronize(self.device)
+        return True
+
+    def _prefetch(self, address: int, size: int) -> None:
+        stream = self.torch.cuda.current_stream(self.device).cuda_stream
+        call = self._driver.prefetch if self._driver is not None else None
+        if call is None or call(
+            ctypes.c_void_p(address), ctypes.c_size_t(size), self.device.index, ctypes.c_void_p(stream)
+        ):
+            raise SetupError("the driver does not prefetch managed memory")
+
+
+def _host_view(memory: _Managed) -> Any:
+    """The same bytes as a tensor of the host."""
+    import torch
+
+    numbers = (ctypes.c_float * (memory.size // 4)).from_address(memory.address)
+    return torch.frombuffer(numbers, dtype=torch.float32)
+
+
+def _driver(names: tuple[tuple[str, ...], str, str, str]) -> _Driver | None:
+    """The driver's calls; None where its library does not have them."""
+    libraries, allocate, free, prefetch = names
+    for name in libraries:
+        try:
+            library = ctypes.CDLL(name)
+            return _Driver(getattr(library, allocate), getattr(library, free), getattr(library, prefetch, None))
+        except (OSError, AttributeError):
+            continue
+    return None

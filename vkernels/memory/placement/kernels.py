@@ -1,0 +1,137 @@
+"""A kernel's launch as placing sees it: bytes and accesses of each tensor, by the project's own model of traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from vkernels.ir.analysis.needs import NeedsDevice
+from vkernels.ir.cost_model.gpu import MEMORY_SECTOR, programs_at_once
+from vkernels.ir.cost_model.launches import parts_of
+from vkernels.ir.cost_model.loops import bytes_of
+from vkernels.ir.cost_model.plan_batch import PlanBatch
+from vkernels.ir.cost_model.traffic import CacheTraffic
+from vkernels.ir.dialect import AccessOp, KernelOp, ScatterOp, StoreOp, TensorArgumentType
+from vkernels.ir.errors import OptionError
+from vkernels.ir.limits import Limits
+from vkernels.ir.pin import Pin
+from vkernels.ir.plan import Plan
+from vkernels.ir.planning.choose_plan import choose_plan
+from vkernels.ir.planning.model_plan import model_use
+from vkernels.ir.planning.one_plan import batch_of, registers_of
+from vkernels.ir.planning.space import read_space
+
+from ..calibration import AccessCosts
+from .program import MEMORY, Buffer, BufferUse, PlacedLaunch, PlacedProgram, Side
+
+KEPT = 0.75
+"""Part of the last cache that keeps what is read again, as the model of time has it."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Bytes of one tensor to and from memory, and whether by indices."""
+
+    read: float = 0.0
+    written: float = 0.0
+    scattered: bool = False
+
+
+def program_of(launch: PlacedLaunch, sizes: Mapping[str, int]) -> PlacedProgram:
+    """One launch whose inputs come from the host and whose results the host wants. `sizes`: bytes of its tensors."""
+    written = {use.buffer for use in launch.uses if use.written or use.put}
+    fresh = {use.buffer for use in launch.uses if use.fresh}
+    buffers = [
+        Buffer(name, size, None if name in fresh else Side.HOST, wanted=name in written) for name, size in sizes.items()
+    ]
+    return PlacedProgram(tuple(buffers), (launch,))
+
+
+def launch_of(
+    kernel: KernelOp,
+    sizes: Mapping[str, int],
+    limits: Limits,
+    strides: Mapping[str, Sequence[int]] | None = None,
+    plan: Plan | None = None,
+    pin: Pin | None = None,
+) -> PlacedLaunch:
+    """What a call of a kernel does with its tensors on a GPU under a plan; under the one that is chosen unless given.
+
+    Raises `OptionError` for a CPU, `PlanError` for a plan that the kernel cannot have.
+    """
+    if limits.warp == 1:
+        raise OptionError("a CPU has one memory: there is nothing to place")
+    plan = choose_plan(kernel, sizes, limits, strides=strides, pin=pin).plan if plan is None else plan
+    space = read_space(kernel, sizes, limits, strides=strides, pin=pin)
+    at = batch_of(space, plan)
+    use = space.needs.evaluate(plan, sizes, NeedsDevice.of(limits))
+    times = model_use(at, use, limits)
+    registers = registers_of(at, use, limits)
+    cached: dict[str, Moved] = {}
+    uncached: dict[str, Moved] = {}
+    for part in parts_of(at) if at.launched else [at]:
+        at_once, _ = programs_at_once(part, limits, registers, use.shared_bytes)
+        _add(cached, part, limits.cache * KEPT, at_once)
+        _add(uncached, part, 0.0, 1)
+    tensors = tensor_bytes(kernel, sizes)
+    parts = {name: float(value) for name, value in times.parts.items()}
+    moved = sum(each.read + each.written for each in cached.values())
+    own = sum(each.read + each.written for name, each in cached.items() if name in tensors)
+    drawn = max(1.0, parts.get(MEMORY, 0.0) * limits.memory_bandwidth / moved) if moved else 1.0
+    parts[MEMORY] = parts.get(MEMORY, 0.0) * (1 - own / moved) if moved else 0.0
+    unread = _unread(kernel)
+    uses = tuple(
+        _use(name, cached.get(name, Moved()), uncached.get(name, Moved()), drawn, name in unread)
+        for name in tensors
+        if name in cached or name in uncached
+    )
+    return PlacedLaunch(kernel.sym_name.data, uses, parts, float(times.launches))
+
+
+def _use(name: str, cached: Moved, uncached: Moved, drawn: float, is_unread: bool) -> BufferUse:
+    """`drawn`: how many times as long the bytes take as at the memory's bandwidth, where few programs draw them."""
+    return BufferUse(
+        name, cached.read * drawn, cached.written * drawn,
+        max(cached.read, uncached.read) * drawn, max(cached.written, uncached.written) * drawn,
+        cached.scattered or uncached.scattered, is_unread,
+    )  # fmt: skip
+
+
+def _add(found: dict[str, Moved], at: PlanBatch, capacity: float, at_once: float) -> None:
+    """What a launch moves beyond a cache, by tensor."""
+    traffic = CacheTraffic(at, on_chip_counts=False, resident=at_once)
+    for touch, moved in traffic.missed_by_touch(capacity, MEMORY_SECTOR, users=at_once):
+        before, size = found.get(touch.place, Moved()), float(max(moved.flat) if hasattr(moved, "flat") else moved)
+        found[touch.place] = Moved(
+            before.read + (0.0 if touch.writes else size),
+            before.written + (size if touch.writes else 0.0),
+            before.scattered or touch.scattered,
+        )
+
+
+def limits_with(limits: Limits, access: AccessCosts) -> Limits:
+    """The limits of a device whose launches were calibrated."""
+    return replace(limits, launch_seconds=access.launch_seconds)
+
+
+def tensor_bytes(kernel: KernelOp, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Bytes of all tensors of a call, without gaps."""
+    found = {}
+    for argument, parameter in zip(kernel.body.block.args, kernel.parameters, strict=True):
+        if isinstance(argument.type, TensorArgumentType):
+            lengths = [sizes[n] if isinstance(n, str) else n for n in argument.type.shape]
+            found[parameter.data] = prod(lengths) * bytes_of(argument.type.element)
+    return found
+
+
+def _unread(kernel: KernelOp) -> set[str]:
+    """Tensors of which nothing is read."""
+    names = dict(zip(kernel.body.block.args, (each.data for each in kernel.parameters), strict=True))
+    stored: set[str] = set()
+    read: set[str] = set()
+    for op in kernel.walk():
+        if isinstance(op, AccessOp) and op.base in names:
+            only = isinstance(op, StoreOp | ScatterOp) and op.atomic is None
+            (stored if only else read).add(names[op.base])  # type: ignore[index]
+    return stored - read

@@ -1,0 +1,159 @@
+"""Native code bound to the layout of a call's arguments, with its memory and threads."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vkernels.compiler.arguments import CPU
+from vkernels.compiler.protocols import CompiledLike
+
+from .events import LaunchRecord
+from .memory_blocks import Block, aligned
+from .threads import get_threads, the_pool
+from .work_descriptor import NativeLaunch, WorkDescriptor
+from .workspaces import borrow, give_back, helper_workspaces
+
+if TYPE_CHECKING:
+    from vkernels.ir.plan import Plan
+
+INLINE_BYTES = 1 << 18
+"""Calls whose tensors have more bytes go to the pool at once; smaller ones when they prove slow."""
+
+INLINE_SECONDS = 30e-6
+"""A call that takes longer on one thread is worth helpers."""
+
+TRIALS = 3
+"""First calls, the fastest of which decides whether small work stays on one thread."""
+
+PIECES_PER_THREAD = 256
+"""A launch is cut into at most this many pieces for each thread."""
+
+_Prepare = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class BoundExecutable:
+    """Compiled code, ready for arguments of one shape; may be called from several threads at once.
+
+    `template`: every argument slot, 0 where a call writes: tensor addresses at the slots `tensors`, scalars at the
+    slots `scalars` (True for f64), and last the buffers. `touched`: bytes of all tensors together.
+    `plan`, `rung`: of the code, for launch events.
+    """
+
+    def __init__(
+        self,
+        compiled: CompiledLike,
+        template: Sequence[int],
+        tensors: Sequence[int],
+        scalars: Sequence[tuple[int, bool]],
+        touched: int,
+        plan: Plan | None = None,
+        rung: str = "",
+    ):
+        self.compiled, self.template, self.plan, self.rung = compiled, list(template), plan, rung
+        self.tensors, self.scalars = tuple(tensors), tuple(scalars)
+        self.buffer_bytes, self.programs, swap = self._prepare()
+        self.swap = aligned(swap)
+        self.workspace = aligned(compiled.workspace) + self.swap
+        self.memory = self.workspace + sum(map(aligned, self.buffer_bytes))
+        self.wanted = max(1, min(get_threads(), max(self.programs, default=0)))
+        small = touched < INLINE_BYTES
+        self.threads = 1 if small else self.wanted
+        self.trials = TRIALS if small and self.wanted > 1 else 0
+        self.fastest = float("inf")
+        self.idle = not any(programs > 0 for programs in self.programs)
+        self._frames: list[_Frame] = []
+
+    def _prepare(self) -> tuple[list[int], list[int], int]:
+        """Bytes of each buffer, programs of each launch and bytes of swap space, as the kernel works them out."""
+        buffers, launches = self.compiled.buffers, len(self.compiled.launches)
+        slots = (ctypes.c_int64 * len(self.template))(*self.template)
+        outcome = (ctypes.c_int64 * (buffers + launches + 1))()
+        _Prepare(self.compiled.prepare)(ctypes.addressof(slots), ctypes.addressof(outcome))
+        return outcome[:buffers], outcome[buffers:-1], outcome[-1]
+
+    def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
+        """Run the kernel on tensors at these addresses, with these scalars, in the order of the slots."""
+        if self.idle:
+            return
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = _Frame(self)
+        words = frame.words
+        for slot, address in zip(self.tensors, addresses):  # noqa: B905 (a call is checked before, and this is its time)
+            words[slot] = address
+        if scalars:
+            for (slot, is_float), value in zip(self.scalars, scalars, strict=True):
+                if is_float:
+                    frame.floats[slot] = value
+                else:
+                    words[slot] = int(value)
+        if self.memory:
+            block = borrow(self.memory)
+            frame.use(block.address)
+            self._run(frame)
+            give_back(block)
+        else:
+            self._run(frame)
+        self._frames.append(frame)
+
+    def launch_record(self) -> LaunchRecord:
+        """How calls are run now; the first calls find out whether small ones go to several threads."""
+        swap = self.swap * self.threads + sum(self.buffer_bytes)
+        return LaunchRecord(self.plan, CPU, f"{CPU}:cores={self.threads}", 0, len(self.programs), swap, self.rung)
+
+    def _run(self, frame: _Frame) -> None:
+        if frame.threads != self.threads:
+            frame.set_threads(self.threads)
+        if not self.trials:
+            frame.run()
+            return
+        start = time.perf_counter()
+        frame.run()
+        self.fastest = min(self.fastest, time.perf_counter() - start)
+        self.trials -= 1
+        if self.trials <= 0:
+            self.trials = 0
+            self.threads = self.wanted if self.fastest > INLINE_SECONDS else 1
+
+
+class _Frame:
+    """The memory of one call at a time: argument slots, and the call as the pool reads it."""
+
+    def __init__(self, bound: BoundExecutable):
+        compiled, count = bound.compiled, len(bound.template)
+        self._slots = Block(8 * count)
+        self.words = (ctypes.c_int64 * count).from_address(self._slots.address)
+        self.floats = (ctypes.c_double * count).from_address(self._slots.address)
+        self.words[:] = list[ctypes.c_int64 | int](bound.template)
+        self._first_buffer = count - compiled.buffers
+        self._buffer_bytes, self._workspace = bound.buffer_bytes, bound.workspace
+        launches = [
+            NativeLaunch(function, programs, max(1, programs // (PIECES_PER_THREAD * bound.wanted)))
+            for function, programs in zip(compiled.launches, bound.programs, strict=True)
+        ]
+        helpers = helper_workspaces(bound.wanted - 1, bound.workspace)
+        self.threads = 1
+        self.call = WorkDescriptor(launches, self._slots.address, self.threads, self._workspace, helpers)
+        self._memory = 0
+        self.run = the_pool().runner(self.call)
+
+    def use(self, address: int) -> None:
+        """Work in this memory: the caller's workspace, then the buffers."""
+        if address == self._memory:
+            return
+        self._memory = address
+        self.call.set_workspace(address)
+        address += self._workspace
+        for slot, size in enumerate(self._buffer_bytes, self._first_buffer):
+            self.words[slot] = address
+            address += aligned(size)
+
+    def set_threads(self, threads: int) -> None:
+        """How many threads may work on the call."""
+        the_pool().reserve(threads)
+        self.threads = threads
+        self.call.set_threads(threads)

@@ -1,6 +1,0 @@
-"""What a compiled kernel really uses, read from its binary."""
-
-from .mix import InstructionMix
-from .read import Resources, read_resources, read_taken, taken_by
-
-__all__ = ["InstructionMix", "Resources", "read_resources", "read_taken", "taken_by"]

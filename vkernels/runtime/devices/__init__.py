@@ -1,1 +1,0 @@
-"""What each kind of device offers, as `vkernels.ir.limits.Limits`."""

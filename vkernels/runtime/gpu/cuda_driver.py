@@ -1,0 +1,109 @@
+"""NVIDIA's driver. Contexts are torch's: each device's primary one."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from typing import TYPE_CHECKING, Any
+
+from vkernels.ir.errors import SetupError
+
+from .driver import Signatures, TorchDriver, declare, failure, open_library
+
+if TYPE_CHECKING:
+    from vkernels.targets import Target
+
+SIGNATURES: Signatures = {
+    "cuGetErrorName": (c_int, POINTER(c_char_p)),
+    "cuGetErrorString": (c_int, POINTER(c_char_p)),
+    "cuCtxGetCurrent": (POINTER(c_void_p),),
+    "cuCtxSetCurrent": (c_void_p,),
+    "cuDeviceGet": (POINTER(c_int), c_int),
+    "cuDevicePrimaryCtxRetain": (POINTER(c_void_p), c_int),
+    "cuModuleLoadData": (POINTER(c_void_p), c_char_p),
+    "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
+    "cuFuncSetAttribute": (c_void_p, c_int, c_int),
+    "cuFuncSetCacheConfig": (c_void_p, c_int),
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": (POINTER(c_int), c_void_p, c_int, c_size_t),
+    "cuLaunchKernel": (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p, c_void_p),
+}
+"""Of cuda.h; handles are pointers, enumerations are int."""
+
+OUT_OF_MEMORY = 2
+INVALID_CONTEXT = 201
+MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+PREFER_SHARED = 1
+SHARED_UNASKED = 48 << 10
+"""Bytes of shared memory that a launch can have without asking, on every device so far."""
+
+
+class CudaDriver(TorchDriver):
+    """`vkernels.runtime.gpu.driver.Driver` for NVIDIA's devices. `library`: libcuda unless given."""
+
+    def __init__(self, library: Any = None):
+        super().__init__()
+        self._library = open_library(["libcuda.so.1"], "NVIDIA's driver") if library is None else library
+        declare(self._library, SIGNATURES)
+        self._launch = self._library.cuLaunchKernel
+
+    def target(self, device: int) -> Target:
+        """A device with the sizes that the driver says."""
+        from vkernels.targets.present import gpu_target
+        from vkernels.targets.probe import nvidia_devices
+
+        try:
+            return gpu_target("nvidia", f"nvidia:{device}", nvidia_devices()[device])
+        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+            raise SetupError(f"cuda:{device}: NVIDIA's driver does not say what this device is") from error
+
+    def load(self, code: bytes, name: str, shared: int) -> int:
+        """The function called `name` of a cubin; it stays loaded as long as the process lives."""
+        library, doing = self._library, f"loading {name}"
+        self._have_context()
+        module, function = c_void_p(), c_void_p()
+        self._check(library.cuModuleLoadData(byref(module), code), doing)
+        self._check(library.cuModuleGetFunction(byref(function), module, name.encode()), doing)
+        if shared > SHARED_UNASKED:
+            asked = library.cuFuncSetAttribute(function, MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
+            self._check(asked, f"{doing}, which asks for {shared} bytes of shared memory a program")
+            self._check(library.cuFuncSetCacheConfig(function, PREFER_SHARED), doing)
+        return function.value or 0
+
+    def resident(self, function: int, threads: int, shared: int) -> int:
+        """Programs of a function that one multiprocessor holds."""
+        self._have_context()
+        count = c_int()
+        found = self._library.cuOccupancyMaxActiveBlocksPerMultiprocessor(byref(count), function, threads, shared)
+        self._check(found, "counting a kernel's resident programs")
+        return count.value
+
+    def launch(self, function: int, grid: int, threads: int, shared: int, stream: int, arguments: int) -> None:
+        """Start `grid` programs."""
+        code = self._launch(function, grid, 1, 1, threads, 1, 1, shared, stream, arguments, None)
+        if code == INVALID_CONTEXT:  # a thread that torch has not used yet
+            self._have_context()
+            code = self._launch(function, grid, 1, 1, threads, 1, 1, shared, stream, arguments, None)
+        if code:
+            self._check(code, "launching a kernel")
+
+    def _have_context(self) -> None:
+        """Make the current device's primary context the calling thread's, if it has none."""
+        library, context, device = self._library, c_void_p(), c_int()
+        self._check(library.cuCtxGetCurrent(byref(context)), "finding the context")
+        if not context.value:
+            self._check(library.cuDeviceGet(byref(device), self.current_device()), "finding the device")
+            self._check(library.cuDevicePrimaryCtxRetain(byref(context), device), "finding the context")
+            self._check(library.cuCtxSetCurrent(context), "finding the context")
+
+    def _check(self, code: int, doing: str) -> None:
+        if code:
+            name, text = (
+                self._said(function, code)
+                for function in (self._library.cuGetErrorName, self._library.cuGetErrorString)
+            )
+            raise failure(doing, code, name, text, OUT_OF_MEMORY)
+
+    @staticmethod
+    def _said(function: Any, code: int) -> str:
+        found = c_char_p()
+        return "" if function(code, byref(found)) or not found.value else ctypes.string_at(found).decode()

@@ -1,0 +1,279 @@
+"""Measure one network in several classes of execution, and baselines, on the same images, in interleaved rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..feature_dtypes import DTYPES
+from ..image_source import ImageSource
+from ..merge import merge_equal
+from ..network import Floats, Layers, SparseNetwork
+from ..prepare import prepare
+from ..run import Inference
+from .baselines import prepare_baselines, prepare_dense
+from .machine_peaks import MachinePeaks
+from .reference import DEFAULT_MEMORY, ReferenceNetwork, ReferenceResult
+from .timing import Spread, ratio
+
+GENERAL, STRUCTURED, SATURATING = CLASSES = ("general", "structured", "saturating")
+
+BASELINE_CLASSES = {"torch_csr": GENERAL, "torch_csr_batched": GENERAL, "scipy_csr": GENERAL, "torch_dense": STRUCTURED}
+"""The baselines, and the class of execution that each is compared with."""
+
+DENSE_BATCH, DENSE_LAYERS = 16384, 4
+"""Images at a time, and layers between dropping, of `torch_dense`."""
+
+
+@dataclass(frozen=True)
+class BaselineResult:
+    """A baseline's seconds, how many times faster we were in the same rounds, whether it is right."""
+
+    seconds: Spread
+    ratio: Spread
+    matches: bool
+
+
+@dataclass(frozen=True)
+class NetworkRun:
+    """One network in one class. Times are seconds, of all images.
+
+    `kind`: the class that was asked for; `found`: the one that ran; `findings`: in words. `matches`: whether in every
+    round the survivors were the reference's. `seconds`: of inference, preprocessing and reading left out; its parts in
+    the middle round are `transfer` (bringing images to where kernels want them), `kernels` (launches and dropping
+    images) and what is left. `preprocessing`: analysing weights and holding them, done once. `reading`: reading or
+    generating weights during a round, where they are not held. `moved_bytes`: features that went into launches and came
+    out of them. `live[l]`: images that layer l ran on.
+    """
+
+    kind: str
+    found: str
+    findings: tuple[str, ...]
+    matches: bool
+    preprocessing: float
+    reading: float
+    transfer: float
+    kernels: float
+    seconds: Spread
+    executed_edges: int
+    moved_bytes: int
+    live: tuple[int, ...]
+    peers: Mapping[str, BaselineResult]
+
+
+@dataclass(frozen=True)
+class NetworkMeasurement:
+    """One network in several classes. `pieces`: parts that the images came in; `held`: whether all weights were in
+    memory; `reference`: seconds that checking took."""
+
+    images: int
+    pieces: int
+    rounds: int
+    held: bool
+    truth: ReferenceResult
+    reference: float
+    runs: tuple[NetworkRun, ...]
+
+    @property
+    def nominal_edges(self) -> int:
+        """Images times connections, as if none had died."""
+        return self.images * int(self.truth.nonzeros.sum())
+
+
+@dataclass(frozen=True)
+class NetworkRates:
+    """Edges a second, and which part of each ceiling that is: of copying, counting features that launches take in and
+    give out; of multiply-adds and of gathers from a core's cache, counting edges that were executed."""
+
+    real: float
+    executed: float
+    nominal: float
+    of_copy: float
+    of_multiply_adds: float
+    of_gathers: float
+
+    @staticmethod
+    def of(run: NetworkRun, measured: NetworkMeasurement, ceilings: MachinePeaks) -> NetworkRates:
+        seconds = max(run.seconds.middle, 1e-9)
+        executed = run.executed_edges / seconds
+        return NetworkRates(
+            measured.truth.real_edges / seconds, executed, measured.nominal_edges / seconds,
+            run.moved_bytes / seconds / ceilings.copy, executed / ceilings.multiply_adds, executed / ceilings.gathers,
+        )  # fmt: skip
+
+
+class TimedReads:
+    """A network, `network`, that counts the `seconds` which reading its layers takes."""
+
+    def __init__(self, network: SparseNetwork):
+        self.seconds = 0.0
+        self._read = network.read
+        self.network = replace(network, read=self.read)
+
+    def read(self, first: int, last: int) -> Layers:
+        start = perf_counter()
+        layers = self._read(first, last)
+        self.seconds += perf_counter() - start
+        return layers
+
+    def during(self, work: Callable[[], Any]) -> tuple[Any, float, float]:
+        """What work gives, its seconds without reading, and those of reading."""
+        before, start = self.seconds, perf_counter()
+        result = work()
+        reading = self.seconds - before
+        return result, perf_counter() - start - reading, reading
+
+
+@dataclass
+class _BaselineRecord:
+    """A baseline, ready to run, and what it did so far."""
+
+    run: Callable[[], NDArray[np.int64]]
+    seconds: list[float] = field(default_factory=list)
+    matches: bool = True
+
+    def run_once(self, truth: ReferenceResult, counted: bool) -> None:
+        start = perf_counter()
+        survivors = self.run()
+        if counted:
+            self.seconds.append(perf_counter() - start)
+        self.matches &= np.array_equal(survivors, truth.survivors)
+
+
+@dataclass
+class _ClassRecord:
+    """What one class did so far; lists hold one number a round, added up over the pieces."""
+
+    kind: str
+    preprocessing: float
+    seconds: list[float]
+    reading: list[float]
+    transfer: list[float]
+    kernels: list[float]
+    matches: bool = True
+    edges: int = 0
+    moved: int = 0
+    live: NDArray[np.int64] | None = None
+    findings: tuple[str, ...] = ()
+    found: str = ""
+
+    @staticmethod
+    def begin(reads: TimedReads, kind: str, rounds: int) -> _ClassRecord:
+        """The network made ready."""
+        _, seconds, _ = reads.during(lambda: prepare(reads.network, kind))
+        return _ClassRecord(kind, seconds, [0.0] * rounds, [0.0] * rounds, [0.0] * rounds, [0.0] * rounds)
+
+    def add(self, number: int, inference: Inference, seconds: float, reading: float, sizes: tuple[int, ...]) -> None:
+        """One piece in one round; `sizes`: of the network that ran."""
+        record = inference.record
+        self.seconds[number] += seconds
+        self.reading[number] += reading
+        self.transfer[number] += record.transfer
+        self.kernels[number] += record.kernels
+        if number == 0:
+            self.found, self.findings = record.kind, record.findings or self.findings
+            self.edges += record.executed_edges
+            width = np.dtype(DTYPES[record.storage]).itemsize
+            self.moved += sum(width * g.images * (sizes[g.first] + sizes[g.first + g.layers]) for g in record.groups)
+            self.live = np.array(record.live, np.int64) + (0 if self.live is None else self.live)
+
+    def end(self, peers: Mapping[str, BaselineResult]) -> NetworkRun:
+        middle = int(np.argsort(self.seconds)[(len(self.seconds) - 1) // 2])
+        live = () if self.live is None else tuple(self.live.tolist())
+        return NetworkRun(
+            self.kind, self.found, self.findings, self.matches, self.preprocessing, self.reading[middle],
+            self.transfer[middle], self.kernels[middle], Spread.of(self.seconds), self.edges, self.moved, live, peers,
+        )  # fmt: skip
+
+
+def measure_interleaved(
+    network: SparseNetwork,
+    source: ImageSource,
+    kinds: Sequence[str],
+    *,
+    baselines: Sequence[str] = (),
+    devices: Sequence[str] = ("cpu",),
+    threads: int = 1,
+    rounds: int = 3,
+    piece: int | None = None,
+    checking_memory: int = DEFAULT_MEMORY,
+    options: Mapping[str, Any] | None = None,
+    progress: Callable[[str], None] = lambda what: None,
+) -> NetworkMeasurement:
+    """Run the network in each class, `piece` images at a time, `rounds` times after one that is not counted.
+
+    Survivors are compared with the float64 reference's each time. Baselines run where all images are one piece only.
+    `options` go to `SparseNetwork.infer`; `checking_memory`: bytes that the reference may take.
+    """
+    piece = max(1, piece or source.images)
+    reads, reference = TimedReads(network), ReferenceNetwork(network, checking_memory)
+    turns = [_ClassRecord.begin(reads, kind, rounds) for kind in kinds]
+    general = sum(turn.preprocessing for turn in turns if turn.kind == GENERAL)
+    for turn in turns:
+        turn.preprocessing += general if turn.kind == SATURATING else 0  # it runs on what was made ready for that
+    starts = range(0, max(1, source.images), piece)
+    truths: list[ReferenceResult] = []
+    checking = 0.0
+    peers: dict[str, _BaselineRecord] = {}
+    for first in starts:
+        what = f"images {first} to {min(source.images, first + piece)}: " if len(starts) > 1 else ""
+        features = source.part(first, first + piece)
+        progress(f"{what}float64 reference")
+        start = perf_counter()
+        truths.append(reference.run(features, threads))
+        checking += perf_counter() - start
+        rivals = _rivals(network, features, kinds, baselines if len(starts) == 1 else (), threads)
+        peers |= {name: _BaselineRecord(run) for name, run in rivals.items()}
+        for at in range(-1, rounds):
+            progress(f"{what}round {at + 1} of {rounds}" if at >= 0 else f"{what}warming up")
+            for turn in turns:
+                _one(reads, turn, features, at, truths[-1], devices, options or {})
+            for rival in peers.values():
+                rival.run_once(truths[-1], counted=at >= 0)
+        del features
+    held = all(prepare(reads.network, kind)[0].network.held for kind in kinds)
+    runs = tuple(turn.end(_peers(turn, peers)) for turn in turns)
+    return NetworkMeasurement(
+        source.images, len(starts), rounds, held, ReferenceResult.joined(truths, starts), checking, runs
+    )
+
+
+def _one(
+    reads: TimedReads, turn: _ClassRecord, features: Floats, number: int, truth: ReferenceResult,
+    devices: Sequence[str], options: Mapping[str, Any],
+) -> None:  # fmt: skip
+    """One class on one piece; `number`: the round, -1 for one that is not counted."""
+    inference, seconds, reading = reads.during(
+        lambda: reads.network.infer(features, devices=devices, kind=turn.kind, **options)
+    )
+    turn.matches &= np.array_equal(inference.survivors, truth.survivors)
+    if number >= 0:
+        turn.add(number, inference, seconds, reading, prepare(reads.network, turn.kind)[0].network.sizes)
+
+
+def _rivals(
+    network: SparseNetwork, features: Floats, kinds: Sequence[str], wanted: Sequence[str], threads: int
+) -> dict[str, Callable[[], NDArray[np.int64]]]:
+    """The baselines that are asked for, of classes that run."""
+    names = [name for name in wanted if BASELINE_CLASSES[name] in kinds]
+    found: dict[str, Callable[[], NDArray[np.int64]]] = {}
+    if any(BASELINE_CLASSES[name] == GENERAL for name in names):
+        every = prepare_baselines(network, features, threads)
+        found |= {name: run for name, run in every.items() if name in names}
+    if "torch_dense" in names:
+        merged = merge_equal(network).network
+        found["torch_dense"] = prepare_dense(merged, features, threads, DENSE_BATCH, DENSE_LAYERS)
+    return found
+
+
+def _peers(turn: _ClassRecord, peers: Mapping[str, _BaselineRecord]) -> dict[str, BaselineResult]:
+    return {
+        name: BaselineResult(Spread.of(peer.seconds), ratio(peer.seconds, turn.seconds), peer.matches)
+        for name, peer in peers.items()
+        if BASELINE_CLASSES[name] == turn.kind
+    }

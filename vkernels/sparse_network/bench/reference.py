@@ -1,0 +1,187 @@
+"""The float64 reference: which images survive, and how many are alive at each layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vkernels.ir.thread_pools import ThreadPool
+
+from ..merge import distinct_rows
+from ..network import Indices, Layers, SparseNetwork
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+State: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int64]]
+"""Features, neurons × live images, and the images' ids."""
+
+BATCH = 2048
+"""Images computed at once, at most."""
+
+BATCH_BYTES = 64 << 20
+"""Features of the images computed at once, about."""
+
+DEFAULT_MEMORY = 4 << 30
+"""Bytes that a reference takes, about: half of them for features, a quarter for layers that are kept for the next
+images, an eighth for those that are read at once."""
+
+
+@dataclass(frozen=True)
+class ReferenceResult:
+    """`survivors`: ids, from 0, of the images with a feature that is not 0 after the last layer.
+    `live[l]`: images with such a feature before layer l.
+    `nonzeros[l]`: connections of layer l.
+    """
+
+    survivors: NDArray[np.int64]
+    live: NDArray[np.int64]
+    nonzeros: NDArray[np.int64]
+
+    @property
+    def real_edges(self) -> int:
+        """Multiply-adds needed for the images that are alive at each layer."""
+        return int(self.live @ self.nonzeros)
+
+    @staticmethod
+    def joined(parts: Sequence[ReferenceResult], starts: Sequence[int]) -> ReferenceResult:
+        """Of images in parts, which begin at these ids."""
+        survivors = np.concatenate([start + part.survivors for start, part in zip(starts, parts, strict=True)])
+        return ReferenceResult(survivors, np.sum([part.live for part in parts], axis=0), parts[0].nonzeros)
+
+
+@dataclass(frozen=True)
+class _Distinct:
+    """A layer's weights without repetition: row `copy[n]` of `rows`, and such an entry of `bias`, is output n's.
+
+    `may_drop`: images without features will not have any again.
+    """
+
+    rows: csr_array[Any]
+    bias: NDArray[np.float64]
+    copy: NDArray[np.intp]
+    cap: float
+    may_drop: bool
+
+    @property
+    def nbytes(self) -> int:
+        rows = self.rows
+        return int(rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes + self.copy.nbytes + self.bias.nbytes)
+
+
+class ReferenceNetwork:
+    """A network ready to run in float64 on images that come in parts, within about so many bytes of memory."""
+
+    def __init__(self, network: SparseNetwork, memory: int = DEFAULT_MEMORY):
+        self.network, self.memory = network, memory
+        self._kept: list[tuple[_Distinct, int]] = []
+
+    def run(
+        self,
+        features: NDArray[Any],
+        threads: int = 1,
+        progress: Callable[[int, int], None] = lambda layers, live: None,
+    ) -> ReferenceResult:
+        """As `run_reference` says."""
+        widest = 8 * max(1, *self.network.sizes)
+        batch = min(BATCH, max(64, BATCH_BYTES // widest))
+        starts = range(0, max(1, features.shape[1]), max(batch, self.memory // 2 // widest))
+        with ThreadPool(threads) as pool:
+            parts = [self._run_piece(features[:, i : i + starts.step], batch, pool, progress) for i in starts]
+        return ReferenceResult.joined(parts, starts)
+
+    def _run_piece(
+        self, features: NDArray[Any], batch: int, pool: ThreadPool, progress: Callable[[int, int], None]
+    ) -> ReferenceResult:
+        """Batches of images on the pool, layer by layer."""
+        starts = range(0, max(1, features.shape[1]), batch)
+        may_drop = self.network.settled_from == 0
+        states = [_start(features[:, i : i + batch], i, may_drop) for i in starts]
+        live, nonzeros = [], []
+        for layer, (distinct, count) in enumerate(self._layers()):
+            live.append(sum(ids.size for _, ids in states))
+            nonzeros.append(count)
+            states = list(pool.map(partial(_advance, distinct), states))
+            progress(layer + 1, live[-1])
+        survivors = np.concatenate([_alive(*state)[1] for state in states]).astype(np.int64)
+        return ReferenceResult(survivors, np.array(live, np.int64), np.array(nonzeros, np.int64))
+
+    def _layers(self) -> Iterator[tuple[_Distinct, int]]:
+        """Each layer with its connections; the first are kept, as many as there is room for."""
+        yield from self._kept
+        taken = sum(layer.nbytes for layer, _ in self._kept)
+        rest = _distinct_layers(self.network, len(self._kept), self.memory // 8)
+        for number, found in enumerate(rest, len(self._kept)):
+            taken += found[0].nbytes
+            if taken <= self.memory // 4 and number == len(self._kept):
+                self._kept.append(found)
+            yield found
+
+
+def run_reference(
+    network: SparseNetwork,
+    features: NDArray[Any],
+    threads: int = 1,
+    progress: Callable[[int, int], None] = lambda layers, live: None,
+) -> ReferenceResult:
+    """Run the network in float64, dead images dropped after every layer.
+
+    `features`: inputs × images, any dtype. Outputs with equal inputs are computed once and copied, which
+    changes no result. `progress` is told, after each layer, how many were done (all over again for every
+    `DEFAULT_MEMORY` / 2 of features), and how many images were alive before it.
+    """
+    return ReferenceNetwork(network).run(features, threads, progress)
+
+
+def _start(features: NDArray[Any], first: int, may_drop: bool) -> State:
+    """The images of one batch, numbered from `first` on, those that are all 0 dropped if they may."""
+    batch = features.astype(np.float64)
+    ids = np.arange(first, first + batch.shape[1])
+    return _alive(batch, ids) if may_drop else (batch, ids)
+
+
+def _advance(layer: _Distinct, state: State) -> State:
+    """One layer, and what is still alive after it."""
+    features, ids = state
+    values = layer.rows @ features
+    values += layer.bias[:, None]
+    np.clip(values, 0, layer.cap, out=values)
+    if layer.may_drop:
+        values, ids = _alive(values, ids)
+    return values[layer.copy], ids
+
+
+def _alive(features: NDArray[np.float64], ids: NDArray[np.int64]) -> State:
+    """The images that have a feature which is not 0."""
+    alive = features.any(axis=0)
+    return (features, ids) if alive.all() else (features[:, alive], ids[alive])
+
+
+def _distinct_layers(network: SparseNetwork, begin: int, most_bytes: int) -> Iterator[tuple[_Distinct, int]]:
+    """Each layer's distinct rows, with the layer's connections, from the layer `begin` on, some bytes at a time."""
+    for start, last in network.each_run(most_bytes):
+        if last <= begin:
+            continue
+        first = max(start, begin)
+        layers = network.read(first, last)
+        for index in range(last - first):
+            may_drop = first + index + 1 >= network.settled_from
+            yield _distinct(layers, index, network.cap, may_drop), int(layers.nonzeros[index])
+
+
+def _distinct(layers: Layers, index: int, cap: float, may_drop: bool) -> _Distinct:
+    from scipy.sparse import csr_array
+
+    column, weight = layers.column[index].astype(np.int32), layers.weight[index]
+    bias = np.ascontiguousarray(layers.bias[index], np.float32)
+    first, copy = distinct_rows(column, weight, bias)
+    width = column.shape[1]
+    ends: Indices = np.arange(0, (len(first) + 1) * width, width, dtype=np.int32)
+    data = (weight[first].ravel().astype(np.float64), column[first].ravel(), ends)
+    rows = csr_array(data, shape=(len(first), layers.inputs))
+    return _Distinct(rows, bias[first].astype(np.float64), copy, cap, may_drop)

@@ -1,0 +1,234 @@
+"""Inference on a GPU with torch tensors: weights are copied there once, and features stay there."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .feature_dtypes import FLOAT32
+from .fixed_points import FixedPoints
+from .infer import (
+    GROUP_BYTES,
+    MAX_LAYERS_A_LAUNCH,
+    MAX_UNSETTLED_LAYERS,
+    InferenceResult,
+    LayerGroup,
+    finished,
+    group_length,
+)
+from .layers import run_layers
+from .network import Floats, Layers, SparseNetwork
+
+if TYPE_CHECKING:
+    import torch
+
+Tensor: TypeAlias = "torch.Tensor"
+
+BATCH_BYTES = 4 << 30
+"""Features that are on a device at once."""
+
+COPIES = 3
+"""Arrays of a batch's features there, at most: before and after a group, and what is kept of that."""
+
+DROP = 16
+"""The dead are dropped once they are one in so many images."""
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """`Layers` on a device; `nonzeros` on the host."""
+
+    column: Tensor
+    weight: Tensor
+    bias: Tensor
+    nonzeros: NDArray[np.int64]
+    inputs: int
+
+    @staticmethod
+    def of(layers: Layers, device: str) -> Tensors:
+        weight = layers.weight
+        if weight.ndim == 3 and weight.strides[2] == 0:  # stored once an output: so they are there, too
+            weights = _bring(weight[:, :, :1], device).expand(weight.shape)
+        else:
+            weights = _bring(weight, device)
+        return Tensors(
+            _bring(layers.column, device), weights, _bring(layers.bias, device), layers.nonzeros, layers.inputs
+        )
+
+    def part(self, first: int, last: int) -> Tensors:
+        chosen = slice(first, last)
+        return Tensors(self.column[chosen], self.weight[chosen], self.bias[chosen], self.nonzeros[chosen], self.inputs)
+
+
+class Resident:
+    """A network's layers on a device: of one that is held all, once; of another those that are asked for.
+
+    `seconds`: what reading layers and bringing them there took so far.
+    """
+
+    def __init__(self, network: SparseNetwork, device: str):
+        self.network, self.device, self.seconds = network, device, 0.0
+        self._runs: dict[int, Tensors] = {}
+        self._bytes = 0
+
+    def read(self, first: int, last: int) -> Tensors:
+        """Layers of one run, `last` exclusive."""
+        start = perf_counter()
+        network = self.network
+        if network.held:
+            number = bisect_right(network.ends, first)
+            begin = network.ends[number - 1] if number else 0
+            if begin not in self._runs:
+                self._runs[begin] = Tensors.of(network.read(begin, network.ends[number]), self.device)
+            found = self._runs[begin].part(first - begin, last - begin)
+        else:
+            layers = network.read(first, last)
+            self._bytes = layers.nbytes // (last - first)
+            found = Tensors.of(layers, self.device)
+        self.seconds += perf_counter() - start
+        return found
+
+    @property
+    def most_read(self) -> int:
+        """Layers that may be read at once, if they are like the last."""
+        return MAX_LAYERS_A_LAUNCH if self.network.held else max(1, GROUP_BYTES // max(1, self._bytes))
+
+
+def infer_on(
+    device: str,
+    network: SparseNetwork,
+    features: Floats,
+    fixed: FixedPoints | None = None,
+    storage: str = FLOAT32,
+) -> InferenceResult:
+    """As `infer`, on a device by the name that torch gives it. One number an image comes back after each launch.
+
+    `InferenceResult.transfer` is what bringing weights and features there and features back took, weights the first
+    time only.
+    """
+    if device not in network.resident:
+        network.resident[device] = Resident(network, device)
+    resident = network.resident[device]
+    batch = max(1, BATCH_BYTES // (COPIES * 4 * max(1, *network.sizes)))
+    before = resident.seconds
+    ids = np.arange(features.shape[1], dtype=np.int64)
+    runs = []
+    with _current(device):
+        for first in range(0, max(1, ids.size), batch):
+            run = _Run(resident, fixed, storage, ids[first : first + batch])
+            run.through(features[:, first : first + batch])
+            runs.append(run)
+    found = np.concatenate([run.result for run in runs], axis=1)
+    settled = [ids for run in runs for ids in run.settled]
+    found, ids = finished(found, np.concatenate([run.ids for run in runs]), settled, fixed, network.layers)
+    return InferenceResult(
+        ids, found, sum(run.seconds for run in runs), sum(run.edges for run in runs),
+        tuple(group for run in runs for group in run.groups),
+        sum(run.transfer for run in runs) + resident.seconds - before,
+    )  # fmt: skip
+
+
+class _Run:
+    """One batch of images on its way; `ids`: those that may be alive; `result`: their features at the end."""
+
+    def __init__(self, resident: Resident, fixed: FixedPoints | None, storage: str, ids: NDArray[np.int64]):
+        import torch
+
+        self.resident, self.fixed, self.ids = resident, fixed, ids
+        self.network, self.device = resident.network, torch.device(resident.device)
+        self.dtype: torch.dtype = getattr(torch, storage)
+        self.groups: list[LayerGroup] = []
+        self.settled: list[NDArray[np.int64]] = []
+        self.seconds, self.transfer, self.edges = 0.0, 0.0, 0
+        self.result: Floats = np.empty((self.network.outputs, 0), np.float32)
+
+    def through(self, features: Floats) -> None:
+        """All layers, until no image is left."""
+        start = perf_counter()
+        self.features = _bring(features, self.device)
+        self.transfer += perf_counter() - start
+        done, alive, pace = 0, self.ids.size, list[LayerGroup]()
+        most = MAX_LAYERS_A_LAUNCH if self.fixed is None else MAX_UNSETTLED_LAYERS
+        while done < self.network.layers and self.ids.size:
+            length = group_length(None, pace, alive, most)
+            length = min(length, self.network.end_after(done) - done, self.resident.most_read)
+            pace.append(LayerGroup(length, alive, done))
+            alive = self._advance(done, length)
+            done += length
+        start = perf_counter()
+        if done == self.network.layers:
+            self.result = self.features.float().cpu().numpy()
+        self.transfer += perf_counter() - start
+
+    def _advance(self, first: int, length: int) -> int:
+        """One group; how many images are alive after it."""
+        import torch
+
+        layers, images, last = self.resident.read(first, first + length), self.ids.size, first + length
+        start = perf_counter()
+        out = torch.empty((layers.bias.shape[1], images), dtype=self.dtype, device=self.device)
+        peak = torch.empty(images, dtype=torch.float32, device=self.device)
+        run_layers(self.features, layers.column, layers.weight, layers.bias, self.network.cap, out, peak)
+        self.features = out
+        alive = images
+        if last >= self.network.settled_from:
+            living = peak.cpu().numpy() != 0  # this waits until the launch is over
+            alive = int(np.count_nonzero(living))
+            if (images - alive) * DROP >= images or last == self.network.layers:
+                self._keep(living)
+        if self.fixed is not None and last >= self.fixed.first and self.ids.size:
+            self._settle(self.fixed.state(last))
+            alive = self.ids.size
+        self.seconds += perf_counter() - start
+        self.edges += images * int(layers.nonzeros.sum())
+        self.groups.append(LayerGroup(length, images, first))
+        return alive
+
+    def _settle(self, state: Floats) -> None:
+        """Put the images aside that have reached this state."""
+        import torch
+
+        from vkernels.library.spdnn import distance_to_state
+
+        away = torch.empty(self.ids.size, dtype=torch.float32, device=self.device)
+        distance_to_state(self.features, _bring(state, self.device), away)
+        left = away.cpu().numpy() != 0
+        self.settled.append(self.ids[~left])
+        self._keep(left)
+
+    def _keep(self, chosen: NDArray[np.bool_]) -> None:
+        from vkernels.library.spdnn import take_columns
+
+        live = np.flatnonzero(chosen)
+        if live.size == self.ids.size:
+            return
+        out = self.features.new_empty((self.features.shape[0], live.size))
+        if out.numel():
+            take_columns(self.features, _bring(live.astype(np.int32), self.device), out)
+        self.features, self.ids = out, self.ids[live]
+
+
+def _bring(array: NDArray[Any], device: Any) -> Tensor:
+    """An array on a device; on the host a copy, too, so that nothing depends on what becomes of the array."""
+    import torch
+
+    return torch.from_numpy(np.array(array, order="C")).to(device)
+
+
+@contextmanager
+def _current(device: str) -> Iterator[None]:
+    """Torch's work goes to this device meanwhile."""
+    import torch
+
+    if torch.device(device).type != "cuda":
+        yield
+        return
+    with torch.cuda.device(device):
+        yield

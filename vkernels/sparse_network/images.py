@@ -1,0 +1,75 @@
+"""Real images as the challenge's inputs: resized to a square of as many pixels as neurons, and made 0 or 1."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vkernels.ir.errors import FileError
+
+from .network import Floats
+from .npz_files import read_arrays
+
+LEVEL = {1024: 182, 4096: 186, 16384: 188, 65536: 175}
+"""Neurons → the least value, of 255, that becomes a 1: the whole number at which MNIST's training images have
+most nearly as many 1s as the challenge's own inputs (6374505, 25019051, 98858913 and 392191985)."""
+
+BRIGHTEST = 255
+BATCH = 1000
+
+
+def digits(neurons: int) -> Floats:
+    """scikit-learn's 1797 handwritten digits of 8 × 8 pixels, as inputs: neurons × images."""
+    return as_inputs(digit_pixels(), neurons)
+
+
+def digit_pixels() -> NDArray[Any]:
+    """scikit-learn's digits: images of values from 0 to 255."""
+    from sklearn.datasets import load_digits
+
+    pixels: NDArray[Any] = load_digits().images * (BRIGHTEST / 16)
+    return pixels
+
+
+def read_images(path: Path, neurons: int) -> Floats:
+    """The images of a .npz, `images[count, height, width]` of bytes (MNIST, say), as inputs: neurons × images.
+
+    `FileError` where the file is missing, damaged or holds something else.
+    """
+    return as_inputs(read_pixels(path), neurons)
+
+
+def read_pixels(path: Path) -> NDArray[Any]:
+    """The images of a .npz as they are. Raises `FileError`."""
+    images = read_arrays(path, images=(np.uint8, 3))["images"]
+    if 0 in images.shape:
+        raise FileError(f"{path}: array `images` is empty: its shape is {images.shape}")
+    return images
+
+
+def as_inputs(images: NDArray[Any], neurons: int) -> Floats:
+    """Images of values from 0 to 255, count × height × width, as inputs of 0 and 1: neurons × images.
+
+    Each is resized to a square by half-pixel bicubic interpolation (Keys' kernel, a = -1/2); a pixel is 1
+    at and above `LEVEL`. Pixels are numbered column by column.
+    """
+    side = round(neurons**0.5)
+    inputs = np.empty((neurons, len(images)), np.float32)
+    for start in range(0, len(images), BATCH):
+        bright = _resized(images[start : start + BATCH], side) >= LEVEL[neurons]
+        inputs[:, start : start + BATCH] = bright.transpose(2, 1, 0).reshape(neurons, -1)
+    return inputs
+
+
+def _resized(images: NDArray[Any], side: int) -> Floats:
+    import torch
+    from torch.nn.functional import interpolate
+
+    values = torch.from_numpy(images.astype(np.float32))[:, None]
+    # antialias: torch has Keys' kernel with a = -1/2 under this name, and with a = -3/4 otherwise.
+    resized = interpolate(values, size=(side, side), mode="bicubic", align_corners=False, antialias=True)
+    squares: Floats = resized[:, 0].numpy()
+    return squares

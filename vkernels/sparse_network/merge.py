@@ -1,0 +1,113 @@
+"""Find outputs that are equal for every image, for any weights, so that one is computed for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .from_matrices import LAUNCH, as_csr, of_layers
+from .network import Floats, Indices, Layers, SparseNetwork
+
+HASH_MULTIPLIER = 0x9E3779B97F4A7C15
+"""An odd number of 64 bits whose multiples are spread evenly: the golden ratio's."""
+
+Copies = NDArray[np.int64]
+"""For each feature, which of the merged ones it equals."""
+
+
+@dataclass(frozen=True)
+class Merged:
+    """`network` has each output of a layer once; output n of the one that it was made of is its output `copies[n]`.
+
+    Inputs are as they were. Small layers have outputs besides, of no use, so that one launch can take several.
+    `distinct`: how many different outputs each layer has; `connections`, `connections_before`: of all layers together.
+    """
+
+    network: SparseNetwork
+    copies: Copies
+    distinct: tuple[int, ...]
+    connections: int
+    connections_before: int
+
+
+def merge_equal(network: SparseNetwork) -> Merged:
+    """Merge outputs that have equal weights, inputs and biases, layer by layer.
+
+    What comes from inputs that were merged is added up, with their multiplicities, so that outputs can become equal
+    which were not. Sums are taken in float64 and rounded.
+    """
+    copies: Copies = np.arange(network.inputs)
+    distinct, single, before = network.inputs, [], 0
+    for first, last in network.each_run(1 << 28):
+        layers = network.read(first, last)
+        before += int(layers.nonzeros.sum())
+        for index in range(last - first):
+            layer, copies = _merge(layers.part(index, index + 1), copies, distinct)
+            distinct = layer.outputs
+            single.append(layer)
+    after = sum(int(layer.nonzeros.sum()) for layer in single)
+    sizes = tuple(layer.outputs for layer in single)
+    merged = of_layers([layer.narrow() for layer in _evened(single)], network.cap)
+    return Merged(merged, copies, sizes, after, before)
+
+
+def _evened(single: list[Layers]) -> list[Layers]:
+    """Small layers filled up, with outputs that are always 0, to as many as the layers around them have."""
+    result: list[Layers] = []
+    for number, layer in enumerate(single):
+        around = max(each.outputs for each in single[max(0, number - 2) : number + 3])
+        more = around - layer.outputs
+        more = more if around * layer.column.shape[2] <= LAUNCH and number < len(single) - 1 else 0
+        column, weight = (np.pad(array, ((0, 0), (0, more), (0, 0))) for array in (layer.column, layer.weight))
+        inputs = result[-1].outputs if result else layer.inputs
+        result.append(Layers(column, weight, np.pad(layer.bias, ((0, 0), (0, more))), layer.nonzeros, inputs))
+    return result
+
+
+def _merge(layer: Layers, copies: Copies, inputs: int) -> tuple[Layers, Copies]:
+    """A layer on merged inputs, of which there are so many, with each output once; which output is which of these."""
+    column, weight, bias = layer.column[0].astype(np.int32), layer.weight[0], np.asarray(layer.bias[0], np.float32)
+    rows, copy = distinct_rows(column, weight, bias)
+    if inputs < layer.inputs:
+        chosen = Layers(column[rows][None], weight[rows][None], bias[rows][None], layer.nonzeros, layer.inputs)
+        column, weight = _add_up(chosen, copies, inputs)
+        bias = bias[rows]
+        again, copy_again = distinct_rows(column, weight, bias)
+        rows, copy = again, copy_again[copy]
+    column, weight = column[rows], weight[rows]
+    return Layers(column[None], weight[None], bias[rows][None], np.array([np.count_nonzero(weight)]), inputs), copy
+
+
+def _add_up(layer: Layers, copies: Copies, inputs: int) -> tuple[Indices, Floats]:
+    """ELL rows on merged inputs, sorted."""
+    from scipy.sparse import csr_array
+
+    start, column, weight = as_csr(layer, 0)
+    rows = csr_array((weight.astype(np.float64), copies[column], start), shape=(layer.outputs, inputs))
+    rows.sum_duplicates()
+    counts = np.diff(rows.indptr)
+    output = np.repeat(np.arange(counts.size), counts)
+    slot = np.arange(rows.indices.size) - np.repeat(rows.indptr[:-1], counts)
+    shape = (counts.size, max(1, int(counts.max(initial=0))))
+    columns, weights = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
+    columns[output, slot], weights[output, slot] = rows.indices, rows.data
+    return columns, weights
+
+
+def distinct_rows(column: Indices, weight: Floats, bias: Floats) -> tuple[NDArray[np.int64], Copies]:
+    """The first of each set of equal rows, ascending, and for each row which of these it equals."""
+    if not len(column):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    bits = weight.view(np.uint32).astype(np.uint64) << np.uint64(32) | column.astype(np.uint64)
+    mixed = (bits ^ (bits >> np.uint64(29))) * np.uint64(HASH_MULTIPLIER)
+    keys = (mixed ^ (mixed >> np.uint64(32))).sum(axis=1) + bias.view(np.uint32)
+    _, first, copy = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rows, copy = first[order], np.argsort(order)[copy.ravel()]
+    told = rows[copy]
+    if (column == column[told]).all() and (weight == weight[told]).all() and (bias == bias[told]).all():
+        return rows, copy
+    alone = np.arange(len(column))  # two different rows with one key: rare, and to merge none is right too
+    return alone, alone

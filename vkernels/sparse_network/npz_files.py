@@ -1,0 +1,126 @@
+"""Read .npz files that may be damaged or malicious: headers are checked before anything is allocated or executed."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tokenize import TokenError
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import DTypeLike, NDArray
+
+from vkernels.ir.errors import FileError
+
+CHUNK = 1 << 20
+"""Elements that are skipped at once."""
+
+
+UNREADABLE = (ValueError, SyntaxError, TokenError, TypeError, RecursionError, OverflowError)
+"""What NumPy's reading of a header fails with: it takes it for a line of Python."""
+
+
+def read_arrays(path: Path, **wanted: tuple[DTypeLike, int]) -> dict[str, NDArray[Any]]:
+    """The named arrays of a .npz, each of a dtype that casts safely to the one given, and of the given rank.
+
+    They come in the dtype asked for. `FileError`, which names file and array, where the file is missing,
+    truncated or no archive, and where an array is missing, pickled, or of another dtype or rank.
+    """
+    with _refusing(path), zipfile.ZipFile(path) as archive:
+        return {name: _read(archive, path, name, *form) for name, form in wanted.items()}
+
+
+class ArrayStream:
+    """A one-dimensional array of a .npz, read a part at a time and from front to back: other parts stay where they are.
+
+    `size`: its elements. What `read_arrays` refuses is refused, on opening or where it is met. One thread at a time.
+    """
+
+    def __init__(self, path: Path, name: str, dtype: DTypeLike):
+        self._path, self._name, self._dtype = path, name, np.dtype(dtype)
+        self._open()
+
+    def _open(self) -> None:
+        with _refusing(self._path):
+            archive = zipfile.ZipFile(self._path)  # open as long as the stream is
+            self._stream, shape, _, self._found = _opened(archive, self._path, self._name, self._dtype, 1)
+        self.size, self._at = shape[0], 0
+
+    def read(self, first: int, count: int) -> NDArray[Any]:
+        """So many elements from the one numbered `first` on. To go back is to begin anew."""
+        if first < self._at:
+            self._stream.close()
+            self._open()
+        with _refusing(self._path):
+            while self._at < first:
+                self._at += self._take(min(first - self._at, CHUNK)).size
+            array = self._take(count)
+        self._at += count
+        return array.astype(self._dtype, copy=False)
+
+    def _take(self, count: int) -> NDArray[Any]:
+        data = self._stream.read(count * self._found.itemsize)
+        if len(data) < count * self._found.itemsize:
+            raise FileError(f"{self._path}: array `{self._name}` ends too early")
+        return np.frombuffer(data, self._found)
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    """What reading a file may fail with, as `FileError`."""
+    try:
+        yield
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror or error}") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise FileError(f"{path}: not a whole .npz file: {error}") from error
+
+
+def _read(archive: zipfile.ZipFile, path: Path, name: str, dtype: DTypeLike, rank: int) -> NDArray[Any]:
+    stream, shape, fortran, found = _opened(archive, path, name, dtype, rank)
+    with stream:
+        data = np.frombuffer(stream.read(), found)
+    array: NDArray[Any] = data.reshape(shape, order="F" if fortran else "C").astype(dtype, copy=False)
+    return array
+
+
+def _opened(
+    archive: zipfile.ZipFile, path: Path, name: str, dtype: DTypeLike, rank: int
+) -> tuple[IO[bytes], tuple[int, ...], bool, np.dtype[Any]]:
+    """An array's bytes, after its header, which is right; its shape, order and dtype."""
+    member = f"{name}.npy"
+    if member not in archive.namelist():
+        found = ", ".join(f"`{n.removesuffix('.npy')}`" for n in archive.namelist()[:8]) or "nothing"
+        raise FileError(f"{path}: there is no array `{name}` in it; it holds {found}")
+    stream = archive.open(member)
+    try:
+        shape, fortran, found_dtype = _header(stream)
+    except UNREADABLE as error:
+        raise FileError(f"{path}: array `{name}` is damaged: {error}") from error
+    _check(path, name, shape, found_dtype, np.dtype(dtype), rank)
+    size = found_dtype.itemsize * int(np.prod([int(n) for n in shape], dtype=object))
+    if archive.getinfo(member).file_size - stream.tell() != size:
+        raise FileError(f"{path}: array `{name}` says it has the shape {shape}, which its length does not fit")
+    return stream, shape, fortran, found_dtype
+
+
+def _header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = npy.read_magic(stream)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, fortran, dtype = read(stream)
+    return shape, fortran, dtype
+
+
+def _check(
+    path: Path, name: str, shape: tuple[int, ...], found: np.dtype[Any], wanted: np.dtype[Any], rank: int
+) -> None:
+    if found.hasobject or not np.can_cast(found, wanted, "safe"):
+        raise FileError(f"{path}: array `{name}` holds {found}, not {wanted}")
+    if min(shape, default=0) < 0:
+        raise FileError(f"{path}: array `{name}` is damaged: its shape is {shape}")
+    if len(shape) != rank:
+        raise FileError(f"{path}: array `{name}` has {len(shape)} dimensions, not {rank}: its shape is {shape}")

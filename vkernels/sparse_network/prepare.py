@@ -1,0 +1,156 @@
+"""Prepare a network before its first image, and find which classes of execution it allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+from vkernels.ir.errors import OptionError
+
+from .blocks import Blocked, find_blocks
+from .fixed_points import FixedPoints, find_fixed_points
+from .merge import Copies, Merged, merge_equal
+from .network import SparseNetwork
+from .reorder import reorder_outputs
+
+KINDS = ("auto", "general", "structured", "saturating")
+
+WORTHWHILE = 0.5
+"""The part of all connections that merging may leave at most, for "auto" to take what was merged."""
+
+
+@dataclass(frozen=True)
+class PreparedNetwork:
+    """`kind`: the class; `network`: what to run; `copies`: which of its outputs each real one is, None for the same;
+    `fixed`: states in which images are done; `findings`: in words."""
+
+    kind: str
+    network: SparseNetwork
+    copies: Copies | None
+    fixed: FixedPoints | None
+    findings: tuple[str, ...]
+
+
+def prepare(network: SparseNetwork, kind: str) -> tuple[PreparedNetwork, float]:
+    """The network made ready for a class, and the seconds that took now: 0 when it was ready.
+
+    "structured" and "saturating" become "general" where nothing is found. Raises `OptionError` for unknown kinds.
+    """
+    if kind not in KINDS:
+        raise OptionError(f"kind is {kind!r}, expected one of {', '.join(KINDS)}")
+    kept = network.prepared
+    if kind in kept:
+        return kept[kind], 0.0
+    start = perf_counter()
+    kept[kind] = _prepare(network, kind)
+    return kept[kind], perf_counter() - start
+
+
+def _prepare(network: SparseNetwork, kind: str) -> PreparedNetwork:
+    if kind == "general":
+        return _as_it_is(network)
+    if kind == "structured":
+        structure = _analyse(network)
+        return _structured(structure) if structure.there_is else _general(network, structure)
+    if kind == "saturating":
+        general = prepare(network, "general")[0].network  # states are told apart in the order that features have there
+        fixed = find_fixed_points(general)
+        if fixed is None:
+            return _general(network)
+        return PreparedNetwork("saturating", general, None, fixed, (_proof(network, fixed),))
+    if bytes_of(network) > network.most_held:  # too large to be analysed by the way
+        return prepare(network, "general")[0]
+    structure = _analyse(network)
+    merged = structure.merged
+    if merged.connections <= WORTHWHILE * merged.connections_before and merged.connections_before:
+        return _structured(structure)
+    found = prepare(network, "saturating")[0]
+    if found.fixed is not None and 2 * found.fixed.first <= network.layers:
+        return found
+    return _structured(structure) if structure.blocked.network is not None else prepare(network, "general")[0]
+
+
+def bytes_of(network: SparseNetwork) -> int:
+    """Bytes of all its layers, if runs of them are like their first."""
+    return sum((last - first) * network.read(first, first + 1).nbytes for first, last in network.each_run())
+
+
+def _as_it_is(network: SparseNetwork) -> PreparedNetwork:
+    """Any weights: in memory and in order if they are few enough; indices are narrow in any case."""
+    if bytes_of(network) <= network.most_held:
+        return PreparedNetwork("general", reorder_outputs(network), None, None, ())
+    read = network.read
+    return PreparedNetwork(
+        "general", replace(network, read=lambda first, last: read(first, last).narrow()), None, None, ()
+    )
+
+
+@dataclass(frozen=True)
+class _Structure:
+    """Equal outputs `merged`, and blocks in what that leaves; `seconds`: that the search for each of them took."""
+
+    merged: Merged
+    blocked: Blocked
+    seconds: tuple[float, float]
+
+    @property
+    def has_copies(self) -> bool:
+        return self.merged.connections < self.merged.connections_before
+
+    @property
+    def there_is(self) -> bool:
+        return self.has_copies or self.blocked.network is not None
+
+
+def _analyse(network: SparseNetwork) -> _Structure:
+    start = perf_counter()
+    merged = merge_equal(network)
+    between = perf_counter()
+    blocked = find_blocks(merged.network)
+    return _Structure(merged, blocked, (between - start, perf_counter() - between))
+
+
+def _structured(structure: _Structure) -> PreparedNetwork:
+    """Merged, in blocks, or both, whichever is less work."""
+    merged, blocked = structure.merged, structure.blocked
+    findings = (*_of_copies(structure), *_of_blocks(structure))
+    if blocked.network is None:
+        return PreparedNetwork("structured", merged.network, merged.copies, None, findings)
+    return PreparedNetwork("structured", blocked.network, blocked.places[merged.copies], None, findings)
+
+
+def _of_copies(structure: _Structure) -> tuple[str, ...]:
+    merged = structure.merged
+    found = f"found in {structure.seconds[0]:.3f} s"
+    if not structure.has_copies:
+        return (f"no two outputs are equal, {found}",)
+    return (
+        f"equal outputs merged: {merged.connections_before} connections became {merged.connections}, {found}",
+        f"layers have {min(merged.distinct)} to {max(merged.distinct)} different outputs",
+    )
+
+
+def _of_blocks(structure: _Structure) -> tuple[str, ...]:
+    merged, blocked = structure.merged, structure.blocked
+    found, times = f"found in {structure.seconds[1]:.3f} s", blocked.work / max(1, blocked.work_before)
+    if blocked.network is None:
+        return (f"no blocks: they would take {times:.2f} times the work, {found}",)
+    layers, most = f"{len(blocked.widths)} of {merged.network.layers} layers", f"up to {max(blocked.widths)} inputs"
+    share, filled = blocked.in_blocks / max(1, merged.connections), blocked.filled / max(1, blocked.in_blocks)
+    return (
+        f"blocks of {blocked.height} outputs with the same inputs, {most}, in {layers}: {found}",
+        f"{share:.0%} of the connections lie in blocks, {filled:.1%} more are filled in; {times:.2f} times the work",
+    )
+
+
+def _general(network: SparseNetwork, structure: _Structure | None = None) -> PreparedNetwork:
+    found: tuple[str, ...] = ("no fixed point is proved",)
+    if structure is not None:
+        found = (*_of_copies(structure), *_of_blocks(structure))
+    general = prepare(network, "general")[0]
+    return PreparedNetwork("general", general.network, None, None, found)
+
+
+def _proof(network: SparseNetwork, fixed: FixedPoints) -> str:
+    at_cap, size = int(fixed.full[-1].sum()), network.outputs
+    return f"from layer {fixed.first} on a fixed point is proved; {at_cap} of {size} outputs end at the cap in it"

@@ -1,0 +1,111 @@
+"""Reorder outputs so that neighbours gather the same inputs, and store equal weights of an output once.
+
+Nothing is merged and nothing left out: every connection is gathered, multiplied and added as before. What changes is
+where features lie in memory, so that what one output has gathered is still in the first-level cache for the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .merge import HASH_MULTIPLIER
+from .network import Floats, Indices, Layers, SparseNetwork
+
+INPUTS_IN_KEY = 8
+"""So many of an output's inputs, the lowest, decide on its place among those that are not equal, at most: as many as
+leave, of 64 bits, `HASH_BITS` that tell those alike so far from others."""
+
+HASH_BITS = 24
+"""Bits."""
+
+Places = NDArray[np.int32]
+"""For each feature as it was numbered, where it lies now."""
+
+
+def reorder_outputs(network: SparseNetwork) -> SparseNetwork:
+    """The network in memory, each layer's outputs in the order of their lowest inputs, with narrow indices.
+
+    Inputs of the first layer and outputs of the last stay where they are. An output's inputs are ascending. Weights of
+    a run of layers of which each output has equal ones take the room of one an output: their last stride is 0.
+    """
+    places = identity_places(network.inputs)
+    runs = network.each_run()
+    found = []
+    for first, last in runs:
+        ordered, places = reorder_layers(network.read(first, last), places, last == network.layers)
+        found.append(ordered)
+
+    starts = [first for first, _ in runs]
+
+    def read(first: int, last: int) -> Layers:
+        number = int(np.searchsorted(starts, first, side="right")) - 1
+        return found[number].part(first - starts[number], last - starts[number])
+
+    return replace(network, read=read, held=True)
+
+
+def identity_places(features: int) -> Places:
+    """Places where nothing has moved. There is one even of no features, which padding is joined to."""
+    return np.arange(max(1, features), dtype=np.int32)
+
+
+def reorder_layers(layers: Layers, places: Places, ends: bool) -> tuple[Layers, Places]:
+    """Layers whose inputs lie at `places`, and where their outputs lie; those of the last one stay, if the network
+    `ends` there."""
+    dtype = np.int16 if layers.inputs <= np.iinfo(np.int16).max else np.int32
+    count, outputs, width = layers.column.shape
+    equal = bool(width) and is_equal(layers.weight)
+    column = np.empty(layers.column.shape, dtype)
+    weight = np.empty((count, outputs, 1 if equal else width), np.float32)
+    bias = np.empty(layers.bias.shape, np.float32)
+    for index in range(count):
+        columns: Indices = places.take(layers.column[index])
+        weights = layers.weight[index][:, :1]
+        if equal:
+            columns.sort(axis=1)
+        else:
+            columns, weights = in_ascending_order(columns, layers.weight[index])
+        places = identity_places(outputs)
+        if index == count - 1 and ends:
+            column[index], weight[index], bias[index] = columns, weights, layers.bias[index]
+            continue
+        order = by_first_inputs(columns)
+        column[index], weight[index] = columns[order], weights[order]
+        bias[index] = layers.bias[index][order]
+        places[order] = np.arange(outputs, dtype=np.int32)
+    return Layers(column, np.broadcast_to(weight, column.shape), bias, layers.nonzeros, layers.inputs), places
+
+
+def is_equal(weight: Floats) -> bool:
+    """Whether the weights of each output are equal."""
+    return weight.strides[2] == 0 or bool((weight == weight[:, :, :1]).all())
+
+
+def in_ascending_order(column: Indices, weight: Floats) -> tuple[Indices, Floats]:
+    """Each output's inputs in ascending order, with their weights."""
+    both = column.astype(np.uint64) << np.uint64(32) | weight.view(np.uint32)
+    both.sort(axis=1)
+    return (both >> np.uint64(32)).astype(np.int64), (both & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.float32)
+
+
+def by_first_inputs(column: Indices) -> NDArray[np.int64]:
+    """Outputs in the order of their lowest inputs, then of the next, …; of those alike so far, equals together."""
+    outputs, width = column.shape
+    bits = max(1, int(column.max(initial=0)).bit_length())
+    keys = np.zeros(outputs, np.uint64)
+    first = min(INPUTS_IN_KEY, width, max(1, (64 - HASH_BITS) // bits))
+    for place in range(first):
+        keys = keys << np.uint64(bits) | column[:, place].astype(np.uint64)
+    mixed = np.einsum("nk,k->n", column.astype(np.uint32, copy=False), _factors(width))
+    room = max(0, 64 - first * bits)
+    spread = mixed.astype(np.uint64) * np.uint64(HASH_MULTIPLIER)
+    keys = spread if not first else keys << np.uint64(room) | spread >> np.uint64(64 - room)
+    return np.argsort(keys, kind="stable")
+
+
+def _factors(count: int) -> NDArray[np.uint32]:
+    """Odd numbers that sums of products with tell rows apart by."""
+    return np.multiply.accumulate(np.full(count, HASH_MULTIPLIER & 0xFFFFFFFF, np.uint32), dtype=np.uint32)

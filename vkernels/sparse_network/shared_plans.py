@@ -1,0 +1,112 @@
+"""Plans of sparse-network kernels that serve many shapes.
+
+Layers of a launch, live images and the distance from row to row differ from launch to launch. On a CPU a plan is chosen
+for numbers near them that come again and again, so that few plans are chosen and compiled; what a plan's last tile has
+in excess is masked. GPUs choose as for any kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from vkernels.ir.limits import Limits
+    from vkernels.ir.pin import Pin
+    from vkernels.ir.plan import Plan
+    from vkernels.language.kernel import Kernel
+
+LAYERS = 8
+"""Layers of a launch that plans are chosen for."""
+
+IMAGES = (4, 1024)
+"""The fewest and the most images that plans are chosen for; between them powers of two."""
+
+TOGETHER = 2
+"""Outputs of which each weight's inputs are fetched at once where features leave a core's own cache: neighbours fetch
+the same, and with more of them a core does not look far enough ahead for what comes next."""
+
+LINES = 2
+"""Cache lines of a row there: four sums are under way, as many as an addition takes cycles."""
+
+ROWS = 8
+"""Outputs whose images are dropped at once."""
+
+LINE = 64
+"""Bytes of a cache line."""
+
+
+def kernel_for(features: Any, kernel: Kernel) -> Kernel:
+    """The kernel for where features are: an array, or a tensor of torch."""
+    on_cpu = isinstance(features, np.ndarray) or features.device.type == "cpu"
+    return with_shared_plans(kernel) if on_cpu else kernel
+
+
+@lru_cache(maxsize=64)
+def with_shared_plans(kernel: Kernel) -> Kernel:
+    """The same kernel with plans that serve many shapes."""
+    from vkernels.language.kernel import Kernel
+
+    return Kernel(kernel.function, replace(kernel.options, plan=_planner(kernel)))
+
+
+def round_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Sizes that a plan is chosen for."""
+    found = dict(sizes)
+    if "L" in found:
+        found["L"] = LAYERS
+    fewest, most = IMAGES
+    for name in ("I", "P"):
+        if name in found:
+            found[name] = min(most, max(fewest, 1 << (found[name] - 1).bit_length()))
+    return found
+
+
+def _planner(kernel: Kernel) -> Callable[[Mapping[str, int], Mapping[str, str], Limits], Plan]:
+    known: dict[Any, Plan] = {}
+
+    def plan(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
+        near = round_sizes(sizes)
+        key = (*near.items(), *dtypes.items(), repr(asdict(limits)))
+        if key not in known:
+            known[key] = _choose(kernel, near, dtypes, limits)
+        return known[key]
+
+    return plan
+
+
+def _choose(kernel: Kernel, sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
+    """The plan that was remembered for these sizes, or the best, which is remembered."""
+    from vkernels.compiler.default_session import default_session
+    from vkernels.compiler.specialise import kernel_in
+
+    scalars = {parameter.name: float for parameter in kernel.parameters if parameter.kind == "scalar"}
+    built = kernel_in(kernel.build(kernel.signature(**dtypes, **scalars)))
+    pin = _pin(sizes, dtypes, limits)
+    pinned = kernel if pin is None else type(kernel)(kernel.function, replace(kernel.options, plan=pin))
+    plans = default_session().plans_for(pinned, built, sizes, dtypes, limits)
+    if plans.tuned is not None:
+        return plans.tuned
+    found = plans.cached(plans.cache_key)
+    if found is not None:
+        return found.plan
+    chosen = next(plans.ranked())
+    plans.store(chosen.plan, chosen.rung)
+    return chosen.plan
+
+
+def _pin(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Pin | None:
+    """What is known of dropping images, and of layers whose features, in two copies, leave a core's own cache."""
+    from vkernels.ir.pin import Pin
+
+    if sizes.keys() == {"N", "P", "I"}:  # a chunk that holds all images would be made anew for every number of them
+        return Pin(tiles={"n": ROWS}, chunks={"i": min(sizes["I"] // 2, LINE // 4)})
+    if not {"L", "N", "K", "I"} <= sizes.keys() or 2 * LINE * sizes["N"] <= limits.shared:
+        return None
+    width = LINE // (2 if dtypes["out"] in ("float16", "bfloat16") else 4)
+    lines = LINES if sizes["I"] >= 2 * LINES * width * limits.multiprocessors else 1
+    return Pin(tiles={"i": min(sizes["I"], width * lines)}, chunks={"n": TOGETHER})

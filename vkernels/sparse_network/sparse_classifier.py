@@ -1,0 +1,93 @@
+"""Classifiers whose weights were pruned: layers of any weights with max(0, ·) between them, the last one without."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vkernels.ir.errors import ArgumentError
+
+from .network import Floats, SparseNetwork
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class SparseClassifier:
+    """`network` has each class twice, once with signs turned: what max(0, ·) takes from one it leaves to the other."""
+
+    network: SparseNetwork
+
+    @staticmethod
+    def of(layers: Sequence[Any], biases: Sequence[Any]) -> SparseClassifier:
+        """From weights in any form that `SparseNetwork.of` takes as a matrix, outputs × inputs, and biases."""
+        if not layers:
+            raise ArgumentError("layers is empty, expected at least one layer")
+        last, bias = _rows(layers[-1]), np.asarray(_array(biases[-1]), np.float32)
+        from scipy.sparse import vstack
+
+        both = [*layers[:-1], vstack([last, -last]).tocsr()]
+        signs = [*biases[:-1], np.concatenate([bias, -bias])]
+        return SparseClassifier(SparseNetwork.of(both, signs, cap=float("inf")))
+
+    @staticmethod
+    def of_torch(model: Any) -> SparseClassifier:
+        """From a torch `Sequential` of `Linear` with `ReLU` between them; weights that are 0 are left out."""
+        import torch
+
+        linear = [module for module in model if isinstance(module, torch.nn.Linear)]
+        expected = [kind for module in linear for kind in (type(module), torch.nn.ReLU)][:-1]
+        if [type(module) for module in model] != expected or any(module.bias is None for module in linear):
+            raise ArgumentError("the model: expected Linear layers with biases, and ReLU between them")
+        return SparseClassifier.of([module.weight for module in linear], [module.bias for module in linear])
+
+    def scores(self, inputs: Any, **options: Any) -> Floats:
+        """Of each class for each column of inputs: classes × images. `options`: as for `SparseNetwork.infer`."""
+        result = self.network.infer(inputs, **{"kind": "general"} | options)
+        classes = self.network.outputs // 2
+        scores = np.zeros((classes, inputs.shape[1]), np.float32)
+        scores[:, result.survivors] = result.features[:classes] - result.features[classes:]
+        return scores
+
+    def classify(self, inputs: Any, **options: Any) -> NDArray[np.int64]:
+        """The class with the highest score, for each column of inputs."""
+        classes: NDArray[np.int64] = self.scores(inputs, **options).argmax(axis=0)
+        return classes
+
+
+def largest(weights: Floats, zeros: float) -> Mask:
+    """Which weights stay when a part `zeros` of them, the smallest in magnitude, goes."""
+    keep = weights.size - round(zeros * weights.size)
+    mask = np.zeros(weights.size, np.bool_)
+    mask[np.argsort(-np.abs(weights).ravel(), kind="stable")[:keep]] = True
+    return mask.reshape(weights.shape)
+
+
+def largest_of_each(weights: Floats, kept: int, group: int) -> Mask:
+    """Which weights stay when of every `group` neighbours of a row the `kept` largest in magnitude do (N:M).
+
+    Where a row's length is no multiple of `group`, its last group is shorter.
+    """
+    outputs, inputs = weights.shape
+    groups = -(-inputs // group)
+    magnitude = np.full((outputs, groups * group), -1.0)
+    magnitude[:, :inputs] = np.abs(weights)
+    parts = magnitude.reshape(outputs, groups, group)
+    places = np.argsort(-parts, axis=2, kind="stable")[:, :, :kept]
+    mask = np.zeros(parts.shape, np.bool_)
+    np.put_along_axis(mask, places, True, axis=2)
+    return mask.reshape(outputs, -1)[:, :inputs]
+
+
+def _rows(layer: Any) -> Any:
+    from .from_matrices import as_rows
+
+    return as_rows(layer, "the last layer")
+
+
+def _array(bias: Any) -> Any:
+    return bias.detach().cpu().numpy() if hasattr(bias, "detach") else bias

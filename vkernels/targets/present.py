@@ -1,0 +1,229 @@
+"""The devices of this machine, with the limits that their drivers say."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
+
+from .cpu_rates import known_cpu_rates
+from .entries import KINDS
+from .host_cpu import cpu_limits
+from .records import MAY_BE_ZERO
+from .table import known_targets
+from .target import CpuSizes, PeakRates, Target
+
+PROBE = Path(__file__).parent / "probe.py"
+DRIVER_SECONDS = 30.0  # a driver that nothing keeps awake takes seconds for each device
+ALIKE = 0.06  # of memory: what drivers keep for themselves
+CPU_NAMES = Path("/proc/cpuinfo")
+
+Vendor = Literal["nvidia", "amd"]
+VENDORS: tuple[Vendor, ...] = ("nvidia", "amd")
+
+# What drivers do not say, and is taken from a known device.
+UNSAID = (
+    *("register_unit", "partitions", "shared_unit", "barriers", "thread_registers"),
+    *("tensor_memory", "float32_tflops", "float16_tflops", "float16_in_float16_tflops"),
+)
+
+
+def present_targets(patience: float = DRIVER_SECONDS) -> tuple[Target, ...]:
+    """GPUs that NVIDIA's and AMD's drivers enumerate here, in their order, then the CPU.
+
+    Keys are `nvidia:0`, `amd:0`, …, `cpu`. A MIG instance has the sizes that its driver says. Fields that a driver
+    does not say come from the known device `like` it, and are listed as `unverified` unless it is that very device.
+    Nothing fails or hangs: a driver that says nothing for `patience` seconds has no devices.
+    """
+    found = _answers(patience)
+    gpus = [_gpu(vendor, number, said) for vendor in VENDORS for number, said in enumerate(found[vendor])]
+    return (*(gpu for gpu in gpus if gpu is not None), present_cpu())
+
+
+def _answers(patience: float) -> dict[Vendor, list[dict[str, Any]]]:
+    """What each vendor's driver says, asked at the same time, each in a process of its own."""
+    asked = {vendor: _ask(vendor) for vendor in VENDORS}
+    return {vendor: _answer(process, patience) for vendor, process in asked.items()}
+
+
+def _ask(vendor: Vendor) -> subprocess.Popen[bytes] | None:
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-I", str(PROBE), vendor],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError:
+        return None
+
+
+def _answer(process: subprocess.Popen[bytes] | None, patience: float) -> list[dict[str, Any]]:
+    if process is None:
+        return []
+    try:
+        output, _ = process.communicate(timeout=patience)
+        devices = json.loads(output)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        with suppress(subprocess.TimeoutExpired):  # a driver deep in the kernel may not even die
+            process.communicate(timeout=1)
+        return []
+    except ValueError:
+        return []
+    return [device for device in devices if isinstance(device, dict)] if isinstance(devices, list) else []
+
+
+def _gpu(vendor: Vendor, number: int, said: Mapping[str, Any]) -> Target | None:
+    """A device as a target; `None` where what its driver says makes no sense."""
+    try:
+        return gpu_target(vendor, f"{vendor}:{number}", said)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        return None
+
+
+def gpu_target(vendor: Vendor, key: str, said: Mapping[str, Any]) -> Target:
+    """What `probe.py` says of a device, as a target; peaks go with multiprocessors and clock.
+
+    Raises `KeyError`, `TypeError`, `ValueError` or `ZeroDivisionError` where that makes no sense.
+    """
+    architecture = f"sm_{said['major']}{said['minor']}" if vendor == "nvidia" else said["architecture"].split(":")[0]
+    if not re.fullmatch(KINDS[vendor][1], architecture):
+        raise ValueError(f"the architecture is {architecture!r}")
+    known = _nearest(vendor, architecture, said)
+    same = _is_same(known, architecture, said)
+    target = replace(
+        known,
+        key=key,
+        name=said["name"],
+        architecture=architecture,
+        generation=known.generation if architecture == known.architecture else "",
+        multiprocessors=_positive(said, "multiprocessors"),
+        memory=_positive(said, "memory"),
+        level_2=_positive(said, "level_2"),
+        sizes=_sizes(known, said),
+        integrated=bool(said.get("integrated", known.integrated)),
+        note="",
+        sources={},
+        like=known.key,
+    )
+    if vendor == "nvidia":
+        target = replace(target, cache=target.level_2)
+    return target if same else replace(target, rates=_scaled(known, said), slices=(), unverified=UNSAID)
+
+
+def _sizes(known: Target, said: Mapping[str, Any]) -> NvidiaSizes | AmdSizes:
+    """Those of the known device, but for what the driver says."""
+    if isinstance(known.sizes, AmdSizes):
+        return replace(known.sizes, **_said_of(AmdSizes, said))
+    if isinstance(known.sizes, NvidiaSizes):
+        warps = {"warps": said["threads"] // said["warp"]} if "threads" in said else {}
+        return replace(known.sizes, **_said_of(NvidiaSizes, said), **warps)
+    raise TypeError("a CPU is no GPU")
+
+
+def _said_of(kind: type, said: Mapping[str, Any]) -> dict[str, Any]:
+    own = {field.name for field in fields(kind)} & said.keys()
+    return {name: said[name] if name in MAY_BE_ZERO else _positive(said, name) for name in own}
+
+
+def _scaled(known: Target, said: Mapping[str, Any]) -> PeakRates | None:
+    if known.rates is None:
+        return None
+    clock = said["clock_khz"] / 1e3 or known.rates.clock_mhz
+    scale = said["multiprocessors"] * clock / (known.multiprocessors * known.rates.clock_mhz)
+    float16, in_float16 = known.rates.float16_tflops, known.rates.float16_in_float16_tflops
+    return PeakRates(
+        clock_mhz=clock,
+        memory_gb_s=_bandwidth(said) or known.rates.memory_gb_s,
+        float32_tflops=known.rates.float32_tflops * scale,
+        float16_tflops=float16 and float16 * scale,
+        float16_in_float16_tflops=in_float16 and in_float16 * scale,
+    )
+
+
+def _bandwidth(said: Mapping[str, Any]) -> float:
+    """GB/s, of twice the memory's clock and its width; 0 where the driver says neither."""
+    return float(2 * said.get("memory_clock_khz", 0) * 1e3 * said.get("memory_bits", 0) / 8 / 1e9)
+
+
+def _nearest(vendor: Vendor, architecture: str, said: Mapping[str, Any]) -> Target:
+    """The known device most like this: of the same architecture, else of the last one before it."""
+    ours = [target for target in known_targets().values() if target.vendor == vendor]
+    numbers = {_number(target.architecture) for target in ours}
+    number = max((known for known in numbers if known <= _number(architecture)), default=min(numbers))
+    near = [target for target in ours if _number(target.architecture) == number]
+    return min(near, key=lambda target: abs(target.multiprocessors - said["multiprocessors"]) + _apart(target, said))
+
+
+def _number(architecture: str) -> int:
+    """`sm_90` as 0x90, `gfx90a` as 0x90a: in the order in which they came."""
+    return int(architecture.lstrip("smgfx_"), 16)
+
+
+def _apart(target: Target, said: Mapping[str, Any]) -> float:
+    return abs(target.memory - _positive(said, "memory")) / target.memory
+
+
+def _is_same(known: Target, architecture: str, said: Mapping[str, Any]) -> bool:
+    """Whether this is the known device itself, whole; drivers' names differ from vendors'."""
+    alike = known.multiprocessors == said["multiprocessors"] and _apart(known, said) < ALIKE
+    return alike and known.architecture == architecture and "MIG" not in said["name"]
+
+
+def _positive(said: Mapping[str, Any], name: str) -> int:
+    value = said[name]
+    if not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} is {value!r}")
+    return value
+
+
+def present_cpu() -> Target:
+    """The CPU, with the cores that this process may use, and its rates if they were measured."""
+    limits = cpu_limits()
+    name = _cpu_name()
+    return Target(
+        key="cpu",
+        name=name,
+        vendor="cpu",
+        architecture=platform.machine() or "unknown",
+        multiprocessors=limits.multiprocessors,
+        memory=limits.memory,
+        level_2=limits.shared * limits.multiprocessors,
+        cache=limits.cache,
+        sizes=CpuSizes(limits.shared, limits.registers, limits.register_bytes),
+        rates=_cpu_rates(),
+    )
+
+
+def _cpu_rates() -> PeakRates | None:
+    found = known_cpu_rates()
+    if found is None:
+        return None
+    return PeakRates(
+        clock_mhz=found.clock / 1e6,
+        memory_gb_s=found.memory / 1e9,
+        float32_tflops=2 * found.multiply_adds / 1e12,
+        cache_gb_s=found.cache / 1e9,
+        shared_gb_s=found.shared / 1e9,
+        multiprocessor_gb_s=found.core_memory / 1e9,
+    )
+
+
+@cache
+def _cpu_name() -> str:
+    with suppress(OSError, UnicodeDecodeError):
+        for line in CPU_NAMES.read_text().splitlines():
+            if line.startswith("model name") and (name := line.partition(":")[2].strip()):
+                return name
+    return platform.processor() or platform.machine() or "CPU"
