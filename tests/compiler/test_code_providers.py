@@ -461,6 +461,29 @@ def test_the_interpreter_ends_while_a_better_plan_is_being_made(tmp_path):
     assert run("print('done')", tmp_path) == "done\n"
 
 
+def test_a_fork_waits_for_no_thread_that_waits_for_it(tmp_path):
+    """A thread may need the lock of LLVM to reach its next checkpoint: a fork takes it only then."""
+    text = """
+        import time
+        from vkernels.compiler import background
+        from vkernels.compiler.backends import llvm
+        background.FORK_SECONDS = 1000.0
+        def compile_more():
+            begun.set()
+            while not background._gate.closed:
+                time.sleep(0.001)
+            with llvm._lock:
+                pass
+        begun = threading.Event()
+        background.start_in_background(compile_more, "test")
+        begun.wait()
+        if os.fork() == 0:
+            os._exit(0)
+        print("forked")
+    """
+    assert run(text, tmp_path) == "forked\n"
+
+
 def test_a_child_is_forked_while_a_better_plan_is_being_made(tmp_path):
     text = """
         assert any(t.name.startswith("vkernels-") for t in threading.enumerate())

@@ -65,7 +65,16 @@ class _Gate:
 
 
 _gate = _Gate()
+_held_in_forks: list[threading.Lock] = []
 _thread = threading.local()
+
+
+def hold_in_forks(lock: threading.Lock) -> None:
+    """Hold a lock while the process forks, so that no child inherits what another thread does under it.
+
+    It is acquired after background threads have stopped at a checkpoint: one of them may need it to get there.
+    """
+    _held_in_forks.append(lock)
 
 
 def start_in_background(work: Callable[[], T], name: str) -> Future[T]:
@@ -139,13 +148,27 @@ def _run(work: Callable[[], T], future: Future[T]) -> None:
         _gate.leave()
 
 
+def _before_fork() -> None:
+    _gate.close()
+    for lock in _held_in_forks:
+        lock.acquire()
+
+
+def _after_fork_in_parent() -> None:
+    for lock in _held_in_forks:
+        lock.release()
+    _gate.open()
+
+
 def _after_fork_in_child() -> None:
     """The child has no background threads."""
     global _gate
+    for lock in _held_in_forks:
+        lock.release()
     _gate = _Gate()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=lambda: _gate.close(), after_in_parent=lambda: _gate.open(), after_in_child=_after_fork_in_child
+        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import threading
 import zlib
@@ -19,6 +18,7 @@ from vkernels.ir.errors import IRError
 from vkernels.ir.lowering.llvm.lower_to_llvm import LlvmModule, lower_to_llvm
 
 from ..artifact_cache import ArtifactCache, NativeCode, code_key
+from ..background import hold_in_forks
 from .triton_adapter import mlir_to_llvm_ir
 
 MAX_LIBRARIES = 64
@@ -243,5 +243,4 @@ def host_register_bytes() -> int:
     return 16
 
 
-if hasattr(os, "register_at_fork"):  # so that no child inherits LLVM's own locks from a thread that compiles
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+hold_in_forks(_lock)  # so that no child inherits LLVM's own locks from a thread that compiles
