@@ -6,8 +6,11 @@ import gc
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -95,6 +98,7 @@ def pytest_unconfigure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test as `unit`, `compile` or `process`, unless it is thorough; skip what needs a GPU without one."""
+    leave_samples(items)
     for item in items:
         if item.get_closest_marker("thorough") is None:
             item.add_marker(kind_of(item.path))
@@ -107,6 +111,42 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in on_a_gpu:
         item.add_marker(pytest.mark.gpu)
         item.add_marker(missing)
+
+
+def leave_samples(items: Sequence[pytest.Item]) -> None:
+    """Mark cases of tests with the marker `sample` as thorough, except for as many as the marker says."""
+    cases: dict[str, list[pytest.Function]] = {}
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("sample"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for group in cases.values():
+        marker = group[0].get_closest_marker("sample")
+        count = marker.args[0] if marker else len(group)
+        for item in in_order_of_news(group)[count:]:
+            item.add_marker("thorough")
+
+
+def in_order_of_news(cases: Sequence[pytest.Function]) -> list[pytest.Function]:
+    """Each case as soon as it brings the most values, and pairs of values, of parameters that none before it had.
+
+    Among equals the order is that of a hash, the same in each process.
+    """
+    left = sorted(cases, key=lambda case: sha256(case.nodeid.encode()).digest())
+    news = {case.nodeid: news_of(case) for case in left}
+    seen: set[Any] = set()
+    order = []
+    while left:
+        best = max(left, key=lambda case: len(news[case.nodeid] - seen))
+        seen |= news[best.nodeid]
+        left.remove(best)
+        order.append(best)
+    return order
+
+
+def news_of(case: pytest.Function) -> set[Any]:
+    """The values of a case's parameters, and the pairs of them, as its name tells them."""
+    values = list(enumerate(case.callspec.id.split("-")))
+    return {*combinations(values, 1), *combinations(values, 2)}
 
 
 def kind_of(path: Path) -> str:

@@ -107,6 +107,7 @@ class Page(HTMLParser):
         self.texts.append(data)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("kernel", "target"), CELLS)
 def test_the_text_tells_every_phase_home_decision_and_resource(explained, capsys, kernel, target):  # noqa: F811
     found = explained(kernel, target)

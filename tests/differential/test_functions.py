@@ -18,7 +18,7 @@ from .known import is_known
 from .run import public_functions
 from .subjects import BOUNDS, SUBJECTS
 
-FEW = 2
+FEW = 1
 """Calls of each seed; `-m thorough` makes all."""
 
 

@@ -42,6 +42,7 @@ def ways(kernel: vk.Kernel, gpu: Gpu):
     return kernel.interpret, kernel._launcher, lambda *given: gpu.run(kernel, given, {})
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("number", range(12))
 def test_random_kernels_of_integers(number, tmp_path):
     seed = fresh_seed()
@@ -59,6 +60,7 @@ def products(a: Integer[vk.Tensor, "M K"], b: Integer[vk.Tensor, "K N"], out: In
     out[m, n] = vk.dot(a[m, k], b[k, n], axis=k)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("left", "right"), [*product(["int8", "uint8"], repeat=2)])
 @pytest.mark.parametrize("shape", [(33, 70, 40), (3, 5, 7)])
 def test_products_of_bytes(left, right, shape):

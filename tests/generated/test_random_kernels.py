@@ -8,7 +8,7 @@ from ..library.reference import fresh_seed
 from .random_kernels.compare import Counts, check, check_ttir
 from .random_kernels.long_sums import check_long_sum
 
-BATCHES, KERNELS = 4, 10
+BATCHES, KERNELS = 4, 5
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
@@ -41,7 +41,7 @@ def test_random_kernels_give_the_same_as_ttir(batch):
 def test_long_sums_are_as_near_as_promised(way):
     """Of 2¹⁶ to 2²⁰ terms that are not exact, under random plans."""
     seed = fresh_seed()
-    for number in range(3 if way == "ttir" else 6):
+    for number in range(1 if way == "ttir" else 3):
         check_long_sum(seed + number, way)
 
 

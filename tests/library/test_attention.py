@@ -32,6 +32,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(("sizes", "dtype", "causal"), dict.fromkeys(CASES))
 def test_attention_is_right(sizes, dtype, causal):
     q, k, v = operands(sizes, dtype, fresh_seed())
@@ -51,6 +52,7 @@ WINDOWS = [
 ]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("sizes", "dtype", "how"), WINDOWS)
 def test_windows_are_right(sizes, dtype, how):
     q, k, v = operands(sizes, dtype, fresh_seed())

@@ -41,11 +41,13 @@ def check(case: str, dtype: torch.dtype, seed: int) -> None:
         assert_close(found, each.grad, terms=max(terms, grad.numel()), scale=8.0)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("case", CASES)
 def test_convolution_is_right_forward_and_backward(case):
     check(case, torch.float32, fresh_seed())
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("case", ["strides", "dilation and groups"])
 @pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype != torch.float32])
 def test_convolution_is_right_in_every_dtype(case, dtype):

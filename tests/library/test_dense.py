@@ -33,6 +33,7 @@ ACTIVATIONS = {
 }
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", SIZES)
 def test_matmul_is_right(size, dtype):
@@ -74,6 +75,7 @@ def test_transposed_operands(dtype, of_a, of_b):
     assert_close(matmul(a, b), a.double() @ b.double(), terms=129, scale=12)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize(
     ("size", "dtype"),

@@ -60,6 +60,7 @@ def exact_sum(x: torch.Tensor) -> torch.Tensor:
     return torch.tensor([math.fsum(row) for row in rows], dtype=torch.float64).reshape(x.shape[:-1])
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("pin", PINS, ids=str)
@@ -71,6 +72,7 @@ def test_sums_of_rows(pin: vk.Pin | None, length: int, kind: str) -> None:
     assert_summed(out, x, exact_sum(x), min(bound(length), pairwise(length)))
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("kind", ["constant", "alternating", "ill-conditioned"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", ["sum_columns", "sum_in_a_range", "sum_in_a_ragged_range", "sum_of_sums"])
@@ -105,6 +107,7 @@ def test_cumulative_sums(dtype: torch.dtype, kind: str) -> None:
         assert_summed(total, x, exact_sum(x), pairwise(length))
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("pin", [
     None, vk.Pin(chunks={"k": 1}), vk.Pin(chunks={"k": 6}, tiles={"i": 4, "j": 32}), vk.Pin(splits={"k": 3}),
     vk.Pin(lanes="k"), vk.Pin(packs=("b",)),
@@ -120,6 +123,7 @@ def test_products(kind: str, pin: vk.Pin | None) -> None:
         assert_summed(out, terms, exact_sum(terms), min(bound(length, products=True), pairwise(length)))
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("pin", [
     vk.Pin(online=("j",)), vk.Pin(online=("j",), chunks={"j": 16}), vk.Pin(online=("j",), tiles={"i": 4}, lanes="i"),
     vk.Pin(online=()),

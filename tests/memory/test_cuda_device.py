@@ -198,6 +198,7 @@ def assert_same_state(mode, program, other):
             assert torch.equal(value, state[name]), name
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("make", "part", "flash", "seed", "steps"),
     [

@@ -23,6 +23,7 @@ def as_if_there(monkeypatch):
     monkeypatch.setattr(devices, "usable_cores", lambda: 2)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("images", [0, 1, 90])
 def test_a_gpu_computes_what_the_reference_does(as_if_there, kind, images):

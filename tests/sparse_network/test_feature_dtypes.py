@@ -43,6 +43,7 @@ def test_each_feature_is_rounded_and_no_sum(storage, images):
     assert result.record.storage == storage
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_challenges_categories_are_those_of_float32(kind):
     network, images = radix_network(1024, 24), ImageSource(pixels_of("digits"), 1024).spread(300).part(0, 300)

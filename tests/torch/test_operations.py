@@ -54,6 +54,7 @@ def test_importing_vkernels_does_not_import_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", cases(ALL))
 def test_torch_finds_nothing_wrong(name: str) -> None:
     opcheck(operation(name), ALL[name](Maker(fresh_seed(), name in SAMPLES)))

@@ -60,6 +60,7 @@ def is_power(number):
     return number > 0 and number & (number - 1) == 0
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 @pytest.mark.parametrize("name", KERNELS)
 @settings(max_examples=4, **QUICKLY)

@@ -77,6 +77,7 @@ def test_a_crossing_value_can_have_any_home(home: Home) -> None:
     assert ("vk.barrier" in text) == (home is not Home.RECOMPUTE)
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("packs", [(), ("a",), ("b",), ("a", "b")])
 @pytest.mark.parametrize("splits", [{}, {"k": 3}])
 @pytest.mark.parametrize(("chunk", "facts"), [

@@ -33,6 +33,7 @@ def network() -> dict[str, Any]:
     }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("resident", [0, 2])
 @pytest.mark.parametrize(("homes", "copies"), [
     ({"features": Home.MEMORY}, ()), ({"features": Home.MEMORY}, ("features",)), ({"features": Home.SHARED}, ()),
@@ -55,6 +56,7 @@ def test_a_network_of_any_width_needs_no_shared_memory() -> None:
     assert launch.is_persistent
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("copies", [(), ("features",)])
 @pytest.mark.parametrize(("facts", "chunk"), [
     (Facts(), 16), (Facts(multiples={"N": 8}), 8), (Facts(multiples={"N": 8}), 16), (Facts({"N": NEURONS}), 16),
@@ -69,6 +71,7 @@ def test_swap_space_is_as_large_as_the_call_needs(copies: tuple[str, ...], facts
     assert launch.swap_bytes + ttir.prepare(NETWORK).more_swap(0) == 2 * kept
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("facts", [Facts({"K": 20}), Facts({"N": 150}), Facts()])
 def test_swap_space_of_several_values_lies_side_by_side(facts: Facts) -> None:
     numbers = np.random.default_rng(0)
@@ -164,6 +167,7 @@ vk.kernel @scans(%x: !vk.tensor<[M, N, K], f32>, %out: !vk.tensor<[M, N, K], f32
 """
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("lanes", ["i", "u", "v"])
 @pytest.mark.parametrize("homed", [(), ("down",), ("across",), ("down", "across")], ids=str)
 def test_scans_along_several_axes_go_through_loops_of_their_own(homed: tuple[str, ...], lanes: str) -> None:

@@ -51,7 +51,7 @@ def every(program, access, limit):
             yield round(seconds_of(program, costs) * 1e12), footprint, [cost.placement for cost in costs]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(program=programs(), access=accesses(), part=st.one_of(st.none(), st.floats(0, 1.1)))
 def test_no_placement_that_fits_is_faster_or_as_fast_in_fewer_bytes(program, access, part):
     limit = None if part is None else int(part * 2 * sum(each.size for each in program.buffers))
@@ -66,7 +66,7 @@ def test_no_placement_that_fits_is_faster_or_as_fast_in_fewer_bytes(program, acc
     assert (round(decision.seconds * 1e12), decision.footprint, [c.placement for c in decision.choices]) in fitting
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(program=programs(), access=accesses())
 def test_alternatives_are_the_program_with_one_buffer_placed_otherwise(program, access):
     decision = choose(program, access)

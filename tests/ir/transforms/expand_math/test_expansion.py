@@ -111,6 +111,7 @@ def test_integer_powers_wrap_around(dtype: str) -> None:
     np.testing.assert_array_equal(got, np.array(want, np.uint64).astype(dtype))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("element", ["f32", "f64"])
 @pytest.mark.parametrize("shape", ["{}", "vector<8x{}>", "tensor<4x8x{}, #vk.axes<i, j>>"])
 def test_every_shape_is_expanded_to_valid_ir(element: str, shape: str) -> None:
