@@ -1,8 +1,8 @@
-"""Run a kernel so that Python's debugger can follow: as Python code with its author's file and line numbers.
+"""Run a kernel as Python code with its author's file and line numbers, so that Python's debugger can follow.
 
-From the kernel's operations a Python function is made whose statements stand at their authors' lines: a call that
-interprets the operations of one line and gives its values names, or a `for` over the turns of an operation with a body.
-Breakpoints, stepping, conditions and `print(row)` then work as in any Python code.
+The kernel's operations become a Python function whose statements stand at their author's lines: a call that interprets
+the operations of one line and names their values, or a `for` over the turns of an operation with a body. Breakpoints,
+stepping, conditions and `print(row)` then work as in any Python code.
 """
 
 from __future__ import annotations
@@ -13,24 +13,23 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 from xdsl.dialects import scf
-from xdsl.interpreter import Interpreter, PythonValues
+from xdsl.interpreter import PythonValues
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ..dialect import KernelOp, MappedOp, YieldOp
 from ..locations import place_of
 from .memory import ElementMemory
 from .numbers import from_storage
-from .structure import StructureFunctions
+from .state import TileInterpreter
+from .structure import turns_of
 
 _RUN, _TURNS, _RESULTS, _REGION = "__run__", "__turns__", "__results__", "__region__"
 
 
-def run_traced(
-    interpreter: Interpreter, structure: StructureFunctions, function: KernelOp | MappedOp, values: PythonValues
-) -> None:
+def run_traced(interpreter: TileInterpreter, function: KernelOp | MappedOp, values: PythonValues) -> None:
     """Interpret a kernel through Python code at its author's lines."""
     interpreter.set_values(zip(function.body.block.args, values, strict=True))
-    steps = _Steps(interpreter, structure)
+    steps = _Steps(interpreter)
     file, line = _origin(function)
     code = compile(_Writer(steps, file, line).module(function), file, "exec")
     names: dict[str, Any] = {_RUN: steps.run, _TURNS: steps.turns, _RESULTS: steps.results}
@@ -40,14 +39,14 @@ def run_traced(
 
 
 class _Steps:
-    """What the statements call: each knows its operations by a number."""
+    """The functions that the statements call, each with the number of a group of operations."""
 
-    def __init__(self, interpreter: Interpreter, structure: StructureFunctions):
-        self.interpreter, self.structure = interpreter, structure
+    def __init__(self, interpreter: TileInterpreter):
+        self.interpreter = interpreter
         self.groups: list[tuple[list[Operation], list[SSAValue]]] = []
 
     def add(self, ops: list[Operation], named: list[SSAValue]) -> int:
-        """The number of a group of operations, and the values that it is to give back."""
+        """Add a group of operations and the values that it returns; returns the group's number."""
         self.groups.append((ops, named))
         return len(self.groups) - 1
 
@@ -62,7 +61,7 @@ class _Steps:
     def turns(self, number: int) -> Generator[tuple[int, PythonValues]]:
         """For each turn of an operation, the number of the region to run and the values of its arguments."""
         (op,), _ = self.groups[number]
-        turns = self.structure.turns(op, self.interpreter.get_values(op.operands))
+        turns = turns_of(self.interpreter, op, self.interpreter.get_values(op.operands))
         try:
             turn = next(turns)
             while True:
@@ -105,7 +104,7 @@ class _Writer:
         return ast.fix_missing_locations(ast.Module([self._at(definition)], []))
 
     def block(self, block: Block) -> list[ast.stmt]:
-        """A block's statements: one for each line's run of operations without a body, several for one with."""
+        """A block's statements: one for the operations of a line, several for an operation with a body."""
         statements: list[ast.stmt] = []
         group: list[Operation] = []
         for op in block.ops:

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 from xdsl.dialects import math as maths
-from xdsl.irdl import IRDLOperation
+from xdsl.ir import Operation
 
-from .elementwise import Function
+from .elementwise import Function, elementwise
 from .numbers import Array, fused_multiply_add, unsigned
+from .state import Handler
 
 
 def _wide(function: Function) -> Function:
@@ -23,7 +24,7 @@ def _wide(function: Function) -> Function:
 
 
 _erf = np.frompyfunc(lambda x: math.erf(float(x)), 1, 1)
-"""The error function, right to f64's last place or so; f64 has no wider one here."""
+"""The error function, accurate to about the last place of f64; there is no wider one here."""
 
 
 def _round_away(a: Array) -> Array:
@@ -46,23 +47,20 @@ def _integer_power(base: Array, exponent: Array) -> Array:
     return np.asarray(np.where(negative, inverse, result).astype(base.dtype))
 
 
-def _leading_zeros(a: Array) -> Array:
-    left, count = unsigned(a), np.zeros(np.shape(a), np.int64)
-    for _ in range(left.dtype.itemsize * 8):
-        count += left == 0
-        left = left >> left.dtype.type(1)
+def _zeros(shift: np.ufunc) -> Function:
+    """Count leading zeros, by right shifts, or trailing zeros, by left shifts."""
+
+    def count(a: Array) -> Array:
+        left, zeros = unsigned(a), np.zeros(np.shape(a), np.int64)
+        for _ in range(left.dtype.itemsize * 8):
+            zeros += left == 0
+            left = shift(left, left.dtype.type(1))
+        return zeros
+
     return count
 
 
-def _trailing_zeros(a: Array) -> Array:
-    left, count = unsigned(a), np.zeros(np.shape(a), np.int64)
-    for _ in range(left.dtype.itemsize * 8):
-        count += left == 0
-        left = left << left.dtype.type(1)
-    return count
-
-
-MATHS: dict[type[IRDLOperation], Function] = {
+_FUNCTIONS: dict[type[Operation], Function] = {
     maths.AbsFOp: np.abs,
     maths.AbsIOp: np.abs,
     maths.CeilOp: np.ceil,
@@ -96,10 +94,12 @@ MATHS: dict[type[IRDLOperation], Function] = {
     maths.AtanhOp: _wide(np.arctanh),
     maths.ErfOp: lambda a: np.asarray(_erf(a)).astype(np.float64),
     maths.PowFOp: _wide(np.power),
-    maths.FPowIOp: _wide(lambda a, n: np.power(a, n)),
+    maths.FPowIOp: _wide(np.power),
     maths.IPowIOp: _integer_power,
     maths.FmaOp: fused_multiply_add,
-    maths.CountLeadingZerosOp: _leading_zeros,
-    maths.CountTrailingZerosOp: _trailing_zeros,
+    maths.CountLeadingZerosOp: _zeros(np.right_shift),
+    maths.CountTrailingZerosOp: _zeros(np.left_shift),
     maths.CtPopOp: lambda a: np.bitwise_count(unsigned(a)),
 }
+
+MATH_HANDLERS: dict[type[Operation], Handler] = {op: elementwise(function) for op, function in _FUNCTIONS.items()}

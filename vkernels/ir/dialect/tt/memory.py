@@ -93,18 +93,14 @@ class StoreOp(TtOp):
 
 
 class Atomic(IntEnum):
-    """What an atomic operation does; Triton's numbers."""
+    """How an atomic operation combines; Triton's numbers."""
 
-    AND = 1
-    OR = 2
-    XOR = 3
     ADD = 4
     FADD = 5
     MAX = 6
     MIN = 7
     UMAX = 8
     UMIN = 9
-    XCHG = 10
 
 
 _RELAXED, _GPU = 1, 1

@@ -11,20 +11,26 @@ from xdsl.ir import Attribute
 
 from ...dialect import tt
 from ...errors import ArgumentError, IRError
-from ..elementwise import NUMPY_ELEMENTWISE, ArithFunctions, functions_of
-from ..interpret import TileInterpreter
-from ..maths import MATHS
+from ..elementwise import ARITH_HANDLERS
+from ..maths import MATH_HANDLERS
 from ..numbers import Array, dtype_of
-from ..state import InterpretedProgram, InterpreterState
-from ..structure import StructureFunctions
-from .access import AccessFunctions, TtirMachine
-from .compute import ComputeFunctions
+from ..state import Handlers, InterpretedProgram, InterpreterState
+from ..structure import STRUCTURE_HANDLERS
+from .access import TT_ACCESS_HANDLERS
+from .compute import TT_COMPUTE_HANDLERS
+from .interpreter import TtirInterpreter
 from .regions import AddressSpace, Region, RuntimeMemory, TensorRegion
 
 Value = Array | np.generic | int | float | bool | TensorRegion | RuntimeMemory
 """An argument: an array, with or without a name, or runtime's memory for a pointer; a number for a scalar."""
 
-_STATELESS = (functions_of("Elementwise", NUMPY_ELEMENTWISE), functions_of("Maths", MATHS), ArithFunctions())
+_HANDLERS: Handlers = {
+    **ARITH_HANDLERS,
+    **MATH_HANDLERS,
+    **STRUCTURE_HANDLERS,
+    **TT_ACCESS_HANDLERS,
+    **TT_COMPUTE_HANDLERS,
+}
 
 
 def run_ttir(
@@ -40,9 +46,9 @@ def run_ttir(
     """Run the module's one `tt.func` for programs 0 up to `grid`, one after another; arrays are written in place.
 
     `arguments`: in the parameters' order. A pointer's array may be any view (bf16 as the bits, uint16): the pointer
-    is to its first element, and whatever is not an element of it is out of bounds. `scratch_bytes`: scratchpad of a
-    program; its last `slot_bytes` have no meaning, so accesses there are not checked and loads give poison. `order`
-    seeds a shuffle of the programs. `between_programs`: whether to look for races between programs.
+    is to its first element, and everything that is not an element of it is out of bounds. `scratch_bytes`: a program's
+    scratchpad; its last `slot_bytes` hold inactive elements, so accesses there are not checked and loads give poison.
+    `order` seeds a shuffle of the programs. `between_programs`: whether to look for races between programs.
 
     Raises `CheckError`, with the operation's source location, program and element, for an access out of bounds or
     misaligned; memory read before it is written; two accesses to a byte without a barrier between them, one of them
@@ -65,18 +71,15 @@ def run_ttir(
         for n, (type_, value, memory) in enumerate(zip(types, arguments, memories, strict=True))
     )
     _check_divisibility(function, values)
-    machine = TtirMachine(state, space, between_programs=between_programs)
-    interpreter = TileInterpreter(module)
-    for functions in (*_STATELESS, StructureFunctions(state), AccessFunctions(machine), ComputeFunctions(state, grid)):
-        interpreter.register_implementations(functions, override=True)
+    interpreter = TtirInterpreter(module, state, _HANDLERS, space, grid, between_programs)
     programs = np.arange(grid)
     if order is not None:
         np.random.default_rng(order).shuffle(programs)
     with np.errstate(all="ignore"):
         for number in programs.tolist():
             state.program = InterpretedProgram(function.sym_name.data, number, (number,))
-            machine.clock.next_program()
-            machine.scratchpad = Region.scratchpad(scratch_bytes, slot_bytes) if scratch_bytes else None
+            interpreter.clock.next_program()
+            interpreter.scratchpad = Region.scratchpad(scratch_bytes, slot_bytes) if scratch_bytes else None
             interpreter.run_ssacfg_region(function.body, values, function.sym_name.data)
 
 
@@ -108,7 +111,7 @@ def _scalar(number: int, type_: Attribute, value: Value) -> Any:
 
 
 def _check_divisibility(function: tt.FuncOp, values: Sequence[Any]) -> None:
-    """What the code was made to rely on holds; raises `ArgumentError` if not."""
+    """Raise `ArgumentError` for an argument that its declared divisor does not divide."""
     if not isinstance(function.arg_attrs, ArrayAttr):
         return
     for number, (attributes, value) in enumerate(zip(function.arg_attrs.data, values, strict=True)):
