@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.ir import BlockArgument, Region
+from xdsl.ir import Attribute, BlockArgument, Region
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
@@ -20,6 +20,12 @@ def parse_argument(parser: Parser) -> tuple[str, Parser.UnresolvedArgument]:
     if parser.parse_optional_keyword("as") is not None:
         return parser.parse_str_literal(), argument
     return argument.name.text[1:], argument
+
+
+def parse_attributes(parser: Parser) -> dict[str, Attribute]:
+    """`attributes {...}`, if it is there."""
+    attributes = parser.parse_optional_attr_dict_with_keyword()
+    return {} if attributes is None else dict(attributes.data)
 
 
 def print_location(printer: Printer, argument: BlockArgument) -> None:

@@ -19,12 +19,13 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
+from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from .attributes import axes_of
-from .blocks import parse_argument, print_argument, print_body, print_location
-from .names import Below, Name, listed, parse_name, spelled
+from .blocks import parse_argument, parse_attributes, print_argument, print_body, print_location
+from .compute import PureOp
+from .names import Below, listed, parse_name, spelled
 from .types import ScratchType, TensorArgumentType
 
 
@@ -101,10 +102,9 @@ class _FunctionOp(IRDLOperation):
             properties["lanes"] = StringAttr(parse_name(parser, "axis name"))
         if parser.parse_optional_keyword("facts") is not None:
             properties["facts"] = DictionaryAttr(parser.parse_optional_dictionary_attr_dict())
-        attributes = parser.parse_optional_attr_dict_with_keyword()
         return cls.create(
             properties=properties,
-            attributes=dict(attributes.data) if attributes is not None else {},
+            attributes=parse_attributes(parser),
             regions=[parser.parse_region([argument for _, argument in parameters])],
         )
 
@@ -227,7 +227,7 @@ class MappedOp(_FunctionOp):
 
 
 @irdl_op_definition
-class SizeOp(IRDLOperation):
+class SizeOp(PureOp):
     """A size of the call, by the name that a tensor's declaration gives it."""
 
     name = "vk.size"
@@ -235,8 +235,6 @@ class SizeOp(IRDLOperation):
     size = prop_def(StringAttr)
     result = result_def(i64)
 
-    traits = traits_def(Pure())
-    custom_directives = (Name,)
     assembly_format = "custom<Name>($size) attr-dict"
 
     def __init__(self, size: str):

@@ -38,18 +38,6 @@ def listed(names: tuple[str, ...] | list[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def _parse_property(attribute: AttributeVariable, parser: Parser, state: ParsingState) -> None:
-    attribute.set(state, StringAttr(parse_name(parser, attribute.name)))
-
-
-def _print_property(
-    attribute: AttributeVariable, printer: Printer, state: PrintingState, op: IRDLOperation, after: str = ""
-) -> None:
-    value = attribute.get(op)
-    state.print_whitespace(printer)
-    printer.print_string((spelled(value.data) if isinstance(value, StringAttr) else '""') + after)
-
-
 @irdl_custom_directive
 class Name(CustomDirective):
     """`custom<Name>($property)` in an assembly format: a `StringAttr` printed as a name."""
@@ -57,21 +45,24 @@ class Name(CustomDirective):
     attribute: AttributeVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
-        _parse_property(self.attribute, parser, state)
+        self.attribute.set(state, StringAttr(parse_name(parser, self.attribute.name)))
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        _print_property(self.attribute, printer, state, op)
+        value = self.attribute.get(op)
+        state.print_whitespace(printer)
+        printer.print_string(spelled(value.data) if isinstance(value, StringAttr) else '""')
 
 
 @irdl_custom_directive
-class Below(CustomDirective):
+class Below(Name):
     """`custom<Below>($property)`: the name and ` <`, with the space that a bare `<` in a format does not get."""
 
     attribute: AttributeVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
-        _parse_property(self.attribute, parser, state)
+        super().parse(parser, state)
         parser.parse_punctuation("<")
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        _print_property(self.attribute, printer, state, op, " <")
+        super().print(printer, state, op)
+        printer.print_string(" <")

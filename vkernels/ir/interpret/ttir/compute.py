@@ -13,11 +13,6 @@ from ..state import Handler
 from .interpreter import TtirInterpreter
 
 
-def _program_id(run: TtirInterpreter, op: tt.ProgramIdOp) -> np.int32:
-    program = run.state.program
-    return np.int32(program.number if program is not None and op.axis.value.data == 0 else 0)
-
-
 def _resize(_: TtirInterpreter, op: tt.SplatOp | tt.BroadcastOp, value: Array) -> Array:
     return np.broadcast_to(value, tt.shape(op.result.type))
 
@@ -70,8 +65,8 @@ def _combined(run: TtirInterpreter, body: Region, left: list[Array], right: list
 
 
 TT_COMPUTE_HANDLERS: dict[type[Operation], Handler] = {
-    tt.ProgramIdOp: _program_id,
-    tt.NumProgramsOp: lambda run, op: np.int32(run.programs if op.axis.value.data == 0 else 1),
+    tt.ProgramIdOp: lambda run, op: np.int32(run.state.program.number),
+    tt.NumProgramsOp: lambda run, op: np.int32(run.programs),
     tt.MakeRangeOp: lambda _, op: np.arange(op.start.value.data, op.end.value.data, dtype=np.int32),
     tt.SplatOp: _resize,
     tt.BroadcastOp: _resize,
