@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import AnyFloat, IntegerType, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
-from vkernels.ir.dialect import AccessOp, arith, element_of, tt
+from vkernels.ir.dialect import AccessOp, ScatterOp, StoreOp, arith, element_of, tt
 
 from .addresses import PointerAccess
 from .atomics import lower_atomic
@@ -18,34 +18,30 @@ def lower_load(state: TtirState, operation: AccessOp) -> None:
     """`vk.load` and `vk.gather`."""
     access = PointerAccess(state, operation)
     mask = access.mask()
-    load = _load_scratchpad if access.memory.is_scratchpad else _load_memory
-    value = load(state, access, mask)
+    if access.memory.is_scratchpad:
+        value = _load_scratchpad(state.build, access, mask)
+    else:
+        other = None if mask is None else state.build.filled(0, tt.tensor(access.memory.element, access.sizes))
+        value = state.build.result(tt.LoadOp(access.pointers(), mask, other))
     if element_of(operation.tile) == i1:
         value = state.build.compare("ne", value, 0)
     state.define(operation.tile, value)
 
 
-def _load_memory(state: TtirState, access: PointerAccess, mask: SSAValue | None) -> SSAValue:
-    build = state.build
-    other = None if mask is None else build.filled(0, tt.tensor(access.memory.element, access.sizes))
-    return build.result(tt.LoadOp(access.pointers(), mask, other))
-
-
-def _load_scratchpad(state: TtirState, access: PointerAccess, mask: SSAValue | None) -> SSAValue:
-    """Inactive elements read the slot that nothing else reads, and become 0."""
-    build, element = state.build, access.memory.element
-    offsets = access.byte_offsets()
-    if mask is not None:
-        offsets = build.select(mask, offsets, build.splat(state.slot.result, access.sizes))
+def _load_scratchpad(build: TtirBuilder, access: PointerAccess, mask: SSAValue | None) -> SSAValue:
+    """Inactive elements read the slot, and become 0."""
+    element = access.memory.element
+    offsets = access.byte_offsets(mask)
     bits = 8 * element_bytes(element)
-    loaded = build.result(tt.ScratchpadOp.load(offsets, bits, tt.tensor(_carrier(bits), access.sizes)))
+    carrier = i64 if bits == 64 else i32
+    loaded = build.result(tt.ScratchpadOp.load(offsets, bits, tt.tensor(carrier, access.sizes)))
     value = _from_bits(build, loaded, element)
     return value if mask is None else build.select(mask, value, build.filled(0, value.type))
 
 
-def lower_store(state: TtirState, operation: AccessOp) -> None:
+def lower_store(state: TtirState, operation: StoreOp | ScatterOp) -> None:
     """`vk.store` and `vk.scatter`."""
-    if "atomic" in operation.properties:
+    if operation.atomic is not None:
         lower_atomic(state, operation)
         return
     access = PointerAccess(state, operation)
@@ -55,16 +51,9 @@ def lower_store(state: TtirState, operation: AccessOp) -> None:
     if not access.memory.is_scratchpad:
         build.add(tt.StoreOp(access.pointers(), value, mask))
         return
-    offsets = access.byte_offsets()
-    if mask is not None:
-        offsets = build.select(mask, offsets, build.splat(state.slot.result, access.sizes))
+    offsets = access.byte_offsets(mask)
     bits = 8 * element_bytes(access.memory.element)
     build.add(tt.ScratchpadOp.store(offsets, _to_bits(build, value), bits))
-
-
-def _carrier(bits: int) -> Attribute:
-    """The integer type that scratchpad accesses of so many bits carry."""
-    return i64 if bits == 64 else i32
 
 
 def _to_bits(build: TtirBuilder, value: SSAValue) -> SSAValue:
@@ -78,7 +67,7 @@ def _to_bits(build: TtirBuilder, value: SSAValue) -> SSAValue:
 
 
 def _from_bits(build: TtirBuilder, value: SSAValue, element: Attribute) -> SSAValue:
-    """What `_to_bits` gave as elements again."""
+    """The integers of a scratchpad access as elements: the inverse of `_to_bits`."""
     if not isinstance(element, AnyFloat):
         return build.cast(value, element)
     if element.bitwidth < 32:

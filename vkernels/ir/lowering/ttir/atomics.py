@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, StringAttr, f16, i32, i64
+from xdsl.dialects.builtin import AnyFloat, IntegerType, f16, i32, i64
 from xdsl.ir import SSAValue
 
-from vkernels.ir.dialect import AccessOp, arith, element_of, tt
+from vkernels.ir.dialect import ScatterOp, StoreOp, arith, element_of, tt
 
-from ..llvm.failures import unsupported
+from ..common import unsupported
 from .addresses import PointerAccess
 from .builder import TtirBuilder
 from .state import TtirState
@@ -17,29 +17,31 @@ _INTEGERS = {
 }  # fmt: skip
 
 
-def lower_atomic(state: TtirState, operation: AccessOp) -> None:
+def lower_atomic(state: TtirState, operation: StoreOp | ScatterOp) -> None:
     """A store that combines with what is there."""
-    kind = operation.properties["atomic"]
-    assert isinstance(kind, StringAttr), "verified"
-    element = element_of(operation.tile)
+    assert operation.atomic is not None, "an atomic store"
+    kind, element = operation.atomic.data, element_of(operation.tile)
     access = PointerAccess(state, operation)
     if access.memory.is_scratchpad:
         raise unsupported(operation, "atomics on the scratchpad have no form on a GPU; accumulate in a tensor")
     build, value, mask = state.build, state.value(operation.tile), access.mask()
     pointers = access.pointers()
-    if isinstance(element, AnyFloat) and kind.data == "add" and (element == f16 or element.bitwidth > 16):
+    if isinstance(element, AnyFloat) and kind == "add" and (element == f16 or element.bitwidth > 16):
         build.add(tt.AtomicOp(tt.Atomic.FADD, pointers, value, mask))
-    elif isinstance(element, AnyFloat) and kind.data != "add" and element.bitwidth > 16:
-        _extremum(build, kind.data, pointers, value, mask)
+    elif isinstance(element, AnyFloat) and kind != "add" and element.bitwidth > 16:
+        _extremum(build, kind, pointers, value, mask)
     elif element in (i32, i64):
-        build.add(tt.AtomicOp(_INTEGERS[kind.data], pointers, value, mask))
+        build.add(tt.AtomicOp(_INTEGERS[kind], pointers, value, mask))
     else:
-        raise unsupported(operation, f"Triton has no atomic {kind.data} on {element}; use 32 or 64 bits")
+        raise unsupported(operation, f"Triton has no atomic {kind} on {element}; use 32 or 64 bits")
 
 
 def _extremum(build: TtirBuilder, kind: str, pointers: SSAValue, value: SSAValue, mask: SSAValue | None) -> None:
-    """The larger or smaller float by the order of its bits: as signed integers those with sign 0, and unsigned,
-    the other way around, those with sign 1. A NaN goes in with the sign that wins."""
+    """The larger or smaller float by integer atomics on its bits.
+
+    Floats with sign 0 are ordered as their bits as signed integers, those with sign 1 the other way around as their
+    bits as unsigned integers. A NaN gets the sign that wins.
+    """
     element = tt.element(value.type)
     assert isinstance(element, AnyFloat), "floats only"
     width = element.bitwidth
@@ -50,7 +52,7 @@ def _extremum(build: TtirBuilder, kind: str, pointers: SSAValue, value: SSAValue
     bits = build.select(build.compare("uno", value, value), quiet if kind == "max" else quiet | sign, bits)
     places = build.pure(tt.BitcastOp(pointers, tt.tensor(tt.PointerType(integer), tt.shape(value.type))))
     negative = build.compare("slt", bits, 0)
-    pairs = ((tt.Atomic.MAX, tt.Atomic.UMIN) if kind == "max" else (tt.Atomic.MIN, tt.Atomic.UMAX))  # fmt: skip
+    pairs = (tt.Atomic.MAX, tt.Atomic.UMIN) if kind == "max" else (tt.Atomic.MIN, tt.Atomic.UMAX)
     for atomic, chosen in zip(pairs, (build.binary(arith.XOrIOp, negative, 1), negative), strict=True):
         active = chosen if mask is None else build.binary(arith.AndIOp, mask, chosen)
         build.add(tt.AtomicOp(atomic, places, bits, active))

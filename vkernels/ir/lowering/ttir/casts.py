@@ -10,59 +10,35 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from vkernels.ir.dialect import arith, element_of, tt
 
-from ..llvm.halves import is_half, is_quarter, refuse_half
+from ..common import Handler, is_half, is_quarter
 from .builder import TtirBuilder
 from .state import TtirState
 from .tiles import register_element
 
 
-def lower_plain_cast(state: TtirState, operation: Operation) -> None:
-    """A conversion that Triton has under the same name."""
-    result = register_element(element_of(operation.results[0]), operation)
-    value = state.value(operation.operands[0])
-    state.define(operation.results[0], state.build.unary(type(operation), value, result))
+def _lower_cast(state: TtirState, operation: Operation) -> None:
+    value, result = state.value(operation.operands[0]), register_element(element_of(operation.results[0]), operation)
+    convert = _CONVERSIONS.get(type(operation))
+    lowered = convert(state.build, value, result) if convert else state.build.unary(type(operation), value, result)
+    state.define(operation.results[0], lowered)
 
 
-def lower_integer_cast(state: TtirState, operation: Operation) -> None:
-    """A conversion of integers that is no `vk` matter: as it is."""
-    refuse_half(operation)
-    lower_plain_cast(state, operation)
-
-
-def lower_index_cast(state: TtirState, operation: Operation) -> None:
-    """Indices are i64, so this narrows or widens with the sign."""
-    result = register_element(element_of(operation.results[0]), operation)
-    state.define(operation.results[0], state.build.cast(state.value(operation.operands[0]), result))
-
-
-def lower_bitcast(state: TtirState, operation: Operation) -> None:
-    """`arith.bitcast`."""
-    result = register_element(element_of(operation.results[0]), operation)
-    state.define(operation.results[0], state.build.bitcast(state.value(operation.operands[0]), result))
-
-
-def lower_extend(state: TtirState, operation: Operation) -> None:
+def _extend(build: TtirBuilder, value: SSAValue, result: Attribute) -> SSAValue:
     """`arith.extf`; f16 and bf16 go to f64 through f32, since Triton has no direct way for AMD, and f8 likewise."""
-    value, result = state.value(operation.operands[0]), element_of(operation.results[0])
     if is_quarter(tt.element(value.type)):
-        value = _other_format(state.build, value, f32)
+        value = _other_format(build, value, f32)
         if result == f32:
-            state.define(operation.results[0], value)
-            return
+            return value
     if is_half(tt.element(value.type)) and result == f64:
-        value = state.build.unary(arith.ExtFOp, value, f32)
-    state.define(operation.results[0], state.build.unary(arith.ExtFOp, value, result))
+        value = build.unary(arith.ExtFOp, value, f32)
+    return build.unary(arith.ExtFOp, value, result)
 
 
-def lower_truncate(state: TtirState, operation: Operation) -> None:
-    """`arith.truncf`: to nearest, ties to even; f64 goes to bf16 and f8 through an f32 that keeps what decides."""
-    value, result = state.value(operation.operands[0]), element_of(operation.results[0])
+def _truncate(build: TtirBuilder, value: SSAValue, result: Attribute) -> SSAValue:
+    """`arith.truncf`: to nearest, ties to even; f64 goes to bf16 and f8 through an f32 rounded to odd."""
     if tt.element(value.type) == f64 and (isinstance(result, BFloat16Type) or is_quarter(result)):
-        value = _rounded_to_odd(state.build, value)
-    if is_quarter(result):
-        state.define(operation.results[0], _other_format(state.build, value, result))
-        return
-    state.define(operation.results[0], state.build.unary(arith.TruncFOp, value, result))
+        value = _rounded_to_odd(build, value)
+    return _other_format(build, value, result) if is_quarter(result) else build.unary(arith.TruncFOp, value, result)
 
 
 def _other_format(build: TtirBuilder, value: SSAValue, element: Attribute) -> SSAValue:
@@ -81,31 +57,28 @@ def _rounded_to_odd(build: TtirBuilder, value: SSAValue) -> SSAValue:
     return build.bitcast(odd, f32)
 
 
-def lower_to_integer(state: TtirState, operation: Operation) -> None:
-    """`arith.fptosi`, `arith.fptoui`: toward 0; what does not fit becomes the nearest integer that does, NaN 0."""
-    refuse_half(operation)
-    build, value = state.build, state.value(operation.operands[0])
-    element = element_of(operation.results[0])
+def _saturate(build: TtirBuilder, value: SSAValue, element: Attribute, op: type[Operation]) -> SSAValue:
+    """Floats toward 0 as integers; a number that does not fit becomes the nearest integer that does, NaN 0."""
     assert isinstance(element, IntegerType), "verified"
     width = element.width.data
-    signed = operation.name == "arith.fptosi"
-    least, above = (-(1 << width - 1), 1 << width - 1) if signed else (0, 1 << width)
+    least, above = (-(1 << width - 1), 1 << width - 1) if op is arith.FPToSIOp else (0, 1 << width)
     low, high = build.compare("olt", value, float(least)), build.compare("oge", value, float(above))
     fits = build.binary(
         arith.AndIOp, build.compare("oge", value, float(least)), build.compare("olt", value, float(above))
     )
     inside = build.select(fits, value, build.filled(0.0, value.type))
-    number = build.unary(type(operation), inside, element)
-    number = build.select(low, least, number)
-    state.define(operation.results[0], build.select(high, above - 1, number))
+    number = build.select(low, least, build.unary(op, inside, element))
+    return build.select(high, above - 1, number)
 
 
-TTIR_CASTS: dict[str, Callable[[TtirState, Operation], None]] = {
-    "arith.truncf": lower_truncate,
-    "arith.fptosi": lower_to_integer,
-    "arith.fptoui": lower_to_integer,
-    "arith.index_cast": lower_index_cast,
-    "arith.bitcast": lower_bitcast,
-    "arith.extf": lower_extend,
-    **dict.fromkeys(("arith.sitofp", "arith.uitofp", "arith.extsi", "arith.extui", "arith.trunci"), lower_integer_cast),
+_CONVERSIONS: dict[type[Operation], Callable[[TtirBuilder, SSAValue, Attribute], SSAValue]] = {
+    arith.ExtFOp: _extend,
+    arith.TruncFOp: _truncate,
+    arith.FPToSIOp: lambda build, value, result: _saturate(build, value, result, arith.FPToSIOp),
+    arith.FPToUIOp: lambda build, value, result: _saturate(build, value, result, arith.FPToUIOp),
+    arith.IndexCastOp: TtirBuilder.cast,
+    arith.BitcastOp: TtirBuilder.bitcast,
 }
+_PLAIN: tuple[type[Operation], ...] = (arith.SIToFPOp, arith.UIToFPOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp)
+
+TTIR_CASTS: dict[str, Handler] = {op.name: _lower_cast for op in (*_CONVERSIONS, *_PLAIN)}

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from vkernels.ir.dialect import DotOp, arith, axes_of, sizes_of, tt
 
-from ..llvm.halves import is_half, is_quarter, refuse_half
+from ..common import is_half, is_quarter
 from .builder import TtirBuilder
 from .reductions import reduced
 from .state import TtirState
@@ -48,9 +48,6 @@ class _Shape:
 
 def lower_dot(state: TtirState, operation: DotOp) -> None:
     """`vk.dot`."""
-    refuse_half(operation)
-    for operand in operation.operands:
-        state.type_of(operand, operation)
     shape = _shape(operation)
     left, right, total = (state.value(operand) for operand in operation.operands)
     narrow = (_narrowed(left), _narrowed(right))

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 from xdsl.dialects import math
 from xdsl.dialects.builtin import AnyFloat, IntegerType, UnitAttr, f32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from vkernels.ir.dialect import arith, tt
 
-from ..llvm.halves import refuse_half
+from ..common import Handler
 from .builder import EXACT, TtirBuilder
-from .integers import BIT_COUNTS, TTIR_DIVISIONS, TTIR_SHIFTS, lower_bit_count, lower_division, lower_shift
+from .fuse_multiply_add import ROUNDED
+from .integers import INTEGER_FUNCTIONS
 from .state import TtirState
 
 TTIR_PLAIN = (
@@ -21,25 +22,21 @@ TTIR_PLAIN = (
     "arith.andi", "arith.ori", "arith.xori", "arith.maxui", "arith.minui",
     "math.fma", "math.absf", "math.floor", "math.ceil",
 )  # fmt: skip
-"""What Triton has under the same name."""
+"""Operations that Triton has under the same name."""
 
 FOLDING = ("arith.addi", "arith.subi", "arith.muli", "arith.maxsi", "arith.minsi")
-"""What indices are made of: scalars that are known stay so."""
+"""Operations that indices are made of: known scalars are folded."""
 
 
 def lower_plain(state: TtirState, operation: Operation) -> None:
     """The same operation. `vk.rounded` is kept until products and sums have been fused."""
-    refuse_half(operation)
-    operands = [state.value(operand) for operand in operation.operands]
-    type_ = state.type_of(operation.results[0], operation)
     op = type(operation).create(
-        operands=operands, result_types=[type_], properties=dict(operation.properties), attributes=_kept(operation)
+        operands=[state.value(operand) for operand in operation.operands],
+        result_types=[state.type_of(operation.results[0], operation)],
+        properties=dict(operation.properties),
+        attributes={name: value for name, value in operation.attributes.items() if name == ROUNDED},
     )
     state.define(operation.results[0], state.build.pure(op))
-
-
-def _kept(operation: Operation) -> dict[str, Attribute]:
-    return {name: value for name, value in operation.attributes.items() if name == "vk.rounded"}
 
 
 def lower_folding(state: TtirState, operation: Operation) -> None:
@@ -52,51 +49,34 @@ def lower_folding(state: TtirState, operation: Operation) -> None:
     state.define(operation.results[0], state.build.number(number, a.type))
 
 
-def lower_select(state: TtirState, operation: Operation) -> None:
-    """`arith.select`; the condition may be a scalar."""
-    condition, a, b = (state.value(operand) for operand in operation.operands)
-    state.define(operation.results[0], state.build.select(condition, a, b))
+def lower_function(state: TtirState, operation: Operation) -> None:
+    """An operation that a function of the builder and the operands stands for."""
+    values = [state.value(operand) for operand in operation.operands]
+    state.define(operation.results[0], _FUNCTIONS[operation.name](state.build, *values))
 
 
-def lower_divide(state: TtirState, operation: Operation) -> None:
+def _divide(build: TtirBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
     """`arith.divf`, rounded once: Triton's own f32 division is not."""
-    refuse_half(operation)
-    a, b = (state.value(operand) for operand in operation.operands)
-    if tt.element(a.type) == f32:
-        state.define(operation.results[0], state.build.pure(tt.PreciseDivOp(a, b)))
-    else:
-        state.define(operation.results[0], state.build.binary(arith.DivfOp, a, b))
+    return build.pure(tt.PreciseDivOp(a, b)) if tt.element(a.type) == f32 else build.binary(arith.DivfOp, a, b)
 
 
-def lower_negate(state: TtirState, operation: Operation) -> None:
+def _negate(build: TtirBuilder, value: SSAValue) -> SSAValue:
     """`arith.negf` as -0 - x, which is the same to the bit: on tensors Triton 3.6 does not take it."""
-    refuse_half(operation)
-    value = state.value(operation.operands[0])
-    zero = state.build.filled(-0.0, value.type)
-    apart = {"vk.rounded": UnitAttr()}
-    op = arith.SubfOp.create(
-        operands=[zero, value], result_types=[value.type], properties=dict(EXACT), attributes=apart
+    zero, apart = build.filled(-0.0, value.type), {ROUNDED: UnitAttr()}
+    return build.pure(
+        arith.SubfOp.create(operands=[zero, value], result_types=[value.type], properties=dict(EXACT), attributes=apart)
     )
-    state.define(operation.results[0], state.build.pure(op))
 
 
-def lower_sqrt(state: TtirState, operation: Operation) -> None:
+def _sqrt(build: TtirBuilder, value: SSAValue) -> SSAValue:
     """`math.sqrt`, rounded once."""
-    refuse_half(operation)
-    value = state.value(operation.operands[0])
-    op: Operation = tt.PreciseSqrtOp(value) if tt.element(value.type) == f32 else math.SqrtOp(value)
-    state.define(operation.results[0], state.build.pure(op))
+    return build.pure(tt.PreciseSqrtOp(value) if tt.element(value.type) == f32 else math.SqrtOp(value))
 
 
-def lower_copysign(state: TtirState, operation: Operation) -> None:
+def _copysign(build: TtirBuilder, size: SSAValue, sign: SSAValue) -> SSAValue:
     """`math.copysign`, by bits: Triton has none."""
-    refuse_half(operation)
-    size, sign = (state.value(operand) for operand in operation.operands)
-    state.define(operation.results[0], _with_sign(state.build, size, sign))
-
-
-def _with_sign(build: TtirBuilder, size: SSAValue, sign: SSAValue) -> SSAValue:
-    element = _float(size)
+    element = tt.element(size.type)
+    assert isinstance(element, AnyFloat), "floats only"
     integer = IntegerType(element.bitwidth)
     top = 1 << (element.bitwidth - 1)
     low = build.binary(arith.AndIOp, build.bitcast(size, integer), top - 1)
@@ -104,50 +84,40 @@ def _with_sign(build: TtirBuilder, size: SSAValue, sign: SSAValue) -> SSAValue:
     return build.bitcast(build.binary(arith.OrIOp, low, high), element)
 
 
-def lower_trunc(state: TtirState, operation: Operation) -> None:
-    """`math.trunc`: what is below the size, with the sign."""
-    refuse_half(operation)
-    build, value = state.build, state.value(operation.operands[0])
-    whole = build.unary(math.FloorOp, build.unary(math.AbsFOp, value))
-    state.define(operation.results[0], _with_sign(build, whole, value))
+def _trunc(build: TtirBuilder, value: SSAValue) -> SSAValue:
+    """`math.trunc`: the size rounded down, with the sign."""
+    return _copysign(build, build.unary(math.FloorOp, build.unary(math.AbsFOp, value)), value)
 
 
-def lower_round_even(state: TtirState, operation: Operation) -> None:
-    """`math.roundeven`: a number so large that no fraction fits beside it is added and taken away."""
-    refuse_half(operation)
-    build, value = state.build, state.value(operation.operands[0])
-    large = float(1 << 23 if _float(value) == f32 else 1 << 52)
+def _round_even(build: TtirBuilder, value: SSAValue) -> SSAValue:
+    """`math.roundeven`: add and subtract a number so large that the sum has no fraction."""
+    large = float(1 << 23 if tt.element(value.type) == f32 else 1 << 52)
     size = build.unary(math.AbsFOp, value)
     whole = build.binary(arith.SubfOp, build.binary(arith.AddfOp, size, large), large)
     near = build.select(build.compare("olt", size, large), whole, size)
-    state.define(operation.results[0], _with_sign(build, near, value))
+    return _copysign(build, near, value)
 
 
-def _float(value: SSAValue) -> AnyFloat:
-    element = tt.element(value.type)
-    assert isinstance(element, AnyFloat), "floats only"
-    return element
-
-
-def lower_absolute(state: TtirState, operation: Operation) -> None:
+def _absolute(build: TtirBuilder, value: SSAValue) -> SSAValue:
     """`math.absi`; the least integer stays itself."""
-    build, value = state.build, state.value(operation.operands[0])
     negated = build.binary(arith.SubiOp, build.filled(0, value.type), value)
-    state.define(operation.results[0], build.select(build.compare("slt", value, 0), negated, value))
+    return build.select(build.compare("slt", value, 0), negated, value)
 
 
-TTIR_ELEMENTWISE: dict[str, Callable[[TtirState, Operation], None]] = {
+_FUNCTIONS: dict[str, Callable[..., SSAValue]] = {
+    **INTEGER_FUNCTIONS,
+    "arith.select": TtirBuilder.select,
+    "arith.divf": _divide,
+    "arith.negf": _negate,
+    "math.sqrt": _sqrt,
+    "math.copysign": _copysign,
+    "math.trunc": _trunc,
+    "math.roundeven": _round_even,
+    "math.absi": _absolute,
+}
+
+TTIR_ELEMENTWISE: dict[str, Handler] = {
     **dict.fromkeys(TTIR_PLAIN, lower_plain),
     **dict.fromkeys(FOLDING, lower_folding),
-    **dict.fromkeys(TTIR_DIVISIONS, lower_division),
-    **dict.fromkeys(TTIR_SHIFTS, lower_shift),
-    **dict.fromkeys(BIT_COUNTS, lower_bit_count),
-    "arith.select": lower_select,
-    "arith.divf": lower_divide,
-    "arith.negf": lower_negate,
-    "math.sqrt": lower_sqrt,
-    "math.copysign": lower_copysign,
-    "math.trunc": lower_trunc,
-    "math.roundeven": lower_round_even,
-    "math.absi": lower_absolute,
+    **dict.fromkeys(_FUNCTIONS, lower_function),
 }

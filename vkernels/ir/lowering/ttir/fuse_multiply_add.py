@@ -1,10 +1,11 @@
-"""Products and sums of floats fused, since Triton, which would fuse any of them, is told to fuse none."""
+"""Fuse products and sums of floats; Triton, which would fuse any of them, runs with its own fusion off."""
 
 from __future__ import annotations
 
 from xdsl.dialects import math
 from xdsl.dialects.builtin import AnyFloat, FloatAttr
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from vkernels.ir.dialect import arith, tt
 
@@ -13,7 +14,7 @@ ROUNDED = "vk.rounded"
 
 
 def fuse_multiply_add(function: Operation) -> None:
-    """a * b with one use, in a sum or difference, becomes part of it: one rounding, and one instruction."""
+    """Fuse a * b with one use into the sum or difference that uses it: one rounding, and one instruction."""
     for op in list(function.walk()):
         if isinstance(op, arith.AddfOp | arith.SubfOp) and ROUNDED not in op.attributes:
             _fuse(op)
@@ -27,11 +28,10 @@ def _fuse(op: arith.AddfOp | arith.SubfOp) -> None:
         if isinstance(product, arith.MulfOp) and _may_go(product, op):
             a, b = product.operands
             other = op.operands[1 - number]
-            if isinstance(op, arith.SubfOp):
-                if number:
-                    a = _negated(a, op)
-                else:
-                    other = _negated(other, op)
+            if isinstance(op, arith.SubfOp) and number:
+                a = _negated(a, op)
+            elif isinstance(op, arith.SubfOp):
+                other = _negated(other, op)
             _replace(op, product, a, b, other)
             return
 
@@ -60,12 +60,10 @@ def _replace(op: Operation, product: Operation, a: SSAValue, b: SSAValue, c: SSA
     _insert(fused, op)
     fused.results[0].name_hint = op.results[0].name_hint
     op.results[0].replace_all_uses_with(fused.results[0])
-    for old in (op, product):
-        assert old.parent is not None, "part of a function"
-        old.parent.erase_op(old)
+    Rewriter.erase_op(op)
+    Rewriter.erase_op(product)
 
 
 def _insert(op: Operation, before: Operation) -> None:
     op.location = before.location
-    assert before.parent is not None, "part of a function"
-    before.parent.insert_op_before(op, before)
+    Rewriter.insert_op(op, InsertPoint.before(before))

@@ -6,6 +6,9 @@ As on the CPU: x / 0 and x % 0 are 0, the least integer divided by -1 is itself,
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Operation, SSAValue
 
@@ -13,41 +16,30 @@ from vkernels.ir.dialect import arith, tt
 
 from .builder import TtirBuilder
 from .host import ARITHMETIC
-from .state import TtirState
 
-TTIR_DIVISIONS = (
-    "arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.floordivsi", "arith.ceildivsi",
-    "arith.ceildivui",
-)  # fmt: skip
-TTIR_SHIFTS = ("arith.shli", "arith.shrsi", "arith.shrui")
-BIT_COUNTS = ("math.ctpop", "math.ctlz", "math.cttz")
-
-_REMAINDERS: dict[str, type[Operation]] = {"remsi": arith.RemSIOp, "remui": arith.RemUIOp}
+_EXACT: dict[str, type[Operation]] = {
+    "divsi": arith.DivSIOp, "divui": arith.DivUIOp, "remsi": arith.RemSIOp, "remui": arith.RemUIOp,
+}  # fmt: skip
+"""Divisions that Triton rounds as arith does."""
 
 
-def lower_division(state: TtirState, operation: Operation) -> None:
-    """Division and remainder, rounded toward 0, down or up."""
-    build = state.build
-    a, b = (state.value(operand) for operand in operation.operands)
-    known = [build.known(value) for value in (a, b)]
-    if all(isinstance(value, int) for value in known) and operation.name in ARITHMETIC:
-        number = ARITHMETIC[operation.name](*[value for value in known if isinstance(value, int)])
-        state.define(operation.results[0], build.filled(number, a.type))
-    else:
-        kind = operation.name.removeprefix("arith.")
-        state.define(operation.results[0], _division(build, kind, a, b))
+def _width(value: SSAValue) -> int:
+    element = tt.element(value.type)
+    assert isinstance(element, IntegerType), "integers only"
+    width: int = element.width.data
+    return width
 
 
-def _division(build: TtirBuilder, kind: str, a: SSAValue, b: SSAValue) -> SSAValue:
-    """A divisor that is known and harmless needs no guard."""
-    divisor = build.known(b)
+def _divide(kind: str, build: TtirBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
+    """Division and remainder, rounded toward 0, down or up. A known positive divisor needs no guard."""
+    x, divisor = build.known(a), build.known(b)
+    if isinstance(x, int) and isinstance(divisor, int) and f"arith.{kind}" in ARITHMETIC:
+        return build.filled(ARITHMETIC[f"arith.{kind}"](x, divisor), a.type)
     if isinstance(divisor, int) and divisor > 0:
         return _rounded(build, kind, a, b)
-    element, zero = tt.element(a.type), build.compare("eq", b, 0)
-    assert isinstance(element, IntegerType), "integers only"
-    unsafe = zero
-    if kind.endswith("si") and element != i1:
-        least = build.compare("eq", a, -(1 << element.width.data - 1))
+    zero = unsafe = build.compare("eq", b, 0)
+    if kind.endswith("si") and tt.element(a.type) != i1:
+        least = build.compare("eq", a, -(1 << _width(a) - 1))
         overflow = build.binary(arith.AndIOp, build.compare("eq", b, -1), least)
         unsafe = build.binary(arith.OrIOp, zero, overflow)
     result = _rounded(build, kind, a, build.select(unsafe, 1, b))
@@ -55,13 +47,11 @@ def _division(build: TtirBuilder, kind: str, a: SSAValue, b: SSAValue) -> SSAVal
 
 
 def _rounded(build: TtirBuilder, kind: str, a: SSAValue, b: SSAValue) -> SSAValue:
-    """Division by what is neither 0 nor overflows."""
+    """Division by a number other than 0, without overflow."""
+    if kind in _EXACT:
+        return build.binary(_EXACT[kind], a, b)
     signed = kind.endswith("si")
-    if kind in _REMAINDERS:
-        return build.binary(_REMAINDERS[kind], a, b)
-    quotient = build.binary(arith.DivSIOp if signed else arith.DivUIOp, a, b)
-    if kind in ("divsi", "divui"):
-        return quotient
+    quotient = build.binary(_EXACT["divsi" if signed else "divui"], a, b)
     rest = build.binary(arith.SubiOp, a, build.binary(arith.MuliOp, quotient, b))
     inexact = build.compare("ne", rest, 0)
     if signed:
@@ -72,48 +62,33 @@ def _rounded(build: TtirBuilder, kind: str, a: SSAValue, b: SSAValue) -> SSAValu
     return build.select(inexact, stepped, quotient)
 
 
-def lower_shift(state: TtirState, operation: Operation) -> None:
-    """Shifts; an amount that is not below the width shifts everything out."""
-    build = state.build
-    a, b = (state.value(operand) for operand in operation.operands)
-    element = tt.element(a.type)
-    assert isinstance(element, IntegerType), "integers only"
-    bits = element.width.data
-    amount = build.binary(arith.MinUIOp, b, bits - 1)
-    shifted = build.binary(type(operation), a, amount)
-    if operation.name != "arith.shrsi":
-        shifted = build.select(build.compare("ult", b, bits), shifted, build.filled(0, a.type))
-    state.define(operation.results[0], shifted)
+def _shift(op: type[Operation], build: TtirBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
+    """A shift; an amount that is not below the width shifts everything out."""
+    bits = _width(a)
+    shifted = build.binary(op, a, build.binary(arith.MinUIOp, b, bits - 1))
+    if op is arith.ShRSIOp:
+        return shifted
+    return build.select(build.compare("ult", b, bits), shifted, build.filled(0, a.type))
 
 
-def lower_bit_count(state: TtirState, operation: Operation) -> None:
-    """Bits that are set, or zeros before the first or after the last of them: the width where there is none."""
-    build = state.build
-    value = state.value(operation.operands[0])
-    if operation.name == "math.ctlz":
-        value = build.binary(arith.XOrIOp, _filled_below(build, value), -1)
-    elif operation.name == "math.cttz":
-        below = build.binary(arith.AddiOp, value, -1)
-        value = build.binary(arith.AndIOp, below, build.binary(arith.XOrIOp, value, -1))
-    state.define(operation.results[0], _ones(build, value))
-
-
-def _filled_below(build: TtirBuilder, value: SSAValue) -> SSAValue:
-    """Every bit set that stands at or below the highest set bit."""
-    element = tt.element(value.type)
-    assert isinstance(element, IntegerType), "integers only"
+def _leading_zeros(build: TtirBuilder, value: SSAValue) -> SSAValue:
+    """The zeros above the highest set bit: the complement, once every bit below that one is set too."""
     distance = 1
-    while distance < element.width.data:
+    while distance < _width(value):
         value = build.binary(arith.OrIOp, value, build.binary(arith.ShRUIOp, value, distance))
         distance *= 2
-    return value
+    return _ones(build, build.binary(arith.XOrIOp, value, -1))
+
+
+def _trailing_zeros(build: TtirBuilder, value: SSAValue) -> SSAValue:
+    """The zeros below the lowest set bit: the bits that `value - 1` has and `value` lacks."""
+    below = build.binary(arith.AddiOp, value, -1)
+    return _ones(build, build.binary(arith.AndIOp, below, build.binary(arith.XOrIOp, value, -1)))
 
 
 def _ones(build: TtirBuilder, value: SSAValue) -> SSAValue:
-    """The number of set bits: those of neighbouring fields added, fields ever wider."""
-    element = tt.element(value.type)
-    assert isinstance(element, IntegerType), "integers only"
-    width, distance = element.width.data, 1
+    """The number of set bits: sums of neighbouring fields, which become wider step by step."""
+    width, distance = _width(value), 1
     while distance < width:
         mask = sum(((1 << distance) - 1) << start for start in range(0, width, 2 * distance))
         low = build.binary(arith.AndIOp, value, mask)
@@ -121,3 +96,12 @@ def _ones(build: TtirBuilder, value: SSAValue) -> SSAValue:
         value = build.binary(arith.AddiOp, low, high)
         distance *= 2
     return value
+
+
+INTEGER_FUNCTIONS: dict[str, Callable[..., SSAValue]] = {
+    **{f"arith.{kind}": partial(_divide, kind) for kind in (*_EXACT, "floordivsi", "ceildivsi", "ceildivui")},
+    **{op.name: partial(_shift, op) for op in (arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp)},
+    "math.ctpop": _ones,
+    "math.ctlz": _leading_zeros,
+    "math.cttz": _trailing_zeros,
+}

@@ -1,4 +1,4 @@
-"""Constants, positions along axes and tail masks: tiles that come from nothing but numbers."""
+"""Constants, positions along axes, tail masks and broadcasts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from vkernels.ir.dialect import BelowOp, BroadcastOp, PositionOp, sizes_of
 
-from ..llvm.failures import unsupported
+from ..common import unsupported
 from .builder import Number, TtirBuilder
 from .state import TtirState
 from .tiles import along, axes_and_sizes
@@ -33,21 +33,18 @@ def lower_constant(state: TtirState, operation: ConstantOp) -> None:
 
 def lower_position(state: TtirState, operation: PositionOp) -> None:
     """`vk.position`."""
-    state.type_of(operation.result, operation)
     (size,) = sizes_of(operation.result).values()
     state.define(operation.result, state.build.cast(state.build.range(size), i64))
 
 
 def lower_below(state: TtirState, operation: BelowOp) -> None:
     """`vk.below`."""
-    state.type_of(operation.result, operation)
     (size,) = sizes_of(operation.result).values()
     state.define(operation.result, below(state.build, state.number(operation.count), size))
 
 
 def lower_broadcast(state: TtirState, operation: BroadcastOp) -> None:
     """`vk.broadcast`."""
-    state.type_of(operation.result, operation)
     axes, sizes = axes_and_sizes(operation.result.type)
     source = state.value(operation.source)
     state.define(operation.result, along(state.build, source, axes_and_sizes(operation.source.type)[0], axes, sizes))
