@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import i1
 
-from ...dialect import AccessOp, element_of
+from ...dialect import AccessOp, ScatterOp, StoreOp, element_of
 from .addresses import Address, AddressedAccess
 from .atomics import lower_atomic
-from .constants import filled
 from .emit import LlvmEmitter, vector
 from .state import LlvmState
 from .tiles import element_bytes, memory_element
@@ -35,8 +34,8 @@ def load(access: AddressedAccess, place: Address, element: str) -> str:
         scalar = emit.operation(f"llvm.load {place.pointer} {{alignment = {align} : i64}} : !llvm.ptr -> {element}")
         return emit.splat(scalar, element, width)
     mask_type = vector("i1", width)
-    mask = place.mask or filled(emit, "true", "i1", width)
-    rest = filled(emit, zero(element), element, width)
+    mask = place.mask or emit.filled("true", "i1", width)
+    rest = emit.filled(zero(element), element, width)
     if place.step == 1:
         types = f"(!llvm.ptr, {mask_type}, {type_}) -> {type_}"
         name, pointer = "masked.load", place.pointer
@@ -59,18 +58,18 @@ def _load_if(emit: LlvmEmitter, pointer: str, condition: str, element: str) -> s
 
 
 def _is_set(emit: LlvmEmitter, byte: str, width: int) -> str:
-    none = filled(emit, "0", "i8", width)
+    none = emit.filled("0", "i8", width)
     return emit.pure(f"arith.cmpi ne, {byte}, {none} : {vector('i8', width)}")
 
 
-def lower_store(state: LlvmState, operation: AccessOp) -> None:
+def lower_store(state: LlvmState, operation: StoreOp | ScatterOp) -> None:
     """`vk.store` and `vk.scatter`."""
-    if "atomic" in operation.properties:
+    if operation.atomic is not None:
         lower_atomic(state, operation)
         return
     access = AddressedAccess(state, operation)
     element = memory_element(element_of(operation.tile), operation)
-    streaming = "streaming" in operation.properties
+    streaming = operation.streaming is not None
     for value, place in zip(state.tile(operation.tile).names, access.places(), strict=True):
         if element_of(operation.tile) == i1:
             types = f"{vector('i1', place.width)} to {vector('i8', place.width)}"
@@ -93,7 +92,7 @@ def store(access: AddressedAccess, place: Address, value: str, element: str, str
         emit.line(f"llvm.store {value}, {place.pointer} {{alignment = {align} : i64}} : {element}, !llvm.ptr")
         emit.line("}")
         return
-    mask = place.mask or filled(emit, "true", "i1", width)
+    mask = place.mask or emit.filled("true", "i1", width)
     if place.step == 1 and element in ("i8", "i16", "i32"):
         if int(element[1:]) * width % 32:
             _store_lanes(emit, place, value, mask, element)

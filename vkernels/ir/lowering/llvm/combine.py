@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
-from .constants import filled
+from ..common import unsupported
 from .elementwise import extremum
 from .emit import LlvmEmitter, vector
-from .failures import unsupported
 
 _FLOAT = {"sum": "addf", "product": "mulf"}
 _INTEGER = {"sum": "addi", "product": "muli", "max": "maxsi", "min": "minsi", "maxui": "maxui", "minui": "minui"}
@@ -38,14 +37,13 @@ class Combiner:
 
     def two(self, a: str, b: str, width: int) -> str:
         """Two registers combined lane by lane."""
-        type_ = vector(self.element, width)
         if self._name is None:
-            return extremum(self.emit, self.kind, a, b, type_)
-        return self.emit.pure(f"arith.{self._name} {a}, {b} : {type_}")
+            return extremum(self.emit, self.kind, a, b, self.element, width)
+        return self.emit.pure(f"arith.{self._name} {a}, {b} : {vector(self.element, width)}")
 
     def neutral(self, width: int) -> str:
-        """The element that changes nothing, in every lane."""
-        return filled(self.emit, self._neutral(), self.element, width)
+        """The neutral element in every lane."""
+        return self.emit.filled(self._neutral(), self.element, width)
 
     def _neutral(self) -> str:
         if self.kind in ("sum", "product"):

@@ -5,14 +5,12 @@ from __future__ import annotations
 from ...dialect import DotOp
 from .combine import Combiner
 from .emit import vector
-from .halves import refuse_half
 from .state import LlvmState
 from .tiles import RegisterTile
 
 
 def lower_dot(state: LlvmState, operation: DotOp) -> None:
-    """`vk.dot`: a multiply-add a register and contracted position; the accumulators stay in registers."""
-    refuse_half(operation)
+    """`vk.dot`: one multiply-add for each register and contracted position; the sums stay in registers."""
     left, right, total = (state.tile(operand) for operand in operation.operands)
     axis = operation.axis.data
     if axis == state.lanes.axis:
@@ -20,21 +18,11 @@ def lower_dot(state: LlvmState, operation: DotOp) -> None:
     else:
         names = list(total.names)
         for position in range(left.layout.size_of(axis)):
-            for number, (positions, piece, width) in enumerate(_registers(total)):
-                at = {**positions, axis: position}
-                a, b = (_spread(state, tile, at, piece, width) for tile in (left, right))
-                names[number] = _multiply_add(state, a, b, names[number], total.element, width)
+            for number, register in enumerate(total.layout.registers()):
+                at = register._replace(positions={**register.positions, axis: position})
+                a, b = left.spread(state.emit, at), right.spread(state.emit, at)
+                names[number] = _multiply_add(state, a, b, names[number], total.element, register.width)
     state.define(operation.result, names)
-
-
-def _registers(tile: RegisterTile) -> list[tuple[dict[str, int], int, int]]:
-    pieces = list(enumerate(tile.layout.pieces))
-    return [(positions, piece, width) for positions in tile.layout.rows() for piece, (_, width) in pieces]
-
-
-def _spread(state: LlvmState, tile: RegisterTile, positions: dict[str, int], piece: int, width: int) -> str:
-    name = tile.at(positions, piece)
-    return name if tile.layout.has_lanes else state.emit.splat(name, tile.element, width)
 
 
 def _dot_lanes(state: LlvmState, left: RegisterTile, right: RegisterTile, total: RegisterTile) -> list[str]:

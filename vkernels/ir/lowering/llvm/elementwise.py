@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPERATIONS
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import BlockArgument, Operation
 
+from ...dialect import arith
+from ..common import Handler
 from .constants import is_constant
 from .emit import LlvmEmitter, vector
-from .halves import refuse_half
 from .integers import LLVM_DIVISIONS, LLVM_SHIFTS, lower_division, lower_shift
 from .state import LlvmState
 
@@ -28,36 +25,28 @@ INTRINSICS = {
     "math.trunc": "trunc", "math.roundeven": "roundeven", "math.round": "round", "math.copysign": "copysign",
     "math.ctpop": "ctpop",
 }  # fmt: skip
-"""What is left of math once it is expanded, and the LLVM intrinsic of each."""
+"""The operations of math that remain once it is expanded, and the LLVM intrinsic of each."""
 
 WITH_FLAG = {"math.absi": ("abs", "is_int_min_poison"), "math.ctlz": ("ctlz", "is_zero_poison"),
              "math.cttz": ("cttz", "is_zero_poison")}  # fmt: skip
 
 
-def for_each_register(state: LlvmState, operation: Operation, make: Callable[[list[str], str], str]) -> None:
-    """Define the one result of an operation whose operands all have the result's layout.
-
-    `make` gets the operands' registers and the MLIR type of the first operand's.
-    """
-    tiles = [state.tile(operand) for operand in operation.operands]
-    widths = tiles[0].layout.widths()
-    names = [
-        make([tile.names[number] for tile in tiles], vector(tiles[0].element, width))
-        for number, width in enumerate(widths)
-    ]
-    state.define(operation.results[0], names)
-
-
 def lower_plain(state: LlvmState, operation: Operation) -> None:
     """An operation that MLIR has on vectors under the same name."""
-    refuse_half(operation)
     if operation.name in ("arith.addi", "arith.muli") and str(operation.results[0].type) in ("i64", "index"):
         _lower_folding(state, operation)
         return
     fusible = operation.name in CONTRACT and "vk.rounded" not in operation.attributes
     flags = " fastmath<contract>" if fusible else ""
-    text = f"{operation.name} {{}}{flags} : {{}}"
-    for_each_register(state, operation, lambda o, t: state.emit.pure(text.format(", ".join(o), t)))
+    _lower_text(state, operation, f"{operation.name} ", flags)
+
+
+def _lower_text(state: LlvmState, operation: Operation, start: str, flags: str = "") -> None:
+    """One line of MLIR a register: the start, the operands, flags and the operands' type."""
+    state.define_each(
+        operation,
+        lambda o, element, width: state.emit.pure(f"{start}{', '.join(o)}{flags} : {vector(element, width)}"),
+    )
 
 
 def _lower_folding(state: LlvmState, operation: Operation) -> None:
@@ -69,86 +58,77 @@ def _lower_folding(state: LlvmState, operation: Operation) -> None:
 
 
 def lower_intrinsic(state: LlvmState, operation: Operation) -> None:
-    refuse_half(operation)
-    name = INTRINSICS[operation.name]
-    for_each_register(state, operation, lambda o, t: intrinsic(state.emit, name, o, t))
-
-
-def intrinsic(emit: LlvmEmitter, name: str, operands: list[str], type_: str) -> str:
     """An LLVM intrinsic whose operands and result have one type."""
-    types = ", ".join([type_] * len(operands))
-    return emit.pure(f"llvm.intr.{name}({', '.join(operands)}) : ({types}) -> {type_}")
+    name = INTRINSICS[operation.name]
+
+    def make(operands: list[str], element: str, width: int) -> str:
+        type_ = vector(element, width)
+        types = ", ".join([type_] * len(operands))
+        return state.emit.pure(f"llvm.intr.{name}({', '.join(operands)}) : ({types}) -> {type_}")
+
+    state.define_each(operation, make)
 
 
 def lower_with_flag(state: LlvmState, operation: Operation) -> None:
+    """An LLVM intrinsic of one operand with a flag, which is false."""
     name, flag = WITH_FLAG[operation.name]
-    text = f'"llvm.intr.{name}"({{}}) <{{{{{flag} = false}}}}> : ({{}}) -> {{}}'
-    for_each_register(state, operation, lambda o, t: state.emit.pure(text.format(o[0], t, t)))
+
+    def make(operands: list[str], element: str, width: int) -> str:
+        type_ = vector(element, width)
+        return state.emit.pure(f'"llvm.intr.{name}"({operands[0]}) <{{{flag} = false}}> : ({type_}) -> {type_}')
+
+    state.define_each(operation, make)
 
 
-def lower_compare(state: LlvmState, operation: Operation) -> None:
-    refuse_half(operation)
-    names = CMPF_COMPARISON_OPERATIONS if operation.name == "arith.cmpf" else CMPI_COMPARISON_OPERATIONS
-    predicate = operation.properties["predicate"]
-    assert isinstance(predicate, IntegerAttr)
-    text = f"{operation.name} {names[predicate.value.data]}, {{}} : {{}}"
-    for_each_register(state, operation, lambda o, t: state.emit.pure(text.format(", ".join(o), t)))
+def lower_compare(state: LlvmState, operation: arith.CmpfOp | arith.CmpiOp) -> None:
+    """`arith.cmpf` and `arith.cmpi`."""
+    _lower_text(state, operation, f"{operation.name} {operation.relation}, ")
 
 
 def lower_select(state: LlvmState, operation: Operation) -> None:
     """`arith.select`; the condition may be a scalar."""
-    condition, *choices = (state.tile(operand) for operand in operation.operands)
+    condition, a, b = (state.tile(operand) for operand in operation.operands)
     names = []
-    for number, width in enumerate(choices[0].layout.widths()):
-        one = condition.layout.axes == () or width == 1
-        test = condition.names[0 if condition.layout.axes == () else number]
-        type_ = vector(choices[0].element, width)
-        types = type_ if one else f"{vector('i1', width)}, {type_}"
-        names.append(
-            state.emit.pure(f"arith.select {test}, {choices[0].names[number]}, {choices[1].names[number]} : {types}")
-        )
+    for number, width in enumerate(a.layout.widths()):
+        test, lanes = (condition.names[number], width) if condition.layout.axes else (condition.names[0], 1)
+        names.append(state.emit.select(test, a.names[number], b.names[number], a.element, width, lanes))
     state.define(operation.results[0], names)
 
 
 def lower_extremum(state: LlvmState, operation: Operation) -> None:
     """`arith.maximumf` and `minimumf`, which propagate NaN.
 
-    Where one operand is a constant it goes first: an x86 maximum gives its second operand if either is NaN,
-    and LLVM knows that a constant is a number, so one instruction remains. What a loop carries goes last: whether the
-    other one is a number is found while the loop's last step is still waited for.
+    A constant operand goes first: an x86 maximum gives its second operand if either is NaN, and LLVM knows that a
+    constant is a number, so one instruction remains. A value that a loop carries goes last: the test of the other one
+    for NaN then runs while the loop's last step is still being computed.
     """
-    refuse_half(operation)
     kind = "max" if operation.name == "arith.maximumf" else "min"
     one, other = operation.operands
     known = is_constant(one.owner) or is_constant(other.owner)
     swap = is_constant(other.owner) or (isinstance(one, BlockArgument) and not is_constant(one.owner))
 
-    def make(operands: list[str], type_: str) -> str:
-        a, b = operands
-        return extremum(state.emit, kind, *((b, a) if swap else (a, b)), type_, known)
+    def make(operands: list[str], element: str, width: int) -> str:
+        a, b = reversed(operands) if swap else operands
+        return extremum(state.emit, kind, a, b, element, width, known)
 
-    for_each_register(state, operation, make)
+    state.define_each(operation, make)
 
 
-def extremum(emit: LlvmEmitter, kind: str, a: str, b: str, type_: str, known: bool = False) -> str:
+def extremum(emit: LlvmEmitter, kind: str, a: str, b: str, element: str, width: int, known: bool = False) -> str:
     """The larger (`max`) or smaller (`min`) of two floats, NaN if either is. Which of -0 and 0 is free.
 
     `known`: one of them is a constant. Otherwise the maximum is kept from being merged with the test for NaN: together
     they would no longer be an instruction that x86 has.
     """
-    condition = "i1" if not type_.startswith("vector") else f"{type_.rpartition('x')[0]}xi1>"
-    types = type_ if condition == "i1" else f"{condition}, {type_}"
+    type_ = vector(element, width)
     first = emit.pure(f"arith.cmpf {'ogt' if kind == 'max' else 'olt'}, {a}, {b} : {type_}")
-    number = emit.pure(f"arith.select {first}, {a}, {b} : {types}")
+    number = emit.select(first, a, b, element, width)
     unordered = emit.pure(f"arith.cmpf uno, {a}, {a} : {type_}")
-    if not known and type_.startswith("vector"):
-        lanes, element = type_.removeprefix("vector<").removesuffix(">").split("x")
-        intrinsic = f'llvm.call_intrinsic "llvm.arithmetic.fence.v{lanes}{element}"'
+    if not known and width > 1:
+        intrinsic = f'llvm.call_intrinsic "llvm.arithmetic.fence.v{width}{element}"'
         number = emit.pure(f"{intrinsic}({number}) : ({type_}) -> {type_}")
-    return emit.pure(f"arith.select {unordered}, {a}, {number} : {types}")
+    return emit.select(unordered, a, number, element, width)
 
-
-Handler = Callable[[LlvmState, Operation], None]
 
 LLVM_ELEMENTWISE: dict[str, Handler] = {
     **dict.fromkeys(LLVM_PLAIN, lower_plain),

@@ -5,14 +5,12 @@ from __future__ import annotations
 from ...dialect import ReductionOp, ScanOp
 from ...dialect.combining import kind_of
 from .combine import Combiner, combiner
-from .halves import refuse_half
 from .state import LlvmState
 from .tiles import RegisterTile
 
 
 def lower_reduction(state: LlvmState, operation: ReductionOp) -> None:
     """`vk.sum`, `vk.product`, `vk.max`, `vk.min`."""
-    refuse_half(operation)
     tile, axis = state.tile(operation.tile), operation.axis.data
     combine = combiner(state.emit, kind_of(operation), tile.element, operation)
     result = state.layout(operation.result.type)
@@ -23,9 +21,8 @@ def lower_reduction(state: LlvmState, operation: ReductionOp) -> None:
     else:
         size = tile.layout.size_of(axis)
         names = [
-            combine.many([tile.at({**positions, axis: p}, piece) for p in range(size)], width)
-            for positions in result.rows()
-            for piece, (_, width) in enumerate(result.pieces)
+            combine.many([tile.at({**r.positions, axis: p}, r.piece) for p in range(size)], r.width)
+            for r in result.registers()
         ]
     state.define(operation.result, names)
 
@@ -37,7 +34,6 @@ def _along_lanes(combine: Combiner, tile: RegisterTile, positions: dict[str, int
 
 def lower_scan(state: LlvmState, operation: ScanOp) -> None:
     """`vk.scan`."""
-    refuse_half(operation)
     tile, axis = state.tile(operation.tile), operation.axis.data
     combine = combiner(state.emit, kind_of(operation), tile.element, operation)
     names = list(tile.names)
@@ -48,27 +44,23 @@ def lower_scan(state: LlvmState, operation: ScanOp) -> None:
 
 def _scan_rows(combine: Combiner, tile: RegisterTile, axis: str, names: list[str]) -> None:
     """Each row combined with the one before it; rows come in order."""
-    for positions in tile.layout.rows():
-        if positions[axis] == 0:
-            continue
-        for piece, (_, width) in enumerate(tile.layout.pieces):
-            before = tile.layout.register({**positions, axis: positions[axis] - 1}, piece)
-            here = tile.layout.register(positions, piece)
-            names[here] = combine.two(names[before], names[here], width)
+    layout = tile.layout
+    for here, register in enumerate(layout.registers()):
+        if position := register.positions[axis]:
+            before = layout.register({**register.positions, axis: position - 1}, register.piece)
+            names[here] = combine.two(names[before], names[here], register.width)
 
 
 def _scan_lanes(combine: Combiner, tile: RegisterTile, axis: str, names: list[str]) -> None:
     """Within a register in log2 steps; the last lane goes on to the next register."""
-    emit, element = combine.emit, tile.element
-    for positions in tile.layout.rows():
-        carried: str | None = None
-        for piece, (_, width) in enumerate(tile.layout.pieces):
-            here = tile.layout.register(positions, piece)
-            value = _scan_register(combine, names[here], width)
-            if carried is not None:
-                value = combine.two(emit.splat(carried, element, width), value, width)
-            carried = emit.extract(value, width - 1, element, width)
-            names[here] = value
+    carried = ""
+    for here, register in enumerate(tile.layout.registers()):
+        value = _scan_register(combine, names[here], register.width)
+        if register.piece:
+            before = combine.emit.splat(carried, tile.element, register.width)
+            value = combine.two(before, value, register.width)
+        carried = combine.emit.extract(value, register.width - 1, tile.element, register.width)
+        names[here] = value
 
 
 def _scan_register(combine: Combiner, value: str, width: int) -> str:

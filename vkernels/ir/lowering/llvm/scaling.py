@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from .elementwise import for_each_register
 from .emit import LlvmEmitter, vector
 from .state import LlvmState
 
@@ -14,9 +13,7 @@ _CURRENT_ROUNDING = "4"
 
 def lower_scale(state: LlvmState, operation: Operation) -> None:
     """Each register times two to the power of another."""
-    element = state.tile(operation.operands[0]).element
-    widths = iter(state.tile(operation.operands[0]).layout.widths())
-    for_each_register(state, operation, lambda o, _: _scale(state.emit, o[0], o[1], element, next(widths)))
+    state.define_each(operation, lambda o, element, width: _scale(state.emit, o[0], o[1], element, width))
 
 
 def _scale(emit: LlvmEmitter, value: str, power: str, element: str, width: int) -> str:

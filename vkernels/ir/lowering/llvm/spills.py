@@ -1,4 +1,4 @@
-"""Tiles that lie in a program's workspace for a while."""
+"""Tiles that are spilled to a program's workspace and reloaded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .tiles import element_bytes
 
 
 def lower_spill(state: LlvmState, operation: SpillOp) -> None:
-    """`vk.spill`. Volatile: LLVM would keep in registers what it sees to be read back."""
+    """`vk.spill`. Volatile: LLVM would otherwise keep the tile in registers."""
     tile = state.tile(operation.tile)
     size = element_bytes(tile.element) * sum(tile.layout.widths())
     place = state.emit.offset("%workspace", state.workspace.take(size), "i8")
@@ -31,6 +31,6 @@ def lower_reload(state: LlvmState, operation: ReloadOp) -> None:
 def _pieces(state: LlvmState, spilled: AddressedMemory, tile: SSAValue) -> Iterator[tuple[str, str, str]]:
     """Address, alignment and type of each register of a tile, one behind the other."""
     size, start = element_bytes(spilled.element), 0
-    for width, type_ in zip(state.layout(tile.type).widths(), state.types_of(tile), strict=True):
+    for width, type_ in zip(state.layout(tile.type).widths(), state.types_of([tile]), strict=True):
         yield state.emit.offset(spilled.pointer, start, spilled.element), f"{{alignment = {size} : i64}}", type_
         start += width
