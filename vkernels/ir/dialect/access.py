@@ -33,9 +33,9 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.mlir_lexer import PunctuationSpelling
 
+from .assembly import listed, parse_name, spelled
 from .attributes import IndexAttr, axes_of, element_of, parse_index, size_text, sizes_of, tile_type
 from .compute import verify_unsigned
-from .names import listed, parse_name, spelled
 from .types import MemoryType
 
 

@@ -280,9 +280,6 @@ class SelectOp(IRDLOperation):
 class _ConversionOp(IRDLOperation):
     """A conversion of every element; `target` of the constructor is the result's type, shape included."""
 
-    WIDENS: ClassVar[bool | None] = None
-    """Between integers: whether the result must be wider (True) or narrower (False)."""
-
     assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
 
     traits = traits_def(Pure())
@@ -291,79 +288,83 @@ class _ConversionOp(IRDLOperation):
         super().__init__(operands=[value], result_types=[target])
 
     def verify_(self) -> None:
-        (operand,), (result,) = self.operand_types, self.result_types
-        _verify_same_shape(operand, result)
-        source, target = _element(operand), _element(result)
-        if self.WIDENS is not None and isinstance(source, IntegerType) and isinstance(target, IntegerType):
+        _verify_same_shape(self.operands[0].type, self.results[0].type)
+
+
+class _IntegerConversionOp(_ConversionOp):
+    WIDENS: ClassVar[bool] = True
+    """Whether the result must be wider, or narrower."""
+
+    input = operand_def(_integers)
+    result = result_def(_integers)
+
+    def verify_(self) -> None:
+        super().verify_()
+        source, target = _element(self.operands[0].type), _element(self.results[0].type)
+        if isinstance(source, IntegerType) and isinstance(target, IntegerType):
             change = target.width.data - source.width.data
             if change == 0 or (change > 0) != self.WIDENS:
                 raise VerifyException(f"{self.name} does not convert {source} to {target}")
 
 
 @irdl_op_definition
-class ExtSIOp(_ConversionOp):
+class ExtSIOp(_IntegerConversionOp):
     """Widen signed integers."""
 
     name = "arith.extsi"
-    WIDENS: ClassVar[bool | None] = True
-    input = operand_def(_integers)
-    result = result_def(_integers)
 
 
 @irdl_op_definition
-class ExtUIOp(_ConversionOp):
+class ExtUIOp(_IntegerConversionOp):
     """Widen unsigned integers and booleans."""
 
     name = "arith.extui"
-    WIDENS: ClassVar[bool | None] = True
-    input = operand_def(_integers)
-    result = result_def(_integers)
 
 
 @irdl_op_definition
-class TruncIOp(_ConversionOp):
+class TruncIOp(_IntegerConversionOp):
     """Narrow integers, keeping the low bits."""
 
     name = "arith.trunci"
-    WIDENS: ClassVar[bool | None] = False
+    WIDENS: ClassVar[bool] = False
+
+
+class _ToFloatOp(_ConversionOp):
     input = operand_def(_integers)
-    result = result_def(_integers)
+    result = result_def(_floats)
 
 
 @irdl_op_definition
-class SIToFPOp(_ConversionOp):
+class SIToFPOp(_ToFloatOp):
     """Signed integers as floats."""
 
     name = "arith.sitofp"
-    input = operand_def(_integers)
-    result = result_def(_floats)
 
 
 @irdl_op_definition
-class UIToFPOp(_ConversionOp):
+class UIToFPOp(_ToFloatOp):
     """Unsigned integers and booleans as floats."""
 
     name = "arith.uitofp"
-    input = operand_def(_integers)
-    result = result_def(_floats)
+
+
+class _ToIntegerOp(_ConversionOp):
+    input = operand_def(_floats)
+    result = result_def(_integers)
 
 
 @irdl_op_definition
-class FPToSIOp(_ConversionOp):
+class FPToSIOp(_ToIntegerOp):
     """Floats as signed integers, rounded towards zero."""
 
     name = "arith.fptosi"
-    input = operand_def(_floats)
-    result = result_def(_integers)
 
 
 @irdl_op_definition
-class FPToUIOp(_ConversionOp):
+class FPToUIOp(_ToIntegerOp):
     """Floats as unsigned integers, rounded towards zero."""
 
     name = "arith.fptoui"
-    input = operand_def(_floats)
-    result = result_def(_integers)
 
 
 _OURS: dict[str, type[Operation]] = {

@@ -12,7 +12,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from .names import listed, parse_name, spelled
+from .assembly import listed, parse_name, spelled
 
 
 @irdl_attr_definition

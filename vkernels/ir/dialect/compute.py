@@ -24,8 +24,8 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from .assembly import Below, Name, listed
 from .attributes import axes_of, element_of, size_text, sizes_of, tile_type
-from .names import Below, Name, listed
 from .types import SpilledType
 
 

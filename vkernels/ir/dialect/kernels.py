@@ -22,10 +22,19 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from .assembly import (
+    Below,
+    listed,
+    parse_argument,
+    parse_attributes,
+    parse_name,
+    print_argument,
+    print_body,
+    print_location,
+    spelled,
+)
 from .attributes import axes_of
-from .blocks import parse_argument, parse_attributes, print_argument, print_body, print_location
 from .compute import PureOp
-from .names import Below, listed, parse_name, spelled
 from .types import ScratchType, TensorArgumentType
 
 

@@ -24,10 +24,9 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from .assembly import listed, parse_argument, parse_attributes, print_argument, print_body, print_location
 from .attributes import axes_of, element_of
-from .blocks import parse_argument, parse_attributes, print_argument, print_body, print_location
 from .kernels import MappedOp
-from .names import listed
 from .types import BufferType, ScratchType
 
 

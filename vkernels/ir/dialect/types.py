@@ -22,7 +22,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from .names import parse_name, spelled
+from .assembly import parse_name, spelled
 
 Dimension = str | int
 """A dimension: a name (of a tensor's size, of a scratchpad's axis) or a number of elements."""

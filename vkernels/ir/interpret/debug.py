@@ -23,7 +23,7 @@ from .numbers import from_storage
 from .state import TileInterpreter
 from .structure import turns_of
 
-_RUN, _TURNS, _RESULTS, _REGION = "__run__", "__turns__", "__results__", "__region__"
+_RUN, _TURNS, _REGION = "__run__", "__turns__", "__region__"
 
 
 def run_traced(interpreter: TileInterpreter, function: KernelOp | MappedOp, values: PythonValues) -> None:
@@ -32,7 +32,7 @@ def run_traced(interpreter: TileInterpreter, function: KernelOp | MappedOp, valu
     steps = _Steps(interpreter)
     file, line = _origin(function)
     code = compile(_Writer(steps, file, line).module(function), file, "exec")
-    names: dict[str, Any] = {_RUN: steps.run, _TURNS: steps.turns, _RESULTS: steps.results}
+    names: dict[str, Any] = {_RUN: steps.run, _TURNS: steps.turns}
     exec(code, names)
     kernel: Callable[..., None] = names[_kernel_name(function)]
     kernel(*map(_shown, values))
@@ -75,10 +75,6 @@ class _Steps:
                 turn = turns.send(yielded)
         except StopIteration as stop:
             self.interpreter.set_values(zip(op.results, stop.value, strict=True))
-
-    def results(self, number: int) -> PythonValues:
-        """The results of an operation whose turns are over."""
-        return self._values(self.groups[number][1])
 
     def _values(self, values: Iterable[SSAValue]) -> PythonValues:
         return tuple(map(_shown, self.interpreter.get_values(values)))
@@ -124,23 +120,22 @@ class _Writer:
     def _step(self, group: list[Operation]) -> ast.stmt:
         """`row, total = __run__(3)`."""
         named = _named(result for op in group for result in op.results)
-        return self._assign(named, _RUN, self.steps.add(group, list(named.values())))
+        return self._assign(named, group)
 
     def _turns(self, op: Operation) -> list[ast.stmt]:
-        """`for __region__, (k, total) in __turns__(4): ...`, then `total = __results__(4)`."""
+        """`for __region__, (k, total) in __turns__(4): ...`, then `total = __run__(5)`."""
         line = self.line
-        named = _named(op.results)
-        number = self.steps.add([op], list(named.values()))
+        number = self.steps.add([op], [])
         bodies = [(region.block.args, self.block(region.block)) for region in op.regions if region.blocks]
         self.line = line
         if len(bodies) == 1:
-            (arguments, body), turn = bodies[0], _REGION
-            target: ast.expr = ast.Tuple([_stored(turn), _targets(arguments)], ast.Store())
+            ((arguments, body),) = bodies
+            target: ast.expr = ast.Tuple([_stored(_REGION), _targets(arguments)], ast.Store())
         else:
             target = ast.Tuple([_stored(_REGION), _stored("__values__")], ast.Store())
             body = [self._choice(bodies)]
         loop = self._at(ast.For(target, _call(_TURNS, number), body, []))
-        return [loop, self._assign(named, _RESULTS, number)]
+        return [loop, self._assign(_named(op.results), [])]
 
     def _choice(self, bodies: Sequence[tuple[Iterable[BlockArgument], list[ast.stmt]]]) -> ast.stmt:
         """The first region's body or the second's."""
@@ -151,8 +146,9 @@ class _Writer:
         second = ast.Compare(ast.Name(_REGION, ast.Load()), [ast.Eq()], [ast.Constant(1)])
         return self._at(ast.If(second, unpacked[1], unpacked[0]))
 
-    def _assign(self, named: dict[str, SSAValue], function: str, number: int) -> ast.stmt:
-        call = _call(function, number)
+    def _assign(self, named: dict[str, SSAValue], group: list[Operation]) -> ast.stmt:
+        """Run operations and name their values."""
+        call = _call(_RUN, self.steps.add(group, list(named.values())))
         if not named:
             return self._at(ast.Expr(call))
         return self._at(ast.Assign([ast.Tuple([_stored(name) for name in named], ast.Store())], call))

@@ -16,8 +16,7 @@ from ..facts import UNKNOWN, Facts
 from .access import ACCESS_HANDLERS
 from .compute import COMPUTE_HANDLERS
 from .debug import run_traced
-from .elementwise import ARITH_HANDLERS
-from .maths import MATH_HANDLERS
+from .elementwise import ARITH_HANDLERS, MATH_HANDLERS
 from .memory import AccessTrace, ElementMemory
 from .numbers import dtype_of, storage_of
 from .state import Handlers, InterpreterState, TileInterpreter

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +49,7 @@ class InterpreterState:
     check_races: bool
     extents: dict[str, int] = field(default_factory=dict)
     predicates: list[Predicate] = field(default_factory=list)
+    """Of the ragged ranges that are running."""
     program: InterpretedProgram | None = None
     shared: list[ElementMemory] = field(default_factory=list)
     """Memory that all programs can reach: the tensors, and buffers at a mapped kernel's top level."""
@@ -68,15 +68,6 @@ class InterpreterState:
             aligned = align(np.any(predicate.active, axis=lacking), left, axes)
             result = aligned if result is None else result & aligned
         return result
-
-    @contextmanager
-    def only(self, predicate: Predicate) -> Iterator[None]:
-        """Run with some elements inactive."""
-        self.predicates.append(predicate)
-        try:
-            yield
-        finally:
-            self.predicates.pop()
 
     def fault(self, op: Operation, message: str, help: str = "") -> CheckError:
         """An error of an operation, at its author's line, that names the program that runs."""

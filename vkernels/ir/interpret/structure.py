@@ -93,8 +93,9 @@ def _ragged_turns(run: TileInterpreter, op: RangeOp, args: PythonValues) -> Turn
         active = np.asarray(position < stop) if outer is None else np.asarray((position < stop) & outer)
         if not active.any():
             return tuple(carried)
-        with run.state.only(Predicate(axes, active)):
-            after = yield BodyRun(op.body, (position, *carried))
+        run.state.predicates.append(Predicate(axes, active))
+        after = yield BodyRun(op.body, (position, *carried))
+        run.state.predicates.pop()
         carried = [
             np.where(align(active, axes, axes_of(value)), new, old)
             for value, new, old in zip(op.initial, after, carried, strict=True)

@@ -31,9 +31,6 @@ TERMINATORS = ("scf.yield", "scf.condition", "vk.yield")
 Handler = Callable[[Any, Any], None]
 """Lowers one operation, given the function's state."""
 
-Walk = Callable[[Any, Block], None]
-"""Lowers every operation of a block but its terminator, given the function's state."""
-
 _MOVE_OR_CONVERT = ("arith.constant", "arith.select", "arith.bitcast", "arith.extf", "arith.truncf")
 
 

@@ -174,9 +174,5 @@ class ScratchpadOp(TtOp):
         return cls(f"vk.store.i{bits}", [offset, value], tensor(i32, shape(offset.type)))
 
     @property
-    def is_store(self) -> bool:
-        return self.asm_string.data.startswith("vk.store.")
-
-    @property
     def bits(self) -> int:
         return int(self.asm_string.data.rsplit(".i", 1)[1])

@@ -19,7 +19,6 @@ from xdsl.irdl import (
     prop_def,
     region_def,
     traits_def,
-    var_operand_def,
 )
 from xdsl.traits import IsolatedFromAbove, IsTerminator
 
@@ -57,11 +56,7 @@ class ReturnOp(TtOp):
     """End a kernel."""
 
     name = "tt.return"
-    srcs = var_operand_def()
     traits = traits_def(IsTerminator())
-
-    def __init__(self) -> None:
-        super().__init__(operands=[[]])
 
 
 class _GridOp(PureTtOp):

@@ -5,16 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from xdsl.dialects.builtin import i8, i16, i32, i64
+from xdsl.dialects.builtin import ModuleOp, i8, i16, i32, i64
 from xdsl.ir import Attribute, Operation
 
 from ...dialect import tt
 from ...errors import CheckError
 from ..memory import ElementMemory
 from ..numbers import Array, dtype_of, from_storage, is_float, storage_of, to_storage, unsigned
-from ..state import Handler
-from .interpreter import TtirInterpreter
-from .regions import Region
+from ..state import Handler, Handlers, InterpreterState, TileInterpreter
+from .races import InterpreterClock
+from .regions import AddressSpace, Region
+
+
+class TtirInterpreter(TileInterpreter):
+    """The interpreter with the clock, the address space and the running program's scratchpad.
+
+    `programs`: of the launch, along the grid's first dimension. `between_programs`: whether to look for races between
+    programs.
+    """
+
+    scratchpad: Region | None = None
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        state: InterpreterState,
+        handlers: Handlers,
+        space: AddressSpace,
+        programs: int,
+        between_programs: bool,
+    ):
+        super().__init__(module, state, handlers)
+        self.space, self.programs, self.between_programs = space, programs, between_programs
+        self.clock = InterpreterClock()
+
 
 _INTEGERS: dict[int, Attribute] = {8: i8, 16: i16, 32: i32, 64: i64}
 _POISON = 0x5AA5A55A5AA5A55A

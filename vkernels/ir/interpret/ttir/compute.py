@@ -10,7 +10,7 @@ from ...dialect import tt
 from ..elementwise import elementwise, reinterpreted
 from ..numbers import Array, dtype_of, is_float, round_significand, rounded, storage_of, wrapped
 from ..state import Handler
-from .interpreter import TtirInterpreter
+from .access import TtirInterpreter
 
 
 def _resize(_: TtirInterpreter, op: tt.SplatOp | tt.BroadcastOp, value: Array) -> Array:

@@ -1,8 +1,8 @@
-"""Run one launch's TTIR in NumPy, program by program, and find what would go wrong on a GPU."""
+"""Run TTIR in NumPy, one launch or a whole kernel, and report what would go wrong on a GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,14 @@ from xdsl.ir import Attribute
 
 from ...dialect import tt
 from ...errors import ArgumentError, IRError
-from ..elementwise import ARITH_HANDLERS
-from ..maths import MATH_HANDLERS
+from ...lowering.ttir.lowered import LaunchParameter, LoweredTtir, ParameterKind
+from ...lowering.ttir.state import SLOT_BYTES
+from ..elementwise import ARITH_HANDLERS, MATH_HANDLERS
 from ..numbers import Array, dtype_of
 from ..state import Handlers, InterpretedProgram, InterpreterState
 from ..structure import STRUCTURE_HANDLERS
-from .access import TT_ACCESS_HANDLERS
+from .access import TT_ACCESS_HANDLERS, TtirInterpreter
 from .compute import TT_COMPUTE_HANDLERS
-from .interpreter import TtirInterpreter
 from .regions import AddressSpace, Region, RuntimeMemory, TensorRegion
 
 Value = Array | np.generic | int | float | bool | TensorRegion | RuntimeMemory
@@ -120,3 +120,59 @@ def _check_divisibility(function: tt.FuncOp, values: Sequence[Any]) -> None:
             if isinstance(divisor, IntegerAttr) and int(value) % divisor.value.data:
                 what = "address" if isinstance(function.body.block.arg_types[number], tt.PointerType) else "value"
                 raise ArgumentError(f"the {what} of argument {number} is no multiple of {divisor.value.data}")
+
+
+Argument = np.ndarray[Any, Any] | np.generic | int | float | bool
+
+
+def interpret_ttir(
+    lowered: LoweredTtir,
+    arguments: Mapping[str, Argument],
+    sizes: Mapping[str, int],
+    *,
+    resident: int = 3,
+    order: int | None = None,
+    write_only: Collection[str] = (),
+) -> None:
+    """Run a lowered kernel; it writes into the arrays in place.
+
+    `arguments`: by the parameters' names, arrays of any strides (of bf16: the bits, as uint16) and numbers. `sizes`: of
+    the call, by name. `resident`: the most programs of a persistent launch, whose swap space is shared out among them.
+    `order` seeds a shuffle of every launch's programs. `write_only`: names of tensors that may not be read before they
+    are written. Raises as `run_ttir` does, and `ArgumentError` for an argument or a size that is missing.
+    """
+    prepared = lowered.prepare(sizes)
+    buffers = [RuntimeMemory(f"buffer {number}", size) for number, size in enumerate(prepared.buffer_bytes)]
+    for number, (launch, programs) in enumerate(zip(lowered.launches, prepared.programs, strict=True)):
+        grid = min(programs, resident) if launch.is_persistent else programs
+        swap = RuntimeMemory("swap space", (launch.swap_bytes + prepared.more_swap(number)) * grid)
+
+        given: dict[ParameterKind, Value] = {ParameterKind.SWAP: swap, ParameterKind.PROGRAMS: programs}
+        values: list[Value] = []
+        for parameter in launch.parameters:
+            if parameter.kind == ParameterKind.BUFFER:
+                values.append(buffers[parameter.number])
+            elif parameter.kind == ParameterKind.SIZE:
+                values.append(sizes[parameter.name])
+            elif parameter.kind in given:
+                values.append(given[parameter.kind])
+            else:
+                values.append(_of_argument(parameter, arguments, write_only))
+        slot_bytes = SLOT_BYTES if launch.scratch_bytes else 0
+        run_ttir(launch.module, grid, values, launch.scratch_bytes, order, slot_bytes=slot_bytes)
+
+
+def _of_argument(parameter: LaunchParameter, arguments: Mapping[str, Argument], write_only: Collection[str]) -> Value:
+    """A tensor's memory or one of its strides, or a scalar."""
+    if parameter.name not in arguments:
+        raise ArgumentError(f"no argument for parameter {parameter.name}")
+    argument = arguments[parameter.name]
+    if parameter.kind == ParameterKind.SCALAR:
+        return argument
+    if not isinstance(argument, np.ndarray):
+        raise ArgumentError(f"argument `{parameter.name}` is a {type(argument).__name__}, expected an array")
+    if parameter.kind != ParameterKind.STRIDE:
+        return TensorRegion(argument, parameter.name, parameter.name in write_only)
+    # 0 where the stride has no effect: along a dimension of one element, and in an empty array.
+    has_effect = argument.size and argument.shape[parameter.number] > 1
+    return argument.strides[parameter.number] // argument.itemsize if has_effect else 0

@@ -82,7 +82,6 @@ def _texts_of(register: Register, layout: RegisterLayout, texts: list[str]) -> l
 
 
 def lower_position(state: LlvmState, operation: PositionOp) -> None:
-    """`vk.position`."""
     layout, axis = state.layout(operation.result.type), operation.axis.data
     names = [
         state.emit.iota(r.start, r.width, "i64") if layout.has_lanes else state.emit.number(r.positions[axis])
@@ -92,7 +91,6 @@ def lower_position(state: LlvmState, operation: PositionOp) -> None:
 
 
 def lower_below(state: LlvmState, operation: BelowOp) -> None:
-    """`vk.below`."""
     layout, axis = state.layout(operation.result.type), operation.axis.data
     count = state.emit.known(state.scalar(operation.count))
     names = [

@@ -14,7 +14,6 @@ from .state import LlvmState
 
 
 def lower_for(state: LlvmState, operation: ForOp) -> None:
-    """`scf.for`."""
     emit = state.emit
     block = operation.body.block
     initial = state.names_of(operation.iter_args)
@@ -37,7 +36,6 @@ def lower_for(state: LlvmState, operation: ForOp) -> None:
 
 
 def lower_if(state: LlvmState, operation: IfOp) -> None:
-    """`scf.if`."""
     emit = state.emit
     types = state.types_of(operation.results)
     prefix, results = _results(state, len(types))
@@ -59,7 +57,6 @@ def lower_if(state: LlvmState, operation: IfOp) -> None:
 
 
 def lower_while(state: LlvmState, operation: WhileOp) -> None:
-    """`scf.while`."""
     emit = state.emit
     before, after = operation.before_region.block, operation.after_region.block
     initial = state.names_of(operation.arguments)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import Float64Type, IntegerType
 from xdsl.ir import BlockArgument
 
-from ...dialect import REDUCTIONS, BufferOp, LaunchOp, MappedOp, ScratchOp, SizeOp, TensorArgumentType
+from ...dialect import REDUCTIONS, BufferOp, LaunchOp, MappedOp, ScratchOp, TensorArgumentType
 from ...facts import UNKNOWN, Facts
 from ..common import (
     Handler,
@@ -21,16 +21,12 @@ from ..common import (
     swap_of_a_call,
     unsupported,
 )
-from .accesses import lower_load, lower_store
-from .casts import LLVM_CASTS
+from .accesses import lower_load, lower_reload, lower_spill, lower_store
 from .constants import lower_below, lower_broadcast, lower_constant, lower_position
 from .control import lower_for, lower_if, lower_while
-from .dots import lower_dot
-from .elementwise import LLVM_ELEMENTWISE
+from .elementwise import LLVM_CASTS, LLVM_ELEMENTWISE, lower_scale
 from .emit import NOTHING, Number
-from .reductions import lower_reduction, lower_scan
-from .scaling import lower_scale
-from .spills import lower_reload, lower_spill
+from .reductions import lower_dot, lower_reduction, lower_scan
 from .state import WORKSPACE_ALIGNMENT, AddressedMemory, LlvmState
 from .tiles import Lanes, element_bytes, memory_element, natural_width, scratch_bytes
 
@@ -257,10 +253,6 @@ def _loads(slots: Slots, used: list[int]) -> str:
     return "\n".join(lines)
 
 
-def _lower_size(state: LlvmState, operation: SizeOp) -> None:
-    state.define(operation.result, [state.emit.number(state.sizes[operation.size.data])])
-
-
 def _lower_scratch(state: LlvmState, operation: ScratchOp | BufferOp) -> None:
     """Scratchpad and swap space of a program: part of its workspace."""
     type_ = operation.result.type
@@ -282,7 +274,7 @@ _HANDLERS: dict[str, Handler] = {
     **{op.name: lower_reduction for op in REDUCTIONS},
     **dict.fromkeys(("vk.barrier", "vk.boundary", "vk.print", "vk.assert"), ignore),
     "arith.constant": lower_constant,
-    "vk.size": _lower_size,
+    "vk.size": lambda state, op: state.define(op.result, [state.emit.number(state.sizes[op.size.data])]),
     "vk.scratch": _lower_scratch,
     "vk.buffer": _lower_scratch,
     "vk.load": lower_load,

@@ -1,21 +1,65 @@
-"""Loads and stores of global memory and of the scratchpad."""
+"""Loads and stores of global memory and of the scratchpad, and atomics."""
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, i1, i32, i64
+from xdsl.dialects.builtin import AnyFloat, IntegerType, f16, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from vkernels.ir.dialect import AccessOp, ScatterOp, StoreOp, arith, element_of, tt
 
+from ..common import unsupported
 from .addresses import PointerAccess
-from .atomics import lower_atomic
 from .builder import TtirBuilder
 from .state import TtirState
 from .tiles import element_bytes
 
+_INTEGERS = {
+    "add": tt.Atomic.ADD, "max": tt.Atomic.MAX, "min": tt.Atomic.MIN, "maxui": tt.Atomic.UMAX, "minui": tt.Atomic.UMIN,
+}  # fmt: skip
+
+
+def lower_atomic(state: TtirState, operation: StoreOp | ScatterOp) -> None:
+    """A store that combines with what is there."""
+    assert operation.atomic is not None, "an atomic store"
+    kind, element = operation.atomic.data, element_of(operation.tile)
+    access = PointerAccess(state, operation)
+    if access.memory.is_scratchpad:
+        raise unsupported(operation, "atomics on the scratchpad have no form on a GPU; accumulate in a tensor")
+    build, value, mask = state.build, state.value(operation.tile), access.mask()
+    pointers = access.pointers()
+    if isinstance(element, AnyFloat) and kind == "add" and (element == f16 or element.bitwidth > 16):
+        build.add(tt.AtomicOp(tt.Atomic.FADD, pointers, value, mask))
+    elif isinstance(element, AnyFloat) and kind != "add" and element.bitwidth > 16:
+        _extremum(build, kind, pointers, value, mask)
+    elif element in (i32, i64):
+        build.add(tt.AtomicOp(_INTEGERS[kind], pointers, value, mask))
+    else:
+        raise unsupported(operation, f"Triton has no atomic {kind} on {element}; use 32 or 64 bits")
+
+
+def _extremum(build: TtirBuilder, kind: str, pointers: SSAValue, value: SSAValue, mask: SSAValue | None) -> None:
+    """The larger or smaller float by integer atomics on its bits.
+
+    Floats with sign 0 are ordered as their bits as signed integers, those with sign 1 the other way around as their
+    bits as unsigned integers. A NaN gets the sign that wins.
+    """
+    element = tt.element(value.type)
+    assert isinstance(element, AnyFloat), "floats only"
+    width = element.bitwidth
+    integer = IntegerType(width)
+    quiet = 0x7FC00000 if width == 32 else 0x7FF8 << 48
+    sign = 1 << (width - 1)
+    bits = build.bitcast(value, integer)
+    bits = build.select(build.compare("uno", value, value), quiet if kind == "max" else quiet | sign, bits)
+    places = build.pure(tt.BitcastOp(pointers, tt.tensor(tt.PointerType(integer), tt.shape(value.type))))
+    negative = build.compare("slt", bits, 0)
+    pairs = (tt.Atomic.MAX, tt.Atomic.UMIN) if kind == "max" else (tt.Atomic.MIN, tt.Atomic.UMAX)
+    for atomic, chosen in zip(pairs, (build.binary(arith.XOrIOp, negative, 1), negative), strict=True):
+        active = chosen if mask is None else build.binary(arith.AndIOp, mask, chosen)
+        build.add(tt.AtomicOp(atomic, places, bits, active))
+
 
 def lower_load(state: TtirState, operation: AccessOp) -> None:
-    """`vk.load` and `vk.gather`."""
     access = PointerAccess(state, operation)
     mask = access.mask()
     if access.memory.is_scratchpad:
@@ -40,7 +84,6 @@ def _load_scratchpad(build: TtirBuilder, access: PointerAccess, mask: SSAValue |
 
 
 def lower_store(state: TtirState, operation: StoreOp | ScatterOp) -> None:
-    """`vk.store` and `vk.scatter`."""
     if operation.atomic is not None:
         lower_atomic(state, operation)
         return

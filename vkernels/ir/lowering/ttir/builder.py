@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -21,7 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from vkernels.ir.dialect import arith, tt
 
-from .host import ARITHMETIC
+from .lowered import ARITHMETIC
 
 Number = int | SSAValue
 """An integer: known while compiling, or the scalar value that holds it."""
@@ -148,10 +149,6 @@ class TtirBuilder:
     def product(self, a: Number, b: Number, type_: Attribute = i64) -> Number:
         return self.integer(arith.MuliOp, a, b, type_)
 
-    def clamped(self, value: Number, low: int, high: int) -> Number:
-        """An i64 held between two numbers."""
-        return self.integer(arith.MinSIOp, self.integer(arith.MaxSIOp, value, low), high)
-
     # Elementwise operations, on scalars and tensors alike
 
     def binary(self, op: type[Operation], a: SSAValue, b: SSAValue | float) -> SSAValue:
@@ -208,12 +205,8 @@ _PLAIN_PROPERTIES: dict[type[Operation], dict[str, Attribute]] = {
 
 
 def _key(op: Operation) -> _Key:
-    properties, attributes = (tuple(sorted(d.items(), key=_name)) for d in (op.properties, op.attributes))
+    properties, attributes = (tuple(sorted(d.items(), key=itemgetter(0))) for d in (op.properties, op.attributes))
     return (op.name, tuple(op.operands), properties, attributes, op.result_types)
-
-
-def _name(item: tuple[str, Attribute]) -> str:
-    return item[0]
 
 
 def _wrapped(value: int, width: int) -> int:

@@ -13,7 +13,6 @@ from .state import TtirState
 
 
 def lower_for(state: TtirState, operation: ForOp) -> None:
-    """`scf.for`."""
     source, initial = operation.body.block, state.carried(operation.iter_args)
     bounds = [state.value(value) for value in (operation.lb, operation.ub, operation.step)]
     body = Block(arg_types=[i64, *(value.type for value in initial)])
@@ -28,7 +27,6 @@ def lower_for(state: TtirState, operation: ForOp) -> None:
 
 
 def lower_if(state: TtirState, operation: IfOp) -> None:
-    """`scf.if`."""
     regions, yielded = [], []
     sources: Sequence[SSAValue] = ()
     for region in (operation.true_region, operation.false_region):
@@ -48,7 +46,6 @@ def lower_if(state: TtirState, operation: IfOp) -> None:
 
 
 def lower_while(state: TtirState, operation: WhileOp) -> None:
-    """`scf.while`."""
     sources = operation.before_region.block, operation.after_region.block
     initial = state.carried(operation.arguments)
     before = Block(arg_types=[value.type for value in initial])

@@ -6,7 +6,7 @@ import re
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32, i64
 from xdsl.dialects.scf import ForOp, YieldOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Region, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
@@ -15,13 +15,11 @@ from vkernels.ir.dialect import REDUCTIONS, BufferOp, LaunchOp, MappedOp, Scratc
 from ..common import SWAP_ALIGNMENT, Handler, buffer_sizes, ignore, launches_of, size_names, swap_of_a_call
 from .accesses import lower_load, lower_store
 from .builder import Number, TtirBuilder
-from .casts import TTIR_CASTS
 from .control import lower_for, lower_if, lower_while
 from .dots import lower_dot
-from .elementwise import TTIR_ELEMENTWISE
+from .elementwise import TTIR_CASTS, TTIR_ELEMENTWISE
 from .fuse_multiply_add import fuse_multiply_add
-from .host import host_arithmetic
-from .lowered import LoweredTtir, TtirLaunch
+from .lowered import LoweredTtir, TtirLaunch, host_arithmetic
 from .parameters import FunctionSignature, contiguous
 from .positions import lower_below, lower_broadcast, lower_constant, lower_position
 from .reductions import lower_reduction, lower_scan
@@ -174,10 +172,6 @@ def _lower_swap(state: TtirState, op: BufferOp) -> None:
     state.values[op.result] = contiguous(state, op, typed, buffer_sizes(op, state.number))
 
 
-def _lower_barrier(state: TtirState, op: Operation) -> None:
-    state.build.add(tt.BarrierOp())
-
-
 _HANDLERS: dict[str, Handler] = {
     **TTIR_ELEMENTWISE,
     **TTIR_CASTS,
@@ -186,7 +180,7 @@ _HANDLERS: dict[str, Handler] = {
     "arith.constant": lower_constant,
     "vk.scratch": _lower_scratch,
     "vk.buffer": _lower_swap,
-    "vk.barrier": _lower_barrier,
+    "vk.barrier": lambda state, op: state.build.add(tt.BarrierOp()),
     "vk.load": lower_load,
     "vk.gather": lower_load,
     "vk.store": lower_store,

@@ -111,7 +111,8 @@ class FunctionSignature:
                 kept.append(declared)
             else:
                 self.entry.erase_arg(argument)
-        return tuple(parameter for parameter, _ in kept), [_attributes(divisor) for _, divisor in kept]
+        divisors = [{"tt.divisibility": IntegerAttr(divisor, i32)} if divisor > 1 else {} for _, divisor in kept]
+        return tuple(parameter for parameter, _ in kept), list(map(DictionaryAttr, divisors))
 
 
 def contiguous(state: TtirState, op: BufferOp | ScratchOp, base: SSAValue, sizes: Sequence[Number]) -> PointerMemory:
@@ -121,7 +122,3 @@ def contiguous(state: TtirState, op: BufferOp | ScratchOp, base: SSAValue, sizes
     is_far = len(known) < len(sizes) or prod(known) >= I32_RANGE
     element = memory_element(op.result.type.element, op)
     return PointerMemory(base, element, tuple(strides), tuple(sizes), base.type == i32, is_far)
-
-
-def _attributes(divisor: int) -> DictionaryAttr:
-    return DictionaryAttr({"tt.divisibility": IntegerAttr(divisor, i32)} if divisor > 1 else {})

@@ -13,13 +13,11 @@ from .state import TtirState
 
 
 def lower_reduction(state: TtirState, operation: ReductionOp) -> None:
-    """`vk.sum`, `vk.product`, `vk.max`, `vk.min`."""
     tile, axis = _tile_and_axis(state, operation)
     state.define(operation.result, reduced(state, tile, axis, kind_of(operation)))
 
 
 def lower_scan(state: TtirState, operation: ScanOp) -> None:
-    """`vk.scan`."""
     tile, axis = _tile_and_axis(state, operation)
     body = _combining(state, tt.element(tile.type), kind_of(operation), tt.ScanReturnOp)
     state.define(operation.result, state.build.result(tt.ScanOp(tile, axis, body)))

@@ -77,15 +77,11 @@ class TtirState:
         if value.name_hint is not None and lowered.name_hint is None:
             lowered.name_hint = value.name_hint
 
-    def type_of(self, value: SSAValue, operation: Operation) -> Attribute:
-        """The type that a tile or scalar has once lowered."""
-        return lowered_type(value.type, operation)
-
     def lower(self, operation: Operation) -> None:
         """Build what stands for one operation. Raises `PlanError` for a result of sizes that Triton cannot have."""
         self.build.location = operation.location
         for result in filter(is_tile, operation.results):
-            self.type_of(result, operation)
+            lowered_type(result.type, operation)
         lower_operation(self, operation, self.handlers, "no form on a GPU")
 
     def walk(self, block: Block) -> None:

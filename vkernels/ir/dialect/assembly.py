@@ -1,10 +1,11 @@
-"""How the dialect spells names of axes, sizes and parameters: any text, quoted where it is not an identifier."""
+"""Assembly of names, bodies and block arguments. A name is any text, quoted where it is not an identifier."""
 
 from __future__ import annotations
 
 import re
 
 from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, BlockArgument, Region
 from xdsl.irdl import IRDLOperation
 from xdsl.irdl.declarative_assembly_format import (
     AttributeVariable,
@@ -15,6 +16,43 @@ from xdsl.irdl.declarative_assembly_format import (
 )
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
+
+
+def print_argument(printer: Printer, argument: BlockArgument, name: str) -> None:
+    """`%x`, or `%v as "x"` where the value does not print under its own name."""
+    if printer.print_ssa_value(argument) != name:
+        printer.print_string(" as ")
+        printer.print_string_literal(name)
+
+
+def parse_argument(parser: Parser) -> tuple[str, Parser.UnresolvedArgument]:
+    """What `print_argument` writes: the name, and the argument without its type."""
+    argument = parser.parse_argument(expect_type=False)
+    if parser.parse_optional_keyword("as") is not None:
+        return parser.parse_str_literal(), argument
+    return argument.name.text[1:], argument
+
+
+def parse_attributes(parser: Parser) -> dict[str, Attribute]:
+    """`attributes {...}`, if it is there."""
+    attributes = parser.parse_optional_attr_dict_with_keyword()
+    return {} if attributes is None else dict(attributes.data)
+
+
+def print_location(printer: Printer, argument: BlockArgument) -> None:
+    """` loc(...)` of a block argument, where locations are printed."""
+    if printer.print_debuginfo:
+        printer.print_string(" ")
+        printer.print_attribute(argument.location)
+
+
+def print_body(printer: Printer, body: Region, terminator: bool = True) -> None:
+    """The operations of a region of one block, whose arguments are printed already."""
+    printer.print_string(" ")
+    printer.print_region(
+        body, print_entry_block_args=False, print_empty_block=False, print_block_terminators=terminator
+    )
+
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
