@@ -63,7 +63,7 @@ class AccessOp(IRDLOperation):
 
     @property
     def memory(self) -> MemoryType:
-        """The type of what is addressed."""
+        """The type of the memory."""
         return cast(MemoryType, self.base.type)
 
     @property
@@ -145,7 +145,7 @@ _WRITES: tuple[PunctuationSpelling, ...] = ("<", "-")
 
 
 def _print_access(printer: Printer, op: AccessOp, arrow: Sequence[PunctuationSpelling]) -> None:
-    """What is addressed, the index of each dimension, what makes elements inactive, and the types."""
+    """The memory, the index of each dimension, the conditions of inactive elements, and the types."""
     printer.print_string(" ")
     printer.print_ssa_value(op.base)
     with printer.in_square_brackets():
@@ -190,7 +190,7 @@ _Operands = list[SSAValue | list[SSAValue]]
 def _parse_access(
     parser: Parser, gathers: bool, arrow: Sequence[PunctuationSpelling]
 ) -> tuple[_Operands, dict[str, Attribute], dict[str, Attribute], Attribute]:
-    """What `_print_access` prints: operands, properties, attributes and the tile's type."""
+    """Parse the text of `_print_access`: operands, properties, attributes and the tile's type."""
     base = parser.parse_unresolved_operand()
     offsets: list[UnresolvedOperand] = []
     index = parser.parse_comma_separated_list(
@@ -255,7 +255,6 @@ def _parts(
     mask: SSAValue | None,
     guarded: Sequence[int],
 ) -> tuple[list[SSAValue | Operation | list[SSAValue]], dict[str, Attribute | None]]:
-    """The operands and properties of an access."""
     offsets: list[SSAValue] = []
     numbered = []
     for terms, offset in indices:
@@ -315,7 +314,7 @@ class LoadOp(_ReadOp):
 @irdl_op_definition
 class GatherOp(_ReadOp):
     """Read a tile at indices of which at least one is a tile. A dimension that is not guarded must be in range:
-    an index tile's values are the caller's, and the interpreters and checked kernels report what lies outside."""
+    an index tile's values are the caller's, and the interpreters and checked kernels report values out of range."""
 
     name = "vk.gather"
     GATHERS: ClassVar[bool] = True

@@ -1,7 +1,7 @@
-"""Upstream's arith dialect, its comparisons, select and conversions declared for tiles and vectors too.
+"""The upstream arith dialect, with comparisons, select and conversions for tiles and vectors too.
 
-MLIR's own arith works elementwise on tensors and vectors throughout; xDSL declares these ten operations for
-scalars alone. Those here have the same names and the same assembly as MLIR's. Everything else is xDSL's:
+MLIR's own arith works elementwise on tensors and vectors; xDSL declares these ten operations for scalars alone. The
+classes here have the same names and the same assembly as MLIR's. All other operations are xDSL's:
 write `from vkernels.ir.dialect import arith` and use it as you would `xdsl.dialects.arith`.
 """
 

@@ -26,7 +26,7 @@ def print_argument(printer: Printer, argument: BlockArgument, name: str) -> None
 
 
 def parse_argument(parser: Parser) -> tuple[str, Parser.UnresolvedArgument]:
-    """What `print_argument` writes: the name, and the argument without its type."""
+    """Parse the text of `print_argument`: the name, and the argument without its type."""
     argument = parser.parse_argument(expect_type=False)
     if parser.parse_optional_keyword("as") is not None:
         return parser.parse_str_literal(), argument

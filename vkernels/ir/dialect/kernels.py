@@ -48,7 +48,7 @@ class _FunctionOp(IRDLOperation):
     parameters = prop_def(ArrayAttr[StringAttr])
     """The parameters' names."""
     facts = opt_prop_def(DictionaryAttr)
-    """What is known at compile time: see `vkernels.ir.facts`."""
+    """Facts that are known at compile time: see `vkernels.ir.facts`."""
     body = region_def("single_block")
 
     traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface())
@@ -192,7 +192,7 @@ class KernelOp(_FunctionOp):
 
     @property
     def analyses(self) -> dict[str, object]:
-        """What was found out about the kernel, by name, for as long as nobody changes it (`vkernels.ir.analyses`)."""
+        """Cached analyses of the kernel, by name, valid until it changes (`vkernels.ir.analyses`)."""
         found: dict[str, object] = vars(self).setdefault("_analyses", {})
         return found
 
@@ -211,7 +211,7 @@ class KernelOp(_FunctionOp):
 
 
 def _axes_named_by(op: Operation) -> Sequence[str]:
-    """The axes of what an operation makes: of its results that are tiles or scratchpads."""
+    """The axes of an operation's results that are tiles or scratchpads."""
     axes: list[str] = []
     for result in op.results:
         if isinstance(result.type, TensorType):

@@ -262,7 +262,7 @@ class PhaseOp(IRDLOperation):
 @irdl_op_definition
 class ScratchOp(IRDLOperation):
     """Scratchpad of this program. As written its dimensions are axes and it is as large as they are;
-    mapped, its dimensions are elements. What has not been stored must not be loaded."""
+    mapped, its dimensions are elements. An element must be stored before it is loaded."""
 
     name = "vk.scratch"
 
@@ -361,7 +361,7 @@ def _parse_coordinate(parser: Parser) -> tuple[Parser.Argument, SSAValue]:
 
 @irdl_op_definition
 class BarrierOp(IRDLOperation):
-    """Order a program's accesses to its scratchpad and swap space: what any of its threads did before is seen after."""
+    """Order a program's accesses to its scratchpad and swap space: every thread then sees all earlier writes."""
 
     name = "vk.barrier"
 

@@ -29,7 +29,7 @@ Dimension = str | int
 
 
 class MemoryType(ParametrizedAttribute, TypeAttribute):
-    """Something that loads and stores address: `!vk.<kind><[dimensions], element>`."""
+    """Memory that loads and stores address: `!vk.<kind><[dimensions], element>`."""
 
     name: ClassVar[str]
 
@@ -138,7 +138,7 @@ class BufferType(MemoryType):
 
 @irdl_attr_definition
 class SpilledType(ParametrizedAttribute, TypeAttribute):
-    """A tile that lies in memory of the program's own for a while: `!vk.spilled<tensor<4x16xf32, #vk.axes<i, j>>>`."""
+    """A tile spilled to the program's own memory: `!vk.spilled<tensor<4x16xf32, #vk.axes<i, j>>>`."""
 
     name = "vk.spilled"
 

@@ -81,8 +81,6 @@ class _Steps:
 
 
 class _Writer:
-    """Writes a kernel's Python function."""
-
     def __init__(self, steps: _Steps, file: str, line: int):
         self.steps, self.file, self.line = steps, file, line
 
@@ -147,7 +145,6 @@ class _Writer:
         return self._at(ast.If(second, unpacked[1], unpacked[0]))
 
     def _assign(self, named: dict[str, SSAValue], group: list[Operation]) -> ast.stmt:
-        """Run operations and name their values."""
         call = _call(_RUN, self.steps.add(group, list(named.values())))
         if not named:
             return self._at(ast.Expr(call))
@@ -159,13 +156,13 @@ class _Writer:
         return statement
 
     def _line_of(self, op: Operation) -> int:
-        """An operation's line; of one without a place in this file, that of what came before."""
+        """An operation's line, or the line before it if it has none in this file."""
         place = place_of(op)
         return place.line if place is not None and place.file == self.file else self.line
 
 
 def _origin(function: KernelOp | MappedOp) -> tuple[str, int]:
-    """File and line where a kernel begins; where it has none, of its first operation that has one."""
+    """File and line of a kernel, or of its first operation that has them."""
     for op in (function, *function.body.walk()):
         if (place := place_of(op)) is not None:
             return place.file, place.line
@@ -177,7 +174,7 @@ def _kernel_name(function: KernelOp | MappedOp) -> str:
 
 
 def _named(values: Iterable[SSAValue]) -> dict[str, SSAValue]:
-    """Values by the names that their author gave them; the last of a name."""
+    """Values by the names that their author gave them; the last one where a name repeats."""
     return {name: value for value in values if (name := _name(value.name_hint or ""))}
 
 
@@ -203,5 +200,5 @@ def _is_terminator(op: Operation | None) -> bool:
 
 
 def _shown(value: Any) -> Any:
-    """What a debugger shows: arrays and numbers; of memory, its elements."""
+    """A value as a debugger shows it: an array or a number; the elements of memory."""
     return from_storage(value.array, value.element) if isinstance(value, ElementMemory) else value

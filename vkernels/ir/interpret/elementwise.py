@@ -55,12 +55,7 @@ def _maximum(a: Array, b: Array) -> Array:
     return np.asarray(np.where((a == 0) & (b == 0), a + b, np.maximum(a, b)))
 
 
-def _minimum(a: Array, b: Array) -> Array:
-    return -_maximum(-a, -b)
-
-
 def _divide(a: Array, b: Array) -> Array:
-    """Integer division towards zero; by zero it gives 0."""
     quotient = _floor_divide(a, b)
     inexact = quotient * b != a
     return np.asarray(quotient + ((a < 0) != (b < 0)) * inexact.astype(a.dtype) * (b != 0)).astype(a.dtype)
@@ -107,7 +102,7 @@ _ELEMENTWISE: dict[type[Operation], Function] = {
     arith.DivfOp: np.divide,
     arith.NegfOp: np.negative,
     arith.MaximumfOp: _maximum,
-    arith.MinimumfOp: _minimum,
+    arith.MinimumfOp: lambda a, b: -_maximum(-a, -b),
     arith.MaxnumfOp: np.fmax,
     arith.MinnumfOp: np.fmin,
     arith.AddiOp: np.add,

@@ -80,7 +80,7 @@ def _function_of(module: ModuleOp) -> Function:
 
 
 def _has_programs(interpreter: TileInterpreter, function: Function, values: PythonValues) -> bool:
-    """Whether every tile axis has positions; a kernel as written does nothing where one has none."""
+    """Whether every tile axis has positions; otherwise a kernel as written does nothing."""
     interpreter.push_scope("extents")
     interpreter.set_values(zip(function.body.block.args, values, strict=True))
     known = set(function.body.block.args)
@@ -149,7 +149,7 @@ def _value(name: str, type_: Attribute, argument: Argument, state: InterpreterSt
 
 
 def _trace_of(array: np.ndarray[Any, Any], state: InterpreterState) -> AccessTrace | None:
-    """A tensor's trace; an array that is passed twice has one."""
+    """A tensor's trace; an array that is passed twice has one trace."""
     if not state.check_races:
         return None
     for memory in state.shared:
@@ -162,7 +162,7 @@ def _trace_of(array: np.ndarray[Any, Any], state: InterpreterState) -> AccessTra
 
 
 def _check_facts(facts: Facts, sizes: Mapping[str, int], arguments: Mapping[str, Argument]) -> None:
-    """The call is one that the kernel was compiled for; raises `ArgumentError` if not."""
+    """Raise `ArgumentError` where the facts that the kernel was mapped for do not hold."""
     for name, size in facts.sizes.items():
         if name in sizes and sizes[name] != size:
             raise ArgumentError(f"size {name} is {sizes[name]}, but the kernel was mapped for {size}")

@@ -31,7 +31,7 @@ FLOAT8 = (Float8E4M3FNType, Float8E5M2Type)
 
 
 def from_bits(bits: npt.NDArray[np.uint8], element: Attribute) -> npt.NDArray[np.float32]:
-    """The numbers that bits stand for."""
+    """The numbers with these bits."""
     return _values(type(element))[bits]
 
 
@@ -169,14 +169,14 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded sum, and exactly what rounding left off."""
+    """The rounded sum, and the exact rounding error."""
     total = a + b
     virtual = total - a
     return total, (a - (total - virtual)) + (b - virtual)
 
 
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded product, and what rounding left off (exactly, barring overflow of 2²⁷ times an operand)."""
+    """The rounded product, and the rounding error (exact unless 2²⁷ times an operand overflows)."""
     product = a * b
     (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
     return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
@@ -189,7 +189,7 @@ def _halves(a: Array) -> tuple[Array, Array]:
 
 
 def to_integer(array: Array, dtype: np.dtype[Any], signed: bool = True) -> Array:
-    """Floats truncated to integers. What does not fit saturates and NaN gives 0 (hardware differs: it is undefined)."""
+    """Floats truncated to integers. Numbers out of range saturate and NaN gives 0 (on hardware both are undefined)."""
     if dtype == np.bool_:
         return np.asarray(np.trunc(array) != 0)
     target = dtype if signed else np.dtype(f"u{dtype.name}")
@@ -218,6 +218,6 @@ def unsigned(array: Array) -> Array:
 
 
 def wrapped(array: Array, dtype: np.dtype[Any]) -> Array:
-    """Integers with the bits above the dtype's left off."""
+    """Integers with only the low bits that the dtype has."""
     array = np.asarray(array)
     return np.asarray((array & 1).astype(np.bool_)) if dtype == np.bool_ else array.astype(dtype)

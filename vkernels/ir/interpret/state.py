@@ -1,4 +1,4 @@
-"""One run of a kernel: the interpreter with its table of handlers, and what it knows beside the values."""
+"""One run of a kernel: the interpreter with its table of handlers, and its state beside the values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Predicate:
 
 @dataclass
 class InterpreterState:
-    """What one run knows. `sizes`: the call's, by name. `extents`: positions of each axis of a kernel as written."""
+    """The state of one run. `sizes`: the call's, by name. `extents`: positions of each axis of a kernel as written."""
 
     sizes: Mapping[str, int]
     on_print: Callable[[str], object]

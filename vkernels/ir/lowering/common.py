@@ -1,4 +1,4 @@
-"""What both lowerings use: errors, memory formats, the dispatch to handlers, and space handed out piece by piece."""
+"""Shared by both lowerings: errors, memory formats, the dispatch to handlers, sizes and space of memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..locations import place_of
 _N = TypeVar("_N")
 
 SWAP_ALIGNMENT = 64
-"""Bytes, of everything in swap space."""
+"""The alignment of everything in swap space, in bytes."""
 
 TERMINATORS = ("scf.yield", "scf.condition", "vk.yield")
 
@@ -120,7 +120,7 @@ def is_tile(value: SSAValue) -> bool:
 
 @dataclass
 class ProgramSpace:
-    """Bytes that belong to a program, handed out one after another; `top` may be set back to free the last ones."""
+    """Bytes that belong to a program, allocated in order; setting `top` back frees the last ones."""
 
     alignment: int
     top: int = 0

@@ -192,7 +192,7 @@ def _store(run: TtirInterpreter, op: tt.StoreOp, pointers: Array, value: Array, 
 
 
 def _atomic(run: TtirInterpreter, op: tt.AtomicOp, pointers: Array, value: Array, mask: Array | None = None) -> Array:
-    """Elements one after another. Where several share an address, their results are right only if nothing uses them."""
+    """Update elements one after another; the results of elements that share an address are not what a GPU gives."""
     values = np.broadcast_to(value, tt.shape(op.result.type)).reshape(-1)
     result = _poison(op.result.type)
     for access in _accesses(run, op, "updates", op.result.type, pointers, mask):

@@ -43,7 +43,7 @@ class _Times:
         self.earliest = self.latest = NEVER
 
     def rows(self, width: int) -> Array:
-        """The times by elements of so many bytes: one row an element."""
+        """The times of elements of `width` bytes: one row an element."""
         if self._array is None:
             self._array = np.zeros(self._size, np.int32)
         return self._array.reshape(-1, width)

@@ -1,4 +1,4 @@
-"""Memory as pointers see it: regions of bytes, where their bounds lie, and which bytes have been written.
+"""Memory as pointers see it: regions of bytes, with their bounds and the bytes that have been written.
 
 A pointer is an i64: a region's number in the bits from `_NUMBER` up, and below them, counted from the middle, the byte
 in the region's allocation. So pointers are plain arrays, and regions are farther apart than any kernel's offsets reach.
@@ -18,7 +18,7 @@ from .races import Stamps
 _NUMBER = 40
 _MIDDLE = 1 << (_NUMBER - 1)
 _GRAIN = 16
-"""Allocations begin and end at multiples of so many bytes, so that arrays of any element fit over them."""
+"""Allocations begin and end at multiples of this many bytes, so that arrays of any element fit over them."""
 _POISON = 0xA5
 
 
@@ -36,7 +36,7 @@ class TensorRegion:
 
 @dataclass(eq=False)
 class RuntimeMemory:
-    """Memory that a runtime allocates: a buffer or swap space. What has been written lasts from launch to launch."""
+    """Memory that a runtime allocates: a buffer or swap space. It keeps its contents from launch to launch."""
 
     name: str
     size: int
@@ -80,7 +80,7 @@ class Region:
 
     @classmethod
     def scratchpad(cls, size: int, slot_bytes: int) -> Region:
-        """A program's scratchpad of so many bytes, of which the last are the slot."""
+        """A program's scratchpad of `size` bytes; the last `slot_bytes` are the slot."""
         data, written = np.full(_up(size), _POISON, np.uint8), np.zeros(_up(size), np.bool_)
         slot = size - slot_bytes if slot_bytes else None
         return cls("scratchpad", Allocation(data), 0, size, None, written, slot=slot, private=True)
@@ -90,7 +90,7 @@ class Region:
         return self.high - self.low
 
     def outside(self, offsets: Array, width: int) -> Array:
-        """Which elements of so many bytes are not in the region."""
+        """Which elements of `width` bytes, at byte `offsets`, are not in the region."""
         outside = np.asarray((offsets < self.low) | (offsets > self.high - width))
         if self.valid is not None:
             inside = np.where(outside, self.low, offsets)
@@ -121,8 +121,7 @@ class AddressSpace:
 
     def __init__(self, memories: Sequence[TensorRegion | RuntimeMemory]):
         self._regions: list[Region] = []
-        tensors = [memory for memory in memories if isinstance(memory, TensorRegion)]
-        allocations = _allocations([_extent(t.array) for t in tensors])
+        allocations = _allocations([_extent(memory.array) for memory in memories if isinstance(memory, TensorRegion)])
         shared: dict[int, Allocation] = {}
         for memory in memories:
             if isinstance(memory, RuntimeMemory):

@@ -91,7 +91,6 @@ def _function_of(module: ModuleOp) -> tt.FuncOp:
 
 
 def _memory(number: int, type_: Attribute, value: Value) -> TensorRegion | RuntimeMemory | None:
-    """What a pointer points to; None for a scalar."""
     if not isinstance(type_, tt.PointerType):
         return None
     if isinstance(value, TensorRegion | RuntimeMemory):

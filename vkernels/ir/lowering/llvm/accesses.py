@@ -33,7 +33,7 @@ def lower_reload(state: LlvmState, operation: ReloadOp) -> None:
 
 
 def _pieces(state: LlvmState, spilled: AddressedMemory, tile: SSAValue) -> Iterator[tuple[str, str, str]]:
-    """Address, alignment and type of each register of a tile, one behind the other."""
+    """Address, alignment and type of each register of a spilled tile, in order."""
     size, start = element_bytes(spilled.element), 0
     for width, type_ in zip(state.layout(tile.type).widths(), state.types_of([tile]), strict=True):
         yield state.emit.offset(spilled.pointer, start, spilled.element), f"{{alignment = {size} : i64}}", type_
@@ -45,9 +45,9 @@ ATOMIC_INTEGERS = {"add": "add", "max": "max", "min": "min", "maxui": "umax", "m
 
 
 def lower_atomic(state: LlvmState, operation: StoreOp | ScatterOp) -> None:
-    """A store that combines with what is there. f16 and bf16 are combined in f32 and rounded."""
+    """A store that combines with the element in memory. f16 and bf16 are combined in f32 and rounded."""
     assert operation.atomic is not None, "an atomic store"
-    element = element_of(operation.tile)
+    kind, element = operation.atomic.data, element_of(operation.tile)
     if element == i1:
         raise unsupported(operation, "there are no atomics on i1")
     access = AddressedAccess(state, operation)
@@ -61,17 +61,13 @@ def lower_atomic(state: LlvmState, operation: StoreOp | ScatterOp) -> None:
                 active = state.emit.extract(place.mask, lane, "i1", place.width)
                 state.emit.line(f"scf.if {active} {{")
             with state.emit.region():
-                _combine(state.emit, pointer, part, operation.atomic.data, element, stored)
+                if is_half(element):
+                    _combine_half(state.emit, pointer, part, kind, element)
+                else:
+                    name = (ATOMIC_FLOATS if isinstance(element, AnyFloat) else ATOMIC_INTEGERS)[kind]
+                    state.emit.operation(f"llvm.atomicrmw {name} {pointer}, {part} monotonic : !llvm.ptr, {stored}")
             if place.mask is not None:
                 state.emit.line("}")
-
-
-def _combine(emit: LlvmEmitter, pointer: str, value: str, kind: str, element: Attribute, stored: str) -> None:
-    if is_half(element):
-        _combine_half(emit, pointer, value, kind, element)
-        return
-    name = (ATOMIC_FLOATS if isinstance(element, AnyFloat) else ATOMIC_INTEGERS)[kind]
-    emit.operation(f"llvm.atomicrmw {name} {pointer}, {value} monotonic : !llvm.ptr, {stored}")
 
 
 def _combine_half(emit: LlvmEmitter, pointer: str, value: str, kind: str, element: Attribute) -> None:
@@ -184,7 +180,7 @@ def store(access: AddressedAccess, place: Address, value: str, element: str, str
 
 
 def _store_lanes(emit: LlvmEmitter, place: Address, values: str, mask: str, element: str) -> None:
-    """Write the active lanes one by one: of vectors too small to be kept apart from their narrowing."""
+    """Write the active lanes one by one, of vectors too small for `_apart_from_narrowing`."""
     for lane in range(place.width):
         at = emit.number(lane)
         active = emit.operation(f"llvm.extractelement {mask}[{at} : i64] : {vector('i1', place.width)}")
@@ -210,7 +206,7 @@ def _apart_from_narrowing(emit: LlvmEmitter, value: str, element: str, width: in
 
 
 def _store_past_caches(emit: LlvmEmitter, place: Address, value: str, type_: str, size: int, align: int) -> None:
-    """Such stores need an address that is a multiple of the vector's bytes, which only the call can show."""
+    """Nontemporal stores need an address that is a multiple of the vector's bytes; a branch tests that."""
     address = emit.pure(f"llvm.ptrtoint {place.pointer} : !llvm.ptr to i64")
     low = emit.pure(f"arith.andi {address}, {emit.number(size - 1)} : i64")
     aligned = emit.pure(f"arith.cmpi eq, {low}, {emit.number(0)} : i64")

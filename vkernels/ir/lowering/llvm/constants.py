@@ -61,24 +61,19 @@ def lower_constant(state: LlvmState, operation: ConstantOp) -> None:
         names = [state.emit.filled(text, type_, width) for width in layout.widths()]
     else:
         texts = [literal(number, element) for number in value.get_values()]
-        names = [_piece(state.emit, _texts_of(register, layout, texts), type_) for register in layout.registers()]
+        names = [_register(state.emit, register, layout, texts, type_) for register in layout.registers()]
     state.define(operation.result, names)
 
 
-def _piece(emit: LlvmEmitter, texts: list[str], element: str) -> str:
-    text = texts[0] if len(texts) == 1 else f"dense<[{', '.join(texts)}]>"
-    return emit.constant(text, vector(element, len(texts)))
-
-
-def _texts_of(register: Register, layout: RegisterLayout, texts: list[str]) -> list[str]:
-    """A register's elements, of all elements in row-major order."""
-    result = []
+def _register(emit: LlvmEmitter, register: Register, layout: RegisterLayout, texts: list[str], element: str) -> str:
+    """The constant of a register; `texts`: the tile's elements in row-major order."""
+    lanes = []
     for lane in range(register.start, register.start + register.width):
         number = 0
         for axis, size in zip(layout.axes, layout.sizes, strict=True):
             number = number * size + register.positions.get(axis, lane)
-        result.append(texts[number])
-    return result
+        lanes.append(texts[number])
+    return emit.constant(lanes[0] if len(lanes) == 1 else f"dense<[{', '.join(lanes)}]>", vector(element, len(lanes)))
 
 
 def lower_position(state: LlvmState, operation: PositionOp) -> None:

@@ -85,7 +85,7 @@ def lower_while(state: LlvmState, operation: WhileOp) -> None:
 
 
 def _results(state: LlvmState, count: int) -> tuple[str, list[str]]:
-    """The left-hand side of an operation with so many results, and the results' names."""
+    """The left-hand side of an operation with `count` results, and the results' names."""
     if count == 0:
         return "", []
     name = state.emit.name()

@@ -75,7 +75,7 @@ class LlvmEmitter:
         yield
         self._scopes.pop()
 
-    # i64 arithmetic that folds what is known
+    # i64 arithmetic, folded where it is known
 
     def number(self, value: Number) -> str:
         """The name of an i64 value."""
@@ -112,7 +112,7 @@ class LlvmEmitter:
         return self.pure(f"arith.{operation} {self.number(a)}, {self.number(b)} : i64")
 
     def offset(self, pointer: str, elements: Number, element: str, lanes: int = 1) -> str:
-        """A pointer moved by elements of a type; `lanes` pointers where `elements` names a vector of so many i64."""
+        """A pointer moved by elements of a type; `lanes` pointers where `elements` names a vector of i64."""
         elements = self.known(elements)
         if elements == 0:
             return pointer

@@ -50,7 +50,7 @@ class LlvmModule:
 
 
 def lower_to_llvm(mapped: MappedOp, register_bytes: int = 32) -> LlvmModule:
-    """Native functions of a mapped kernel, as MLIR text, for vector registers of so many bytes.
+    """Native functions of a mapped kernel, as MLIR text, for vector registers of `register_bytes` bytes.
 
     Raises `UnsupportedError` for an operation or element type that has no native form.
     """
@@ -89,7 +89,6 @@ class Slots:
         self.types += ["!llvm.ptr"] * len(self.buffers)
 
     def _types_of(self, argument: BlockArgument, mapped: MappedOp) -> list[str]:
-        """The types of a parameter's slots."""
         if isinstance(argument.type, TensorArgumentType):
             if self.facts.distinct:
                 self.noalias.add(len(self.types))
@@ -108,25 +107,21 @@ class Slots:
                 state.values[argument] = self._tensor(state, name, argument.type, slot)
             elif argument.type == IntegerType(1):
                 zero = state.emit.number(0)
-                state.define(argument, [state.emit.pure(f"arith.cmpi ne, {slot_name(slot)}, {zero} : i64")])
+                state.define(argument, [state.emit.pure(f"arith.cmpi ne, %slot{slot}, {zero} : i64")])
             else:
-                state.define(argument, [slot_name(slot)])
+                state.define(argument, [f"%slot{slot}"])
 
     def _tensor(self, state: LlvmState, name: str, type_: TensorArgumentType, slot: int) -> AddressedMemory:
         known = self.facts.strides.get(name, (UNKNOWN,) * len(type_.shape))
-        strides = (stride if stride != UNKNOWN else slot_name(slot + 1 + d) for d, stride in enumerate(known))
+        strides = (stride if stride != UNKNOWN else f"%slot{slot + 1 + d}" for d, stride in enumerate(known))
         sizes = (state.sizes.get(d) if isinstance(d, str) else d for d in type_.shape)
         element = memory_element(type_.element, state.mapped)
-        return AddressedMemory(slot_name(slot), element, tuple(strides), tuple(sizes))
+        return AddressedMemory(f"%slot{slot}", element, tuple(strides), tuple(sizes))
 
     def numbers(self) -> dict[str, Number]:
         """Size → its number where the facts know it, else the name of its slot."""
-        result: dict[str, Number] = {n: slot_name(self.first_size + k) for k, n in enumerate(self.sizes)}
+        result: dict[str, Number] = {n: f"%slot{self.first_size + k}" for k, n in enumerate(self.sizes)}
         return {**result, **self.facts.sizes}
-
-
-def slot_name(slot: int) -> str:
-    return f"%slot{slot}"
 
 
 def _new_state(mapped: MappedOp, slots: Slots, lanes: Lanes) -> LlvmState:
@@ -135,7 +130,7 @@ def _new_state(mapped: MappedOp, slots: Slots, lanes: Lanes) -> LlvmState:
     slots.bind(state)
     for operation in mapped.body.block.ops:
         if isinstance(operation, BufferOp):
-            state.values[operation.result] = _buffer(state, operation, slot_name(slots.buffers[operation]))
+            state.values[operation.result] = _buffer(state, operation, f"%slot{slots.buffers[operation]}")
         elif not isinstance(operation, LaunchOp):
             state.lower(operation)
     return state
@@ -216,12 +211,11 @@ def _launch(mapped: MappedOp, slots: Slots, lanes: Lanes, launch: LaunchOp, name
     body = (swap if state.swap_top else "") + emit.text()
     used = _used(body)
     parameters = [
-        f"{slot_name(slot)}: {slots.types[slot]}" + (" {llvm.noalias}" if slot in slots.noalias else "")
-        for slot in used
+        f"%slot{slot}: {slots.types[slot]}" + (" {llvm.noalias}" if slot in slots.noalias else "") for slot in used
     ]
     parameters += ["%begin: i64", "%end: i64", "%workspace: !llvm.ptr {llvm.noalias}"]
     types = ", ".join([*(slots.types[slot] for slot in used), "i64", "i64", "!llvm.ptr"])
-    values = ", ".join([*map(slot_name, used), "%begin", "%end", "%workspace"])
+    values = ", ".join([*(f"%slot{slot}" for slot in used), "%begin", "%end", "%workspace"])
     inner = f'llvm.func internal @{name}_body({", ".join(parameters)}) attributes {{passthrough = ["noinline"]}}'
     outer = f"llvm.func @{name}(%arguments: !llvm.ptr, %begin: i64, %end: i64, %workspace: !llvm.ptr)"
     call = f"llvm.call @{name}_body({values}) : ({types}) -> ()\nllvm.return"
@@ -240,12 +234,10 @@ def _coordinates(state: LlvmState, launch: LaunchOp, program: str) -> None:
 
 
 def _used(body: str) -> list[int]:
-    """The slots that a function's text names."""
     return sorted({int(slot) for slot in re.findall(r"%slot(\d+)", body)})
 
 
 def _loads(slots: Slots, used: list[int]) -> str:
-    """The lines that load slots from the array of arguments."""
     lines = []
     for slot in used:
         lines.append(f"%at{slot} = llvm.getelementptr %arguments[{slot}] : (!llvm.ptr) -> !llvm.ptr, i64")

@@ -179,31 +179,31 @@ def _along_lanes(combine: Combiner, tile: RegisterTile, positions: dict[str, int
 
 def lower_scan(state: LlvmState, operation: ScanOp) -> None:
     tile, axis, combine = _parts(state, operation)
-    names = list(tile.names)
-    scan = _scan_lanes if axis == tile.layout.lanes else _scan_rows
-    scan(combine, tile, axis, names)
+    names = _scan_lanes(combine, tile) if axis == tile.layout.lanes else _scan_rows(combine, tile, axis)
     state.define(operation.result, names)
 
 
-def _scan_rows(combine: Combiner, tile: RegisterTile, axis: str, names: list[str]) -> None:
+def _scan_rows(combine: Combiner, tile: RegisterTile, axis: str) -> list[str]:
     """Each row combined with the one before it; rows come in order."""
-    layout = tile.layout
+    layout, names = tile.layout, list(tile.names)
     for here, register in enumerate(layout.registers()):
         if position := register.positions[axis]:
             before = layout.register({**register.positions, axis: position - 1}, register.piece)
             names[here] = combine.two(names[before], names[here], register.width)
+    return names
 
 
-def _scan_lanes(combine: Combiner, tile: RegisterTile, axis: str, names: list[str]) -> None:
+def _scan_lanes(combine: Combiner, tile: RegisterTile) -> list[str]:
     """Within a register in log2 steps; the last lane goes on to the next register."""
-    carried = ""
-    for here, register in enumerate(tile.layout.registers()):
-        value = _scan_register(combine, names[here], register.width)
+    carried, names = "", []
+    for name, register in zip(tile.names, tile.layout.registers(), strict=True):
+        value = _scan_register(combine, name, register.width)
         if register.piece:
             before = combine.emit.splat(carried, tile.element, register.width)
             value = combine.two(before, value, register.width)
         carried = combine.emit.extract(value, register.width - 1, tile.element, register.width)
-        names[here] = value
+        names.append(value)
+    return names
 
 
 def _scan_register(combine: Combiner, value: str, width: int) -> str:

@@ -18,9 +18,10 @@ WORKSPACE_ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class AddressedMemory:
-    """Something addressable: a pointer to its first element, the MLIR type of an element, strides in elements.
+    """Memory that loads and stores address.
 
-    `sizes`: of each dimension; None where it is not known, which only matters if it is guarded.
+    `pointer`: to its first element. `element`: the MLIR type of an element. `strides`: in elements. `sizes`: of each
+    dimension; None where it is not known, which only matters if it is guarded.
     """
 
     pointer: str

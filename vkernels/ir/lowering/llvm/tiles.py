@@ -149,7 +149,7 @@ def element_bytes(element: str) -> int:
 def natural_width(root: Operation, lanes: str | None, register_bytes: int) -> int:
     """Elements of a register such that the widest element that the kernel computes with fills it.
 
-    Index tiles (i64) count only where nothing else is computed with; f16 and bf16 are computed as f32.
+    Index tiles (i64) count only where the kernel computes with nothing else; f16 and bf16 are computed as f32.
     """
     if lanes is None:
         return 1

@@ -19,7 +19,7 @@ _INTEGERS = {
 
 
 def lower_atomic(state: TtirState, operation: StoreOp | ScatterOp) -> None:
-    """A store that combines with what is there."""
+    """A store that combines with the element in memory."""
     assert operation.atomic is not None, "an atomic store"
     kind, element = operation.atomic.data, element_of(operation.tile)
     access = PointerAccess(state, operation)

@@ -33,7 +33,7 @@ _Key = tuple[object, ...]
 class TtirBuilder:
     """The body of one function. A pure operation like one that is visible already is not built again.
 
-    Constants, and what is made of nothing else, go to the function's entry.
+    Constants, and operations on nothing but constants, go to the function's entry.
     """
 
     def __init__(self, entry: Block):
@@ -64,7 +64,7 @@ class TtirBuilder:
         return result
 
     def constant(self, op: Operation) -> SSAValue:
-        """The result of an operation that needs nothing but constants, in the function's entry."""
+        """The result of an operation on nothing but constants, in the function's entry."""
         key = _key(op)
         if (found := self._scopes[0].get(key)) is not None:
             op.erase()
@@ -83,7 +83,7 @@ class TtirBuilder:
 
     @contextmanager
     def region(self, block: Block) -> Iterator[None]:
-        """What is built within goes to a nested block and is not visible after it."""
+        """Build into a nested block; its values are not visible after it."""
         outer, self._block = self._block, block
         self._scopes.append({})
         yield
@@ -110,7 +110,7 @@ class TtirBuilder:
         """0, 1, …, `count` - 1 as i32."""
         return self.constant(tt.MakeRangeOp(count))
 
-    # Scalar integers that fold what is known
+    # Scalar integers, folded where they are known
 
     def known(self, value: Number) -> Number:
         """The number that a scalar is known to be, or else the scalar."""
@@ -210,6 +210,6 @@ def _key(op: Operation) -> _Key:
 
 
 def _wrapped(value: int, width: int) -> int:
-    """The integer of so many bits, signed, that has a number's low bits; of one bit, 0 or 1."""
+    """A number's low `width` bits as a signed integer; for one bit, 0 or 1."""
     low = value & (1 << width) - 1
     return low - (1 << width) if width > 1 and low >> (width - 1) else low

@@ -122,7 +122,6 @@ def _narrowed(value: SSAValue) -> SSAValue:
 
 
 def _is_unsigned(value: SSAValue) -> bool:
-    """Whether a value was extended from unsigned i8."""
     return isinstance(value.owner, arith.ExtUIOp) and tt.element(value.owner.input.type) == i8
 
 

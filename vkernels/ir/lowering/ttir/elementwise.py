@@ -234,7 +234,6 @@ def _negate(build: TtirBuilder, value: SSAValue) -> SSAValue:
 
 
 def _sqrt(build: TtirBuilder, value: SSAValue) -> SSAValue:
-    """`math.sqrt`, rounded once."""
     return build.pure(tt.PreciseSqrtOp(value) if tt.element(value.type) == f32 else math.SqrtOp(value))
 
 

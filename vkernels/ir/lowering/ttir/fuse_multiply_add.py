@@ -25,7 +25,9 @@ def fuse_multiply_add(function: Operation) -> None:
 def _fuse(op: arith.AddfOp | arith.SubfOp) -> None:
     for number in (0, 1):
         product = op.operands[number].owner
-        if isinstance(product, arith.MulfOp) and _may_go(product, op):
+        if not isinstance(product, arith.MulfOp) or product.parent is not op.parent or ROUNDED in product.attributes:
+            continue
+        if product.result.uses.get_length() == 1:
             a, b = product.operands
             other = op.operands[1 - number]
             if isinstance(op, arith.SubfOp) and number:
@@ -34,11 +36,6 @@ def _fuse(op: arith.AddfOp | arith.SubfOp) -> None:
                 other = _negated(other, op)
             _replace(op, product, a, b, other)
             return
-
-
-def _may_go(product: arith.MulfOp, op: Operation) -> bool:
-    used_once = product.result.uses.get_length() == 1
-    return used_once and product.parent is op.parent and ROUNDED not in product.attributes
 
 
 def _negated(value: SSAValue, before: Operation) -> SSAValue:

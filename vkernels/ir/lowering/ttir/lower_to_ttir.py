@@ -45,8 +45,6 @@ def lower_to_ttir(mapped: MappedOp, resident_programs: int = 0) -> LoweredTtir:
 
 
 class _Launch:
-    """One launch while it is lowered."""
-
     def __init__(self, mapped: MappedOp, launch: LaunchOp, name: str, is_persistent: bool):
         self.mapped, self.launch, self.name = mapped, launch, name
         self.has_swap = any(isinstance(op, BufferOp) for op in launch.body.walk())
@@ -111,9 +109,9 @@ class _Launch:
         return size
 
     def _bytes_of(self, op: BufferOp) -> SSAValue:
-        """Bytes of memory whose size the call decides, in whole lines; none where a size is negative."""
-        build, total = self.build, element_bytes(memory_element(op.result.type.element, op))
-        size: Number = total
+        """Bytes of memory whose size depends on the call, in whole lines; none where a size is negative."""
+        build = self.build
+        size: Number = element_bytes(memory_element(op.result.type.element, op))
         for count in buffer_sizes(op, self.state.number):
             size = build.product(size, build.integer(arith.MaxSIOp, count, 0))
         lines = build.number(build.sum(size, SWAP_ALIGNMENT - 1))
@@ -131,11 +129,7 @@ class _Launch:
         self.build.add(ForOp(program, self.signature.programs(), step, [], body))
 
     def _program(self, program: SSAValue) -> None:
-        self._coordinates(program)
-        self.state.walk(self.launch.body.block)
-
-    def _coordinates(self, program: SSAValue) -> None:
-        """A program's coordinates from its number; the last varies fastest."""
+        """A program, its coordinates computed from its number; the last coordinate varies fastest."""
         build, rest = self.build, program
         pairs = list(zip(self.launch.body.block.args, self.launch.grid, strict=True))
         for number, (argument, count) in reversed(list(enumerate(pairs))):
@@ -144,10 +138,10 @@ class _Launch:
                 size = build.number(self.state.number(count), i32)
                 part, rest = build.binary(arith.RemUIOp, rest, size), build.binary(arith.DivUIOp, rest, size)
             self.state.define(argument, build.number(part))
+        self.state.walk(self.launch.body.block)
 
 
 def _remove_unused(block: Block) -> None:
-    """Erase pure operations without uses."""
     for op in reversed([op for outer in block.ops for op in outer.walk()]):
         if op.has_trait(Pure) and op.results and not any(result.uses.get_length() for result in op.results):
             Rewriter.erase_op(op)

@@ -85,7 +85,10 @@ class HostArithmetic:
         return HostArguments(
             tuple(map(size, self.buffers)),
             tuple(prod(max(0, values[count]) for count in launch.grid) for launch in self.launches),
-            tuple(sum(_up(size(op)) for op in swap_of_a_call(launch)) for launch in self.launches),
+            tuple(
+                sum(-(-size(op) // SWAP_ALIGNMENT) * SWAP_ALIGNMENT for op in swap_of_a_call(launch))
+                for launch in self.launches
+            ),
         )
 
     def _value(self, op: Operation, values: Mapping[SSAValue, int], sizes: Mapping[str, int]) -> int:
@@ -99,12 +102,8 @@ class HostArithmetic:
         return ARITHMETIC[op.name](*(values[operand] for operand in op.operands))
 
 
-def _up(size: int) -> int:
-    return -(-size // SWAP_ALIGNMENT) * SWAP_ALIGNMENT
-
-
 def host_arithmetic(mapped: MappedOp, element_bytes: Callable[[BufferOp], int]) -> HostArithmetic:
-    """The arithmetic on sizes that buffers and grids depend on; the launches repeat what they need besides.
+    """The arithmetic on sizes that buffers and grids depend on; the launches repeat the rest.
 
     Raises `UnsupportedError` for an operation that the host does not compute.
     """
@@ -126,7 +125,7 @@ def host_arithmetic(mapped: MappedOp, element_bytes: Callable[[BufferOp], int]) 
 
 
 class ParameterKind(StrEnum):
-    """What a kernel's parameter holds."""
+    """The kinds of a kernel's parameters."""
 
     POINTER = "pointer"
     STRIDE = "stride"
@@ -157,7 +156,7 @@ class TtirLaunch:
 
     `scratch_bytes`: scratchpad a program. `swap_bytes`: of the swap space, what each resident program takes,
     `HostArguments.more_swap` aside.
-    `is_persistent`: each program goes on to others until all are done, so any number of them may be started.
+    `is_persistent`: each program continues with others until all are done, so any number of them may be started.
     """
 
     name: str

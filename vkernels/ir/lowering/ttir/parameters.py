@@ -91,8 +91,8 @@ class FunctionSignature:
     def buffer(self, state: TtirState, op: BufferOp, number: int) -> None:
         """A top-level buffer: contiguous, its strides products of its sizes."""
         element = memory_element(op.result.type.element, op)
-        hint = op.label.data
-        base = self._add(LaunchParameter(ParameterKind.BUFFER, number=number), tt.PointerType(element), ALIGNMENT, hint)
+        parameter = LaunchParameter(ParameterKind.BUFFER, number=number)
+        base = self._add(parameter, tt.PointerType(element), ALIGNMENT, op.label.data)
         state.values[op.result] = contiguous(state, op, base, buffer_sizes(op, state.number))
 
     def swap(self) -> SSAValue:

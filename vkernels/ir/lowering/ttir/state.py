@@ -21,7 +21,7 @@ I32_RANGE = 1 << 31
 
 @dataclass(frozen=True)
 class PointerMemory:
-    """Something addressable.
+    """Memory that loads and stores address.
 
     `base`: a pointer to its first element, or the byte offset, i32, of a scratchpad. `element`: as held in memory.
     `strides`: in elements. `sizes`: of each dimension; None where it is not known, which only matters if it is
@@ -78,7 +78,7 @@ class TtirState:
             lowered.name_hint = value.name_hint
 
     def lower(self, operation: Operation) -> None:
-        """Build what stands for one operation. Raises `PlanError` for a result of sizes that Triton cannot have."""
+        """Lower one operation. Raises `PlanError` for a result of sizes that Triton cannot have."""
         self.build.location = operation.location
         for result in filter(is_tile, operation.results):
             lowered_type(result.type, operation)
