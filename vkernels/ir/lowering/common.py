@@ -57,8 +57,8 @@ def lower_operation(state: Any, operation: Operation, handlers: Mapping[str, Han
     handler = handlers.get(operation.name)
     if handler is None:
         raise unsupported(operation, f"this operation has {lacks}")
-    is_scalar_code = operation.dialect_name() in ("arith", "math") and operation.name not in _MOVE_OR_CONVERT
-    if is_scalar_code or isinstance(operation, ReductionOp | ScanOp | DotOp | ScaleOp):
+    is_arithmetic = operation.dialect_name() in ("arith", "math") and operation.name not in _MOVE_OR_CONVERT
+    if is_arithmetic or isinstance(operation, ReductionOp | ScanOp | DotOp | ScaleOp):
         for value in (*operation.operands, *operation.results):
             if is_half(element_of(value)) or is_quarter(element_of(value)):
                 raise unsupported(operation, f"{element_of(value)} is a memory format; compute in f32")
