@@ -1,7 +1,8 @@
 """Golden tests: every `// RUN:` line of a `.mlir` file is a test, run in this process.
 
-A line reads `// RUN: vk-opt OPTIONS %s | filecheck OPTIONS %s`; `vk-opt` may be piped into `vk-opt` again, and
-`not vk-opt` expects it to fail, its message joined to what filecheck reads.
+A line reads `// RUN: vk-opt OPTIONS %s | filecheck OPTIONS %s`; `vk-opt` may be piped into `vk-opt` again, or into
+`lower-to-llvm`, which prints the CPU lowering. `not vk-opt` expects it to fail, its message joined to what filecheck
+reads.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from filecheck.matcher import Matcher
 from filecheck.options import parse_argv_options
 from filecheck.parser import Parser
 
+from vkernels.ir.dialect import MappedOp
+from vkernels.ir.lowering.llvm.lower_to_llvm import lower_to_llvm
 from vkernels.ir.opt import main
+from vkernels.ir.text import parse_module
 
 _RUN = re.compile(r"^\s*//\s*RUN:\s*(.*?)\s*$", re.MULTILINE)
 
@@ -57,7 +61,7 @@ class GoldenItem(pytest.Item):
             raise GoldenFailure(f"expected `// RUN: vk-opt ... | filecheck ...`, found `{self.command}`")
         text = ""
         for stage in stages[:-1]:
-            text = _opt(stage, text)
+            text = _lowered(text) if stage == "lower-to-llvm" else _opt(stage, text)
         _check(stages[-1], text)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:
@@ -88,6 +92,13 @@ def _opt(stage: str, text: str) -> str:
     if refuses != bool(code):
         raise GoldenFailure(f"vk-opt ended with {code}\n{err.getvalue()}{out.getvalue()}")
     return out.getvalue() + (err.getvalue() if refuses else "")
+
+
+def _lowered(text: str) -> str:
+    """The MLIR text that a mapped kernel is lowered to for a CPU, with vector registers of 32 bytes."""
+    (kernel,) = parse_module(text).ops
+    assert isinstance(kernel, MappedOp)
+    return lower_to_llvm(kernel).text
 
 
 def _check(stage: str, text: str) -> None:

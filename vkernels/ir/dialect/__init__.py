@@ -8,7 +8,7 @@ from xdsl.ir import Dialect
 
 from .access import AccessOp, GatherOp, Index, LoadOp, ScatterOp, StoreOp
 from .arith import ARITH
-from .attributes import AxesAttr, AxisAttr, IndexAttr, axes_of, element_of, sizes_of, tile_type
+from .attributes import AxesAttr, IndexAttr, axes_of, element_of, sizes_of, tile_type
 from .compute import (
     REDUCTIONS,
     AssertOp,
@@ -23,12 +23,13 @@ from .compute import (
     PrintOp,
     ProductOp,
     ReductionOp,
+    ReloadOp,
     ScaleOp,
     ScanOp,
+    SpillOp,
     SumOp,
 )
 from .kernels import KernelOp, MappedOp, SizeOp, TileOp, WholeOp
-from .spills import ReloadOp, SpillOp
 from .structure import (
     BarrierOp,
     BoundaryOp,
@@ -42,7 +43,7 @@ from .structure import (
 from .types import BufferType, MemoryType, ScratchType, SpilledType, TensorArgumentType
 
 __all__ = [
-    "REDUCTIONS", "VK", "AccessOp", "AssertOp", "AxesAttr", "AxisAttr", "BarrierOp", "BelowOp", "BoundaryOp",
+    "REDUCTIONS", "VK", "AccessOp", "AssertOp", "AxesAttr", "BarrierOp", "BelowOp", "BoundaryOp",
     "BroadcastOp", "BufferOp", "BufferType", "DotOp", "GatherOp", "Index", "IndexAttr", "KernelOp", "LaunchOp",
     "LoadOp", "MappedOp", "MaxOp", "MaxUIOp", "MemoryType", "MinOp", "MinUIOp", "PhaseOp", "PositionOp", "PrintOp",
     "ProductOp", "RangeOp", "ReductionOp", "ReloadOp", "ScaleOp", "ScanOp", "ScatterOp", "ScratchOp", "ScratchType",
@@ -59,7 +60,7 @@ VK = Dialect(
         BroadcastOp, PositionOp, BelowOp, SumOp, ProductOp, MaxOp, MinOp, MaxUIOp, MinUIOp, ScanOp, DotOp, ScaleOp,
         PrintOp, AssertOp,
     ],
-    [AxisAttr, AxesAttr, IndexAttr, TensorArgumentType, ScratchType, BufferType, SpilledType],
+    [AxesAttr, IndexAttr, TensorArgumentType, ScratchType, BufferType, SpilledType],
 )  # fmt: skip
 
 

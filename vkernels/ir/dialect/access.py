@@ -13,16 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import ClassVar, Self, cast
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseArrayBase,
-    IntegerType,
-    StringAttr,
-    TensorType,
-    UnitAttr,
-    i1,
-    i64,
-)
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerType, StringAttr, TensorType, UnitAttr, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -36,25 +27,23 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.parser import Parser
+from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.mlir_lexer import PunctuationSpelling
 
-from .access_syntax import parse_access, parse_types, print_access, print_types
-from .attributes import IndexAttr, axes_of, element_of, size_text, sizes_of, tile_type
+from .assembly import listed, parse_name, spelled
+from .attributes import IndexAttr, axes_of, element_of, parse_index, size_text, sizes_of, tile_type
 from .compute import verify_unsigned
-from .names import listed
 from .types import MemoryType
-
-_ANY = 0
-"""The size of an axis that an index names only as positions: whatever the tile's is."""
 
 
 class AccessOp(IRDLOperation):
-    """What loads and stores share. Subclasses say whether offsets may be tiles and what moves."""
+    """A load or a store. Its assembly: `%x[%r + i, 2 * j] within (i < %m) where %mask guarding [0]`."""
 
-    GATHERS: ClassVar[bool]
+    GATHERS: ClassVar[bool] = False
+    """Whether offsets may be tiles."""
 
     base = operand_def(MemoryType)
     offsets = var_operand_def()
@@ -65,14 +54,16 @@ class AccessOp(IRDLOperation):
     within = prop_def(ArrayAttr[StringAttr], default_value=ArrayAttr([]))
     guarded = prop_def(DenseArrayBase, default_value=DenseArrayBase.from_list(i64, []))
 
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
     @property
     def tile(self) -> SSAValue:
-        """The value that is loaded or stored."""
-        raise NotImplementedError
+        """The value that is loaded or stored: a load's result, a store's first operand."""
+        return self.results[0] if self.results else self.operands[0]
 
     @property
     def memory(self) -> MemoryType:
-        """The type of what is addressed."""
+        """The type of the memory."""
         return cast(MemoryType, self.base.type)
 
     @property
@@ -118,17 +109,14 @@ class AccessOp(IRDLOperation):
             raise VerifyException(f"{self.name} needs an index tile; without one it is a vk.load or vk.store")
 
     def _verify_axes(self) -> None:
-        sizes: dict[str, int] = {}
-        for dimension, index in enumerate(self.index):
-            offset = self.offset_of(dimension)
-            named = sizes_of(offset) if offset is not None else {}
-            for axis in (*(axis for axis, _ in index.terms), *named):
-                sizes[axis] = named.get(axis, sizes.get(axis, _ANY))
-        axes = axes_of(self.tile)
-        if set(axes) != set(sizes):
-            raise VerifyException(f"the indices name axes {listed(sorted(sizes))}, the tile {listed(axes)}")
+        axes, sizes = axes_of(self.tile), dict[str, int]()
+        for offset in self.offsets:
+            sizes |= sizes_of(offset)
+        named = sizes.keys() | {axis for index in self.index for axis, _ in index.terms}
+        if named != set(axes):
+            raise VerifyException(f"the indices name axes {listed(sorted(named))}, the tile {listed(axes)}")
         for axis, size in sizes_of(self.tile).items():
-            if sizes[axis] not in (_ANY, size):
+            if sizes.get(axis, size) != size:
                 shown, other = size_text(size), size_text(sizes[axis])
                 raise VerifyException(f"axis {axis} has size {shown} in the tile and {other} in an index tile")
 
@@ -150,47 +138,149 @@ class AccessOp(IRDLOperation):
                 raise VerifyException(f"dimension {dimension} is guarded, but there are {rank}")
 
 
+# The assembly
+
+_READS: tuple[PunctuationSpelling, ...] = ("->",)
+_WRITES: tuple[PunctuationSpelling, ...] = ("<", "-")
+
+
+def _print_access(printer: Printer, op: AccessOp, arrow: Sequence[PunctuationSpelling]) -> None:
+    """The memory, the index of each dimension, the conditions of inactive elements, and the types."""
+    printer.print_string(" ")
+    printer.print_ssa_value(op.base)
+    with printer.in_square_brackets():
+        printer.print_list(range(len(op.index)), lambda d: _print_index(printer, op, d))
+    if op.bounds:
+        printer.print_string(" within ")
+        with printer.in_parens():
+            printer.print_list(op.bounds.items(), lambda bound: _print_bound(printer, *bound))
+    if op.mask is not None:
+        printer.print_string(" where ")
+        printer.print_ssa_value(op.mask)
+    if op.guarded_dimensions:
+        printer.print_string(f" guarding [{', '.join(map(str, op.guarded_dimensions))}]")
+    printer.print_op_attributes(op.attributes)
+    printer.print_string(" : ")
+    printer.print_attribute(op.base.type)
+    if op.GATHERS:
+        printer.print_string(", ")
+        with printer.in_parens():
+            printer.print_list(op.offsets.types, printer.print_attribute)
+    printer.print_string(f" {''.join(arrow)} ")
+    printer.print_attribute(op.tile.type)
+
+
+def _print_index(printer: Printer, op: AccessOp, dimension: int) -> None:
+    index, offset = op.index.data[dimension], op.offset_of(dimension)
+    if offset is not None:
+        printer.print_ssa_value(offset)
+        printer.print_string(" + " if index.terms else "")
+    if offset is None or index.terms:
+        printer.print_string(IndexAttr(index.terms).text(""))
+
+
+def _print_bound(printer: Printer, axis: str, count: SSAValue) -> None:
+    printer.print_string(f"{spelled(axis)} < ")
+    printer.print_ssa_value(count)
+
+
+_Operands = list[SSAValue | list[SSAValue]]
+
+
+def _parse_access(
+    parser: Parser, gathers: bool, arrow: Sequence[PunctuationSpelling]
+) -> tuple[_Operands, dict[str, Attribute], dict[str, Attribute], Attribute]:
+    """Parse the text of `_print_access`: operands, properties, attributes and the tile's type."""
+    base = parser.parse_unresolved_operand()
+    offsets: list[UnresolvedOperand] = []
+    index = parser.parse_comma_separated_list(
+        parser.Delimiter.SQUARE, lambda: parse_index(parser, lambda: _parse_optional_offset(parser, offsets))
+    )
+    bounds: list[tuple[str, UnresolvedOperand]] = []
+    if parser.parse_optional_keyword("within") is not None:
+        bounds = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _parse_bound(parser))
+    mask = [parser.parse_unresolved_operand()] if parser.parse_optional_keyword("where") is not None else []
+    guarded: list[int] = []
+    if parser.parse_optional_keyword("guarding") is not None:
+        guarded = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+    attributes = parser.parse_optional_attr_dict()
+    parser.parse_punctuation(":")
+    base_type = parser.parse_type()
+    offset_types: list[Attribute] = [i64] * len(offsets)
+    if gathers:
+        parser.parse_punctuation(",")
+        offset_types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+        if len(offset_types) != len(offsets):
+            parser.raise_error(f"{len(offsets)} offsets, {len(offset_types)} types for them")
+    for punctuation in arrow:
+        parser.parse_punctuation(punctuation)
+    tile = parser.parse_type()
+    mask_type = tile_type(i1, axes_of(tile), sizes_of(tile).values())
+    operands: _Operands = [
+        parser.resolve_operand(base, base_type),
+        list(parser.resolve_operands(offsets, offset_types, parser.pos)),
+        [parser.resolve_operand(count, i64) for _, count in bounds],
+        [parser.resolve_operand(operand, mask_type) for operand in mask],
+    ]
+    properties: dict[str, Attribute] = {
+        "index": ArrayAttr(index),
+        "within": ArrayAttr(StringAttr(axis) for axis, _ in bounds),
+        "guarded": DenseArrayBase.from_list(i64, guarded),
+    }
+    return operands, properties, attributes, tile
+
+
+def _parse_optional_offset(parser: Parser, offsets: list[UnresolvedOperand]) -> int | None:
+    operand = parser.parse_optional_unresolved_operand()
+    if operand is None:
+        return None
+    offsets.append(operand)
+    return len(offsets) - 1
+
+
+def _parse_bound(parser: Parser) -> tuple[str, UnresolvedOperand]:
+    axis = parse_name(parser, "axis name")
+    parser.parse_punctuation("<")
+    return axis, parser.parse_unresolved_operand()
+
+
 Index = tuple[Sequence[tuple[str, int]], SSAValue | None]
 """One dimension's index when building: (axis, coefficient) terms, and the offset."""
 
 
-def _operands_of(indices: Iterable[Index]) -> tuple[list[SSAValue], ArrayAttr[IndexAttr]]:
+def _parts(
+    base: SSAValue | Operation,
+    indices: Iterable[Index],
+    bounds: Mapping[str, SSAValue] | None,
+    mask: SSAValue | None,
+    guarded: Sequence[int],
+) -> tuple[list[SSAValue | Operation | list[SSAValue]], dict[str, Attribute | None]]:
     offsets: list[SSAValue] = []
-    plain: list[tuple[tuple[tuple[str, int], ...], int]] = []
+    numbered = []
     for terms, offset in indices:
-        plain.append((tuple(terms), -1 if offset is None else len(offsets)))
+        numbered.append((tuple(terms), -1 if offset is None else len(offsets)))
         if offset is not None:
             offsets.append(offset)
-    return offsets, _index_attribute(tuple(plain))
+    counts = bounds or {}
+    operands = [base, offsets, list(counts.values()), [] if mask is None else [mask]]
+    return operands, dict(_properties(tuple(numbered), tuple(counts), tuple(guarded)))
 
 
-# Accesses are built often and their attributes are few; attributes never change, so operations share them.
-
-
-@lru_cache(maxsize=1024)
-def _index_attribute(indices: tuple[tuple[tuple[tuple[str, int], ...], int], ...]) -> ArrayAttr[IndexAttr]:
-    return ArrayAttr(IndexAttr(terms, offset) for terms, offset in indices)
-
-
-@lru_cache(maxsize=1024)
-def _within(axes: tuple[str, ...]) -> ArrayAttr[StringAttr]:
-    return ArrayAttr(StringAttr(axis) for axis in axes)
-
-
-@lru_cache(maxsize=1024)
-def _guarded(dimensions: tuple[int, ...]) -> DenseArrayBase:
-    return DenseArrayBase.from_list(i64, list(dimensions))
+@lru_cache(maxsize=4096)  # accesses are built often, and few differ in these
+def _properties(
+    indices: tuple[tuple[tuple[tuple[str, int], ...], int], ...], bounded: tuple[str, ...], guarded: tuple[int, ...]
+) -> Mapping[str, Attribute]:
+    return {
+        "index": ArrayAttr(IndexAttr(terms, offset) for terms, offset in indices),
+        "within": ArrayAttr(StringAttr(axis) for axis in bounded),
+        "guarded": DenseArrayBase.from_list(i64, guarded),
+    }
 
 
 class _ReadOp(AccessOp):
     result = result_def()
 
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryReadEffect())
-
-    @property
-    def tile(self) -> SSAValue:
-        return self.result
 
     def __init__(
         self,
@@ -202,34 +292,16 @@ class _ReadOp(AccessOp):
         mask: SSAValue | None = None,
         guarded: Sequence[int] = (),
     ):
-        offsets, attributes = _operands_of(index)
-        bounds = bounds or {}
-        super().__init__(
-            operands=[base, offsets, list(bounds.values()), [] if mask is None else [mask]],
-            properties={
-                "index": attributes,
-                "within": _within(tuple(bounds)),
-                "guarded": _guarded(tuple(guarded)),
-            },
-            result_types=[result],
-        )
+        operands, properties = _parts(base, index, bounds, mask, guarded)
+        super().__init__(operands=operands, properties=properties, result_types=[result])
 
     def print(self, printer: Printer) -> None:
-        print_access(printer, self)
-        print_types(printer, self, self.GATHERS)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
+        _print_access(printer, self, _READS)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        access = parse_access(parser)
-        attributes, base, offsets = parse_types(parser, access, cls.GATHERS)
-        parser.parse_punctuation("->")
-        result = parser.parse_type()
-        operands = access.resolve(parser, base, offsets, result)
-        return cls.build(
-            operands=operands, properties=access.properties(), attributes=attributes, result_types=[result]
-        )
+        operands, properties, attributes, tile = _parse_access(parser, cls.GATHERS, _READS)
+        return cls.build(operands=operands, properties=properties, attributes=attributes, result_types=[tile])
 
 
 @irdl_op_definition
@@ -237,13 +309,12 @@ class LoadOp(_ReadOp):
     """Read a tile at indices affine in its axes. Inactive elements are 0."""
 
     name = "vk.load"
-    GATHERS: ClassVar[bool] = False
 
 
 @irdl_op_definition
 class GatherOp(_ReadOp):
     """Read a tile at indices of which at least one is a tile. A dimension that is not guarded must be in range:
-    an index tile's values are the caller's, and the interpreters and checked kernels report what lies outside."""
+    an index tile's values are the caller's, and the interpreters and checked kernels report values out of range."""
 
     name = "vk.gather"
     GATHERS: ClassVar[bool] = True
@@ -259,12 +330,7 @@ class _WriteOp(AccessOp):
     streaming = opt_prop_def(UnitAttr)
     """The element will not be read again soon: write past the caches where the target can."""
 
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryWriteEffect())
-
-    @property
-    def tile(self) -> SSAValue:
-        return self.value
 
     def __init__(
         self,
@@ -277,25 +343,18 @@ class _WriteOp(AccessOp):
         guarded: Sequence[int] = (),
         atomic: str | None = None,
     ):
-        offsets, attributes = _operands_of(index)
-        bounds = bounds or {}
-        super().__init__(
-            operands=[value, base, offsets, list(bounds.values()), [] if mask is None else [mask]],
-            properties={
-                "index": attributes,
-                "within": _within(tuple(bounds)),
-                "guarded": _guarded(tuple(guarded)),
-                "atomic": None if atomic is None else StringAttr(atomic),
-            },
-        )
+        operands, properties = _parts(base, index, bounds, mask, guarded)
+        properties["atomic"] = None if atomic is None else StringAttr(atomic)
+        super().__init__(operands=[value, *operands], properties=properties)
 
     def verify_(self) -> None:
         super().verify_()
-        if self.atomic is not None and self.atomic.data not in ATOMICS:
+        if self.atomic is None:
+            return
+        if self.atomic.data not in ATOMICS:
             raise VerifyException(f'atomic "{self.atomic.data}" is not one of {", ".join(ATOMICS)}')
-        if self.atomic is not None:
-            verify_unsigned(f"atomic {self.atomic.data}", self.atomic.data, self.value)
-        if self.atomic is not None and self.streaming is not None:
+        verify_unsigned(f"atomic {self.atomic.data}", self.atomic.data, self.value)
+        if self.streaming is not None:
             raise VerifyException("an atomic access reads what it writes, so it cannot be streaming")
 
     def print(self, printer: Printer) -> None:
@@ -303,30 +362,22 @@ class _WriteOp(AccessOp):
         printer.print_ssa_value(self.value)
         how = f" atomic {self.atomic.data}" if self.atomic is not None else ""
         printer.print_string(f"{how}{' streaming' if self.streaming is not None else ''} in")
-        print_access(printer, self)
-        print_types(printer, self, self.GATHERS)
-        printer.print_string(" <- ")
-        printer.print_attribute(self.value.type)
+        _print_access(printer, self, _WRITES)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        unresolved = parser.parse_unresolved_operand()
+        value = parser.parse_unresolved_operand()
         atomic = parser.parse_identifier() if parser.parse_optional_keyword("atomic") is not None else None
         streaming = parser.parse_optional_keyword("streaming") is not None
         parser.parse_keyword("in")
-        access = parse_access(parser)
-        attributes, base, offsets = parse_types(parser, access, cls.GATHERS)
-        parser.parse_punctuation("<")
-        parser.parse_punctuation("-")
-        tile = parser.parse_type()
-        operands = access.resolve(parser, base, offsets, tile)
-        properties = access.properties()
+        operands, properties, attributes, tile = _parse_access(parser, cls.GATHERS, _WRITES)
         if atomic is not None:
             properties["atomic"] = StringAttr(atomic)
         if streaming:
             properties["streaming"] = UnitAttr()
-        value = parser.resolve_operand(unresolved, tile)
-        return cls.build(operands=[value, *operands], properties=properties, attributes=attributes)
+        return cls.build(
+            operands=[parser.resolve_operand(value, tile), *operands], properties=properties, attributes=attributes
+        )
 
 
 @irdl_op_definition
@@ -336,7 +387,6 @@ class StoreOp(_WriteOp):
     Inactive elements are not written."""
 
     name = "vk.store"
-    GATHERS: ClassVar[bool] = False
 
 
 @irdl_op_definition

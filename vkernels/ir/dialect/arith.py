@@ -1,12 +1,14 @@
-"""Upstream's arith dialect, its comparisons, select and conversions declared for tiles and vectors too.
+"""The upstream arith dialect, with comparisons, select and conversions for tiles and vectors too.
 
-MLIR's own arith works elementwise on tensors and vectors throughout; xDSL declares these ten operations for
-scalars alone. Those here have the same names and the same assembly as MLIR's. Everything else is xDSL's:
+MLIR's own arith works elementwise on tensors and vectors; xDSL declares these ten operations for scalars alone. The
+classes here have the same names and the same assembly as MLIR's. All other operations are xDSL's:
 write `from vkernels.ir.dialect import arith` and use it as you would `xdsl.dialects.arith`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from xdsl.dialects.arith import (
@@ -65,6 +67,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
+    AttrConstraint,
     IRDLOperation,
     VarConstraint,
     base,
@@ -73,6 +76,14 @@ from xdsl.irdl import (
     prop_def,
     result_def,
     traits_def,
+)
+from xdsl.irdl.constraints import InferenceContext, VerificationContext
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    irdl_custom_directive,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -91,7 +102,6 @@ __all__ = [
 _integers = container_of(base(IntegerType))
 _floats = container_of(AnyFloat)
 _booleans = container_of(i1)
-_NO_FLAGS = FastMathFlagsAttr("none")
 
 
 def _holding(type_: Attribute, element: Attribute) -> Attribute:
@@ -107,9 +117,59 @@ def _element(type_: Attribute) -> Attribute:
     return type_.element_type if isinstance(type_, TensorType | VectorType) else type_
 
 
-def _verify_same_shape(operand: SSAValue, result: SSAValue) -> None:
-    if _holding(operand.type, i1) != _holding(result.type, i1):
-        raise VerifyException(f"the operand is {operand.type}, the result {result.type}: their shapes differ")
+def _verify_same_shape(operand: Attribute, result: Attribute) -> None:
+    if _holding(operand, i1) != _holding(result, i1):
+        raise VerifyException(f"the operand is {operand}, the result {result}: their shapes differ")
+
+
+@dataclass(frozen=True)
+class _BooleansLike(AttrConstraint):
+    """i1 with the shape of the type that a constraint variable holds."""
+
+    variable: str
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        expected = self.infer(constraint_context)
+        if attr != expected:
+            raise VerifyException(f"the result is {attr}, expected {expected}")
+
+    def can_infer(self, var_constraint_names: AbstractSet[str]) -> bool:
+        return self.variable in var_constraint_names
+
+    def infer(self, context: InferenceContext) -> Attribute:
+        operand = context.get_variable(self.variable)
+        assert operand is not None, "operands come before results"
+        return _holding(operand, i1)
+
+    def mapping_type_vars(self, type_var_mapping: object) -> _BooleansLike:
+        return self
+
+
+@irdl_custom_directive
+class IntegerPredicate(CustomDirective):
+    """`custom<IntegerPredicate>($predicate)` in an assembly format: the name of a predicate's number."""
+
+    PREDICATES: ClassVar[list[str]] = list(CMPI_COMPARISON_OPERATIONS)
+    attribute: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        name = parser.parse_identifier("predicate")
+        if name not in self.PREDICATES:
+            parser.raise_error(f"{name} is not a predicate; there are {', '.join(self.PREDICATES)}")
+        self.attribute.set(state, IntegerAttr(self.PREDICATES.index(name), 64))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        assert isinstance(op, _ComparisonOp), "only comparisons have predicates"
+        state.print_whitespace(printer)
+        printer.print_string(op.relation)
+
+
+@irdl_custom_directive
+class FloatPredicate(IntegerPredicate):
+    """`custom<FloatPredicate>($predicate)`: the same of floats."""
+
+    PREDICATES: ClassVar[list[str]] = list(CMPF_COMPARISON_OPERATIONS)
+    attribute: AttributeVariable
 
 
 class _ComparisonOp(IRDLOperation):
@@ -118,9 +178,16 @@ class _ComparisonOp(IRDLOperation):
     PREDICATES: ClassVar[list[str]]
 
     predicate = prop_def(IntegerAttr)
-    result = result_def(_booleans)
+    result = result_def(_BooleansLike("T"))
 
     traits = traits_def(Pure())
+
+    def __init__(self, left: SSAValue | Operation, right: SSAValue | Operation, predicate: str):
+        super().__init__(
+            operands=[left, right],
+            result_types=[_holding(SSAValue.get(left).type, i1)],
+            properties={"predicate": IntegerAttr(self.PREDICATES.index(predicate), 64)},
+        )
 
     @property
     def relation(self) -> str:
@@ -130,42 +197,6 @@ class _ComparisonOp(IRDLOperation):
     def verify_(self) -> None:
         if not 0 <= self.predicate.value.data < len(self.PREDICATES):
             raise VerifyException(f"predicate {self.predicate.value.data}, expected 0 to {len(self.PREDICATES) - 1}")
-        if self.operands[0].type != self.operands[1].type:
-            raise VerifyException(f"compared are {self.operands[0].type} and {self.operands[1].type}")
-        _verify_same_shape(self.operands[0], self.result)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.relation}, ")
-        printer.print_list(self.operands, printer.print_ssa_value)
-        self._print_flags(printer)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.operands[0].type)
-
-    def _print_flags(self, printer: Printer) -> None:
-        """Print what stands between the operands and the type."""
-
-    @classmethod
-    def _parse_flags(cls, parser: Parser) -> dict[str, Attribute]:
-        return {}
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        relation = parser.parse_identifier("predicate")
-        if relation not in cls.PREDICATES:
-            parser.raise_error(f"{cls.name} has no predicate {relation}")
-        parser.parse_punctuation(",")
-        operands = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
-        flags = cls._parse_flags(parser)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        type_ = parser.parse_type()
-        return cls.create(
-            operands=parser.resolve_operands(operands, [type_, type_], parser.pos),
-            result_types=[_holding(type_, i1)],
-            properties={"predicate": IntegerAttr(cls.PREDICATES.index(relation), 64), **flags},
-            attributes=attributes,
-        )
 
 
 @irdl_op_definition
@@ -173,37 +204,17 @@ class CmpfOp(_ComparisonOp):
     """Compare floats: `oeq`, `ogt`, `oge`, `olt`, `ole`, `one`, `ord`; `u…` hold also where either is NaN; `uno`."""
 
     name = "arith.cmpf"
-    PREDICATES: ClassVar[list[str]] = list(CMPF_COMPARISON_OPERATIONS)
+    PREDICATES: ClassVar[list[str]] = FloatPredicate.PREDICATES
 
-    lhs = operand_def(_floats)
-    rhs = operand_def(_floats)
-    fastmath = prop_def(FastMathFlagsAttr, default_value=_NO_FLAGS)
+    T: ClassVar = VarConstraint("T", _floats)
+    lhs = operand_def(T)
+    rhs = operand_def(T)
+    fastmath = prop_def(FastMathFlagsAttr, default_value=FastMathFlagsAttr("none"))
 
-    def __init__(
-        self,
-        left: SSAValue | Operation,
-        right: SSAValue | Operation,
-        predicate: int | str,
-        fastmath: FastMathFlagsAttr = _NO_FLAGS,
-    ):
-        left, right = SSAValue.get(left), SSAValue.get(right)
-        number = self.PREDICATES.index(predicate) if isinstance(predicate, str) else predicate
-        super().__init__(
-            operands=[left, right],
-            result_types=[_holding(left.type, i1)],
-            properties={"predicate": IntegerAttr(number, 64), "fastmath": fastmath},
-        )
-
-    def _print_flags(self, printer: Printer) -> None:
-        if self.fastmath != _NO_FLAGS:
-            printer.print_string(" fastmath")
-            self.fastmath.print_parameter(printer)
-
-    @classmethod
-    def _parse_flags(cls, parser: Parser) -> dict[str, Attribute]:
-        if parser.parse_optional_keyword("fastmath") is None:
-            return {"fastmath": _NO_FLAGS}
-        return {"fastmath": FastMathFlagsAttr(FastMathFlagsAttr.parse_parameter(parser))}
+    custom_directives = (FloatPredicate,)
+    assembly_format = (
+        "custom<FloatPredicate>($predicate) `,` $lhs `,` $rhs (`fastmath` $fastmath^)? attr-dict `:` type($lhs)"
+    )
 
 
 @irdl_op_definition
@@ -211,19 +222,14 @@ class CmpiOp(_ComparisonOp):
     """Compare integers: `eq`, `ne`; signed `slt`, `sle`, `sgt`, `sge`; unsigned `ult`, `ule`, `ugt`, `uge`."""
 
     name = "arith.cmpi"
-    PREDICATES: ClassVar[list[str]] = list(CMPI_COMPARISON_OPERATIONS)
+    PREDICATES: ClassVar[list[str]] = IntegerPredicate.PREDICATES
 
-    lhs = operand_def(_integers)
-    rhs = operand_def(_integers)
+    T: ClassVar = VarConstraint("T", _integers)
+    lhs = operand_def(T)
+    rhs = operand_def(T)
 
-    def __init__(self, left: SSAValue | Operation, right: SSAValue | Operation, predicate: int | str):
-        left, right = SSAValue.get(left), SSAValue.get(right)
-        number = self.PREDICATES.index(predicate) if isinstance(predicate, str) else predicate
-        super().__init__(
-            operands=[left, right],
-            result_types=[_holding(left.type, i1)],
-            properties={"predicate": IntegerAttr(number, 64)},
-        )
+    custom_directives = (IntegerPredicate,)
+    assembly_format = "custom<IntegerPredicate>($predicate) `,` $lhs `,` $rhs attr-dict `:` type($lhs)"
 
 
 @irdl_op_definition
@@ -245,7 +251,7 @@ class SelectOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.cond.type != i1:
-            _verify_same_shape(self.cond, self.result)
+            _verify_same_shape(self.cond.type, self.result.type)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -274,9 +280,6 @@ class SelectOp(IRDLOperation):
 class _ConversionOp(IRDLOperation):
     """A conversion of every element; `target` of the constructor is the result's type, shape included."""
 
-    WIDENS: ClassVar[bool | None] = None
-    """Between integers: whether the result must be wider (True) or narrower (False)."""
-
     assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
 
     traits = traits_def(Pure())
@@ -285,79 +288,83 @@ class _ConversionOp(IRDLOperation):
         super().__init__(operands=[value], result_types=[target])
 
     def verify_(self) -> None:
-        operand, result = self.operands[0], self.results[0]
-        _verify_same_shape(operand, result)
-        source, target = _element(operand.type), _element(result.type)
-        if self.WIDENS is not None and isinstance(source, IntegerType) and isinstance(target, IntegerType):
+        _verify_same_shape(self.operands[0].type, self.results[0].type)
+
+
+class _IntegerConversionOp(_ConversionOp):
+    WIDENS: ClassVar[bool] = True
+    """Whether the result must be wider, or narrower."""
+
+    input = operand_def(_integers)
+    result = result_def(_integers)
+
+    def verify_(self) -> None:
+        super().verify_()
+        source, target = _element(self.operands[0].type), _element(self.results[0].type)
+        if isinstance(source, IntegerType) and isinstance(target, IntegerType):
             change = target.width.data - source.width.data
             if change == 0 or (change > 0) != self.WIDENS:
                 raise VerifyException(f"{self.name} does not convert {source} to {target}")
 
 
 @irdl_op_definition
-class ExtSIOp(_ConversionOp):
+class ExtSIOp(_IntegerConversionOp):
     """Widen signed integers."""
 
     name = "arith.extsi"
-    WIDENS: ClassVar[bool | None] = True
-    input = operand_def(_integers)
-    result = result_def(_integers)
 
 
 @irdl_op_definition
-class ExtUIOp(_ConversionOp):
+class ExtUIOp(_IntegerConversionOp):
     """Widen unsigned integers and booleans."""
 
     name = "arith.extui"
-    WIDENS: ClassVar[bool | None] = True
-    input = operand_def(_integers)
-    result = result_def(_integers)
 
 
 @irdl_op_definition
-class TruncIOp(_ConversionOp):
+class TruncIOp(_IntegerConversionOp):
     """Narrow integers, keeping the low bits."""
 
     name = "arith.trunci"
-    WIDENS: ClassVar[bool | None] = False
+    WIDENS: ClassVar[bool] = False
+
+
+class _ToFloatOp(_ConversionOp):
     input = operand_def(_integers)
-    result = result_def(_integers)
+    result = result_def(_floats)
 
 
 @irdl_op_definition
-class SIToFPOp(_ConversionOp):
+class SIToFPOp(_ToFloatOp):
     """Signed integers as floats."""
 
     name = "arith.sitofp"
-    input = operand_def(_integers)
-    result = result_def(_floats)
 
 
 @irdl_op_definition
-class UIToFPOp(_ConversionOp):
+class UIToFPOp(_ToFloatOp):
     """Unsigned integers and booleans as floats."""
 
     name = "arith.uitofp"
-    input = operand_def(_integers)
-    result = result_def(_floats)
+
+
+class _ToIntegerOp(_ConversionOp):
+    input = operand_def(_floats)
+    result = result_def(_integers)
 
 
 @irdl_op_definition
-class FPToSIOp(_ConversionOp):
+class FPToSIOp(_ToIntegerOp):
     """Floats as signed integers, rounded towards zero."""
 
     name = "arith.fptosi"
-    input = operand_def(_floats)
-    result = result_def(_integers)
 
 
 @irdl_op_definition
-class FPToUIOp(_ConversionOp):
+class FPToUIOp(_ToIntegerOp):
     """Floats as unsigned integers, rounded towards zero."""
 
     name = "arith.fptoui"
-    input = operand_def(_floats)
-    result = result_def(_integers)
 
 
 _OURS: dict[str, type[Operation]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntAttr, StringAttr, TensorType
@@ -12,32 +12,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from .names import listed, parse_name, spelled
-
-
-@irdl_attr_definition
-class AxisAttr(ParametrizedAttribute):
-    """One axis of a kernel, by name: `#vk.axis<i>`."""
-
-    name = "vk.axis"
-
-    axis: StringAttr
-
-    def __init__(self, axis: str | StringAttr):
-        super().__init__(StringAttr(axis) if isinstance(axis, str) else axis)
-
-    @property
-    def text(self) -> str:
-        return self.axis.data
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            return [StringAttr(parse_name(parser, "axis name"))]
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(spelled(self.text))
+from .assembly import listed, parse_name, spelled
 
 
 @irdl_attr_definition
@@ -58,7 +33,7 @@ class AxesAttr(ParametrizedAttribute):
     @property
     def names(self) -> tuple[str, ...]:
         found: tuple[str, ...] | None = vars(self).get("_names")
-        if found is None:  # planning asks tens of thousands of times
+        if found is None:  # cached: planning reads it tens of thousands of times
             found = vars(self)["_names"] = tuple(axis.data for axis in self.axes)
         return found
 
@@ -122,33 +97,37 @@ class IndexAttr(ParametrizedAttribute):
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         """`<` a sum of `[0]`, `axis` and `3 * axis`, or a lone `0` `>`."""
         with parser.in_angle_brackets():
-            offset = -1
-            terms: list[tuple[str, int]] = []
-            while True:
-                if parser.parse_optional_punctuation("[") is not None:
-                    if offset >= 0:
-                        parser.raise_error("an index has one offset at most")
-                    offset = parser.parse_integer(allow_boolean=False, allow_negative=False)
-                    parser.parse_punctuation("]")
-                elif (term := parse_optional_term(parser)) is not None:
-                    terms.append(term)
-                if parser.parse_optional_punctuation("+") is None:
-                    return cls(terms, offset).parameters
+            return parse_index(parser, lambda: _parse_optional_offset(parser)).parameters
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_string(self.text(f"[{self.offset.data}]"))
 
 
-def parse_optional_term(parser: AttrParser) -> tuple[str, int] | None:
-    """`axis` or `3 * axis`; None for a lone `0`, which an index without terms prints."""
-    coefficient = parser.parse_optional_integer(allow_boolean=False)
-    if coefficient is None:
-        return parse_name(parser, "axis name"), 1
-    if coefficient == 0:
+def _parse_optional_offset(parser: AttrParser) -> int | None:
+    if parser.parse_optional_punctuation("[") is None:
         return None
-    parser.parse_punctuation("*")
-    return parse_name(parser, "axis name"), coefficient
+    offset = parser.parse_integer(allow_boolean=False, allow_negative=False)
+    parser.parse_punctuation("]")
+    return offset
+
+
+def parse_index(parser: AttrParser, parse_optional_offset: Callable[[], int | None]) -> IndexAttr:
+    """A sum of `axis`, `3 * axis` and at most one offset, whose number the callback returns; or a lone `0`."""
+    offset = -1
+    terms: list[tuple[str, int]] = []
+    while True:
+        if (number := parse_optional_offset()) is not None:
+            if offset >= 0:
+                parser.raise_error("an index has one offset at most")
+            offset = number
+        elif (coefficient := parser.parse_optional_integer(allow_boolean=False)) is None:
+            terms.append((parse_name(parser, "axis name"), 1))
+        elif coefficient != 0:
+            parser.parse_punctuation("*")
+            terms.append((parse_name(parser, "axis name"), coefficient))
+        if parser.parse_optional_punctuation("+") is None:
+            return IndexAttr(terms, offset)
 
 
 def axes_of(value: SSAValue | Attribute) -> tuple[str, ...]:
@@ -175,9 +154,8 @@ def tile_type(element: Attribute, axes: Iterable[str], sizes: Iterable[int] | No
     return _tile_type(element, axes, (DYNAMIC_INDEX,) * len(axes) if sizes is None else tuple(sizes))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # tile types are few, and every operation that is built needs one
 def _tile_type(element: Attribute, axes: tuple[str, ...], sizes: tuple[int, ...]) -> Attribute:
-    """Tile types are few and asked for at every operation that is built."""
     return TensorType(element, sizes, AxesAttr(axes))
 
 

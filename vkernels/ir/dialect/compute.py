@@ -1,4 +1,4 @@
-"""What tiles need beyond upstream arith and math: axes joined, reduced, scanned, contracted; and checks."""
+"""Operations on tiles beyond upstream arith and math: broadcasts, reductions, scans, dots, spills; and checks."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from .assembly import Below, Name, listed
 from .attributes import axes_of, element_of, size_text, sizes_of, tile_type
-from .names import Below, Name, listed
+from .types import SpilledType
 
 
 def _verify_axis(axis: StringAttr, tile: SSAValue, what: str) -> None:
@@ -33,14 +34,8 @@ def _verify_axis(axis: StringAttr, tile: SSAValue, what: str) -> None:
         raise VerifyException(f"axis {axis.data} is not one of {what}: {listed(axes_of(tile))}")
 
 
-def _verify_single(axis: StringAttr, element: Attribute, result: SSAValue) -> None:
-    """The result of an operation along one axis: a tile of `element` with that axis alone."""
-    if axes_of(result) != (axis.data,) or element_of(result) != element:
-        raise VerifyException(f"the result is {result.type}, expected a tile of {element} with axis {axis.data} alone")
-
-
 def verify_unsigned(what: str, kind: str, tile: SSAValue) -> None:
-    """What compares unsigned integers, as its kind's name says, has integers to compare."""
+    """Raise `VerifyException` where a combination of unsigned integers is given floats."""
     if kind.endswith("ui") and not isinstance(element_of(tile), IntegerType):
         raise VerifyException(f"{what} is of integers, not {tile.type}")
 
@@ -51,8 +46,15 @@ def _reduced(tile: SSAValue, axis: str) -> Attribute:
     return tile_type(element_of(tile), sizes, sizes.values())
 
 
+class PureOp(IRDLOperation):
+    """An operation without effects, whose assembly may spell names."""
+
+    traits = traits_def(Pure())
+    custom_directives = (Name, Below)
+
+
 @irdl_op_definition
-class BroadcastOp(IRDLOperation):
+class BroadcastOp(PureOp):
     """A scalar or tile repeated along the axes it lacks; axes are matched by name, so their order may change too."""
 
     name = "vk.broadcast"
@@ -60,7 +62,6 @@ class BroadcastOp(IRDLOperation):
     source = operand_def()
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
     assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
     def __init__(self, source: SSAValue, result: Attribute):
@@ -78,50 +79,54 @@ class BroadcastOp(IRDLOperation):
                 raise VerifyException(f"axis {axis} has size {shown} in the source and {expected} in the result")
 
 
+class _PositionsOp(PureOp):
+    """A tile with one axis alone, of an element for each position."""
+
+    ELEMENT: ClassVar[IntegerType]
+
+    axis = prop_def(StringAttr)
+    result = result_def(TensorType)
+
+    def __init__(self, axis: str, operands: Sequence[SSAValue], size: int | None):
+        result = tile_type(self.ELEMENT, [axis], None if size is None else [size])
+        super().__init__(operands=operands, properties={"axis": StringAttr(axis)}, result_types=[result])
+
+    def verify_(self) -> None:
+        axis = self.axis.data
+        if axes_of(self.result) != (axis,) or element_of(self.result) != self.ELEMENT:
+            expected = f"a tile of {self.ELEMENT} with axis {axis} alone"
+            raise VerifyException(f"the result is {self.result.type}, expected {expected}")
+
+
 @irdl_op_definition
-class PositionOp(IRDLOperation):
+class PositionOp(_PositionsOp):
     """The positions along an axis, 0, 1, 2, …, as a tile of i64 with that axis alone."""
 
     name = "vk.position"
+    ELEMENT: ClassVar[IntegerType] = i64
 
-    axis = prop_def(StringAttr)
-    result = result_def(TensorType)
-
-    traits = traits_def(Pure())
-    custom_directives = (Name,)
     assembly_format = "custom<Name>($axis) attr-dict `:` type($result)"
 
     def __init__(self, axis: str, size: int | None = None):
-        result = tile_type(i64, [axis], None if size is None else [size])
-        super().__init__(properties={"axis": StringAttr(axis)}, result_types=[result])
-
-    def verify_(self) -> None:
-        _verify_single(self.axis, i64, self.result)
+        super().__init__(axis, [], size)
 
 
 @irdl_op_definition
-class BelowOp(IRDLOperation):
+class BelowOp(_PositionsOp):
     """Which positions along an axis are below a count: a tile of i1 with that axis alone. The mask of a tail."""
 
     name = "vk.below"
+    ELEMENT: ClassVar[IntegerType] = i1
 
-    axis = prop_def(StringAttr)
     count = operand_def(i64)
-    result = result_def(TensorType)
 
-    traits = traits_def(Pure())
-    custom_directives = (Below,)
     assembly_format = "custom<Below>($axis) $count attr-dict `:` type($result)"
 
     def __init__(self, axis: str, count: SSAValue, size: int | None = None):
-        result = tile_type(i1, [axis], None if size is None else [size])
-        super().__init__(operands=[count], properties={"axis": StringAttr(axis)}, result_types=[result])
-
-    def verify_(self) -> None:
-        _verify_single(self.axis, i1, self.result)
+        super().__init__(axis, [count], size)
 
 
-class ReductionOp(IRDLOperation):
+class ReductionOp(PureOp):
     """One value for all the elements along an axis; the result lacks that axis and keeps the others' order.
 
     The order of combining is free within a plan's choice: a pass may split the axis into chunks or programs.
@@ -132,8 +137,6 @@ class ReductionOp(IRDLOperation):
     axis = prop_def(StringAttr)
     result = result_def()
 
-    traits = traits_def(Pure())
-    custom_directives = (Name,)
     assembly_format = "$tile `along` custom<Name>($axis) attr-dict `:` type($tile) `->` type($result)"
 
     def __init__(self, tile: SSAValue, axis: str):
@@ -193,7 +196,7 @@ class MinUIOp(ReductionOp):
 
 
 @irdl_op_definition
-class ScanOp(IRDLOperation):
+class ScanOp(PureOp):
     """Inclusive scan along an axis: each element combined with all before it. `kind` is sum, product, max or min;
     of unsigned integers maxui or minui."""
 
@@ -207,8 +210,6 @@ class ScanOp(IRDLOperation):
     axis = prop_def(StringAttr)
     result = result_def(T)
 
-    traits = traits_def(Pure())
-    custom_directives = (Name,)
     assembly_format = "custom<Name>($kind) $tile `along` custom<Name>($axis) attr-dict `:` type($tile)"
 
     def __init__(self, kind: str, tile: SSAValue, axis: str):
@@ -226,7 +227,7 @@ class ScanOp(IRDLOperation):
 
 
 @irdl_op_definition
-class DotOp(IRDLOperation):
+class DotOp(PureOp):
     """Products of `left` and `right`, summed along an axis that both have, added to `sum`.
 
     The result's axes are all the others of both; axes that both share stay (a batch). `precision` is
@@ -245,8 +246,6 @@ class DotOp(IRDLOperation):
     precision = prop_def(StringAttr)
     result = result_def(T)
 
-    traits = traits_def(Pure())
-    custom_directives = (Name,)
     assembly_format = (
         "$left `,` $right `,` $sum `along` custom<Name>($axis) `precision` custom<Name>($precision) attr-dict "
         "`:` type($left) `,` type($right) `,` type($sum)"
@@ -283,7 +282,7 @@ class DotOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ScaleOp(IRDLOperation):
+class ScaleOp(PureOp):
     """`value` times two to the `power`, a whole number of the same float type; rounded once. The result of expanding
     math for processors that have it as an instruction."""
 
@@ -294,8 +293,6 @@ class ScaleOp(IRDLOperation):
     power = operand_def(T)
     result = result_def(T)
 
-    traits = traits_def(Pure())
-
     assembly_format = "$value `,` $power attr-dict `:` type($result)"
 
     def __init__(self, value: SSAValue, power: SSAValue):
@@ -304,6 +301,50 @@ class ScaleOp(IRDLOperation):
     def verify_(self) -> None:
         if not isinstance(element_of(self.result), AnyFloat):
             raise VerifyException(f"vk.scale is of floats, not {self.result.type}")
+
+
+@irdl_op_definition
+class SpillOp(IRDLOperation):
+    """Write a tile to memory of the program's own, so that no register holds it until its `vk.reload`.
+
+    A lowering keeps both: they look like a useless copy, but free registers for the loop in between.
+    """
+
+    name = "vk.spill"
+
+    tile = operand_def(TensorType)
+    spilled = result_def(SpilledType)
+
+    assembly_format = "$tile attr-dict `:` type($tile) `->` type($spilled)"
+
+    def __init__(self, tile: SSAValue):
+        super().__init__(operands=[tile], result_types=[SpilledType(tile.type)])
+
+    def verify_(self) -> None:
+        _verify_spilled(self.spilled.type, self.tile.type)
+
+
+@irdl_op_definition
+class ReloadOp(IRDLOperation):
+    """A tile read back from where `vk.spill` wrote it."""
+
+    name = "vk.reload"
+
+    spilled = operand_def(SpilledType)
+    tile = result_def(TensorType)
+
+    assembly_format = "$spilled attr-dict `:` type($spilled) `->` type($tile)"
+
+    def __init__(self, spilled: SSAValue[SpilledType]):
+        super().__init__(operands=[spilled], result_types=[spilled.type.tile])
+
+    def verify_(self) -> None:
+        _verify_spilled(self.spilled.type, self.tile.type)
+
+
+def _verify_spilled(spilled: Attribute, tile: Attribute) -> None:
+    if not isinstance(spilled, SpilledType) or spilled.tile != tile:
+        raise VerifyException(f"{tile} does not lie in {spilled}")
 
 
 @irdl_op_definition

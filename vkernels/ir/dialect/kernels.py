@@ -19,12 +19,22 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
+from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from .assembly import (
+    Below,
+    listed,
+    parse_argument,
+    parse_attributes,
+    parse_name,
+    print_argument,
+    print_body,
+    print_location,
+    spelled,
+)
 from .attributes import axes_of
-from .blocks import parse_argument, print_argument, print_body, print_location
-from .names import Below, Name, listed, parse_name, spelled
+from .compute import PureOp
 from .types import ScratchType, TensorArgumentType
 
 
@@ -38,7 +48,7 @@ class _FunctionOp(IRDLOperation):
     parameters = prop_def(ArrayAttr[StringAttr])
     """The parameters' names."""
     facts = opt_prop_def(DictionaryAttr)
-    """What is known at compile time: see `vkernels.ir.facts`."""
+    """Facts that are known at compile time: see `vkernels.ir.facts`."""
     body = region_def("single_block")
 
     traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface())
@@ -101,10 +111,9 @@ class _FunctionOp(IRDLOperation):
             properties["lanes"] = StringAttr(parse_name(parser, "axis name"))
         if parser.parse_optional_keyword("facts") is not None:
             properties["facts"] = DictionaryAttr(parser.parse_optional_dictionary_attr_dict())
-        attributes = parser.parse_optional_attr_dict_with_keyword()
         return cls.create(
             properties=properties,
-            attributes=dict(attributes.data) if attributes is not None else {},
+            attributes=parse_attributes(parser),
             regions=[parser.parse_region([argument for _, argument in parameters])],
         )
 
@@ -183,7 +192,7 @@ class KernelOp(_FunctionOp):
 
     @property
     def analyses(self) -> dict[str, object]:
-        """What was found out about the kernel, by name, for as long as nobody changes it (`vkernels.ir.analyses`)."""
+        """Cached analyses of the kernel, by name, valid until it changes (`vkernels.ir.analyses`)."""
         found: dict[str, object] = vars(self).setdefault("_analyses", {})
         return found
 
@@ -202,7 +211,7 @@ class KernelOp(_FunctionOp):
 
 
 def _axes_named_by(op: Operation) -> Sequence[str]:
-    """The axes of what an operation makes: of its results that are tiles or scratchpads."""
+    """The axes of an operation's results that are tiles or scratchpads."""
     axes: list[str] = []
     for result in op.results:
         if isinstance(result.type, TensorType):
@@ -227,7 +236,7 @@ class MappedOp(_FunctionOp):
 
 
 @irdl_op_definition
-class SizeOp(IRDLOperation):
+class SizeOp(PureOp):
     """A size of the call, by the name that a tensor's declaration gives it."""
 
     name = "vk.size"
@@ -235,8 +244,6 @@ class SizeOp(IRDLOperation):
     size = prop_def(StringAttr)
     result = result_def(i64)
 
-    traits = traits_def(Pure())
-    custom_directives = (Name,)
     assembly_format = "custom<Name>($size) attr-dict"
 
     def __init__(self, size: str):

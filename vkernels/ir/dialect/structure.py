@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, StringAttr, TensorType, i64
-from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -24,10 +24,9 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from .assembly import listed, parse_argument, parse_attributes, print_argument, print_body, print_location
 from .attributes import axes_of, element_of
-from .blocks import parse_argument, print_argument, print_body, print_location
 from .kernels import MappedOp
-from .names import listed
 from .types import BufferType, ScratchType
 
 
@@ -61,13 +60,11 @@ def _verify_yield(body: Region, expected: Sequence[Attribute], what: str) -> Non
             raise VerifyException(f"value {number} is yielded as {value.type}, expected {type_}")
 
 
-def _says_something(last: Operation | None) -> bool:
-    """Whether a body's `vk.yield` must be printed: one without values, attributes or location goes without saying."""
-    return not isinstance(last, YieldOp) or bool(last.values or last.attributes)
-
-
 def _print_yielding_body(printer: Printer, body: Region) -> None:
-    print_body(printer, body, terminator=printer.print_debuginfo or _says_something(body.block.last_op))
+    """The body; a `vk.yield` without values, attributes and location is left out."""
+    last = body.block.last_op
+    is_plain = isinstance(last, YieldOp) and not (last.values or last.attributes)
+    print_body(printer, body, terminator=printer.print_debuginfo or not is_plain)
 
 
 def _parse_yielding_body(parser: Parser, arguments: Sequence[Parser.Argument]) -> Region:
@@ -165,12 +162,12 @@ class RangeOp(IRDLOperation):
         carried: list[tuple[Parser.Argument, SSAValue]] = []
         if parser.parse_optional_keyword("carrying") is not None:
             carried = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _parse_carried(parser))
-        attributes = parser.parse_optional_attr_dict_with_keyword()
+        attributes = parse_attributes(parser)
         start_, stop_ = parser.resolve_operand(start, bounds), parser.resolve_operand(stop, bounds)
         first = parser.Argument(position.name, bounds, location)
         body = _parse_yielding_body(parser, [first, *(argument for argument, _ in carried)])
         op = cls(axis, start_, stop_, [value for _, value in carried], body)
-        op.attributes.update({} if attributes is None else attributes.data)
+        op.attributes.update(attributes)
         return op
 
 
@@ -256,16 +253,16 @@ class PhaseOp(IRDLOperation):
         results: Sequence[Attribute] = []
         if parser.parse_optional_punctuation("->") is not None:
             results = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-        attributes = parser.parse_optional_attr_dict_with_keyword()
+        attributes = parse_attributes(parser)
         op = cls(phase, results, _parse_yielding_body(parser, []))
-        op.attributes.update({} if attributes is None else attributes.data)
+        op.attributes.update(attributes)
         return op
 
 
 @irdl_op_definition
 class ScratchOp(IRDLOperation):
     """Scratchpad of this program. As written its dimensions are axes and it is as large as they are;
-    mapped, its dimensions are elements. What has not been stored must not be loaded."""
+    mapped, its dimensions are elements. An element must be stored before it is loaded."""
 
     name = "vk.scratch"
 
@@ -342,9 +339,9 @@ class LaunchOp(IRDLOperation):
         label = parser.parse_str_literal()
         parser.parse_keyword("over")
         pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _parse_coordinate(parser))
-        attributes = parser.parse_optional_attr_dict_with_keyword()
+        attributes = parse_attributes(parser)
         op = cls(label, [size for _, size in pairs], parser.parse_region([coordinate for coordinate, _ in pairs]))
-        op.attributes.update({} if attributes is None else attributes.data)
+        op.attributes.update(attributes)
         return op
 
 
@@ -364,11 +361,8 @@ def _parse_coordinate(parser: Parser) -> tuple[Parser.Argument, SSAValue]:
 
 @irdl_op_definition
 class BarrierOp(IRDLOperation):
-    """Order a program's accesses to its scratchpad and swap space: what any of its threads did before is seen after."""
+    """Order a program's accesses to its scratchpad and swap space: every thread then sees all earlier writes."""
 
     name = "vk.barrier"
 
     assembly_format = "attr-dict"
-
-    def __init__(self) -> None:
-        super().__init__()

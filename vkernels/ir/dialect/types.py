@@ -22,14 +22,14 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from .names import parse_name, spelled
+from .assembly import parse_name, spelled
 
 Dimension = str | int
 """A dimension: a name (of a tensor's size, of a scratchpad's axis) or a number of elements."""
 
 
 class MemoryType(ParametrizedAttribute, TypeAttribute):
-    """Something that loads and stores address: `!vk.<kind><[dimensions], element>`."""
+    """Memory that loads and stores address: `!vk.<kind><[dimensions], element>`."""
 
     name: ClassVar[str]
 
@@ -138,7 +138,7 @@ class BufferType(MemoryType):
 
 @irdl_attr_definition
 class SpilledType(ParametrizedAttribute, TypeAttribute):
-    """A tile that lies in memory of the program's own for a while: `!vk.spilled<tensor<4x16xf32, #vk.axes<i, j>>>`."""
+    """A tile spilled to the program's own memory: `!vk.spilled<tensor<4x16xf32, #vk.axes<i, j>>>`."""
 
     name = "vk.spilled"
 

@@ -1,182 +1,128 @@
-"""Loads, stores, gathers and scatters: every index checked, every element known to have been written."""
+"""Loads, stores, gathers and scatters: every index is checked, and that every element read has been written."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import reduce
 
 import numpy as np
-from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
 from xdsl.ir import Operation
 
 from ..dialect import AccessOp, GatherOp, LoadOp, ScatterOp, StoreOp, axes_of, element_of
-from .memory import ElementMemory
+from ..errors import CheckError
+from .memory import AccessTrace, ElementMemory
 from .numbers import Array, dtype_of
-from .state import InterpreterState, align
+from .state import Handler, TileInterpreter, align
 
 
-@dataclass(frozen=True)
-class _Places:
-    """Where a tile's elements lie. `indices`: one array a dimension; `active`: None for all. `shape` is the tile's."""
+class _Access:
+    """The elements that an access touches. Raises `CheckError` where an active element's index is out of range.
 
-    axes: tuple[str, ...]
-    shape: tuple[int, ...]
-    indices: list[Array]
-    active: Array | None
+    `active`: one truth value an element of the tile. `chosen`: the indices of the active elements, one-dimensional,
+    one array a dimension of the memory.
+    """
 
-    def mask(self) -> Array:
-        """Which elements are active, in full."""
-        return np.broadcast_to(np.asarray(True if self.active is None else self.active), self.shape)
-
-    def chosen(self, mask: Array) -> tuple[Array, ...]:
-        """The indices of the elements that a mask of the full shape chooses: one-dimensional, one array a dimension."""
-        return tuple(np.broadcast_to(index, self.shape)[mask] for index in self.indices)
-
-    def position(self, wrong: Array) -> str:
-        """`i = 3, j = 0`: the first of the elements that a mask chooses; empty for a scalar."""
-        first = np.unravel_index(int(np.argmax(wrong)), self.shape) if self.axes else ()
-        return ", ".join(f"{axis} = {int(p)}" for axis, p in zip(self.axes, first, strict=True))
-
-
-@register_impls
-class AccessFunctions(InterpreterFunctions):
-    """The vk dialect's accesses."""
-
-    def __init__(self, state: InterpreterState):
-        self.state = state
-
-    @impl(LoadOp)
-    def load(self, interpreter: Interpreter, op: LoadOp, args: PythonValues) -> PythonValues:
-        return (self._read(interpreter, op),)
-
-    @impl(GatherOp)
-    def gather(self, interpreter: Interpreter, op: GatherOp, args: PythonValues) -> PythonValues:
-        return (self._read(interpreter, op),)
-
-    @impl(StoreOp)
-    def store(self, interpreter: Interpreter, op: StoreOp, args: PythonValues) -> PythonValues:
-        return self._write(interpreter, op)
-
-    @impl(ScatterOp)
-    def scatter(self, interpreter: Interpreter, op: ScatterOp, args: PythonValues) -> PythonValues:
-        return self._write(interpreter, op)
-
-    def _read(self, interpreter: Interpreter, op: LoadOp | GatherOp) -> Array:
-        memory, places = self._places(interpreter, op)
-        mask = places.mask()
-        chosen = places.chosen(mask)
-        self._check_written(op, memory, places, mask, chosen)
-        if memory.trace is not None and self.state.program is not None:
-            conflict = memory.trace.read(chosen, self.state.program.number)
-            self._check_race(op, memory, conflict, chosen, "reads", "written")
-        result = np.zeros(places.shape, dtype_of(element_of(op.result)))
-        result[mask] = memory.load(chosen)
-        return result
-
-    def _write(self, interpreter: Interpreter, op: StoreOp | ScatterOp) -> PythonValues:
-        memory, places = self._places(interpreter, op)
-        mask = places.mask()
-        chosen = places.chosen(mask)
-        values = np.broadcast_to(interpreter.get_values((op.value,))[0], places.shape)[mask]
-        traced = memory.trace is not None and self.state.program is not None
-        if op.atomic is not None:
-            self._check_written(op, memory, places, mask, chosen)
-            if traced:
-                self._note_write(op, memory, chosen, None)
-            memory.update(chosen, values, op.atomic.data)
-        else:
-            if traced:
-                self._note_write(op, memory, chosen, values)
-            memory.store(chosen, values)
-        return ()
-
-    def _places(self, interpreter: Interpreter, op: AccessOp) -> tuple[ElementMemory, _Places]:
-        """The memory that an access names, and where; raises `CheckError` for an index out of range."""
-        memory: ElementMemory = interpreter.get_values((op.base,))[0]
-        axes = axes_of(op.tile)
-        shape = self.state.shape_of(op.tile.type)
-        indices = [self._index(interpreter, op, d, axes, shape) for d in range(len(op.index))]
-        indices = indices or [np.zeros((), np.int64)]
-        conditions = [] if (active := self.state.active(axes)) is None else [active]
+    def __init__(self, run: TileInterpreter, op: AccessOp):
+        self.state, self.op = run.state, op
+        self.memory: ElementMemory = run.get_values((op.base,))[0]
+        self.axes, self.shape = axes_of(op.tile), run.state.shape_of(op.tile.type)
+        indices = [self._index(run, d) for d in range(len(op.index))] or [np.zeros((), np.int64)]
+        conditions = [] if (active := run.state.active(self.axes)) is None else [active]
         for axis, count in op.bounds.items():
-            below = np.arange(shape[axes.index(axis)]) < interpreter.get_values((count,))[0]
-            conditions.append(align(below, (axis,), axes))
+            below = np.arange(self.shape[self.axes.index(axis)]) < run.get_values((count,))[0]
+            conditions.append(align(below, (axis,), self.axes))
         if op.mask is not None:
-            conditions.append(align(interpreter.get_values((op.mask,))[0], axes_of(op.mask), axes))
+            conditions.append(align(run.get_values((op.mask,))[0], axes_of(op.mask), self.axes))
         for d in op.guarded_dimensions:
-            conditions.append((indices[d] >= 0) & (indices[d] < memory.array.shape[d]))
-        places = _Places(axes, shape, indices, reduce(np.logical_and, conditions) if conditions else None)
-        self._check_range(op, memory, places)
-        return memory, places
+            conditions.append((indices[d] >= 0) & (indices[d] < self.memory.array.shape[d]))
+        every = np.asarray(reduce(np.logical_and, conditions)) if conditions else np.asarray(True)
+        self.active = np.broadcast_to(every, self.shape)
+        for dimension, index in enumerate(indices):
+            self._check_range(dimension, index)
+        self.chosen = tuple(np.broadcast_to(index, self.shape)[self.active] for index in indices)
 
-    def _index(
-        self, interpreter: Interpreter, op: AccessOp, dimension: int, axes: Sequence[str], shape: Sequence[int]
-    ) -> Array:
+    def _index(self, run: TileInterpreter, dimension: int) -> Array:
         """The index of one dimension, broadcastable to the tile."""
-        total = np.zeros((1,) * len(axes), np.int64)
-        if (offset := op.offset_of(dimension)) is not None:
-            total = total + align(interpreter.get_values((offset,))[0], axes_of(offset), axes).astype(np.int64)
-        for axis, coefficient in op.index.data[dimension].terms:
-            positions = np.arange(shape[axes.index(axis)], dtype=np.int64) * np.int64(coefficient)
-            total = total + align(positions, (axis,), axes)
+        total = np.zeros((1,) * len(self.axes), np.int64)
+        if (offset := self.op.offset_of(dimension)) is not None:
+            total = total + align(run.get_values((offset,))[0], axes_of(offset), self.axes).astype(np.int64)
+        for axis, coefficient in self.op.index.data[dimension].terms:
+            positions = np.arange(self.shape[self.axes.index(axis)], dtype=np.int64) * np.int64(coefficient)
+            total = total + align(positions, (axis,), self.axes)
         return total
 
-    def _check_range(self, op: AccessOp, memory: ElementMemory, places: _Places) -> None:
-        for dimension, (index, size) in enumerate(zip(places.indices, memory.array.shape, strict=True)):
-            outside = (index < 0) | (index >= size)
-            if not outside.any():
-                continue
-            wrong = np.broadcast_to(outside, places.shape) & places.mask()
-            if wrong.any():
-                value = int(np.broadcast_to(index, places.shape)[wrong][0])
-                elements = "1 element" if size == 1 else f"{size} elements"
-                raise self.state.fault(
-                    op,
-                    f"index {value} is outside dimension {dimension} of `{memory.label}`, which has {elements}",
-                    _at(places.position(wrong)),
-                )
-
-    def _check_written(
-        self, op: AccessOp, memory: ElementMemory, places: _Places, mask: Array, chosen: tuple[Array, ...]
-    ) -> None:
-        unwritten = memory.unwritten(chosen)
-        if unwritten is not None and unwritten.any():
-            wrong = np.zeros(places.shape, np.bool_)
-            wrong[mask] = unwritten
-            raise self.state.fault(
-                op,
-                f"{_element(memory, chosen, unwritten)} is read before anything has been written to it",
-                _at(places.position(wrong)),
-            )
-
-    def _note_write(
-        self, op: StoreOp | ScatterOp, memory: ElementMemory, chosen: tuple[Array, ...], values: Array | None
-    ) -> None:
-        """Note a write, or an atomic update if there are no values; raises `CheckError` if another program uses it."""
-        if memory.trace is None or self.state.program is None:
+    def _check_range(self, dimension: int, index: Array) -> None:
+        size = self.memory.array.shape[dimension]
+        outside = (index < 0) | (index >= size)
+        if not outside.any():
             return
-        number = self.state.program.number
-        if values is None:
-            self._check_race(op, memory, memory.trace.update(chosen, number), chosen, "updates", "read or written")
-        else:
-            conflict = memory.trace.write(chosen, number, memory.changes(chosen, values))
-            self._check_race(op, memory, conflict, chosen, "writes", "read or written differently")
+        wrong = np.broadcast_to(outside, self.shape) & self.active
+        if wrong.any():
+            value = int(np.broadcast_to(index, self.shape)[wrong][0])
+            elements = "1 element" if size == 1 else f"{size} elements"
+            label = self.memory.label
+            what = f"index {value} is outside dimension {dimension} of `{label}`, which has {elements}"
+            raise self._fault_at(wrong, what)
 
-    def _check_race(
-        self, op: Operation, memory: ElementMemory, conflict: Array, chosen: tuple[Array, ...], does: str, done: str
-    ) -> None:
+    def check_written(self) -> None:
+        """Raise `CheckError` for an element that nothing has been written to."""
+        unwritten = self.memory.unwritten(self.chosen)
+        if unwritten is not None and unwritten.any():
+            wrong = np.zeros(self.shape, np.bool_)
+            wrong[self.active] = unwritten
+            raise self._fault_at(wrong, f"{self._element(unwritten)} is read before anything has been written to it")
+
+    def check_race(self, note: Callable[..., Array], does: str, done: str, *written: Array) -> None:
+        """Note a read, update or write (of the values `written`) by this program, where races are looked for.
+
+        Raises `CheckError` where another program of the launch does what may not happen at the same time.
+        """
+        trace, program = self.memory.trace, self.state.program
+        if trace is None or program is None:
+            return
+        changes = [self.memory.changes(self.chosen, values) for values in written]
+        conflict = note(trace, self.chosen, program.number, *changes)
         if conflict.any():
-            what = f"a program {does} {_element(memory, chosen, conflict)}, which another of its launch has {done}"
-            raise self.state.fault(op, what, "Programs of a launch run in any order and at once.")
+            what = f"a program {does} {self._element(conflict)}, which another of its launch has {done}"
+            raise self.state.fault(self.op, what, "Programs of a launch run in any order and at once.")
+
+    def _fault_at(self, wrong: Array, message: str) -> CheckError:
+        """An error at the first element that a mask of the tile chooses: `at i = 3, j = 0`."""
+        first = np.unravel_index(int(np.argmax(wrong)), self.shape) if self.axes else ()
+        position = ", ".join(f"{axis} = {int(p)}" for axis, p in zip(self.axes, first, strict=True))
+        return self.state.fault(self.op, message, f"at {position}" if position else "")
+
+    def _element(self, wrong: Array) -> str:
+        """`features[3, 0]`: the first of the active elements that are wrong."""
+        first = int(np.argmax(wrong))
+        indices = ", ".join(str(int(index[first])) for index in self.chosen)
+        return f"`{self.memory.label}[{indices}]`" if indices else f"`{self.memory.label}`"
 
 
-def _element(memory: ElementMemory, chosen: tuple[Array, ...], wrong: Array) -> str:
-    """`features[3, 0]`: the first of the chosen elements that are wrong."""
-    first = int(np.argmax(wrong))
-    indices = ", ".join(str(int(index[first])) for index in chosen)
-    return f"`{memory.label}[{indices}]`" if indices else f"`{memory.label}`"
+def _read(run: TileInterpreter, op: LoadOp | GatherOp, *_: object) -> Array:
+    access = _Access(run, op)
+    access.check_written()
+    access.check_race(AccessTrace.read, "reads", "written")
+    result = np.zeros(access.shape, dtype_of(element_of(op.result)))
+    result[access.active] = access.memory.load(access.chosen)
+    return result
 
 
-def _at(position: str) -> str:
-    return f"at {position}" if position else ""
+def _write(run: TileInterpreter, op: StoreOp | ScatterOp, value: Array, *_: object) -> None:
+    access = _Access(run, op)
+    values = np.broadcast_to(value, access.shape)[access.active]
+    if op.atomic is not None:
+        access.check_written()
+        access.check_race(AccessTrace.update, "updates", "read or written")
+        access.memory.update(access.chosen, values, op.atomic.data)
+    else:
+        access.check_race(AccessTrace.write, "writes", "read or written differently", values)
+        access.memory.store(access.chosen, values)
+
+
+ACCESS_HANDLERS: dict[type[Operation], Handler] = {
+    LoadOp: _read,
+    GatherOp: _read,
+    StoreOp: _write,
+    ScatterOp: _write,
+}

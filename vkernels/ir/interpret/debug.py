@@ -1,8 +1,8 @@
-"""Run a kernel so that Python's debugger can follow: as Python code with its author's file and line numbers.
+"""Run a kernel as Python code with its author's file and line numbers, so that Python's debugger can follow.
 
-From the kernel's operations a Python function is made whose statements stand at their authors' lines: a call that
-interprets the operations of one line and gives its values names, or a `for` over the turns of an operation with a body.
-Breakpoints, stepping, conditions and `print(row)` then work as in any Python code.
+The kernel's operations become a Python function whose statements stand at their author's lines: a call that interprets
+the operations of one line and names their values, or a `for` over the turns of an operation with a body. Breakpoints,
+stepping, conditions and `print(row)` then work as in any Python code.
 """
 
 from __future__ import annotations
@@ -13,41 +13,40 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 from xdsl.dialects import scf
-from xdsl.interpreter import Interpreter, PythonValues
+from xdsl.interpreter import PythonValues
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ..dialect import KernelOp, MappedOp, YieldOp
 from ..locations import place_of
 from .memory import ElementMemory
 from .numbers import from_storage
-from .structure import StructureFunctions
+from .state import TileInterpreter
+from .structure import turns_of
 
-_RUN, _TURNS, _RESULTS, _REGION = "__run__", "__turns__", "__results__", "__region__"
+_RUN, _TURNS, _REGION = "__run__", "__turns__", "__region__"
 
 
-def run_traced(
-    interpreter: Interpreter, structure: StructureFunctions, function: KernelOp | MappedOp, values: PythonValues
-) -> None:
+def run_traced(interpreter: TileInterpreter, function: KernelOp | MappedOp, values: PythonValues) -> None:
     """Interpret a kernel through Python code at its author's lines."""
     interpreter.set_values(zip(function.body.block.args, values, strict=True))
-    steps = _Steps(interpreter, structure)
+    steps = _Steps(interpreter)
     file, line = _origin(function)
     code = compile(_Writer(steps, file, line).module(function), file, "exec")
-    names: dict[str, Any] = {_RUN: steps.run, _TURNS: steps.turns, _RESULTS: steps.results}
+    names: dict[str, Any] = {_RUN: steps.run, _TURNS: steps.turns}
     exec(code, names)
     kernel: Callable[..., None] = names[_kernel_name(function)]
     kernel(*map(_shown, values))
 
 
 class _Steps:
-    """What the statements call: each knows its operations by a number."""
+    """The functions that the statements call, each with the number of a group of operations."""
 
-    def __init__(self, interpreter: Interpreter, structure: StructureFunctions):
-        self.interpreter, self.structure = interpreter, structure
+    def __init__(self, interpreter: TileInterpreter):
+        self.interpreter = interpreter
         self.groups: list[tuple[list[Operation], list[SSAValue]]] = []
 
     def add(self, ops: list[Operation], named: list[SSAValue]) -> int:
-        """The number of a group of operations, and the values that it is to give back."""
+        """Add a group of operations and the values that it returns; returns the group's number."""
         self.groups.append((ops, named))
         return len(self.groups) - 1
 
@@ -62,7 +61,7 @@ class _Steps:
     def turns(self, number: int) -> Generator[tuple[int, PythonValues]]:
         """For each turn of an operation, the number of the region to run and the values of its arguments."""
         (op,), _ = self.groups[number]
-        turns = self.structure.turns(op, self.interpreter.get_values(op.operands))
+        turns = turns_of(self.interpreter, op, self.interpreter.get_values(op.operands))
         try:
             turn = next(turns)
             while True:
@@ -77,17 +76,11 @@ class _Steps:
         except StopIteration as stop:
             self.interpreter.set_values(zip(op.results, stop.value, strict=True))
 
-    def results(self, number: int) -> PythonValues:
-        """The results of an operation whose turns are over."""
-        return self._values(self.groups[number][1])
-
     def _values(self, values: Iterable[SSAValue]) -> PythonValues:
         return tuple(map(_shown, self.interpreter.get_values(values)))
 
 
 class _Writer:
-    """Writes a kernel's Python function."""
-
     def __init__(self, steps: _Steps, file: str, line: int):
         self.steps, self.file, self.line = steps, file, line
 
@@ -105,7 +98,7 @@ class _Writer:
         return ast.fix_missing_locations(ast.Module([self._at(definition)], []))
 
     def block(self, block: Block) -> list[ast.stmt]:
-        """A block's statements: one for each line's run of operations without a body, several for one with."""
+        """A block's statements: one for the operations of a line, several for an operation with a body."""
         statements: list[ast.stmt] = []
         group: list[Operation] = []
         for op in block.ops:
@@ -125,23 +118,22 @@ class _Writer:
     def _step(self, group: list[Operation]) -> ast.stmt:
         """`row, total = __run__(3)`."""
         named = _named(result for op in group for result in op.results)
-        return self._assign(named, _RUN, self.steps.add(group, list(named.values())))
+        return self._assign(named, group)
 
     def _turns(self, op: Operation) -> list[ast.stmt]:
-        """`for __region__, (k, total) in __turns__(4): ...`, then `total = __results__(4)`."""
+        """`for __region__, (k, total) in __turns__(4): ...`, then `total = __run__(5)`."""
         line = self.line
-        named = _named(op.results)
-        number = self.steps.add([op], list(named.values()))
+        number = self.steps.add([op], [])
         bodies = [(region.block.args, self.block(region.block)) for region in op.regions if region.blocks]
         self.line = line
         if len(bodies) == 1:
-            (arguments, body), turn = bodies[0], _REGION
-            target: ast.expr = ast.Tuple([_stored(turn), _targets(arguments)], ast.Store())
+            ((arguments, body),) = bodies
+            target: ast.expr = ast.Tuple([_stored(_REGION), _targets(arguments)], ast.Store())
         else:
             target = ast.Tuple([_stored(_REGION), _stored("__values__")], ast.Store())
             body = [self._choice(bodies)]
         loop = self._at(ast.For(target, _call(_TURNS, number), body, []))
-        return [loop, self._assign(named, _RESULTS, number)]
+        return [loop, self._assign(_named(op.results), [])]
 
     def _choice(self, bodies: Sequence[tuple[Iterable[BlockArgument], list[ast.stmt]]]) -> ast.stmt:
         """The first region's body or the second's."""
@@ -152,8 +144,8 @@ class _Writer:
         second = ast.Compare(ast.Name(_REGION, ast.Load()), [ast.Eq()], [ast.Constant(1)])
         return self._at(ast.If(second, unpacked[1], unpacked[0]))
 
-    def _assign(self, named: dict[str, SSAValue], function: str, number: int) -> ast.stmt:
-        call = _call(function, number)
+    def _assign(self, named: dict[str, SSAValue], group: list[Operation]) -> ast.stmt:
+        call = _call(_RUN, self.steps.add(group, list(named.values())))
         if not named:
             return self._at(ast.Expr(call))
         return self._at(ast.Assign([ast.Tuple([_stored(name) for name in named], ast.Store())], call))
@@ -164,13 +156,13 @@ class _Writer:
         return statement
 
     def _line_of(self, op: Operation) -> int:
-        """An operation's line; of one without a place in this file, that of what came before."""
+        """An operation's line, or the line before it if it has none in this file."""
         place = place_of(op)
         return place.line if place is not None and place.file == self.file else self.line
 
 
 def _origin(function: KernelOp | MappedOp) -> tuple[str, int]:
-    """File and line where a kernel begins; where it has none, of its first operation that has one."""
+    """File and line of a kernel, or of its first operation that has them."""
     for op in (function, *function.body.walk()):
         if (place := place_of(op)) is not None:
             return place.file, place.line
@@ -182,7 +174,7 @@ def _kernel_name(function: KernelOp | MappedOp) -> str:
 
 
 def _named(values: Iterable[SSAValue]) -> dict[str, SSAValue]:
-    """Values by the names that their author gave them; the last of a name."""
+    """Values by the names that their author gave them; the last one where a name repeats."""
     return {name: value for value in values if (name := _name(value.name_hint or ""))}
 
 
@@ -208,5 +200,5 @@ def _is_terminator(op: Operation | None) -> bool:
 
 
 def _shown(value: Any) -> Any:
-    """What a debugger shows: arrays and numbers; of memory, its elements."""
+    """A value as a debugger shows it: an array or a number; the elements of memory."""
     return from_storage(value.array, value.element) if isinstance(value, ElementMemory) else value

@@ -1,4 +1,4 @@
-"""Run a kernel in NumPy, slowly and plainly, and find what would go wrong on a device."""
+"""Run a kernel in NumPy and report errors that a device would not show."""
 
 from __future__ import annotations
 
@@ -7,26 +7,31 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, ModuleOp, f64, i1
-from xdsl.interpreter import Interpreter, InterpreterFunctions, OpImplResult, PythonValues
-from xdsl.ir import Attribute, Operation
+from xdsl.interpreter import PythonValues
+from xdsl.ir import Attribute
 
 from ..dialect import KernelOp, MappedOp, SizeOp, TensorArgumentType, TileOp
 from ..errors import ArgumentError, IRError
 from ..facts import UNKNOWN, Facts
-from .access import AccessFunctions
-from .compute import ComputeFunctions
+from .access import ACCESS_HANDLERS
+from .compute import COMPUTE_HANDLERS
 from .debug import run_traced
-from .elementwise import NUMPY_ELEMENTWISE, ArithFunctions, functions_of
-from .maths import MATHS
+from .elementwise import ARITH_HANDLERS, MATH_HANDLERS
 from .memory import AccessTrace, ElementMemory
 from .numbers import dtype_of, storage_of
-from .state import InterpreterState
-from .structure import StructureFunctions
+from .state import Handlers, InterpreterState, TileInterpreter
+from .structure import STRUCTURE_HANDLERS
 
 Argument = np.ndarray[Any, Any] | int | float | bool | np.generic
 Function = KernelOp | MappedOp
 
-_STATELESS = (functions_of("Elementwise", NUMPY_ELEMENTWISE), functions_of("Maths", MATHS), ArithFunctions())
+_HANDLERS: Handlers = {
+    **ARITH_HANDLERS,
+    **MATH_HANDLERS,
+    **ACCESS_HANDLERS,
+    **COMPUTE_HANDLERS,
+    **STRUCTURE_HANDLERS,
+}
 
 
 def interpret(
@@ -57,41 +62,14 @@ def interpret(
     state = InterpreterState(sizes, on_print, order, check_races and isinstance(function, MappedOp))
     values = tuple(_value(name, type_, arguments[name], state) for name, type_ in types.items())
     _check_facts(Facts.from_attribute(function.facts), sizes, arguments)
-    interpreter = TileInterpreter(module)
-    structure = StructureFunctions(state)
-    for functions in (
-        *_STATELESS,
-        AccessFunctions(state),
-        ComputeFunctions(state),
-        structure,
-    ):
-        interpreter.register_implementations(functions)
+    interpreter = TileInterpreter(module, state, _HANDLERS)
     with np.errstate(all="ignore"):
         if not _has_programs(interpreter, function, values):
             return
         if trace:
-            run_traced(interpreter, structure, function, values)
+            run_traced(interpreter, function, values)
         else:
             interpreter.run_ssacfg_region(function.body, values, function.sym_name.data)
-
-
-class TileInterpreter(Interpreter):
-    """xDSL's interpreter, but errors leave it as they are: the framework wraps each in a print of the whole module."""
-
-    def __init__(self, module: ModuleOp):
-        super().__init__(module)
-        self._functions: dict[type[Operation], Callable[..., OpImplResult]] = {}
-
-    def register_implementations(self, impls: InterpreterFunctions, /, override: bool = False) -> None:
-        super().register_implementations(impls, override)
-        for op_type, function in impls._impls():
-            self._functions[op_type] = function.__get__(impls)
-
-    def _run_op(self, op: Operation, inputs: PythonValues) -> OpImplResult:
-        function = self._functions.get(type(op))
-        if function is None:
-            raise IRError(f"the interpreter does not know {op.name}")
-        return function(self, op, inputs)
 
 
 def _function_of(module: ModuleOp) -> Function:
@@ -101,8 +79,8 @@ def _function_of(module: ModuleOp) -> Function:
     return functions[0]
 
 
-def _has_programs(interpreter: Interpreter, function: Function, values: PythonValues) -> bool:
-    """Whether every tile axis has positions; a kernel as written does nothing where one has none."""
+def _has_programs(interpreter: TileInterpreter, function: Function, values: PythonValues) -> bool:
+    """Whether every tile axis has positions; otherwise a kernel as written does nothing."""
     interpreter.push_scope("extents")
     interpreter.set_values(zip(function.body.block.args, values, strict=True))
     known = set(function.body.block.args)
@@ -171,7 +149,7 @@ def _value(name: str, type_: Attribute, argument: Argument, state: InterpreterSt
 
 
 def _trace_of(array: np.ndarray[Any, Any], state: InterpreterState) -> AccessTrace | None:
-    """A tensor's trace; an array that is passed twice has one."""
+    """A tensor's trace; an array that is passed twice has one trace."""
     if not state.check_races:
         return None
     for memory in state.shared:
@@ -184,7 +162,7 @@ def _trace_of(array: np.ndarray[Any, Any], state: InterpreterState) -> AccessTra
 
 
 def _check_facts(facts: Facts, sizes: Mapping[str, int], arguments: Mapping[str, Argument]) -> None:
-    """The call is one that the kernel was compiled for; raises `ArgumentError` if not."""
+    """Raise `ArgumentError` where the facts that the kernel was mapped for do not hold."""
     for name, size in facts.sizes.items():
         if name in sizes and sizes[name] != size:
             raise ArgumentError(f"size {name} is {sizes[name]}, but the kernel was mapped for {size}")

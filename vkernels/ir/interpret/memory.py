@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -98,9 +97,9 @@ class ElementMemory:
         if kind in _UNSIGNED:
             _UNSIGNED[kind].at(unsigned(self.array), places, unsigned(values))
             return
-        combine: Callable[..., Array] = _COMBINE[kind]
+        combine = _COMBINE[kind]
         if storage_of(self.element) == dtype_of(self.element):
-            _COMBINE[kind].at(self.array, places, values)
+            combine.at(self.array, places, values)
             return
         for place, value in zip(zip(*places, strict=True), values, strict=True):
             old = from_storage(np.asarray(self.array[place]), self.element)

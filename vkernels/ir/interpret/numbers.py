@@ -7,6 +7,7 @@ Integers are signless and held as NumPy's signed ones, i1 as `np.bool_`, `index`
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -23,7 +26,45 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from ..errors import UnsupportedError
-from .eight_bits import FLOAT8, from_bits, to_bits
+
+FLOAT8 = (Float8E4M3FNType, Float8E5M2Type)
+
+
+def from_bits(bits: npt.NDArray[np.uint8], element: Attribute) -> npt.NDArray[np.float32]:
+    """The numbers with these bits."""
+    return _values(type(element))[bits]
+
+
+def to_bits(numbers: npt.NDArray[Any], element: Attribute) -> npt.NDArray[np.uint8]:
+    """Bits of the nearest numbers, ties to even; past the greatest E4M3FN has the greatest, E5M2 infinity, as torch."""
+    magnitudes = np.abs(_values(type(element))[:128].astype(np.float64))
+    last = int(np.flatnonzero(np.isfinite(magnitudes))[-1])
+    finite = magnitudes[: last + 1]
+    steps = np.append(finite, 2 * finite[last] - finite[last - 1])
+    between = (steps[1:] + steps[:-1]) / 2
+    size = np.abs(np.asarray(numbers, np.float64))
+    code = np.searchsorted(between, size)
+    tied = code < len(between)
+    tied &= size == between[np.minimum(code, last)]
+    code = np.where(tied & (code % 2 == 1), code + 1, code)
+    code = np.where(np.isnan(size), 127, np.minimum(code, 126)).astype(np.uint8)
+    return np.asarray(code | (np.signbit(numbers).astype(np.uint8) << np.uint8(7)))
+
+
+@cache
+def _values(element: type[Attribute]) -> npt.NDArray[np.float32]:
+    """The number of each of the 256 bit patterns."""
+    exponent_bits, bias = (4, 7) if element is Float8E4M3FNType else (5, 15)
+    fraction_bits = 7 - exponent_bits
+    codes = np.arange(128)
+    exponent, fraction = codes >> fraction_bits, (codes & (2**fraction_bits - 1)) / 2**fraction_bits
+    values = np.where(exponent == 0, fraction * 2.0 ** (1 - bias), (1 + fraction) * 2.0 ** (exponent - bias))
+    if element is Float8E4M3FNType:
+        values[127] = np.nan
+    else:
+        values[124:] = [np.inf, np.nan, np.nan, np.nan]
+    return np.concatenate([values, -values]).astype(np.float32)
+
 
 Array = npt.NDArray[Any]
 
@@ -128,14 +169,14 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded sum, and exactly what rounding left off."""
+    """The rounded sum, and the exact rounding error."""
     total = a + b
     virtual = total - a
     return total, (a - (total - virtual)) + (b - virtual)
 
 
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded product, and what rounding left off (exactly, barring overflow of 2²⁷ times an operand)."""
+    """The rounded product, and the rounding error (exact unless 2²⁷ times an operand overflows)."""
     product = a * b
     (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
     return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
@@ -148,7 +189,7 @@ def _halves(a: Array) -> tuple[Array, Array]:
 
 
 def to_integer(array: Array, dtype: np.dtype[Any], signed: bool = True) -> Array:
-    """Floats truncated to integers. What does not fit saturates and NaN gives 0 (hardware differs: it is undefined)."""
+    """Floats truncated to integers. Numbers out of range saturate and NaN gives 0 (on hardware both are undefined)."""
     if dtype == np.bool_:
         return np.asarray(np.trunc(array) != 0)
     target = dtype if signed else np.dtype(f"u{dtype.name}")
@@ -177,6 +218,6 @@ def unsigned(array: Array) -> Array:
 
 
 def wrapped(array: Array, dtype: np.dtype[Any]) -> Array:
-    """Integers with the bits above the dtype's left off."""
+    """Integers with only the low bits that the dtype has."""
     array = np.asarray(array)
     return np.asarray((array & 1).astype(np.bool_)) if dtype == np.bool_ else array.astype(dtype)

@@ -1,17 +1,19 @@
-"""What one run of a kernel knows beside its values: sizes, axes, the program that runs, who is still active."""
+"""One run of a kernel: the interpreter with its table of handlers, and its state beside the values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp
+from xdsl.interpreter import Interpreter, OpImplResult, PythonValues, ReturnedValues
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import IsTerminator
 
 from ..dialect import sizes_of
-from ..errors import CheckError
+from ..errors import CheckError, IRError
 from ..locations import place_of
 from .memory import ElementMemory
 from .numbers import Array
@@ -31,7 +33,7 @@ class InterpretedProgram:
 
 @dataclass(frozen=True)
 class Predicate:
-    """Which elements of a ragged range have steps left: a tile of truth values with these axes."""
+    """The elements of a ragged range that have steps left: a boolean tile with these axes."""
 
     axes: tuple[str, ...]
     active: Array
@@ -39,7 +41,7 @@ class Predicate:
 
 @dataclass
 class InterpreterState:
-    """`sizes`: the call's, by name. `extents`: positions of each axis of a kernel as written."""
+    """The state of one run. `sizes`: the call's, by name. `extents`: positions of each axis of a kernel as written."""
 
     sizes: Mapping[str, int]
     on_print: Callable[[str], object]
@@ -47,9 +49,10 @@ class InterpreterState:
     check_races: bool
     extents: dict[str, int] = field(default_factory=dict)
     predicates: list[Predicate] = field(default_factory=list)
+    """Of the ragged ranges that are running."""
     program: InterpretedProgram | None = None
     shared: list[ElementMemory] = field(default_factory=list)
-    """What all programs can reach: the tensors, and buffers at a mapped kernel's top level."""
+    """Memory that all programs can reach: the tensors, and buffers at a mapped kernel's top level."""
 
     def shape_of(self, value: SSAValue | Attribute) -> tuple[int, ...]:
         """Elements along each axis of a tile; none for a scalar."""
@@ -66,19 +69,39 @@ class InterpreterState:
             result = aligned if result is None else result & aligned
         return result
 
-    @contextmanager
-    def only(self, predicate: Predicate) -> Iterator[None]:
-        """Run with some elements inactive."""
-        self.predicates.append(predicate)
-        try:
-            yield
-        finally:
-            self.predicates.pop()
-
     def fault(self, op: Operation, message: str, help: str = "") -> CheckError:
-        """The error that an operation found, at its author's line, with the program where it was found."""
+        """An error of an operation, at its author's line, that names the program that runs."""
         where = "" if self.program is None else f"in {self.program}"
         return CheckError(message, place_of(op), "\n".join(filter(None, (help, where))))
+
+
+Handler = Callable[..., Any]
+"""Runs an operation, given the interpreter, the operation and its operands' values.
+
+It returns the value of the one result, a tuple of several values, or None where there is no result.
+"""
+
+Handlers = Mapping[type[Operation], Handler]
+
+
+class TileInterpreter(Interpreter):
+    """xDSL's interpreter with its own table of handlers: xDSL's wraps each error in a print of the whole module."""
+
+    def __init__(self, module: ModuleOp, state: InterpreterState, handlers: Handlers):
+        super().__init__(module)
+        self.state = state
+        self.constants: dict[Operation, Array] = {}
+        self._handlers = handlers
+
+    def _run_op(self, op: Operation, inputs: PythonValues) -> OpImplResult:
+        handler = self._handlers.get(type(op))
+        if handler is not None:
+            values = handler(self, op, *inputs)
+            results = values if isinstance(values, tuple) else () if values is None else (values,)
+            return OpImplResult(results, None)
+        if not op.has_trait(IsTerminator):
+            raise IRError(f"the interpreter does not know {op.name}")
+        return OpImplResult((), ReturnedValues(inputs))
 
 
 def align(array: Array, axes: Sequence[str], target: Sequence[str]) -> Array:

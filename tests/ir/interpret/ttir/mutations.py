@@ -89,7 +89,9 @@ def only_bounds_scratchpad_stores(op: Operation) -> bool:
     """
     users = [use.operation for result in op.results for use in result.uses]
     return all(
-        user.is_store if isinstance(user, tt.ScratchpadOp) else user.results and only_bounds_scratchpad_stores(user)
+        user.asm_string.data.startswith("vk.store.")
+        if isinstance(user, tt.ScratchpadOp)
+        else user.results and only_bounds_scratchpad_stores(user)
         for user in users
     )
 

@@ -1,18 +1,32 @@
 """The operations of Triton's `tt` dialect that `lower_to_ttir` emits, declared to be built and interpreted.
 
-Only what Triton 3.6 and later spell alike is here. Tiles are tensors without an encoding, of sizes that are powers of
-two; all their elements are processed by one program's threads, in a layout that Triton chooses. Printed in MLIR's
-generic form, modules of these with arith, math and scf are what `triton.compile` reads.
+Their names and properties are the same in Triton 3.6 and later. Tiles are tensors without an encoding, of sizes that
+are powers of two; one program's threads process all elements, in a layout that Triton chooses. Modules of these
+operations with arith, math and scf, printed in MLIR's generic form, are what `triton.compile` reads.
 """
 
 from __future__ import annotations
 
 from xdsl.ir import Dialect, Operation
 
-from .compute import DotOp, FpToFpOp, PreciseDivOp, PreciseSqrtOp, ReduceOp, ReduceReturnOp, ScanOp, ScanReturnOp
+from .compute import (
+    BroadcastOp,
+    DotOp,
+    ExpandDimsOp,
+    FpToFpOp,
+    MakeRangeOp,
+    PreciseDivOp,
+    PreciseSqrtOp,
+    ReduceOp,
+    ReduceReturnOp,
+    ReshapeOp,
+    ScanOp,
+    ScanReturnOp,
+    SplatOp,
+    TransOp,
+)
 from .memory import AddPtrOp, Atomic, AtomicOp, BitcastOp, LoadOp, ScratchpadOp, StoreOp
 from .programs import BarrierOp, FuncOp, NumProgramsOp, ProgramIdOp, ReturnOp
-from .shapes import BroadcastOp, ExpandDimsOp, MakeRangeOp, ReshapeOp, SplatOp, TransOp
 from .types import MOST_ELEMENTS, PointerType, element, shape, tensor, verify_tensor
 
 __all__ = [

@@ -1,15 +1,11 @@
-"""Dots, reductions, scans, and maths that rounds once."""
+"""Operations on values: ranges, shapes, dots, reductions, scans, and maths that rounds once."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import (
-    BoolAttr,
-    IntegerAttr,
-    TensorType,
-    i32,
-)
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, IntegerAttr, TensorType, i32
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -17,18 +13,88 @@ from xdsl.irdl import (
     opt_prop_def,
     prop_def,
     region_def,
-    result_def,
     traits_def,
     var_operand_def,
     var_result_def,
 )
 from xdsl.traits import IsTerminator, Pure
 
-from .types import TtOp, element, shape, tensor
+from .types import ElementwiseOp, PureTtOp, TtOp, element, shape, tensor
 
 
 @irdl_op_definition
-class DotOp(TtOp):
+class MakeRangeOp(PureTtOp):
+    """The numbers from `start` up to `end`, i32, one dimension."""
+
+    name = "tt.make_range"
+    start = prop_def(IntegerAttr)
+    end = prop_def(IntegerAttr)
+
+    def __init__(self, count: int):
+        super().__init__(
+            properties={"start": IntegerAttr(0, i32), "end": IntegerAttr(count, i32)},
+            result_types=[TensorType(i32, [count])],
+        )
+
+
+class _ResizeOp(PureTtOp):
+    """The elements of a scalar or tensor under other sizes."""
+
+    src = operand_def()
+
+    def __init__(self, value: SSAValue, sizes: Sequence[int], properties: Mapping[str, Attribute] | None = None):
+        super().__init__(
+            operands=[value], properties=properties or {}, result_types=[TensorType(element(value.type), list(sizes))]
+        )
+
+
+@irdl_op_definition
+class SplatOp(_ResizeOp):
+    """A scalar in every element."""
+
+    name = "tt.splat"
+
+
+@irdl_op_definition
+class BroadcastOp(_ResizeOp):
+    """Dimensions of size 1 repeated."""
+
+    name = "tt.broadcast"
+
+
+@irdl_op_definition
+class ReshapeOp(_ResizeOp):
+    """The same elements, in row-major order, under other sizes."""
+
+    name = "tt.reshape"
+
+
+@irdl_op_definition
+class ExpandDimsOp(_ResizeOp):
+    """A new dimension of size 1 before dimension `axis`."""
+
+    name = "tt.expand_dims"
+    axis = prop_def(IntegerAttr)
+
+    def __init__(self, value: SSAValue, axis: int):
+        sizes = [*shape(value.type)[:axis], 1, *shape(value.type)[axis:]]
+        super().__init__(value, sizes, {"axis": IntegerAttr(axis, i32)})
+
+
+@irdl_op_definition
+class TransOp(_ResizeOp):
+    """Dimensions in another order: dimension d of the result is dimension `order[d]` of the source."""
+
+    name = "tt.trans"
+    order = prop_def(DenseArrayBase)
+
+    def __init__(self, value: SSAValue, order: Sequence[int]):
+        sizes = [shape(value.type)[d] for d in order]
+        super().__init__(value, sizes, {"order": DenseArrayBase.from_list(i32, list(order))})
+
+
+@irdl_op_definition
+class DotOp(PureTtOp):
     """a @ b + c, of two dimensions, or of three with a batch first. `inputPrecision`: 0 tf32, 2 ieee, for f32.
     `maxNumImpreciseAcc`: of f8, how many products may be added in fewer bits than f32 has."""
 
@@ -40,8 +106,6 @@ class DotOp(TtOp):
     c = operand_def(TensorType)
     input_precision = prop_def(IntegerAttr, prop_name="inputPrecision")
     max_num_imprecise_acc = prop_def(IntegerAttr, prop_name="maxNumImpreciseAcc")
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
 
     def __init__(self, a: SSAValue, b: SSAValue, c: SSAValue, precision: str, imprecise: int = 0):
         super().__init__(
@@ -55,7 +119,7 @@ class DotOp(TtOp):
 
 
 @irdl_op_definition
-class FpToFpOp(TtOp):
+class FpToFpOp(PureTtOp):
     """Floats in another type, one of the two f8. `rounding`: 1, to nearest, ties to even, where that is narrower."""
 
     name = "tt.fp_to_fp"
@@ -63,24 +127,27 @@ class FpToFpOp(TtOp):
 
     src = operand_def()
     rounding = opt_prop_def(IntegerAttr)
-    result = result_def()
-    traits = traits_def(Pure())
 
     def __init__(self, value: SSAValue, result: Attribute, narrows: bool):
         rounding = {"rounding": IntegerAttr(self.NEAREST, i32)} if narrows else {}
         super().__init__(operands=[value], properties=rounding, result_types=[result])
 
 
-@irdl_op_definition
-class ReduceOp(TtOp):
-    """Combine all elements along dimension `axis`, in an order that Triton chooses; the body combines two scalars."""
+class _AlongAxisOp(TtOp):
+    """Elements along dimension `axis` combined by the body, which takes two scalars."""
 
-    name = "tt.reduce"
     srcs = var_operand_def(TensorType)
     axis = prop_def(IntegerAttr)
     results_ = var_result_def()
     body = region_def("single_block")
     traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class ReduceOp(_AlongAxisOp):
+    """Combine all elements along dimension `axis`, in an order that Triton chooses."""
+
+    name = "tt.reduce"
 
     def __init__(self, value: SSAValue, axis: int, body: Region):
         sizes = [size for number, size in enumerate(shape(value.type)) if number != axis]
@@ -88,6 +155,22 @@ class ReduceOp(TtOp):
             operands=[[value]],
             properties={"axis": IntegerAttr(axis, i32)},
             result_types=[[tensor(element(value.type), sizes)]],
+            regions=[body],
+        )
+
+
+@irdl_op_definition
+class ScanOp(_AlongAxisOp):
+    """Inclusive scan along dimension `axis`."""
+
+    name = "tt.scan"
+    reverse = prop_def(BoolAttr)
+
+    def __init__(self, value: SSAValue, axis: int, body: Region):
+        super().__init__(
+            operands=[[value]],
+            properties={"axis": IntegerAttr(axis, i32), "reverse": BoolAttr.from_bool(False)},
+            result_types=[[value.type]],
             regions=[body],
         )
 
@@ -110,27 +193,6 @@ class ReduceReturnOp(_BodyReturnOp):
 
 
 @irdl_op_definition
-class ScanOp(TtOp):
-    """Inclusive scan along dimension `axis`; the body combines two scalars."""
-
-    name = "tt.scan"
-    srcs = var_operand_def(TensorType)
-    axis = prop_def(IntegerAttr)
-    reverse = prop_def(BoolAttr)
-    results_ = var_result_def()
-    body = region_def("single_block")
-    traits = traits_def(Pure())
-
-    def __init__(self, value: SSAValue, axis: int, body: Region):
-        super().__init__(
-            operands=[[value]],
-            properties={"axis": IntegerAttr(axis, i32), "reverse": BoolAttr.from_bool(False)},
-            result_types=[[value.type]],
-            regions=[body],
-        )
-
-
-@irdl_op_definition
 class ScanReturnOp(_BodyReturnOp):
     """End the body of a `tt.scan`."""
 
@@ -138,27 +200,17 @@ class ScanReturnOp(_BodyReturnOp):
 
 
 @irdl_op_definition
-class PreciseSqrtOp(TtOp):
+class PreciseSqrtOp(ElementwiseOp):
     """The square root of f32, rounded once."""
 
     name = "tt.precise_sqrt"
     x = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
-
-    def __init__(self, value: SSAValue):
-        super().__init__(operands=[value], result_types=[value.type])
 
 
 @irdl_op_definition
-class PreciseDivOp(TtOp):
+class PreciseDivOp(ElementwiseOp):
     """A quotient of f32, rounded once."""
 
     name = "tt.precise_divf"
     x = operand_def()
     y = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
-
-    def __init__(self, a: SSAValue, b: SSAValue):
-        super().__init__(operands=[a, b], result_types=[a.type])

@@ -23,34 +23,27 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from .types import PointerType, TtOp, element, shape, tensor
+from .types import ElementwiseOp, PointerType, PureTtOp, TtOp, element, shape, tensor
 
 
 @irdl_op_definition
-class AddPtrOp(TtOp):
-    """A pointer, or a tensor of them, moved by so many elements, i32 or i64."""
+class AddPtrOp(ElementwiseOp):
+    """A pointer, or a tensor of them, moved by a number of elements, i32 or i64."""
 
     name = "tt.addptr"
     ptr = operand_def()
     offset = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
-
-    def __init__(self, pointer: SSAValue, offset: SSAValue):
-        super().__init__(operands=[pointer, offset], result_types=[pointer.type])
 
 
 @irdl_op_definition
-class BitcastOp(TtOp):
+class BitcastOp(PureTtOp):
     """The same bits as another type of the same width; a pointer to other elements."""
 
     name = "tt.bitcast"
     src = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
 
     def __init__(self, value: SSAValue, result: Attribute):
         super().__init__(operands=[value], result_types=[result])
@@ -93,18 +86,14 @@ class StoreOp(TtOp):
 
 
 class Atomic(IntEnum):
-    """What an atomic operation does; Triton's numbers."""
+    """How an atomic operation combines; Triton's numbers."""
 
-    AND = 1
-    OR = 2
-    XOR = 3
     ADD = 4
     FADD = 5
     MAX = 6
     MIN = 7
     UMAX = 8
     UMIN = 9
-    XCHG = 10
 
 
 _RELAXED, _GPU = 1, 1
@@ -145,11 +134,11 @@ class AtomicOp(TtOp):
 
 @irdl_op_definition
 class ScratchpadOp(TtOp):
-    """An access to the program's scratchpad, spelled as inline assembly that Triton carries along unread.
+    """An access to the program's scratchpad, written as inline assembly that Triton does not read.
 
-    `vk.load.i32`: of an i32 byte offset, the element there; `vk.store.i32`: of a byte offset and a value, no result of
-    meaning. Elements are i8, i16, i32 or i64; those below 32 bits travel as i32, loads of them extended with zeros.
-    Whoever compiles the text puts real loads and stores of shared memory in their place.
+    `vk.load.i32` takes an i32 byte offset and gives the element there; `vk.store.i32` takes a byte offset and a value,
+    and its result has no meaning. Elements are i8, i16, i32 or i64; those below 32 bits travel as i32, loads of them
+    extended with zeros. The compiler replaces the text with loads and stores of shared memory.
     """
 
     name = "tt.elementwise_inline_asm"
@@ -176,17 +165,13 @@ class ScratchpadOp(TtOp):
 
     @classmethod
     def load(cls, offset: SSAValue, bits: int, result: Attribute) -> ScratchpadOp:
-        """Elements of so many bits at byte offsets; `result` holds i32, or i64 for 64 bits."""
+        """Load elements of `bits` bits at byte offsets; `result` holds i32, or i64 for 64 bits."""
         return cls(f"vk.load.i{bits}", [offset], result)
 
     @classmethod
     def store(cls, offset: SSAValue, value: SSAValue, bits: int) -> ScratchpadOp:
-        """Put the low bits of a value, i32 or i64, at byte offsets."""
+        """Store the low `bits` bits of a value, i32 or i64, at byte offsets."""
         return cls(f"vk.store.i{bits}", [offset, value], tensor(i32, shape(offset.type)))
-
-    @property
-    def is_store(self) -> bool:
-        return self.asm_string.data.startswith("vk.store.")
 
     @property
     def bits(self) -> int:

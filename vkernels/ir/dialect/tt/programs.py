@@ -1,4 +1,4 @@
-"""Kernels, and what a program knows of the grid."""
+"""Kernels, the grid's size and positions, and barriers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from xdsl.irdl import (
     opt_prop_def,
     prop_def,
     region_def,
-    result_def,
     traits_def,
-    var_operand_def,
 )
-from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure
+from xdsl.traits import IsolatedFromAbove, IsTerminator
 
-from .types import TtOp
+from .types import PureTtOp, TtOp
 
 
 @irdl_op_definition
@@ -58,22 +56,16 @@ class ReturnOp(TtOp):
     """End a kernel."""
 
     name = "tt.return"
-    srcs = var_operand_def()
     traits = traits_def(IsTerminator())
 
-    def __init__(self) -> None:
-        super().__init__(operands=[[]])
 
-
-class _GridOp(TtOp):
-    """Of grid dimension `axis`, 0, 1 or 2: i32."""
+class _GridOp(PureTtOp):
+    """An i32 of the grid's first dimension."""
 
     axis = prop_def(IntegerAttr)
-    result = result_def(i32)
-    traits = traits_def(Pure())
 
-    def __init__(self, axis: int = 0):
-        super().__init__(properties={"axis": IntegerAttr(axis, i32)}, result_types=[i32])
+    def __init__(self) -> None:
+        super().__init__(properties={"axis": IntegerAttr(0, i32)}, result_types=[i32])
 
 
 @irdl_op_definition
@@ -92,9 +84,6 @@ class NumProgramsOp(_GridOp):
 
 @irdl_op_definition
 class BarrierOp(TtOp):
-    """All of a program's threads have done what comes before it, and see what was written, before any goes on."""
+    """Wait until all of a program's threads are here; each then sees what the others wrote before."""
 
     name = "gpu.barrier"
-
-    def __init__(self) -> None:
-        super().__init__()

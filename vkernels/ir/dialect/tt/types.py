@@ -1,19 +1,14 @@
-"""Pointers, and the tensors that Triton can have."""
+"""Pointers, the tensors that Triton can have, and the base classes of the operations on them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
-from xdsl.dialects.builtin import (
-    TensorType,
-)
-from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_attr_definition,
-)
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import IRDLOperation, irdl_attr_definition, result_def, traits_def
+from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 MOST_ELEMENTS = 1 << 20
@@ -27,18 +22,6 @@ class PointerType(ParametrizedAttribute, TypeAttribute):
     name = "tt.ptr"
 
     pointee: Attribute
-
-    def __init__(self, pointee: Attribute):
-        super().__init__(pointee)
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            return [parser.parse_type()]
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_attribute(self.pointee)
 
 
 def element(type_: Attribute) -> Attribute:
@@ -58,11 +41,10 @@ def tensor(element_: Attribute, sizes: Sequence[int]) -> Attribute:
 
 def verify_tensor(type_: Attribute) -> None:
     """Raise `VerifyException` for a tensor that Triton cannot have."""
-    total = 1
     for size in shape(type_):
         if size < 1 or size & (size - 1):
             raise VerifyException(f"{type_} has a size of {size}, expected a power of two")
-        total *= size
+    total = prod(shape(type_))
     if total > MOST_ELEMENTS:
         raise VerifyException(f"{type_} has {total} elements, more than {MOST_ELEMENTS}")
 
@@ -73,3 +55,17 @@ class TtOp(IRDLOperation):
     def verify_(self) -> None:
         for type_ in (*self.operand_types, *self.result_types):
             verify_tensor(type_)
+
+
+class PureTtOp(TtOp):
+    """An operation without effects and with one result."""
+
+    result = result_def()
+    traits = traits_def(Pure())
+
+
+class ElementwiseOp(PureTtOp):
+    """An operation whose result has the type of its first operand."""
+
+    def __init__(self, *operands: SSAValue):
+        super().__init__(operands=operands, result_types=[operands[0].type])

@@ -4,162 +4,81 @@ from __future__ import annotations
 
 import numpy as np
 from xdsl.dialects.builtin import Float32Type
-from xdsl.interpreter import (
-    Interpreter,
-    InterpreterFunctions,
-    PythonValues,
-    ReturnedValues,
-    TerminatorValue,
-    impl,
-    impl_terminator,
-    register_impls,
-)
 from xdsl.ir import Operation, Region
 
-from ...dialect import arith, tt
-from ..elementwise import ArithFunctions
-from ..numbers import (
-    Array,
-    dtype_of,
-    from_storage,
-    is_float,
-    round_significand,
-    rounded,
-    storage_of,
-    to_storage,
-    wrapped,
-)
-from ..state import InterpreterState
+from ...dialect import tt
+from ..elementwise import elementwise, reinterpreted
+from ..numbers import Array, dtype_of, is_float, round_significand, rounded, storage_of, wrapped
+from ..state import Handler
+from .access import TtirInterpreter
 
 
-@register_impls
-class ComputeFunctions(InterpreterFunctions):
-    """Operations without effects. `programs`: of the launch, along the grid's first dimension."""
-
-    def __init__(self, state: InterpreterState, programs: int):
-        self.state, self.programs = state, programs
-        self._constants: dict[Operation, PythonValues] = {}
-        self._arith = ArithFunctions()
-
-    @impl(arith.ConstantOp)
-    def constant(self, interpreter: Interpreter, op: arith.ConstantOp, args: PythonValues) -> PythonValues:
-        """Made once: loops come by again and again."""
-        if op not in self._constants:
-            self._constants[op] = self._arith.constant(interpreter, op, args).values
-        return self._constants[op]
-
-    @impl(tt.ProgramIdOp)
-    def program_id(self, interpreter: Interpreter, op: tt.ProgramIdOp, args: PythonValues) -> PythonValues:
-        program = self.state.program
-        return (np.int32(program.number if program is not None and op.axis.value.data == 0 else 0),)
-
-    @impl(tt.NumProgramsOp)
-    def num_programs(self, interpreter: Interpreter, op: tt.NumProgramsOp, args: PythonValues) -> PythonValues:
-        return (np.int32(self.programs if op.axis.value.data == 0 else 1),)
-
-    @impl(tt.MakeRangeOp)
-    def make_range(self, interpreter: Interpreter, op: tt.MakeRangeOp, args: PythonValues) -> PythonValues:
-        return (np.arange(op.start.value.data, op.end.value.data, dtype=np.int32),)
-
-    @impl(tt.SplatOp)
-    def splat(self, interpreter: Interpreter, op: tt.SplatOp, args: PythonValues) -> PythonValues:
-        return (np.broadcast_to(args[0], tt.shape(op.result.type)),)
-
-    @impl(tt.ExpandDimsOp)
-    def expand_dims(self, interpreter: Interpreter, op: tt.ExpandDimsOp, args: PythonValues) -> PythonValues:
-        return (np.expand_dims(args[0], op.axis.value.data),)
-
-    @impl(tt.BroadcastOp)
-    def broadcast(self, interpreter: Interpreter, op: tt.BroadcastOp, args: PythonValues) -> PythonValues:
-        return (np.broadcast_to(args[0], tt.shape(op.result.type)),)
-
-    @impl(tt.TransOp)
-    def trans(self, interpreter: Interpreter, op: tt.TransOp, args: PythonValues) -> PythonValues:
-        return (np.transpose(args[0], [int(d) for d in op.order.get_values()]),)
-
-    @impl(tt.ReshapeOp)
-    def reshape(self, interpreter: Interpreter, op: tt.ReshapeOp, args: PythonValues) -> PythonValues:
-        return (np.reshape(args[0], tt.shape(op.result.type)),)
-
-    @impl(tt.AddPtrOp)
-    def add_pointer(self, interpreter: Interpreter, op: tt.AddPtrOp, args: PythonValues) -> PythonValues:
-        pointed = tt.element(op.ptr.type)
-        assert isinstance(pointed, tt.PointerType), "addptr moves pointers"
-        width = storage_of(pointed.pointee).itemsize
-        return (args[0] + np.asarray(args[1]).astype(np.int64) * width,)
-
-    @impl(tt.BitcastOp)
-    def bitcast(self, interpreter: Interpreter, op: tt.BitcastOp, args: PythonValues) -> PythonValues:
-        source, target = tt.element(op.src.type), tt.element(op.result.type)
-        if isinstance(source, tt.PointerType):
-            return (args[0],)
-        stored = np.ascontiguousarray(to_storage(args[0], source)).reshape(tt.shape(op.src.type))
-        return (from_storage(stored.view(storage_of(target)), target),)
-
-    @impl(tt.FpToFpOp)
-    def convert(self, interpreter: Interpreter, op: tt.FpToFpOp, args: PythonValues) -> PythonValues:
-        return (rounded(args[0], tt.element(op.result.type)),)
-
-    @impl(tt.DotOp)
-    def dot(self, interpreter: Interpreter, op: tt.DotOp, args: PythonValues) -> PythonValues:
-        """Summed in f64 and rounded once: closer to the exact sum than any GPU comes. tf32 operands lose 13 bits."""
-        a, b, c = args
-        is_tf32 = op.input_precision.value.data == tt.DotOp.PRECISIONS["tf32"]
-        if is_tf32 and isinstance(tt.element(op.a.type), Float32Type):
-            a, b = round_significand(a, 10), round_significand(b, 10)
-        if is_float(tt.element(op.c.type)):
-            return (rounded(c + np.matmul(a.astype(np.float64), b.astype(np.float64)), tt.element(op.c.type)),)
-        products = np.matmul(a.astype(np.int64), b.astype(np.int64))
-        return (wrapped(c + products, dtype_of(tt.element(op.c.type))),)
-
-    @impl(tt.PreciseSqrtOp)
-    def sqrt(self, interpreter: Interpreter, op: tt.PreciseSqrtOp, args: PythonValues) -> PythonValues:
-        return (np.sqrt(args[0]),)
-
-    @impl(tt.PreciseDivOp)
-    def divide(self, interpreter: Interpreter, op: tt.PreciseDivOp, args: PythonValues) -> PythonValues:
-        return (np.divide(*args),)
-
-    @impl(tt.ReduceOp)
-    def reduce(self, interpreter: Interpreter, op: tt.ReduceOp, args: PythonValues) -> PythonValues:
-        """The first half with the second, again and again: sizes are powers of two."""
-        axis = op.axis.value.data
-        tiles = [np.moveaxis(tile, axis, 0) for tile in args]
-        while (half := len(tiles[0]) // 2) > 0:
-            tiles = _combined(interpreter, op.body, [t[:half] for t in tiles], [t[half:] for t in tiles])
-        return tuple(tile[0] for tile in tiles)
-
-    @impl(tt.ScanOp)
-    def scan(self, interpreter: Interpreter, op: tt.ScanOp, args: PythonValues) -> PythonValues:
-        """Each element with the sum of those before it, spans of 1, 2, 4, … at a time."""
-        axis, reverse = op.axis.value.data, bool(op.reverse.value.data)
-        tiles = [np.moveaxis(tile, axis, 0)[:: -1 if reverse else 1] for tile in args]
-        span = 1
-        while span < len(tiles[0]):
-            later = _combined(interpreter, op.body, [t[:-span] for t in tiles], [t[span:] for t in tiles])
-            tiles = [np.concatenate([t[:span], new]) for t, new in zip(tiles, later, strict=True)]
-            span *= 2
-        return tuple(np.moveaxis(tile[:: -1 if reverse else 1], 0, axis) for tile in tiles)
-
-    @impl_terminator(tt.ReduceReturnOp)
-    def end_reduce(
-        self, interpreter: Interpreter, op: tt.ReduceReturnOp, args: PythonValues
-    ) -> tuple[TerminatorValue, PythonValues]:
-        return ReturnedValues(args), ()
-
-    @impl_terminator(tt.ScanReturnOp)
-    def end_scan(
-        self, interpreter: Interpreter, op: tt.ScanReturnOp, args: PythonValues
-    ) -> tuple[TerminatorValue, PythonValues]:
-        return ReturnedValues(args), ()
-
-    @impl_terminator(tt.ReturnOp)
-    def end(
-        self, interpreter: Interpreter, op: tt.ReturnOp, args: PythonValues
-    ) -> tuple[TerminatorValue, PythonValues]:
-        return ReturnedValues(args), ()
+def _resize(_: TtirInterpreter, op: tt.SplatOp | tt.BroadcastOp, value: Array) -> Array:
+    return np.broadcast_to(value, tt.shape(op.result.type))
 
 
-def _combined(interpreter: Interpreter, body: Region, left: list[Array], right: list[Array]) -> list[Array]:
+def _add_pointer(_: TtirInterpreter, op: tt.AddPtrOp, pointer: Array, offset: Array) -> Array:
+    pointed = tt.element(op.ptr.type)
+    assert isinstance(pointed, tt.PointerType), "addptr moves pointers"
+    return np.asarray(pointer + np.asarray(offset).astype(np.int64) * storage_of(pointed.pointee).itemsize)
+
+
+def _bitcast(_: TtirInterpreter, op: tt.BitcastOp, value: Array) -> Array:
+    source, target = tt.element(op.src.type), tt.element(op.result.type)
+    return value if isinstance(source, tt.PointerType) else reinterpreted(value, source, target)
+
+
+def _dot(_: TtirInterpreter, op: tt.DotOp, a: Array, b: Array, c: Array) -> Array:
+    """Summed in f64 and rounded once: closer to the exact sum than any GPU comes. tf32 operands lose 13 bits."""
+    is_tf32 = op.input_precision.value.data == tt.DotOp.PRECISIONS["tf32"]
+    if is_tf32 and isinstance(tt.element(op.a.type), Float32Type):
+        a, b = round_significand(a, 10), round_significand(b, 10)
+    element = tt.element(op.c.type)
+    if is_float(element):
+        return rounded(c + np.matmul(a.astype(np.float64), b.astype(np.float64)), element)
+    return wrapped(c + np.matmul(a.astype(np.int64), b.astype(np.int64)), dtype_of(element))
+
+
+def _reduce(run: TtirInterpreter, op: tt.ReduceOp, *tiles: Array) -> tuple[Array, ...]:
+    """The first half with the second, again and again: sizes are powers of two."""
+    halves = [np.moveaxis(tile, op.axis.value.data, 0) for tile in tiles]
+    while (half := len(halves[0]) // 2) > 0:
+        halves = _combined(run, op.body, [t[:half] for t in halves], [t[half:] for t in halves])
+    return tuple(tile[0] for tile in halves)
+
+
+def _scan(run: TtirInterpreter, op: tt.ScanOp, *tiles: Array) -> tuple[Array, ...]:
+    """Each element with the sum of those before it, spans of 1, 2, 4, … at a time."""
+    axis, step = op.axis.value.data, -1 if op.reverse.value.data else 1
+    sums = [np.moveaxis(tile, axis, 0)[::step] for tile in tiles]
+    span = 1
+    while span < len(sums[0]):
+        later = _combined(run, op.body, [t[:-span] for t in sums], [t[span:] for t in sums])
+        sums = [np.concatenate([t[:span], new]) for t, new in zip(sums, later, strict=True)]
+        span *= 2
+    return tuple(np.moveaxis(tile[::step], 0, axis) for tile in sums)
+
+
+def _combined(run: TtirInterpreter, body: Region, left: list[Array], right: list[Array]) -> list[Array]:
     """A body of two scalars run on whole tensors of them."""
-    return [np.asarray(value) for value in interpreter.run_ssacfg_region(body, (*left, *right), "combine")]
+    return [np.asarray(value) for value in run.run_ssacfg_region(body, (*left, *right), "combine")]
+
+
+TT_COMPUTE_HANDLERS: dict[type[Operation], Handler] = {
+    tt.ProgramIdOp: lambda run, op: np.int32(run.state.program.number),
+    tt.NumProgramsOp: lambda run, op: np.int32(run.programs),
+    tt.MakeRangeOp: lambda _, op: np.arange(op.start.value.data, op.end.value.data, dtype=np.int32),
+    tt.SplatOp: _resize,
+    tt.BroadcastOp: _resize,
+    tt.ExpandDimsOp: lambda _, op, value: np.expand_dims(value, op.axis.value.data),
+    tt.TransOp: lambda _, op, value: np.transpose(value, [int(d) for d in op.order.get_values()]),
+    tt.ReshapeOp: lambda _, op, value: np.reshape(value, tt.shape(op.result.type)),
+    tt.AddPtrOp: _add_pointer,
+    tt.BitcastOp: _bitcast,
+    tt.FpToFpOp: elementwise(np.asarray),
+    tt.DotOp: _dot,
+    tt.PreciseSqrtOp: elementwise(np.sqrt),
+    tt.PreciseDivOp: elementwise(np.divide),
+    tt.ReduceOp: _reduce,
+    tt.ScanOp: _scan,
+}

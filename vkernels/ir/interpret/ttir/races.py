@@ -35,7 +35,7 @@ class InterpreterClock:
 
 
 class _Times:
-    """A time for each byte, with what is known of all of them so as not to look."""
+    """A time for each byte; `earliest` and `latest` bound them all, so that most questions need no array."""
 
     def __init__(self, size: int):
         self._size = size
@@ -43,25 +43,21 @@ class _Times:
         self.earliest = self.latest = NEVER
 
     def rows(self, width: int) -> Array:
-        """The times by elements of so many bytes: one row an element."""
+        """The times of elements of `width` bytes: one row an element."""
         if self._array is None:
             self._array = np.zeros(self._size, np.int32)
         return self._array.reshape(-1, width)
 
-    def _note(self, now: int) -> None:
+    def set(self, cells: Array, width: int, now: int) -> None:
+        self.rows(width)[cells] = now
         self.latest = now
         self.earliest = self.earliest or now
 
-    def set(self, cells: Array, width: int, now: int) -> None:
-        self.rows(width)[cells] = now
-        self._note(now)
-
     def set_first(self, cells: Array, width: int, now: int) -> None:
-        """Where there is none yet."""
-        rows = self.rows(width)
-        before = rows[cells]
-        rows[cells] = np.where(before == NEVER, now, before)
-        self._note(now)
+        """Set the time where there is none yet."""
+        before = self.rows(width)[cells]
+        self.set(cells, width, now)
+        self.rows(width)[cells] = np.where(before == NEVER, now, before)
 
     def since(self, cells: Array, width: int, time: int) -> Array | None:
         """Which elements have a byte with this time or a later one; None if there is no such byte at all."""
@@ -79,64 +75,51 @@ class _Times:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Elements that another access has met: `earlier` is what it did; `other_program`, or else this one's threads."""
+    """Elements that an earlier access conflicts with: `earlier` is what it did, another program or this one."""
 
     elements: Array
     earlier: str
     other_program: bool
 
 
+_DONE = {"reads": "read", "writes": "written", "updates": "updated"}
+_MAY_NOT_FOLLOW = {
+    "reads": ("written", "updated"),
+    "writes": ("written", "updated", "read"),
+    "updates": ("written", "read"),
+}
+
+
 class Stamps:
-    """The times of accesses to an allocation's bytes."""
+    """The times of accesses to an allocation's bytes: the last one of each kind, and the first read and update."""
 
     def __init__(self, size: int):
-        self._write, self._read, self._first_read = _Times(size), _Times(size), _Times(size)
-        self._update, self._first_update = _Times(size), _Times(size)
+        self._last = {done: _Times(size) for done in _DONE.values()}
+        self._first = {"read": _Times(size), "updated": _Times(size), "written": self._last["written"]}
 
-    def read(self, cells: Array, width: int, clock: InterpreterClock, between_programs: bool) -> Conflict | None:
-        """Note a read of elements of `width` bytes, given as their numbers; returns what it may not follow."""
-        conflict = self._after(cells, width, clock, between_programs, "written", self._write, self._write)
-        conflict = conflict or self._after(
-            cells, width, clock, between_programs, "updated", self._update, self._first_update
-        )
-        self._read.set(cells, width, clock.now)
-        if between_programs:
-            self._first_read.set_first(cells, width, clock.now)
-        return conflict
+    def note(
+        self, does: str, cells: Array, width: int, clock: InterpreterClock, between_programs: bool
+    ) -> Conflict | None:
+        """Note that an access `reads`, `writes` or `updates` elements of `width` bytes, given by their numbers.
 
-    def write(self, cells: Array, width: int, clock: InterpreterClock, between_programs: bool) -> Conflict | None:
-        """Note a write; returns what it may not follow."""
-        conflict = self._after(cells, width, clock, between_programs, "written", self._write, self._write)
-        conflict = conflict or self._after(
-            cells, width, clock, between_programs, "updated", self._update, self._first_update
-        )
-        conflict = conflict or self._after(cells, width, clock, between_programs, "read", self._read, self._first_read)
-        self._write.set(cells, width, clock.now)
-        return conflict
-
-    def update(self, cells: Array, width: int, clock: InterpreterClock, between_programs: bool) -> Conflict | None:
-        """Note an atomic update; returns what it may not follow."""
-        conflict = self._after(cells, width, clock, between_programs, "written", self._write, self._write)
-        conflict = conflict or self._after(cells, width, clock, between_programs, "read", self._read, self._first_read)
-        self._update.set(cells, width, clock.now)
-        if between_programs:
-            self._first_update.set_first(cells, width, clock.now)
+        Returns the conflict with an earlier access, if there is one.
+        """
+        conflict = None
+        for earlier in _MAY_NOT_FOLLOW[does]:
+            conflict = conflict or self._after(earlier, cells, width, clock, between_programs)
+        done = _DONE[does]
+        self._last[done].set(cells, width, clock.now)
+        if between_programs and done != "written":
+            self._first[done].set_first(cells, width, clock.now)
         return conflict
 
     def _after(
-        self,
-        cells: Array,
-        width: int,
-        clock: InterpreterClock,
-        between_programs: bool,
-        earlier: str,
-        last: _Times,
-        first: _Times,
+        self, earlier: str, cells: Array, width: int, clock: InterpreterClock, between_programs: bool
     ) -> Conflict | None:
-        """Accesses of another program, or of this one since the last barrier; noted as first and last accesses."""
+        """The elements with an earlier access by another program, or by this one since the last barrier."""
         if between_programs:
-            others = first.before(cells, width, clock.program)
+            others = self._first[earlier].before(cells, width, clock.program)
             if others is not None and others.any():
                 return Conflict(others, earlier, True)
-        own = last.since(cells, width, clock.interval)
+        own = self._last[earlier].since(cells, width, clock.interval)
         return Conflict(own, earlier, False) if own is not None and own.any() else None

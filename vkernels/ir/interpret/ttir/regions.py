@@ -1,7 +1,7 @@
-"""Memory as pointers see it: regions of bytes, where their bounds lie, and which bytes have been written.
+"""Memory as pointers see it: regions of bytes, with their bounds and the bytes that have been written.
 
-A pointer is an i64: a region's number in the bits from `_NUMBER` up, and below them, from the middle, the byte in the
-region's allocation. So pointers are plain arrays, and two regions lie farther apart than any kernel's offsets reach.
+A pointer is an i64: a region's number in the bits from `_NUMBER` up, and below them, counted from the middle, the byte
+in the region's allocation. So pointers are plain arrays, and regions are farther apart than any kernel's offsets reach.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .races import Stamps
 _NUMBER = 40
 _MIDDLE = 1 << (_NUMBER - 1)
 _GRAIN = 16
-"""Allocations begin and end at multiples of so many bytes, so that arrays of any element fit over them."""
+"""Allocations begin and end at multiples of this many bytes, so that arrays of any element fit over them."""
 _POISON = 0xA5
 
 
@@ -36,7 +36,7 @@ class TensorRegion:
 
 @dataclass(eq=False)
 class RuntimeMemory:
-    """Memory that a runtime allocates: a buffer or swap space. What has been written lasts from launch to launch."""
+    """Memory that a runtime allocates: a buffer or swap space. It keeps its contents from launch to launch."""
 
     name: str
     size: int
@@ -50,16 +50,11 @@ class RuntimeMemory:
         self.written = np.zeros(_up(self.size), np.bool_)
 
 
-@dataclass(eq=False)
 class Allocation:
     """Bytes that several regions may share, and when each was accessed."""
 
-    data: Array
-    stamps: Stamps
-
-    @classmethod
-    def of(cls, data: Array) -> Allocation:
-        return cls(data, Stamps(len(data)))
+    def __init__(self, data: Array):
+        self.data, self.stamps = data, Stamps(len(data))
 
 
 @dataclass(eq=False)
@@ -67,7 +62,7 @@ class Region:
     """The bytes of an allocation from `low` up to `high` that one argument gives access to.
 
     `valid`: which of them, None for all. `written`: which have been written, None where the caller has written all.
-    `slot`: bytes from there on hold nothing of meaning: inactive elements may be loaded and stored there.
+    `slot`: the byte where the slot begins, in which inactive elements may be loaded and stored.
     """
 
     label: str
@@ -85,17 +80,17 @@ class Region:
 
     @classmethod
     def scratchpad(cls, size: int, slot_bytes: int) -> Region:
-        """A program's scratchpad of so many bytes, of which the last are the slot."""
+        """A program's scratchpad of `size` bytes; the last `slot_bytes` are the slot."""
         data, written = np.full(_up(size), _POISON, np.uint8), np.zeros(_up(size), np.bool_)
         slot = size - slot_bytes if slot_bytes else None
-        return cls("scratchpad", Allocation.of(data), 0, size, None, written, slot=slot, private=True)
+        return cls("scratchpad", Allocation(data), 0, size, None, written, slot=slot, private=True)
 
     @property
     def size(self) -> int:
         return self.high - self.low
 
     def outside(self, offsets: Array, width: int) -> Array:
-        """Which elements of so many bytes are not in the region."""
+        """Which elements of `width` bytes, at byte `offsets`, are not in the region."""
         outside = np.asarray((offsets < self.low) | (offsets > self.high - width))
         if self.valid is not None:
             inside = np.where(outside, self.low, offsets)
@@ -126,12 +121,11 @@ class AddressSpace:
 
     def __init__(self, memories: Sequence[TensorRegion | RuntimeMemory]):
         self._regions: list[Region] = []
-        tensors = [memory for memory in memories if isinstance(memory, TensorRegion)]
-        allocations = _allocations([_extent(t.array) for t in tensors])
+        allocations = _allocations([_extent(memory.array) for memory in memories if isinstance(memory, TensorRegion)])
         shared: dict[int, Allocation] = {}
         for memory in memories:
             if isinstance(memory, RuntimeMemory):
-                allocation = shared.setdefault(id(memory), Allocation.of(memory.bytes))
+                allocation = shared.setdefault(id(memory), Allocation(memory.bytes))
                 self._regions.append(Region(memory.name, allocation, 0, memory.size, None, memory.written))
             else:
                 self._regions.append(_tensor_region(memory, allocations))
@@ -169,7 +163,7 @@ def _extent(array: Array) -> tuple[int, int]:
 
 
 class _Bytes:
-    """Memory as NumPy is told of it. Only bytes that are some array's own are ever accessed."""
+    """Addresses as an array of bytes. Only bytes that belong to an argument are ever accessed."""
 
     def __init__(self, low: int, high: int):
         self.__array_interface__ = {"data": (low, False), "shape": (high - low,), "typestr": "|u1", "version": 3}
@@ -183,13 +177,13 @@ def _allocations(extents: Sequence[tuple[int, int]]) -> list[tuple[int, int, All
             joined[-1] = (joined[-1][0], max(joined[-1][1], high))
         else:
             joined.append((low, high))
-    return [(low, high, Allocation.of(np.asarray(_Bytes(low, high)))) for low, high in joined]
+    return [(low, high, Allocation(np.asarray(_Bytes(low, high)))) for low, high in joined]
 
 
 def _tensor_region(tensor: TensorRegion, allocations: Sequence[tuple[int, int, Allocation]]) -> Region:
     array, label = tensor.array, tensor.name
     if not array.size:
-        return Region(label, Allocation.of(np.zeros(0, np.uint8)), 0, 0)
+        return Region(label, Allocation(np.zeros(0, np.uint8)), 0, 0)
     low, high = np.lib.array_utils.byte_bounds(array)
     start, end, allocation = next(a for a in allocations if a[0] <= low < a[1])
     first = array.ctypes.data - start
@@ -199,7 +193,7 @@ def _tensor_region(tensor: TensorRegion, allocations: Sequence[tuple[int, int, A
 
 
 def _held(array: Array, first: int, size: int) -> Array:
-    """Which bytes of an allocation are an element's of a view whose first element lies at `first`."""
+    """Which bytes of an allocation belong to elements of a view whose first element is at byte `first`."""
     offsets = np.full((1,) * array.ndim, first, np.int64)
     for dimension, (count, stride) in enumerate(zip(array.shape, array.strides, strict=True)):
         steps = np.arange(count, dtype=np.int64) * stride

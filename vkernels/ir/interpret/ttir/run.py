@@ -1,8 +1,8 @@
-"""Run one launch's TTIR in NumPy, program by program, and find what would go wrong on a GPU."""
+"""Run TTIR in NumPy, one launch or a whole kernel, and report what would go wrong on a GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,20 +11,26 @@ from xdsl.ir import Attribute
 
 from ...dialect import tt
 from ...errors import ArgumentError, IRError
-from ..elementwise import NUMPY_ELEMENTWISE, ArithFunctions, functions_of
-from ..interpret import TileInterpreter
-from ..maths import MATHS
+from ...lowering.ttir.lowered import LaunchParameter, LoweredTtir, ParameterKind
+from ...lowering.ttir.state import SLOT_BYTES
+from ..elementwise import ARITH_HANDLERS, MATH_HANDLERS
 from ..numbers import Array, dtype_of
-from ..state import InterpretedProgram, InterpreterState
-from ..structure import StructureFunctions
-from .access import AccessFunctions, TtirMachine
-from .compute import ComputeFunctions
+from ..state import Handlers, InterpretedProgram, InterpreterState
+from ..structure import STRUCTURE_HANDLERS
+from .access import TT_ACCESS_HANDLERS, TtirInterpreter
+from .compute import TT_COMPUTE_HANDLERS
 from .regions import AddressSpace, Region, RuntimeMemory, TensorRegion
 
 Value = Array | np.generic | int | float | bool | TensorRegion | RuntimeMemory
 """An argument: an array, with or without a name, or runtime's memory for a pointer; a number for a scalar."""
 
-_STATELESS = (functions_of("Elementwise", NUMPY_ELEMENTWISE), functions_of("Maths", MATHS), ArithFunctions())
+_HANDLERS: Handlers = {
+    **ARITH_HANDLERS,
+    **MATH_HANDLERS,
+    **STRUCTURE_HANDLERS,
+    **TT_ACCESS_HANDLERS,
+    **TT_COMPUTE_HANDLERS,
+}
 
 
 def run_ttir(
@@ -40,9 +46,9 @@ def run_ttir(
     """Run the module's one `tt.func` for programs 0 up to `grid`, one after another; arrays are written in place.
 
     `arguments`: in the parameters' order. A pointer's array may be any view (bf16 as the bits, uint16): the pointer
-    is to its first element, and whatever is not an element of it is out of bounds. `scratch_bytes`: scratchpad of a
-    program; its last `slot_bytes` have no meaning, so accesses there are not checked and loads give poison. `order`
-    seeds a shuffle of the programs. `between_programs`: whether to look for races between programs.
+    is to its first element, and everything that is not an element of it is out of bounds. `scratch_bytes`: a program's
+    scratchpad; its last `slot_bytes` hold inactive elements, so accesses there are not checked and loads give poison.
+    `order` seeds a shuffle of the programs. `between_programs`: whether to look for races between programs.
 
     Raises `CheckError`, with the operation's source location, program and element, for an access out of bounds or
     misaligned; memory read before it is written; two accesses to a byte without a barrier between them, one of them
@@ -65,18 +71,15 @@ def run_ttir(
         for n, (type_, value, memory) in enumerate(zip(types, arguments, memories, strict=True))
     )
     _check_divisibility(function, values)
-    machine = TtirMachine(state, space, between_programs=between_programs)
-    interpreter = TileInterpreter(module)
-    for functions in (*_STATELESS, StructureFunctions(state), AccessFunctions(machine), ComputeFunctions(state, grid)):
-        interpreter.register_implementations(functions, override=True)
+    interpreter = TtirInterpreter(module, state, _HANDLERS, space, grid, between_programs)
     programs = np.arange(grid)
     if order is not None:
         np.random.default_rng(order).shuffle(programs)
     with np.errstate(all="ignore"):
         for number in programs.tolist():
             state.program = InterpretedProgram(function.sym_name.data, number, (number,))
-            machine.clock.next_program()
-            machine.scratchpad = Region.scratchpad(scratch_bytes, slot_bytes) if scratch_bytes else None
+            interpreter.clock.next_program()
+            interpreter.scratchpad = Region.scratchpad(scratch_bytes, slot_bytes) if scratch_bytes else None
             interpreter.run_ssacfg_region(function.body, values, function.sym_name.data)
 
 
@@ -88,7 +91,6 @@ def _function_of(module: ModuleOp) -> tt.FuncOp:
 
 
 def _memory(number: int, type_: Attribute, value: Value) -> TensorRegion | RuntimeMemory | None:
-    """What a pointer points to; None for a scalar."""
     if not isinstance(type_, tt.PointerType):
         return None
     if isinstance(value, TensorRegion | RuntimeMemory):
@@ -108,7 +110,7 @@ def _scalar(number: int, type_: Attribute, value: Value) -> Any:
 
 
 def _check_divisibility(function: tt.FuncOp, values: Sequence[Any]) -> None:
-    """What the code was made to rely on holds; raises `ArgumentError` if not."""
+    """Raise `ArgumentError` for an argument that its declared divisor does not divide."""
     if not isinstance(function.arg_attrs, ArrayAttr):
         return
     for number, (attributes, value) in enumerate(zip(function.arg_attrs.data, values, strict=True)):
@@ -117,3 +119,59 @@ def _check_divisibility(function: tt.FuncOp, values: Sequence[Any]) -> None:
             if isinstance(divisor, IntegerAttr) and int(value) % divisor.value.data:
                 what = "address" if isinstance(function.body.block.arg_types[number], tt.PointerType) else "value"
                 raise ArgumentError(f"the {what} of argument {number} is no multiple of {divisor.value.data}")
+
+
+Argument = np.ndarray[Any, Any] | np.generic | int | float | bool
+
+
+def interpret_ttir(
+    lowered: LoweredTtir,
+    arguments: Mapping[str, Argument],
+    sizes: Mapping[str, int],
+    *,
+    resident: int = 3,
+    order: int | None = None,
+    write_only: Collection[str] = (),
+) -> None:
+    """Run a lowered kernel; it writes into the arrays in place.
+
+    `arguments`: by the parameters' names, arrays of any strides (of bf16: the bits, as uint16) and numbers. `sizes`: of
+    the call, by name. `resident`: the most programs of a persistent launch, whose swap space is shared out among them.
+    `order` seeds a shuffle of every launch's programs. `write_only`: names of tensors that may not be read before they
+    are written. Raises as `run_ttir` does, and `ArgumentError` for an argument or a size that is missing.
+    """
+    prepared = lowered.prepare(sizes)
+    buffers = [RuntimeMemory(f"buffer {number}", size) for number, size in enumerate(prepared.buffer_bytes)]
+    for number, (launch, programs) in enumerate(zip(lowered.launches, prepared.programs, strict=True)):
+        grid = min(programs, resident) if launch.is_persistent else programs
+        swap = RuntimeMemory("swap space", (launch.swap_bytes + prepared.more_swap(number)) * grid)
+
+        given: dict[ParameterKind, Value] = {ParameterKind.SWAP: swap, ParameterKind.PROGRAMS: programs}
+        values: list[Value] = []
+        for parameter in launch.parameters:
+            if parameter.kind == ParameterKind.BUFFER:
+                values.append(buffers[parameter.number])
+            elif parameter.kind == ParameterKind.SIZE:
+                values.append(sizes[parameter.name])
+            elif parameter.kind in given:
+                values.append(given[parameter.kind])
+            else:
+                values.append(_of_argument(parameter, arguments, write_only))
+        slot_bytes = SLOT_BYTES if launch.scratch_bytes else 0
+        run_ttir(launch.module, grid, values, launch.scratch_bytes, order, slot_bytes=slot_bytes)
+
+
+def _of_argument(parameter: LaunchParameter, arguments: Mapping[str, Argument], write_only: Collection[str]) -> Value:
+    """A tensor's memory or one of its strides, or a scalar."""
+    if parameter.name not in arguments:
+        raise ArgumentError(f"no argument for parameter {parameter.name}")
+    argument = arguments[parameter.name]
+    if parameter.kind == ParameterKind.SCALAR:
+        return argument
+    if not isinstance(argument, np.ndarray):
+        raise ArgumentError(f"argument `{parameter.name}` is a {type(argument).__name__}, expected an array")
+    if parameter.kind != ParameterKind.STRIDE:
+        return TensorRegion(argument, parameter.name, parameter.name in write_only)
+    # 0 where the stride has no effect: along a dimension of one element, and in an empty array.
+    has_effect = argument.size and argument.shape[parameter.number] > 1
+    return argument.strides[parameter.number] // argument.itemsize if has_effect else 0

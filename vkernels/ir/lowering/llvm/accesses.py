@@ -1,25 +1,108 @@
-"""Loads and stores: a vector where the lanes lie side by side, a gather or scatter where they do not."""
+"""Loads, stores, atomics and spills: a vector where lanes lie side by side, a gather or scatter where they do not."""
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import i1
+from collections.abc import Iterator
 
-from ...dialect import AccessOp, element_of
+from xdsl.dialects.builtin import AnyFloat, f32, i1
+from xdsl.ir import Attribute, SSAValue
+
+from ...dialect import AccessOp, ReloadOp, ScatterOp, SpillOp, StoreOp, element_of
+from ..common import is_half, unsupported
 from .addresses import Address, AddressedAccess
-from .atomics import lower_atomic
-from .constants import filled
+from .elementwise import extend, extremum, truncate
 from .emit import LlvmEmitter, vector
-from .state import LlvmState
+from .state import AddressedMemory, LlvmState
 from .tiles import element_bytes, memory_element
 
 
+def lower_spill(state: LlvmState, operation: SpillOp) -> None:
+    """`vk.spill`. Volatile: LLVM would otherwise keep the tile in registers."""
+    tile = state.tile(operation.tile)
+    size = element_bytes(tile.element) * sum(tile.layout.widths())
+    place = state.emit.offset("%workspace", state.workspace.take(size), "i8")
+    spilled = state.values[operation.spilled] = AddressedMemory(place, tile.element, (), ())
+    for name, (address, alignment, type_) in zip(tile.names, _pieces(state, spilled, operation.tile), strict=True):
+        state.emit.line(f"llvm.store volatile {name}, {address} {alignment} : {type_}, !llvm.ptr")
+
+
+def lower_reload(state: LlvmState, operation: ReloadOp) -> None:
+    pieces = _pieces(state, state.memory(operation.spilled), operation.tile)
+    loads = [f"llvm.load volatile {address} {alignment} : !llvm.ptr -> {type_}" for address, alignment, type_ in pieces]
+    state.define(operation.tile, [state.emit.operation(load) for load in loads])
+
+
+def _pieces(state: LlvmState, spilled: AddressedMemory, tile: SSAValue) -> Iterator[tuple[str, str, str]]:
+    """Address, alignment and type of each register of a spilled tile, in order."""
+    size, start = element_bytes(spilled.element), 0
+    for width, type_ in zip(state.layout(tile.type).widths(), state.types_of([tile]), strict=True):
+        yield state.emit.offset(spilled.pointer, start, spilled.element), f"{{alignment = {size} : i64}}", type_
+        start += width
+
+
+ATOMIC_FLOATS = {"add": "fadd", "max": "fmaximum", "min": "fminimum"}
+ATOMIC_INTEGERS = {"add": "add", "max": "max", "min": "min", "maxui": "umax", "minui": "umin"}
+
+
+def lower_atomic(state: LlvmState, operation: StoreOp | ScatterOp) -> None:
+    """A store that combines with the element in memory. f16 and bf16 are combined in f32 and rounded."""
+    assert operation.atomic is not None, "an atomic store"
+    kind, element = operation.atomic.data, element_of(operation.tile)
+    if element == i1:
+        raise unsupported(operation, "there are no atomics on i1")
+    access = AddressedAccess(state, operation)
+    stored = memory_element(element, operation)
+    for value, place in zip(state.tile(operation.tile).names, access.places(), strict=True):
+        pointers = access.pointers(place)
+        for lane in range(place.width):
+            pointer = state.emit.extract(pointers, lane, "!llvm.ptr", place.width)
+            part = state.emit.extract(value, lane, stored, place.width)
+            if place.mask is not None:
+                active = state.emit.extract(place.mask, lane, "i1", place.width)
+                state.emit.line(f"scf.if {active} {{")
+            with state.emit.region():
+                if is_half(element):
+                    _combine_half(state.emit, pointer, part, kind, element)
+                else:
+                    name = (ATOMIC_FLOATS if isinstance(element, AnyFloat) else ATOMIC_INTEGERS)[kind]
+                    state.emit.operation(f"llvm.atomicrmw {name} {pointer}, {part} monotonic : !llvm.ptr, {stored}")
+            if place.mask is not None:
+                state.emit.line("}")
+
+
+def _combine_half(emit: LlvmEmitter, pointer: str, value: str, kind: str, element: Attribute) -> None:
+    """Compute a new value from the one seen, and try again if another thread came first."""
+    wide = extend(emit, value, element, f32, 1)
+    seen = emit.operation(f"llvm.load {pointer} {{alignment = 2 : i64}} : !llvm.ptr -> i16")
+    old, now = emit.name(), emit.name()
+    emit.line(f"{emit.name()} = scf.while ({old} = {seen}) : (i16) -> i16 {{")
+    with emit.region():
+        before = extend(emit, old, element, f32, 1)
+        if kind == "add":
+            after = emit.pure(f"arith.addf {before}, {wide} : f32")
+        else:
+            after = extremum(emit, kind, before, wide, "f32", 1)
+        new = truncate(emit, after, f32, element, 1)
+        both = emit.operation(f"llvm.cmpxchg {pointer}, {old}, {new} monotonic monotonic : !llvm.ptr, i16")
+        found = emit.operation(f"llvm.extractvalue {both}[0] : !llvm.struct<(i16, i1)>")
+        won = emit.operation(f"llvm.extractvalue {both}[1] : !llvm.struct<(i16, i1)>")
+        again = emit.pure(f"arith.xori {won}, {emit.constant('true', 'i1')} : i1")
+        emit.line(f"scf.condition({again}) {found} : i16")
+        emit.line("} do {")
+        emit.line(f"^bb0({now}: i16):")
+        emit.line(f"scf.yield {now} : i16")
+        emit.line("}")
+
+
 def lower_load(state: LlvmState, operation: AccessOp) -> None:
-    """`vk.load` and `vk.gather`."""
     access = AddressedAccess(state, operation)
     element = memory_element(element_of(operation.tile), operation)
     names = [load(access, place, element) for place in access.places()]
     if element_of(operation.tile) == i1:
-        names = [_is_set(state.emit, name, width) for name, width in zip(names, access.layout.widths(), strict=True)]
+        names = [
+            state.emit.pure(f"arith.cmpi ne, {name}, {state.emit.filled('0', 'i8', w)} : {vector('i8', w)}")
+            for name, w in zip(names, access.layout.widths(), strict=True)
+        ]
     state.define(operation.tile, names)
 
 
@@ -35,8 +118,8 @@ def load(access: AddressedAccess, place: Address, element: str) -> str:
         scalar = emit.operation(f"llvm.load {place.pointer} {{alignment = {align} : i64}} : !llvm.ptr -> {element}")
         return emit.splat(scalar, element, width)
     mask_type = vector("i1", width)
-    mask = place.mask or filled(emit, "true", "i1", width)
-    rest = filled(emit, zero(element), element, width)
+    mask = place.mask or emit.filled("true", "i1", width)
+    rest = emit.filled("0.0" if element.startswith("f") else "0", element, width)
     if place.step == 1:
         types = f"(!llvm.ptr, {mask_type}, {type_}) -> {type_}"
         name, pointer = "masked.load", place.pointer
@@ -46,11 +129,6 @@ def load(access: AddressedAccess, place: Address, element: str) -> str:
     return emit.operation(f"llvm.intr.{name} {pointer}, {mask}, {rest} {{alignment = {align} : i32}} : {types}")
 
 
-def zero(element: str) -> str:
-    """0 as MLIR writes it."""
-    return "0.0" if element.startswith("f") else "0"
-
-
 def _load_if(emit: LlvmEmitter, pointer: str, condition: str, element: str) -> str:
     """One element, or 0: from the address of a 0 where it is inactive. A branch for each would cost more than the rest
     of a masked loop of products."""
@@ -58,19 +136,13 @@ def _load_if(emit: LlvmEmitter, pointer: str, condition: str, element: str) -> s
     return emit.operation(f"llvm.load {place} {{alignment = {element_bytes(element)} : i64}} : !llvm.ptr -> {element}")
 
 
-def _is_set(emit: LlvmEmitter, byte: str, width: int) -> str:
-    none = filled(emit, "0", "i8", width)
-    return emit.pure(f"arith.cmpi ne, {byte}, {none} : {vector('i8', width)}")
-
-
-def lower_store(state: LlvmState, operation: AccessOp) -> None:
-    """`vk.store` and `vk.scatter`."""
-    if "atomic" in operation.properties:
+def lower_store(state: LlvmState, operation: StoreOp | ScatterOp) -> None:
+    if operation.atomic is not None:
         lower_atomic(state, operation)
         return
     access = AddressedAccess(state, operation)
     element = memory_element(element_of(operation.tile), operation)
-    streaming = "streaming" in operation.properties
+    streaming = operation.streaming is not None
     for value, place in zip(state.tile(operation.tile).names, access.places(), strict=True):
         if element_of(operation.tile) == i1:
             types = f"{vector('i1', place.width)} to {vector('i8', place.width)}"
@@ -93,7 +165,7 @@ def store(access: AddressedAccess, place: Address, value: str, element: str, str
         emit.line(f"llvm.store {value}, {place.pointer} {{alignment = {align} : i64}} : {element}, !llvm.ptr")
         emit.line("}")
         return
-    mask = place.mask or filled(emit, "true", "i1", width)
+    mask = place.mask or emit.filled("true", "i1", width)
     if place.step == 1 and element in ("i8", "i16", "i32"):
         if int(element[1:]) * width % 32:
             _store_lanes(emit, place, value, mask, element)
@@ -108,7 +180,7 @@ def store(access: AddressedAccess, place: Address, value: str, element: str, str
 
 
 def _store_lanes(emit: LlvmEmitter, place: Address, values: str, mask: str, element: str) -> None:
-    """Write the active lanes one by one: of vectors too small to be kept apart from their narrowing."""
+    """Write the active lanes one by one, of vectors too small for `_apart_from_narrowing`."""
     for lane in range(place.width):
         at = emit.number(lane)
         active = emit.operation(f"llvm.extractelement {mask}[{at} : i64] : {vector('i1', place.width)}")
@@ -134,7 +206,7 @@ def _apart_from_narrowing(emit: LlvmEmitter, value: str, element: str, width: in
 
 
 def _store_past_caches(emit: LlvmEmitter, place: Address, value: str, type_: str, size: int, align: int) -> None:
-    """Such stores need an address that is a multiple of the vector's bytes, which only the call can show."""
+    """Nontemporal stores need an address that is a multiple of the vector's bytes; a branch tests that."""
     address = emit.pure(f"llvm.ptrtoint {place.pointer} : !llvm.ptr to i64")
     low = emit.pure(f"arith.andi {address}, {emit.number(size - 1)} : i64")
     aligned = emit.pure(f"arith.cmpi eq, {low}, {emit.number(0)} : i64")

@@ -1,18 +1,16 @@
-"""Where the elements of an access lie, and which of them are active."""
+"""The addresses of an access's elements, and which of the elements are active."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from xdsl.ir import SSAValue
-
 from ...dialect import AccessOp
-from .constants import below, filled
+from ..common import is_tile, unsupported
+from .constants import below
 from .emit import LlvmEmitter, Number, vector
-from .failures import unsupported
 from .state import AddressedMemory, LlvmState
-from .tiles import RegisterLayout, RegisterTile
+from .tiles import Register, RegisterLayout, RegisterTile
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class _Dimension:
 
 
 class AddressedAccess:
-    """The places of a load or store, one a register of its tile."""
+    """The addresses of a load or store, one for each register of its tile."""
 
     def __init__(self, state: LlvmState, operation: AccessOp):
         self.state, self.emit, self.operation = state, state.emit, operation
@@ -60,30 +58,21 @@ class AddressedAccess:
         self.start = self.emit.offset(self.memory.pointer, start, self.memory.element)
 
     def places(self) -> Iterator[Address]:
-        """One place a register, in the tile's order. What a place needs is emitted when it is asked for."""
-        for positions in self.layout.rows():
-            row = self._row_pointer(positions)
-            for piece, (start, width) in enumerate(self.layout.pieces):
-                pointer, step = self._lanes(row, positions, piece, start, width)
-                yield Address(pointer, step, self._active(positions, piece, start, width), width)
+        """One address a register, in the tile's order; its arithmetic is emitted when the caller takes it."""
+        for register in self.layout.registers():
+            pointer, step = self._lanes(self._row_pointer(register.positions), register)
+            yield Address(pointer, step, self._active(register), register.width)
 
     def _dimension(self, number: int) -> _Dimension:
-        terms: dict[str, int] = {}
-        for axis, coefficient in self.operation.index.data[number].terms:
-            terms[axis] = terms.get(axis, 0) + coefficient
         offset = self.operation.offset_of(number)
-        scalar, tile = self._offset(offset)
-        memory = self.memory
-        return _Dimension(
-            terms, scalar, tile, memory.strides[number], memory.sizes[number],
-            number in self.operation.guarded_dimensions,
-        )  # fmt: skip
-
-    def _offset(self, offset: SSAValue | None) -> tuple[Number, RegisterTile | None]:
-        if offset is None:
-            return 0, None
-        tile = self.state.tile(offset)
-        return (0, tile) if tile.layout.axes else (self.emit.known(tile.names[0]), None)
+        scalar: Number = 0
+        tile = None
+        if offset is not None and is_tile(offset):
+            tile = self.state.tile(offset)
+        elif offset is not None:
+            scalar = self.emit.known(self.state.scalar(offset))
+        terms, is_guarded = self.operation.index.data[number].terms, number in self.operation.guarded_dimensions
+        return _Dimension(dict(terms), scalar, tile, self.memory.strides[number], self.memory.sizes[number], is_guarded)
 
     def _step(self, axis: str | None) -> Number:
         """Elements that one position along an axis moves, index tiles aside."""
@@ -100,24 +89,24 @@ class AddressedAccess:
             pointer = self.emit.offset(pointer, self.emit.multiply(position, self._step(axis)), self.memory.element)
         for dimension in self.dimensions:
             if dimension.tile is not None and not dimension.tile.layout.has_lanes:
-                index = _wide(self.emit, dimension.tile.at(positions), dimension.tile.element, 1)
+                index = _wide(self.emit, dimension.tile, positions)
                 pointer = self.emit.offset(pointer, self.emit.multiply(index, dimension.stride), self.memory.element)
         return pointer
 
-    def _lanes(
-        self, row: str, positions: Mapping[str, int], piece: int, start: int, width: int
-    ) -> tuple[str, Number | None]:
+    def _lanes(self, row: str, register: Register) -> tuple[str, Number | None]:
+        """The pointer and step of an `Address`, from the pointer of its row."""
+        width = register.width
         step = self._step(self.layout.lanes) if self.layout.has_lanes else 0
-        pointer = self.emit.offset(row, self.emit.multiply(start, step), self.memory.element)
+        pointer = self.emit.offset(row, self.emit.multiply(register.start, step), self.memory.element)
         scattered = [d for d in self.dimensions if d.tile is not None and d.tile.layout.has_lanes]
         if not scattered:
             return pointer, step
         total = self._spread(step, width)
         for dimension in scattered:
             assert dimension.tile is not None
-            index = _wide(self.emit, dimension.tile.at(positions, piece), dimension.tile.element, width)
+            index = _wide(self.emit, dimension.tile, register.positions, register.piece, width)
             moved = self._times(index, dimension.stride, width)
-            total = moved if total is None else self._vector_add(total, moved, width)
+            total = moved if total is None else self._add(total, moved, width)
         assert total is not None
         return self.emit.offset(pointer, total, self.memory.element, width), 0 if width == 1 else None
 
@@ -130,13 +119,14 @@ class AddressedAccess:
     def _times(self, value: str, factor: Number, width: int) -> str:
         if factor == 1:
             return value
-        if isinstance(factor, int):
-            other = filled(self.emit, str(factor), "i64", width)
-        else:
-            other = self.emit.splat(factor, "i64", width)
-        return self.emit.pure(f"arith.muli {value}, {other} : {vector('i64', width)}")
+        return self.emit.pure(f"arith.muli {value}, {self._spread_number(factor, width)} : {vector('i64', width)}")
 
-    def _vector_add(self, a: str, b: str, width: int) -> str:
+    def _spread_number(self, number: Number, width: int) -> str:
+        """An i64 in every lane."""
+        is_known = isinstance(number, int)
+        return self.emit.filled(str(number), "i64", width) if is_known else self.emit.splat(str(number), "i64", width)
+
+    def _add(self, a: str, b: str, width: int) -> str:
         return self.emit.pure(f"arith.addi {a}, {b} : {vector('i64', width)}")
 
     def pointers(self, place: Address) -> str:
@@ -150,29 +140,30 @@ class AddressedAccess:
 
     # Which elements are active
 
-    def _active(self, positions: Mapping[str, int], piece: int, start: int, width: int) -> str | None:
+    def _active(self, register: Register) -> str | None:
         scalars, vectors = [], []
         for axis, count in self.bounds.items():
             if axis == self.layout.lanes:
-                vectors.append(below(self.emit, count, start, width))
+                vectors.append(below(self.emit, count, register.start, register.width))
             else:
-                scalars.append(below(self.emit, count, positions[axis], 1))
+                scalars.append(below(self.emit, count, register.positions[axis], 1))
         if self.mask is not None:
-            vectors.append(self.mask.at(positions, piece))
+            vectors.append(self.mask.at(register.positions, register.piece))
         for dimension in self.dimensions:
             if dimension.is_guarded:
                 if dimension.size is None:
                     raise unsupported(self.operation, "a guarded dimension's size is not declared with vk.size")
                 if self.layout.has_lanes and dimension.varies_along(self.layout.lanes):
-                    vectors.extend(self._guard_lanes(dimension, dimension.size, positions, piece, start, width))
+                    vectors.extend(self._guard_lanes(dimension, dimension.size, register))
                 else:
-                    scalars.append(self._guard_row(dimension, dimension.size, positions))
-        if width == 1:
+                    index = self.emit.number(self._row_index(dimension, register.positions))
+                    scalars.append(self.emit.pure(f"arith.cmpi ult, {index}, {self.emit.number(dimension.size)} : i64"))
+        if register.width == 1:
             return _all(self.emit, [*scalars, *vectors], "i1")
         row = _all(self.emit, scalars, "i1")
         if row is not None:
-            vectors.append(self.emit.splat(row, "i1", width))
-        return _all(self.emit, vectors, vector("i1", width))
+            vectors.append(self.emit.splat(row, "i1", register.width))
+        return _all(self.emit, vectors, vector("i1", register.width))
 
     def _row_index(self, dimension: _Dimension, positions: Mapping[str, int]) -> Number:
         """A dimension's index at a row, without what varies along the lanes."""
@@ -181,46 +172,32 @@ class AddressedAccess:
             if axis != self.layout.lanes:
                 index = self.emit.add(index, coefficient * positions[axis])
         if dimension.tile is not None and not dimension.tile.layout.has_lanes:
-            index = self.emit.add(index, _wide(self.emit, dimension.tile.at(positions), dimension.tile.element, 1))
+            index = self.emit.add(index, _wide(self.emit, dimension.tile, positions))
         return index
 
-    def _guard_row(self, dimension: _Dimension, size: Number, positions: Mapping[str, int]) -> str:
-        index = self._row_index(dimension, positions)
-        return self.emit.pure(f"arith.cmpi ult, {self.emit.number(index)}, {self.emit.number(size)} : i64")
-
-    def _guard_lanes(
-        self, dimension: _Dimension, size: Number, positions: Mapping[str, int], piece: int, start: int, width: int
-    ) -> list[str]:
-        emit, lanes = self.emit, self.layout.lanes
+    def _guard_lanes(self, dimension: _Dimension, size: Number, register: Register) -> list[str]:
+        emit, (positions, piece, start, width) = self.emit, register
         row = self._row_index(dimension, positions)
-        coefficient = dimension.terms.get(lanes, 0) if lanes is not None else 0
-        scattered = dimension.tile is not None and dimension.tile.layout.has_lanes
-        if coefficient == 1 and not scattered and width > 1:
-            return [
-                below(emit, emit.add(size, emit.multiply(row, -1)), start, width),
-                self._negated(below(emit, emit.multiply(row, -1), start, width), width),
-            ]
-        first = emit.add(row, coefficient * start)
-        index = filled(emit, str(first), "i64", width) if isinstance(first, int) else emit.splat(first, "i64", width)
+        coefficient = dimension.terms.get(self.layout.lanes or "", 0)
+        scattered = dimension.tile if dimension.tile is not None and dimension.tile.layout.has_lanes else None
+        if coefficient == 1 and scattered is None and width > 1:
+            inside = below(emit, emit.add(size, emit.multiply(row, -1)), start, width)
+            before = below(emit, emit.multiply(row, -1), start, width)
+            ones = emit.filled("true", "i1", width)
+            return [inside, emit.pure(f"arith.xori {before}, {ones} : {vector('i1', width)}")]
+        index = self._spread_number(emit.add(row, coefficient * start), width)
         spread = self._spread(coefficient, width)
         if spread is not None:
-            index = self._vector_add(index, spread, width)
-        if dimension.tile is not None and scattered:
-            tile = _wide(emit, dimension.tile.at(positions, piece), dimension.tile.element, width)
-            index = self._vector_add(index, tile, width)
-        limit = filled(emit, str(size), "i64", width) if isinstance(size, int) else emit.splat(size, "i64", width)
+            index = self._add(index, spread, width)
+        if scattered is not None:
+            index = self._add(index, _wide(emit, scattered, positions, piece, width), width)
+        limit = self._spread_number(size, width)
         return [emit.pure(f"arith.cmpi ult, {index}, {limit} : {vector('i64', width)}")]
 
-    def _negated(self, mask: str, width: int) -> str:
-        ones = filled(self.emit, "true", "i1", width)
-        return self.emit.pure(f"arith.xori {mask}, {ones} : {vector('i1', width)}")
 
-
-def _wide(emit: LlvmEmitter, index: str, element: str, width: int) -> str:
-    """Indices as i64."""
-    if element == "i64":
-        return index
-    return emit.pure(f"arith.extsi {index} : {vector(element, width)} to {vector('i64', width)}")
+def _wide(emit: LlvmEmitter, tile: RegisterTile, positions: Mapping[str, int], piece: int = 0, width: int = 1) -> str:
+    """A register of an index tile as i64."""
+    return emit.cast("arith.extsi", tile.at(positions, piece), tile.element, "i64", width)
 
 
 def _all(emit: LlvmEmitter, conditions: list[str], type_: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Constants, positions along axes and tail masks: tiles that come from nothing but numbers."""
+"""Constants, positions along axes, tail masks and broadcasts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 
 from ...dialect import BelowOp, BroadcastOp, PositionOp, element_of
+from ..common import unsupported
 from .emit import LlvmEmitter, Number, vector
-from .failures import unsupported
 from .state import LlvmState
-from .tiles import RegisterLayout, register_element
+from .tiles import Register, RegisterLayout, register_element
 
 
 def literal(value: float | int, element: Attribute) -> str:
@@ -45,11 +45,6 @@ def _bf16_bits(value: float) -> int:
     return high - 0x10000 if high >= 0x8000 else high
 
 
-def filled(emit: LlvmEmitter, text: str, element: str, width: int) -> str:
-    """A constant in every lane."""
-    return emit.constant(text if width == 1 else f"dense<{text}>", vector(element, width))
-
-
 def lower_constant(state: LlvmState, operation: ConstantOp) -> None:
     """`arith.constant`: one vector constant a distinct piece."""
     value, element = operation.value, element_of(operation.result)
@@ -57,60 +52,47 @@ def lower_constant(state: LlvmState, operation: ConstantOp) -> None:
     layout = state.layout(operation.result.type)
     if isinstance(value, IntegerAttr | FloatAttr):
         number = value.value.data
-        text = literal(number, element)
-        name = state.emit.number(int(number)) if type_ == "i64" else state.emit.constant(text, type_)
-        state.define(operation.result, [name])
-        return
-    if not isinstance(value, DenseIntOrFPElementsAttr):
+        literal_ = literal(number, element)
+        names = [state.emit.number(int(number)) if type_ == "i64" else state.emit.constant(literal_, type_)]
+    elif not isinstance(value, DenseIntOrFPElementsAttr):
         raise unsupported(operation, f"{value} is not a number or a dense tile")
-    numbers = value.get_values()
-    if value.is_splat():
-        text = literal(numbers[0], element)
-        names = [filled(state.emit, text, type_, width) for width in layout.widths()]
+    elif value.is_splat():
+        text = literal(value.get_values()[0], element)
+        names = [state.emit.filled(text, type_, width) for width in layout.widths()]
     else:
-        texts = [literal(number, element) for number in numbers]
-        names = [
-            _piece(state.emit, [texts[_flat(layout, positions, lane)] for lane in range(start, start + width)], type_)
-            for positions, start, width in layout.registers()
-        ]
+        texts = [literal(number, element) for number in value.get_values()]
+        names = [_register(state.emit, register, layout, texts, type_) for register in layout.registers()]
     state.define(operation.result, names)
 
 
-def _piece(emit: LlvmEmitter, texts: list[str], element: str) -> str:
-    text = texts[0] if len(texts) == 1 else f"dense<[{', '.join(texts)}]>"
-    return emit.constant(text, vector(element, len(texts)))
-
-
-def _flat(layout: RegisterLayout, positions: dict[str, int], lane: int) -> int:
-    """The number of an element in row-major order."""
-    number = 0
-    for axis, size in zip(layout.axes, layout.sizes, strict=True):
-        number = number * size + positions.get(axis, lane)
-    return number
+def _register(emit: LlvmEmitter, register: Register, layout: RegisterLayout, texts: list[str], element: str) -> str:
+    """The constant of a register; `texts`: the tile's elements in row-major order."""
+    lanes = []
+    for lane in range(register.start, register.start + register.width):
+        number = 0
+        for axis, size in zip(layout.axes, layout.sizes, strict=True):
+            number = number * size + register.positions.get(axis, lane)
+        lanes.append(texts[number])
+    return emit.constant(lanes[0] if len(lanes) == 1 else f"dense<[{', '.join(lanes)}]>", vector(element, len(lanes)))
 
 
 def lower_position(state: LlvmState, operation: PositionOp) -> None:
-    layout = state.layout(operation.result.type)
-    axis = operation.axis.data
-    state.define(
-        operation.result,
-        [
-            state.emit.iota(start, width, "i64") if layout.has_lanes else state.emit.number(positions[axis])
-            for positions, start, width in layout.registers()
-        ],
-    )
+    layout, axis = state.layout(operation.result.type), operation.axis.data
+    names = [
+        state.emit.iota(r.start, r.width, "i64") if layout.has_lanes else state.emit.number(r.positions[axis])
+        for r in layout.registers()
+    ]
+    state.define(operation.result, names)
 
 
 def lower_below(state: LlvmState, operation: BelowOp) -> None:
-    layout = state.layout(operation.result.type)
-    count, axis = state.emit.known(state.scalar(operation.count)), operation.axis.data
-    state.define(
-        operation.result,
-        [
-            below(state.emit, count, start if layout.has_lanes else positions[axis], width)
-            for positions, start, width in layout.registers()
-        ],
-    )
+    layout, axis = state.layout(operation.result.type), operation.axis.data
+    count = state.emit.known(state.scalar(operation.count))
+    names = [
+        below(state.emit, count, r.start if layout.has_lanes else r.positions[axis], r.width)
+        for r in layout.registers()
+    ]
+    state.define(operation.result, names)
 
 
 def below(emit: LlvmEmitter, count: Number, start: int, width: int) -> str:
@@ -126,12 +108,7 @@ def below(emit: LlvmEmitter, count: Number, start: int, width: int) -> str:
 def lower_broadcast(state: LlvmState, operation: BroadcastOp) -> None:
     """`vk.broadcast`: the same registers again; a scalar spread over lanes where the source has none."""
     source = state.tile(operation.source)
-    layout = state.layout(operation.result.type)
-    names = []
-    for positions in layout.rows():
-        for piece, (_, width) in enumerate(layout.pieces):
-            name = source.at(positions, piece)
-            names.append(name if source.layout.has_lanes else state.emit.splat(name, source.element, width))
+    names = [source.spread(state.emit, register) for register in state.layout(operation.result.type).registers()]
     state.define(operation.result, names)
 
 

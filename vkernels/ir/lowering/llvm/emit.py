@@ -52,15 +52,17 @@ class LlvmEmitter:
 
     def constant(self, value: str, type_: str) -> str:
         """A constant of any type; `value` as MLIR writes it (`4`, `0x7F800000`, `dense<0>`)."""
-        text = f"arith.constant {value}" if type_ == "i1" else f"arith.constant {value} : {type_}"
-        if (name := self._constant_names.get(text)) is None:
-            name = self._constant_names[text] = self.name()
-            self._constants.append(f"{name} = {text}")
-        return name
+        return self._at_entry(f"arith.constant {value}" if type_ == "i1" else f"arith.constant {value} : {type_}")
 
     def nothing(self) -> str:
-        """The address of eight bytes that are 0: the module has them where this was asked for."""
-        text = f"llvm.mlir.addressof @{NOTHING} : !llvm.ptr"
+        """The address of eight bytes that are 0; a module whose text uses it defines them."""
+        return self._at_entry(f"llvm.mlir.addressof @{NOTHING} : !llvm.ptr")
+
+    def filled(self, text: str, element: str, width: int) -> str:
+        """A constant in every lane."""
+        return self.constant(text if width == 1 else f"dense<{text}>", vector(element, width))
+
+    def _at_entry(self, text: str) -> str:
         if (name := self._constant_names.get(text)) is None:
             name = self._constant_names[text] = self.name()
             self._constants.append(f"{name} = {text}")
@@ -68,12 +70,12 @@ class LlvmEmitter:
 
     @contextmanager
     def region(self) -> Iterator[None]:
-        """What is emitted within belongs to a nested region and is not visible after it."""
+        """Emit into a nested region; its values are not visible after it."""
         self._scopes.append({})
         yield
         self._scopes.pop()
 
-    # i64 arithmetic that folds what is known
+    # i64 arithmetic, folded where it is known
 
     def number(self, value: Number) -> str:
         """The name of an i64 value."""
@@ -110,7 +112,7 @@ class LlvmEmitter:
         return self.pure(f"arith.{operation} {self.number(a)}, {self.number(b)} : i64")
 
     def offset(self, pointer: str, elements: Number, element: str, lanes: int = 1) -> str:
-        """A pointer moved by elements of a type; `lanes` pointers where `elements` names a vector of so many i64."""
+        """A pointer moved by elements of a type; `lanes` pointers where `elements` names a vector of i64."""
         elements = self.known(elements)
         if elements == 0:
             return pointer
@@ -120,6 +122,18 @@ class LlvmEmitter:
         return self.pure(f"llvm.getelementptr {pointer}[{elements}] : {types}, {element}")
 
     # Vectors
+
+    def cast(self, name: str, value: str, source: str, result: str, width: int) -> str:
+        """One upstream conversion between element types; the value itself where they are the same."""
+        if source == result:
+            return value
+        return self.pure(f"{name} {value} : {vector(source, width)} to {vector(result, width)}")
+
+    def select(self, condition: str, a: str, b: str, element: str, width: int, conditions: int | None = None) -> str:
+        """`a` where the condition holds, else `b`; `conditions` is 1 where one scalar decides for all lanes."""
+        type_ = vector(element, width)
+        types = type_ if (conditions or width) == 1 else f"{vector('i1', width)}, {type_}"
+        return self.pure(f"arith.select {condition}, {a}, {b} : {types}")
 
     def splat(self, value: str, element: str, width: int) -> str:
         """A scalar in every lane of a vector; itself where there is one lane."""

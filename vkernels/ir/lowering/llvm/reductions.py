@@ -1,20 +1,163 @@
-"""Reductions and scans along one axis: registers among each other first, then the lanes of those that are left."""
+"""Reductions, scans and dots: combine registers with each other first, then the lanes of those that are left."""
 
 from __future__ import annotations
 
-from ...dialect import ReductionOp, ScanOp
+from dataclasses import dataclass
+
+from ...dialect import DotOp, ReductionOp, ScanOp
 from ...dialect.combining import kind_of
-from .combine import Combiner, combiner
-from .halves import refuse_half
+from ..common import unsupported
+from .elementwise import extremum
+from .emit import LlvmEmitter, vector
 from .state import LlvmState
 from .tiles import RegisterTile
 
+_FLOAT = {"sum": "addf", "product": "mulf"}
+_INTEGER = {"sum": "addi", "product": "muli", "max": "maxsi", "min": "minsi", "maxui": "maxui", "minui": "minui"}
+_ACROSS = {
+    "addf": "fadd", "mulf": "fmul", "addi": "add", "muli": "mul",
+    "maxsi": "smax", "minsi": "smin", "maxui": "umax", "minui": "umin",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Combiner:
+    """A combination (`sum`, `product`, `max`, `min`, `maxui` or `minui`) of elements of one type in registers."""
+
+    emit: LlvmEmitter
+    kind: str
+    element: str
+
+    @property
+    def _is_float(self) -> bool:
+        return self.element.startswith("f")
+
+    @property
+    def _name(self) -> str | None:
+        """The arith operation; None for the extrema of floats, which propagate NaN."""
+        return (_FLOAT if self._is_float else _INTEGER).get(self.kind)
+
+    def two(self, a: str, b: str, width: int) -> str:
+        """Two registers combined lane by lane."""
+        if self._name is None:
+            return extremum(self.emit, self.kind, a, b, self.element, width)
+        return self.emit.pure(f"arith.{self._name} {a}, {b} : {vector(self.element, width)}")
+
+    def neutral(self, width: int) -> str:
+        """The neutral element in every lane."""
+        return self.emit.filled(self._neutral(), self.element, width)
+
+    def _neutral(self) -> str:
+        if self.kind in ("sum", "product"):
+            number = int(self.kind == "product")
+            return f"{number}.0" if self._is_float else str(number)
+        if self._is_float:
+            infinity = 0x7F800000 if self.element == "f32" else 0x7FF0000000000000
+            sign = 0x80000000 if self.element == "f32" else 1 << 63
+            return hex(infinity | sign if self.kind == "max" else infinity)
+        if self.kind in ("maxui", "minui"):
+            return "0" if self.kind == "maxui" else "-1"
+        bound = 1 << int(self.element[1:]) - 1
+        return str(-bound if self.kind == "max" else bound - 1)
+
+    def many(self, values: list[str], width: int) -> str:
+        """Registers combined pairwise, so that the chain of dependent operations is short."""
+        while len(values) > 1:
+            pairs = [self.two(a, b, width) for a, b in zip(values[::2], values[1::2], strict=False)]
+            values = pairs + values[len(pairs) * 2 :]
+        return values[0]
+
+    def pieces(self, values: list[tuple[str, int]]) -> str:
+        """The lanes of all pieces, given with their widths (powers of two), as one element."""
+        widths = sorted({width for _, width in values}, reverse=True)
+        carried: list[str] = []
+        for width, narrower in zip(widths, [*widths[1:], 0], strict=True):
+            value = self.many([*carried, *(name for name, w in values if w == width)], width)
+            carried = [self._across(value, width) if narrower <= 1 else self._folded(value, width, narrower)]
+        return carried[0]
+
+    def _folded(self, value: str, width: int, narrower: int) -> str:
+        """The halves of a register combined until it is `narrower` wide, 2 at least."""
+        while width > narrower:
+            half = width // 2
+            low = self.emit.shuffle(value, value, range(half), self.element, width)
+            high = self.emit.shuffle(value, value, range(half, width), self.element, width)
+            value, width = self.two(low, high, half), half
+        return value
+
+    def _across(self, value: str, width: int) -> str:
+        """The lanes of one register as one element."""
+        if width == 1:
+            return value
+        if self._name is None:
+            pair = self._folded(value, width, 2)
+            low, high = (self.emit.extract(pair, lane, self.element, 2) for lane in (0, 1))
+            return self.two(low, high, 1)
+        type_ = vector(self.element, width)
+        name = f'"llvm.intr.vector.reduce.{_ACROSS[self._name]}"'
+        if not self._is_float:
+            return self.emit.pure(f"{name}({value}) : ({type_}) -> {self.element}")
+        first = self.emit.constant(self._neutral(), self.element)
+        flags = "<{fastmathFlags = #llvm.fastmath<reassoc>}>"
+        return self.emit.pure(f"{name}({first}, {value}) {flags} : ({self.element}, {type_}) -> {self.element}")
+
+
+def lower_dot(state: LlvmState, operation: DotOp) -> None:
+    """`vk.dot`: one multiply-add for each register and contracted position; the sums stay in registers."""
+    left, right, total = (state.tile(operand) for operand in operation.operands)
+    axis = operation.axis.data
+    if axis == state.lanes.axis:
+        names = _dot_lanes(state, left, right, total)
+    else:
+        names = list(total.names)
+        for position in range(left.layout.size_of(axis)):
+            for number, register in enumerate(total.layout.registers()):
+                at = register._replace(positions={**register.positions, axis: position})
+                a, b = left.spread(state.emit, at), right.spread(state.emit, at)
+                names[number] = _multiply_add(state, a, b, names[number], total.element, register.width)
+    state.define(operation.result, names)
+
+
+def _dot_lanes(state: LlvmState, left: RegisterTile, right: RegisterTile, total: RegisterTile) -> list[str]:
+    """The contracted axis lies along the lanes: products lane by lane, then summed across."""
+    combine = Combiner(state.emit, "sum", total.element)
+    names = []
+    for number, positions in enumerate(total.layout.rows()):
+        sums: dict[int, str] = {}
+        for piece, (_, width) in enumerate(left.layout.pieces):
+            a, b = left.at(positions, piece), right.at(positions, piece)
+            if width in sums:
+                sums[width] = _multiply_add(state, a, b, sums[width], total.element, width)
+            else:
+                sums[width] = _product(state, a, b, total.element, width)
+        row = combine.pieces([(name, width) for width, name in sums.items()])
+        names.append(combine.two(total.names[number], row, 1))
+    return names
+
+
+def _product(state: LlvmState, a: str, b: str, element: str, width: int) -> str:
+    """a * b, which may become part of a fused multiply-add."""
+    name, flags = ("mulf", " fastmath<contract>") if element.startswith("f") else ("muli", "")
+    return state.emit.pure(f"arith.{name} {a}, {b}{flags} : {vector(element, width)}")
+
+
+def _multiply_add(state: LlvmState, a: str, b: str, c: str, element: str, width: int) -> str:
+    """a * b + c, fused for floats where the processor can."""
+    product = _product(state, a, b, element, width)
+    name, flags = ("addf", " fastmath<contract>") if element.startswith("f") else ("addi", "")
+    return state.emit.pure(f"arith.{name} {product}, {c}{flags} : {vector(element, width)}")
+
+
+def _parts(state: LlvmState, operation: ReductionOp | ScanOp) -> tuple[RegisterTile, str, Combiner]:
+    """The tile, the axis and the combination. Raises `UnsupportedError` for i1, which has no sum."""
+    tile = state.tile(operation.tile)
+    if tile.element == "i1":
+        raise unsupported(operation, "i1 is not reduced; extend it to an integer first")
+    return tile, operation.axis.data, Combiner(state.emit, kind_of(operation), tile.element)
+
 
 def lower_reduction(state: LlvmState, operation: ReductionOp) -> None:
-    """`vk.sum`, `vk.product`, `vk.max`, `vk.min`."""
-    refuse_half(operation)
-    tile, axis = state.tile(operation.tile), operation.axis.data
-    combine = combiner(state.emit, kind_of(operation), tile.element, operation)
+    tile, axis, combine = _parts(state, operation)
     result = state.layout(operation.result.type)
     if 0 in tile.layout.sizes:
         names = [combine.neutral(width) for width in result.widths()]
@@ -23,9 +166,8 @@ def lower_reduction(state: LlvmState, operation: ReductionOp) -> None:
     else:
         size = tile.layout.size_of(axis)
         names = [
-            combine.many([tile.at({**positions, axis: p}, piece) for p in range(size)], width)
-            for positions in result.rows()
-            for piece, (_, width) in enumerate(result.pieces)
+            combine.many([tile.at({**r.positions, axis: p}, r.piece) for p in range(size)], r.width)
+            for r in result.registers()
         ]
     state.define(operation.result, names)
 
@@ -36,39 +178,32 @@ def _along_lanes(combine: Combiner, tile: RegisterTile, positions: dict[str, int
 
 
 def lower_scan(state: LlvmState, operation: ScanOp) -> None:
-    """`vk.scan`."""
-    refuse_half(operation)
-    tile, axis = state.tile(operation.tile), operation.axis.data
-    combine = combiner(state.emit, kind_of(operation), tile.element, operation)
-    names = list(tile.names)
-    scan = _scan_lanes if axis == tile.layout.lanes else _scan_rows
-    scan(combine, tile, axis, names)
+    tile, axis, combine = _parts(state, operation)
+    names = _scan_lanes(combine, tile) if axis == tile.layout.lanes else _scan_rows(combine, tile, axis)
     state.define(operation.result, names)
 
 
-def _scan_rows(combine: Combiner, tile: RegisterTile, axis: str, names: list[str]) -> None:
+def _scan_rows(combine: Combiner, tile: RegisterTile, axis: str) -> list[str]:
     """Each row combined with the one before it; rows come in order."""
-    for positions in tile.layout.rows():
-        if positions[axis] == 0:
-            continue
-        for piece, (_, width) in enumerate(tile.layout.pieces):
-            before = tile.layout.register({**positions, axis: positions[axis] - 1}, piece)
-            here = tile.layout.register(positions, piece)
-            names[here] = combine.two(names[before], names[here], width)
+    layout, names = tile.layout, list(tile.names)
+    for here, register in enumerate(layout.registers()):
+        if position := register.positions[axis]:
+            before = layout.register({**register.positions, axis: position - 1}, register.piece)
+            names[here] = combine.two(names[before], names[here], register.width)
+    return names
 
 
-def _scan_lanes(combine: Combiner, tile: RegisterTile, axis: str, names: list[str]) -> None:
+def _scan_lanes(combine: Combiner, tile: RegisterTile) -> list[str]:
     """Within a register in log2 steps; the last lane goes on to the next register."""
-    emit, element = combine.emit, tile.element
-    for positions in tile.layout.rows():
-        carried: str | None = None
-        for piece, (_, width) in enumerate(tile.layout.pieces):
-            here = tile.layout.register(positions, piece)
-            value = _scan_register(combine, names[here], width)
-            if carried is not None:
-                value = combine.two(emit.splat(carried, element, width), value, width)
-            carried = emit.extract(value, width - 1, element, width)
-            names[here] = value
+    carried, names = "", []
+    for name, register in zip(tile.names, tile.layout.registers(), strict=True):
+        value = _scan_register(combine, name, register.width)
+        if register.piece:
+            before = combine.emit.splat(carried, tile.element, register.width)
+            value = combine.two(before, value, register.width)
+        carried = combine.emit.extract(value, register.width - 1, tile.element, register.width)
+        names.append(value)
+    return names
 
 
 def _scan_register(combine: Combiner, value: str, width: int) -> str:

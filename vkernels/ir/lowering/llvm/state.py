@@ -1,14 +1,15 @@
-"""What one function knows while its body is lowered: names of values, memory, scratchpad handed out."""
+"""The state of one function while its body is lowered: names of values, memory, workspace in use."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ...dialect import MappedOp, MemoryType, element_of
+from ..common import TERMINATORS, Handler, ProgramSpace, lower_operation
 from .emit import LlvmEmitter, Number, vector
 from .tiles import Lanes, RegisterLayout, RegisterTile, layout_of, register_element
 
@@ -17,9 +18,10 @@ WORKSPACE_ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class AddressedMemory:
-    """Something addressable: a pointer to its first element, the MLIR type of an element, strides in elements.
+    """Memory that loads and stores address.
 
-    `sizes`: of each dimension; None where it is not known, which only matters if it is guarded.
+    `pointer`: to its first element. `element`: the MLIR type of an element. `strides`: in elements. `sizes`: of each
+    dimension; None where it is not known, which only matters if it is guarded.
     """
 
     pointer: str
@@ -32,32 +34,18 @@ Value = RegisterTile | AddressedMemory
 
 
 @dataclass
-class Workspace:
-    """Bytes of a program's workspace, handed out region by region: what has ended gives its own back."""
-
-    top: int = 0
-    most: int = 0
-
-    def take(self, size: int) -> int:
-        """The offset of `size` new bytes, aligned for vectors."""
-        offset = self.top
-        self.top += -(-size // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
-        self.most = max(self.most, self.top)
-        return offset
-
-
-@dataclass
 class LlvmState:
     """Lowering of one function."""
 
     mapped: MappedOp
     lanes: Lanes
     sizes: Mapping[str, Number]
+    handlers: Mapping[str, Handler]
     emit: LlvmEmitter = field(default_factory=LlvmEmitter)
     values: dict[SSAValue, Value] = field(default_factory=dict)
-    workspace: Workspace = field(default_factory=Workspace)
+    workspace: ProgramSpace = field(default_factory=lambda: ProgramSpace(WORKSPACE_ALIGNMENT))
     swap_top: Number = 0
-    """Bytes handed out of the swap space whose size the call decides, which lies behind the rest of the workspace."""
+    """Bytes in use of the swap space whose size depends on the call; it is behind the rest of the workspace."""
 
     def tile(self, value: SSAValue) -> RegisterTile:
         """A tile's or scalar's registers."""
@@ -83,21 +71,46 @@ class LlvmState:
         element = register_element(element_of(value), _owner(value))
         self.values[value] = RegisterTile(self.layout(value.type), element, tuple(names))
 
-    def types_of(self, value: SSAValue) -> list[str]:
-        """The MLIR types that carry a value through control flow."""
-        if isinstance(value.type, MemoryType):
-            return ["!llvm.ptr"]
-        element = register_element(element_of(value), _owner(value))
-        return [vector(element, width) for width in self.layout(value.type).widths()]
+    def define_each(self, operation: Operation, make: Callable[[list[str], str, int], str]) -> None:
+        """Define the one result of an operation whose operands all have the result's layout, register by register.
 
-    def names_of(self, value: SSAValue) -> tuple[str, ...]:
-        """The SSA names that carry a value through control flow."""
-        lowered = self.values[value]
-        return (lowered.pointer,) if isinstance(lowered, AddressedMemory) else lowered.names
+        `make` gets the operands' registers, and the element type and width of the first operand's.
+        """
+        tiles = [self.tile(operand) for operand in operation.operands]
+        widths = tiles[0].layout.widths()
+        registers = [list(names) for names in zip(*(tile.names for tile in tiles), strict=True)]
+        names = [make(operands, tiles[0].element, width) for operands, width in zip(registers, widths, strict=True)]
+        self.define(operation.results[0], names)
+
+    def types_of(self, values: Iterable[SSAValue]) -> list[str]:
+        """The MLIR types that carry values through control flow."""
+        types: list[str] = []
+        for value in values:
+            if isinstance(value.type, MemoryType):
+                types.append("!llvm.ptr")
+            else:
+                element = register_element(element_of(value), _owner(value))
+                types += [vector(element, width) for width in self.layout(value.type).widths()]
+        return types
+
+    def names_of(self, values: Iterable[SSAValue]) -> list[str]:
+        """The SSA names that carry values through control flow."""
+        lowered = [self.values[value] for value in values]
+        return [n for one in lowered for n in ((one.pointer,) if isinstance(one, AddressedMemory) else one.names)]
+
+    def lower(self, operation: Operation) -> None:
+        """Emit one operation."""
+        lower_operation(self, operation, self.handlers, "no native form on a CPU")
+
+    def walk(self, block: Block) -> None:
+        """Emit every operation of a block but its terminator."""
+        for operation in block.ops:
+            if operation.name not in TERMINATORS:
+                self.lower(operation)
 
     @contextmanager
     def region(self, keeps_workspace: bool = False) -> Iterator[None]:
-        """Lower a nested region; its scratchpad is free again after it unless it yields some."""
+        """Lower a nested region; its scratchpad is free again after it, unless it yields scratchpad."""
         top = self.workspace.top
         with self.emit.region():
             yield
@@ -106,9 +119,6 @@ class LlvmState:
 
 
 def _owner(value: SSAValue) -> Operation:
-    owner = value.owner
-    if isinstance(owner, Operation):
-        return owner
-    parent = owner.parent_op()
-    assert parent is not None
-    return parent
+    owner = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+    assert owner is not None, "part of a kernel"
+    return owner

@@ -1,4 +1,4 @@
-"""How a tile lies in registers: vectors along the lane axis, everything else unrolled."""
+"""The layout of a tile in registers: vectors along the lane axis, everything else unrolled."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
-from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, IndexType, IntegerType, TensorType
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation
 
 from ...dialect import axes_of, element_of, sizes_of
 from ...dialect.types import MemoryType
-from .failures import unsupported
+from ..common import constant_elements, is_half, unsupported
+from .emit import LlvmEmitter
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """The axis along vector registers (None: no vectors), and the elements that one register takes, a power of two."""
+    """The axis along vector registers (None: no vectors), and the elements of one register, a power of two."""
 
     axis: str | None
     width: int
 
     def pieces(self, size: int) -> tuple[tuple[int, int], ...]:
-        """`size` elements as (start, width): whole registers, then ever smaller powers of two."""
+        """`size` elements as (start, width): whole registers, then smaller and smaller powers of two."""
         result = []
         start, width = 0, self.width
         while start < size:
@@ -33,6 +35,15 @@ class Lanes:
             result.append((start, width))
             start += width
         return tuple(result)
+
+
+class Register(NamedTuple):
+    """One register of a layout: its row's positions, and its piece's number, start and width."""
+
+    positions: Mapping[str, int]
+    piece: int
+    start: int
+    width: int
 
 
 @dataclass(frozen=True)
@@ -53,10 +64,6 @@ class RegisterLayout:
         """Axis and size of every axis but the lane axis."""
         return tuple((a, n) for a, n in zip(self.axes, self.sizes, strict=True) if a != self.lanes)
 
-    @cached_property
-    def row_count(self) -> int:
-        return prod(size for _, size in self.row_axes)
-
     @property
     def has_lanes(self) -> bool:
         return self.lanes in self.axes
@@ -70,26 +77,22 @@ class RegisterLayout:
         for positions in product(*(range(size) for _, size in self.row_axes)):
             yield dict(zip(names, positions, strict=True))
 
-    def row_number(self, positions: Mapping[str, int]) -> int:
-        """Where the row at these positions stands; other axes' positions are ignored."""
-        number = 0
-        for axis, size in self.row_axes:
-            number = number * size + positions[axis]
-        return number
-
     def register(self, positions: Mapping[str, int], piece: int) -> int:
         """The number of the register of a row and piece; a tile without the lane axis has one for all pieces."""
-        return self.row_number(positions) * len(self.pieces) + (piece if self.has_lanes else 0)
+        row = 0
+        for axis, size in self.row_axes:
+            row = row * size + positions[axis]
+        return row * len(self.pieces) + (piece if self.has_lanes else 0)
 
-    def registers(self) -> Iterator[tuple[dict[str, int], int, int]]:
-        """Row positions, start and width of every register, in order."""
+    def registers(self) -> Iterator[Register]:
+        """Every register, in order."""
         for positions in self.rows():
-            for start, width in self.pieces:
-                yield positions, start, width
+            for piece, (start, width) in enumerate(self.pieces):
+                yield Register(positions, piece, start, width)
 
     def widths(self) -> list[int]:
         """The width of every register, in order."""
-        return [width for _, width in self.pieces] * self.row_count
+        return [width for _, width in self.pieces] * prod(size for _, size in self.row_axes)
 
 
 def layout_of(type_: Attribute, lanes: Lanes) -> RegisterLayout:
@@ -111,6 +114,11 @@ class RegisterTile:
         """The register of a row and piece."""
         return self.names[self.layout.register(positions, piece)]
 
+    def spread(self, emit: LlvmEmitter, register: Register) -> str:
+        """The elements at a register of a layout with more axes: a scalar is repeated in every lane."""
+        name = self.at(register.positions, register.piece)
+        return name if self.layout.has_lanes else emit.splat(name, self.element, register.width)
+
 
 def register_element(element: Attribute, operation: Operation) -> str:
     """The MLIR type of an element in a register; f16 and bf16, which are only moved and converted, are their 16 bits.
@@ -121,7 +129,7 @@ def register_element(element: Attribute, operation: Operation) -> str:
         return f"i{element.width.data}"
     if isinstance(element, IndexType):
         return "i64"
-    if isinstance(element, Float16Type | BFloat16Type):
+    if is_half(element):
         return "i16"
     if isinstance(element, AnyFloat) and str(element) in ("f32", "f64"):
         return str(element)
@@ -141,7 +149,7 @@ def element_bytes(element: str) -> int:
 def natural_width(root: Operation, lanes: str | None, register_bytes: int) -> int:
     """Elements of a register such that the widest element that the kernel computes with fills it.
 
-    Index tiles (i64) count only where nothing else is computed with; f16 and bf16 are computed as f32.
+    Index tiles (i64) count only where the kernel computes with nothing else; f16 and bf16 are computed as f32.
     """
     if lanes is None:
         return 1
@@ -161,7 +169,4 @@ def natural_width(root: Operation, lanes: str | None, register_bytes: int) -> in
 
 def scratch_bytes(type_: MemoryType, operation: Operation) -> int:
     """Bytes of a scratchpad or of swap space, all of whose dimensions are numbers."""
-    sizes = [d for d in type_.shape if isinstance(d, int) and d >= 0]
-    if len(sizes) != len(type_.shape):
-        raise unsupported(operation, f"{type_} needs constant dimensions inside a launch")
-    return prod(sizes) * element_bytes(memory_element(type_.element, operation))
+    return constant_elements(type_, operation) * element_bytes(memory_element(type_.element, operation))

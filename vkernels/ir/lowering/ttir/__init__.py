@@ -1,8 +1,7 @@
 """From mapped IR to TTIR, which Triton compiles for GPUs. Nothing here needs Triton."""
 
-from .host import HostArguments
 from .lower_to_ttir import lower_to_ttir
-from .lowered import LaunchParameter, LoweredTtir, ParameterKind, TtirLaunch, print_ttir
+from .lowered import HostArguments, LaunchParameter, LoweredTtir, ParameterKind, TtirLaunch, print_ttir
 
 __all__ = [
     "HostArguments",

@@ -1,51 +1,90 @@
-"""Loads and stores of global memory and of the scratchpad."""
+"""Loads and stores of global memory and of the scratchpad, and atomics."""
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, i1, i32, i64
+from xdsl.dialects.builtin import AnyFloat, IntegerType, f16, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
-from vkernels.ir.dialect import AccessOp, arith, element_of, tt
+from vkernels.ir.dialect import AccessOp, ScatterOp, StoreOp, arith, element_of, tt
 
+from ..common import unsupported
 from .addresses import PointerAccess
-from .atomics import lower_atomic
 from .builder import TtirBuilder
 from .state import TtirState
 from .tiles import element_bytes
 
+_INTEGERS = {
+    "add": tt.Atomic.ADD, "max": tt.Atomic.MAX, "min": tt.Atomic.MIN, "maxui": tt.Atomic.UMAX, "minui": tt.Atomic.UMIN,
+}  # fmt: skip
+
+
+def lower_atomic(state: TtirState, operation: StoreOp | ScatterOp) -> None:
+    """A store that combines with the element in memory."""
+    assert operation.atomic is not None, "an atomic store"
+    kind, element = operation.atomic.data, element_of(operation.tile)
+    access = PointerAccess(state, operation)
+    if access.memory.is_scratchpad:
+        raise unsupported(operation, "atomics on the scratchpad have no form on a GPU; accumulate in a tensor")
+    build, value, mask = state.build, state.value(operation.tile), access.mask()
+    pointers = access.pointers()
+    if isinstance(element, AnyFloat) and kind == "add" and (element == f16 or element.bitwidth > 16):
+        build.add(tt.AtomicOp(tt.Atomic.FADD, pointers, value, mask))
+    elif isinstance(element, AnyFloat) and kind != "add" and element.bitwidth > 16:
+        _extremum(build, kind, pointers, value, mask)
+    elif element in (i32, i64):
+        build.add(tt.AtomicOp(_INTEGERS[kind], pointers, value, mask))
+    else:
+        raise unsupported(operation, f"Triton has no atomic {kind} on {element}; use 32 or 64 bits")
+
+
+def _extremum(build: TtirBuilder, kind: str, pointers: SSAValue, value: SSAValue, mask: SSAValue | None) -> None:
+    """The larger or smaller float by integer atomics on its bits.
+
+    Floats with sign 0 are ordered as their bits as signed integers, those with sign 1 the other way around as their
+    bits as unsigned integers. A NaN gets the sign that wins.
+    """
+    element = tt.element(value.type)
+    assert isinstance(element, AnyFloat), "floats only"
+    width = element.bitwidth
+    integer = IntegerType(width)
+    quiet = 0x7FC00000 if width == 32 else 0x7FF8 << 48
+    sign = 1 << (width - 1)
+    bits = build.bitcast(value, integer)
+    bits = build.select(build.compare("uno", value, value), quiet if kind == "max" else quiet | sign, bits)
+    places = build.pure(tt.BitcastOp(pointers, tt.tensor(tt.PointerType(integer), tt.shape(value.type))))
+    negative = build.compare("slt", bits, 0)
+    pairs = (tt.Atomic.MAX, tt.Atomic.UMIN) if kind == "max" else (tt.Atomic.MIN, tt.Atomic.UMAX)
+    for atomic, chosen in zip(pairs, (build.binary(arith.XOrIOp, negative, 1), negative), strict=True):
+        active = chosen if mask is None else build.binary(arith.AndIOp, mask, chosen)
+        build.add(tt.AtomicOp(atomic, places, bits, active))
+
 
 def lower_load(state: TtirState, operation: AccessOp) -> None:
-    """`vk.load` and `vk.gather`."""
     access = PointerAccess(state, operation)
     mask = access.mask()
-    load = _load_scratchpad if access.memory.is_scratchpad else _load_memory
-    value = load(state, access, mask)
+    if access.memory.is_scratchpad:
+        value = _load_scratchpad(state.build, access, mask)
+    else:
+        other = None if mask is None else state.build.filled(0, tt.tensor(access.memory.element, access.sizes))
+        value = state.build.result(tt.LoadOp(access.pointers(), mask, other))
     if element_of(operation.tile) == i1:
         value = state.build.compare("ne", value, 0)
     state.define(operation.tile, value)
 
 
-def _load_memory(state: TtirState, access: PointerAccess, mask: SSAValue | None) -> SSAValue:
-    build = state.build
-    other = None if mask is None else build.filled(0, tt.tensor(access.memory.element, access.sizes))
-    return build.result(tt.LoadOp(access.pointers(), mask, other))
-
-
-def _load_scratchpad(state: TtirState, access: PointerAccess, mask: SSAValue | None) -> SSAValue:
-    """Inactive elements read the slot that nothing else reads, and become 0."""
-    build, element = state.build, access.memory.element
-    offsets = access.byte_offsets()
-    if mask is not None:
-        offsets = build.select(mask, offsets, build.splat(state.slot.result, access.sizes))
+def _load_scratchpad(build: TtirBuilder, access: PointerAccess, mask: SSAValue | None) -> SSAValue:
+    """Inactive elements read the slot, and become 0."""
+    element = access.memory.element
+    offsets = access.byte_offsets(mask)
     bits = 8 * element_bytes(element)
-    loaded = build.result(tt.ScratchpadOp.load(offsets, bits, tt.tensor(_carrier(bits), access.sizes)))
+    carrier = i64 if bits == 64 else i32
+    loaded = build.result(tt.ScratchpadOp.load(offsets, bits, tt.tensor(carrier, access.sizes)))
     value = _from_bits(build, loaded, element)
     return value if mask is None else build.select(mask, value, build.filled(0, value.type))
 
 
-def lower_store(state: TtirState, operation: AccessOp) -> None:
-    """`vk.store` and `vk.scatter`."""
-    if "atomic" in operation.properties:
+def lower_store(state: TtirState, operation: StoreOp | ScatterOp) -> None:
+    if operation.atomic is not None:
         lower_atomic(state, operation)
         return
     access = PointerAccess(state, operation)
@@ -55,16 +94,9 @@ def lower_store(state: TtirState, operation: AccessOp) -> None:
     if not access.memory.is_scratchpad:
         build.add(tt.StoreOp(access.pointers(), value, mask))
         return
-    offsets = access.byte_offsets()
-    if mask is not None:
-        offsets = build.select(mask, offsets, build.splat(state.slot.result, access.sizes))
+    offsets = access.byte_offsets(mask)
     bits = 8 * element_bytes(access.memory.element)
     build.add(tt.ScratchpadOp.store(offsets, _to_bits(build, value), bits))
-
-
-def _carrier(bits: int) -> Attribute:
-    """The integer type that scratchpad accesses of so many bits carry."""
-    return i64 if bits == 64 else i32
 
 
 def _to_bits(build: TtirBuilder, value: SSAValue) -> SSAValue:
@@ -78,7 +110,7 @@ def _to_bits(build: TtirBuilder, value: SSAValue) -> SSAValue:
 
 
 def _from_bits(build: TtirBuilder, value: SSAValue, element: Attribute) -> SSAValue:
-    """What `_to_bits` gave as elements again."""
+    """The integers of a scratchpad access as elements: the inverse of `_to_bits`."""
     if not isinstance(element, AnyFloat):
         return build.cast(value, element)
     if element.bitwidth < 32:

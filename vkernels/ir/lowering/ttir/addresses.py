@@ -1,20 +1,20 @@
-"""Where the elements of an access lie, and which of them are active."""
+"""The addresses of an access's elements, and the mask of its active elements."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import TensorType, i32, i64
+from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from vkernels.ir.dialect import AccessOp, arith, axes_of, tt
 
-from ..llvm.failures import unsupported
+from ..common import is_tile, unsupported
 from .builder import Number
 from .positions import below
 from .state import I32_RANGE, TtirState
-from .tiles import along, axes_and_sizes, element_bytes, lowered_type
+from .tiles import along, axes_and_sizes, element_bytes
 
 
 @dataclass(frozen=True)
@@ -35,31 +35,27 @@ class _Dimension:
 
 
 class PointerAccess:
-    """The places of a load or store, and the mask of its active elements.
+    """The addresses of a load or store, and the mask of its active elements.
 
-    Starts of programs and chunks are added to the base as one scalar; what is left are small numbers for each axis,
-    so that Triton can see which elements lie side by side.
+    Starts of programs and chunks are added to the base as one scalar. The rest is a small number for each axis, so that
+    Triton can see which elements lie side by side.
     """
 
     def __init__(self, state: TtirState, operation: AccessOp):
         self.state, self.build, self.operation = state, state.build, operation
         self.memory = state.memory(operation.base)
-        lowered_type(operation.tile.type, operation)
         self.axes, self.sizes = axes_and_sizes(operation.tile.type)
         self.dimensions = [self._dimension(number) for number in range(len(operation.index))]
 
     def _dimension(self, number: int) -> _Dimension:
-        terms: dict[str, int] = {}
-        for axis, coefficient in self.operation.index.data[number].terms:
-            terms[axis] = terms.get(axis, 0) + coefficient
-        offset = self.operation.offset_of(number)
+        terms, offset = dict(self.operation.index.data[number].terms), self.operation.offset_of(number)
         memory, is_guarded = self.memory, number in self.operation.guarded_dimensions
         place = (memory.strides[number], memory.sizes[number], is_guarded)
-        if offset is not None and isinstance(offset.type, TensorType):
+        if offset is not None and is_tile(offset):
             return _Dimension(terms, 0, self.state.value(offset), axes_of(offset), *place)
         return _Dimension(terms, 0 if offset is None else self.state.number(offset), None, (), *place)
 
-    # Where
+    # Addresses
 
     def pointers(self) -> SSAValue:
         """Pointers into global memory, one an element."""
@@ -74,14 +70,15 @@ class PointerAccess:
                 pointers = build.pure(tt.AddPtrOp(pointers, offsets))
         return pointers
 
-    def byte_offsets(self) -> SSAValue:
-        """Byte offsets into the scratchpad, i32, one an element."""
+    def byte_offsets(self, mask: SSAValue | None) -> SSAValue:
+        """Byte offsets into the scratchpad, i32, one an element; the slot's where the mask is false."""
         build, size = self.build, element_bytes(self.memory.element)
         start = build.product(self._start(i32), size, i32)
         start = build.sum(start, self.memory.base, i32)
         first = build.splat(build.number(start, i32), self.sizes)
         offsets = self._offsets(i32, size)
-        return first if offsets is None else build.binary(arith.AddiOp, first, offsets)
+        places = first if offsets is None else build.binary(arith.AddiOp, first, offsets)
+        return places if mask is None else build.select(mask, places, build.splat(self.state.slot.result, self.sizes))
 
     def _start(self, type_: Attribute = i64) -> Number:
         build = self.build
@@ -97,7 +94,7 @@ class PointerAccess:
         return number if isinstance(number, int) else self.build.number(number, type_)
 
     def _offsets(self, element: Attribute, scale: int = 1) -> SSAValue | None:
-        """The sum of the offsets that are counted in i32, or in i64, times `scale`; None for none."""
+        """The sum of the offsets that are computed in `element`, i32 or i64, times `scale`; None for none."""
         parts = [self._along_axis(axis, size, element, scale) for axis, size in zip(self.axes, self.sizes, strict=True)]
         parts += [self._from_tile(dimension, element, scale) for dimension in self.dimensions]
         total = None
@@ -143,7 +140,7 @@ class PointerAccess:
             return self.build.binary(arith.MuliOp, tile, factor)
         return self.build.binary(arith.MuliOp, tile, self.build.splat(factor, tt.shape(tile.type)))
 
-    # Which
+    # Masks
 
     def mask(self) -> SSAValue | None:
         """Which elements are active: i1, one an element; None for all."""

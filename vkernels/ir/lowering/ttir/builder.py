@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -21,7 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from vkernels.ir.dialect import arith, tt
 
-from .host import ARITHMETIC
+from .lowered import ARITHMETIC
 
 Number = int | SSAValue
 """An integer: known while compiling, or the scalar value that holds it."""
@@ -32,7 +33,7 @@ _Key = tuple[object, ...]
 class TtirBuilder:
     """The body of one function. A pure operation like one that is visible already is not built again.
 
-    Constants, and what is made of nothing else, go to the function's entry.
+    Constants, and operations on nothing but constants, go to the function's entry.
     """
 
     def __init__(self, entry: Block):
@@ -63,7 +64,7 @@ class TtirBuilder:
         return result
 
     def constant(self, op: Operation) -> SSAValue:
-        """The result of an operation that needs nothing but constants, in the function's entry."""
+        """The result of an operation on nothing but constants, in the function's entry."""
         key = _key(op)
         if (found := self._scopes[0].get(key)) is not None:
             op.erase()
@@ -82,7 +83,7 @@ class TtirBuilder:
 
     @contextmanager
     def region(self, block: Block) -> Iterator[None]:
-        """What is built within goes to a nested block and is not visible after it."""
+        """Build into a nested block; its values are not visible after it."""
         outer, self._block = self._block, block
         self._scopes.append({})
         yield
@@ -109,7 +110,7 @@ class TtirBuilder:
         """0, 1, …, `count` - 1 as i32."""
         return self.constant(tt.MakeRangeOp(count))
 
-    # Scalar integers that fold what is known
+    # Scalar integers, folded where they are known
 
     def known(self, value: Number) -> Number:
         """The number that a scalar is known to be, or else the scalar."""
@@ -147,10 +148,6 @@ class TtirBuilder:
 
     def product(self, a: Number, b: Number, type_: Attribute = i64) -> Number:
         return self.integer(arith.MuliOp, a, b, type_)
-
-    def clamped(self, value: Number, low: int, high: int) -> Number:
-        """An i64 held between two numbers."""
-        return self.integer(arith.MinSIOp, self.integer(arith.MaxSIOp, value, low), high)
 
     # Elementwise operations, on scalars and tensors alike
 
@@ -208,15 +205,11 @@ _PLAIN_PROPERTIES: dict[type[Operation], dict[str, Attribute]] = {
 
 
 def _key(op: Operation) -> _Key:
-    properties, attributes = (tuple(sorted(d.items(), key=_name)) for d in (op.properties, op.attributes))
+    properties, attributes = (tuple(sorted(d.items(), key=itemgetter(0))) for d in (op.properties, op.attributes))
     return (op.name, tuple(op.operands), properties, attributes, op.result_types)
 
 
-def _name(item: tuple[str, Attribute]) -> str:
-    return item[0]
-
-
 def _wrapped(value: int, width: int) -> int:
-    """The integer of so many bits, signed, that has a number's low bits; of one bit, 0 or 1."""
+    """A number's low `width` bits as a signed integer; for one bit, 0 or 1."""
     low = value & (1 << width) - 1
     return low - (1 << width) if width > 1 and low >> (width - 1) else low

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import i64
 from xdsl.dialects.scf import ConditionOp, ForOp, IfOp, WhileOp, YieldOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Region, SSAValue
 
+from ..common import terminator_of
 from .state import TtirState
 
-Walk = Callable[[TtirState, Block], None]
-"""Lowers every operation of a block but its terminator."""
 
-
-def lower_for(state: TtirState, operation: ForOp, walk: Walk) -> None:
-    """`scf.for`."""
+def lower_for(state: TtirState, operation: ForOp) -> None:
     source, initial = operation.body.block, state.carried(operation.iter_args)
     bounds = [state.value(value) for value in (operation.lb, operation.ub, operation.step)]
     body = Block(arg_types=[i64, *(value.type for value in initial)])
     with state.build.region(body):
         state.define(source.args[0], body.args[0])
         state.bind(source.args[1:], body.args[1:], operation.iter_args)
-        walk(state, source)
-        state.build.add(YieldOp(*state.carried(_terminator(source).operands)))
+        state.walk(source)
+        state.build.add(YieldOp(*state.carried(terminator_of(source).operands)))
     op = ForOp(bounds[0], bounds[1], bounds[2], initial, body)
     state.build.add(op)
     state.bind(operation.results, op.results, operation.iter_args)
 
 
-def lower_if(state: TtirState, operation: IfOp, walk: Walk) -> None:
-    """`scf.if`."""
+def lower_if(state: TtirState, operation: IfOp) -> None:
     regions, yielded = [], []
     sources: Sequence[SSAValue] = ()
     for region in (operation.true_region, operation.false_region):
@@ -38,9 +34,8 @@ def lower_if(state: TtirState, operation: IfOp, walk: Walk) -> None:
             continue
         body = Block()
         with state.build.region(body):
-            walk(state, region.block)
-            last = region.block.last_op
-            sources = last.operands if isinstance(last, YieldOp) else ()
+            state.walk(region.block)
+            sources = terminator_of(region.block).operands
             yielded = state.carried(sources)
             state.build.add(YieldOp(*yielded))
         regions.append(Region(body))
@@ -50,28 +45,22 @@ def lower_if(state: TtirState, operation: IfOp, walk: Walk) -> None:
     state.bind(operation.results, op.results, sources)
 
 
-def lower_while(state: TtirState, operation: WhileOp, walk: Walk) -> None:
-    """`scf.while`."""
+def lower_while(state: TtirState, operation: WhileOp) -> None:
     sources = operation.before_region.block, operation.after_region.block
     initial = state.carried(operation.arguments)
     before = Block(arg_types=[value.type for value in initial])
     with state.build.region(before):
         state.bind(sources[0].args, before.args, operation.arguments)
-        walk(state, sources[0])
-        condition = _terminator(sources[0])
+        state.walk(sources[0])
+        condition = terminator_of(sources[0])
         assert isinstance(condition, ConditionOp), "verified"
         passed = state.carried(condition.args)
         state.build.add(ConditionOp(state.value(condition.condition), *passed))
     after = Block(arg_types=[value.type for value in passed])
     with state.build.region(after):
         state.bind(sources[1].args, after.args, condition.args)
-        walk(state, sources[1])
-        state.build.add(YieldOp(*state.carried(_terminator(sources[1]).operands)))
+        state.walk(sources[1])
+        state.build.add(YieldOp(*state.carried(terminator_of(sources[1]).operands)))
     op = WhileOp(initial, [value.type for value in passed], Region(before), Region(after))
     state.build.add(op)
     state.bind(operation.results, op.results, condition.args)
-
-
-def _terminator(block: Block) -> Operation:
-    assert block.last_op is not None, "verified"
-    return block.last_op

@@ -6,30 +6,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.builtin import AnyFloat, f32, i8, i32, i64
+from xdsl.dialects.builtin import f32, i8, i32, i64
 from xdsl.dialects.scf import ForOp, YieldOp
 from xdsl.ir import Attribute, Block, SSAValue
 
 from vkernels.ir.dialect import DotOp, arith, axes_of, sizes_of, tt
+from vkernels.ir.dialect.combining import combining
 
-from ..llvm.halves import is_half, is_quarter, refuse_half
+from ..common import is_half, is_quarter
 from .builder import TtirBuilder
 from .reductions import reduced
 from .state import TtirState
 from .tiles import along, transposed
 
 LEAST = 16
-"""Elements that each side of Triton's dot has at least; of i8 and f8 the contracted one has twice as many."""
+"""The least number of elements of each side of Triton's dot; twice as many of the contracted one for i8 and f8."""
 
 IMPRECISE = 128
-"""Products of f8 that may be added in fewer bits than f32 has where precision is not "ieee": tensor cores of sm_90 take
-f8 itself only then."""
+"""Products of f8 that may be added in fewer bits than f32 has, where precision is not "ieee": only then do tensor cores
+of sm_90 take f8 itself."""
 
 _HALF = 128
-"""An unsigned i8 less the signed one that has the same bits but for the top one."""
+"""An unsigned i8 minus the signed one with the top bit flipped."""
 
 MOST_PRODUCTS = 1 << 13
-"""Products that a program holds at once where they are added up one by one: they lie in registers."""
+"""Products that a program holds at once in registers, where they are added up without Triton's dot."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,6 @@ class _Shape:
 
 
 def lower_dot(state: TtirState, operation: DotOp) -> None:
-    """`vk.dot`."""
-    refuse_half(operation)
-    for operand in operation.operands:
-        state.type_of(operand, operation)
     shape = _shape(operation)
     left, right, total = (state.value(operand) for operand in operation.operands)
     narrow = (_narrowed(left), _narrowed(right))
@@ -73,7 +70,7 @@ def _signed(
     """Operands (as i32, narrow) and the sum for Triton's dot of i8, which is signed.
 
     An unsigned x is s + 128, where s is its bits with the top one flipped, as a signed number. So the sum of x y is
-    that of s y, and 128 times the sum of y besides; and where y is unsigned too, likewise.
+    the sum of s y plus 128 times the sum of y; and likewise where y is unsigned.
     """
     (a, narrow_a), (b, narrow_b) = left, right
     rows, columns = (*shape.batch, *shape.rows), (*shape.batch, *shape.columns)
@@ -115,19 +112,16 @@ def _shape(operation: DotOp) -> _Shape:
 
 
 def _narrowed(value: SSAValue) -> SSAValue:
-    """The f16, bf16, f8 or i8 tile that was extended to give a value; the value itself where none was."""
-    owner = value.owner
-    if isinstance(owner, arith.ExtFOp) and is_half(tt.element(owner.input.type)):
-        return owner.input
-    if isinstance(owner, tt.FpToFpOp) and is_quarter(tt.element(owner.src.type)):
-        return owner.src
-    if isinstance(owner, arith.ExtSIOp | arith.ExtUIOp) and tt.element(owner.input.type) == i8:
-        return owner.input
+    """The f16, bf16, f8 or i8 tile that a value was extended from, or else the value itself."""
+    if isinstance(value.owner, arith.ExtFOp | tt.FpToFpOp | arith.ExtSIOp | arith.ExtUIOp):
+        source = value.owner.operands[0]
+        element = tt.element(source.type)
+        if is_half(element) or is_quarter(element) or element == i8:
+            return source
     return value
 
 
 def _is_unsigned(value: SSAValue) -> bool:
-    """Whether a value was extended from unsigned i8."""
     return isinstance(value.owner, arith.ExtUIOp) and tt.element(value.owner.input.type) == i8
 
 
@@ -143,7 +137,7 @@ def _fits(shape: _Shape, left: Attribute, right: Attribute, total: Attribute) ->
 def _dot(
     build: TtirBuilder, operation: DotOp, shape: _Shape, left: SSAValue, right: SSAValue, total: SSAValue
 ) -> SSAValue:
-    """Axes of a kind are brought together and seen as one."""
+    """Triton's dot, with the axes of each kind joined into one."""
     batch, rows, columns, axis = shape.batch, shape.rows, shape.columns, (shape.axis,)
     axes = axes_of(operation.sum)
     order = (*batch, *rows, *columns)
@@ -162,7 +156,7 @@ def _dot(
 def _grouped(
     build: TtirBuilder, value: SSAValue, axes: Sequence[str], groups: Sequence[tuple[str, ...]], shape: _Shape
 ) -> SSAValue:
-    """A tile of one dimension a group of axes; a batch of one is left out."""
+    """A tile with one dimension for each group of axes; a batch of one is left out."""
     value = transposed(build, value, axes, [axis for group in groups for axis in group])
     sizes = [shape.count(group) for number, group in enumerate(groups) if number or shape.count(group) > 1]
     return value if tt.shape(value.type) == tuple(sizes) else build.pure(tt.ReshapeOp(value, sizes))
@@ -171,7 +165,7 @@ def _grouped(
 def _added_up(
     state: TtirState, operation: DotOp, shape: _Shape, left: SSAValue, right: SSAValue, total: SSAValue
 ) -> SSAValue:
-    """Products, one slice of the contracted axis after another where all are too many at once."""
+    """Products added up, slice by slice along the contracted axis where they are too many at once."""
     build, axes, count = state.build, axes_of(operation.sum), shape.sizes[shape.axis]
     left = transposed(build, left, axes_of(operation.left), (*shape.batch, *shape.rows, shape.axis))
     right = transposed(build, right, axes_of(operation.right), (*shape.batch, *shape.columns, shape.axis))
@@ -179,7 +173,10 @@ def _added_up(
     if at_once == count:
         return _plus_products(state, shape, left, right, total, axes, count)
     slices = count // at_once
-    left, right = (_cut(build, value, slices) for value in (left, right))
+    # Each operand's last dimension becomes two: slices, and elements of each.
+    left, right = (
+        build.pure(tt.ReshapeOp(value, [*tt.shape(value.type)[:-1], slices, at_once])) for value in (left, right)
+    )
     bounds = [build.number(number) for number in (0, slices, 1)]
     body = Block(arg_types=[i64, total.type])
     with build.region(body):
@@ -198,20 +195,13 @@ def _plus_products(
     sizes = [*(shape.sizes[axis] for axis in axes), count]
     a = along(build, left, (*shape.batch, *shape.rows, shape.axis), every, sizes)
     b = along(build, right, (*shape.batch, *shape.columns, shape.axis), every, sizes)
-    is_float = isinstance(tt.element(total.type), AnyFloat)
-    products = build.binary(arith.MulfOp if is_float else arith.MuliOp, a, b)
-    summed = reduced(state, products, len(axes), "sum")
-    return build.binary(arith.AddfOp if is_float else arith.AddiOp, total, summed)
-
-
-def _cut(build: TtirBuilder, value: SSAValue, slices: int) -> SSAValue:
-    """The last dimension as two: slices, and elements of each."""
-    *rest, last = tt.shape(value.type)
-    return build.pure(tt.ReshapeOp(value, [*rest, slices, last // slices]))
+    element = tt.element(total.type)
+    summed = reduced(state, build.binary(combining("product", element), a, b), len(axes), "sum")
+    return build.binary(combining("sum", element), total, summed)
 
 
 def _slice(state: TtirState, value: SSAValue, number: SSAValue) -> SSAValue:
-    """One slice: all others are replaced by 0 and the slices added, since Triton takes no part of a tensor."""
+    """One slice: the others become 0 and all are added up, since Triton cannot take a part of a tensor."""
     build, sizes = state.build, tt.shape(value.type)
     dimension = len(sizes) - 2
     axes = [str(d) for d in range(len(sizes))]

@@ -1,10 +1,11 @@
-"""Products and sums of floats fused, since Triton, which would fuse any of them, is told to fuse none."""
+"""Fuse products and sums of floats; Triton, which would fuse any of them, runs with its own fusion off."""
 
 from __future__ import annotations
 
 from xdsl.dialects import math
 from xdsl.dialects.builtin import AnyFloat, FloatAttr
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from vkernels.ir.dialect import arith, tt
 
@@ -13,7 +14,7 @@ ROUNDED = "vk.rounded"
 
 
 def fuse_multiply_add(function: Operation) -> None:
-    """a * b with one use, in a sum or difference, becomes part of it: one rounding, and one instruction."""
+    """Fuse a * b with one use into the sum or difference that uses it: one rounding, and one instruction."""
     for op in list(function.walk()):
         if isinstance(op, arith.AddfOp | arith.SubfOp) and ROUNDED not in op.attributes:
             _fuse(op)
@@ -24,21 +25,17 @@ def fuse_multiply_add(function: Operation) -> None:
 def _fuse(op: arith.AddfOp | arith.SubfOp) -> None:
     for number in (0, 1):
         product = op.operands[number].owner
-        if isinstance(product, arith.MulfOp) and _may_go(product, op):
+        if not isinstance(product, arith.MulfOp) or product.parent is not op.parent or ROUNDED in product.attributes:
+            continue
+        if product.result.uses.get_length() == 1:
             a, b = product.operands
             other = op.operands[1 - number]
-            if isinstance(op, arith.SubfOp):
-                if number:
-                    a = _negated(a, op)
-                else:
-                    other = _negated(other, op)
+            if isinstance(op, arith.SubfOp) and number:
+                a = _negated(a, op)
+            elif isinstance(op, arith.SubfOp):
+                other = _negated(other, op)
             _replace(op, product, a, b, other)
             return
-
-
-def _may_go(product: arith.MulfOp, op: Operation) -> bool:
-    used_once = product.result.uses.get_length() == 1
-    return used_once and product.parent is op.parent and ROUNDED not in product.attributes
 
 
 def _negated(value: SSAValue, before: Operation) -> SSAValue:
@@ -60,12 +57,10 @@ def _replace(op: Operation, product: Operation, a: SSAValue, b: SSAValue, c: SSA
     _insert(fused, op)
     fused.results[0].name_hint = op.results[0].name_hint
     op.results[0].replace_all_uses_with(fused.results[0])
-    for old in (op, product):
-        assert old.parent is not None, "part of a function"
-        old.parent.erase_op(old)
+    Rewriter.erase_op(op)
+    Rewriter.erase_op(product)
 
 
 def _insert(op: Operation, before: Operation) -> None:
     op.location = before.location
-    assert before.parent is not None, "part of a function"
-    before.parent.insert_op_before(op, before)
+    Rewriter.insert_op(op, InsertPoint.before(before))

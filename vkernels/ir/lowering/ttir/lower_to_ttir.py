@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32, i64
 from xdsl.dialects.scf import ForOp, YieldOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
 from vkernels.ir.dialect import REDUCTIONS, BufferOp, LaunchOp, MappedOp, ScratchOp, SizeOp, arith, tt
 
-from ..llvm.failures import unsupported
+from ..common import SWAP_ALIGNMENT, Handler, buffer_sizes, ignore, launches_of, size_names, swap_of_a_call
 from .accesses import lower_load, lower_store
 from .builder import Number, TtirBuilder
-from .casts import TTIR_CASTS
 from .control import lower_for, lower_if, lower_while
 from .dots import lower_dot
-from .elementwise import TTIR_ELEMENTWISE
+from .elementwise import TTIR_CASTS, TTIR_ELEMENTWISE
 from .fuse_multiply_add import fuse_multiply_add
-from .host import SWAP_ALIGNMENT, host_arithmetic, swap_of_a_call
-from .lowered import LoweredTtir, TtirLaunch
-from .parameters import FunctionSignature, buffer_sizes, contiguous
+from .lowered import LoweredTtir, TtirLaunch, host_arithmetic
+from .parameters import FunctionSignature, contiguous
 from .positions import lower_below, lower_broadcast, lower_constant, lower_position
 from .reductions import lower_reduction, lower_scan
 from .state import SLOT_BYTES, TtirState
@@ -37,36 +34,23 @@ def lower_to_ttir(mapped: MappedOp, resident_programs: int = 0) -> LoweredTtir:
     can be, and `UnsupportedError` for an operation or element type that has no form there.
     """
     name = mapped.sym_name.data
-    launches = [op for op in mapped.body.block.ops if isinstance(op, LaunchOp)]
     host = host_arithmetic(mapped, lambda op: element_bytes(memory_element(op.result.type.element, op)))
-    sizes = dict.fromkeys(op.size.data for op in mapped.body.block.ops if isinstance(op, SizeOp))
-    return LoweredTtir(
-        name,
-        tuple(
-            _Launch(mapped, launch, f"{_symbol(name)}_launch_{number}", resident_programs > 0).lower()
-            for number, launch in enumerate(launches)
-        ),
-        tuple(sizes),
-        sum(isinstance(op, BufferOp) for op in mapped.body.block.ops),
-        host,
+    symbol = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    prefix = symbol if symbol[:1].isalpha() else f"k{symbol}"
+    launches = tuple(
+        _Launch(mapped, launch, f"{prefix}_launch_{number}", resident_programs > 0).lower()
+        for number, launch in enumerate(launches_of(mapped))
     )
-
-
-def _symbol(name: str) -> str:
-    """A name that is an identifier in C."""
-    plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
-    return plain if plain[:1].isalpha() else f"k{plain}"
+    return LoweredTtir(name, launches, size_names(mapped), len(host.buffers), host)
 
 
 class _Launch:
-    """One launch while it is lowered."""
-
     def __init__(self, mapped: MappedOp, launch: LaunchOp, name: str, is_persistent: bool):
         self.mapped, self.launch, self.name = mapped, launch, name
         self.has_swap = any(isinstance(op, BufferOp) for op in launch.body.walk())
         self.is_persistent = is_persistent or self.has_swap
         self.entry = Block()
-        self.state = TtirState(mapped, TtirBuilder(self.entry))
+        self.state = TtirState(mapped, TtirBuilder(self.entry), _HANDLERS)
         self.build = self.state.build
         self.signature = FunctionSignature(mapped, self.entry)
 
@@ -82,9 +66,6 @@ class _Launch:
         else:
             self._program(program)
         self.build.add(tt.ReturnOp())
-        return self._finish(swap_size)
-
-    def _finish(self, swap_size: arith.ConstantOp | None) -> TtirLaunch:
         state = self.state
         scratch_bytes = state.scratch_bytes
         if state.slot.result.uses.get_length():
@@ -113,10 +94,10 @@ class _Launch:
                 self.signature.buffer(self.state, op, number)
                 number += 1
             elif not isinstance(op, LaunchOp):
-                lower(self.state, op)
+                self.state.lower(op)
 
     def _swap(self, program: SSAValue) -> arith.ConstantOp:
-        """Where this resident program's swap space begins: its size is known when the launch has been lowered."""
+        """The start of this resident program's swap space; the size is filled in when the launch has been lowered."""
         size = arith.ConstantOp(IntegerAttr(0, i64))
         self.build.add(size)
         top: SSAValue = size.result
@@ -128,10 +109,10 @@ class _Launch:
         return size
 
     def _bytes_of(self, op: BufferOp) -> SSAValue:
-        """Bytes of memory whose size the call decides, in whole lines; none where a size is negative."""
-        build, total = self.build, element_bytes(memory_element(op.result.type.element, op))
-        size: Number = total
-        for count in buffer_sizes(self.state, op):
+        """Bytes of memory whose size depends on the call, in whole lines; none where a size is negative."""
+        build = self.build
+        size: Number = element_bytes(memory_element(op.result.type.element, op))
+        for count in buffer_sizes(op, self.state.number):
             size = build.product(size, build.integer(arith.MaxSIOp, count, 0))
         lines = build.number(build.sum(size, SWAP_ALIGNMENT - 1))
         return build.binary(arith.AndIOp, lines, -SWAP_ALIGNMENT)
@@ -148,11 +129,7 @@ class _Launch:
         self.build.add(ForOp(program, self.signature.programs(), step, [], body))
 
     def _program(self, program: SSAValue) -> None:
-        self._coordinates(program)
-        walk(self.state, self.launch.body.block)
-
-    def _coordinates(self, program: SSAValue) -> None:
-        """A program's coordinates from its number; the last varies fastest."""
+        """A program, its coordinates computed from its number; the last coordinate varies fastest."""
         build, rest = self.build, program
         pairs = list(zip(self.launch.body.block.args, self.launch.grid, strict=True))
         for number, (argument, count) in reversed(list(enumerate(pairs))):
@@ -161,47 +138,24 @@ class _Launch:
                 size = build.number(self.state.number(count), i32)
                 part, rest = build.binary(arith.RemUIOp, rest, size), build.binary(arith.DivUIOp, rest, size)
             self.state.define(argument, build.number(part))
+        self.state.walk(self.launch.body.block)
 
 
 def _remove_unused(block: Block) -> None:
-    """Erase pure operations without uses."""
     for op in reversed([op for outer in block.ops for op in outer.walk()]):
         if op.has_trait(Pure) and op.results and not any(result.uses.get_length() for result in op.results):
-            assert op.parent is not None, "part of a function"
-            op.parent.erase_op(op)
-
-
-# The walk
-
-
-def walk(state: TtirState, block: Block) -> None:
-    """Lower every operation of a block but its terminator."""
-    for op in block.ops:
-        if op.name not in _TERMINATORS:
-            state.build.location = op.location
-            lower(state, op)
-    if block.last_op is not None:
-        state.build.location = block.last_op.location
-
-
-def lower(state: TtirState, op: Operation) -> None:
-    """Build what stands for one operation."""
-    handler = _HANDLERS.get(op.name)
-    if handler is None:
-        raise unsupported(op, "this operation has no form on a GPU")
-    handler(state, op)
+            Rewriter.erase_op(op)
 
 
 def _lower_scratch(state: TtirState, op: ScratchOp) -> None:
-    """Scratchpad: the next bytes of the program's."""
+    """Scratchpad: the next bytes of the program's scratchpad."""
     base = state.build.filled(state.scratchpad.take(memory_bytes(op.result.type, op)), i32)
-    state.values[op.result] = contiguous(
-        state, op.result.type, op, base, [d for d in op.result.type.shape if isinstance(d, int)]
-    )
+    sizes: list[Number] = [d for d in op.result.type.shape if isinstance(d, int)]
+    state.values[op.result] = contiguous(state, op, base, sizes)
 
 
 def _lower_swap(state: TtirState, op: BufferOp) -> None:
-    """Swap space: the next bytes of the resident program's."""
+    """Swap space: the next bytes of the resident program's swap space."""
     assert state.swap_base is not None, "a launch with swap space has a base"
     element = memory_element(op.result.type.element, op)
     base, given = state.swap_base, state.swap_offsets.get(op.result)
@@ -209,30 +163,18 @@ def _lower_swap(state: TtirState, op: BufferOp) -> None:
     if offset != 0:
         base = state.build.pure(tt.AddPtrOp(base, state.build.number(offset)))
     typed = state.build.pure(tt.BitcastOp(base, tt.PointerType(element)))
-    state.values[op.result] = contiguous(state, op.result.type, op, typed, buffer_sizes(state, op))
+    state.values[op.result] = contiguous(state, op, typed, buffer_sizes(op, state.number))
 
-
-def _lower_barrier(state: TtirState, op: Operation) -> None:
-    state.build.add(tt.BarrierOp())
-
-
-def _ignore(state: TtirState, op: Operation) -> None:
-    """Prints and assertions are for checked kernels."""
-
-
-_TERMINATORS = ("scf.yield", "scf.condition", "vk.yield")
-
-Handler = Callable[[TtirState, Any], None]
 
 _HANDLERS: dict[str, Handler] = {
     **TTIR_ELEMENTWISE,
     **TTIR_CASTS,
     **{op.name: lower_reduction for op in REDUCTIONS},
-    **dict.fromkeys(("vk.boundary", "vk.print", "vk.assert"), _ignore),
+    **dict.fromkeys(("vk.boundary", "vk.print", "vk.assert"), ignore),
     "arith.constant": lower_constant,
     "vk.scratch": _lower_scratch,
     "vk.buffer": _lower_swap,
-    "vk.barrier": _lower_barrier,
+    "vk.barrier": lambda state, op: state.build.add(tt.BarrierOp()),
     "vk.load": lower_load,
     "vk.gather": lower_load,
     "vk.store": lower_store,
@@ -242,7 +184,7 @@ _HANDLERS: dict[str, Handler] = {
     "vk.below": lower_below,
     "vk.scan": lower_scan,
     "vk.dot": lower_dot,
-    "scf.for": lambda state, op: lower_for(state, op, walk),
-    "scf.if": lambda state, op: lower_if(state, op, walk),
-    "scf.while": lambda state, op: lower_while(state, op, walk),
+    "scf.for": lower_for,
+    "scf.if": lower_if,
+    "scf.while": lower_while,
 }

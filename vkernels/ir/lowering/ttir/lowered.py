@@ -1,20 +1,131 @@
-"""What lowering to TTIR gives: see "What the TTIR lowering gives the runtime" in docs/mapped-ir.md."""
+"""The result of lowering to TTIR: launches, and the arithmetic on sizes that the host computes before them.
+
+See "What the TTIR lowering gives the runtime" in docs/mapped-ir.md.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
+from math import prod
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.ir import Operation, SSAValue
 
+from vkernels.ir.dialect import BufferOp, LaunchOp, MappedOp, SizeOp, arith
+from vkernels.ir.errors import ArgumentError
+from vkernels.ir.facts import Facts
 from vkernels.ir.text import print_module
 
-from .host import HostArguments, HostArithmetic
+from ..common import SWAP_ALIGNMENT, buffer_sizes, launches_of, swap_of_a_call, unsupported
+
+
+def _toward_zero(a: int, b: int) -> int:
+    if b == 0:
+        return 0
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "arith.addi": lambda a, b: a + b,
+    "arith.subi": lambda a, b: a - b,
+    "arith.muli": lambda a, b: a * b,
+    "arith.divsi": _toward_zero,
+    "arith.remsi": lambda a, b: a - b * _toward_zero(a, b) if b else 0,
+    "arith.floordivsi": lambda a, b: a // b if b else 0,
+    "arith.ceildivsi": lambda a, b: -(-a // b) if b else 0,
+    "arith.maxsi": max,
+    "arith.minsi": min,
+}
+"""The i64 operations on sizes; x / 0 is 0, as everywhere. Sizes are far from where i64 would wrap."""
+
+
+@dataclass(frozen=True)
+class HostArguments:
+    """What one call needs: bytes of each top-level buffer, and programs of each launch.
+
+    `more_swap_bytes`: for each launch, the bytes of swap space that a resident program takes beside the launch's own
+    `swap_bytes`, because they depend on the call's sizes; empty where no launch has such swap space.
+    """
+
+    buffer_bytes: tuple[int, ...]
+    programs: tuple[int, ...]
+    more_swap_bytes: tuple[int, ...] = ()
+
+    def more_swap(self, launch: int) -> int:
+        """The `more_swap_bytes` of one launch, by its number."""
+        return self.more_swap_bytes[launch] if self.more_swap_bytes else 0
+
+
+@dataclass(frozen=True)
+class HostArithmetic:
+    """The operations that sizes of buffers and of grids are computed by, in order; `known`: sizes known before a call.
+
+    `element_bytes` gives the bytes of a buffer's element.
+    """
+
+    operations: tuple[Operation, ...]
+    buffers: tuple[BufferOp, ...]
+    launches: tuple[LaunchOp, ...]
+    element_bytes: Callable[[BufferOp], int]
+    known: Mapping[str, int]
+
+    def prepare(self, sizes: Mapping[str, int]) -> HostArguments:
+        """Compute what a call needs. Raises `ArgumentError` for a size that is missing."""
+        values: dict[SSAValue, int] = {}
+        for op in self.operations:
+            values[op.results[0]] = self._value(op, values, sizes)
+
+        def size(op: BufferOp) -> int:
+            return prod(max(0, n) for n in buffer_sizes(op, values.__getitem__)) * self.element_bytes(op)
+
+        return HostArguments(
+            tuple(map(size, self.buffers)),
+            tuple(prod(max(0, values[count]) for count in launch.grid) for launch in self.launches),
+            tuple(
+                sum(-(-size(op) // SWAP_ALIGNMENT) * SWAP_ALIGNMENT for op in swap_of_a_call(launch))
+                for launch in self.launches
+            ),
+        )
+
+    def _value(self, op: Operation, values: Mapping[SSAValue, int], sizes: Mapping[str, int]) -> int:
+        if isinstance(op, SizeOp):
+            found = self.known.get(op.size.data, sizes.get(op.size.data))
+            if found is None:
+                raise ArgumentError(f"the size {op.size.data} is not given")
+            return found
+        if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
+            return op.value.value.data
+        return ARITHMETIC[op.name](*(values[operand] for operand in op.operands))
+
+
+def host_arithmetic(mapped: MappedOp, element_bytes: Callable[[BufferOp], int]) -> HostArithmetic:
+    """The arithmetic on sizes that buffers and grids depend on; the launches repeat the rest.
+
+    Raises `UnsupportedError` for an operation that the host does not compute.
+    """
+    launches = launches_of(mapped)
+    buffers = tuple(op for op in mapped.body.block.ops if isinstance(op, BufferOp))
+    values = [size for op in (*buffers, *chain(*map(swap_of_a_call, launches))) for size in op.sizes]
+    values += [count for launch in launches for count in launch.grid]
+    needed: set[Operation] = set()
+    while values:
+        owner = values.pop().owner
+        if isinstance(owner, Operation) and owner not in needed:
+            needed.add(owner)
+            values += owner.operands
+    operations = tuple(op for op in mapped.body.block.ops if op in needed)
+    for op in operations:
+        if op.name not in ARITHMETIC and not isinstance(op, SizeOp | arith.ConstantOp):
+            raise unsupported(op, "the host does not compute this")
+    return HostArithmetic(operations, buffers, tuple(launches), element_bytes, Facts.from_attribute(mapped.facts).sizes)
 
 
 class ParameterKind(StrEnum):
-    """What a kernel's parameter holds."""
+    """The kinds of a kernel's parameters."""
 
     POINTER = "pointer"
     STRIDE = "stride"
@@ -45,7 +156,7 @@ class TtirLaunch:
 
     `scratch_bytes`: scratchpad a program. `swap_bytes`: of the swap space, what each resident program takes,
     `HostArguments.more_swap` aside.
-    `is_persistent`: each program goes on to others until all are done, so any number of them may be started.
+    `is_persistent`: each program continues with others until all are done, so any number of them may be started.
     """
 
     name: str

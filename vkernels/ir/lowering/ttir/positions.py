@@ -1,4 +1,4 @@
-"""Constants, positions along axes and tail masks: tiles that come from nothing but numbers."""
+"""Constants, positions along axes, tail masks and broadcasts."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, i32, i64
 from xdsl.ir import SSAValue
 
-from vkernels.ir.dialect import BelowOp, BroadcastOp, PositionOp, sizes_of
+from vkernels.ir.dialect import BelowOp, BroadcastOp, PositionOp, arith, sizes_of
 
-from ..llvm.failures import unsupported
+from ..common import unsupported
 from .builder import Number, TtirBuilder
 from .state import TtirState
-from .tiles import along, axes_and_sizes
+from .tiles import along, axes_and_sizes, lowered_type
 
 
 def below(build: TtirBuilder, count: Number, size: int) -> SSAValue:
     """Which of the positions 0, 1, … along an axis are below a count, i64: i1."""
-    limit = build.splat(build.number(build.clamped(count, 0, size), i32), [size])
+    limit = build.splat(
+        build.number(build.integer(arith.MinSIOp, build.integer(arith.MaxSIOp, count, 0), size), i32), [size]
+    )
     return build.compare("slt", build.range(size), limit)
 
 
 def lower_constant(state: TtirState, operation: ConstantOp) -> None:
     """`arith.constant`: a scalar, or the same number in every element."""
-    value, type_ = operation.value, state.type_of(operation.result, operation)
+    value, type_ = operation.value, lowered_type(operation.result.type, operation)
     if isinstance(value, IntegerAttr | FloatAttr):
         state.define(operation.result, state.build.filled(value.value.data, type_))
     elif isinstance(value, DenseIntOrFPElementsAttr) and len({repr(one) for one in value.get_values()}) == 1:
@@ -32,22 +34,16 @@ def lower_constant(state: TtirState, operation: ConstantOp) -> None:
 
 
 def lower_position(state: TtirState, operation: PositionOp) -> None:
-    """`vk.position`."""
-    state.type_of(operation.result, operation)
     (size,) = sizes_of(operation.result).values()
     state.define(operation.result, state.build.cast(state.build.range(size), i64))
 
 
 def lower_below(state: TtirState, operation: BelowOp) -> None:
-    """`vk.below`."""
-    state.type_of(operation.result, operation)
     (size,) = sizes_of(operation.result).values()
     state.define(operation.result, below(state.build, state.number(operation.count), size))
 
 
 def lower_broadcast(state: TtirState, operation: BroadcastOp) -> None:
-    """`vk.broadcast`."""
-    state.type_of(operation.result, operation)
     axes, sizes = axes_and_sizes(operation.result.type)
     source = state.value(operation.source)
     state.define(operation.result, along(state.build, source, axes_and_sizes(operation.source.type)[0], axes, sizes))

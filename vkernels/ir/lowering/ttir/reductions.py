@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import i1
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from vkernels.ir.dialect import ReductionOp, ScanOp, axes_of, tt
 from vkernels.ir.dialect.combining import combining, kind_of
 
-from ..llvm.failures import unsupported
-from ..llvm.halves import refuse_half
+from ..common import unsupported
 from .state import TtirState
 
 
 def lower_reduction(state: TtirState, operation: ReductionOp) -> None:
-    """`vk.sum`, `vk.product`, `vk.max`, `vk.min`."""
-    tile = _tile(state, operation, operation.tile)
-    axis = axes_of(operation.tile).index(operation.axis.data)
+    tile, axis = _tile_and_axis(state, operation)
     state.define(operation.result, reduced(state, tile, axis, kind_of(operation)))
 
 
 def lower_scan(state: TtirState, operation: ScanOp) -> None:
-    """`vk.scan`."""
-    tile = _tile(state, operation, operation.tile)
-    axis = axes_of(operation.tile).index(operation.axis.data)
+    tile, axis = _tile_and_axis(state, operation)
     body = _combining(state, tt.element(tile.type), kind_of(operation), tt.ScanReturnOp)
     state.define(operation.result, state.build.result(tt.ScanOp(tile, axis, body)))
 
@@ -34,13 +29,11 @@ def reduced(state: TtirState, tile: SSAValue, axis: int, kind: str) -> SSAValue:
     return state.build.result(tt.ReduceOp(tile, axis, body))
 
 
-def _tile(state: TtirState, operation: Operation, tile: SSAValue) -> SSAValue:
-    refuse_half(operation)
-    state.type_of(tile, operation)
-    lowered = state.value(tile)
-    if tt.element(lowered.type) == i1:
+def _tile_and_axis(state: TtirState, operation: ReductionOp | ScanOp) -> tuple[SSAValue, int]:
+    tile = state.value(operation.tile)
+    if tt.element(tile.type) == i1:
         raise unsupported(operation, "i1 is not reduced; extend it to an integer first")
-    return lowered
+    return tile, axes_of(operation.tile).index(operation.axis.data)
 
 
 def _combining(

@@ -1,27 +1,27 @@
-"""What one function knows while its body is lowered: values, memory, scratchpad and swap space handed out."""
+"""The state of one function while its body is lowered: values, memory, scratchpad and swap space in use."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import IntegerAttr, i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from vkernels.ir.dialect import MappedOp, MemoryType, arith
 from vkernels.ir.errors import PlanError
 
+from ..common import SWAP_ALIGNMENT, TERMINATORS, Handler, ProgramSpace, is_tile, lower_operation
 from .builder import Number, TtirBuilder
-from .host import SWAP_ALIGNMENT
 from .tiles import lowered_type
 
 I32_RANGE = 1 << 31
-"""Elements, or bytes, that an i32 does not count."""
+"""The least number that an i32 cannot hold."""
 
 
 @dataclass(frozen=True)
 class PointerMemory:
-    """Something addressable.
+    """Memory that loads and stores address.
 
     `base`: a pointer to its first element, or the byte offset, i32, of a scratchpad. `element`: as held in memory.
     `strides`: in elements. `sizes`: of each dimension; None where it is not known, which only matters if it is
@@ -36,22 +36,8 @@ class PointerMemory:
     is_far: bool = False
 
 
-@dataclass
-class ProgramSpace:
-    """Bytes that belong to a program, handed out one after another."""
-
-    alignment: int
-    top: int = 0
-
-    def take(self, size: int) -> int:
-        """The offset of `size` new bytes."""
-        offset = self.top
-        self.top += -(-size // self.alignment) * self.alignment
-        return offset
-
-
 SLOT_BYTES = 16
-"""Room behind the scratchpad where inactive elements load and store."""
+"""The slot: bytes behind the scratchpad where inactive elements load and store."""
 
 
 @dataclass
@@ -60,14 +46,15 @@ class TtirState:
 
     mapped: MappedOp
     build: TtirBuilder
+    handlers: Mapping[str, Handler]
     values: dict[SSAValue, SSAValue | PointerMemory] = field(default_factory=dict)
     scratchpad: ProgramSpace = field(default_factory=lambda: ProgramSpace(16))
     swap: ProgramSpace = field(default_factory=lambda: ProgramSpace(SWAP_ALIGNMENT))
     swap_offsets: dict[SSAValue, SSAValue] = field(default_factory=dict)
-    """Where swap space whose size the call decides begins, in bytes from `swap_base`."""
+    """The start of swap space whose size depends on the call, in bytes from `swap_base`."""
     swap_base: SSAValue | None = None
     slot: arith.ConstantOp = field(default_factory=lambda: arith.ConstantOp(IntegerAttr(0, i32)))
-    """Where inactive elements load and store: known when all of the scratchpad has been handed out."""
+    """The offset of the slot: known when all of the scratchpad has been handed out."""
 
     def value(self, value: SSAValue) -> SSAValue:
         """A tile or scalar."""
@@ -85,19 +72,30 @@ class TtirState:
         return result
 
     def define(self, value: SSAValue, lowered: SSAValue) -> None:
-        """Say what a tile or scalar has become."""
+        """Note the lowered value of a tile or scalar."""
         self.values[value] = lowered
         if value.name_hint is not None and lowered.name_hint is None:
             lowered.name_hint = value.name_hint
 
-    def type_of(self, value: SSAValue, operation: Operation) -> Attribute:
-        """The type that a tile or scalar has once lowered."""
-        return lowered_type(value.type, operation)
+    def lower(self, operation: Operation) -> None:
+        """Lower one operation. Raises `PlanError` for a result of sizes that Triton cannot have."""
+        self.build.location = operation.location
+        for result in filter(is_tile, operation.results):
+            lowered_type(result.type, operation)
+        lower_operation(self, operation, self.handlers, "no form on a GPU")
+
+    def walk(self, block: Block) -> None:
+        """Lower every operation of a block but its terminator."""
+        for operation in block.ops:
+            if operation.name not in TERMINATORS:
+                self.lower(operation)
+        if block.last_op is not None:
+            self.build.location = block.last_op.location
 
     # Control flow carries memory as its base
 
     def carried(self, values: Sequence[SSAValue]) -> list[SSAValue]:
-        """What control flow carries for values."""
+        """The lowered values that control flow carries."""
         lowered = [self.values[value] for value in values]
         return [value.base if isinstance(value, PointerMemory) else value for value in lowered]
 

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from vkernels.ir.dialect import MemoryType, axes_of, element_of, sizes_of, tt
 from vkernels.ir.errors import PlanError
 
-from ..llvm.failures import unsupported
+from ..common import constant_elements, unsupported
 from .builder import TtirBuilder
 
 _WIDTHS = (1, 8, 16, 32, 64)
@@ -43,10 +43,7 @@ def element_bytes(element: Attribute) -> int:
 
 def memory_bytes(type_: MemoryType, operation: Operation) -> int:
     """Bytes of a scratchpad or of swap space, all of whose dimensions are numbers."""
-    sizes = [d for d in type_.shape if isinstance(d, int) and d >= 0]
-    if len(sizes) != len(type_.shape):
-        raise unsupported(operation, f"{type_} needs constant dimensions inside a launch")
-    return prod(sizes) * element_bytes(memory_element(type_.element, operation))
+    return constant_elements(type_, operation) * element_bytes(memory_element(type_.element, operation))
 
 
 def lowered_type(type_: Attribute, operation: Operation) -> Attribute:

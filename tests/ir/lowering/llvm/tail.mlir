@@ -1,0 +1,16 @@
+// RUN: vk-opt %s | lower-to-llvm | filecheck %s
+// A bounded axis becomes a mask of lanes, and the load of a masked register fills inactive lanes with 0.
+
+vk.mapped @copy(%x: !vk.tensor<[N], f32>, %out: !vk.tensor<[N], f32>) lanes i facts {sizes = {}, multiples = {}, strides = {x = [1], out = [1]}, distinct} {
+  %c1 = arith.constant 1 : i64
+  %n = vk.size N
+  vk.launch "copy" over (%p = %c1) {
+    %a = vk.load %x[i] within (i < %n) : !vk.tensor<[N], f32> -> tensor<8xf32, #vk.axes<i>>
+    vk.store %a in %out[i] within (i < %n) : !vk.tensor<[N], f32> <- tensor<8xf32, #vk.axes<i>>
+  }
+}
+
+// CHECK:      [[COUNT:%[0-9]+]] = arith.maxsi {{%[0-9]+}}, {{%[0-9]+}} : i64
+// CHECK:      [[MASK:%[0-9]+]] = arith.cmpi slt, {{%[0-9]+}}, {{%[0-9]+}} : vector<8xi32>
+// CHECK:      [[A:%[0-9]+]] = llvm.intr.masked.load %slot0, [[MASK]], {{%[0-9]+}} {alignment = 4 : i32}
+// CHECK-NEXT: llvm.intr.masked.store [[A]], %slot2, [[MASK]] {alignment = 4 : i32} : vector<8xf32>, vector<8xi1> into !llvm.ptr
