@@ -1,10 +1,16 @@
-"""Assembly of bodies and their block arguments."""
+"""Terminators of blocks, and the assembly of bodies and block arguments."""
 
 from __future__ import annotations
 
-from xdsl.ir import BlockArgument, Region
+from xdsl.ir import Block, BlockArgument, Operation, Region
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+
+
+def terminator(block: Block) -> Operation:
+    """The last operation of a block that verifies."""
+    assert block.last_op is not None, "an empty block does not verify"
+    return block.last_op
 
 
 def print_argument(printer: Printer, argument: BlockArgument, name: str) -> None:

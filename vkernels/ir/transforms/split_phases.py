@@ -12,8 +12,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
-from ..analysis.accesses import MemoryAccess, accesses_of, clash, elementwise, inputs_of
-from ..analysis.effects import CONTROL, EFFECTS, LOOPS
+from ..analysis.accesses import CONTROL, EFFECTS, LOOPS, MemoryAccess, accesses_of, clash, elementwise, inputs_of
 from ..dialect import (
     AccessOp,
     BoundaryOp,

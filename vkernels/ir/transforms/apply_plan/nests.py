@@ -96,9 +96,11 @@ def _fill(state: MappingState, frame: LoopFrame, items: Sequence[Operation], nes
 # Reductions.
 
 
-def _emit_reductions(state: MappingState, frame: LoopFrame, ops: Sequence[Operation], nest: Nest | None = None) -> None:
+def _emit_reductions(
+    state: MappingState, frame: LoopFrame, ops: Sequence[ReductionOp | DotOp], nest: Nest | None = None
+) -> None:
     """Reductions along one chunked axis, in one loop: elementwise in the loop, along the axis once after it."""
-    axis: str = ops[0].axis.data  # type: ignore[attr-defined]
+    axis = ops[0].axis.data
     assert nest is not None or axis not in state.coordinates, "a program sees only its part of a split axis"
     roots = [value for op in ops for value in operands_along(op)] if nest is None else nest.roots()
     items = _items(state, frame, iter(roots), nest)

@@ -10,7 +10,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from ...analysis.accesses import clash, elementwise
+from ...analysis.accesses import clash, elementwise, has_effect
 from ...analysis.axes import MappedAxis
 from ...analysis.schedule.nests import Nest, all_items, label_of
 from ...dialect import DotOp, LoadOp, PhaseOp, ScanOp, ScratchOp, StoreOp, YieldOp, axes_of, element_of
@@ -98,7 +98,7 @@ def _check_computed_again(planned: PlannedKernel, axis: MappedAxis, nests: Seque
             raise PlanError(
                 f"a scan along {axis.name} needs all that comes before: the axis cannot be split over programs"
             )
-        if planned.analysis.is_chunk_reduction(item) and item.axis.data == axis.name:  # type: ignore[attr-defined]
+        if planned.analysis.is_chunk_reduction(item) and item.axis.data == axis.name:
             raise PlanError(
                 f"axis {axis.name} cannot be split over programs: a reduction along it is computed again in each"
             )
@@ -123,7 +123,7 @@ def _check_meetings(planned: PlannedKernel, axis: MappedAxis, nests: Sequence[Ne
 
 def _has_plain_effects(state: MappingState, phase: PhaseOp) -> bool:
     analysis = state.analysis
-    return any(analysis.has_effect(item) and not analysis.chunks(item) for item in phase.body.block.ops)
+    return any(has_effect(item) and not analysis.chunks(item) for item in phase.body.block.ops)
 
 
 def _share(
@@ -185,7 +185,7 @@ def _restore(state: MappingState, frame: LoopFrame, axis: MappedAxis, before: Se
 def _emit_plain(state: MappingState, frame: LoopFrame, phase: PhaseOp) -> None:
     """A phase's items that need no loop and have no effect."""
     for item in phase.body.block.ops:
-        if not isinstance(item, YieldOp) and not state.analysis.chunks(item) and not state.analysis.has_effect(item):
+        if not isinstance(item, YieldOp) and not state.analysis.chunks(item) and not has_effect(item):
             frame.root().location = item.location
             emit_here(state, frame, item)
 
