@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.ir import Attribute, Operation
 
 from . import arith
@@ -31,3 +31,13 @@ def kind_of(op: Operation) -> str:
 def combining(kind: str, element: Attribute) -> type[Operation]:
     """The elementwise operation that combines two elements of a type."""
     return (_FLOATS if isinstance(element, AnyFloat) else _INTEGERS)[kind]
+
+
+def neutral_of(op: Operation, element: Attribute) -> float:
+    """The neutral element of a reduction or scan."""
+    kind = kind_of(op)
+    neutral = {"sum": 0, "product": 1, "maxui": 0, "minui": -1, "max": float("-inf"), "min": float("inf")}[kind]
+    if not isinstance(element, IntegerType) or isinstance(neutral, int):
+        return neutral
+    half: int = 1 << (element.width.data - 1)
+    return -half if kind == "max" else half - 1

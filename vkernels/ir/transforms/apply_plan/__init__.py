@@ -1,8 +1,8 @@
-"""Map kernels by a plan: from `vk.kernel` to `vk.mapped`, as `docs/mapped-ir.md` says.
+"""Map kernels by a plan: from `vk.kernel` to `vk.mapped`, see `docs/mapped-ir.md`.
 
-`plan_kernel` gives axes constant sizes and arranges each phase's work in loop nests, with a home for what crosses
-phases; `check_plan` refuses what cannot be; then everything is made anew, launch by launch (`emit_packs`, `emit_split`,
-`emit_cut`, `emit_launch`), phase by phase (`structure`), nest by nest (`nests`), operation by operation (`emit`).
+`plan_kernel` gives axes constant sizes, groups each phase's work into loop nests, and gives homes to values that cross
+phases; `check_plan` rejects impossible plans; then a new kernel is emitted: launches (`emit_packs`, `emit_split`,
+`emit_cut`, `emit_launch`), in them phases (`structure`), their nests (`nests`) and their operations (`emit`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .structure import emit_block
 
 @dataclass(frozen=True)
 class ApplyPlan(ModulePass):
-    """Replace every `vk.kernel` of a module by a `vk.mapped`, as a plan says. `facts`: what code may rely on.
+    """Replace every `vk.kernel` of a module by a `vk.mapped`, by a plan. `facts`: what the code may rely on.
 
     Raises `PlanError` where the plan does not fit the kernel.
     """
@@ -55,9 +55,9 @@ class ApplyPlan(ModulePass):
 def apply_plan(module: ModuleOp, plan: Plan, facts: Facts) -> ModuleOp:
     """A new module with every `vk.kernel` of `module`, which is not changed, mapped by the plan.
 
-    Kernels without phases are split into phases first. `facts` are what the compiled kernel may rely on.
-    Raises `PlanError` where the plan does not fit the kernel: an axis it does not name or that does not exist, a
-    home that cannot be, memory for an axis whose extent the facts do not give.
+    Kernels without phases are split into phases first. `facts`: what the compiled kernel may rely on.
+    Raises `PlanError` where the plan does not fit the kernel: an axis it does not name or that does not exist, an
+    impossible home, memory for an axis whose extent the facts do not give.
     """
     if not any(isinstance(op, PhaseOp) for op in module.walk()):
         module = module.clone()
@@ -66,7 +66,7 @@ def apply_plan(module: ModuleOp, plan: Plan, facts: Facts) -> ModuleOp:
 
 
 def map_kernel(kernel: KernelOp, plan: Plan, facts: Facts) -> MappedOp:
-    """A kernel that is split into phases, which is not changed, as a plan maps it."""
+    """Map a kernel in phases by a plan. The kernel is not changed."""
     planned = plan_kernel(kernel, plan, facts)
     check_plan(planned)
     names = [parameter.data for parameter in kernel.parameters]
