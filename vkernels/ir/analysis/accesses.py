@@ -63,15 +63,16 @@ def _dimension(terms: Iterable[tuple[str, int]], offset: SSAValue | None) -> Dim
     kept = frozenset((axis, coefficient) for axis, coefficient in terms if coefficient)
     if offset is None:
         return Dimension(kept, 0, frozenset())
-    return Dimension(kept, constant_of(offset), frozenset(axes_of(offset)))
+    constant = constant_of(offset)
+    return Dimension(kept, offset if constant is None else constant, frozenset(axes_of(offset)))
 
 
-def constant_of(value: SSAValue) -> SSAValue | int:
-    """The number of a constant; of another value, the value itself."""
-    owner = value.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    return value
+def constant_of(value: SSAValue) -> int | None:
+    """The number of an integer constant; None for another value."""
+    op = value.owner
+    if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
+        return op.value.value.data
+    return None
 
 
 def clash(one: MemoryAccess, other: MemoryAccess) -> bool:
@@ -153,7 +154,7 @@ def _changes_less(offset: SSAValue | int, coefficient: int, loop: Operation | No
 
 def _span(value: SSAValue, loop: Operation) -> int | None:
     """By how much a scalar may change within a loop; None if unknown."""
-    if isinstance(constant_of(value), int) or not is_inside(value, loop):
+    if constant_of(value) is not None or not is_inside(value, loop):
         return 0
     owner = value.owner
     if isinstance(owner, Block):
@@ -161,13 +162,13 @@ def _span(value: SSAValue, loop: Operation) -> int | None:
         if not isinstance(parent, RangeOp) or parent.is_ragged or value is not owner.args[0]:
             return None
         start, stop = constant_of(parent.start), constant_of(parent.stop)
-        return max(0, stop - start - 1) if isinstance(start, int) and isinstance(stop, int) else None
+        return None if start is None or stop is None else max(0, stop - start - 1)
     spans = [_span(operand, loop) for operand in owner.operands]
     if isinstance(owner, arith.AddiOp | arith.SubiOp) and spans[0] is not None and spans[1] is not None:
         return spans[0] + spans[1]
     if isinstance(owner, arith.MuliOp):
         for span, factor in zip(spans, map(constant_of, reversed(owner.operands)), strict=True):
-            if span is not None and isinstance(factor, int):
+            if span is not None and factor is not None:
                 return span * abs(factor)
     return None
 

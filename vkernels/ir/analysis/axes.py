@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
 from ..dialect import KernelOp, SizeOp, TileOp, WholeOp, arith
 from ..errors import PlanError
 from ..facts import Facts
 from ..plan import Plan
+from .accesses import constant_of
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ def evaluate(
     op = value.owner
     if isinstance(op, SizeOp):
         return size(op.size.data)
-    if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
-        return constant(op.value.value.data)
+    if (known := constant_of(value)) is not None:
+        return constant(known)
     if not isinstance(op, Operation) or type(op) not in arithmetic:
         return None
     left, right = (evaluate(operand, size, constant, arithmetic) for operand in op.operands)

@@ -34,7 +34,7 @@ def find_races(kernel: KernelOp) -> Iterator[Race]:
     """The races of a kernel as written. Without any, its plan may have any number of programs."""
     found = accesses_of(kernel)
     extents = {op.axis.data: constant_of(op.extent) for op in kernel.body.block.ops if isinstance(op, TileOp | WholeOp)}
-    alone = {axis for axis, extent in extents.items() if isinstance(extent, int) and extent <= 1}
+    alone = {axis for axis, extent in extents.items() if extent is not None and extent <= 1}
     yield from lost_updates(found, alone)
     tiles = [op.axis.data for op in kernel.body.block.ops if isinstance(op, TileOp)]
     yield from programs_meet(found, [axis for axis in tiles if axis not in alone])

@@ -1,8 +1,18 @@
-"""How reductions and scans combine two elements."""
+"""How reductions and scans combine two elements, and constants to start from."""
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    VectorType,
+)
 from xdsl.ir import Attribute, Operation
 
 from . import arith
@@ -41,3 +51,15 @@ def neutral_of(op: Operation, element: Attribute) -> float:
         return neutral
     half: int = 1 << (element.width.data - 1)
     return -half if kind == "max" else half - 1
+
+
+def constant(type_: Attribute, value: float) -> arith.ConstantOp:
+    """A scalar, or a tile or vector of one number."""
+    attribute: Attribute
+    if isinstance(type_, TensorType | VectorType):
+        attribute = DenseIntOrFPElementsAttr.from_list(type_, [value])
+    elif isinstance(type_, IntegerType):
+        attribute = IntegerAttr(int(value), type_)
+    else:
+        attribute = FloatAttr(value, cast(AnyFloat, type_))
+    return arith.ConstantOp.create(properties={"value": attribute}, result_types=[type_])

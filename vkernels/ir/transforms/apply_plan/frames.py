@@ -5,26 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import cast
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    DenseIntOrFPElementsAttr,
-    FloatAttr,
-    IntegerAttr,
-    IntegerType,
-    LocationAttr,
-    StringAttr,
-    TensorType,
-    UnknownLoc,
-    i1,
-    i64,
-)
+from xdsl.dialects.builtin import LocationAttr, StringAttr, UnknownLoc, i1, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ...dialect import BelowOp, BroadcastOp, arith, axes_of, element_of, sizes_of, tile_type
-from ...dialect.combining import combining, kind_of
+from ...dialect.combining import combining, constant, kind_of
 
 UNKNOWN_LOCATION = UnknownLoc()
 
@@ -130,8 +117,7 @@ class LoopFrame:
         root = self.root()
         key = ("number", value)
         if key not in root.cache:
-            constant = arith.ConstantOp.create(properties={"value": IntegerAttr(value, i64)}, result_types=[i64])
-            root.cache[key] = root.add(constant)
+            root.cache[key] = root.add(constant(i64, value))
             root.numbers[root.cache[key]] = value
         return root.cache[key]
 
@@ -177,15 +163,7 @@ def filled(frame: LoopFrame, type_: Attribute, value: float) -> SSAValue:
     at = frames[max(0, len(frames) - 2)]
     key = ("filled", type_, repr(value))
     if key not in at.cache:
-        element = element_of(type_)
-        attribute: Attribute
-        if isinstance(type_, TensorType):
-            attribute = DenseIntOrFPElementsAttr.from_list(type_, [value])
-        elif isinstance(element, IntegerType):
-            attribute = IntegerAttr(int(value), element)
-        else:
-            attribute = FloatAttr(value, cast(AnyFloat, element))
-        at.cache[key] = at.add(arith.ConstantOp.create(properties={"value": attribute}, result_types=[type_]))
+        at.cache[key] = at.add(constant(type_, value))
     return at.cache[key]
 
 
