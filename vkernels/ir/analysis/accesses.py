@@ -173,15 +173,16 @@ def _span(value: SSAValue, loop: Operation) -> int | None:
     return None
 
 
+def ancestors(node: Operation | Block) -> Iterator[Operation]:
+    """The operations around an operation or block, innermost first."""
+    while (parent := node.parent_op()) is not None:
+        yield parent
+        node = parent
+
+
 def is_inside(value: SSAValue, op: Operation) -> bool:
     """Whether a value is defined in a region of `op`."""
-    block = value.owner if not isinstance(value.owner, Operation) else value.owner.parent
-    while block is not None:
-        parent = block.parent_op()
-        if parent is op:
-            return True
-        block = parent.parent if parent is not None else None
-    return False
+    return op in ancestors(value.owner)
 
 
 def inputs_of(op: Operation) -> Iterator[SSAValue]:

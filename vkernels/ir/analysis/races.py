@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ..dialect import KernelOp, RangeOp, TensorArgumentType, TileOp, WholeOp
 from ..dialect.blocks import terminator
-from .accesses import LOOPS, MemoryAccess, accesses_of, clash, constant_of, fixed_axes, same_index
+from .accesses import LOOPS, MemoryAccess, accesses_of, ancestors, clash, constant_of, fixed_axes, same_index
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,20 +69,12 @@ def programs_meet(found: Iterable[MemoryAccess], axes: Collection[str]) -> Itera
         for one, other in combinations(accesses, 2):
             if not clash(one, other):
                 continue
-            fixed = fixed_axes(one, other, _outermost_loop(one.op))
+            *_, loop = (None, *(op for op in ancestors(one.op) if isinstance(op, LOOPS)))
+            fixed = fixed_axes(one, other, loop)  # what changes in any loop around changes in the outermost
             for axis in axes:
                 if axis not in fixed and not (one.writes and other.writes and axis not in one.axes | other.axes):
                     write, rest = (other, one) if other.writes else (one, other)
                     yield Race(write, rest, axis, not rest.writes and _is_update(write, rest))
-
-
-def _outermost_loop(op: Operation) -> Operation | None:
-    """The outermost loop around an operation: what changes in any loop around it changes in that one."""
-    found, parent = None, op.parent_op()
-    while parent is not None:
-        found = parent if isinstance(parent, LOOPS) else found
-        parent = parent.parent_op()
-    return found
 
 
 def _is_update(write: MemoryAccess, load: MemoryAccess) -> bool:

@@ -8,7 +8,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from ..analysis.accesses import MemoryAccess, accesses_of, elementwise
+from ..analysis.accesses import MemoryAccess, accesses_of, ancestors, elementwise
 from ..dialect import KernelOp, RangeOp, TileOp
 
 
@@ -59,7 +59,4 @@ def _arguments(kernel: KernelOp) -> dict[str, SSAValue]:
 
 def _loops(op: Operation) -> set[Operation]:
     """The loops around an operation."""
-    parent = op.parent_op()
-    if parent is None:
-        return set()
-    return _loops(parent) | ({parent} if isinstance(parent, RangeOp | scf.WhileOp) else set())
+    return {parent for parent in ancestors(op) if isinstance(parent, RangeOp | scf.WhileOp)}

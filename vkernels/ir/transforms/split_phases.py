@@ -21,6 +21,7 @@ from ..analysis.accesses import (
     LOOPS,
     MemoryAccess,
     accesses_of,
+    ancestors,
     clash,
     elementwise,
     has_effect,
@@ -204,10 +205,8 @@ class _Levels:
             if here:
                 self.of[op] = max(self.of[op], min(*here, limits.get(op, self.top)))
 
-    def _user(self, op: Operation | None) -> Operation | None:
-        while op is not None and op not in self.of:
-            op = op.parent_op()
-        return op
+    def _user(self, op: Operation) -> Operation | None:
+        return next((user for user in (op, *ancestors(op)) if user in self.of), None)
 
     def _limits(self) -> dict[Operation, int]:
         """The last possible phase of operations that read, and of those computed before a boundary."""

@@ -64,26 +64,18 @@ class NeedsDevice:
         return min(self.registers, self.block_registers // max(1, threads))
 
 
-@dataclass(frozen=True)
-class FittedConstants:
-    """`base`: registers of a thread without tiles: addresses of tensors, counters, scalars. `alive`: registers for each
-    4 bytes of live tiles. `address`: for each register of addresses, many of which compilers fold into accesses.
-    `between`: the live part of values that are neither loaded nor wait. `unrolled`: iterations of a loop within a phase
-    that overlap."""
+NVIDIA = {"base": 22.0, "alive": 1.03, "address": 0.4, "between": 0.8, "unrolled": 4.0}
+AMD = {"base": 15.0, "alive": 1.6, "address": 0.25, "between": 0.65, "unrolled": 4.0}
+CPU = {"base": 1.0, "alive": 1.0, "address": 0.0, "between": 1.0, "unrolled": 1.0}
+"""Constants fitted to compiled binaries, for each kind of device.
 
-    base: float
-    alive: float
-    address: float
-    between: float
-    unrolled: float = 1.0
-
-
-NVIDIA = FittedConstants(base=22.0, alive=1.03, address=0.4, between=0.8, unrolled=4.0)
-AMD = FittedConstants(base=15.0, alive=1.6, address=0.25, between=0.65, unrolled=4.0)
-CPU = FittedConstants(base=1.0, alive=1.0, address=0.0, between=1.0)
+`base`: registers of a thread without tiles: addresses of tensors, counters, scalars. `alive`: registers for each 4
+bytes of live tiles. `address`: for each register of addresses, many of which compilers fold into accesses. `between`:
+the live part of values that are neither loaded nor wait. `unrolled`: iterations of a loop within a phase that overlap.
+"""
 
 
 def constants_for(device: NeedsDevice) -> Mapping[str, float]:
     """The constants of a device by the names of their symbols."""
     found = CPU if device.is_cpu else AMD if device.is_amd else NVIDIA
-    return {f"fit.{name}": value for name, value in vars(found).items()}
+    return {f"fit.{name}": value for name, value in found.items()}

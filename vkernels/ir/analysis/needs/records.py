@@ -132,10 +132,6 @@ class NeedsUse:
     tensor_operations: float
     programs: tuple[int, ...]
 
-    @property
-    def launches(self) -> int:
-        return len(self.programs)
-
 
 @dataclass(frozen=True)
 class Columns:

@@ -7,6 +7,7 @@ phases; `check_plan` rejects impossible plans; then a new kernel is emitted: lau
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -14,8 +15,9 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
 from ...dialect import KernelOp, MappedOp, PhaseOp
+from ...errors import OptionError
 from ...facts import Facts
-from ...plan import Plan
+from ...plan import Home, Plan
 from ..split_phases import split_phases
 from .barriers import Hazards
 from .check_plan import check_plan
@@ -50,6 +52,58 @@ class ApplyPlan(ModulePass):
             if isinstance(op, KernelOp):
                 block.insert_op_before(map_kernel(op, self.plan, self.facts), op)
             block.erase_op(op)
+
+
+@dataclass(frozen=True)
+class ApplyPlanOptions(ModulePass):
+    """The pass with a plan and facts given as options, for `vk-opt`.
+
+    Options hold text: `apply-plan{tiles="i=4" chunks="j=64","k=1" homes="e=shared" lanes=j sizes="N=100"}`.
+    """
+
+    name = "apply-plan"
+
+    tiles: tuple[str, ...] = ()
+    chunks: tuple[str, ...] = ()
+    homes: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
+    launches: tuple[str, ...] = ()
+    online: tuple[str, ...] = ()
+    packs: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
+    lanes: str | None = None
+    order: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
+    multiples: tuple[str, ...] = ()
+    distinct: bool = False
+    aligned: tuple[str, ...] = ()
+    large: tuple[str, ...] = ()
+    bounds: tuple[str, ...] = ()
+
+    def apply(self, context: Context, module: ModuleOp) -> None:
+        plan = Plan(
+            tiles=_numbers(self.tiles),
+            chunks=_numbers(self.chunks),
+            homes={name: _home(text) for name, text in _pairs(self.homes)},
+            copies=self.copies,
+            splits=_numbers(self.splits),
+            launches=self.launches,
+            online=self.online,
+            packs=self.packs,
+            streams=self.streams,
+            lanes=self.lanes,
+            order=self.order,
+        )
+        facts = Facts(
+            _numbers(self.sizes),
+            _numbers(self.multiples),
+            distinct=self.distinct,
+            aligned=self.aligned,
+            large=self.large,
+            bounds=_numbers(self.bounds),
+        )
+        ApplyPlan(plan, facts).apply(context, module)
 
 
 def apply_plan(module: ModuleOp, plan: Plan, facts: Facts) -> ModuleOp:
@@ -92,4 +146,25 @@ def map_kernel(kernel: KernelOp, plan: Plan, facts: Facts) -> MappedOp:
     return mapped
 
 
-__all__ = ["ApplyPlan", "apply_plan", "map_kernel"]
+def _pairs(options: Sequence[str]) -> list[tuple[str, str]]:
+    for option in options:
+        if "=" not in option:
+            raise OptionError(f"apply-plan: expected name=value, found {option!r}")
+    return [(name, value) for name, _, value in (option.partition("=") for option in options)]
+
+
+def _numbers(options: Sequence[str]) -> dict[str, int]:
+    pairs = _pairs(options)
+    for name, value in pairs:
+        if not value.isdecimal():
+            raise OptionError(f"apply-plan: {name} is {value!r}, expected a number")
+    return {name: int(value) for name, value in pairs}
+
+
+def _home(text: str) -> Home:
+    if text not in tuple(Home):
+        raise OptionError(f"apply-plan: home {text!r} is not one of {', '.join(Home)}")
+    return Home(text)
+
+
+__all__ = ["ApplyPlan", "ApplyPlanOptions", "apply_plan", "map_kernel"]

@@ -6,6 +6,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerType, StringAttr, TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from ...analysis.accesses import ancestors
 from ...dialect import (
     AccessOp,
     IndexAttr,
@@ -46,13 +47,9 @@ def excess_mask(state: MappingState, frame: LoopFrame, type_: Attribute) -> SSAV
 def active_mask(state: MappingState, frame: LoopFrame, op: Operation, type_: Attribute) -> SSAValue | None:
     """Which elements of a tile have not finished the ragged ranges around an operation; None if there are none."""
     masks: list[SSAValue | None] = []
-    parent = op.parent_op()
-    while parent is not None and parent is not state.analysis.kernel:
-        if isinstance(parent, RangeOp) and parent.is_ragged and set(axes_of(parent.start)) <= set(axes_of(type_)):
-            mask = frame.find_made(("running", parent))
-            assert mask is not None
-            masks.append(broadcast_mask(frame, mask, type_))
-        parent = parent.parent_op()
+    for loop in ancestors(op):
+        if isinstance(loop, RangeOp) and loop.is_ragged and set(axes_of(loop.start)) <= set(axes_of(type_)):
+            masks.append(broadcast_mask(frame, frame.find_made(("running", loop)), type_))
     return both(frame, masks)
 
 
@@ -84,7 +81,8 @@ def emit_access(state: MappingState, frame: LoopFrame, op: AccessOp) -> None:
             IntegerType(32), [1] * len(value) + [1, len(offsets), len(bounds), int(mask is not None)]
         ),
     }
-    if isinstance(op, StoreOp) and op.atomic is None and state.is_streamed(op.base):
+    is_streamed = isinstance(op.base.type, TensorArgumentType) and op.base.name_hint in state.plan.streams
+    if isinstance(op, StoreOp) and op.atomic is None and is_streamed:
         properties["streaming"] = UnitAttr()
     made = type(op).create(
         operands=[*value, base, *offsets, *bounds.values(), *([] if mask is None else [mask])],

@@ -101,7 +101,7 @@ def _parts(kernel: KernelOp, plan: Plan) -> list[_Part]:
     for label in plan.launches:
         if label not in cuts.values():
             inside = label in {op.phase.data for op in kernel.walk() if isinstance(op, PhaseOp)}
-            why = "lies in a loop or conditional, all of which one launch runs" if inside else "is none of its phases"
+            why = "is inside a loop or conditional, which one launch runs" if inside else "is none of its phases"
             raise PlanError(f"the plan begins a launch of {kernel.sym_name.data} after {label}, which {why}")
     parts = [_Part("", [])]
     for op in kernel.body.block.ops:

@@ -24,7 +24,7 @@ from ...dialect import (
 )
 from ...dialect.combining import neutral_of
 from .access import active_mask, emit_access, excess_mask, from_start, value_in
-from .frames import LoopFrame, below, both, broadcast, broadcast_mask, filled, select
+from .frames import LoopFrame, below, both, broadcast, broadcast_mask, masked, select
 from .mapping_state import MappingState
 from .packs import load_panel
 
@@ -67,12 +67,14 @@ def _emit_plain(state: MappingState, frame: LoopFrame, op: Operation) -> None:
         frame.values[op.result] = operands[0]  # packed as f32 already
         return
     if isinstance(op, _DIVISIONS):
-        operands[1] = _nonzero(state, frame, operands[1])
+        operands[1] = masked(frame, excess_mask(state, frame, operands[1].type), operands[1], 1)
     elif isinstance(op, DotOp):
         operands[0] = zeroed(state, frame, op.left, operands[0], op.axis.data)
         operands[1] = zeroed(state, frame, op.right, operands[1], op.axis.data)
     elif isinstance(op, AssertOp):
-        operands[0] = _satisfied(state, frame, op, operands[0])
+        type_ = operands[0].type
+        mask = both(frame, [excess_mask(state, frame, type_), active_mask(state, frame, op, type_)])
+        operands[0] = masked(frame, mask, operands[0], 1)
     frame.add_for(op.results, _mapped(state, op, operands, [_region(state, frame, region) for region in op.regions]))
 
 
@@ -90,27 +92,13 @@ def _position(state: MappingState, frame: LoopFrame, op: PositionOp) -> SSAValue
 def neutral_outside(state: MappingState, frame: LoopFrame, op: ReductionOp) -> SSAValue:
     """The operand of a reduction, with neutral elements at positions out of range along its axis."""
     axis, tile = state.axes[op.axis.data], value_in(state, frame, op.tile)
-    mask = below(frame, axis.name, axis.size, tile.type)
-    if mask is None:
-        return tile
-    return select(frame, mask, tile, filled(frame, tile.type, neutral_of(op, element_of(tile))))
-
-
-def _nonzero(state: MappingState, frame: LoopFrame, divisor: SSAValue) -> SSAValue:
-    """A divisor that is 1 at positions out of range, where its elements may be 0."""
-    mask = excess_mask(state, frame, divisor.type)
-    return divisor if mask is None else select(frame, mask, divisor, filled(frame, divisor.type, 1))
-
-
-def _satisfied(state: MappingState, frame: LoopFrame, op: AssertOp, condition: SSAValue) -> SSAValue:
-    mask = both(frame, [excess_mask(state, frame, condition.type), active_mask(state, frame, op, condition.type)])
-    return condition if mask is None else select(frame, mask, condition, filled(frame, condition.type, 1))
+    return masked(frame, below(frame, axis.name, axis.size, tile.type), tile, neutral_of(op, element_of(tile)))
 
 
 def zeroed(state: MappingState, frame: LoopFrame, written: SSAValue, value: SSAValue, axis: str) -> SSAValue:
     """An operand of a dot, with zeros at positions out of range along the contracted axis."""
     mask = None if _is_zero_outside(state, written) else below(frame, axis, state.axes[axis].size, value.type)
-    return value if mask is None else select(frame, mask, value, filled(frame, value.type, 0))
+    return masked(frame, mask, value, 0)
 
 
 def _is_zero_outside(state: MappingState, value: SSAValue) -> bool:
@@ -176,8 +164,7 @@ def ragged_steps(state: MappingState, frame: LoopFrame, op: RangeOp, start: SSAV
     type_ = start.type
     steps = frame.make(arith.SubiOp, stop, start)
     mask = both(frame, [excess_mask(state, frame, type_), active_mask(state, frame, op, type_)])
-    if mask is not None:
-        steps = select(frame, mask, steps, filled(frame, type_, 0))
+    steps = masked(frame, mask, steps, 0)
     for axis in axes_of(type_):
         steps = frame.add(MaxOp(steps, axis))
     return steps

@@ -95,9 +95,9 @@ class LoopFrame:
         """What stands for a value of the kernel, if this frame or one around it has it."""
         return next((found for frame in self.outward() if (found := frame.values.get(value)) is not None), None)
 
-    def find_made(self, key: object) -> SSAValue | None:
+    def find_made(self, key: object) -> SSAValue:
         """The value cached under a key in this frame or around it."""
-        return next((frame.cache[key] for frame in self.outward() if key in frame.cache), None)
+        return next(frame.cache[key] for frame in self.outward() if key in frame.cache)
 
     def find_written(self, value: SSAValue) -> SSAValue | None:
         """The copy of a scratchpad that stores go to, if it has two."""
@@ -197,6 +197,11 @@ def below(frame: LoopFrame, axis: str, size: int, like: Attribute) -> SSAValue |
 
 def select(frame: LoopFrame, mask: SSAValue, one: SSAValue, other: SSAValue) -> SSAValue:
     return frame.make(arith.SelectOp, mask, one, other, type_=one.type)
+
+
+def masked(frame: LoopFrame, mask: SSAValue | None, value: SSAValue, other: float) -> SSAValue:
+    """A value where a mask holds (None: everywhere), and a constant elsewhere."""
+    return value if mask is None else select(frame, mask, value, filled(frame, value.type, other))
 
 
 def joined(frame: LoopFrame, masks: Iterable[SSAValue]) -> SSAValue:

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from ...analysis.axes import MappedAxis
-from ...dialect import BufferOp, BufferType, LoadOp, TensorArgumentType, arith, axes_of, element_of, tile_type
+from ...dialect import BufferOp, BufferType, LoadOp, arith, axes_of, element_of, tile_type
 from .frames import LoopFrame
 from .planned_kernel import PlannedKernel
 
@@ -62,10 +62,6 @@ class MappingState(PlannedKernel):
             is_tile = isinstance(type_, TensorType)
             self.types[type_] = self.tile_type(element_of(type_), axes_of(type_)) if is_tile else type_
         return self.types[type_]
-
-    def is_streamed(self, base: SSAValue) -> bool:
-        """Whether stores to this memory bypass the caches by the plan."""
-        return isinstance(base.type, TensorArgumentType) and base.name_hint in self.plan.streams
 
     def target(self, frame: LoopFrame, chunks: frozenset[str]) -> LoopFrame:
         """The outermost frame for work over these chunked axes: outside of every loop that it does not need."""

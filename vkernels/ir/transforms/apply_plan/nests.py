@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import i64
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ...analysis.schedule.nests import Nest, operands_along
 from ...dialect import DotOp, ReductionOp, ScanOp, arith, axes_of, element_of
@@ -171,12 +171,10 @@ def _scans_along(axis: str, items: Sequence[Operation]) -> list[ScanOp]:
 
 
 def _first_carries(state: MappingState, frame: LoopFrame, scans: Sequence[ScanOp]) -> list[SSAValue]:
-    return [filled(frame, _carry_type(state, op), neutral_of(op, element_of(op.results[0]))) for op in scans]
-
-
-def _carry_type(state: MappingState, op: ScanOp) -> Attribute:
-    """The type of the value that a scan has reached: the tile without the axis."""
-    return state.tile_type(element_of(op.result), [axis for axis in axes_of(op.result) if axis != op.axis.data])
+    """The initial values of scans: tiles without the scanned axis."""
+    axes = [[axis for axis in axes_of(op.result) if axis != op.axis.data] for op in scans]
+    types = [state.tile_type(element_of(op.result), names) for op, names in zip(scans, axes, strict=True)]
+    return [filled(frame, type_, neutral_of(op, element_of(type_))) for op, type_ in zip(scans, types, strict=True)]
 
 
 def _emit_scan(state: MappingState, frame: LoopFrame, op: ScanOp) -> None:

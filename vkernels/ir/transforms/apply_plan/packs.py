@@ -13,7 +13,6 @@ from ...analysis.axes import MappedAxis
 from ...dialect import (
     BufferOp,
     BufferType,
-    KernelOp,
     LaunchOp,
     LoadOp,
     StoreOp,
@@ -56,7 +55,11 @@ def _read_pack(planned: PlannedKernel, name: str) -> Pack:
     kernel = planned.kernel
     if name not in [parameter.data for parameter in kernel.parameters]:
         raise PlanError(f"the plan packs {name}, which is no parameter of {kernel.sym_name.data}")
-    load = _only_load(kernel, name)
+    tensor = kernel.parameter(name)
+    users = [use.operation for use in tensor.uses]
+    load = users[0] if len(users) == 1 else None
+    if not isinstance(tensor.type, TensorArgumentType) or not isinstance(load, LoadOp):
+        raise PlanError(f"{name} is not a tensor that is loaded in one place and never written: it cannot be packed")
     axes: dict[bool, tuple[int, MappedAxis]] = {}
     for dimension, index in enumerate(load.index):
         if len(index.terms) != 1 or index.terms[0][1] != 1 or load.offset_of(dimension) is not None:
@@ -68,15 +71,7 @@ def _read_pack(planned: PlannedKernel, name: str) -> Pack:
     (_, tile), (dimension, whole) = axes[True], axes[False]
     strides = planned.facts.strides.get(name, (-1, 1))
     turned = strides[dimension] == 1 and tile.size > 1
-    return Pack(name, kernel.parameter(name), load, tile, whole, turned, _packed_element(load))
-
-
-def _only_load(kernel: KernelOp, name: str) -> LoadOp:
-    tensor = kernel.parameter(name)
-    users = [use.operation for use in tensor.uses]
-    if not isinstance(tensor.type, TensorArgumentType) or len(users) != 1 or not isinstance(users[0], LoadOp):
-        raise PlanError(f"{name} is not a tensor that is loaded in one place and never written: it cannot be packed")
-    return users[0]
+    return Pack(name, tensor, load, tile, whole, turned, _packed_element(load))
 
 
 def _packed_element(load: LoadOp) -> Attribute:

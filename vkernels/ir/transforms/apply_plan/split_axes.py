@@ -38,7 +38,8 @@ def emit_split(state: MappingState, axis: MappedAxis) -> None:
     state.lasting.update(dict.fromkeys([*state.schedule.homes, *_scratchpads(state)]))
     for number, phase in enumerate(phases):
         fill = partial(_fill, state, axis, phase, phases[:number])
-        label, has_plain = phase.phase.data, _has_plain_effects(state, phase)
+        label = phase.phase.data
+        has_plain = any(has_effect(item) and not state.analysis.chunks(item) for item in phase.body.block.ops)
         for is_along, group in groupby(state.schedule.nests[phase], lambda nest: axis.name in nest.axes):
             nests = list(group)
             if is_along:
@@ -112,10 +113,6 @@ def _check_conflicts(planned: PlannedKernel, axis: MappedAxis, nests: Sequence[N
         if clash(one, other) and not elementwise(one, other, [axis.name]):
             name = label_of(one.base)
             raise PlanError(f"axis {axis.name} cannot be split over programs: {name} is written where others read it")
-
-
-def _has_plain_effects(state: MappingState, phase: PhaseOp) -> bool:
-    return any(has_effect(item) and not state.analysis.chunks(item) for item in phase.body.block.ops)
 
 
 def _fill(

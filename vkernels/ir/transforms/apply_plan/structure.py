@@ -84,7 +84,8 @@ def _emit_range(state: MappingState, frame: LoopFrame, op: RangeOp, hazards: Haz
     kept = _kept(state, op.results)
     start, stop = value_in(state, frame, op.start), value_in(state, frame, op.stop)
     initial = _in_registers(state, frame, op.initial, kept)
-    copies = _copies(state, frame, op)
+    bases = [base for base, loop in state.schedule.copies.items() if loop is op]
+    copies = {base: (value_in(state, frame, base), state.second[base]) for base in bases}  # read, written
     swapped = [value for pair in copies.values() for value in pair]
     block = Block(arg_types=[i64, *(v.type for v in initial), *(v.type for v in swapped)])
     inner = LoopFrame(block, frame)
@@ -123,12 +124,6 @@ def _open_positions(
     steps = ragged_steps(state, frame, op, start, stop)
     ragged_position(state, inner, op, start, stop, step)
     return frame.number(0), steps
-
-
-def _copies(state: MappingState, frame: LoopFrame, op: RangeOp) -> dict[SSAValue, tuple[SSAValue, SSAValue]]:
-    """The two copies of each scratchpad that this loop swaps: the one that is read, then the one that is written."""
-    bases = [base for base, loop in state.schedule.copies.items() if loop is op]
-    return {base: (value_in(state, frame, base), state.second[base]) for base in bases}
 
 
 def _emit_if(state: MappingState, frame: LoopFrame, op: scf.IfOp, hazards: Hazards) -> None:

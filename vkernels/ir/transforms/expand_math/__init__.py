@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
 from . import exponential, logarithm, power, trigonometric
-from .values import ConstantCache, Float, FormulaEmitter, Integer, elements
+from .values import Constants, Float, FormulaEmitter, Integer, elements
 
 FORMULAS: dict[type[Operation], Callable[..., Float | Integer]] = {
     math.AcosOp: trigonometric.acos,
@@ -68,7 +69,7 @@ class ExpandMath(ModulePass):
 
 def expand_math(module: Operation, scales: bool = False) -> None:
     """Expand all functions inside an operation, without verification; see `ExpandMath`."""
-    constants: dict[Block, ConstantCache] = {}
+    constants: dict[Block, Constants] = defaultdict(dict)
     for function in list(module.walk()):
         formula = FORMULAS.get(type(function))
         if formula is not None and isinstance(elements(function.results[0].type), _ELEMENTS):
@@ -76,14 +77,12 @@ def expand_math(module: Operation, scales: bool = False) -> None:
 
 
 def _expand(
-    function: Operation, formula: Callable[..., Float | Integer], constants: dict[Block, ConstantCache], scales: bool
+    function: Operation, formula: Callable[..., Float | Integer], constants: dict[Block, Constants], scales: bool
 ) -> None:
     block = function.parent
     if block is None:
         raise ValueError(f"{function.name} is in no block")
-    if block not in constants:
-        constants[block] = ConstantCache(block)
-    emitter = FormulaEmitter(function, constants[block], scales)
+    emitter = FormulaEmitter(function, block, constants[block], scales)
     kind = Integer if isinstance(elements(emitter.type), IntegerType) else Float
     result = formula(*(kind(emitter, operand) for operand in function.operands)).ssa
     block.insert_ops_before(emitter.operations, function)

@@ -138,6 +138,6 @@ def _non_negative_power(base: Integer, exponent: Integer) -> Integer:
         carried = [next_power, square * square, left >> 1]
         inside.append(scf.YieldOp(*(value.ssa for value in carried)))
     body.add_ops(inside)
-    first, last, step = (emitter.constants.get(i64, number) for number in (0, width.width.data - 1, 1))
+    first, last, step = (emitter.constant(i64, number) for number in (0, width.width.data - 1, 1))
     loop = scf.ForOp(first, last, step, [base.const(1).ssa, base.ssa, exponent.ssa], Region(body))
     return Integer(emitter, emitter.append(loop)[0])

@@ -43,31 +43,27 @@ def elements(type_: Attribute) -> Attribute:
     return type_.element_type if isinstance(type_, TensorType | VectorType) else type_
 
 
-class ConstantCache:
-    """The constants of one block, each inserted once, at the start of the block."""
-
-    def __init__(self, block: Block):
-        self._block = block
-        self._known: dict[tuple[Attribute, bytes], SSAValue] = {}
-
-    def get(self, type_: Attribute, number: float | int) -> SSAValue:
-        """A constant of that type, every element of it `number`."""
-        key = type_, struct.pack("<d", number) if isinstance(number, float) else b"%d" % number
-        if key not in self._known:
-            made = constant(type_, number)
-            Rewriter.insert_op(made, InsertPoint.at_start(self._block))
-            self._known[key] = made.result
-        return self._known[key]
+Constants = dict[tuple[Attribute, bytes], SSAValue]
+"""The constants of one block, by type and bytes."""
 
 
 class FormulaEmitter:
     """Collects the operations of one formula. `type`: of the replaced operation's result. `scales`: whether the
     processor has `vk.scale` as an instruction."""
 
-    def __init__(self, replaced: Operation, constants: ConstantCache, scales: bool = False):
-        self.replaced, self.constants, self.scales = replaced, constants, scales
+    def __init__(self, replaced: Operation, block: Block, constants: Constants, scales: bool):
+        self.replaced, self.block, self.constants, self.scales = replaced, block, constants, scales
         self.type = replaced.results[0].type
         self.operations: list[Operation] = []
+
+    def constant(self, type_: Attribute, number: float | int) -> SSAValue:
+        """A constant of a type, every element of it `number`."""
+        key = type_, struct.pack("<d", number) if isinstance(number, float) else b"%d" % number
+        if key not in self.constants:
+            made = constant(type_, number)
+            Rewriter.insert_op(made, InsertPoint.at_start(self.block))
+            self.constants[key] = made.result
+        return self.constants[key]
 
     def emit(
         self,
@@ -117,7 +113,7 @@ class Value:
 
     def const(self, number: float | int) -> Self:
         """A constant of this value's type."""
-        return type(self)(self.emitter, self.emitter.constants.get(self.type, number))
+        return type(self)(self.emitter, self.emitter.constant(self.type, number))
 
     def _wrap(self, other: Self | float | int) -> SSAValue:
         return other.ssa if isinstance(other, Value) else self.const(other).ssa
