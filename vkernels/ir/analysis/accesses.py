@@ -44,12 +44,12 @@ class MemoryAccess:
 
 def accesses_of(op: Operation) -> list[MemoryAccess]:
     """Every access in an operation and in its regions, in program order."""
-    return [_access(inner) for inner in op.walk() if isinstance(inner, AccessOp)]
+    return [_access(inner) for inner in (op.walk() if op.regions else (op,)) if isinstance(inner, AccessOp)]
 
 
 def has_effect(op: Operation) -> bool:
     """Whether an operation or one in its regions has an effect besides its results."""
-    return any(isinstance(inner, EFFECTS) for inner in op.walk())
+    return any(isinstance(inner, EFFECTS) for inner in (op.walk() if op.regions else (op,)))
 
 
 def _access(op: AccessOp) -> MemoryAccess:

@@ -91,7 +91,8 @@ class KernelAnalysis:
     def chunks(self, op: Operation) -> frozenset[str]:
         """The chunked axes of all tiles of an item: the loops that it must run in."""
         if op not in self._chunks:
-            values = (value for inner in op.walk() for value in (*inner.operands, *inner.results))
+            ops = op.walk() if op.regions else (op,)
+            values = (value for inner in ops for value in (*inner.operands, *inner.results))
             self._chunks[op] = self.chunked.intersection(axis for value in values for axis in axes_of(value))
         return self._chunks[op]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, combinations_with_replacement
+from itertools import chain, combinations, combinations_with_replacement
 
 from xdsl.context import Context
 from xdsl.dialects import scf
@@ -237,10 +237,12 @@ def _widens(op: Operation) -> bool:
 
 def _name_of(ops: Sequence[Operation], whole: frozenset[str]) -> str:
     """The name of a phase: of the last reduction that it completes, else of the last tensor that it stores."""
-    reductions = [op.results[0].name_hint or op.name.removeprefix("vk.") for op in ops if ends_phase(op, whole)]
-    stores = [access.base.name_hint or "store" for op in ops for access in accesses_of(op) if access.writes]
-    names = [result.name_hint for op in ops for result in reversed(op.results) if result.name_hint is not None]
-    return next((found[-1] for found in (reductions, stores, names) if found), "phase")
+    backwards = ops[::-1]
+    reductions = (op.results[0].name_hint or op.name.removeprefix("vk.") for op in backwards if ends_phase(op, whole))
+    accesses = (access for op in backwards for access in reversed(accesses_of(op)))
+    stores = (access.base.name_hint or "store" for access in accesses if access.writes)
+    names = (result.name_hint for op in backwards for result in op.results if result.name_hint is not None)
+    return next(chain(reductions, stores, names), "phase")
 
 
 def _wrap(ops: Sequence[Operation], block: Block, end: Operation | None, name: str) -> None:

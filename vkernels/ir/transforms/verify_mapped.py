@@ -91,7 +91,7 @@ def _top_level(op: Operation) -> Iterator[str]:
     if isinstance(op, SizeOp | BufferOp | LaunchOp):
         return
     if op.dialect_name() != arith.ARITH.name:
-        yield f"{op.name} at the top level, where only sizes, i64 arithmetic, buffers and launches may stand"
+        yield f"{op.name} at the top level, where only sizes, i64 arithmetic, buffers and launches are allowed"
     elif any(result.type != i64 for result in op.results):
         yield f"{op.name} of {op.results[0].type} at the top level, where arithmetic is i64"
 
@@ -129,7 +129,7 @@ def _memory(op: ScratchOp | BufferOp, launch: LaunchOp, where: str) -> Iterator[
     elif not all(isinstance(size.owner, Operation) and size.owner.parent is launch.parent for size in op.operands):
         yield f"{op.name} {op.label.data!r} {where} is as large as a value that is not computed at the top level"
     if op.parent_op() is not launch:
-        yield f"{op.name} {op.label.data!r} stands inside a loop or branch {where}; it belongs at the launch's top"
+        yield f"{op.name} {op.label.data!r} is inside a loop or branch {where}; it belongs at the launch's top"
 
 
 def _sizes(op: Operation) -> Iterator[str]:

@@ -67,7 +67,7 @@ def _tensor_memory(flow: Flow, phase: PhaseOp) -> Expr:
     columns = [
         on_tensor_cores(flow, op) * by_four_warps(flow, op) * TENSOR_MEMORY * dot_bytes(flow, op) * THREADS / 512
         for item in flow.members[phase]
-        for op, _ in walk(flow, item, ONE)
+        for op, _ in walk(item, ONE)
         if isinstance(op, DotOp)
     ]
     return most(columns)

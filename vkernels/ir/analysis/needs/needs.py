@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from math import prod
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import PlanError
 from ...plan import Home, Plan
@@ -37,7 +37,7 @@ class Needs:
     packed; `plan.warps`, `plan.stages`, `device.warp`; `trips.k` of a loop whose bounds are not sizes. `most`, `least`:
     the largest, the smallest; `pieces(a, b)`: a / b, rounded up; `fits(a, b)`: 1 where a is at least b.
     `splittable`: for each such axis, the launches of a kernel split along it, each with whether programs share the
-    axis. `found`: cache of what planners compute from the kernel alone, independent of sizes and limits.
+    axis. `found`: cache of what needs and planners compute from the kernel alone, independent of sizes and limits.
     """
 
     kernel: str
@@ -134,18 +134,15 @@ class Needs:
     def _arrays(self) -> Function:
         return of_arrays(self._code)
 
-    @cached_property
-    def _held(self) -> dict[tuple[str, ...] | None, Function]:
-        return {}
-
     def _held_in(self, phases: tuple[str, ...] | None) -> Function:
         """The worst of some phases: registers, the fewest possible, shared bytes, tensor memory; and scratchpads."""
-        if phases not in self._held:
+        key = ("held", phases)
+        if key not in self.found:
             some = [phase for phase in self.phases if phases is None or phase.name in phases]
             names = ("registers_a_thread", "registers_at_least", "shared_bytes", "tensor_memory_columns")
             worst = [most(getattr(phase, name) for phase in some) for name in names]
-            self._held[phases] = of_arrays(compiled(self._names, [*worst, self.scratch_bytes]))
-        return self._held[phases]
+            self.found[key] = of_arrays(compiled(self._names, [*worst, self.scratch_bytes]))
+        return cast(Function, self.found[key])
 
     # Symbols' values
 

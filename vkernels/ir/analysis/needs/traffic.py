@@ -51,19 +51,18 @@ def traffic_of(flow: Flow, phase: PhaseOp) -> dict[str, Expr]:
     found: TrafficTerms = defaultdict(list)
     trips = flow.trips(phase)
     for item, weight in flow.members[phase].items():
-        for op, times in walk(flow, item, weight * trips):
+        for op, times in walk(item, weight * trips):
             _count(flow, found, op, times)
     _count_homes(flow, found, phase, trips)
     return {name: total(found[name]) for name in SUMS}
 
 
-def walk(flow: Flow, op: Operation, times: Expr) -> Iterator[tuple[Operation, Expr]]:
+def walk(op: Operation, times: Expr) -> Iterator[tuple[Operation, Expr]]:
     """An operation and those in its regions, each with how often it runs."""
     yield op, times
     inside = times * trips_of(op)
-    for region in op.regions:
-        for inner in (inner for block in region.blocks for inner in block.ops):
-            yield from walk(flow, inner, inside)
+    for inner in (inner for region in op.regions for block in region.blocks for inner in block.ops):
+        yield from walk(inner, inside)
 
 
 def _count(flow: Flow, found: TrafficTerms, op: Operation, times: Expr) -> None:

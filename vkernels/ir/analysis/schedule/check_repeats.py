@@ -30,7 +30,7 @@ def first_wrong(schedule: NestSchedule, facts: Facts) -> SSAValue | None:
     analysis = schedule.analysis
     nests = list(in_order(schedule))
     order = {nest: number for number, (_, nest, _) in enumerate(nests)}
-    writes = _writes(schedule, nests, order)
+    writes = list(_writes(schedule, nests, order))
     for _, nest, around in nests:
         paths = list(_paths(schedule, nest))
         for check in (_first_inner_home, _first_misplaced_scan, _first_misplaced_reduction):
@@ -48,21 +48,15 @@ _Placed = tuple[Operation | Block, Nest, tuple[Operation, ...]]
 """A nest, what it belongs to, and the structural operations around it."""
 
 
-def _writes(schedule: NestSchedule, nests: list[_Placed], order: dict[Nest, int]) -> list[_Write]:
+def _writes(schedule: NestSchedule, nests: list[_Placed], order: dict[Nest, int]) -> Iterator[_Write]:
     analysis = schedule.analysis
-    writes: list[_Write] = []
     nest_of = {op: nest for _, nest, _ in nests for op in nest.effects}
     for item, phase in analysis.phase.items():
-        if not has_effect(item):
-            continue
-        nest = nest_of.get(item)
-        at = order[nest] if nest is not None else _before(schedule, phase, nests, order)
-        writes += [
-            _Write(access, nest, at, analysis.position[item], analysis.structures[phase])
-            for access in analysis.accesses(item)
-            if access.writes
-        ]
-    return writes
+        if has_effect(item):
+            nest = nest_of.get(item)
+            at = order[nest] if nest is not None else _before(schedule, phase, nests, order)
+            for access in (access for access in analysis.accesses(item) if access.writes):
+                yield _Write(access, nest, at, analysis.position[item], analysis.structures[phase])
 
 
 def _before(schedule: NestSchedule, phase: PhaseOp, nests: list[_Placed], order: dict[Nest, int]) -> float:

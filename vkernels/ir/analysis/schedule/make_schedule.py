@@ -32,7 +32,7 @@ def make_schedule(
         if (cut := first_wrong(schedule, facts)) is None:
             return schedule
         if plan.homes.get(label_of(cut)) is Home.RECOMPUTE:
-            message = f"{label_of(cut)} cannot be computed again: what it is computed from is overwritten before"
+            message = f"{label_of(cut)} cannot be recomputed: its inputs are overwritten before"
             raise PlanError(message, place_of(cut.owner) if isinstance(cut.owner, Operation) else None)
         schedule.homes[cut] = Home.MEMORY
 
@@ -86,6 +86,6 @@ def _carried_arguments(op: Operation, number: int) -> list[BlockArgument]:
     if isinstance(op, scf.WhileOp):
         before = op.before_region.block
         if terminator(before).operands[1 + number] is not before.args[number]:
-            raise PlanError("a while loop over phases must hand its carried values on as they are", place_of(op))
+            raise PlanError("a while loop over phases must pass on its carried values unchanged", place_of(op))
         return [before.args[number], op.after_region.block.args[number]]
     return []

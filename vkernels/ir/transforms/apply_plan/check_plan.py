@@ -35,7 +35,7 @@ def _check_operations(planned: PlannedKernel) -> None:
         if isinstance(op, scf.WhileOp) and planned.analysis.is_structural(op):
             is_handed_on = all(value in planned.schedule.shares for value in op.arguments)
             if len(op.arguments) != len(op.results) and not is_handed_on:
-                raise PlanError("a while loop over phases must hand on all that it carries", place_of(op))
+                raise PlanError("a while loop over phases must pass on all values that it carries", place_of(op))
 
 
 def _check_scratchpad(planned: PlannedKernel, op: AccessOp) -> None:

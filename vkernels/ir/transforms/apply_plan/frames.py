@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -32,7 +32,8 @@ class LoopFrame:
     goes to the frame outside of the loop. `axis`: the axis that the frame's loop runs along. `pinned`: whether
     operations must stay in this frame, as in all frames but those of chunk loops. `written`: the copy that stores go
     to, of scratchpads with two copies. `carries`: scans along this frame's loop, with the value reached before this
-    chunk, later after it. `location`: at the top level, that of the operation that is being mapped.
+    chunk, later after it. `location`: at the top level, that of the operation that is being mapped. `frames`: this
+    frame and those around it, innermost first.
     """
 
     block: Block
@@ -47,21 +48,18 @@ class LoopFrame:
     numbers: dict[SSAValue, int] = field(default_factory=dict)
     location: LocationAttr = UNKNOWN_LOCATION
 
-    def outward(self) -> Iterator[LoopFrame]:
-        """This frame and those around it, innermost first."""
-        frame: LoopFrame | None = self
-        while frame is not None:
-            yield frame
-            frame = frame.parent
+    frames: tuple[LoopFrame, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.frames = (self, *(() if self.parent is None else self.parent.frames))
 
     def root(self) -> LoopFrame:
-        *_, root = self.outward()
-        return root
+        return self.frames[-1]
 
     def add(self, op: Operation) -> SSAValue:
         """Append an operation; its first result."""
         if isinstance(op.location, UnknownLoc):
-            op.location = self.root().location
+            op.location = self.frames[-1].location
         self.block.add_op(op)
         return op.results[0]
 
@@ -93,19 +91,22 @@ class LoopFrame:
 
     def find(self, value: SSAValue) -> SSAValue | None:
         """What stands for a value of the kernel, if this frame or one around it has it."""
-        return next((found for frame in self.outward() if (found := frame.values.get(value)) is not None), None)
+        for frame in self.frames:
+            if value in frame.values:
+                return frame.values[value]
+        return None
 
     def find_made(self, key: object) -> SSAValue:
         """The value cached under a key in this frame or around it."""
-        return next(frame.cache[key] for frame in self.outward() if key in frame.cache)
+        return next(frame.cache[key] for frame in self.frames if key in frame.cache)
 
     def find_written(self, value: SSAValue) -> SSAValue | None:
         """The copy of a scratchpad that stores go to, if it has two."""
-        return next((frame.written[value] for frame in self.outward() if value in frame.written), None)
+        return next((frame.written[value] for frame in self.frames if value in frame.written), None)
 
     def holding(self, axis: str) -> LoopFrame:
         """The frame that holds the span of an axis."""
-        return next(frame for frame in self.outward() if axis in frame.spans)
+        return next(frame for frame in self.frames if axis in frame.spans)
 
     def span(self, axis: str) -> Span:
         return self.holding(axis).spans[axis]
@@ -159,12 +160,11 @@ _RIGHT_IDENTITY = {
 
 def filled(frame: LoopFrame, type_: Attribute, value: float) -> SSAValue:
     """A tile or scalar of one constant, shared by all of a launch: it goes to the frame just inside the top level."""
-    frames = list(frame.outward())
-    at = frames[max(0, len(frames) - 2)]
+    at = frame.frames[-2:][0]
     key = ("filled", type_, repr(value))
-    if key not in at.cache:
-        at.cache[key] = at.add(constant(type_, value))
-    return at.cache[key]
+    if (found := at.cache.get(key)) is None:
+        found = at.cache[key] = at.add(constant(type_, value))
+    return found
 
 
 def broadcast(frame: LoopFrame, value: SSAValue, type_: Attribute) -> SSAValue:
@@ -189,10 +189,10 @@ def below(frame: LoopFrame, axis: str, size: int, like: Attribute) -> SSAValue |
             operands=[count], properties={"axis": StringAttr(axis)}, result_types=[tile_type(i1, [axis], [size])]
         )
         at.cache[key] = at.add(op)
-    wide = ("below", axis, tile_type(i1, axes_of(like), sizes_of(like).values()))
-    if wide not in at.cache:
-        at.cache[wide] = broadcast_mask(at, at.cache[key], like)
-    return at.cache[wide]
+    wide = tile_type(i1, axes_of(like), sizes_of(like).values())
+    if (found := at.cache.get(("below", axis, wide))) is None:
+        found = at.cache["below", axis, wide] = broadcast(at, at.cache[key], wide)
+    return found
 
 
 def select(frame: LoopFrame, mask: SSAValue, one: SSAValue, other: SSAValue) -> SSAValue:

@@ -58,14 +58,15 @@ class MappingState(PlannedKernel):
 
     def mapped_type(self, type_: Attribute) -> Attribute:
         """A type as written with the plan's sizes."""
-        if type_ not in self.types:
-            is_tile = isinstance(type_, TensorType)
-            self.types[type_] = self.tile_type(element_of(type_), axes_of(type_)) if is_tile else type_
-        return self.types[type_]
+        if not isinstance(type_, TensorType):
+            return type_
+        if (found := self.types.get(type_)) is None:
+            found = self.types[type_] = self.tile_type(element_of(type_), axes_of(type_))
+        return found
 
     def target(self, frame: LoopFrame, chunks: frozenset[str]) -> LoopFrame:
         """The outermost frame for work over these chunked axes: outside of every loop that it does not need."""
-        return next(f for f in frame.outward() if f.pinned or f.axis in chunks or f.parent is None)
+        return next(f for f in frame.frames if f.pinned or f.axis in chunks or f.parent is None)
 
     # Programs and sizes, at the top level
 

@@ -13,7 +13,7 @@ from xdsl.ir import Block, Region
 from . import logarithm
 from .exponential import exp2
 from .formula import INFINITY, NAN, ROUNDER, exact_product, exponent_and_fraction, fast_sum, polynomial, times_power
-from .values import Float, Integer, elements, select
+from .values import Float, Integer, select
 
 THIRD = (0.3333333333333333, 1.850371707708594e-17)
 TWO_LOG2_E = (2.8853900817779268, 4.0710547481862066e-17)
@@ -128,7 +128,7 @@ def ipowi(base: Integer, exponent: Integer) -> Integer:
 
 def _non_negative_power(base: Integer, exponent: Integer) -> Integer:
     emitter, type_ = base.emitter, base.type
-    width = elements(type_)
+    width = base.element
     if not isinstance(width, IntegerType):
         raise TypeError(f"{type_} holds no integers")
     body = Block(arg_types=[i64, type_, type_, type_])

@@ -169,7 +169,7 @@ class Integer(Value):
 
     def as_float(self) -> Float:
         """These bits, read as a float of the same width."""
-        element = f32 if elements(self.type) == IntegerType(32) else f64
+        element = f32 if self.element == IntegerType(32) else f64
         return Float(self.emitter, self.emitter.emit(arith.BitcastOp, [self.ssa], with_elements(self.type, element)))
 
     def to_float(self) -> Float:
@@ -177,7 +177,7 @@ class Integer(Value):
 
         Added to the bits of 1.5 * 2**23 it becomes the fraction of a float. Not every processor can convert i64.
         """
-        single = elements(self.type) == IntegerType(32)
+        single = self.element == IntegerType(32)
         rounder, magic = (0x4B400000, 1.5 * 2**23) if single else (0x4338000000000000, 1.5 * 2**52)
         return (self + rounder).as_float() - magic
 
@@ -210,7 +210,7 @@ class Float(Value):
     @property
     def single(self) -> bool:
         """Whether it is f32."""
-        return isinstance(elements(self.type), Float32Type)
+        return isinstance(self.element, Float32Type)
 
     __add__ = __radd__ = _binary(arith.AddfOp)
     __sub__ = _binary(arith.SubfOp)
