@@ -14,8 +14,7 @@ from ...analysis.accesses import constant_of
 from ...dialect import BroadcastOp, ReloadOp, SpillOp, arith
 from ...dialect.blocks import terminator
 from ...dialect.combining import constant
-from .paths import RESCALED_ATTRIBUTE, Lengths, Path, PathReader
-from .trips import most_trips
+from .paths import RESCALED_ATTRIBUTE, Lengths, Path, PathReader, most_trips
 
 
 def add_in_blocks(loop: scf.ForOp, reader: PathReader, lengths: Lengths) -> list[Block]:
