@@ -172,7 +172,7 @@ def _modelled(use: NeedsUse, lack: Resource) -> float:
         case Resource.TENSOR_MEMORY:
             return use.tensor_memory_columns
         case Resource.SWAP:  # packed operands and partial results, a launch each, count where there is no swap space
-            return use.swap_bytes + use.launches - 1
+            return use.swap_bytes + len(use.programs) - 1
         case Resource.PROGRAMS:
             return max(use.programs, default=1)
         case Resource.CODE:

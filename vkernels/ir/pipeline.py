@@ -58,7 +58,7 @@ def gpu_pipeline(plan: Plan, facts: Facts) -> tuple[ModulePass, ...]:
 
 
 PASSES = {
-    "apply-plan": "apply_plan.options:ApplyPlanOptions",
+    "apply-plan": "apply_plan:ApplyPlanOptions",
     "block-sums": "block_sums:BlockSums",
     "expand-math": "expand_math:ExpandMath",
     "insert-barriers": "insert_barriers:InsertBarriers",

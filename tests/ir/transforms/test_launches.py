@@ -110,7 +110,7 @@ def test_a_reduction_sees_what_was_there_before_programs_of_the_axis_wrote() -> 
     ("softmax", Plan({"i": 4}, {"j": 16}, {"e": Home.SHARED}, launches=("sum",)), "e crosses launches, which shared"),
     ("softmax", Plan({"i": 4}, {"j": 16}, {"e": Home.SHARED}, splits={"j": 2}), "the home of e, does not outlast one"),
     ("softmax", Plan({"i": 4}, {"j": 16}, splits={"j": 2}, launches=("sum",)), "splits axis j over programs"),
-    ("spdnn", Plan({"i": 8}, {"n": 8}, launches=("total",)), "after total, which lies in a loop or conditional"),
+    ("spdnn", Plan({"i": 8}, {"n": 8}, launches=("total",)), "after total, which is inside a loop or conditional"),
     ("spdnn", Plan({"i": 8}, {"n": 8}, {"features": Home.SHARED}, launches=("features",)), "features is accessed in"),
     ("spdnn", Plan({"i": 8}, {"n": 8}, copies=("features",), launches=("features",)), "it cannot have two copies"),
 ])  # fmt: skip

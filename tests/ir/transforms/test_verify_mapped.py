@@ -44,7 +44,7 @@ def test_what_keeps_the_contract_passes():
 BREACHES = {
     "a tile computed at the top level": (
         mapped(COPY, f"  %b = vk.load %x[n] : {VECTOR} -> {ROW}"),
-        "vk.load at the top level, where only sizes, i64 arithmetic, buffers and launches may stand",
+        "vk.load at the top level, where only sizes, i64 arithmetic, buffers and launches are allowed",
     ),
     "floats at the top level": (
         mapped(COPY, "  %f = arith.constant 1.0 : f32"),
@@ -92,7 +92,7 @@ def test_memory_inside_a_loop_is_refused():
         f'      %s = vk.scratch "s" : !vk.scratch<[4], f32>\n'
         f"    }}\n{COPY}"
     )
-    with pytest.raises(IRError, match="'s' stands inside a loop or branch"):
+    with pytest.raises(IRError, match="'s' is inside a loop or branch"):
         verify_mapped(parse_module(text))
 
 

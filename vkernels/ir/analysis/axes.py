@@ -1,25 +1,28 @@
-"""What a plan makes of each axis: tiles of programs, chunks, or all of it at once."""
+"""How a plan divides each axis: into tiles of programs, into chunks, or not at all."""
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ..dialect import KernelOp, SizeOp, TileOp, WholeOp, arith
 from ..errors import PlanError
 from ..facts import Facts
 from ..plan import Plan
+from .accesses import constant_of
 
 
 @dataclass(frozen=True)
 class MappedAxis:
-    """An axis under a plan. `size`: elements of a program's tile, of a chunk, or of all of a held axis.
+    """An axis under a plan. `size`: elements of a program's tile, of a chunk, or of a held axis.
 
-    `extent`: the number of positions, as the kernel computes it; `known`: the same, where facts tell.
-    `exact`: whether the size is known to divide the extent, so that no position is in excess.
-    `programs`: how many programs share a whole axis, 1 if it is not split.
+    `extent`: the number of positions, as the kernel computes it; `known`: its value, if facts give it.
+    `exact`: whether the size is known to divide the extent, so that no position is out of range.
+    `programs`: how many programs share a whole axis; 1 if it is not split.
     """
 
     name: str
@@ -42,7 +45,7 @@ class MappedAxis:
 
     @property
     def is_masked(self) -> bool:
-        """Whether a tile or a held axis may have positions in excess."""
+        """Whether a tile or a held axis may have positions out of range."""
         return self.known != self.size if self.is_held else not self.exact
 
     @property
@@ -51,7 +54,7 @@ class MappedAxis:
 
     @property
     def capacity(self) -> int | None:
-        """Elements of memory for the axis, the last chunk in full; None if its extent is not known."""
+        """Elements of memory for the axis, in whole chunks; None if its extent is not known."""
         if self.is_tile or self.is_held:
             return self.size
         return None if self.known is None else -(-self.known // self.size) * self.size
@@ -60,7 +63,7 @@ class MappedAxis:
 def resolve_axes(kernel: KernelOp, plan: Plan, facts: Facts) -> dict[str, MappedAxis]:
     """Every axis that the kernel declares, by name, in the order of declaration.
 
-    Raises `PlanError` where the plan leaves an axis out, names one that does not exist, or gives it no elements.
+    Raises `PlanError` where the plan lacks an axis, names one that does not exist, or gives it no elements.
     """
     axes: dict[str, MappedAxis] = {}
     for op in kernel.body.block.ops:
@@ -69,22 +72,17 @@ def resolve_axes(kernel: KernelOp, plan: Plan, facts: Facts) -> dict[str, Mapped
             size = (plan.tiles if is_tile else plan.chunks).get(name)
             if size is None or size < 1:
                 raise PlanError(f"the plan gives {'tile' if is_tile else 'whole'} axis {name} {size or 'no'} elements")
-            known = known_value(op.extent, facts)
-            exact = is_multiple(op.extent, size, facts)
-            axes[name] = MappedAxis(name, is_tile, op.extent, known, size, exact, _programs(name, is_tile, plan))
+            programs = plan.splits.get(name, 1)
+            if programs < 1 or (is_tile and name in plan.splits):
+                raise PlanError(
+                    f"the plan splits axis {name} over {programs} programs; only whole axes are split, over 1 or more"
+                )
+            known, exact = known_value(op.extent, facts), is_multiple(op.extent, size, facts)
+            axes[name] = MappedAxis(name, is_tile, op.extent, known, size, exact, programs)
     _check_names(kernel, plan, axes)
     if sum(axis.programs > 1 for axis in axes.values()) > 1:
         raise PlanError(f"the plan splits {', '.join(plan.splits)} over programs: only one axis can be split")
     return axes
-
-
-def _programs(name: str, is_tile: bool, plan: Plan) -> int:
-    programs = plan.splits.get(name, 1)
-    if programs < 1 or (is_tile and name in plan.splits):
-        raise PlanError(
-            f"the plan splits axis {name} over {programs} programs; only whole axes are split, over 1 or more"
-        )
-    return programs
 
 
 def _check_names(kernel: KernelOp, plan: Plan, axes: dict[str, MappedAxis]) -> None:
@@ -100,21 +98,34 @@ def _check_names(kernel: KernelOp, plan: Plan, axes: dict[str, MappedAxis]) -> N
             raise PlanError(f"the plan gives tile axis {name} a chunk")
 
 
-def known_value(value: SSAValue, facts: Facts) -> int | None:
-    """The value of scalar i64 arithmetic on sizes, where facts tell."""
+Number = TypeVar("Number")
+Arithmetic = Mapping[type[Operation], Callable[[Any, Any], Any]]
+INTEGER_ARITHMETIC: Arithmetic = {
+    arith.AddiOp: operator.add, arith.SubiOp: operator.sub, arith.MuliOp: operator.mul,
+}  # fmt: skip
+
+
+def evaluate(
+    value: SSAValue,
+    size: Callable[[str], Number | None],
+    constant: Callable[[int], Number],
+    arithmetic: Arithmetic = INTEGER_ARITHMETIC,
+) -> Number | None:
+    """Evaluate scalar i64 arithmetic on sizes; None where it is anything else or a size is not known."""
     op = value.owner
     if isinstance(op, SizeOp):
-        return facts.sizes.get(op.size.data)
-    if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
-        return op.value.value.data
-    if isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp):
-        left, right = known_value(op.lhs, facts), known_value(op.rhs, facts)
-        if left is None or right is None:
-            return None
-        if isinstance(op, arith.MuliOp):
-            return left * right
-        return left + right if isinstance(op, arith.AddiOp) else left - right
-    return None
+        return size(op.size.data)
+    if (known := constant_of(value)) is not None:
+        return constant(known)
+    if not isinstance(op, Operation) or type(op) not in arithmetic:
+        return None
+    left, right = (evaluate(operand, size, constant, arithmetic) for operand in op.operands)
+    return None if left is None or right is None else arithmetic[type(op)](left, right)
+
+
+def known_value(value: SSAValue, facts: Facts) -> int | None:
+    """The value of scalar i64 arithmetic on sizes, if facts give it."""
+    return evaluate(value, facts.sizes.get, int)
 
 
 def is_multiple(value: SSAValue, number: int, facts: Facts) -> bool:
@@ -127,8 +138,7 @@ def is_multiple(value: SSAValue, number: int, facts: Facts) -> bool:
     op = value.owner
     if isinstance(op, SizeOp):
         return facts.divides(number, op.size.data)
-    if isinstance(op, arith.AddiOp | arith.SubiOp):
-        return is_multiple(op.lhs, number, facts) and is_multiple(op.rhs, number, facts)
-    if isinstance(op, arith.MuliOp):
-        return is_multiple(op.lhs, number, facts) or is_multiple(op.rhs, number, facts)
-    return False
+    if not isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp):
+        return False
+    divides = (is_multiple(operand, number, facts) for operand in op.operands)
+    return any(divides) if isinstance(op, arith.MuliOp) else all(divides)

@@ -189,7 +189,7 @@ class _Reader:
         ordered = sorted({*items, *reductions}, key=analysis.position.__getitem__)
         inner = [op for op in ordered if analysis.is_chunk_reduction(op) and op not in reductions]
         for op in inner:  # computed again, in a loop of its own
-            axis = op.axis.data  # type: ignore[attr-defined]
+            axis = op.axis.data
             again = slice_for(self.schedule, iter(operands_along(op)))
             yield from self._loop(phase, (*axes, axis) if axis not in axes else axes, ranges, again, [op], [])
         own = [op for op in ordered if op not in inner]

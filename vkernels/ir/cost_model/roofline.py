@@ -27,7 +27,7 @@ from xdsl.ir import Operation, SSAValue
 from ..analyses import annotate_needs
 from ..analysis.axes import known_value
 from ..analysis.needs import Needs, NeedsDevice
-from ..analysis.needs.constants import UNKNOWN_TRIPS
+from ..analysis.needs.device import UNKNOWN_TRIPS
 from ..analysis.needs.spaces import width
 from ..analysis.needs.traffic import narrow
 from ..dialect import DotOp, GatherOp, KernelOp, RangeOp, TensorArgumentType, axes_of, element_of

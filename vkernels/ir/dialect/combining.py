@@ -1,8 +1,18 @@
-"""How reductions and scans combine two elements."""
+"""How reductions and scans combine two elements, and constants to start from."""
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AnyFloat
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    VectorType,
+)
 from xdsl.ir import Attribute, Operation
 
 from . import arith
@@ -31,3 +41,25 @@ def kind_of(op: Operation) -> str:
 def combining(kind: str, element: Attribute) -> type[Operation]:
     """The elementwise operation that combines two elements of a type."""
     return (_FLOATS if isinstance(element, AnyFloat) else _INTEGERS)[kind]
+
+
+def neutral_of(op: Operation, element: Attribute) -> float:
+    """The neutral element of a reduction or scan."""
+    kind = kind_of(op)
+    neutral = {"sum": 0, "product": 1, "maxui": 0, "minui": -1, "max": float("-inf"), "min": float("inf")}[kind]
+    if not isinstance(element, IntegerType) or isinstance(neutral, int):
+        return neutral
+    half: int = 1 << (element.width.data - 1)
+    return -half if kind == "max" else half - 1
+
+
+def constant(type_: Attribute, value: float) -> arith.ConstantOp:
+    """A scalar, or a tile or vector of one number."""
+    attribute: Attribute
+    if isinstance(type_, TensorType | VectorType):
+        attribute = DenseIntOrFPElementsAttr.from_list(type_, [value])
+    elif isinstance(type_, IntegerType):
+        attribute = IntegerAttr(int(value), type_)
+    else:
+        attribute = FloatAttr(value, cast(AnyFloat, type_))
+    return arith.ConstantOp.create(properties={"value": attribute}, result_types=[type_])

@@ -13,7 +13,7 @@ from ..analyses import annotate_needs, phases_of
 from ..analysis.axes import known_value, resolve_axes
 from ..analysis.kernel_analysis import KernelAnalysis
 from ..analysis.needs import Needs
-from ..analysis.needs.constants import UNKNOWN_TRIPS
+from ..analysis.needs.device import UNKNOWN_TRIPS
 from ..analysis.schedule.find_copies import find_copies
 from ..analysis.schedule.make_schedule import make_schedule
 from ..cost_model.launches import cut_loops, cuts_of, phases_of_launches

@@ -8,10 +8,11 @@ from enum import Enum
 
 from xdsl.context import Context
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from ..analysis.accesses import constant_of
 from ..dialect import (
     AccessOp,
     BarrierOp,
@@ -21,9 +22,9 @@ from ..dialect import (
     ScatterOp,
     StoreOp,
     TensorArgumentType,
-    arith,
     sizes_of,
 )
+from ..dialect.blocks import terminator
 from ..facts import Facts
 
 
@@ -37,11 +38,11 @@ class AccessKind(Enum):
 
 @dataclass(frozen=True)
 class InsertBarriers(ModulePass):
-    """Put a `vk.barrier` before every access that meets an earlier one, by whichever threads, one of them a write.
+    """Insert a `vk.barrier` before every access that conflicts with an earlier one of any thread, one of them a write.
 
-    `apply-plan` leaves out barriers between accesses at the same index, which one thread makes where tiles lie in
-    registers as they lie in memory. On a GPU the same element may be another thread's in another tile, or several
-    threads' in a small one, so there every such pair of accesses needs a barrier.
+    `apply-plan` omits barriers between accesses at the same index, because the same thread makes both if tiles have the
+    same layout in registers. On a GPU an element may belong to another thread in another tile, or to several threads
+    in a small tile, so every such pair of accesses needs a barrier.
     """
 
     name = "insert-barriers"
@@ -55,8 +56,8 @@ class InsertBarriers(ModulePass):
 class PendingAccess:
     """An access since the last barrier.
 
-    `chunks`: the loops by whose chunks it goes, and along which dimension: two such accesses, in iterations of their
-    own, touch different elements. `earlier`: the loops of which another iteration made it.
+    `chunks`: the loops whose chunks it accesses, with the dimension: such accesses of different iterations touch
+    different elements. `earlier`: the loops of which an earlier iteration made the access.
     """
 
     memory: Hashable
@@ -87,7 +88,7 @@ def insert_barriers(module: ModuleOp) -> None:
 
 @dataclass(frozen=True)
 class _Walk:
-    """One walk over a program in the order in which it runs; without `inserts`, only to learn what it leaves behind."""
+    """A walk over a program in execution order; without `inserts`, it only finds accesses since the last barrier."""
 
     distinct: bool
     inserts: bool
@@ -124,14 +125,11 @@ class _Walk:
             op.parent.insert_op_before(BarrierOp(), op)
 
     def key(self, base: SSAValue) -> Hashable:
-        """What is the same for memory that may overlap: tensors that look alike may be one and the same."""
-        if isinstance(base.type, TensorArgumentType) and not self.distinct:
-            return base.type
-        return base
+        """The same key for memory that may overlap: tensors of one type may be the same tensor."""
+        return base.type if isinstance(base.type, TensorArgumentType) and not self.distinct else base
 
     def loop(self, op: scf.ForOp, touched: Touched) -> Touched:
-        last = op.body.block.last_op
-        assert last is not None, "an empty region does not verify"
+        last = terminator(op.body.block)
         position, *carried = op.body.block.args
         entered = _renamed(touched, op.iter_args, carried)
         accesses = [PendingAccess(self.key(a.base), _touch_of(a)) for a in op.body.walk() if isinstance(a, AccessOp)]
@@ -150,9 +148,7 @@ class _Walk:
 
     def while_(self, op: scf.WhileOp, touched: Touched) -> Touched:
         before, after = op.before_region.block, op.after_region.block
-        condition, last = before.last_op, after.last_op
-        assert condition is not None, "an empty region does not verify"
-        assert last is not None, "an empty region does not verify"
+        condition, last = terminator(before), terminator(after)
         entered = _renamed(touched, op.arguments, before.args)
 
         def body(walk: _Walk, start: Touched) -> Touched:
@@ -164,7 +160,7 @@ class _Walk:
         return touched | left | _renamed(left, condition.operands[1:], op.results)
 
     def repeat(self, body: Callable[[_Walk, Touched], Touched], entered: Touched) -> Touched:
-        """What a loop's body leaves behind, started with anything that it or what comes before it leaves behind."""
+        """The accesses after a loop's body, which starts with those of earlier iterations and from before the loop."""
         start, learn = entered, _Walk(self.distinct, inserts=False)
         while not (end := body(learn, start)) <= start:
             start |= end
@@ -174,7 +170,7 @@ class _Walk:
         after = _NOTHING
         for region in (op.true_region, op.false_region):
             end = self.block(region.block, touched) if region.blocks else touched
-            yielded = region.block.last_op.operands if region.blocks and region.block.last_op is not None else ()
+            yielded = terminator(region.block).operands if region.blocks else ()
             after |= _renamed(end, yielded, op.results)
         return after
 
@@ -186,7 +182,7 @@ def _touch_of(op: AccessOp) -> AccessKind:
 
 
 def _chunks_of(op: AccessOp) -> frozenset[tuple[SSAValue, int]]:
-    """The loops whose positions are where an access's chunk starts along a dimension, and at least as far apart."""
+    """Each dimension of an access whose chunk starts at a loop's position, if steps are no less than a chunk."""
     return frozenset(
         (start, dimension)
         for dimension, index in enumerate(op.index.data)
@@ -198,16 +194,13 @@ def _chunks_of(op: AccessOp) -> frozenset[tuple[SSAValue, int]]:
 
 
 def _step_from(start: SSAValue) -> int:
-    """By how much a loop's position grows; 0 for what is no loop's position, or by an unknown number."""
+    """The step of the loop with this position; 0 for another value, or if the step is unknown."""
     loop = start.owner.parent_op() if isinstance(start, BlockArgument) and start.index == 0 else None
-    if not isinstance(loop, scf.ForOp) or not isinstance(loop.step.owner, arith.ConstantOp):
-        return 0
-    value = loop.step.owner.value
-    return value.value.data if isinstance(value, IntegerAttr) else 0
+    return (constant_of(loop.step) or 0) if isinstance(loop, scf.ForOp) else 0
 
 
 def _renamed(touched: Touched, values: Iterable[SSAValue], names: Iterable[SSAValue]) -> Touched:
-    """The same, with memory that is handed on known by its next name."""
+    """The accesses, with memory that is passed on renamed."""
     pairs = [(v, n) for v, n in zip(values, names, strict=False) if isinstance(v.type, MemoryType)]
     handed = {v for v, _ in pairs}
     kept = {access for access in touched if access.memory not in handed}

@@ -13,7 +13,7 @@ from ..dialect import MappedOp
 
 @dataclass(frozen=True)
 class LowerToTtir(ModulePass):
-    """Replace every `vk.mapped` by one `tt.func` a launch. `resident_programs`: above 0, each is persistent."""
+    """Replace every `vk.mapped` by one `tt.func` for each launch. `resident_programs`: above 0, each is persistent."""
 
     name = "lower-to-ttir"
 
@@ -26,7 +26,6 @@ class LowerToTtir(ModulePass):
         for mapped in [op for op in block.ops if isinstance(op, MappedOp)]:
             lowered = lower_to_ttir(mapped, self.resident_programs)
             block.erase_op(mapped)
-            for launch in lowered.launches:
-                for function in [*launch.module.ops]:
-                    function.detach()
-                    block.add_op(function)
+            for function in [function for launch in lowered.launches for function in launch.module.ops]:
+                function.detach()
+                block.add_op(function)

@@ -1,4 +1,4 @@
-"""Kernels that are called with one tensor for several parameters: when that is right, and what they are then."""
+"""Kernel calls with one tensor for several parameters: when that is correct, and the kernel with these merged."""
 
 from __future__ import annotations
 
@@ -8,25 +8,24 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from ..analysis.accesses import MemoryAccess, accesses_of, elementwise
-from ..dialect import AccessOp, KernelOp, RangeOp, TileOp
+from ..analysis.accesses import MemoryAccess, accesses_of, ancestors, elementwise
+from ..dialect import KernelOp, RangeOp, TileOp
 
 
 def works_in_place(kernel: KernelOp, one: str, other: str) -> bool:
-    """Whether two tensors of a kernel, by their parameters' names, may be the very same memory.
+    """Whether two tensors of a kernel, by their parameters' names, may be the same memory with unchanged results.
 
-    They may where that gives what memory of their own would. Only one of them is written then, every store to it is at
-    the index of every load from the other, and comes after it: nothing reads what has been written already. Every tile
-    axis must be in those indices, as otherwise several programs read and write the same elements. Their declared
-    dimensions must be the same as well. Both may be written where both are only updated at once in the same way: by
-    `atomic_add` alone, they are two parts of one sum.
+    Only one of them may be written. Every store to it must be at the index of every load from the other, and after it,
+    so that nothing reads what has been written already. Every tile axis must be in those indices, since otherwise
+    several programs access the same elements. Their declared dimensions must be the same. Both may be written if both
+    are only updated by the same atomic operation: with `atomic_add` alone, they are two parts of one sum.
     """
     arguments = _arguments(kernel)
     first, second = arguments[one], arguments[other]
     if first.type != second.type:
         return False
     tiles = {op.axis.data for op in kernel.walk() if isinstance(op, TileOp)}
-    accesses: list[MemoryAccess] = [a for op in kernel.walk() if isinstance(op, AccessOp) for a in accesses_of(op)]
+    accesses = accesses_of(kernel)
     order = {access: number for number, access in enumerate(accesses)}
 
     def apart(a: MemoryAccess, b: MemoryAccess) -> bool:
@@ -41,10 +40,10 @@ def works_in_place(kernel: KernelOp, one: str, other: str) -> bool:
 
 
 def with_one_for(module: ModuleOp, same: Mapping[str, str]) -> ModuleOp:
-    """A copy of a module whose kernel uses one parameter in place of others that are the same tensor.
+    """A copy of a module whose kernel uses one parameter instead of others that are the same tensor.
 
-    `same`: which is used, by the name of each that is not. So whatever orders a kernel's accesses to one tensor orders
-    these. The parameters stay.
+    `same`: the parameter to use, by the name of each that it replaces. So all rules for accesses to one tensor apply.
+    The parameters remain.
     """
     made = module.clone()
     for kernel in (op for op in made.ops if isinstance(op, KernelOp)):
@@ -60,10 +59,4 @@ def _arguments(kernel: KernelOp) -> dict[str, SSAValue]:
 
 def _loops(op: Operation) -> set[Operation]:
     """The loops around an operation."""
-    found: set[Operation] = set()
-    parent = op.parent_op()
-    while parent is not None:
-        if isinstance(parent, RangeOp | scf.WhileOp):
-            found.add(parent)
-        parent = parent.parent_op()
-    return found
+    return {parent for parent in ancestors(op) if isinstance(parent, RangeOp | scf.WhileOp)}

@@ -1,4 +1,4 @@
-"""Check that a mapped kernel keeps the contract of docs/mapped-ir.md."""
+"""Check that a mapped kernel fulfils the contract of docs/mapped-ir.md."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from xdsl.dialects.builtin import (
     Float8E5M2Type,
     Float16Type,
     ModuleOp,
-    TensorType,
     i64,
 )
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
@@ -42,8 +41,8 @@ from ..dialect import (
     SpillOp,
     TensorArgumentType,
     arith,
-    axes_of,
     element_of,
+    sizes_of,
 )
 from ..errors import IRError
 from ..facts import Facts
@@ -53,13 +52,13 @@ _IN_LAUNCH = (
     ReloadOp, ScaleOp, ScanOp, ScratchOp, SpillOp, scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp,
 )  # fmt: skip
 _FORMATS = (arith.ExtFOp, arith.TruncFOp, arith.ConstantOp, arith.BitcastOp, arith.SelectOp)
-"""What may hold f16, bf16 and f8: conversions, and what only passes values on."""
+"""Operations on f16, bf16 and f8: conversions, and those that only pass values on."""
 _UPSTREAM = {arith.ARITH.name, math.Math.name}
 
 
 @dataclass(frozen=True)
 class VerifyMapped(ModulePass):
-    """Raise `IRError` where a `vk.mapped` breaks the contract that lowerings rely on."""
+    """Raise `IRError` where a `vk.mapped` violates the contract that lowerings rely on."""
 
     name = "verify-mapped"
 
@@ -68,15 +67,14 @@ class VerifyMapped(ModulePass):
 
 
 def verify_mapped(module: ModuleOp) -> None:
-    """Raise `IRError`, naming the operation, where IR does not verify or a `vk.mapped` breaks the contract."""
+    """Raise `IRError`, naming the operation, where IR does not verify or a `vk.mapped` violates the contract."""
     try:
         module.verify()
     except VerifyException as error:
         raise IRError(str(error)) from error
-    for kernel in module.walk():
-        if isinstance(kernel, MappedOp):
-            for complaint in _complaints(kernel):
-                raise IRError(f"vk.mapped @{kernel.sym_name.data}: {complaint}")
+    for kernel in (op for op in module.walk() if isinstance(op, MappedOp)):
+        for complaint in _complaints(kernel):
+            raise IRError(f"vk.mapped @{kernel.sym_name.data}: {complaint}")
 
 
 def _complaints(kernel: MappedOp) -> Iterator[str]:
@@ -93,7 +91,7 @@ def _top_level(op: Operation) -> Iterator[str]:
     if isinstance(op, SizeOp | BufferOp | LaunchOp):
         return
     if op.dialect_name() != arith.ARITH.name:
-        yield f"{op.name} at the top level, where only sizes, i64 arithmetic, buffers and launches may stand"
+        yield f"{op.name} at the top level, where only sizes, i64 arithmetic, buffers and launches are allowed"
     elif any(result.type != i64 for result in op.results):
         yield f"{op.name} of {op.results[0].type} at the top level, where arithmetic is i64"
 
@@ -107,13 +105,9 @@ def _in_launch(launch: LaunchOp, op: Operation) -> Iterator[str]:
     elif isinstance(op, scf.ForOp) and op.lb.type != i64:
         yield f"{op.name} {where} counts in {op.lb.type}, expected i64"
     elif op.dialect_name() in _UPSTREAM and not isinstance(op, _FORMATS):
-        narrow = [element for value in op.results if _is_narrow(element := element_of(value))]
-        if narrow:
-            yield f"{op.name} {where} computes in {narrow[0]}, which is a memory format"
-
-
-def _is_narrow(element: Attribute) -> bool:
-    return isinstance(element, Float16Type | BFloat16Type | Float8E4M3FNType | Float8E5M2Type)
+        for element in map(element_of, op.results):
+            if isinstance(element, Float16Type | BFloat16Type | Float8E4M3FNType | Float8E5M2Type):
+                yield f"{op.name} {where} computes in {element}, which is a memory format"
 
 
 def _guards(kernel: MappedOp) -> Iterator[str]:
@@ -135,14 +129,12 @@ def _memory(op: ScratchOp | BufferOp, launch: LaunchOp, where: str) -> Iterator[
     elif not all(isinstance(size.owner, Operation) and size.owner.parent is launch.parent for size in op.operands):
         yield f"{op.name} {op.label.data!r} {where} is as large as a value that is not computed at the top level"
     if op.parent_op() is not launch:
-        yield f"{op.name} {op.label.data!r} stands inside a loop or branch {where}; it belongs at the launch's top"
+        yield f"{op.name} {op.label.data!r} is inside a loop or branch {where}; it belongs at the launch's top"
 
 
 def _sizes(op: Operation) -> Iterator[str]:
     arguments = [argument for region in op.regions for block in region.blocks for argument in block.args]
     for value in (*op.results, *arguments):
-        if isinstance(value.type, TensorType):
-            axes = axes_of(value.type)
-            unknown = [axis for axis, n in zip(axes, value.type.get_shape(), strict=True) if n == DYNAMIC_INDEX]
-            if unknown:
-                yield f"{op.name} makes a tile whose size along {', '.join(unknown)} is not constant"
+        unknown = [axis for axis, size in sizes_of(value).items() if size == DYNAMIC_INDEX]
+        if unknown:
+            yield f"{op.name} makes a tile whose size along {', '.join(unknown)} is not constant"

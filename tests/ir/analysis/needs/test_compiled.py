@@ -14,17 +14,19 @@ import sympy
 from vkernels.ir.analysis.needs.algebra import (
     HALF,
     Expr,
+    compiled,
     fits,
     least,
     most,
     number,
+    of_arrays,
+    of_numbers,
     parts,
     pieces,
     product,
     symbol,
     total,
 )
-from vkernels.ir.analysis.needs.compiled import compiled, of_arrays, of_numbers
 from vkernels.library.catalogue import CATALOGUE, CatalogueEntry
 
 from .kernels import Library
@@ -79,12 +81,12 @@ def test_compiled_needs_have_the_values_of_their_expressions(entry: CatalogueEnt
     rng = random.Random(f"{SEED} {entry.name}")
     last = Library(entry).needs.phases[-1]
     expressions = [value for value in vars(last).values() if isinstance(value, Expr)]
-    symbols = sorted((part for part in parts(expressions) if part.is_symbol), key=str)
-    code = compiled(symbols, expressions)
-    draws = [[any_value(str(one), rng) for one in symbols] for _ in range(5)]
-    arrays = of_arrays(code)(*(np.array([float(draw[n]) for draw in draws]) for n in range(len(symbols))))
+    names = sorted(part.args[0] for part in parts(expressions) if part.is_symbol)
+    code = compiled(names, expressions)
+    draws = [[any_value(name, rng) for name in names] for _ in range(5)]
+    arrays = of_arrays(code)(*(np.array([float(draw[n]) for draw in draws]) for n in range(len(names))))
     for row, draw in enumerate(draws):
-        known, found = dict(zip(map(str, symbols), draw, strict=True)), dict[Any, Fraction]()
+        known, found = dict(zip(names, draw, strict=True)), dict[Any, Fraction]()
         expected = [float(exact(sympy.sympify(each), known, found)) for each in expressions]
         assert of_numbers(code)(*map(float, draw)) == pytest.approx(expected, rel=1e-12)
         mine = [float(np.broadcast_to(value, len(draws))[row]) for value in arrays]
@@ -99,13 +101,14 @@ def test_every_kind_of_expression_is_written_as_what_it_means() -> None:
         fits(a, b): 1, fits(b, a): 0, most((a, b, number(5))): 7, least((a, b, number(5))): 3, product(()): 1,
         total(()): 0,
     }  # fmt: skip
-    assert of_numbers(compiled([a, b], list(values)))(7, 3) == pytest.approx(list(values.values()))
+    assert of_numbers(compiled(["a", "b"], list(values)))(7, 3) == pytest.approx(list(values.values()))
 
 
 @pytest.mark.parametrize("name", ["class", "a1", "x0", "most", "values", "__import__('os')", "a b", ""])
 def test_no_name_of_a_size_can_become_code(name: str) -> None:
-    strange, plain = symbol(name or "_"), symbol("plain")
-    code = compiled([strange, plain], [strange + 2 * plain, most((strange, plain)) + (strange + plain) ** 2])
+    names = [name or "_", "plain"]
+    strange, plain = map(symbol, names)
+    code = compiled(names, [strange + 2 * plain, most((strange, plain)) + (strange + plain) ** 2])
     assert of_numbers(code)(5, 3) == [11, 69]
 
 
@@ -118,7 +121,7 @@ def test_shared_parts_are_gone_through_once() -> None:
     part = symbol("a")
     for _ in range(60):  # 2^60 terms as a tree
         part = most((part + 1, fits(part, number(2)))) / 2
-    assert of_numbers(compiled([symbol("a")], [part]))(1.0) == [1.0]
+    assert of_numbers(compiled(["a"], [part]))(1.0) == [1.0]
 
 
 def test_like_terms_and_powers_are_collected() -> None:

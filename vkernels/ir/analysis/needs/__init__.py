@@ -1,20 +1,10 @@
 """What each phase of a kernel needs, as expressions in what a plan decides; see docs/needs.md."""
 
 from .device import NeedsDevice
-from .kinds import AxisNeed, Crossing, Dot, PhaseNeeds, Reduction, Scratchpad
 from .needs import Needs
-from .use import Columns, NeedsUse, PhaseUse
+from .records import AxisNeed, Columns, Crossing, Dot, NeedsUse, PhaseNeeds, PhaseUse, Scratchpad
 
 __all__ = [
-    "AxisNeed",
-    "Columns",
-    "Crossing",
-    "Dot",
-    "Needs",
-    "NeedsDevice",
-    "NeedsUse",
-    "PhaseNeeds",
-    "PhaseUse",
-    "Reduction",
+    "AxisNeed", "Columns", "Crossing", "Dot", "Needs", "NeedsDevice", "NeedsUse", "PhaseNeeds", "PhaseUse",
     "Scratchpad",
 ]  # fmt: skip

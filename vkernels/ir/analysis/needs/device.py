@@ -1,24 +1,31 @@
-"""What the needs of a program depend on, of the device that it is compiled for: plain numbers."""
+"""The device properties that a program's needs depend on: limits, and constants fitted to compiled binaries.
+
+docs/needs.md says how the constants were fitted, and how accurate the predictions are.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...limits import Limits
 from ...occupancy import AmdSizes, NvidiaSizes
+
+UNKNOWN_TRIPS = 16
+"""Assumed iterations of a loop whose bounds are not arithmetic on sizes."""
 
 
 @dataclass(frozen=True)
 class NeedsDevice:
     """A device as needs see it.
 
-    `warp`: threads that run in step, 1 on a CPU. `registers`: the most a thread can have before it spills (CPU: vector
-    registers), AMD's accumulators among them where they are of one file; `register_bytes`: of one. `block_registers`:
-    what all threads of one program share, 0 where that bounds nothing. `tensor_memory`: columns in which tensor cores
-    accumulate, 0 where they do so in registers. `copies_ahead`: pipelined loads pass registers by on their way to
-    shared memory. `dots_from_shared`: tensor cores read operands there, not in registers. `tensor_cores`: whether
-    Triton uses any, which before sm_80 it does not. `is_amd`: its code comes of
-    another compiler than NVIDIA's, whose registers were fitted apart.
+    `warp`: threads that run in step, 1 on a CPU. `registers`: the most that a thread can have before it spills (CPU:
+    vector registers), including AMD's accumulators where both are one file; `register_bytes`: of one.
+    `block_registers`: shared by all threads of one program, 0 for no limit. `tensor_memory`: columns in which tensor
+    cores accumulate, 0 where they use registers. `copies_ahead`: pipelined loads bypass registers on their way to
+    shared memory. `dots_from_shared`: tensor cores read operands from there, not from registers. `tensor_cores`:
+    whether Triton uses them, which it does not before sm_80. `is_amd`: compiled by AMD's compiler, whose registers
+    were fitted separately.
     """
 
     warp: int
@@ -33,16 +40,17 @@ class NeedsDevice:
 
     @staticmethod
     def of(limits: Limits) -> NeedsDevice:
-        """The device with some limits."""
-        sizes, registers, shared_by_all = limits.sizes, limits.registers, 0
+        """The device with these limits."""
+        sizes, registers, block_registers = limits.sizes, limits.registers, 0
+        tensor_cores = sizes is None or bool(limits.tensor_multiply_adds)
         if isinstance(sizes, NvidiaSizes):
-            shared_by_all = sizes.block_registers
+            block_registers, tensor_cores = sizes.block_registers, limits.copies_ahead
         elif isinstance(sizes, AmdSizes):
-            shared_by_all = sizes.registers * sizes.partitions * sizes.warp
+            block_registers = sizes.registers * sizes.partitions * sizes.warp
             registers = min(2 * registers, sizes.registers) if sizes.unified else registers
         return NeedsDevice(
-            limits.warp, registers, limits.register_bytes, shared_by_all, limits.tensor_memory, limits.copies_ahead,
-            limits.dots_from_shared, _has_tensor_cores(limits), isinstance(sizes, AmdSizes),
+            limits.warp, registers, limits.register_bytes, block_registers, limits.tensor_memory, limits.copies_ahead,
+            limits.dots_from_shared, tensor_cores, isinstance(sizes, AmdSizes),
         )  # fmt: skip
 
     @property
@@ -50,13 +58,24 @@ class NeedsDevice:
         return self.warp == 1
 
     def registers_of(self, threads: int) -> int:
-        """The most registers that a thread of a program of so many can have."""
+        """The most registers per thread in a program with this many threads."""
         if not self.block_registers:
             return self.registers
         return min(self.registers, self.block_registers // max(1, threads))
 
 
-def _has_tensor_cores(limits: Limits) -> bool:
-    if isinstance(limits.sizes, NvidiaSizes):
-        return limits.copies_ahead
-    return limits.sizes is None or bool(limits.tensor_multiply_adds)
+NVIDIA = {"base": 22.0, "alive": 1.03, "address": 0.4, "between": 0.8, "unrolled": 4.0}
+AMD = {"base": 15.0, "alive": 1.6, "address": 0.25, "between": 0.65, "unrolled": 4.0}
+CPU = {"base": 1.0, "alive": 1.0, "address": 0.0, "between": 1.0, "unrolled": 1.0}
+"""Constants fitted to compiled binaries, for each kind of device.
+
+`base`: registers of a thread without tiles: addresses of tensors, counters, scalars. `alive`: registers for each 4
+bytes of live tiles. `address`: for each register of addresses, many of which compilers fold into accesses. `between`:
+the live part of values that are neither loaded nor wait. `unrolled`: iterations of a loop within a phase that overlap.
+"""
+
+
+def constants_for(device: NeedsDevice) -> Mapping[str, float]:
+    """The constants of a device by the names of their symbols."""
+    found = CPU if device.is_cpu else AMD if device.is_amd else NVIDIA
+    return {f"fit.{name}": value for name, value in found.items()}

@@ -1,18 +1,19 @@
-"""What each phase computes, if whole axes are chunked: its own operations, and those of earlier phases once more."""
+"""What each phase computes if whole axes are chunked: its own operations, and those of earlier phases again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import truediv
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
-from ...dialect import KernelOp, PhaseOp, RangeOp, SizeOp, TileOp, WholeOp, YieldOp, arith, axes_of
+from ...dialect import KernelOp, PhaseOp, RangeOp, TileOp, WholeOp, YieldOp, arith, axes_of
 from ...errors import UnsupportedError
-from ..axes import MappedAxis
+from ..accesses import has_effect
+from ..axes import INTEGER_ARITHMETIC, Arithmetic, MappedAxis, evaluate
 from ..kernel_analysis import KernelAnalysis
 from ..schedule.nests import label_of
 from .algebra import ONE, ZERO, Expr, either, number, product, symbol
@@ -20,10 +21,10 @@ from .algebra import ONE, ZERO, Expr, either, number, product, symbol
 
 @dataclass
 class Flow:
-    """A kernel in phases, read as if every whole axis were chunked; symbols then say which are.
+    """A kernel in phases, analysed as if every whole axis were chunked; symbols then say which are.
 
-    `extents`, `sizes`: of each axis its positions, and the elements of a program's tile or of a chunk. `members`: of
-    each phase, all that it may execute: operations, and 0 or 1 for whether it does.
+    `extents`, `sizes`: for each axis, its number of positions and the elements of a program's tile or of a chunk.
+    `members`: for each phase, the operations that it may execute, with 1 where it does and 0 where not.
     """
 
     kernel: KernelOp
@@ -38,7 +39,7 @@ class Flow:
 
     @cached_property
     def items(self) -> list[Operation]:
-        """Of all phases, in program order."""
+        """The items of all phases, in program order."""
         return [op for op in self.analysis.phase if not isinstance(op, YieldOp)]
 
     @cached_property
@@ -58,14 +59,14 @@ class Flow:
         return 1 - product(held) if held else ZERO
 
     def again(self, value: SSAValue, crosses: bool) -> Expr:
-        """1 where a value must be computed again for each use."""
+        """1 where a value must be recomputed for each use."""
         label = self.crossing.get(value)
         if not crosses or label is None:
             return self.chunked(value)
         return self.chunked(value) * (1 - symbol(f"shared.{label}") - symbol(f"memory.{label}"))
 
     def users(self, value: SSAValue) -> Iterator[tuple[Operation, bool]]:
-        """The items that use a value, and whether in another phase."""
+        """The items that use a value, and whether each is in another phase."""
         for use in value.uses:
             item = self.analysis.item_of(use.operation)
             if isinstance(item, YieldOp) and isinstance(phase := item.parent_op(), PhaseOp):
@@ -76,14 +77,11 @@ class Flow:
 
     def trips(self, phase: PhaseOp) -> Expr:
         """How often the loops around a phase run it."""
-        return product(_trips(op) for op in self.analysis.structures[phase])
-
-    def trips_of(self, loop: Operation) -> Expr:
-        return _trips(loop)
+        return product(map(trips_of, self.analysis.structures[phase]))
 
 
 def read_flow(kernel: KernelOp) -> Flow:
-    """The flow of a kernel that is split into phases. Raises `UnsupportedError` for an extent that is no arithmetic."""
+    """The flow of a kernel in phases. Raises `UnsupportedError` for an extent that is not arithmetic on sizes."""
     axes: dict[str, MappedAxis] = {}
     extents: dict[str, Expr] = {}
     for op in kernel.body.block.ops:
@@ -102,7 +100,7 @@ def read_flow(kernel: KernelOp) -> Flow:
 
 
 def _members(flow: Flow, phase: PhaseOp) -> dict[Operation, Expr]:
-    """In program order. An item of an earlier phase is one where a member needs it and it is not at hand."""
+    """The members of a phase, in program order: its own items, and items of earlier phases that must be recomputed."""
     position, of = flow.analysis.position, flow.analysis.phase
     last = max((position[op] for op in phase.body.block.ops), default=0)
     weights: dict[Operation, Expr] = {}
@@ -110,7 +108,7 @@ def _members(flow: Flow, phase: PhaseOp) -> dict[Operation, Expr]:
         if of[item] is phase:
             weights[item] = ONE
             continue
-        if flow.analysis.has_effect(item):
+        if has_effect(item):
             continue
         needed = [
             weights[user] * flow.again(result, crosses)
@@ -124,34 +122,24 @@ def _members(flow: Flow, phase: PhaseOp) -> dict[Operation, Expr]:
     return dict(sorted(weights.items(), key=lambda pair: position[pair[0]]))
 
 
+_SYMBOLIC_ARITHMETIC: Arithmetic = {
+    **INTEGER_ARITHMETIC, arith.FloorDivSIOp: truediv, arith.CeilDivSIOp: truediv,
+}  # fmt: skip
+
+
 def scalar(value: SSAValue) -> Expr | None:
-    """i64 arithmetic on sizes, None where it is anything else."""
-    op = value.owner
-    if isinstance(op, SizeOp):
-        return symbol(op.size.data)
-    if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
-        return number(op.value.value.data)
-    if isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp | arith.FloorDivSIOp | arith.CeilDivSIOp):
-        left, right = scalar(op.operands[0]), scalar(op.operands[1])
-        if left is None or right is None:
-            return None
-        if isinstance(op, arith.MuliOp):
-            return left * right
-        if isinstance(op, arith.FloorDivSIOp | arith.CeilDivSIOp):
-            return left / right
-        return left + right if isinstance(op, arith.AddiOp) else left - right
-    return None
+    """The expression of i64 arithmetic on sizes; None for anything else."""
+    return evaluate(value, symbol, number, _SYMBOLIC_ARITHMETIC)
 
 
-def _trips(op: Operation) -> Expr:
+def trips_of(op: Operation) -> Expr:
+    """How often a loop runs its body; 1 for other operations."""
     if isinstance(op, RangeOp):
         start, stop = scalar(op.start), scalar(op.stop)
         return symbol(f"trips.{op.axis.data}") if start is None or stop is None else stop - start
-    if isinstance(op, scf.WhileOp | scf.ForOp):
-        return symbol("trips.while")
-    return ONE
+    return symbol("trips.while") if isinstance(op, scf.WhileOp | scf.ForOp) else ONE
 
 
 def axes_touched(op: Operation) -> tuple[str, ...]:
-    """All axes of what an operation takes and gives."""
+    """All axes of an operation's operands and results."""
     return tuple(dict.fromkeys(axis for value in (*op.operands, *op.results) for axis in axes_of(value)))

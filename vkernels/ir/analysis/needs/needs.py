@@ -6,47 +6,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from types import CodeType
+from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import PlanError
 from ...plan import Home, Plan
-from .algebra import Expr, most, parts, symbol
-from .constants import UNKNOWN_TRIPS, constants_for
-from .device import NeedsDevice
-from .kinds import AxisNeed, Crossing, Dot, PhaseNeeds, Reduction, Scratchpad
-from .use import Columns, NeedsUse, PhaseUse
+from .algebra import Expr, Function, compiled, most, of_arrays, of_numbers, parts
+from .device import UNKNOWN_TRIPS, NeedsDevice, constants_for
+from .records import SUMS, AxisNeed, Columns, Crossing, Dot, NeedsUse, PhaseNeeds, PhaseQuantities, Scratchpad
 
 if TYPE_CHECKING:
-    from types import CodeType
-
     import numpy as np
     from numpy.typing import NDArray
 
-    from .compiled import Function
-
-_FIELDS = tuple(field.name for field in fields(PhaseUse))[1:]
+_FIELDS = tuple(field.name for field in fields(PhaseQuantities))[1:]
 SPILL_ALLOWANCE = 64
-"""Bytes a thread that may spill before a plan counts as one that spills: compilers put that much aside for reasons of
-their own, at half of the registers too."""
+"""Bytes that a thread may spill before its plan counts as spilling: compilers reserve that much for reasons of their
+own, even when they use only half of the registers."""
 _PACK_ROWS = 512
-"""Positions along a packed operand's whole axis that one program of its launch copies (`apply_plan/packs.py`)."""
-_SUMMED = (
-    "global_read_bytes", "global_write_bytes", "shared_bytes_moved", "swap_bytes_moved", "operations",
-    "tensor_operations",
-)  # fmt: skip
+"""Positions along a packed operand's whole axis that each program of its launch copies (`apply_plan/packs.py`)."""
 
 
 @dataclass(frozen=True)
 class Needs:
     """What a kernel needs, phase by phase, as expressions. Made by `needs_of`.
 
-    Symbols: a size's name is the call's size; `tile.i`, `chunk.j` elements of a program or a chunk; `held.j` 1 where a
-    plan holds whole axis j at once; `split.j` programs that share it; `shared.e`, `memory.e` 1 where that is e's home,
-    a scratchpad's too; `copies.s` 1 for a second copy of a scratchpad; `packed.a` 1 where tensor a is packed;
-    `plan.warps`, `plan.stages`, `device.warp`; `trips.k` of a loop whose bounds are no sizes. `most`, `least`: the
-    largest, the smallest; `pieces(a, b)`: a / b, rounded up; `fits(a, b)`: 1 where a is at least b.
-    `splittable`: of each such axis, the launches of a kernel that is split along it: whether they share it.
-    `found`: what a planner found out about the kernel, whatever sizes and limits, and need not find out again.
+    Symbols: a size's name is the size in the call; `tile.i`, `chunk.j` elements of a program or a chunk; `held.j` 1
+    where a plan holds whole axis j at once; `split.j` programs that share it; `shared.e`, `memory.e` 1 where that is
+    the home of e, also of a scratchpad; `copies.s` 1 for a second copy of a scratchpad; `packed.a` 1 where tensor a is
+    packed; `plan.warps`, `plan.stages`, `device.warp`; `trips.k` of a loop whose bounds are not sizes. `most`, `least`:
+    the largest, the smallest; `pieces(a, b)`: a / b, rounded up; `fits(a, b)`: 1 where a is at least b.
+    `splittable`: for each such axis, the launches of a kernel split along it, each with whether programs share the
+    axis. `found`: cache of what needs and planners compute from the kernel alone, independent of sizes and limits.
     """
 
     kernel: str
@@ -55,7 +46,6 @@ class Needs:
     crossing: tuple[Crossing, ...]
     scratchpads: tuple[Scratchpad, ...]
     dots: tuple[Dot, ...]
-    reductions: tuple[Reduction, ...]
     packable: Mapping[str, tuple[str, str]]
     splittable: Mapping[str, tuple[bool, ...]]
     scratch_bytes: Expr
@@ -64,16 +54,16 @@ class Needs:
     found: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def evaluate(self, plan: Plan, sizes: Mapping[str, int], device: NeedsDevice) -> NeedsUse:
-        """What the kernel takes under a plan, for a call's sizes by name.
+        """What the kernel uses under a plan, for the sizes of a call by name.
 
-        Raises `PlanError` where plan or call leave an axis or a size out.
+        Raises `PlanError` where the plan lacks an axis or the call lacks a size.
         """
         extents = self.extents(sizes)
         values = self._evaluate(*self._bound(plan, sizes, extents, device))
         return self._use(plan, extents, device, values)
 
     def evaluate_many(self, plans: Sequence[Plan], sizes: Mapping[str, int], device: NeedsDevice) -> list[NeedsUse]:
-        """`evaluate` of many plans, their expressions as NumPy arrays where there are more than a few."""
+        """`evaluate` for many plans: as NumPy arrays if there are more than a few."""
         import numpy as np
 
         if len(plans) < 4:
@@ -92,11 +82,10 @@ class Needs:
         given: Mapping[str, NDArray[np.float64]],
         phases: tuple[str, ...] | None = None,
     ) -> Columns:
-        """What plans hold that differ from one in the values of some symbols alone, which are `given` by name; in some
-        phases where they are named, else in all.
+        """What plans hold that differ from `plan` only in the values of the symbols `given` by name.
 
-        Names that the needs do not have are passed over. Arrays are broadcast: give what depends on one size alone
-        an axis of its own, and little is computed more than once.
+        Counts only the named phases, or all of them. Names that do not occur in the needs are ignored. Arrays are
+        broadcast: give what depends on one size an array axis of its own, and little is computed more than once.
         """
         import numpy as np
 
@@ -113,71 +102,54 @@ class Needs:
             raise PlanError(f"{self.kernel}: the size {error.args[0]} is not given") from None
         return {axis.name: max(0, int(value)) for axis, value in zip(self.axes, values, strict=True)}
 
-    # Lambdified once
+    # Compiled once
 
     @cached_property
-    def _outputs(self) -> list[Any]:
+    def _outputs(self) -> list[Expr]:
         each = [getattr(phase, name) for phase in self.phases for name in _FIELDS]
         return [*each, self.scratch_bytes, self.swap_bytes, self.distinct_read_bytes]
 
     @cached_property
-    def _symbols(self) -> list[Any]:
-        return sorted((part for part in parts(self._outputs) if part.is_symbol), key=lambda part: str(part.args[0]))
+    def _names(self) -> list[str]:
+        """The names of all symbols, in the order of the arguments of compiled functions."""
+        return sorted(str(part.args[0]) for part in parts(self._outputs) if part.is_symbol)
 
     @cached_property
     def _size_names(self) -> list[str]:
         return sorted({name for axis in self.axes for name in axis.extent.symbols})
 
     @cached_property
-    def _extents(self) -> Any:
-        from .compiled import compiled, of_numbers
-
-        symbols = [symbol(name) for name in self._size_names]
-        return of_numbers(compiled(symbols, [axis.extent for axis in self.axes]))
+    def _extents(self) -> Function:
+        return of_numbers(compiled(self._size_names, [axis.extent for axis in self.axes]))
 
     @cached_property
     def _code(self) -> CodeType:
-        from .compiled import compiled
-
-        return compiled(self._symbols, self._outputs)
+        return compiled(self._names, self._outputs)
 
     @cached_property
     def _evaluate(self) -> Function:
-        from .compiled import of_numbers
-
         return of_numbers(self._code)
 
     @cached_property
     def _arrays(self) -> Function:
-        from .compiled import of_arrays
-
         return of_arrays(self._code)
 
     def _held_in(self, phases: tuple[str, ...] | None) -> Function:
-        """Of the worst of some phases: registers, the least of them, shared bytes, tensor memory; and scratchpads."""
-        from .compiled import compiled, of_arrays
-
-        made = self._held.get(phases)
-        if made is None:
+        """The worst of some phases: registers, the fewest possible, shared bytes, tensor memory; and scratchpads."""
+        key = ("held", phases)
+        if key not in self.found:
             some = [phase for phase in self.phases if phases is None or phase.name in phases]
-            fields = ("registers_a_thread", "registers_at_least", "shared_bytes", "tensor_memory_columns")
-            worst = [most(getattr(phase, name) for phase in some) for name in fields]
-            made = self._held[phases] = of_arrays(compiled(self._symbols, [*worst, self.scratch_bytes]))
-        return made
-
-    @cached_property
-    def _held(self) -> dict[tuple[str, ...] | None, Function]:
-        return {}
-
-    @cached_property
-    def _names(self) -> list[str]:
-        return [str(symbol.args[0]) for symbol in self._symbols]
+            names = ("registers_a_thread", "registers_at_least", "shared_bytes", "tensor_memory_columns")
+            worst = [most(getattr(phase, name) for phase in some) for name in names]
+            self.found[key] = of_arrays(compiled(self._names, [*worst, self.scratch_bytes]))
+        return cast(Function, self.found[key])
 
     # Symbols' values
 
     def _bound(
         self, plan: Plan, sizes: Mapping[str, int], extents: Mapping[str, int], device: NeedsDevice
     ) -> list[float]:
+        """The value of each symbol, in the order of `_names`."""
         known: dict[str, float] = {
             **sizes, **constants_for(device), "plan.warps": 1 if device.is_cpu else plan.warps,
             "plan.stages": plan.stages, "device.warp": device.warp,
@@ -191,8 +163,7 @@ class Needs:
                 raise PlanError(f"the plan gives axis {axis.name} of {self.kernel} {size or 'no'} elements")
             known[f"{'tile' if axis.is_tile else 'chunk'}.{axis.name}"] = size
             if not axis.is_tile:
-                split = plan.splits.get(axis.name, 1)
-                known[f"split.{axis.name}"] = split
+                known[f"split.{axis.name}"] = split = plan.splits.get(axis.name, 1)
                 known[f"held.{axis.name}"] = int(extents[axis.name] <= size and split == 1)
         for value in self.crossing:
             is_freed = bool(value.freed_by) and set(value.freed_by) <= set(plan.copies)
@@ -200,51 +171,42 @@ class Needs:
             known[f"shared.{value.label}"] = int(home is Home.SHARED)
             known[f"memory.{value.label}"] = int(home is Home.MEMORY)
         for scratchpad in self.scratchpads:
-            in_memory = plan.homes.get(scratchpad.label) is Home.MEMORY
-            known[f"memory.{scratchpad.label}"] = int(in_memory)
+            known[f"memory.{scratchpad.label}"] = int(plan.homes.get(scratchpad.label) is Home.MEMORY)
             known[f"copies.{scratchpad.label}"] = int(scratchpad.label in plan.copies)
-        for tensor in plan.packs:
-            known[f"packed.{tensor}"] = 1
+        known.update(dict.fromkeys((f"packed.{tensor}" for tensor in plan.packs), 1))
         return [self._value(name, known) for name in self._names]
 
     def _value(self, name: str, known: Mapping[str, float]) -> float:
-        value = known.get(name)
-        if value is not None:
-            return value
-        if name.startswith("packed."):
-            return 0
-        if name.startswith("trips."):
-            return UNKNOWN_TRIPS
-        raise PlanError(f"{self.kernel}: the size {name} is not given")
+        value = known.get(name, {"packed": 0, "trips": UNKNOWN_TRIPS}.get(name.partition(".")[0]))
+        if value is None:
+            raise PlanError(f"{self.kernel}: the size {name} is not given")
+        return value
 
     # Results
 
     def _use(self, plan: Plan, extents: Mapping[str, int], device: NeedsDevice, values: Sequence[float]) -> NeedsUse:
-        count = len(_FIELDS)
-        phases = tuple(
-            PhaseUse(phase.name, *values[n * count : (n + 1) * count]) for n, phase in enumerate(self.phases)
-        )
+        columns = [values[n : -3 : len(_FIELDS)] for n in range(len(_FIELDS))]
+        phases = tuple(map(PhaseQuantities, [phase.name for phase in self.phases], *columns))
         scratch, swap, distinct = values[-3:]
         threads = device.warp * plan.warps
-        registers = max((phase.registers_a_thread for phase in phases), default=0)
-        least = max((phase.registers_at_least for phase in phases), default=0)
-        own = max((phase.shared_bytes for phase in phases), default=0)
+        worst = {name: max(column, default=0) for name, column in zip(_FIELDS, columns, strict=True)}
+        allowed = device.registers_of(threads) + SPILL_ALLOWANCE / device.register_bytes
         return NeedsUse(
             phases, threads,
-            register_bytes=max((phase.register_bytes for phase in phases), default=0),
-            registers_a_thread=registers,
-            spills=least > device.registers_of(threads) + SPILL_ALLOWANCE / device.register_bytes,
-            shared_bytes=_shared(scratch, own, device),
+            register_bytes=worst["register_bytes"],
+            registers_a_thread=worst["registers_a_thread"],
+            spills=worst["registers_at_least"] > allowed,
+            shared_bytes=_shared(scratch, worst["shared_bytes"], device),
             scratch_bytes=scratch,
             swap_bytes=swap,
-            tensor_memory_columns=max((phase.tensor_memory_columns for phase in phases), default=0),
+            tensor_memory_columns=worst["tensor_memory_columns"],
             distinct_read_bytes=distinct,
             programs=self._programs(plan, extents),
-            **{name: sum(getattr(phase, name) for phase in phases) for name in _SUMMED},
+            **{name: sum(columns[_FIELDS.index(name)]) for name in SUMS},
         )  # fmt: skip
 
     def _programs(self, plan: Plan, extents: Mapping[str, int]) -> tuple[int, ...]:
-        """Of each launch: packs first, then one, or those of a split axis."""
+        """The programs of each launch: packs first, then one launch, or those of a split axis."""
         along = {axis.name: -(-extents[axis.name] // plan.tiles[axis.name]) for axis in self.axes if axis.is_tile}
         packs = [self.packable[name] for name in plan.packs if name in self.packable]
         grids = [along[tile] * -(-extents[whole] // _PACK_ROWS) for tile, whole in packs]
@@ -252,16 +214,14 @@ class Needs:
         split = plan.split
         if split is None:
             return (*grids, *[grid] * (len(plan.launches) + 1))
-        return (
-            *grids,
-            *(grid * plan.splits[split] if shares else grid for shares in self.splittable.get(split, (True,))),
-        )
+        shared = self.splittable.get(split, (True,))
+        return (*grids, *(grid * plan.splits[split] if shares else grid for shares in shared))
 
 
 def _shared(scratch: Any, own: Any, device: NeedsDevice) -> Any:
-    """Triton's own first, the scratchpad at the next multiple of 128 bytes (`compiler/backends/llvm_scratchpad.py`).
+    """Triton's own memory, then scratchpads from the next multiple of 128 bytes; numbers or arrays.
 
-    Of numbers or of arrays.
+    See `compiler/backends/llvm_scratchpad.py`.
     """
     if device.is_cpu:
         return scratch

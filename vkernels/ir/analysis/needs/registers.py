@@ -1,8 +1,8 @@
-"""Registers: tiles that are alive at once at the worst point of a phase, a thread.
+"""Registers per thread: the tiles that are alive at the worst point of a phase.
 
-What is elementwise is computed element by element, whatever the tile: only what must wait counts. A value waits from
-where it is made to its last use; loads are issued together, as early as they can be; a reduction's partial results, a
-dot's accumulators and what loops carry wait for as long as their loop runs.
+Elementwise work is computed element by element, so only values that must wait count. A value waits from where it is
+computed to its last use; loads are issued together, as early as possible; partial results of reductions, accumulators
+of dots and values that loops carry wait for as long as their loop runs.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ AHEAD, FROM_SHARED, TENSOR_MEMORY = (
 UNROLLED_ITERATIONS = symbol("fit.unrolled")
 
 _NOTHING = (BroadcastOp, PositionOp, BelowOp, arith.ConstantOp)
-"""What is made again where it is used, or shares its operand's registers."""
+"""Operations that are repeated where they are used, or share their operand's registers."""
 
 
 @dataclass(frozen=True)
 class LiveRange:
-    """Bytes a thread that are alive from one item (its number) up to another."""
+    """Bytes per thread that are alive from one item (its number) to another."""
 
     bytes: Expr
     first: int
@@ -64,20 +64,15 @@ class _Phase:
     def __post_init__(self) -> None:
         self.members = self.flow.members[self.phase]
         self.number = {op: n for n, op in enumerate(self.members)}
-        self.largest = largest(self.members)
+        self.largest = largest_spaces(self.members)
 
     def held(self, value: SSAValue, axes: Iterable[str] | None = None) -> Expr:
-        """Bytes a thread of a value, or of a tile of its elements with other axes."""
+        """Bytes per thread of a value, or of a tile of its elements with other axes."""
         if not isinstance(value.type, TensorType) or _is_mask(value):
             return ZERO
         mine = tuple(axes_of(value)) if axes is None else tuple(axes)
         space = space_for(frozenset(mine), self.largest)
-        return number(max(width(value.type), 2)) * self.spaces.a_thread(mine, space)
-
-
-def largest(items: Iterable[Operation]) -> list[frozenset[str]]:
-    """The axis sets of tiles in some items that are part of no other."""
-    return largest_spaces(inner for op in items for inner in (op, *(x for r in op.regions for x in r.walk())))
+        return number(max(width(value.type), 2)) * self.spaces.per_thread(mine, space)
 
 
 def _is_mask(value: SSAValue) -> bool:
@@ -86,18 +81,14 @@ def _is_mask(value: SSAValue) -> bool:
 
 
 def live_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> tuple[Expr, Expr]:
-    """Bytes a thread at the worst point of a phase: all that is alive as compilers order work while there are registers
-    enough, and what must be alive in any order. Where nothing waits for a whole tile, one may be loaded after another.
+    """Bytes per thread at the worst point of a phase: with the order of compilers that have enough registers, and the
+    least in any order. Where no operation needs a whole tile, tiles may be loaded one after another.
     """
     state = _Phase(flow, spaces, phase)
     spans = [*_values(state), *_carried(state), *_around(state), *_from_homes(state)]
     alive = _worst(spans)
-    return alive, alive if any(_waits(op) for op in state.members) else _worst(spans, one_load=True)
-
-
-def _waits(op: Operation) -> bool:
-    """Whether an operation needs, or keeps, a tile as a whole."""
-    return isinstance(op, ReductionOp | ScanOp | DotOp) or bool(op.regions)
+    needs_whole = any(isinstance(op, ReductionOp | ScanOp | DotOp) or op.regions for op in state.members)
+    return alive, alive if needs_whole else _worst(spans, one_load=True)
 
 
 def _worst(spans: list[LiveRange], one_load: bool = False) -> Expr:
@@ -111,9 +102,9 @@ def _worst(spans: list[LiveRange], one_load: bool = False) -> Expr:
 
 
 def _values(state: _Phase) -> Iterable[LiveRange]:
-    """What members make. Loads of tensors begin with the first of them; others wait only in part.
+    """The results of members. Loads of tensors begin with the first of them; others wait only in part.
 
-    What lies in registers until a later phase is dealt with by `_around`.
+    `_around` handles values that stay in registers until a later phase.
     """
     loads = [n for op, n in state.number.items() if _is_load(op)]
     for op, n in state.number.items():
@@ -123,9 +114,9 @@ def _values(state: _Phase) -> Iterable[LiveRange]:
             users = _users(state, result)
             last = max((state.number[user] for user in users), default=n)
             first, part = (loads[0], ONE) if _is_load(op) else (n, ONE if isinstance(op, ScanOp) else BETWEEN)
-            if _is_reloaded(state, users, result):
+            if any(crosses for _, crosses in state.flow.users(result)) and state.flow.analysis.phase[op] is state.phase:
                 part = part * state.flow.chunked(result)
-            # An operand that dies where a result is made leaves its register to it, but for a scan, which takes steps.
+            # A result may reuse the register of an operand that dies there, except in a scan, which takes steps.
             weight = state.members[op] * part * _operand_part(state, op, users)
             scanned = any(isinstance(user, ScanOp) and state.number[user] == last for user in users)
             yield LiveRange(
@@ -134,16 +125,9 @@ def _values(state: _Phase) -> Iterable[LiveRange]:
         yield from _inside(state, op, n)
 
 
-def _is_reloaded(state: _Phase, users: list[Operation], value: SSAValue) -> bool:
-    """Whether later phases use a value of this one too."""
-    everyone = [user for user, crosses in state.flow.users(value) if crosses]
-    made = state.flow.analysis.phase.get(value.owner)  # type: ignore[arg-type]
-    return made is state.phase and len(everyone) > 0
-
-
 def _operand_part(state: _Phase, op: Operation, users: list[Operation]) -> Expr:
-    """How much of a value lies in registers: of a dot's operand on tensor cores nothing that is converted from
-    narrower elements, nor what is loaded past the registers."""
+    """The part of a value that is in registers: none of a dot's operand on tensor cores that is converted from
+    narrower elements, or that loads copy without registers."""
     dots = [user for user in users if isinstance(user, DotOp)]
     if _is_load(op):
         extended = [next(iter(_users(state, u.results[0])), u) for u in users if isinstance(u, arith.ExtFOp)]
@@ -157,12 +141,11 @@ def _operand_part(state: _Phase, op: Operation, users: list[Operation]) -> Expr:
 
 
 def _inside(state: _Phase, op: Operation, n: int) -> Iterable[LiveRange]:
-    """What loops inside a member load and carry."""
-    inner = [x for r in op.regions for x in r.walk()]
-    if inner:
-        loaded = [state.held(x.results[0]) for x in inner if isinstance(x, AccessOp) and x.results]
-        carried = [state.held(a) for x in (op, *inner) if isinstance(x, RangeOp) for a in x.carried]
-        carried += [state.held(v) for x in (op, *inner) if isinstance(x, scf.WhileOp) for v in x.results]
+    """Values that loops inside a member load and carry."""
+    if op.regions:
+        loaded = [state.held(x.results[0]) for x in op.walk() if isinstance(x, AccessOp) and x.results]
+        carried = [state.held(a) for x in op.walk() if isinstance(x, RangeOp) for a in x.carried]
+        carried += [state.held(v) for x in op.walk() if isinstance(x, scf.WhileOp) for v in x.results]
         yield LiveRange(state.members[op] * (UNROLLED_ITERATIONS * total(loaded) + total(carried)), n, n)
 
 
@@ -171,23 +154,17 @@ def _is_load(op: Operation) -> bool:
 
 
 def _users(state: _Phase, value: SSAValue) -> list[Operation]:
-    """Members that use a value, seen through what shares its registers."""
+    """Members that use a value, directly or through operations that share its registers."""
     found: list[Operation] = []
-    for user, _ in state.flow.users(value):
-        if user not in state.members:
-            continue
-        if isinstance(user, _NOTHING) and user.results:
-            found += _users(state, user.results[0])
-        else:
-            found.append(user)
+    for user in (user for user, _ in state.flow.users(value) if user in state.members):
+        found += _users(state, user.results[0]) if isinstance(user, _NOTHING) and user.results else [user]
     return found
 
 
 def _carried(state: _Phase) -> Iterable[LiveRange]:
-    """Partial results of reductions in chunk loops, and accumulators of dots: as long as the phase."""
+    """Partial results of reductions in chunk loops, and accumulators of dots, alive throughout the phase."""
     last = len(state.number)
-    for op in state.members:
-        weight = state.members[op]
+    for op, weight in state.members.items():
         if isinstance(op, ReductionOp) and not state.flow.analysis.axes[op.axis.data].is_tile:
             yield LiveRange(weight * state.flow.chunked(op.tile) * state.held(op.tile), 0, last)
         elif isinstance(op, DotOp):
@@ -195,7 +172,7 @@ def _carried(state: _Phase) -> Iterable[LiveRange]:
 
 
 def _dot(state: _Phase, op: DotOp) -> Expr:
-    """Accumulators, unless they are in tensor memory, and the parts of operands that a step takes."""
+    """Accumulators, unless they are in tensor memory, and the parts of operands that one step uses."""
     flow = state.flow
     inside, wide = on_tensor_cores(flow, op), by_four_warps(flow, op)
     step = number(16 * min(operand_bytes(op), 4)) / WARP * total(_sides(flow, op)) / symbol("plan.warps") ** HALF
@@ -208,7 +185,7 @@ def _dot(state: _Phase, op: DotOp) -> Expr:
 
 
 def by_four_warps(flow: Flow, op: DotOp) -> Expr:
-    """1 where four or more warps multiply together, as sm_90 and sm_100 can from 64 rows on."""
+    """1 where four or more warps multiply together, as sm_90 and sm_100 do for 64 rows or more."""
     return fits(_sides(flow, op)[0], number(64)) * fits(symbol("plan.warps"), number(4))
 
 
@@ -219,20 +196,13 @@ def _sides(flow: Flow, op: DotOp) -> list[Expr]:
 
 
 def dot_bytes(flow: Flow, op: DotOp) -> Expr:
-    """Bytes a thread of a dot's accumulators, wherever they are."""
-    elements = most((ONE, _size(flow, axes_of(op.result)) / THREADS))
+    """Bytes per thread of a dot's accumulators, wherever they are."""
+    elements = most((ONE, product(flow.sizes[axis] for axis in axes_of(op.result)) / THREADS))
     return number(width(op.result.type)) * elements
 
 
-def _size(flow: Flow, axes: Iterable[str]) -> Expr:
-    size = ONE
-    for axis in axes:
-        size = size * flow.sizes[axis]
-    return size
-
-
 def _around(state: _Phase) -> Iterable[LiveRange]:
-    """Values of other phases that lie in registers meanwhile, being held or without a whole axis."""
+    """Values of other phases that stay in registers here, because they are held or have no whole axis."""
     flow, position = state.flow, state.flow.analysis.position
     here = position[state.phase]
     end = max((position[op] for op in state.phase.body.block.ops), default=here)
@@ -245,10 +215,9 @@ def _around(state: _Phase) -> Iterable[LiveRange]:
             if not spans or not isinstance(result.type, TensorType):
                 continue
             last = len(state.number)
-            if flow.analysis.phase[op] is state.phase and isinstance(op, DotOp):
-                continue
             if flow.analysis.phase[op] is state.phase:
-                yield LiveRange((1 - flow.chunked(result)) * state.held(result), state.number[op], last)
+                if not isinstance(op, DotOp):
+                    yield LiveRange((1 - flow.chunked(result)) * state.held(result), state.number[op], last)
             elif (position[op] < here <= max(spans)) or _shares_loop(state, op, users):
                 mine = [state.number[user] for user in users if user in state.number]
                 if max(spans) <= end and mine and not _shares_loop(state, op, users):
@@ -260,30 +229,29 @@ def _from_homes(state: _Phase) -> Iterable[LiveRange]:
     """Chunks of values that are loaded from their homes."""
     for value, label in state.flow.crossing.items():
         users = [state.number[user] for user in _users(state, value)]
-        if users and state.flow.analysis.phase.get(value.owner) is not state.phase:  # type: ignore[arg-type]
+        if users and state.flow.analysis.phase_of(value) is not state.phase:
             homed = (symbol(f"shared.{label}") + symbol(f"memory.{label}")) * state.flow.chunked(value)
             yield LiveRange(homed * state.held(value), min(users), max(min(users), max(users) - 1), True)
 
 
 def _shares_loop(state: _Phase, op: Operation, users: list[Operation]) -> bool:
     """Whether a value made before a loop around this phase is used again in its next iteration."""
-    around = state.flow.analysis.structures[state.phase]
-    made = state.flow.analysis.structures[state.flow.analysis.phase[op]]
+    phase, around = state.flow.analysis.phase, state.flow.analysis.structures
     return any(
-        loop not in made and loop in state.flow.analysis.structures[state.flow.analysis.phase[user]]
-        for loop in around
+        loop not in around[phase[op]] and loop in around[phase[user]]
+        for loop in around[state.phase]
         for user in users
-        if user in state.flow.analysis.phase
+        if user in phase
     )
 
 
 def address_registers(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
-    """Registers a thread for the addresses of a phase's accesses: two a row of elements side by side, or an element
-    where an index tile decides."""
+    """Registers per thread for the addresses of a phase's accesses: two for each row of contiguous elements, or for
+    each element of an index tile."""
     state = _Phase(flow, spaces, phase)
     counts = []
     for op, weight in state.members.items():
-        for inner in (op, *(x for r in op.regions for x in r.walk())):
+        for inner in op.walk():
             if isinstance(inner, AccessOp) and isinstance(inner.tile.type, TensorType):
                 axes = tuple(axes_of(inner.tile))
                 fast = contiguous_axis(inner)
@@ -294,5 +262,5 @@ def address_registers(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
                 each = 2 if isinstance(inner.base.type, TensorArgumentType) else 1
                 own = fast if space == frozenset(axes) else None
                 times = ONE if inner is op else UNROLLED_ITERATIONS
-                counts.append(weight * times * each * spaces.a_thread(rows, space, own))
+                counts.append(weight * times * each * spaces.per_thread(rows, space, own))
     return total(counts)

@@ -1,33 +1,35 @@
-"""On-chip memory: scratchpads and shared homes, and what Triton takes beside them.
+"""On-chip memory: scratchpads and shared homes, and what Triton allocates besides.
 
-Triton's own is handed out anew wherever it is needed, so the worst point of a phase counts (`ModuleAllocation` in
-Triton's `lib/Analysis/Allocation.cpp`):
-- a reduction leaves each warp's part for the others: results × warps along the axis (`ReduceOpHelper`);
-- a tile whose layout changes goes through it, in parts;
-- operands of dots lie there, once for every stage of the pipeline but one.
+Triton reuses its own allocations, so the worst point of a phase counts (`ModuleAllocation` in Triton's
+`lib/Analysis/Allocation.cpp`):
+- a reduction stores each warp's part for the others: results × warps along the axis (`ReduceOpHelper`);
+- a layout conversion passes a tile through it, in parts;
+- operands of dots are kept there, once for every pipeline stage but one.
 """
 
 from __future__ import annotations
 
+from xdsl.ir import SSAValue
+
 from ...dialect import AccessOp, DotOp, PhaseOp, ReductionOp, ScratchOp, ScratchType, TensorArgumentType, axes_of
 from .algebra import ONE, Expr, either, fits, least, most, number, pieces, product, symbol, total
 from .flow import Flow
-from .registers import FROM_SHARED, STAGES, by_four_warps, largest
-from .spaces import THREADS, Spaces, element_in, space_for, width
+from .registers import FROM_SHARED, STAGES, by_four_warps
+from .spaces import THREADS, Spaces, element_in, largest_spaces, space_for, width
 from .traffic import is_a_dot, on_tensor_cores, operand_bytes
 
 IN_MEMORY, ON_CHIP = number(32), number(128)
-"""Bytes of a tile that each thread puts there at a time while its layout changes: between two layouts of accesses of
-memory, and from one of them to a scratchpad's. Seen in binaries."""
+"""Bytes that each thread stores at a time during a layout conversion: between two layouts of memory accesses, and from
+one of them to a scratchpad's. Observed in binaries."""
 IS_AMD, IS_CPU = symbol("device.is_amd"), symbol("device.is_cpu")
 
 
 def shared_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
-    """What Triton takes at the worst point of a phase."""
+    """What Triton allocates at the worst point of a phase."""
     needs = []
-    inside = largest(flow.members[phase])
+    inside = largest_spaces(flow.members[phase])
     for item, weight in flow.members[phase].items():
-        for op in (item, *(x for r in item.regions for x in r.walk())):
+        for op in item.walk():
             if isinstance(op, ReductionOp):
                 needs.append(weight * _reduction(flow, spaces, op, inside))
             elif isinstance(op, DotOp):
@@ -44,8 +46,8 @@ def _reduction(flow: Flow, spaces: Spaces, op: ReductionOp, inside: list[frozens
 
 
 def _operands(flow: Flow, op: DotOp) -> Expr:
-    """On tensor cores both operands, for every stage but one, or all where they are read from there while the next
-    come; without stages AMD's go one after the other. Else one after the other too, as 4 bytes an element."""
+    """On tensor cores both operands, for every stage but one, or for all where they are read while the next ones are
+    copied; without stages AMD stores one after the other. Otherwise one after the other too, as 4 bytes an element."""
     sizes = [product(flow.sizes[a] for a in axes_of(value)) for value in (op.left, op.right)]
     inside, piped = on_tensor_cores(flow, op), fits(STAGES, number(2))
     stages = most((ONE, STAGES - 1 + piped * by_four_warps(flow, op) * FROM_SHARED))
@@ -55,12 +57,12 @@ def _operands(flow: Flow, op: DotOp) -> Expr:
 
 
 def _conversions(flow: Flow, phase: PhaseOp, inside: list[frozenset[str]]) -> list[Expr]:
-    """Tiles whose accesses want different layouts: of elements of other widths, of scratchpads, of swap space; and
-    results of reductions, which lie as what was reduced."""
-    ops = [op for item in flow.members[phase] for op in (item, *(x for r in item.regions for x in r.walk()))]
+    """Tiles whose accesses need different layouts: of other element widths, of scratchpads, of swap space; and results
+    of reductions, which keep the layout of the reduced tile."""
+    accesses = [op for item in flow.members[phase] for op in item.walk() if isinstance(op, AccessOp)]
     found: list[Expr] = []
-    for axes in dict.fromkeys(axes_of(op.tile) for op in ops if isinstance(op, AccessOp)):
-        mine = [op for op in ops if isinstance(op, AccessOp) and axes_of(op.tile) == axes]
+    for axes in dict.fromkeys(axes_of(op.tile) for op in accesses):
+        mine = [op for op in accesses if axes_of(op.tile) == axes]
         size = number(max(width(op.tile.type) for op in mine)) * product(flow.sizes[a] for a in axes)
         widths = {width(element_in(op.base)) for op in mine if isinstance(op.base.type, TensorArgumentType)}
         pads = any(isinstance(op.base.type, ScratchType) for op in mine)
@@ -74,9 +76,9 @@ def _conversions(flow: Flow, phase: PhaseOp, inside: list[frozenset[str]]) -> li
     return found
 
 
-def _touches(flow: Flow, phase: PhaseOp, value: object) -> bool:
+def _touches(flow: Flow, phase: PhaseOp, value: SSAValue) -> bool:
     members = flow.members[phase]
-    return any(user in members for user, _ in flow.users(value)) or getattr(value, "owner", None) in members  # type: ignore[arg-type]
+    return any(user in members for user, _ in flow.users(value)) or value.owner in members
 
 
 def scratch_bytes(flow: Flow) -> tuple[Expr, Expr]:
@@ -98,9 +100,8 @@ def scratch_bytes(flow: Flow) -> tuple[Expr, Expr]:
 
 
 def _capacity(flow: Flow, dimension: str | int) -> Expr:
-    """Elements of memory along an axis, its last chunk in full."""
+    """Elements of memory along an axis, in whole chunks."""
     if isinstance(dimension, int):
         return number(dimension)
     size = flow.sizes[dimension]
-    axis = flow.analysis.axes[dimension]
-    return size if axis.is_tile else pieces(flow.extents[dimension], size) * size
+    return size if flow.analysis.axes[dimension].is_tile else pieces(flow.extents[dimension], size) * size

@@ -1,8 +1,8 @@
-"""How the elements of tiles are dealt to threads.
+"""How the elements of tiles are distributed over threads.
 
-As Triton's `BlockedEncodingAttr` deals them once its coalescing pass has found which axis is contiguous in memory:
-that axis's threads first, each with up to 16 bytes side by side, then those of the others, from the last to the first.
-A tile that lacks an axis is held once by all threads along that axis.
+As by Triton's `BlockedEncodingAttr`, after its coalescing pass has found which axis is contiguous in memory: threads
+along that axis first, each with up to 16 contiguous bytes, then those of the other axes, from the last to the first.
+All threads along an axis that a tile lacks hold the same elements.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -32,64 +33,59 @@ def width(type_: Attribute) -> int:
 
 
 def element_in(memory: SSAValue) -> Attribute:
-    """What something addressable holds."""
+    """The element type of addressable memory."""
     type_ = memory.type
     if not isinstance(type_, MemoryType):
-        raise TypeError(f"{type_} is no memory")
+        raise TypeError(f"{type_} is not memory")
     return type_.element
 
 
 @dataclass
 class Spaces:
-    """`fast`: the axis along which most accesses find elements side by side; `vector`: elements of a widest one."""
+    """`fast`: the axis that is contiguous in most accesses; `vector`: elements of the widest access."""
 
     sizes: Mapping[str, Expr]
     fast: str | None
     vector: int
-    _dealt: dict[tuple[str | None, ...], dict[str, tuple[Expr, Expr]]] = field(default_factory=dict)
+    _layouts: dict[tuple[str | None, ...], dict[str, tuple[Expr, Expr]]] = field(default_factory=dict)
 
-    def a_thread(self, axes: Iterable[str], space: Iterable[str], fast: str | None = None) -> Expr:
-        """Elements that a thread holds of a tile with some axes, dealt out as a tile of all axes of the space is.
+    def per_thread(self, axes: Iterable[str], space: Iterable[str], fast: str | None = None) -> Expr:
+        """Elements per thread of a tile with some axes, distributed like a tile with all axes of the space.
 
-        `fast`: the axis that is contiguous for this tile, if another than the kernel's.
+        `fast`: the axis that is contiguous for this tile, if it is not the kernel's.
         """
-        dealt = self.dealt(space, fast)
-        return product(dealt[axis][1] for axis in axes)
+        layout = self._layout(space, fast)
+        return product(layout[axis][1] for axis in axes)
 
-    def dealt(self, space: Iterable[str], fast: str | None = None) -> dict[str, tuple[Expr, Expr]]:
-        """Of each axis: the threads along it, and the elements that each of them holds."""
+    def _layout(self, space: Iterable[str], fast: str | None = None) -> dict[str, tuple[Expr, Expr]]:
+        """For each axis, the threads along it and the elements that each of them holds."""
         known = set(space)
         fast = self.fast if fast is None else fast
-        order = [axis for axis in reversed(list(self.sizes)) if axis in known]
-        order.sort(key=lambda axis: axis != fast)
+        order = sorted((axis for axis in reversed(list(self.sizes)) if axis in known), key=lambda axis: axis != fast)
         key = (fast if fast in known else None, *order)
-        found = self._dealt.get(key)
-        if found is None:
-            found = self._dealt[key] = self._deal(order, fast)
-        return found
+        if key not in self._layouts:
+            self._layouts[key] = self._distributed(order, fast)
+        return self._layouts[key]
 
     def warps_along(self, axis: str, space: Iterable[str]) -> Expr:
-        """How many warps lie beside each other along an axis."""
-        before = ONE
-        for name, (threads, _) in self.dealt(space).items():
-            if name == axis:
-                return least((threads, most((ONE, threads * before / WARP))))
-            before = before * threads
-        raise KeyError(axis)
+        """The number of warps along an axis."""
+        layout = self._layout(space)
+        before = product(layout[name][0] for name in takewhile(lambda name: name != axis, layout))
+        threads = layout[axis][0]
+        return least((threads, most((ONE, threads * before / WARP))))
 
-    def _deal(self, order: list[str], fast: str | None) -> dict[str, tuple[Expr, Expr]]:
-        dealt: dict[str, tuple[Expr, Expr]] = {}
+    def _distributed(self, order: list[str], fast: str | None) -> dict[str, tuple[Expr, Expr]]:
+        layout: dict[str, tuple[Expr, Expr]] = {}
         rest = THREADS
         elements = product(self.sizes[axis] for axis in order)
         for place, axis in enumerate(order):
-            size = self.sizes[axis]
-            blocks = size
+            size = blocks = self.sizes[axis]
             if place == 0 and axis == fast:
                 blocks = most((ONE, size / least((number(self.vector), most((ONE, elements / THREADS))))))
             threads = rest if place + 1 == len(order) else least((rest, blocks))
-            dealt[axis] = threads, most((ONE, size / threads))
+            layout[axis] = threads, most((ONE, size / threads))
             rest = rest / threads
-        return dealt
+        return layout
 
 
 def spaces_of(kernel: KernelOp, sizes: Mapping[str, Expr]) -> Spaces:
@@ -107,19 +103,20 @@ def spaces_of(kernel: KernelOp, sizes: Mapping[str, Expr]) -> Spaces:
 
 
 def contiguous_axis(op: AccessOp) -> str | None:
-    """The axis along which an access of a tensor finds elements side by side, if any."""
+    """The axis along which an access of a tensor is contiguous, if any."""
     if not len(op.index):
         return None
     mine = axes_of(op.tile)
     return next((axis for axis, coefficient in op.index.data[-1].terms if coefficient == 1 and axis in mine), None)
 
 
-def largest_spaces(ops: Iterable[Operation]) -> list[frozenset[str]]:
-    """The axis sets of tiles that are part of no other."""
-    sets = {frozenset(axes_of(v)) for op in ops for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)}
+def largest_spaces(items: Iterable[Operation]) -> list[frozenset[str]]:
+    """The axis sets of tiles in some items, without subsets of others."""
+    values = (value for item in items for op in item.walk() for value in (*op.operands, *op.results))
+    sets = {frozenset(axes_of(value)) for value in values if isinstance(value.type, TensorType)}
     return sorted((one for one in sets if not any(one < other for other in sets)), key=sorted)
 
 
 def space_for(axes: frozenset[str], spaces: list[frozenset[str]]) -> frozenset[str]:
-    """The largest space that holds some axes."""
+    """The largest space that contains some axes."""
     return max((space for space in spaces if axes <= space), key=len, default=axes)

@@ -1,9 +1,9 @@
-"""What phases move and compute, all programs together."""
+"""What phases move and compute, in total over all programs."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import TensorType, i8
 from xdsl.ir import Operation, SSAValue
@@ -24,13 +24,14 @@ from ...dialect import (
     element_of,
 )
 from .algebra import ONE, ZERO, Expr, either, fits, least, most, number, pieces, product, symbol, total
-from .flow import Flow, axes_touched
+from .flow import Flow, axes_touched, trips_of
+from .records import SUMS
 from .spaces import element_in, width
 
 CACHE_SECTOR = 32
-"""Bytes that a cache moves at least: of shorter runs side by side, the rest is moved in vain."""
+"""The smallest number of bytes that a cache moves: shorter contiguous runs waste the rest."""
 LEAST_SIDE = 16
-"""Elements that each side of a dot on tensor cores has at least (`ir/lowering/ttir/dots.py`)."""
+"""The fewest elements of each side of a dot on tensor cores (`ir/lowering/ttir/dots.py`)."""
 
 UNCOUNTED_OPERATIONS = (BroadcastOp, PositionOp, BelowOp, arith.ConstantOp, AccessOp, ScratchOp)
 OPERATION_COUNTS = {
@@ -39,44 +40,29 @@ OPERATION_COUNTS = {
     "math.sqrt": 8, "math.rsqrt": 8, "math.tanh": 16, "math.erf": 16, "math.sin": 16, "math.cos": 16, "math.powf": 24,
     "vk.scan": 2,
 }  # fmt: skip
-"""Plain sums or products that take as long, about: by the polynomials of `expand-math`. Others count as 1."""
+"""How many plain sums or products take about as long, by the polynomials of `expand-math`. Others count as 1."""
+
+TrafficTerms = dict[str, list[Expr]]
+"""The terms of each sum, by its name in `PhaseQuantities`."""
 
 
-@dataclass
-class TrafficTerms:
-    """Terms of each sum (see `PhaseUse`)."""
-
-    reads: list[Expr] = field(default_factory=list)
-    writes: list[Expr] = field(default_factory=list)
-    shared: list[Expr] = field(default_factory=list)
-    swap: list[Expr] = field(default_factory=list)
-    operations: list[Expr] = field(default_factory=list)
-    tensor_operations: list[Expr] = field(default_factory=list)
-
-
-def traffic_of(flow: Flow, phase: PhaseOp) -> TrafficTerms:
-    """What a phase moves and does: its members as often as the loops around it run."""
-    found = TrafficTerms()
+def traffic_of(flow: Flow, phase: PhaseOp) -> dict[str, Expr]:
+    """What a phase moves and computes: its members as often as the loops around it run."""
+    found: TrafficTerms = defaultdict(list)
     trips = flow.trips(phase)
     for item, weight in flow.members[phase].items():
-        count_item(flow, found, item, weight * trips)
+        for op, times in walk(item, weight * trips):
+            _count(flow, found, op, times)
     _count_homes(flow, found, phase, trips)
-    return found
+    return {name: total(found[name]) for name in SUMS}
 
 
-def count_item(flow: Flow, found: TrafficTerms, item: Operation, times: Expr) -> None:
-    """Add what an item moves and does."""
-    for op, often in walk(flow, item, times):
-        _count(flow, found, op, often)
-
-
-def walk(flow: Flow, op: Operation, times: Expr) -> Iterator[tuple[Operation, Expr]]:
+def walk(op: Operation, times: Expr) -> Iterator[tuple[Operation, Expr]]:
     """An operation and those in its regions, each with how often it runs."""
     yield op, times
-    inside = times * flow.trips_of(op)
-    for region in op.regions:
-        for inner in (inner for block in region.blocks for inner in block.ops):
-            yield from walk(flow, inner, inside)
+    inside = times * trips_of(op)
+    for inner in (inner for region in op.regions for block in region.blocks for inner in block.ops):
+        yield from walk(inner, inside)
 
 
 def _count(flow: Flow, found: TrafficTerms, op: Operation, times: Expr) -> None:
@@ -85,20 +71,16 @@ def _count(flow: Flow, found: TrafficTerms, op: Operation, times: Expr) -> None:
     elif isinstance(op, DotOp):
         count = 2 * times * elements(flow, axes_touched(op))
         inside = on_tensor_cores(flow, op)
-        found.tensor_operations.append(count * inside)
-        found.operations.append(count * (1 - inside))
+        found["tensor_operations"].append(count * inside)
+        found["operations"].append(count * (1 - inside))
     elif not isinstance(op, UNCOUNTED_OPERATIONS) and not op.regions and axes_touched(op):
-        found.operations.append(_weight(op) * times * elements(flow, axes_touched(op)))
-
-
-def _weight(op: Operation) -> int:
-    return OPERATION_COUNTS.get(op.name, 1)
+        found["operations"].append(OPERATION_COUNTS.get(op.name, 1) * times * elements(flow, axes_touched(op)))
 
 
 def elements(flow: Flow, axes: tuple[str, ...], exact: bool = False) -> Expr:
-    """Elements of a tile in all programs and chunks: those in excess too, unless `exact`.
+    """Elements of a tile in all programs and chunks, including those out of range unless `exact`.
 
-    A program computes for itself what has no part in its tile axes, and in an axis that is split.
+    Every program repeats what does not depend on its tile axes or on a split axis.
     """
     factors = []
     for name, axis in flow.analysis.axes.items():
@@ -114,7 +96,7 @@ def elements(flow: Flow, axes: tuple[str, ...], exact: bool = False) -> Expr:
 
 
 def is_a_dot(flow: Flow, op: DotOp) -> Expr:
-    """1 where a dot is large enough to be one of Triton's; else it is products that are added up."""
+    """1 where a dot is large enough for Triton's dot; smaller ones multiply and add."""
     if operand_bytes(op) > 4:
         return ZERO
     left, right, axis = set(axes_of(op.left)), set(axes_of(op.right)), op.axis.data
@@ -123,19 +105,19 @@ def is_a_dot(flow: Flow, op: DotOp) -> Expr:
 
 
 def on_tensor_cores(flow: Flow, op: DotOp) -> Expr:
-    """1 where a dot is on tensor cores, which take no f32 as it is."""
+    """1 where a dot is on tensor cores, which do not take exact f32."""
     if operand_bytes(op) == 4 and op.precision.data == "ieee":
         return ZERO
     return is_a_dot(flow, op) * symbol("device.tensor_cores")
 
 
 def operand_bytes(op: DotOp) -> int:
-    """Bytes of an element as a dot takes it: before it was extended."""
+    """Bytes of an element of a dot's operands, before it was extended."""
     return max(width(narrow(value).type) for value in (op.left, op.right))
 
 
 def narrow(value: SSAValue) -> SSAValue:
-    """A value before it was extended: what tensor cores take of it."""
+    """A value before it was extended, as tensor cores take it."""
     owner = value.owner
     if isinstance(owner, arith.ExtUIOp):
         return owner.input if element_of(owner.input) == i8 else value
@@ -146,16 +128,15 @@ def _count_access(flow: Flow, found: TrafficTerms, op: AccessOp, times: Expr) ->
     moved = times * width(element_in(op.base)) * elements(flow, axes_of(op.tile), exact=True)
     if isinstance(op.base.type, TensorArgumentType):
         writes = isinstance(op, StoreOp | ScatterOp)
-        (found.writes if writes else found.reads).append(moved * in_vain(flow, op))
+        found["global_write_bytes" if writes else "global_read_bytes"].append(moved * _sector_waste(flow, op))
     else:
-        label = op.base.name_hint or "scratch"
-        in_memory = symbol(f"memory.{label}")
-        found.shared.append(moved * (1 - in_memory))
-        found.swap.append(moved * in_memory)
+        in_memory = symbol(f"memory.{op.base.name_hint or 'scratch'}")
+        found["shared_bytes_moved"].append(moved * (1 - in_memory))
+        found["swap_bytes_moved"].append(moved * in_memory)
 
 
-def in_vain(flow: Flow, op: AccessOp) -> Expr:
-    """How many times more than its elements an access of a tensor moves, where few lie side by side."""
+def _sector_waste(flow: Flow, op: AccessOp) -> Expr:
+    """How many times its elements an access of a tensor moves, because cache sectors hold more than short runs."""
     if not len(op.index):
         return ONE
     last, size = op.index.data[-1], width(element_in(op.base))
@@ -168,40 +149,26 @@ def in_vain(flow: Flow, op: AccessOp) -> Expr:
 
 
 def _count_homes(flow: Flow, found: TrafficTerms, phase: PhaseOp, trips: Expr) -> None:
-    """Values that have a home in shared memory or swap space: stored where they are made, loaded where used."""
-    members = flow.members[phase]
+    """Values with a home in shared memory or swap space: stored where they are computed, loaded where they are used."""
+    members, of = flow.members[phase], flow.analysis.phase
     for value, label in flow.crossing.items():
-        used = [members[user] for user, _ in flow.users(value) if user in members and not _is_made(flow, value, user)]
-        moves = list(used[:0])
-        if flow.analysis.phase.get(value.owner) is phase:  # type: ignore[arg-type]
-            moves.append(ONE)
-        if used:
-            moves.append(either(used))
-        for move in moves:
+        made = flow.analysis.phase_of(value)
+        used = [members[user] for user, _ in flow.users(value) if user in members and of[user] is not made]
+        for move in [*([ONE] if made is phase else []), *([either(used)] if used else [])]:
             count = move * trips * width(value.type) * elements(flow, axes_of(value)) * flow.chunked(value)
-            found.shared.append(count * symbol(f"shared.{label}"))
-            found.swap.append(count * symbol(f"memory.{label}"))
-
-
-def _is_made(flow: Flow, value: SSAValue, user: Operation) -> bool:
-    """Whether a user is in the phase that makes a value, and so finds it at hand."""
-    owner = value.owner
-    return isinstance(owner, Operation) and flow.analysis.phase.get(owner) is flow.analysis.phase.get(user)
+            found["shared_bytes_moved"].append(count * symbol(f"shared.{label}"))
+            found["swap_bytes_moved"].append(count * symbol(f"memory.{label}"))
 
 
 def distinct_reads(flow: Flow) -> Expr:
     """Bytes of all tensors that are read, each element once."""
-    bases = {
-        op.base: op
+    types = {
+        op.base: op.base.type
         for op in flow.kernel.walk()
         if isinstance(op, AccessOp) and isinstance(op.base.type, TensorArgumentType)
         and not isinstance(op, StoreOp | ScatterOp)
     }  # fmt: skip
     return total(
-        product([number(width(base.type.element)), *(_dimension(d) for d in base.type.shape)])  # type: ignore[attr-defined]
-        for base in bases
+        product([number(width(type_.element)), *(symbol(d) if isinstance(d, str) else number(d) for d in type_.shape)])
+        for type_ in types.values()
     )
-
-
-def _dimension(dimension: str | int) -> Expr:
-    return symbol(dimension) if isinstance(dimension, str) else number(dimension)

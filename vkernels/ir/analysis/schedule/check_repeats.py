@@ -1,4 +1,4 @@
-"""Is it right to compute values again? Loads that a nest repeats must still find what they found as written."""
+"""Check that values may be recomputed: loads that a nest repeats must find the values of the kernel as written."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from ...dialect import PhaseOp, ScanOp, TensorArgumentType
+from ...dialect import DotOp, PhaseOp, ReductionOp, ScanOp, TensorArgumentType
 from ...errors import PlanError
 from ...facts import Facts
 from ...locations import place_of
-from ..accesses import MemoryAccess, elementwise, inputs_of
+from ..accesses import MemoryAccess, elementwise, has_effect, inputs_of
 from ..kernel_analysis import KernelAnalysis
 from .nests import Nest, NestSchedule, in_order, label_of
 
@@ -26,11 +26,11 @@ class _Write:
 
 
 def first_wrong(schedule: NestSchedule, facts: Facts) -> SSAValue | None:
-    """A value that must have a home: computing it where it is used would read what has been overwritten."""
+    """A value that must have a home, because recomputing it where it is used would read overwritten memory."""
     analysis = schedule.analysis
     nests = list(in_order(schedule))
     order = {nest: number for number, (_, nest, _) in enumerate(nests)}
-    writes = _writes(schedule, nests, order)
+    writes = list(_writes(schedule, nests, order))
     for _, nest, around in nests:
         paths = list(_paths(schedule, nest))
         for check in (_first_inner_home, _first_misplaced_scan, _first_misplaced_reduction):
@@ -48,25 +48,19 @@ _Placed = tuple[Operation | Block, Nest, tuple[Operation, ...]]
 """A nest, what it belongs to, and the structural operations around it."""
 
 
-def _writes(schedule: NestSchedule, nests: list[_Placed], order: dict[Nest, int]) -> list[_Write]:
+def _writes(schedule: NestSchedule, nests: list[_Placed], order: dict[Nest, int]) -> Iterator[_Write]:
     analysis = schedule.analysis
-    writes: list[_Write] = []
     nest_of = {op: nest for _, nest, _ in nests for op in nest.effects}
     for item, phase in analysis.phase.items():
-        if not analysis.has_effect(item):
-            continue
-        nest = nest_of.get(item)
-        at = order[nest] if nest is not None else _before(schedule, phase, nests, order)
-        writes += [
-            _Write(access, nest, at, analysis.position[item], analysis.structures[phase])
-            for access in analysis.accesses(item)
-            if access.writes
-        ]
-    return writes
+        if has_effect(item):
+            nest = nest_of.get(item)
+            at = order[nest] if nest is not None else _before(schedule, phase, nests, order)
+            for access in (access for access in analysis.accesses(item) if access.writes):
+                yield _Write(access, nest, at, analysis.position[item], analysis.structures[phase])
 
 
 def _before(schedule: NestSchedule, phase: PhaseOp, nests: list[_Placed], order: dict[Nest, int]) -> float:
-    """An order for what a phase does before its first nest: after every nest of earlier phases."""
+    """The order of a phase's work before its first nest: after every nest of earlier phases."""
     position = schedule.analysis.position
     earlier = [order[nest] for key, nest, _ in nests if isinstance(key, PhaseOp) and position[key] < position[phase]]
     return max(earlier, default=-1) + 0.5
@@ -74,7 +68,7 @@ def _before(schedule: NestSchedule, phase: PhaseOp, nests: list[_Placed], order:
 
 @dataclass(frozen=True, eq=False)
 class _Path:
-    """How a nest comes to compute an item: by which crossing value, inside which reduction's loop, in which loops."""
+    """Why a nest computes an item: for which crossing value, inside which reduction's loop, in which loops."""
 
     item: Operation
     through: SSAValue | None
@@ -88,9 +82,8 @@ def _cut(schedule: NestSchedule, path: _Path, load: MemoryAccess, write: _Write)
         if value is not None and value not in schedule.homes and schedule.analysis.chunks_of_value(value):
             return value
     read, written = label_of(load.base), label_of(write.access.base)
-    if read != written:
-        message = f"{written} may be the same tensor as {read}, and is written before {read} is read everywhere"
-    else:
+    message = f"{written} may be the same tensor as {read}, and is written before {read} is read everywhere"
+    if read == written:
         message = f"{read} is written before it is read everywhere under this plan; larger chunks may help"
     raise PlanError(message, place_of(write.access.op))
 
@@ -99,12 +92,13 @@ def _paths(schedule: NestSchedule, nest: Nest) -> Iterator[_Path]:
     """Every item that a nest computes, inner reductions' loops included."""
     analysis = schedule.analysis
     seen: set[Operation] = set()
-    todo: list[_Step] = [_Step(value, None, None, nest.axes) for value in nest.roots()]
+    todo: list[tuple[SSAValue, SSAValue | None, Operation | None, tuple[str, ...]]]
+    todo = [(value, None, None, nest.axes) for value in nest.roots()]
     stored = {value for value, home in nest.stores if value is home}
     while todo:
-        step = todo.pop()
-        value = analysis.source(step.value)
-        through = step.through if value is step.value else value
+        used, through, inner, loops = todo.pop()
+        value = analysis.source(used)
+        through = through if value is used else value
         at_hand = not analysis.chunks_of_value(value) or (schedule.home_of(value) is not None and value not in stored)
         if at_hand or not isinstance(value.owner, Operation):
             continue
@@ -112,36 +106,25 @@ def _paths(schedule: NestSchedule, nest: Nest) -> Iterator[_Path]:
         if item in seen:
             continue
         seen.add(item)
-        yield _Path(item, through, step.inner, step.loops)
-        inner, loops = step.inner, step.loops
+        yield _Path(item, through, inner, loops)
         if analysis.is_chunk_reduction(item):
             inner, loops = item, _loops_of_reduction(analysis, item, loops)
-        todo += [_Step(value, through, inner, loops) for value in inputs_of(item)]
+        todo += [(value, through, inner, loops) for value in inputs_of(item)]
     for op in nest.effects:
         if any(not access.writes for access in analysis.accesses(op)):
             yield _Path(op, None, None, nest.axes)
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A value still to be looked at, and how a nest comes to it: see `_Path`."""
-
-    value: SSAValue
-    through: SSAValue | None
-    inner: Operation | None
-    loops: tuple[str, ...]
-
-
-def _loops_of_reduction(analysis: KernelAnalysis, op: Operation, loops: tuple[str, ...]) -> tuple[str, ...]:
-    """The loops around what a reduction combines: as many of those open as its result needs, and its own."""
-    axis: str = op.axis.data  # type: ignore[attr-defined]
+def _loops_of_reduction(analysis: KernelAnalysis, op: ReductionOp | DotOp, loops: tuple[str, ...]) -> tuple[str, ...]:
+    """The loops around the operands of a reduction: those open loops that its result needs, and its own."""
+    axis = op.axis.data
     kept = analysis.chunks(op) - {axis}
     count = max((number + 1 for number, name in enumerate(loops) if name in kept), default=0)
     return (*loops[:count], axis)
 
 
 def _first_misplaced_scan(schedule: NestSchedule, nest: Nest, paths: list[_Path]) -> SSAValue | None:
-    """A scan whose axis is not that of the innermost loop it needs, so that it could not carry all it has reached."""
+    """A scan along another axis than the innermost loop that it needs, so that it could not carry its result."""
     analysis = schedule.analysis
     for path in paths:
         if isinstance(path.item, ScanOp) and path.item.axis.data in analysis.chunked:
@@ -154,7 +137,7 @@ def _first_misplaced_scan(schedule: NestSchedule, nest: Nest, paths: list[_Path]
 
 
 def _first_misplaced_reduction(schedule: NestSchedule, nest: Nest, paths: list[_Path]) -> SSAValue | None:
-    """A reduction that would be computed again inside a loop over its own axis, where only a chunk of it is at hand."""
+    """A reduction that would be recomputed inside a loop over its own axis, where only one chunk is available."""
     for path in paths:
         if schedule.analysis.is_chunk_reduction(path.item):
             *around, axis = _loops_of_reduction(schedule.analysis, path.item, path.loops)
@@ -185,11 +168,10 @@ def _spoils(
     around: tuple[Operation, ...],
     facts: Facts,
 ) -> bool:
-    """Whether a write may change what a load finds in a nest, as against what it found as written."""
+    """Whether a write may change what a load in a nest finds, compared to the kernel as written."""
     analysis = schedule.analysis
     if not _may_alias(write.access, load, facts):
         return False
-    position = analysis.position[path.item]
     home = analysis.structures[analysis.phase[path.item]] if path.item in analysis.phase else ()
     swap = schedule.copies.get(load.base)
     if swap is not None and swap in write.around and swap in home and swap in around:
@@ -198,16 +180,10 @@ def _spoils(
         return path.inner is not None or not elementwise(write.access, load)
     if any(op in around and op not in home for op in write.around):
         return True  # an earlier iteration of a loop that the load is not part of
-    return (position < write.position) == (write.order < at)
+    return (analysis.position[path.item] < write.position) == (write.order < at)
 
 
 def _may_alias(write: MemoryAccess, load: MemoryAccess, facts: Facts) -> bool:
-    if write.base is load.base:
-        return True
-    one, other = write.base.type, load.base.type
-    return (
-        not facts.distinct
-        and isinstance(one, TensorArgumentType)
-        and isinstance(other, TensorArgumentType)
-        and one == other
-    )
+    one, other = write.base, load.base
+    may_overlap = not facts.distinct and isinstance(one.type, TensorArgumentType) and one.type == other.type
+    return one is other or may_overlap

@@ -1,4 +1,4 @@
-"""Scratchpads in two copies: a loop reads the old one and writes the new one, then swaps them."""
+"""Scratchpads in two copies: a loop reads the old copy and writes the new one, then swaps them."""
 
 from __future__ import annotations
 
@@ -15,30 +15,24 @@ def find_copies(analysis: KernelAnalysis, plan: Plan) -> dict[SSAValue, Operatio
     """The scratchpads that the plan keeps twice, and the loop that swaps each.
 
     In that loop's body every read precedes every write, and one store writes all of the scratchpad.
-    Raises `PlanError` where a scratchpad does not exist or a loop is not like that.
+    Raises `PlanError` where a scratchpad does not exist or its loop is not like this.
     """
     found: dict[SSAValue, Operation] = {}
+    scratchpads = {op.label.data: op.result for op in analysis.kernel.body.block.ops if isinstance(op, ScratchOp)}
     for label in plan.copies:
-        scratch = next(
-            (op for op in analysis.kernel.body.block.ops if isinstance(op, ScratchOp) and op.label.data == label), None
-        )
-        if scratch is None:
+        if label not in scratchpads:
             raise PlanError(f"the plan keeps two copies of {label}, which is no scratchpad of the kernel")
-        loops = [
-            op for op in analysis.structures if not isinstance(op, PhaseOp) and _writes(analysis, op, scratch.result)
-        ]
+        base = scratchpads[label]
+        structural = [op for op in analysis.structures if not isinstance(op, PhaseOp)]
+        loops = [op for op in structural if any(a.base is base and a.writes for a in analysis.accesses(op))]
         for loop in loops:
             if not isinstance(loop, RangeOp) or len(loops) > 1:
                 raise PlanError(
                     f"{label} is written in more than one loop, or not in a loop: it cannot have two copies"
                 )
-            _check(analysis, loop, scratch.result, label)
-            found[scratch.result] = loop
+            _check(analysis, loop, base, label)
+            found[base] = loop
     return found
-
-
-def _writes(analysis: KernelAnalysis, op: Operation, base: SSAValue) -> bool:
-    return any(access.base is base and access.writes for access in analysis.accesses(op))
 
 
 def _check(analysis: KernelAnalysis, loop: RangeOp, base: SSAValue, label: str) -> None:
@@ -53,9 +47,7 @@ def _check(analysis: KernelAnalysis, loop: RangeOp, base: SSAValue, label: str) 
 
 def _covers(write: MemoryAccess, loop: RangeOp) -> bool:
     """Whether a store writes every element, each at its own position."""
-    op = write.op
-    shape = op.memory.shape
-    phase = op.parent_op()
+    op, phase = write.op, write.op.parent_op()
     return (
         isinstance(phase, PhaseOp)
         and phase.parent_op() is loop
@@ -63,6 +55,6 @@ def _covers(write: MemoryAccess, loop: RangeOp) -> bool:
         and not op.within.data
         and all(
             index.terms == ((dimension, 1),) and op.offset_of(number) is None
-            for number, (index, dimension) in enumerate(zip(op.index, shape, strict=True))
+            for number, (index, dimension) in enumerate(zip(op.index, op.memory.shape, strict=True))
         )
     )

@@ -1,4 +1,4 @@
-"""Maxima and sums that can go online: recognised by what they compute, whatever they are called."""
+"""Pairs of a maximum and a sum of exponentials that one loop can compute, recognised by what they compute."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from ...errors import PlanError
 from ...plan import Plan
 from ..kernel_analysis import KernelAnalysis
 
+_EXPONENTIALS = (math.ExpOp, math.Exp2Op)
+
 
 @dataclass(frozen=True, eq=False)
 class Online:
-    """`total` sums `exponential` of `difference`: what `maximum` is the maximum of, minus it."""
+    """`total` is the sum of `exponential` of `difference`, which is the operand of `maximum` minus its result."""
 
     maximum: MaxOp
     total: SumOp
@@ -24,9 +26,9 @@ class Online:
 
 
 def find_online(analysis: KernelAnalysis, plan: Plan) -> list[Online]:
-    """Every pair along the axes that the plan names; axes that are held at once need none.
+    """Every pair along the axes that the plan names, except held axes, which need none.
 
-    Raises `PlanError` where an axis is not one that the kernel processes in chunks, is split, or has no pair.
+    Raises `PlanError` where an axis is not a whole axis, is split, or has no pair.
     """
     found: list[Online] = []
     for name in plan.online:
@@ -51,17 +53,13 @@ def find_online(analysis: KernelAnalysis, plan: Plan) -> list[Online]:
 
 def _pair_of(analysis: KernelAnalysis, total: SumOp) -> Online | None:
     exponential = analysis.source(total.tile).owner
-    if not isinstance(exponential, math.ExpOp | math.Exp2Op):
-        return None
-    difference = analysis.source(exponential.operand).owner
-    if not isinstance(difference, arith.SubfOp):
-        return None
-    repeated = analysis.source(difference.rhs).owner
-    if not isinstance(repeated, BroadcastOp):
-        return None
-    maximum = analysis.source(repeated.operands[0]).owner
+    difference = analysis.source(exponential.operand).owner if isinstance(exponential, _EXPONENTIALS) else None
+    repeated = analysis.source(difference.rhs).owner if isinstance(difference, arith.SubfOp) else None
+    maximum = analysis.source(repeated.operands[0]).owner if isinstance(repeated, BroadcastOp) else None
     if (
-        not isinstance(maximum, MaxOp)
+        not isinstance(exponential, Operation)
+        or not isinstance(difference, arith.SubfOp)
+        or not isinstance(maximum, MaxOp)
         or maximum.axis != total.axis
         or analysis.source(maximum.tile) is not analysis.source(difference.lhs)
         or maximum not in analysis.phase

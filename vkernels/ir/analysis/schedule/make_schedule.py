@@ -1,4 +1,4 @@
-"""The homes that a plan asks for, that loops need, and that computing again would get wrong."""
+"""The homes of values: those that the plan names, that loops need, and that recomputation would get wrong."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from xdsl.dialects import scf
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from ...dialect import PhaseOp, RangeOp, ScratchOp
+from ...dialect.blocks import terminator
 from ...errors import PlanError
 from ...facts import Facts
 from ...locations import place_of
@@ -19,20 +20,19 @@ from .nests import NestSchedule, group_nests, label_of
 def make_schedule(
     analysis: KernelAnalysis, plan: Plan, facts: Facts, copies: dict[SSAValue, Operation]
 ) -> NestSchedule:
-    """Group each phase's work into nests; give homes where the plan says so or computing again would be wrong.
+    """Group each phase's work into nests; give homes where the plan says so or recomputation would be wrong.
 
-    Raises `PlanError` where the plan asks for what would be wrong.
+    Raises `PlanError` where the plan would give wrong results.
     """
     schedule = NestSchedule(analysis, copies=copies, online=find_online(analysis, plan))
     _home_carried(schedule, plan)
     _home_as_planned(schedule, plan)
     while True:
         group_nests(schedule, plan)
-        cut = first_wrong(schedule, facts)
-        if cut is None:
+        if (cut := first_wrong(schedule, facts)) is None:
             return schedule
         if plan.homes.get(label_of(cut)) is Home.RECOMPUTE:
-            message = f"{label_of(cut)} cannot be computed again: what it is computed from is overwritten before"
+            message = f"{label_of(cut)} cannot be recomputed: its inputs are overwritten before"
             raise PlanError(message, place_of(cut.owner) if isinstance(cut.owner, Operation) else None)
         schedule.homes[cut] = Home.MEMORY
 
@@ -51,13 +51,13 @@ def _home_as_planned(schedule: NestSchedule, plan: Plan) -> None:
             if home is not Home.RECOMPUTE:
                 schedule.homes[analysis.source(result)] = home
     carried = [result for op in analysis.structures if not isinstance(op, PhaseOp) for result in op.results]
-    labels -= {label_of(value) for value in (*carried, *schedule.homes)}  # some are in registers, as whole as they are
+    labels -= {label_of(value) for value in (*carried, *schedule.homes)}  # those without chunks are in registers
     if labels:
         raise PlanError(f"the plan gives homes to {', '.join(sorted(labels))}, which cross no phase")
 
 
 def _scratchpads(analysis: KernelAnalysis, plan: Plan) -> set[str]:
-    """The labels of the kernel's scratchpads; raises `PlanError` where the plan's home for one cannot be."""
+    """The labels of the kernel's scratchpads. Raises `PlanError` where the plan's home for one is impossible."""
     labels = {op.label.data for op in analysis.kernel.body.block.ops if isinstance(op, ScratchOp)}
     for label in sorted(labels & set(plan.homes)):
         if plan.homes[label] not in (Home.SHARED, Home.MEMORY):
@@ -69,27 +69,23 @@ def _home_carried(schedule: NestSchedule, plan: Plan) -> None:
     """Tiles with chunked axes that structural loops and conditionals carry live in memory."""
     analysis = schedule.analysis
     for op in analysis.structures:
-        if isinstance(op, PhaseOp):
-            continue
-        for number, result in enumerate(op.results):
+        for number, result in enumerate(() if isinstance(op, PhaseOp) else op.results):
             if not analysis.chunks_of_value(result):
                 continue
             home = plan.homes.get(label_of(result), Home.MEMORY)
             if home not in (Home.MEMORY, Home.SHARED):
                 raise PlanError(f"{label_of(result)} is carried in chunks: its home is shared or memory, not {home}")
             schedule.homes[result] = home
-            for argument in carried_arguments(op, number):
-                schedule.shares[argument] = result
+            schedule.shares.update(dict.fromkeys(_carried_arguments(op, number), result))
 
 
-def carried_arguments(op: Operation, number: int) -> list[BlockArgument]:
-    """The block arguments that hold a structural operation's carried value between its edges."""
+def _carried_arguments(op: Operation, number: int) -> list[BlockArgument]:
+    """The block arguments that hold a carried value of a structural operation."""
     if isinstance(op, RangeOp):
         return [op.carried[number]]
     if isinstance(op, scf.WhileOp):
-        condition = op.before_region.block.last_op
-        assert isinstance(condition, scf.ConditionOp)
-        if condition.args[number] is not op.before_region.block.args[number]:
-            raise PlanError("a while loop over phases must hand its carried values on as they are", place_of(op))
-        return [op.before_region.block.args[number], op.after_region.block.args[number]]
+        before = op.before_region.block
+        if terminator(before).operands[1 + number] is not before.args[number]:
+            raise PlanError("a while loop over phases must pass on its carried values unchanged", place_of(op))
+        return [before.args[number], op.after_region.block.args[number]]
     return []

@@ -1,18 +1,20 @@
-"""Which loop nests each phase becomes, and which values need a home between them."""
+"""The loop nests of each phase, and the homes of values between them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from ...dialect import DotOp, PhaseOp, RangeOp, ReductionOp, ScanOp, YieldOp
+from ...dialect.blocks import terminator
 from ...errors import PlanError
 from ...locations import place_of
 from ...plan import Home, Plan
-from ..accesses import clash, inputs_of
+from ..accesses import clash, has_effect, inputs_of
 from ..kernel_analysis import KernelAnalysis
 from .find_online import Online
 
@@ -22,34 +24,28 @@ class Nest:
     """Loops over chunks of `axes`, outermost first, that reduce, run effects, and store values into their homes.
 
     `reductions` have no chunked axis left; they run along the only axis of their nest. `stores` are pairs
-    of a value and the value that names its home (not the same where a loop carries values).
+    of a value and the value that names its home (which differ where a loop carries values). `scanned`: axes that the
+    nest scans; its innermost loop is over one. `online`: pairs whose maximum is among the reductions and whose sum the
+    same loop carries.
     """
 
     axes: tuple[str, ...]
-    reductions: list[Operation] = field(default_factory=list)
+    reductions: list[ReductionOp | DotOp] = field(default_factory=list)
     effects: list[Operation] = field(default_factory=list)
     stores: list[tuple[SSAValue, SSAValue]] = field(default_factory=list)
     scanned: frozenset[str] = frozenset()
-    """Axes that it scans; the last of its loops is over it."""
     online: list[Online] = field(default_factory=list)
-    """Pairs whose maximum is among the reductions, and whose sum is carried along."""
 
     def roots(self) -> Iterator[SSAValue]:
-        """The values that the nest is there to compute."""
-        for op in self.reductions:
-            yield from operands_along(op)
-        for op in self.effects:
-            yield from inputs_of(op)
-        for value, _ in self.stores:
-            yield value
+        """The values that the nest computes."""
+        yield from chain.from_iterable(map(operands_along, self.reductions))
+        yield from chain.from_iterable(map(inputs_of, self.effects))
+        yield from (value for value, _ in self.stores)
 
 
-def operands_along(op: Operation) -> tuple[SSAValue, ...]:
+def operands_along(op: ReductionOp | DotOp) -> tuple[SSAValue, ...]:
     """The operands of a reduction that have the reduced axis."""
-    if isinstance(op, DotOp):
-        return (op.left, op.right)
-    assert isinstance(op, ReductionOp)
-    return (op.tile,)
+    return (op.left, op.right) if isinstance(op, DotOp) else (op.tile,)
 
 
 @dataclass
@@ -58,7 +54,8 @@ class NestSchedule:
 
     `edges` are keyed by the block that ends, or by the structural operation before which initial values are stored.
     `homes` maps a value to its kind of memory; a loop's carried values and results share the home of the
-    loop's result, which `home_of` finds.
+    loop's result, which `home_of` finds. `copies`: scratchpads in two copies, with the loop that swaps them. `online`:
+    pairs of a maximum and a sum of exponentials that the loop of the maximum computes.
     """
 
     analysis: KernelAnalysis
@@ -67,9 +64,7 @@ class NestSchedule:
     nests: dict[PhaseOp, list[Nest]] = field(default_factory=dict)
     edges: dict[Operation | Block, list[Nest]] = field(default_factory=dict)
     copies: dict[SSAValue, Operation] = field(default_factory=dict)
-    """Scratchpads kept in two copies, and the loop that swaps them."""
     online: list[Online] = field(default_factory=list)
-    """A maximum and a sum of exponentials that one loop computes, that of the maximum."""
 
     def home_of(self, value: SSAValue) -> SSAValue | None:
         """The value whose home holds `value`, if it has one."""
@@ -78,11 +73,12 @@ class NestSchedule:
 
 
 def label_of(value: SSAValue) -> str:
-    """What messages and homes call a value."""
+    """The name of a value in messages and homes."""
     return value.name_hint or "value"
 
 
 def group_nests(schedule: NestSchedule, plan: Plan) -> None:
+    """Group the work of every phase and edge into nests."""
     analysis = schedule.analysis
     members: dict[PhaseOp, list[Operation]] = {phase: [] for phase in analysis.structures if isinstance(phase, PhaseOp)}
     for item, phase in analysis.phase.items():
@@ -100,16 +96,15 @@ def _nests_of(schedule: NestSchedule, items: Sequence[Operation], plan: Plan) ->
     for item in items:
         if isinstance(item, YieldOp) or not (chunks := analysis.chunks(item)):
             continue
-        if analysis.has_effect(item):
+        if has_effect(item):
             _nest_for(schedule, nests, chunks, item).effects.append(item)
         elif item in carried_along:
             continue
-        elif analysis.is_chunk_reduction(item) and chunks == {item.axis.data}:  # type: ignore[attr-defined]
+        elif analysis.is_chunk_reduction(item) and chunks == {item.axis.data}:
             _nest_for(schedule, nests, chunks, item).reductions.append(item)
         for result in item.results:
             if result in schedule.homes:
-                of_value = analysis.chunks_of_value(result)
-                _nest_for(schedule, nests, of_value, item).stores.append((result, result))
+                _nest_for(schedule, nests, analysis.chunks_of_value(result), item).stores.append((result, result))
     for nest in nests:
         nest.axes = _ordered(schedule, nest, plan)
         nest.online = [pair for pair in schedule.online if pair.maximum in nest.reductions]
@@ -117,8 +112,7 @@ def _nests_of(schedule: NestSchedule, items: Sequence[Operation], plan: Plan) ->
 
 
 def _nest_for(schedule: NestSchedule, nests: list[Nest], chunks: frozenset[str], item: Operation) -> Nest:
-    """The nest over these axes that an item may join: no nest after it must have run before the item."""
-    analysis = schedule.analysis
+    """The nest over these axes that an item may join: the item must not depend on a nest after it."""
     late: list[Nest] = []
     scanned = _scanned(schedule, item)
     for nest in reversed(nests):
@@ -127,12 +121,12 @@ def _nest_for(schedule: NestSchedule, nests: list[Nest], chunks: frozenset[str],
             nest.scanned |= scanned
             return nest
         late.append(nest)
-    nests.append(Nest(tuple(axis for axis in analysis.axes if axis in chunks), scanned=scanned))
+    nests.append(Nest(tuple(axis for axis in schedule.analysis.axes if axis in chunks), scanned=scanned))
     return nests[-1]
 
 
 def _scanned(schedule: NestSchedule, item: Operation) -> frozenset[str]:
-    """The axes that an item, and what it is computed from, scan in chunks: of a nest, only one can be the innermost."""
+    """The axes that an item and its inputs scan in chunks: only one of them can be a nest's innermost."""
     analysis = schedule.analysis
     if not analysis.scans:
         return frozenset()
@@ -141,7 +135,7 @@ def _scanned(schedule: NestSchedule, item: Operation) -> frozenset[str]:
 
 
 def _depends(schedule: NestSchedule, item: Operation, nest: Nest) -> bool:
-    """Whether an item, or what it is computed from, meets memory or homes that a nest writes or reads."""
+    """Whether an item or its inputs conflict with memory or homes that a nest writes or reads."""
     analysis = schedule.analysis
     inputs = [item, *slice_for(schedule, inputs_of(item))]
     mine = [access for op in inputs for access in analysis.accesses(op)]
@@ -153,7 +147,7 @@ def _depends(schedule: NestSchedule, item: Operation, nest: Nest) -> bool:
 
 
 def slice_for(schedule: NestSchedule, values: Iterator[SSAValue]) -> list[Operation]:
-    """The items that a nest computes: back to values in registers and in homes."""
+    """The items that a nest computes, from values in registers and in homes."""
     analysis = schedule.analysis
     return analysis.sliced(
         values, lambda value: not analysis.chunks_of_value(value) or schedule.home_of(value) is not None
@@ -161,7 +155,7 @@ def slice_for(schedule: NestSchedule, values: Iterator[SSAValue]) -> list[Operat
 
 
 def _ordered(schedule: NestSchedule, nest: Nest, plan: Plan) -> tuple[str, ...]:
-    """Loop order: reductions of inner loops depend on few axes, so those outside; scans run along the innermost."""
+    """Loop order: outermost the few axes of the results of inner reductions; innermost the scanned axis."""
     if len(nest.axes) < 2:
         return nest.axes
     analysis = schedule.analysis
@@ -183,29 +177,20 @@ def _ordered(schedule: NestSchedule, nest: Nest, plan: Plan) -> tuple[str, ...]:
 
 def _edges_of(schedule: NestSchedule, op: Operation, plan: Plan) -> dict[Operation | Block, list[Nest]]:
     """Initial values are stored before a loop, new ones at the end of its body; a conditional's by each branch."""
-    results = op.results
-    edges: dict[Operation | Block, list[Nest]] = {}
+    edges: dict[Operation | Block, Sequence[SSAValue]] = {}
     if isinstance(op, RangeOp | scf.WhileOp):
-        initial = op.initial if isinstance(op, RangeOp) else op.arguments
-        edges[op] = _edge(schedule, list(zip(initial, results, strict=True)), plan)
+        edges[op] = op.initial if isinstance(op, RangeOp) else op.arguments
         body = op.body.block if isinstance(op, RangeOp) else op.after_region.block
-        edges[body] = _edge(schedule, list(zip(_yielded(body), results, strict=True)), plan)
+        edges[body] = terminator(body).operands
     elif isinstance(op, scf.IfOp):
-        for region in op.regions:
-            for block in region.blocks:
-                edges[block] = _edge(schedule, list(zip(_yielded(block), results, strict=True)), plan)
-    return edges
+        edges.update((block, terminator(block).operands) for region in op.regions for block in region.blocks)
+    return {at: _edge(schedule, zip(values, op.results, strict=True), plan) for at, values in edges.items()}
 
 
-def _yielded(block: Block) -> Sequence[SSAValue]:
-    last = block.last_op
-    return () if last is None else last.operands
+def _edge(schedule: NestSchedule, pairs: Iterable[tuple[SSAValue, SSAValue]], plan: Plan) -> list[Nest]:
+    """Nests that store values into homes, except values that are in their home already.
 
-
-def _edge(schedule: NestSchedule, pairs: list[tuple[SSAValue, SSAValue]], plan: Plan) -> list[Nest]:
-    """Nests that store values into homes; what is in its home already is left there.
-
-    A nest that reads a home runs before the one that writes it.
+    A nest that reads a home runs before the nest that writes it.
     """
     analysis = schedule.analysis
     by_axes: dict[frozenset[str], Nest] = {}
@@ -234,14 +219,14 @@ def _edge(schedule: NestSchedule, pairs: list[tuple[SSAValue, SSAValue]], plan: 
 
 
 def homes_read(schedule: NestSchedule, nest: Nest) -> set[SSAValue]:
-    """The homes that a nest loads from, the loops of its reductions included."""
+    """The homes that a nest loads from, including those of its reductions' loops."""
     values = [*nest.roots(), *(value for item in all_items(schedule, nest) for value in inputs_of(item))]
     homes = {schedule.home_of(schedule.analysis.source(value)) for value in values}
     return {home for home in homes if home is not None}
 
 
 def all_items(schedule: NestSchedule, nest: Nest) -> list[Operation]:
-    """Items of a nest, those of reductions in loops of their own included."""
+    """The items of a nest, including those of reductions in loops of their own."""
     found: dict[Operation, None] = {}
     todo = slice_for(schedule, nest.roots())
     while todo:
@@ -253,23 +238,15 @@ def all_items(schedule: NestSchedule, nest: Nest) -> list[Operation]:
     return list(found)
 
 
-def in_order(schedule: NestSchedule) -> Iterator[tuple[Operation | Block, Nest, tuple[Operation, ...]]]:
-    """Every nest in the order it runs, with what it belongs to and the structural operations around it."""
-    yield from _in_order(schedule, schedule.analysis.kernel.body.block, ())
-
-
-def _in_order(
-    schedule: NestSchedule, block: Block, around: tuple[Operation, ...]
+def in_order(
+    schedule: NestSchedule, block: Block | None = None, around: tuple[Operation, ...] = ()
 ) -> Iterator[tuple[Operation | Block, Nest, tuple[Operation, ...]]]:
+    """Every nest of a block or the kernel in execution order, with its owner and the structures around it."""
+    block = schedule.analysis.kernel.body.block if block is None else block
     for op in block.ops:
-        if isinstance(op, PhaseOp):
-            for nest in schedule.nests[op]:
-                yield op, nest, around
-        elif op in schedule.analysis.structures:
-            for nest in schedule.edges.get(op, ()):
-                yield op, nest, around
-            for region in op.regions:
-                for inner in region.blocks:
-                    yield from _in_order(schedule, inner, (*around, op))
-    for nest in schedule.edges.get(block, ()):
-        yield block, nest, around
+        nests = schedule.nests[op] if isinstance(op, PhaseOp) else schedule.edges.get(op, ())
+        yield from ((op, nest, around) for nest in nests)
+        regions = op.regions if schedule.analysis.is_structural(op) else ()
+        for inner in (inner for region in regions for inner in region.blocks):
+            yield from in_order(schedule, inner, (*around, op))
+    yield from ((block, nest, around) for nest in schedule.edges.get(block, ()))

@@ -1,12 +1,13 @@
-"""Map kernels by a plan: from `vk.kernel` to `vk.mapped`, as `docs/mapped-ir.md` says.
+"""Map kernels by a plan: from `vk.kernel` to `vk.mapped`, see `docs/mapped-ir.md`.
 
-`plan_kernel` gives axes constant sizes and arranges each phase's work in loop nests, with a home for what crosses
-phases; `check_plan` refuses what cannot be; then everything is made anew, launch by launch (`emit_packs`, `emit_split`,
-`emit_cut`, `emit_launch`), phase by phase (`structure`), nest by nest (`nests`), operation by operation (`emit`).
+`plan_kernel` gives axes constant sizes, groups each phase's work into loop nests, and gives homes to values that cross
+phases; `check_plan` rejects impossible plans; then a new kernel is emitted: launches (`emit_packs`, `emit_split`,
+`emit_cut`, `emit_launch`), in them phases (`structure`), their nests (`nests`) and their operations (`emit`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -14,8 +15,9 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
 from ...dialect import KernelOp, MappedOp, PhaseOp
+from ...errors import OptionError
 from ...facts import Facts
-from ...plan import Plan
+from ...plan import Home, Plan
 from ..split_phases import split_phases
 from .barriers import Hazards
 from .check_plan import check_plan
@@ -32,7 +34,7 @@ from .structure import emit_block
 
 @dataclass(frozen=True)
 class ApplyPlan(ModulePass):
-    """Replace every `vk.kernel` of a module by a `vk.mapped`, as a plan says. `facts`: what code may rely on.
+    """Replace every `vk.kernel` of a module by a `vk.mapped`, by a plan. `facts`: what the code may rely on.
 
     Raises `PlanError` where the plan does not fit the kernel.
     """
@@ -52,12 +54,64 @@ class ApplyPlan(ModulePass):
             block.erase_op(op)
 
 
+@dataclass(frozen=True)
+class ApplyPlanOptions(ModulePass):
+    """The pass with a plan and facts given as options, for `vk-opt`.
+
+    Options hold text: `apply-plan{tiles="i=4" chunks="j=64","k=1" homes="e=shared" lanes=j sizes="N=100"}`.
+    """
+
+    name = "apply-plan"
+
+    tiles: tuple[str, ...] = ()
+    chunks: tuple[str, ...] = ()
+    homes: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
+    launches: tuple[str, ...] = ()
+    online: tuple[str, ...] = ()
+    packs: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
+    lanes: str | None = None
+    order: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
+    multiples: tuple[str, ...] = ()
+    distinct: bool = False
+    aligned: tuple[str, ...] = ()
+    large: tuple[str, ...] = ()
+    bounds: tuple[str, ...] = ()
+
+    def apply(self, context: Context, module: ModuleOp) -> None:
+        plan = Plan(
+            tiles=_numbers(self.tiles),
+            chunks=_numbers(self.chunks),
+            homes={name: _home(text) for name, text in _pairs(self.homes)},
+            copies=self.copies,
+            splits=_numbers(self.splits),
+            launches=self.launches,
+            online=self.online,
+            packs=self.packs,
+            streams=self.streams,
+            lanes=self.lanes,
+            order=self.order,
+        )
+        facts = Facts(
+            _numbers(self.sizes),
+            _numbers(self.multiples),
+            distinct=self.distinct,
+            aligned=self.aligned,
+            large=self.large,
+            bounds=_numbers(self.bounds),
+        )
+        ApplyPlan(plan, facts).apply(context, module)
+
+
 def apply_plan(module: ModuleOp, plan: Plan, facts: Facts) -> ModuleOp:
     """A new module with every `vk.kernel` of `module`, which is not changed, mapped by the plan.
 
-    Kernels without phases are split into phases first. `facts` are what the compiled kernel may rely on.
-    Raises `PlanError` where the plan does not fit the kernel: an axis it does not name or that does not exist, a
-    home that cannot be, memory for an axis whose extent the facts do not give.
+    Kernels without phases are split into phases first. `facts`: what the compiled kernel may rely on.
+    Raises `PlanError` where the plan does not fit the kernel: an axis it does not name or that does not exist, an
+    impossible home, memory for an axis whose extent the facts do not give.
     """
     if not any(isinstance(op, PhaseOp) for op in module.walk()):
         module = module.clone()
@@ -66,7 +120,7 @@ def apply_plan(module: ModuleOp, plan: Plan, facts: Facts) -> ModuleOp:
 
 
 def map_kernel(kernel: KernelOp, plan: Plan, facts: Facts) -> MappedOp:
-    """A kernel that is split into phases, which is not changed, as a plan maps it."""
+    """Map a kernel in phases by a plan. The kernel is not changed."""
     planned = plan_kernel(kernel, plan, facts)
     check_plan(planned)
     names = [parameter.data for parameter in kernel.parameters]
@@ -92,4 +146,25 @@ def map_kernel(kernel: KernelOp, plan: Plan, facts: Facts) -> MappedOp:
     return mapped
 
 
-__all__ = ["ApplyPlan", "apply_plan", "map_kernel"]
+def _pairs(options: Sequence[str]) -> list[tuple[str, str]]:
+    for option in options:
+        if "=" not in option:
+            raise OptionError(f"apply-plan: expected name=value, found {option!r}")
+    return [(name, value) for name, _, value in (option.partition("=") for option in options)]
+
+
+def _numbers(options: Sequence[str]) -> dict[str, int]:
+    pairs = _pairs(options)
+    for name, value in pairs:
+        if not value.isdecimal():
+            raise OptionError(f"apply-plan: {name} is {value!r}, expected a number")
+    return {name: int(value) for name, value in pairs}
+
+
+def _home(text: str) -> Home:
+    if text not in tuple(Home):
+        raise OptionError(f"apply-plan: home {text!r} is not one of {', '.join(Home)}")
+    return Home(text)
+
+
+__all__ = ["ApplyPlan", "ApplyPlanOptions", "apply_plan", "map_kernel"]

@@ -14,39 +14,33 @@ from .frames import LoopFrame
 from .mapping_state import MappingState
 
 Touched = dict[tuple[SSAValue, str], bool]
-"""Memory (a scratchpad, a home, a tensor; and which copy of it) → whether it has been written."""
+"""Memory (a scratchpad, a home, a tensor, and which copy of it) → whether it has been written."""
 
 
 @dataclass
 class Hazards:
-    """What this program has accessed since its last barrier.
+    """The accesses of this program since its last barrier.
 
-    Tensors, scratchpads and homes are told apart by the value of the kernel that names them.
+    The value of the kernel that names a tensor, scratchpad or home identifies it. `prefix`: in a loop's body, the
+    accesses before its first barrier.
     """
 
     since: Touched = field(default_factory=dict)
     prefix: Touched = field(default_factory=dict)
-    """Within a loop's body, what it has accessed before its first barrier."""
     is_prefix: bool = True
 
     def before_nest(self, state: MappingState, frame: LoopFrame, nest: Nest) -> None:
-        """A barrier if the nest meets what has been accessed before, at other positions perhaps."""
-        touched: Touched = {}
-        for item in [*all_items(state.schedule, nest), *nest.effects]:
-            _touch(state, frame, item, touched)
-        for value in homes_read(state.schedule, nest):
-            touched.setdefault((value, "old"), False)
-        for _, home in nest.stores:
-            touched[home, "old"] = True
-        self._meet(frame, touched)
+        """Emit a barrier if the nest may conflict with earlier accesses, possibly at other positions."""
+        touched = _touched(state, frame, [*all_items(state.schedule, nest), *nest.effects])
+        _merge(touched, {(home, "old"): False for home in homes_read(state.schedule, nest)})
+        _merge(touched, {(home, "old"): True for _, home in nest.stores})
+        self._before(frame, touched)
 
     def before_item(self, state: MappingState, frame: LoopFrame, item: Operation) -> None:
-        """The same for an item outside of any nest."""
-        touched: Touched = {}
-        _touch(state, frame, item, touched)
-        self._meet(frame, touched)
+        """Emit a barrier if an item outside of any nest may conflict with earlier accesses."""
+        self._before(frame, _touched(state, frame, [item]))
 
-    def _meet(self, frame: LoopFrame, touched: Touched) -> None:
+    def _before(self, frame: LoopFrame, touched: Touched) -> None:
         if _clashes(self.since, touched):
             frame.block.add_op(BarrierOp())
             self.since, self.is_prefix = {}, False
@@ -55,7 +49,7 @@ class Hazards:
             _merge(self.prefix, touched)
 
     def swap(self, bases: Iterable[SSAValue]) -> None:
-        """The copies of scratchpads change roles: what has been written will be read."""
+        """Swap the copies of scratchpads: the written copy will be read."""
         for base in bases:
             old, new = (base, "old"), (base, "new")
             found = {key: self.since.pop(key) for key in (old, new) if key in self.since}
@@ -63,7 +57,7 @@ class Hazards:
 
     @contextmanager
     def looping(self, body: LoopFrame) -> Iterator[None]:
-        """Around the body of a loop: a barrier at its end if the next iteration needs one."""
+        """Enclose the body of a loop: emit a barrier at its end if the next iteration needs one."""
         around, was_prefix, entered = self.prefix, self.is_prefix, dict(self.since)
         self.prefix, self.is_prefix = {}, True
         yield
@@ -77,7 +71,7 @@ class Hazards:
 
     @contextmanager
     def branching(self) -> Iterator[Callable[[], AbstractContextManager[None]]]:
-        """Around a conditional: each branch starts from what was accessed before; either may have run after."""
+        """Enclose a conditional: each branch starts from the accesses before it; afterwards either may have run."""
         entered, ends = dict(self.since), [dict(self.since)]
 
         @contextmanager
@@ -101,8 +95,9 @@ def _merge(into: Touched, other: Touched) -> None:
         into[key] = into.get(key, False) or wrote
 
 
-def _touch(state: MappingState, frame: LoopFrame, item: Operation, touched: Touched) -> None:
-    for access in state.analysis.accesses(item):
-        copied = access.writes and frame.find_written(access.base) is not None
-        key = (access.base, "new" if copied else "old")
-        touched[key] = touched.get(key, False) or access.writes
+def _touched(state: MappingState, frame: LoopFrame, items: Iterable[Operation]) -> Touched:
+    touched: Touched = {}
+    for access in (access for item in items for access in state.analysis.accesses(item)):
+        is_new = access.writes and frame.find_written(access.base) is not None
+        _merge(touched, {(access.base, "new" if is_new else "old"): access.writes})
+    return touched

@@ -1,20 +1,49 @@
-"""Whether a kernel can have a plan: each decision's own check, in the order in which they are reported."""
+"""Check that a kernel can have a plan: each decision's own check, then that every operation can be mapped."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from xdsl.dialects import scf
 
-from .check_operations import check_operations
+from ...dialect import AccessOp, ReductionOp, ScratchType
+from ...errors import PlanError
+from ...locations import place_of
 from .cut_launches import check_cuts
 from .packs import check_packs
 from .planned_kernel import PlannedKernel
 from .split_axes import check_split
 
-CHECKS: tuple[Callable[[PlannedKernel], None], ...] = (check_packs, check_split, check_cuts, check_operations)
-"""Raise `PlanError` where the kernel cannot have what the plan decides. What scheduling finds is not among them."""
-
 
 def check_plan(planned: PlannedKernel) -> None:
-    """Raise `PlanError` where the kernel cannot have the plan. Nothing is emitted."""
-    for check in CHECKS:
+    """Raise `PlanError` where the kernel cannot have the plan. Nothing is emitted.
+
+    `plan_kernel` has checked what scheduling needs.
+    """
+    for check in (check_packs, check_split, check_cuts, _check_operations):
         check(planned)
+
+
+def _check_operations(planned: PlannedKernel) -> None:
+    """Raise `PlanError` for reductions along tile axes, and for scratchpads and loops that programs cannot share."""
+    for op in planned.kernel.walk():
+        if isinstance(op, ReductionOp) and planned.axes[op.axis.data].is_tile:
+            raise PlanError(
+                f"{op.name} along {op.axis.data}: a tile axis is split over programs and cannot be reduced;"
+                " make it whole"
+            )
+        if isinstance(op, AccessOp) and isinstance(op.base.type, ScratchType):
+            _check_scratchpad(planned, op)
+        if isinstance(op, scf.WhileOp) and planned.analysis.is_structural(op):
+            is_handed_on = all(value in planned.schedule.shares for value in op.arguments)
+            if len(op.arguments) != len(op.results) and not is_handed_on:
+                raise PlanError("a while loop over phases must pass on all values that it carries", place_of(op))
+
+
+def _check_scratchpad(planned: PlannedKernel, op: AccessOp) -> None:
+    for dimension, index in enumerate(op.index.data):
+        for axis, _ in index.terms:
+            is_plain = index.terms == ((axis, 1),) and op.offset_of(dimension) is None
+            if planned.axes[axis].is_tile and not is_plain:
+                raise PlanError(
+                    f"scratchpad {op.base.name_hint or ''} is split over programs along {axis}:"
+                    f" only {axis} itself can index it"
+                )

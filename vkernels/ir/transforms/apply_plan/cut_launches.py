@@ -1,4 +1,4 @@
-"""A kernel cut into several launches: what crosses from one to a later one lies in buffers that outlast both."""
+"""A kernel cut into several launches: values that cross between them are kept in buffers that outlast launches."""
 
 from __future__ import annotations
 
@@ -32,17 +32,16 @@ from .frames import LoopFrame
 from .launches import emit_launch
 from .mapping_state import MappingState
 from .planned_kernel import PlannedKernel
-from .programs import buffer_for_programs, program_index
 from .sizes import values_outside_launches
 from .structure import emit_ops
 
 
 @dataclass
 class _Part:
-    """What one launch does: some of the kernel's block, named after the last phase, and what it takes from before.
+    """The work of one launch: a part of the kernel's block, named after its last phase, and its inputs from before.
 
-    `kept`: values without chunked axes, which the launch that computes them stores. `again`: items that are sooner
-    computed again. `homes`: of values with chunked axes. `scratchpads`: those that it accesses.
+    `kept`: values without chunked axes, which the launch that computes them stores. `again`: items that are recomputed
+    instead. `homes`: of values with chunked axes. `scratchpads`: those that it accesses.
     """
 
     label: str
@@ -54,32 +53,33 @@ class _Part:
 
 
 def check_cuts(planned: PlannedKernel) -> None:
-    """Raise `PlanError` where a cut is not after a phase of the kernel's own block, or what crosses it cannot."""
+    """Raise `PlanError` where a cut is not after a phase of the kernel's own block, or a value cannot cross it."""
     if planned.plan.launches:
         _lasting(planned, _cut(planned))
 
 
 def emit_cut(state: MappingState) -> None:
-    """A launch for each part that the plan cuts the kernel into."""
+    """Emit a launch for each part that the plan cuts the kernel into."""
     parts = _cut(state)
     state.lasting.update(dict.fromkeys(_lasting(state, parts)))
     buffers: dict[SSAValue, SSAValue] = {}
     for number, part in enumerate(parts):
         wanted = {value for later in parts[number + 1 :] for value in later.kept}
-        made = [value for op in _results_in(part) for value in op.results if value in wanted]
+        ops = [op for top in part.ops for op in (top.body.block.ops if isinstance(top, PhaseOp) else (top,))]
+        made = [value for op in ops for value in op.results if value in wanted]
         for value in made:
             sizes = [state.top.number(state.axes[axis].size) for axis in axes_of(value)]
-            buffers[value] = buffer_for_programs(state, label_of(value), sizes, element_of(value))
+            buffers[value] = state.buffer_for_programs(label_of(value), sizes, element_of(value))
         emit_launch(state, part.label, (), partial(_fill, state, part, made, buffers))
 
 
 def _cut(planned: PlannedKernel) -> list[_Part]:
-    """The parts, each with what it takes from those before it."""
+    """The parts, each with its inputs from the parts before it."""
     parts = _parts(planned.kernel, planned.plan)
     number_of = {op: number for number, part in enumerate(parts) for top in part.ops for op in top.walk()}
     outside = values_outside_launches(planned)
-    for number in range(len(parts)):
-        _read_crossing(planned, parts[number], number, number_of, outside)
+    for number, part in enumerate(parts):
+        _find_inputs(planned, part, number, number_of, outside)
     for pair in planned.schedule.online:
         if number_of[pair.maximum] != number_of[pair.total]:
             name = label_of(pair.total.result)
@@ -88,8 +88,12 @@ def _cut(planned: PlannedKernel) -> list[_Part]:
 
 
 def _lasting(planned: PlannedKernel, parts: Sequence[_Part]) -> list[SSAValue]:
-    """The homes and scratchpads that launches hand on."""
-    return [*_homes_handed_on(planned, parts), *_scratchpads_handed_on(planned, parts)]
+    """The homes and scratchpads that several launches use."""
+    homes = list(dict.fromkeys(home for part in parts for home in part.homes))
+    for home in homes:
+        if planned.schedule.homes[home] is Home.SHARED:
+            raise PlanError(f"{label_of(home)} crosses launches, which shared memory does not outlast")
+    return [*homes, *_lasting_scratchpads(planned, parts)]
 
 
 def _parts(kernel: KernelOp, plan: Plan) -> list[_Part]:
@@ -97,7 +101,7 @@ def _parts(kernel: KernelOp, plan: Plan) -> list[_Part]:
     for label in plan.launches:
         if label not in cuts.values():
             inside = label in {op.phase.data for op in kernel.walk() if isinstance(op, PhaseOp)}
-            why = "lies in a loop or conditional, all of which one launch runs" if inside else "is none of its phases"
+            why = "is inside a loop or conditional, which one launch runs" if inside else "is none of its phases"
             raise PlanError(f"the plan begins a launch of {kernel.sym_name.data} after {label}, which {why}")
     parts = [_Part("", [])]
     for op in kernel.body.block.ops:
@@ -111,16 +115,15 @@ def _parts(kernel: KernelOp, plan: Plan) -> list[_Part]:
 
 
 def _owner(value: SSAValue) -> Operation:
-    owner = value.owner
-    found = owner.parent_op() if isinstance(owner, Block) else owner
+    found = value.owner.parent_op() if isinstance(value.owner, Block) else value.owner
     assert found is not None, "part of the kernel"
     return found
 
 
-def _read_crossing(
+def _find_inputs(
     planned: PlannedKernel, part: _Part, number: int, number_of: dict[Operation, int], outside: set[SSAValue]
 ) -> None:
-    """Find what a part takes from the parts before it, through what it computes again too."""
+    """Find a part's inputs from the parts before it, including those of recomputed items."""
     analysis, schedule = planned.analysis, planned.schedule
     todo = [operand for top in part.ops for op in top.walk() for operand in op.operands]
     seen: set[SSAValue] = set()
@@ -146,16 +149,9 @@ def _read_crossing(
             todo += inputs_of(item)
 
 
-def _homes_handed_on(planned: PlannedKernel, parts: Sequence[_Part]) -> Iterator[SSAValue]:
-    for home in dict.fromkeys(home for part in parts for home in part.homes):
-        if planned.schedule.homes[home] is Home.SHARED:
-            raise PlanError(f"{label_of(home)} crosses launches, which shared memory does not outlast")
-        yield home
-
-
-def _scratchpads_handed_on(planned: PlannedKernel, parts: Sequence[_Part]) -> Iterator[SSAValue]:
-    """Scratchpads that several launches access lie in memory; not in two copies, which a loop swaps."""
-    for op in planned.analysis.kernel.body.block.ops:
+def _lasting_scratchpads(planned: PlannedKernel, parts: Sequence[_Part]) -> Iterator[SSAValue]:
+    """Scratchpads that several launches access. They are in memory, and cannot have two copies, which a loop swaps."""
+    for op in planned.kernel.body.block.ops:
         if not isinstance(op, ScratchOp) or sum(op.result in part.scratchpads for part in parts) < 2:
             continue
         label = op.label.data
@@ -166,20 +162,14 @@ def _scratchpads_handed_on(planned: PlannedKernel, parts: Sequence[_Part]) -> It
         yield op.result
 
 
-def _results_in(part: _Part) -> Iterator[Operation]:
-    """What may compute values that leave a part: items of its phases, and operations beside them."""
-    for op in part.ops:
-        yield from op.body.block.ops if isinstance(op, PhaseOp) else (op,)
-
-
 def _fill(
     state: MappingState, part: _Part, made: Sequence[SSAValue], buffers: Mapping[SSAValue, SSAValue], frame: LoopFrame
 ) -> None:
-    """The body of a launch: what it takes from before, its own work, what later ones take from it."""
-    for value in buffers:
+    """The body of a launch: load its inputs, do its own work, store the inputs of later launches."""
+    for value, buffer in buffers.items():
         if value in part.kept:
             frame.root().location = _owner(value).location
-            load = LoadOp(buffers[value], _index(state, value), state.mapped_type(value.type))
+            load = LoadOp(buffer, _index(state, value), state.mapped_type(value.type))
             load.result.name_hint = value.name_hint
             frame.values[value] = frame.add(load)
     for op in sorted(part.again, key=state.analysis.position.__getitem__):
@@ -191,4 +181,4 @@ def _fill(
 
 
 def _index(state: MappingState, value: SSAValue) -> list[tuple[list[tuple[str, int]], SSAValue | None]]:
-    return [*program_index(state), *(([(name, 1)], None) for name in axes_of(value))]
+    return [*state.program_index(), *(([(name, 1)], None) for name in axes_of(value))]

@@ -1,33 +1,24 @@
-"""Blocks under construction, nested as the loops will be, and the values and axes known in each."""
+"""Blocks under construction, nested like the loops they become, and the values and axes known in each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from functools import reduce
 
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    DenseIntOrFPElementsAttr,
-    FloatAttr,
-    IntegerAttr,
-    IntegerType,
-    LocationAttr,
-    StringAttr,
-    TensorType,
-    UnknownLoc,
-    i64,
-)
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import LocationAttr, StringAttr, UnknownLoc, i1, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ...dialect import BelowOp, BroadcastOp, arith, axes_of, element_of, sizes_of, tile_type
+from ...dialect.combining import combining, constant, kind_of
 
 UNKNOWN_LOCATION = UnknownLoc()
 
 
 @dataclass(frozen=True)
 class Span:
-    """The positions of an axis that a frame holds: from `base` on (None: 0), the first `count` of them (None: all)."""
+    """The positions of an axis that a frame processes: `count` (None: all) of them from `base` on (None: 0)."""
 
     base: SSAValue | None
     count: SSAValue | None
@@ -35,111 +26,108 @@ class Span:
 
 @dataclass(eq=False)
 class LoopFrame:
-    """A block being filled, whose loop or region joins the parent's block only when it is complete.
+    """A block under construction, whose loop or region is added to the parent's block when it is complete.
 
-    So whatever is added to a parent meanwhile runs before: work that does not need a loop's axis
-    goes to the frame outside of the loop. `axis` names the axis that the frame's loop runs
-    along. `constants` is where constants go.
+    So operations added to a parent meanwhile run before it: work that does not need a loop's axis
+    goes to the frame outside of the loop. `axis`: the axis that the frame's loop runs along. `pinned`: whether
+    operations must stay in this frame, as in all frames but those of chunk loops. `written`: the copy that stores go
+    to, of scratchpads with two copies. `carries`: scans along this frame's loop, with the value reached before this
+    chunk, later after it. `location`: at the top level, that of the operation that is being mapped. `frames`: this
+    frame and those around it, innermost first.
     """
 
     block: Block
     parent: LoopFrame | None = None
     axis: str | None = None
     pinned: bool = True
-    """Whether operations must stay in this frame: all frames but those of chunk loops."""
     values: dict[SSAValue, SSAValue] = field(default_factory=dict)
     spans: dict[str, Span] = field(default_factory=dict)
     written: dict[SSAValue, SSAValue] = field(default_factory=dict)
-    """Scratchpads with two copies: the one that is written."""
     carries: dict[Operation, SSAValue] = field(default_factory=dict)
-    """Scans that run along this frame's loop: the value reached, first before and then after this chunk."""
     cache: dict[object, SSAValue] = field(default_factory=dict)
     numbers: dict[SSAValue, int] = field(default_factory=dict)
     location: LocationAttr = UNKNOWN_LOCATION
-    """At the top level: of the operation that is being mapped."""
+
+    frames: tuple[LoopFrame, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.frames = (self, *(() if self.parent is None else self.parent.frames))
+
+    def root(self) -> LoopFrame:
+        return self.frames[-1]
 
     def add(self, op: Operation) -> SSAValue:
         """Append an operation; its first result."""
         if isinstance(op.location, UnknownLoc):
-            op.location = self.root().location
+            op.location = self.frames[-1].location
         self.block.add_op(op)
         return op.results[0]
 
+    def make(self, kind: type[Operation], *operands: SSAValue, type_: Attribute | None = None) -> SSAValue:
+        """Append an operation with one result, of the first operand's type unless given."""
+        return self.add(kind.create(operands=operands, result_types=[type_ or operands[0].type]))
+
+    def add_for(self, values: Iterable[SSAValue], made: Operation) -> None:
+        """Append an operation whose results stand for values of the kernel."""
+        self.block.add_op(made)
+        for old, new in zip(values, made.results, strict=True):
+            new.name_hint = old.name_hint
+            self.values[old] = new
+
+    def loop(
+        self,
+        bounds: tuple[SSAValue, SSAValue, SSAValue],
+        initial: Sequence[SSAValue],
+        body: Block,
+        location: LocationAttr = UNKNOWN_LOCATION,
+    ) -> Sequence[SSAValue]:
+        """Append a loop with a complete body; its results. `bounds`: start, stop and step."""
+        types = [value.type for value in initial]
+        loop = scf.ForOp.create(
+            operands=[*bounds, *initial], result_types=types, regions=[Region(body)], location=location
+        )
+        self.block.add_op(loop)
+        return loop.results
+
     def find(self, value: SSAValue) -> SSAValue | None:
-        """What stands for a value of the kernel here, if it has been made in this frame or around it."""
-        frame: LoopFrame | None = self
-        while frame is not None:
-            if (found := frame.values.get(value)) is not None:
-                return found
-            frame = frame.parent
+        """What stands for a value of the kernel, if this frame or one around it has it."""
+        for frame in self.frames:
+            if value in frame.values:
+                return frame.values[value]
         return None
 
-    def find_made(self, key: object) -> SSAValue | None:
-        """What is cached under a key in this frame or around it."""
-        frame: LoopFrame | None = self
-        while frame is not None:
-            if (found := frame.cache.get(key)) is not None:
-                return found
-            frame = frame.parent
-        return None
+    def find_made(self, key: object) -> SSAValue:
+        """The value cached under a key in this frame or around it."""
+        return next(frame.cache[key] for frame in self.frames if key in frame.cache)
 
     def find_written(self, value: SSAValue) -> SSAValue | None:
-        """The copy of a scratchpad that stores go to, where it has two."""
-        frame: LoopFrame | None = self
-        while frame is not None:
-            if (found := frame.written.get(value)) is not None:
-                return found
-            frame = frame.parent
-        return None
-
-    def span(self, axis: str) -> Span:
-        frame: LoopFrame | None = self
-        while frame is not None:
-            if (found := frame.spans.get(axis)) is not None:
-                return found
-            frame = frame.parent
-        raise KeyError(axis)
+        """The copy of a scratchpad that stores go to, if it has two."""
+        return next((frame.written[value] for frame in self.frames if value in frame.written), None)
 
     def holding(self, axis: str) -> LoopFrame:
         """The frame that holds the span of an axis."""
-        frame: LoopFrame | None = self
-        while frame is not None:
-            if axis in frame.spans:
-                return frame
-            frame = frame.parent
-        raise KeyError(axis)
+        return next(frame for frame in self.frames if axis in frame.spans)
 
-    def root(self) -> LoopFrame:
-        frame = self
-        while frame.parent is not None:
-            frame = frame.parent
-        return frame
+    def span(self, axis: str) -> Span:
+        return self.holding(axis).spans[axis]
 
     # Scalars of i64.
 
     def number(self, value: int) -> SSAValue:
         """An i64 constant, at the mapped kernel's top level."""
         root = self.root()
-        found = root.cache.get(("number", value))
-        if found is None:
-            found = root.cache["number", value] = root.add(
-                arith.ConstantOp.create(properties={"value": IntegerAttr(value, i64)}, result_types=[i64])
-            )
-            root.numbers[found] = value
-        return found
+        key = ("number", value)
+        if key not in root.cache:
+            root.cache[key] = root.add(constant(i64, value))
+            root.numbers[root.cache[key]] = value
+        return root.cache[key]
 
     def known(self, value: SSAValue) -> int | None:
-        """The number that an i64 is, if `number` made it."""
+        """The value of an i64 constant that `number` made; None for other values."""
         return self.root().numbers.get(value)
 
-    def plus(self, left: SSAValue | None, right: SSAValue | None) -> SSAValue | None:
-        """The sum of two scalars, None standing for 0."""
-        if left is None or right is None:
-            return left if right is None else right
-        return self.combined(arith.AddiOp, left, right)
-
     def combined(self, kind: type[Operation], left: SSAValue, right: SSAValue) -> SSAValue:
-        """A binary i64 operation, folded where both operands are constants, shared within the frame."""
+        """A binary i64 operation, folded if both operands are constants, shared within the frame."""
         one, other = self.known(left), self.known(right)
         if other is not None:
             if one is not None:
@@ -147,10 +135,9 @@ class LoopFrame:
             if other == _RIGHT_IDENTITY.get(kind):
                 return left
         key = (kind, left, right)
-        found = self.cache.get(key)
-        if found is None:
-            found = self.cache[key] = self.add(kind.create(operands=[left, right], result_types=[i64]))
-        return found
+        if key not in self.cache:
+            self.cache[key] = self.make(kind, left, right)
+        return self.cache[key]
 
 
 _FOLD: dict[type[Operation], Callable[[int, int], int]] = {
@@ -173,66 +160,62 @@ _RIGHT_IDENTITY = {
 
 def filled(frame: LoopFrame, type_: Attribute, value: float) -> SSAValue:
     """A tile or scalar of one constant, shared by all of a launch: it goes to the frame just inside the top level."""
-    while frame.parent is not None and frame.parent.parent is not None:
-        frame = frame.parent
+    at = frame.frames[-2:][0]
     key = ("filled", type_, repr(value))
-    found = frame.cache.get(key)
-    if found is None:
-        element = element_of(type_)
-        attribute: Attribute
-        if isinstance(type_, TensorType):
-            attribute = DenseIntOrFPElementsAttr.from_list(type_, [value])
-        elif isinstance(element, IntegerType):
-            attribute = IntegerAttr(int(value), element)
-        else:
-            attribute = FloatAttr(value, cast(AnyFloat, element))
-        found = frame.add(arith.ConstantOp.create(properties={"value": attribute}, result_types=[type_]))
-        frame.cache[key] = found
+    if (found := at.cache.get(key)) is None:
+        found = at.cache[key] = at.add(constant(type_, value))
     return found
 
 
 def broadcast(frame: LoopFrame, value: SSAValue, type_: Attribute) -> SSAValue:
     """A value with the axes of `type_`; itself where it has them already."""
-    if value.type == type_:
-        return value
-    return frame.add(BroadcastOp.create(operands=[value], result_types=[type_]))
+    return value if value.type == type_ else frame.make(BroadcastOp, value, type_=type_)
+
+
+def broadcast_mask(frame: LoopFrame, mask: SSAValue, like: Attribute) -> SSAValue:
+    """A mask with the axes of a tile."""
+    return broadcast(frame, mask, tile_type(i1, axes_of(like), sizes_of(like).values()))
 
 
 def below(frame: LoopFrame, axis: str, size: int, like: Attribute) -> SSAValue | None:
-    """Which elements of a tile like `like` are at positions that count along `axis`; None where all do."""
-    count = frame.span(axis).count
+    """Which elements of a tile like `like` are in range along `axis`; None if all are."""
+    at = frame.holding(axis)
+    count = at.spans[axis].count
     if count is None:
         return None
-    at = frame.holding(axis)
     key = ("below", axis)
-    mask = at.cache.get(key)
-    if mask is None:
-        type_ = tile_type(_I1, [axis], [size])
-        op = BelowOp.create(operands=[count], properties={"axis": StringAttr(axis)}, result_types=[type_])
-        mask = at.cache[key] = at.add(op)
-    wanted = tile_type(_I1, axes_of(like), sizes_of(like).values())
-    key_ = ("below", axis, wanted)
-    found = at.cache.get(key_)
-    if found is None:
-        found = at.cache[key_] = broadcast(at, mask, wanted)
+    if key not in at.cache:
+        op = BelowOp.create(
+            operands=[count], properties={"axis": StringAttr(axis)}, result_types=[tile_type(i1, [axis], [size])]
+        )
+        at.cache[key] = at.add(op)
+    wide = tile_type(i1, axes_of(like), sizes_of(like).values())
+    if (found := at.cache.get(("below", axis, wide))) is None:
+        found = at.cache["below", axis, wide] = broadcast(at, at.cache[key], wide)
     return found
 
 
-_I1 = IntegerType(1)
-
-
 def select(frame: LoopFrame, mask: SSAValue, one: SSAValue, other: SSAValue) -> SSAValue:
-    return frame.add(arith.SelectOp.create(operands=[mask, one, other], result_types=[one.type]))
+    return frame.make(arith.SelectOp, mask, one, other, type_=one.type)
+
+
+def masked(frame: LoopFrame, mask: SSAValue | None, value: SSAValue, other: float) -> SSAValue:
+    """A value where a mask holds (None: everywhere), and a constant elsewhere."""
+    return value if mask is None else select(frame, mask, value, filled(frame, value.type, other))
+
+
+def joined(frame: LoopFrame, masks: Iterable[SSAValue]) -> SSAValue:
+    """Masks, at least one, joined by `and`."""
+    return reduce(lambda one, other: frame.make(arith.AndIOp, one, other), masks)
 
 
 def both(frame: LoopFrame, masks: Sequence[SSAValue | None]) -> SSAValue | None:
     """Masks joined by `and`, None standing for true."""
-    result: SSAValue | None = None
-    for mask in masks:
-        if mask is not None:
-            result = (
-                mask
-                if result is None
-                else frame.add(arith.AndIOp.create(operands=[result, mask], result_types=[mask.type]))
-            )
-    return result
+    present = [mask for mask in masks if mask is not None]
+    return joined(frame, present) if present else None
+
+
+def combine(frame: LoopFrame, op: Operation, left: SSAValue, right: SSAValue) -> SSAValue:
+    """Two tiles or scalars combined elementwise like by a reduction or scan."""
+    made = combining(kind_of(op), element_of(left))
+    return frame.add(made.create(operands=[left, right], result_types=[left.type], location=op.location))

@@ -1,4 +1,4 @@
-"""Memory for values that cross phases in chunks."""
+"""Homes: memory for values that cross phases in chunks, with their loads and stores."""
 
 from __future__ import annotations
 
@@ -12,35 +12,32 @@ from ...errors import PlanError
 from ...plan import Home
 from .frames import LoopFrame
 from .mapping_state import MappingState
-from .programs import buffer_for_programs, length_of, program_index
 
 
 def memory_of(state: MappingState, home: SSAValue) -> SSAValue:
-    """The memory of a home, made when first asked for: at the start of the launch, or of all if launches hand it on."""
-    found = state.homes.get(home)
-    if found is None:
-        assert state.launch is not None
-        label = home.name_hint or "value"
-        if home in state.lasting:
-            return lasting(state, home, label, axes_of(home), element_of(home))
-        found = make_memory(state, label, axes_of(home), element_of(home), state.schedule.homes[home])
-        state.homes[home] = found
-    return found
+    """The memory of a home, made on first use: in the launch, or at the top level if it outlasts launches."""
+    label = home.name_hint or "value"
+    if home in state.lasting:
+        return lasting(state, home, label, axes_of(home), element_of(home))
+    if home not in state.homes:
+        kind = state.schedule.homes[home]
+        state.homes[home] = make_memory(state, label, axes_of(home), element_of(home), kind)
+    return state.homes[home]
 
 
 def make_memory(
     state: MappingState, label: str, shape: Sequence[int | str], element: Attribute, home: Home
 ) -> SSAValue:
-    """Memory of one program at the top of the launch, its dimensions numbers and axes: on chip if `shared`, else swap.
+    """Memory of one program at the top of the launch, with numbers and axes as dimensions: on chip, or swap space.
 
-    Raises `PlanError` for memory on chip along an axis whose extent facts do not give.
+    Raises `PlanError` for on-chip memory along an axis whose extent facts do not give.
     """
     assert state.launch is not None
     sizes = [d if isinstance(d, int) else state.axes[d].capacity for d in shape]
     unknown = [d for d, size in zip(shape, sizes, strict=True) if size is None]
     op: Operation
     if home is not Home.SHARED:
-        lengths = [length_of(state, str(axis)) for axis in unknown]
+        lengths = [state.length_of(str(axis)) for axis in unknown]
         op = BufferOp(label, lengths, BufferType([DYNAMIC_INDEX if n is None else n for n in sizes], element))
     elif unknown:
         raise PlanError(
@@ -57,28 +54,27 @@ def make_memory(
 def lasting(
     state: MappingState, value: SSAValue, label: str, shape: Sequence[int | str], element: Attribute
 ) -> SSAValue:
-    """Memory of every program that launches hand on, made at the top level when first asked for."""
+    """Memory of every program that outlasts launches, made at the top level on first use."""
     found = state.lasting[value]
     if found is None:
-        sizes = [state.top.number(d) if isinstance(d, int) else length_of(state, d) for d in shape]
-        found = state.lasting[value] = buffer_for_programs(state, label, sizes, element)
+        sizes = [state.top.number(d) if isinstance(d, int) else state.length_of(d) for d in shape]
+        found = state.lasting[value] = state.buffer_for_programs(label, sizes, element)
         found.name_hint = label
     return found
 
 
 def load_home(state: MappingState, frame: LoopFrame, home: SSAValue, value: SSAValue) -> SSAValue:
-    """This chunk of a value from its home. Homes hold whole chunks, so nothing is masked."""
+    """Load this chunk of a value from its home. Homes hold whole chunks, so nothing is masked."""
     memory = memory_of(state, home)
     offsets, properties = _access(state, frame, home, value)
-    made = LoadOp.create(
-        operands=[memory, *offsets], properties=properties, result_types=[state.mapped_type(value.type)]
-    )
-    made.results[0].name_hint = value.name_hint
-    return frame.add(made)
+    type_ = state.mapped_type(value.type)
+    made = frame.add(LoadOp.create(operands=[memory, *offsets], properties=properties, result_types=[type_]))
+    made.name_hint = value.name_hint
+    return made
 
 
 def store_home(state: MappingState, frame: LoopFrame, home: SSAValue, value: SSAValue, made: SSAValue) -> None:
-    """Put this chunk of a value into its home."""
+    """Store this chunk of a value in its home."""
     memory = memory_of(state, home)
     offsets, properties = _access(state, frame, home, value)
     properties["operandSegmentSizes"] = DenseArrayBase.from_list(IntegerType(32), [1, 1, len(offsets), 0, 0])
@@ -88,7 +84,7 @@ def store_home(state: MappingState, frame: LoopFrame, home: SSAValue, value: SSA
 def _access(
     state: MappingState, frame: LoopFrame, home: SSAValue, value: SSAValue
 ) -> tuple[list[SSAValue], dict[str, Attribute]]:
-    """Offsets and properties of an elementwise access: each axis at its own position, tile axes from 0."""
+    """Offsets and properties of an access at each axis's own position; tile axes start at 0."""
     offsets, indices = first_indices(state, home)
     for axis in axes_of(value):
         base = None if state.axes[axis].is_tile else frame.span(axis).base
@@ -104,8 +100,8 @@ def _access(
 
 
 def first_indices(state: MappingState, base: SSAValue) -> tuple[list[SSAValue], list[IndexAttr]]:
-    """Offsets and indices before those of memory's own dimensions: the program's part of what launches hand on."""
+    """Offsets and indices before the memory's own dimensions: the program's part of memory that outlasts launches."""
     if base not in state.lasting:
         return [], []
-    offsets = [offset for _, offset in program_index(state) if offset is not None]
+    offsets = [offset for _, offset in state.program_index() if offset is not None]
     return offsets, [IndexAttr([], number) for number in range(len(offsets))]

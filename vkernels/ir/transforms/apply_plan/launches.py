@@ -1,4 +1,4 @@
-"""Programs: grids, the starts of their tiles, and the variants for full tiles and for the last ones."""
+"""Launches: grids of programs, the starts of their tiles, and variants for full and for partial tiles."""
 
 from __future__ import annotations
 
@@ -9,28 +9,27 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import Block, Region, SSAValue
 
 from ...analysis.axes import MappedAxis
-from ...dialect import LaunchOp, ScratchOp, ScratchType, arith
+from ...dialect import LaunchOp, ScratchOp, arith
 from ...plan import Home
 from .access import value_in
-from .frames import LoopFrame, Span
+from .frames import LoopFrame, Span, joined
 from .homes import lasting, make_memory
 from .mapping_state import MappingState
-from .programs import program_axes, programs_along
 
 
 def emit_launch(
     state: MappingState, label: str, splits: Sequence[MappedAxis], body: Callable[[LoopFrame], None]
 ) -> None:
-    """A launch over the programs of all tile axes, then of the split axes, its body filled once a variant."""
-    tiles = program_axes(state)
+    """A launch over the programs of all tile axes, then of the split axes; `body` fills each variant."""
+    tiles = state.program_axes()
     coordinates = [*tiles, *splits]
-    grid = [programs_along(state, axis) for axis in coordinates]
+    grid = [state.programs_along(axis) for axis in coordinates]
     block = Block(arg_types=[i64] * len(grid))
     frame = state.launch = LoopFrame(block, state.top)
     state.homes, state.second = {}, {}
     state.coordinates = {axis.name: argument for axis, argument in zip(coordinates, block.args, strict=True)}
-    for axis, argument in zip(coordinates, block.args, strict=True):
-        argument.name_hint = f"p_{axis.name}"
+    for name, argument in state.coordinates.items():
+        argument.name_hint = f"p_{name}"
     for axis in state.axes.values():
         if not axis.is_tile:
             extent = value_in(state, frame, axis.extent) if axis.is_chunked or axis.is_masked else None
@@ -40,12 +39,12 @@ def emit_launch(
     _make_scratch(state, frame)
     _emit_variants(state, frame, tiles, body)
     launch = LaunchOp(label, grid, Region(block))
-    launch.location = state.analysis.kernel.location
+    launch.location = state.kernel.location
     state.top.block.add_op(launch)
 
 
 def _segment(state: MappingState, frame: LoopFrame, axis: MappedAxis) -> Span:
-    """A program's part of a split axis, whole chunks but for the last: where it starts and stops."""
+    """A program's part of a split axis, in whole chunks except for the last: where it starts and stops."""
     extent, size = value_in(state, frame, axis.extent), frame.number(axis.size)
     chunks = frame.combined(arith.CeilDivSIOp, extent, size)
     mine = frame.combined(arith.CeilDivSIOp, chunks, frame.number(axis.programs))
@@ -57,26 +56,22 @@ def _segment(state: MappingState, frame: LoopFrame, axis: MappedAxis) -> Span:
 
 
 def _make_scratch(state: MappingState, frame: LoopFrame) -> None:
-    for op in state.analysis.kernel.body.block.ops:
-        if not isinstance(op, ScratchOp):
-            continue
-        written = op.result.type
-        assert isinstance(written, ScratchType)
-        label = op.label.data
+    for op in (op for op in state.kernel.body.block.ops if isinstance(op, ScratchOp)):
+        label, shape, element = op.label.data, op.result.type.shape, op.result.type.element
         if op.result in state.lasting:
-            frame.values[op.result] = lasting(state, op.result, label, written.shape, written.element)
+            frame.values[op.result] = lasting(state, op.result, label, shape, element)
             continue
-        is_known = all(isinstance(d, int) or state.axes[d].capacity is not None for d in written.shape)
+        is_known = all(isinstance(d, int) or state.axes[d].capacity is not None for d in shape)
         home = state.plan.homes.get(label, Home.SHARED if is_known else Home.MEMORY)
-        frame.values[op.result] = make_memory(state, label, written.shape, written.element, home)
+        frame.values[op.result] = make_memory(state, label, shape, element, home)
         if op.result in state.schedule.copies:
-            state.second[op.result] = make_memory(state, f"{label}_2", written.shape, written.element, home)
+            state.second[op.result] = make_memory(state, f"{label}_2", shape, element, home)
 
 
 def _emit_variants(
     state: MappingState, frame: LoopFrame, tiles: Sequence[MappedAxis], body: Callable[[LoopFrame], None]
 ) -> None:
-    """The body for a program whose tile is full, and for one whose tile is not; only one where facts decide."""
+    """The body for programs with full tiles, and for those with partial tiles; only one if facts decide."""
     left: dict[str, SSAValue] = {}
     for axis in tiles:
         coordinate = state.coordinates[axis.name]
@@ -88,33 +83,17 @@ def _emit_variants(
         if not axis.exact:
             extent = value_in(state, frame, axis.extent)
             left[axis.name] = extent if alone else frame.combined(arith.SubiOp, extent, base)
-    if not left:
-        body(frame)
-        return
     partial = {name: Span(frame.spans[name].base, count) for name, count in left.items()}
-    if any(axis.has_one_program and not axis.exact for axis in tiles):
+    if not left or any(axis.has_one_program and not axis.exact for axis in tiles):
         frame.spans.update(partial)
         body(frame)
         return
-    full = _all_full(state, frame, left)
+    sizes = ((count, frame.number(state.axes[name].size)) for name, count in left.items())
+    full = joined(frame, (frame.add(arith.CmpiOp(count, size, "sge")) for count, size in sizes))
     variants = [LoopFrame(Block(), frame), LoopFrame(Block(), frame)]
     variants[1].spans.update(partial)
     for variant in variants:
         body(variant)
         variant.block.add_op(scf.YieldOp.create())
-    frame.block.add_op(
-        scf.IfOp.create(
-            operands=[full],
-            regions=[Region(variant.block) for variant in variants],
-            location=state.analysis.kernel.location,
-        )
-    )
-
-
-def _all_full(state: MappingState, frame: LoopFrame, left: dict[str, SSAValue]) -> SSAValue:
-    full: SSAValue | None = None
-    for name, count in left.items():
-        one = frame.add(arith.CmpiOp(count, frame.number(state.axes[name].size), "sge"))
-        full = one if full is None else frame.add(arith.AndIOp(full, one))
-    assert full is not None
-    return full
+    regions = [Region(variant.block) for variant in variants]
+    frame.block.add_op(scf.IfOp.create(operands=[full], regions=regions, location=state.kernel.location))

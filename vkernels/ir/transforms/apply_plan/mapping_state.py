@@ -1,66 +1,109 @@
-"""What all of apply_plan's steps share while one kernel is mapped."""
+"""The state that the steps of apply_plan share while one kernel is mapped."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute, SSAValue
 
-from ...dialect import TensorArgumentType, axes_of, element_of, tile_type
+from ...analysis.axes import MappedAxis
+from ...dialect import BufferOp, BufferType, LoadOp, arith, axes_of, element_of, tile_type
 from .frames import LoopFrame
 from .planned_kernel import PlannedKernel
 
 
 @dataclass(frozen=True)
-class Panel:
-    """Where a packed tensor's elements are: `buffer` [program along `tile`, position along `whole`, its element]."""
+class Pack:
+    """How one tensor is packed: `load` alone reads it, at the axes `tile` and `whole`.
 
-    buffer: SSAValue
-    whole: str
-    tile: str
+    `turned`: its rows are contiguous along the whole axis, so a copy transposes it. `element`: of the packed tensor.
+    """
+
+    name: str
+    tensor: SSAValue
+    load: LoadOp
+    tile: MappedAxis
+    whole: MappedAxis
+    turned: bool
     element: Attribute
 
 
 @dataclass
 class MappingState(PlannedKernel):
-    """A kernel with its plan, and what has been made of it so far."""
+    """A kernel with its plan, and what has been emitted so far.
+
+    `top`: the mapped kernel's top level. `launch`: the launch that is being filled, with its program `coordinates` by
+    axis. `homes`: memory of the launch, by the value that names the home. `second`: second copies of its scratchpads.
+    `packed`: for the result of a packed tensor's load, the pack and its buffer of shape [programs along the tile axis,
+    positions along the whole axis, elements of a tile]. `lasting`: homes and scratchpads that outlast launches, by the
+    value that names each, with their buffer once it exists. `partials`: buffers of partial results along a split axis,
+    by the reduction's result.
+    """
 
     top: LoopFrame
-    """The mapped kernel's top level."""
     launch: LoopFrame | None = None
-    """The launch that is being filled."""
     coordinates: dict[str, SSAValue] = field(default_factory=dict)
-    """The launch's program coordinates, by axis."""
     homes: dict[SSAValue, SSAValue] = field(default_factory=dict)
-    """Memory of the launch that homes values, by the value that names the home."""
     second: dict[SSAValue, SSAValue] = field(default_factory=dict)
-    """The second copies of the launch's scratchpads that have two."""
-    packed: dict[SSAValue, Panel] = field(default_factory=dict)
-    """Where the loads of packed tensors find their elements, by result."""
+    packed: dict[SSAValue, tuple[Pack, SSAValue]] = field(default_factory=dict)
     lasting: dict[SSAValue, SSAValue | None] = field(default_factory=dict)
-    """Homes and scratchpads that launches hand on, by the value that names each: a buffer, once it is made."""
     partials: dict[SSAValue, SSAValue] = field(default_factory=dict)
-    """Buffers of partial results along a split axis, by reduction's result."""
     types: dict[Attribute, Attribute] = field(default_factory=dict)
+
+    def tile_type(self, element: Attribute, axes: Sequence[str]) -> Attribute:
+        """The type of a tile with the plan's sizes."""
+        return tile_type(element, axes, [self.axes[axis].size for axis in axes])
 
     def mapped_type(self, type_: Attribute) -> Attribute:
         """A type as written with the plan's sizes."""
-        found = self.types.get(type_)
-        if found is None:
-            found = type_
-            if isinstance(type_, TensorType):
-                names = axes_of(type_)
-                found = tile_type(element_of(type_), names, [self.axes[name].size for name in names])
-            self.types[type_] = found
+        if not isinstance(type_, TensorType):
+            return type_
+        if (found := self.types.get(type_)) is None:
+            found = self.types[type_] = self.tile_type(element_of(type_), axes_of(type_))
         return found
 
-    def is_streamed(self, base: SSAValue) -> bool:
-        """Whether stores to this memory pass the caches by the plan."""
-        return isinstance(base.type, TensorArgumentType) and base.name_hint in self.plan.streams
-
     def target(self, frame: LoopFrame, chunks: frozenset[str]) -> LoopFrame:
-        """The outermost frame where work over these chunked axes can stand: out of every loop that it does not need."""
-        while not frame.pinned and frame.axis not in chunks and frame.parent is not None:
-            frame = frame.parent
-        return frame
+        """The outermost frame for work over these chunked axes: outside of every loop that it does not need."""
+        return next(f for f in frame.frames if f.pinned or f.axis in chunks or f.parent is None)
+
+    # Programs and sizes, at the top level
+
+    def program_axes(self) -> list[MappedAxis]:
+        """The tile axes from the slowest to the fastest program coordinate."""
+        order = [*self.plan.order, *(name for name in self.axes if name not in self.plan.order)]
+        return [self.axes[name] for name in order if self.axes[name].is_tile]
+
+    def program_index(self) -> list[tuple[list[tuple[str, int]], SSAValue | None]]:
+        """The first indices into a buffer of all programs: this program's."""
+        return [([], self.coordinates[tile.name]) for tile in self.program_axes()]
+
+    def programs_along(self, axis: MappedAxis) -> SSAValue:
+        """The number of programs along an axis."""
+        if not axis.is_tile:
+            return self.top.number(axis.programs)
+        return self.top.combined(arith.CeilDivSIOp, self.extent_of(axis), self.top.number(axis.size))
+
+    def extent_of(self, axis: MappedAxis) -> SSAValue:
+        """An axis's extent, at the top level."""
+        extent = self.top.find(axis.extent)
+        assert extent is not None, "extents are computed at the top level"
+        return extent
+
+    def length_of(self, name: str) -> SSAValue:
+        """The elements of memory for an axis: a program's tile, or a whole axis in whole chunks."""
+        axis, top = self.axes[name], self.top
+        if axis.capacity is not None:
+            return top.number(axis.capacity)
+        size = top.number(axis.size)
+        if axis.exact:
+            return self.extent_of(axis)
+        return top.combined(arith.MuliOp, top.combined(arith.CeilDivSIOp, self.extent_of(axis), size), size)
+
+    def buffer_for_programs(self, label: str, sizes: Sequence[SSAValue], element: Attribute) -> SSAValue:
+        """A buffer at the top level with a part for each program: [programs along each tile axis, `sizes`]."""
+        sizes = [*map(self.programs_along, self.program_axes()), *sizes]
+        known = [self.top.known(size) for size in sizes]
+        type_ = BufferType([DYNAMIC_INDEX if n is None else n for n in known], element)
+        return self.top.add(BufferOp(label, [size for size, n in zip(sizes, known, strict=True) if n is None], type_))

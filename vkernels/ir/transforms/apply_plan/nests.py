@@ -1,4 +1,4 @@
-"""Chunk loops: nests, reductions with partial results in flight, scans with what they have reached."""
+"""Emit chunk loops: nests, reductions with partial results, scans with the values they have reached."""
 
 from __future__ import annotations
 
@@ -6,33 +6,31 @@ from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import i64
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ...analysis.schedule.nests import Nest, operands_along
-from ...dialect import DotOp, ReductionOp, ScanOp, arith, axes_of, element_of, tile_type
-from ...dialect.combining import REDUCTION_OF, kind_of
+from ...dialect import DotOp, ReductionOp, ScanOp, arith, axes_of, element_of
+from ...dialect.combining import REDUCTION_OF, kind_of, neutral_of
 from .access import value_in
-from .combining import combine, neutral_of
-from .emit import emit_here, zeroed
-from .frames import LoopFrame, Span, below, broadcast, filled, select
+from .emit import emit_here, neutral_outside, zeroed
+from .frames import LoopFrame, Span, broadcast, combine, filled
 from .homes import store_home
 from .mapping_state import MappingState
 from .online import first_values, last_values, next_values
 
 Body = Callable[[LoopFrame, Sequence[SSAValue]], list[SSAValue]]
-"""Fills a chunk's frame, given the values that the loop carries; returns what they become."""
+"""Fills a chunk's frame, given the values that the loop carries; returns their new values."""
 
 
 def emit(state: MappingState, frame: LoopFrame, op: Operation) -> None:
-    """Make an item in the outermost frame that has its axes, unless it has been made there."""
+    """Emit an item into the outermost frame that has its axes, unless it is there already."""
     analysis = state.analysis
-    reduces = analysis.is_chunk_reduction(op)
-    chunks = analysis.chunks(op) - ({op.axis.data} if reduces else set())  # type: ignore[attr-defined]
-    at = state.target(frame, chunks)
+    chunks = analysis.chunks(op)
+    at = state.target(frame, chunks - {op.axis.data} if analysis.is_chunk_reduction(op) else chunks)
     if op.results and at.find(op.results[0]) is not None:
         return
     at.root().location = op.location
-    if reduces:
+    if analysis.is_chunk_reduction(op):
         _emit_reductions(state, at, [op])
     elif isinstance(op, ScanOp) and op.axis.data in analysis.chunked:
         _emit_scan(state, at, op)
@@ -41,7 +39,7 @@ def emit(state: MappingState, frame: LoopFrame, op: Operation) -> None:
 
 
 def emit_nest(state: MappingState, frame: LoopFrame, nest: Nest) -> None:
-    """A nest's loops; results of its reductions stand for them in the frame afterwards."""
+    """Emit a nest's loops. The results of its reductions are known in the frame afterwards."""
     if nest.reductions:
         _emit_reductions(state, frame, nest.reductions, nest)
         return
@@ -71,22 +69,19 @@ def _open_loops(
 
 
 def _items(state: MappingState, frame: LoopFrame, roots: Iterator[SSAValue], nest: Nest | None) -> list[Operation]:
-    """What is to be made for a nest: back to values made already, or loaded from homes."""
+    """The items to emit for a nest, from values that exist already or are loaded from homes."""
     stored = {value for value, home in nest.stores if value is home} if nest is not None else set()
-    schedule = state.schedule
 
-    def at_hand(value: SSAValue) -> bool:
-        if frame.find(value) is not None:
-            return True
-        return value not in stored and schedule.home_of(value) is not None
+    def is_available(value: SSAValue) -> bool:
+        has_home = value not in stored and state.schedule.home_of(value) is not None
+        return has_home or frame.find(value) is not None
 
-    return state.analysis.sliced(roots, at_hand)
+    return state.analysis.sliced(roots, is_available)
 
 
 def _fill(state: MappingState, frame: LoopFrame, items: Sequence[Operation], nest: Nest) -> None:
-    """The body of the innermost loop: items and effects in program order, then what goes into homes."""
-    position = state.analysis.position
-    for op in sorted({*items, *nest.effects}, key=position.__getitem__):
+    """The body of the innermost loop: items and effects in program order, then stores into homes."""
+    for op in sorted({*items, *nest.effects}, key=state.analysis.position.__getitem__):
         emit(state, frame, op)
     made = [(value, home, value_in(state, frame, value)) for value, home in nest.stores]
     for value, home, new in made:
@@ -96,9 +91,11 @@ def _fill(state: MappingState, frame: LoopFrame, items: Sequence[Operation], nes
 # Reductions.
 
 
-def _emit_reductions(state: MappingState, frame: LoopFrame, ops: Sequence[Operation], nest: Nest | None = None) -> None:
+def _emit_reductions(
+    state: MappingState, frame: LoopFrame, ops: Sequence[ReductionOp | DotOp], nest: Nest | None = None
+) -> None:
     """Reductions along one chunked axis, in one loop: elementwise in the loop, along the axis once after it."""
-    axis: str = ops[0].axis.data  # type: ignore[attr-defined]
+    axis = ops[0].axis.data
     assert nest is not None or axis not in state.coordinates, "a program sees only its part of a split axis"
     roots = [value for op in ops for value in operands_along(op)] if nest is None else nest.roots()
     items = _items(state, frame, iter(roots), nest)
@@ -133,44 +130,34 @@ def _emit_reductions(state: MappingState, frame: LoopFrame, ops: Sequence[Operat
             result.name_hint = op.result.name_hint
 
 
-def _initial(state: MappingState, frame: LoopFrame, op: Operation) -> SSAValue:
+def _initial(state: MappingState, frame: LoopFrame, op: ReductionOp | DotOp) -> SSAValue:
     if isinstance(op, DotOp):
         return dot_start(state, frame, op)
-    assert isinstance(op, ReductionOp)
     type_ = state.mapped_type(op.tile.type)
     return filled(frame, type_, neutral_of(op, element_of(type_)))
 
 
 def dot_start(state: MappingState, frame: LoopFrame, op: DotOp) -> SSAValue:
-    """What a dot's products are added to; nothing yet in a program that sees only its part of a split axis."""
+    """The initial value of a dot's sum: 0 in a program that has only its part of a split axis."""
     if op.axis.data in state.coordinates:
         return filled(frame, state.mapped_type(op.result.type), 0)
     return value_in(state, frame, op.sum)
 
 
-def _accumulate(state: MappingState, frame: LoopFrame, op: Operation, total: SSAValue) -> SSAValue:
+def _accumulate(state: MappingState, frame: LoopFrame, op: ReductionOp | DotOp, total: SSAValue) -> SSAValue:
     """The partial results with one more chunk."""
-    if isinstance(op, DotOp):
-        left, right = (
-            zeroed(state, frame, value, value_in(state, frame, value), op.axis.data) for value in (op.left, op.right)
-        )
-        made = DotOp.create(
-            operands=[left, right, total], properties=op.properties, result_types=[total.type], location=op.location
-        )
-        return frame.add(made)
-    assert isinstance(op, ReductionOp)
-    axis = op.axis.data
-    tile = value_in(state, frame, op.tile)
-    mask = below(frame, axis, state.axes[axis].size, tile.type)
-    if mask is not None:
-        tile = select(frame, mask, tile, filled(frame, tile.type, neutral_of(op, element_of(tile))))
-    return combine(frame, op, total, tile)
+    if isinstance(op, ReductionOp):
+        return combine(frame, op, total, neutral_outside(state, frame, op))
+    sides = [zeroed(state, frame, side, value_in(state, frame, side), op.axis.data) for side in (op.left, op.right)]
+    made = DotOp.create(
+        operands=[*sides, total], properties=op.properties, result_types=[total.type], location=op.location
+    )
+    return frame.add(made)
 
 
-def _reduced(frame: LoopFrame, op: Operation, total: SSAValue) -> SSAValue:
+def _reduced(frame: LoopFrame, op: ReductionOp | DotOp, total: SSAValue) -> SSAValue:
     if isinstance(op, DotOp):
         return total
-    assert isinstance(op, ReductionOp)
     made = type(op)(total, op.axis.data)
     made.location = op.location
     return frame.add(made)
@@ -184,18 +171,14 @@ def _scans_along(axis: str, items: Sequence[Operation]) -> list[ScanOp]:
 
 
 def _first_carries(state: MappingState, frame: LoopFrame, scans: Sequence[ScanOp]) -> list[SSAValue]:
-    return [filled(frame, _carry_type(state, op), neutral_of(op, element_of(op.results[0]))) for op in scans]
-
-
-def _carry_type(state: MappingState, op: ScanOp) -> Attribute:
-    """What a scan has reached: the tile, with the plan's sizes, without the axis."""
-    axes = [axis for axis in axes_of(op.result) if axis != op.axis.data]
-    return tile_type(element_of(op.result), axes, [state.axes[axis].size for axis in axes])
+    """The initial values of scans: tiles without the scanned axis."""
+    axes = [[axis for axis in axes_of(op.result) if axis != op.axis.data] for op in scans]
+    types = [state.tile_type(element_of(op.result), names) for op, names in zip(scans, axes, strict=True)]
+    return [filled(frame, type_, neutral_of(op, element_of(type_))) for op, type_ in zip(scans, types, strict=True)]
 
 
 def _emit_scan(state: MappingState, frame: LoopFrame, op: ScanOp) -> None:
-    """A scan of this chunk from where the chunk before has ended."""
-    axis = op.axis.data
+    """Emit a scan of this chunk, continuing from the chunk before."""
     carry = frame.carries[op]
     tile = value_in(state, frame, op.tile)
     made = frame.add(
@@ -204,8 +187,8 @@ def _emit_scan(state: MappingState, frame: LoopFrame, op: ScanOp) -> None:
     result = combine(frame, op, broadcast(frame, carry, tile.type), made)
     result.name_hint = op.result.name_hint
     frame.values[op.result] = result
-    reached = REDUCTION_OF[kind_of(op)](tile, axis)
-    frame.carries[op] = combine(frame, op, carry, frame.add(reached))
+    reached = frame.add(REDUCTION_OF[kind_of(op)](tile, op.axis.data))
+    frame.carries[op] = combine(frame, op, carry, reached)
 
 
 # Loops over the chunks of an axis.
@@ -216,31 +199,20 @@ def emit_chunks(
 ) -> list[SSAValue]:
     """Run `body` for every chunk of an axis: full chunks in a loop without masks, then the masked rest.
 
-    In the variant for a program whose tile is not full, all chunks are masked and share one loop.
+    In the variant for partial tiles, all chunks are masked and share one loop.
     """
-    axis = state.axes[name]
-    start, stop = _bounds_of(state, frame, name)
+    axis, span = state.axes[name], frame.span(name)
+    assert span.count is not None
+    start, stop = (frame.number(0) if span.base is None else span.base), span.count
     step = frame.number(axis.size)
     if axis.exact:
         return _loop(frame, name, start, stop, step, None, initial, body)
-    if _is_partial(state, frame):
+    if any(tile.is_tile and frame.span(tile.name).count is not None for tile in state.axes.values()):
         return _loop(frame, name, start, stop, step, stop, initial, body)
     chunks = frame.combined(arith.FloorDivSIOp, frame.combined(arith.SubiOp, stop, start), step)
     middle = frame.combined(arith.AddiOp, frame.combined(arith.MuliOp, chunks, step), start)
     totals = _loop(frame, name, start, middle, step, None, initial, body)
     return _rest(frame, name, middle, stop, totals, body)
-
-
-def _bounds_of(state: MappingState, frame: LoopFrame, name: str) -> tuple[SSAValue, SSAValue]:
-    """Where a program's part of a whole axis starts and stops."""
-    span = frame.span(name)
-    assert span.count is not None
-    return (frame.number(0) if span.base is None else span.base), span.count
-
-
-def _is_partial(state: MappingState, frame: LoopFrame) -> bool:
-    """Whether the program's tile is the last one, not full."""
-    return any(axis.is_tile and frame.span(axis.name).count is not None for axis in state.axes.values())
 
 
 def _loop(
@@ -253,7 +225,7 @@ def _loop(
     initial: Sequence[SSAValue],
     body: Body,
 ) -> list[SSAValue]:
-    """A loop over chunks, of which those beyond `end` are masked."""
+    """A loop over chunks; positions from `end` on are masked."""
     first, last, size = frame.known(start), frame.known(stop), frame.known(step)
     if first is not None and last is not None and first >= last:
         return list(initial)
@@ -266,20 +238,13 @@ def _loop(
     count = None if end is None else inner.combined(arith.SubiOp, end, position)
     inner.spans[name] = Span(None if frame.known(position) == 0 else position, count)
     block.add_op(scf.YieldOp.create(operands=body(inner, block.args[1:])))
-    loop = scf.ForOp.create(
-        operands=[start, stop, step, *initial],
-        result_types=[value.type for value in initial],
-        regions=[Region(block)],
-        location=frame.root().location,
-    )
-    frame.block.add_op(loop)
-    return list(loop.results)
+    return list(frame.loop((start, stop, step), initial, block, frame.root().location))
 
 
 def _rest(
     frame: LoopFrame, name: str, start: SSAValue, stop: SSAValue, totals: list[SSAValue], body: Body
 ) -> list[SSAValue]:
-    """The last chunk, not full, if there is one."""
+    """The last chunk, which is partial, if there is one."""
     rest = frame.combined(arith.SubiOp, stop, start)
     if frame.known(rest) == 0:
         return totals
@@ -287,13 +252,12 @@ def _rest(
     inner.spans[name] = Span(None if frame.known(start) == 0 else start, rest)
     some = frame.add(arith.CmpiOp(rest, frame.number(0), "sgt"))
     inner.block.add_op(scf.YieldOp.create(operands=body(inner, totals)))
-    # What the body added to this frame stands before the condition's use, which comes last.
-    otherwise = Block([scf.YieldOp.create(operands=totals)]) if totals else None
+    otherwise = Region(Block([scf.YieldOp.create(operands=totals)])) if totals else Region()
     branch = scf.IfOp.create(
         operands=[some],
         result_types=[value.type for value in totals],
-        regions=[Region(inner.block), Region(otherwise) if otherwise is not None else Region()],
+        regions=[Region(inner.block), otherwise],
         location=frame.root().location,
     )
-    frame.block.add_op(branch)
+    frame.block.add_op(branch)  # after what the body added to this frame
     return list(branch.results)

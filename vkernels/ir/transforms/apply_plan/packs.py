@@ -1,19 +1,18 @@
-"""Packed operands: a launch of its own copies a tensor panel by panel, in the order it will be read."""
+"""Packed operands: a separate launch copies a tensor panel by panel, in the order in which it is read."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import lcm
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, f32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from ...analysis.axes import MappedAxis
 from ...dialect import (
     BufferOp,
     BufferType,
-    KernelOp,
     LaunchOp,
     LoadOp,
     StoreOp,
@@ -23,33 +22,17 @@ from ...dialect import (
     element_of,
     tile_type,
 )
+from ...dialect.blocks import terminator
 from ...errors import PlanError
 from .access import value_in
 from .frames import LoopFrame
-from .mapping_state import MappingState, Panel
+from .mapping_state import MappingState, Pack
 from .planned_kernel import PlannedKernel
-from .programs import programs_along
 
 _BLOCK = 16
-"""Positions along the whole axis that one copied tile has."""
+"""Positions along the whole axis in one copied tile."""
 _BLOCKS = 32
-"""Such tiles that one program copies."""
-
-
-@dataclass(frozen=True)
-class _Pack:
-    """How one tensor is packed: it is read at `tile` and `whole` by `load` alone.
-
-    `turned`: its rows lie along the whole axis, so a copy turns it.
-    """
-
-    name: str
-    tensor: SSAValue
-    load: LoadOp
-    tile: MappedAxis
-    whole: MappedAxis
-    turned: bool
-    element: Attribute
+"""Tiles that one program copies."""
 
 
 def check_packs(planned: PlannedKernel) -> None:
@@ -59,20 +42,24 @@ def check_packs(planned: PlannedKernel) -> None:
 
 
 def emit_packs(state: MappingState) -> None:
-    """Buffers and launches for every tensor that the plan packs; their loads then read panels."""
+    """Emit buffers and launches for every tensor that the plan packs. Its loads then read panels."""
     for name in state.plan.packs:
         pack = _read_pack(state, name)
         if pack.whole.known != 0:  # else there is nothing to pack
-            buffer = _make_buffer(state, pack)
-            state.packed[pack.load.result] = Panel(buffer, pack.whole.name, pack.tile.name, pack.element)
-            _emit_launch(state, pack, buffer)
+            length, buffer = _make_buffer(state, pack)
+            state.packed[pack.load.result] = (pack, buffer)
+            _emit_launch(state, pack, buffer, length)
 
 
-def _read_pack(planned: PlannedKernel, name: str) -> _Pack:
+def _read_pack(planned: PlannedKernel, name: str) -> Pack:
     kernel = planned.kernel
     if name not in [parameter.data for parameter in kernel.parameters]:
         raise PlanError(f"the plan packs {name}, which is no parameter of {kernel.sym_name.data}")
-    load = _only_load(kernel, name)
+    tensor = kernel.parameter(name)
+    users = [use.operation for use in tensor.uses]
+    load = users[0] if len(users) == 1 else None
+    if not isinstance(tensor.type, TensorArgumentType) or not isinstance(load, LoadOp):
+        raise PlanError(f"{name} is not a tensor that is loaded in one place and never written: it cannot be packed")
     axes: dict[bool, tuple[int, MappedAxis]] = {}
     for dimension, index in enumerate(load.index):
         if len(index.terms) != 1 or index.terms[0][1] != 1 or load.offset_of(dimension) is not None:
@@ -84,15 +71,7 @@ def _read_pack(planned: PlannedKernel, name: str) -> _Pack:
     (_, tile), (dimension, whole) = axes[True], axes[False]
     strides = planned.facts.strides.get(name, (-1, 1))
     turned = strides[dimension] == 1 and tile.size > 1
-    return _Pack(name, kernel.parameter(name), load, tile, whole, turned, _packed_element(load))
-
-
-def _only_load(kernel: KernelOp, name: str) -> LoadOp:
-    tensor = kernel.parameter(name)
-    users = [use.operation for use in tensor.uses]
-    if not isinstance(tensor.type, TensorArgumentType) or len(users) != 1 or not isinstance(users[0], LoadOp):
-        raise PlanError(f"{name} is not a tensor that is loaded in one place and never written: it cannot be packed")
-    return users[0]
+    return Pack(name, tensor, load, tile, whole, turned, _packed_element(load))
 
 
 def _packed_element(load: LoadOp) -> Attribute:
@@ -103,30 +82,33 @@ def _packed_element(load: LoadOp) -> Attribute:
     return f32 if extended else element
 
 
-def _make_buffer(state: MappingState, pack: _Pack) -> SSAValue:
-    """Memory for [programs along the tile axis, the whole axis in full blocks and chunks, elements of a tile]."""
+def _make_buffer(state: MappingState, pack: Pack) -> tuple[SSAValue, SSAValue]:
+    """The padded length of the whole axis, in full blocks and chunks, and a buffer.
+
+    The buffer has the shape [programs along the tile axis, padded length, elements of a tile].
+    """
     top = state.top
     step = top.number(lcm(_BLOCK, pack.whole.size))
     extent = value_in(state, top, pack.whole.extent)
     length = top.combined(arith.MuliOp, top.combined(arith.CeilDivSIOp, extent, step), step)
-    sizes = [programs_along(state, pack.tile), length]
+    sizes = [state.programs_along(pack.tile), length]
     shape = [DYNAMIC_INDEX if (known := top.known(size)) is None else known for size in sizes]
     unknown = [size for size in sizes if top.known(size) is None]
-    return top.add(BufferOp(f"packed_{pack.name}", unknown, BufferType([*shape, pack.tile.size], pack.element)))
+    type_ = BufferType([*shape, pack.tile.size], pack.element)
+    return length, top.add(BufferOp(f"packed_{pack.name}", unknown, type_))
 
 
-def _emit_launch(state: MappingState, pack: _Pack, buffer: SSAValue) -> None:
-    """One program copies `_BLOCKS` blocks of one panel."""
+def _emit_launch(state: MappingState, pack: Pack, buffer: SSAValue, padded: SSAValue) -> None:
+    """Emit the launch, each program of which copies `_BLOCKS` blocks of one panel."""
     top = state.top
     extent = value_in(state, top, pack.whole.extent)
     share = top.number(_BLOCK * _BLOCKS)
-    grid = [programs_along(state, pack.tile), top.combined(arith.CeilDivSIOp, extent, share)]
+    grid = [state.programs_along(pack.tile), top.combined(arith.CeilDivSIOp, extent, share)]
     block = Block(arg_types=[i64, i64])
     frame = LoopFrame(block, top)
     panel, part = block.args
     first = frame.combined(arith.MuliOp, panel, frame.number(pack.tile.size))
     begin = frame.combined(arith.MuliOp, part, share)
-    padded = _length(buffer, top)
     last = frame.combined(arith.AddiOp, begin, share)
     at_end = frame.add(arith.CmpiOp(frame.combined(arith.AddiOp, part, frame.number(1)), grid[1], "eq"))
     end = frame.add(arith.SelectOp(at_end, padded, last))
@@ -141,9 +123,8 @@ def _emit_launch(state: MappingState, pack: _Pack, buffer: SSAValue) -> None:
     for variant in (full, partial):
         variant.block.add_op(scf.YieldOp.create())
     if pack.tile.exact:
-        for op in list(full.block.ops)[:-1]:
-            op.detach()  # type: ignore[no-untyped-call]
-            block.add_op(op)
+        full.block.erase_op(terminator(full.block))
+        Rewriter.inline_block(full.block, InsertPoint.at_end(block))
     else:
         is_full = frame.add(arith.CmpiOp(rows, frame.number(pack.tile.size), "sge"))
         block.add_op(scf.IfOp.create(operands=[is_full], regions=[Region(full.block), Region(partial.block)]))
@@ -152,38 +133,26 @@ def _emit_launch(state: MappingState, pack: _Pack, buffer: SSAValue) -> None:
     top.block.add_op(launch)
 
 
-def _length(buffer: SSAValue, top: LoopFrame) -> SSAValue:
-    """The buffer's length along the whole axis."""
-    owner = buffer.owner
-    assert isinstance(owner, BufferOp)
-    assert isinstance(owner.result.type, BufferType)
-    length = owner.result.type.shape[1]
-    assert isinstance(length, int)
-    return owner.sizes[-1] if length == DYNAMIC_INDEX else top.number(length)
-
-
 def _copy(
     state: MappingState,
     frame: LoopFrame,
-    pack: _Pack,
+    pack: Pack,
     buffer: SSAValue,
     first: SSAValue,
     span: tuple[SSAValue, SSAValue],
     rows: SSAValue | None,
     extent: SSAValue | None,
 ) -> None:
-    """Copy blocks from `span[0]` up to `span[1]`; what is not below `rows` and `extent` becomes 0."""
+    """Copy blocks from `span[0]` to `span[1]`; elements that are not below `rows` and `extent` become 0."""
     lanes = state.plan.lanes or pack.tile.name
     other = next(name for name in (pack.whole.name, pack.tile.name) if name != lanes)
     along, across = (lanes, other) if pack.turned else (other, lanes)
     inner = LoopFrame(Block(arg_types=[i64]), frame)
     position = inner.block.args[0]
-    bounds = {}
-    if rows is not None and not pack.tile.exact:
-        bounds[across] = rows
+    bounds = {across: rows} if rows is not None and not pack.tile.exact else {}
     if extent is not None:
         bounds[along] = inner.combined(arith.SubiOp, extent, position)
-    names, sizes = ([across, along], [pack.tile.size, _BLOCK])
+    names, sizes = [across, along], [pack.tile.size, _BLOCK]
     if not pack.turned:
         names, sizes = names[::-1], sizes[::-1]
     index = [
@@ -193,23 +162,19 @@ def _copy(
     tensor = value_in(state, frame, pack.tensor)
     loaded = inner.add(LoadOp(tensor, index, tile_type(element_of(pack.load.result), names, sizes), bounds=bounds))
     if element_of(loaded) != pack.element:
-        type_ = tile_type(pack.element, names, sizes)
-        loaded = inner.add(arith.ExtFOp.create(operands=[loaded], result_types=[type_]))
+        loaded = inner.make(arith.ExtFOp, loaded, type_=tile_type(pack.element, names, sizes))
     panel = frame.parent.block.args[0] if frame.parent is not None else position
     inner.block.add_op(StoreOp(loaded, buffer, [((), panel), ([(along, 1)], position), ([(across, 1)], None)]))
     inner.block.add_op(scf.YieldOp.create())
-    frame.block.add_op(scf.ForOp.create(operands=[*span, frame.number(_BLOCK)], regions=[Region(inner.block)]))
+    frame.loop((*span, frame.number(_BLOCK)), [], inner.block)
 
 
 def load_panel(state: MappingState, frame: LoopFrame, op: Operation) -> SSAValue:
-    """The load of a packed tensor: at the program's panel, the start of the chunk, all elements of the tile."""
-    assert isinstance(op, LoadOp)
-    panel = state.packed[op.result]
-    base = frame.span(panel.whole).base
-    index = [((), state.coordinates[panel.tile]), ([(panel.whole, 1)], base), ([(panel.tile, 1)], None)]
-    axes = axes_of(op.result)
-    type_ = tile_type(panel.element, axes, [state.axes[axis].size for axis in axes])
-    load = LoadOp(panel.buffer, index, type_)
+    """Load a packed tensor: the program's panel, from the start of the chunk, all elements of the tile."""
+    pack, buffer = state.packed[op.results[0]]
+    whole, tile = pack.whole.name, pack.tile.name
+    index = [((), state.coordinates[tile]), ([(whole, 1)], frame.span(whole).base), ([(tile, 1)], None)]
+    load = LoadOp(buffer, index, state.tile_type(pack.element, axes_of(op.results[0])))
     load.location = op.location
-    load.result.name_hint = op.result.name_hint
+    load.result.name_hint = op.results[0].name_hint
     return frame.add(load)

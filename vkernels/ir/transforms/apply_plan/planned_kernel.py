@@ -1,4 +1,4 @@
-"""A kernel with a plan: what the plan makes of its axes, loops, homes and copies, before anything is emitted."""
+"""A kernel with a plan: the axes, loops, homes and copies that follow from both, before anything is emitted."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 from ...analysis.axes import MappedAxis, resolve_axes
 from ...analysis.kernel_analysis import KernelAnalysis
+from ...analysis.races import programs_meet
 from ...analysis.schedule.find_copies import find_copies
 from ...analysis.schedule.make_schedule import make_schedule
 from ...analysis.schedule.nests import NestSchedule
 from ...dialect import KernelOp
+from ...errors import PlanError
 from ...facts import Facts
+from ...locations import place_of
 from ...plan import Plan
-from .check_programs import check_programs
 
 
 @dataclass
@@ -34,12 +36,24 @@ class PlannedKernel:
 
     @property
     def split_axis(self) -> MappedAxis | None:
-        """The axis that several programs share, if one is."""
+        """The whole axis that several programs share, if any."""
         return next((axis for axis in self.axes.values() if axis.programs > 1), None)
 
 
 def plan_kernel(kernel: KernelOp, plan: Plan, facts: Facts) -> PlannedKernel:
-    """Schedule a kernel, which is split into phases, under a plan. Raises `PlanError` where that cannot be right."""
+    """Schedule a kernel in phases under a plan. Raises `PlanError` where the result would be wrong."""
     analysis = KernelAnalysis(kernel, resolve_axes(kernel, plan, facts))
-    check_programs(analysis)
+    _check_programs(analysis)
     return PlannedKernel(analysis, make_schedule(analysis, plan, facts, find_copies(analysis, plan)), plan, facts)
+
+
+def _check_programs(analysis: KernelAnalysis) -> None:
+    """Raise `PlanError` where a tensor is written, and accessed again at possibly another program's positions."""
+    shared = [axis.name for axis in analysis.axes.values() if axis.is_tile and not axis.has_one_program]
+    found = [access for item in analysis.phase for access in analysis.accesses(item)]
+    for race in programs_meet(found, shared):
+        raise PlanError(
+            f"{race.write.base.name_hint or 'a tensor'} is written and accessed again at positions that programs"
+            f" along {race.axis} share: give {race.axis} one program, or make it a whole axis",
+            place_of(race.write.op),
+        )

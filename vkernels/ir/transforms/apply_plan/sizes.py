@@ -1,4 +1,4 @@
-"""Sizes, and the i64 arithmetic on them: computed once, before all launches."""
+"""Emit sizes and the i64 arithmetic on them, once before all launches."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .planned_kernel import PlannedKernel
 
 
 def values_outside_launches(planned: PlannedKernel) -> set[SSAValue]:
-    """The kernel's parameters, and what is computed from sizes alone."""
+    """The kernel's parameters, and values computed only from sizes."""
     return {*planned.kernel.body.block.args, *(op.results[0] for op in _size_arithmetic(planned))}
 
 
 def emit_sizes(state: MappingState) -> None:
-    """Compute sizes at the top level; what facts know is a constant."""
+    """Compute sizes at the top level; those that facts give are constants."""
     for op in _size_arithmetic(state):
         result = op.results[0]
         known = known_value(result, state.facts)
@@ -36,19 +36,19 @@ def emit_sizes(state: MappingState) -> None:
 
 
 def _size_arithmetic(planned: PlannedKernel) -> Iterator[Operation]:
-    """The operations that compute sizes from sizes, in their order."""
+    """The operations that compute sizes from sizes, in program order."""
     found: set[SSAValue] = set(planned.kernel.body.block.args)
     for op in planned.kernel.body.block.ops:
-        if not isinstance(op, SizeOp) and not _is_integer_arithmetic(op):
-            continue
-        is_known = isinstance(op, SizeOp) or known_value(op.results[0], planned.facts) is not None
-        if is_known or all(operand in found for operand in op.operands):
+        if isinstance(op, SizeOp) or (
+            _is_integer_arithmetic(op)
+            and (known_value(op.results[0], planned.facts) is not None or all(v in found for v in op.operands))
+        ):
             found.add(op.results[0])
             yield op
 
 
 def _emit_guarded_sizes(state: MappingState) -> None:
-    """The sizes that guards compare with, where neither facts nor the kernel itself say them."""
+    """The sizes that guards compare with, unless facts give them or the kernel names them."""
     named = {op.size.data for op in state.kernel.body.block.ops if isinstance(op, SizeOp)} | set(state.facts.sizes)
     for op in state.kernel.walk():
         if isinstance(op, AccessOp) and isinstance(op.base.type, TensorArgumentType):

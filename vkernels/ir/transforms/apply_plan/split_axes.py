@@ -1,59 +1,59 @@
-"""A whole axis split over programs: a launch a phase, each beginning with the combined partial results before it."""
+"""A whole axis split over programs: a launch for each phase, which first combines earlier launches' partial results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import groupby
+from itertools import combinations, groupby
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import i64
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
-from ...analysis.accesses import clash, elementwise
+from ...analysis.accesses import clash, elementwise, has_effect
 from ...analysis.axes import MappedAxis
 from ...analysis.schedule.nests import Nest, all_items, label_of
 from ...dialect import DotOp, LoadOp, PhaseOp, ScanOp, ScratchOp, StoreOp, YieldOp, axes_of, element_of
+from ...dialect.combining import neutral_of
 from ...errors import PlanError
 from ...plan import Home
 from .access import value_in
 from .barriers import Hazards
-from .combining import combine, neutral_of
 from .emit import emit_here
-from .frames import LoopFrame, filled
+from .frames import LoopFrame, combine, filled
 from .launches import emit_launch
 from .mapping_state import MappingState
 from .nests import emit_nest
 from .planned_kernel import PlannedKernel
-from .programs import buffer_for_programs, program_index
-from .structure import emit_beside, emit_phase
+from .structure import emit_beside, emit_nests, emit_phase
 
 
 def emit_split(state: MappingState, axis: MappedAxis) -> None:
-    """The launches of a kernel one of whose axes is split.
+    """Emit the launches of a kernel one of whose axes is split.
 
-    A phase's loops along the axis are a launch over the programs that share it; what else the phase does, is another,
-    over the tile axes alone.
+    A phase's loops along the axis are a launch over the programs that share it; the rest of the phase is another
+    launch, over the tile axes alone.
     """
     phases = [op for op in state.analysis.structures if isinstance(op, PhaseOp)]
     state.lasting.update(dict.fromkeys([*state.schedule.homes, *_scratchpads(state)]))
     for number, phase in enumerate(phases):
-        before, label, has_plain = phases[:number], phase.phase.data, _has_plain_effects(state, phase)
+        fill = partial(_fill, state, axis, phase, phases[:number])
+        label = phase.phase.data
+        has_plain = any(has_effect(item) and not state.analysis.chunks(item) for item in phase.body.block.ops)
         for is_along, group in groupby(state.schedule.nests[phase], lambda nest: axis.name in nest.axes):
             nests = list(group)
             if is_along:
-                for nest in nests:
-                    _make_partials(state, axis, nest.reductions)
-                emit_launch(state, label, (axis,), partial(_share, state, axis, phase, before, nests))
+                _make_partials(state, axis, [op for nest in nests for op in nest.reductions])
+                emit_launch(state, label, (axis,), partial(fill, nests, is_along, False))
             elif has_plain or any(nest.effects or nest.stores for nest in nests):
-                emit_launch(state, label, (), partial(_rest, state, axis, phase, before, nests, has_plain))
+                emit_launch(state, label, (), partial(fill, nests, is_along, has_plain))
                 has_plain = False
         if has_plain:
-            emit_launch(state, label, (), partial(_rest, state, axis, phase, before, [], True))
+            emit_launch(state, label, (), partial(fill, [], False, True))
 
 
 def check_split(planned: PlannedKernel) -> None:
-    """Raise `PlanError` where an axis cannot be split, because what crosses phases cannot outlast a launch, say."""
+    """Raise `PlanError` where an axis cannot be split, for example because shared memory does not outlast a launch."""
     axis = planned.split_axis
     if axis is None:
         return
@@ -72,103 +72,72 @@ def check_split(planned: PlannedKernel) -> None:
                 f"axis {axis.name} is split over programs, which makes launches: shared memory, the home of"
                 f" {label_of(home)}, does not outlast one"
             )
-    written = {access.base for item in analysis.phase for access in analysis.accesses(item) if access.writes}
-    for item in analysis.phase:
-        repeated = axis.name not in analysis.chunks(item)
-        for access in analysis.accesses(item) if repeated else ():
-            if not access.writes and access.base in written:
-                name = access.base.name_hint or "a tensor"
-                raise PlanError(f"axis {axis.name} cannot be split over programs: {name} is read again and written")
-    for nest in (nest for nests in schedule.nests.values() for nest in nests):
-        for op in nest.effects:
-            if axis.name in analysis.chunks(op) and any(
-                axis.name not in a.axes for a in analysis.accesses(op) if a.writes
-            ):
-                raise PlanError(f"axis {axis.name} cannot be split over programs: a store lacks it")
-    for phase in (op for op in analysis.structures if isinstance(op, PhaseOp)):
-        nests = [nest for nest in schedule.nests[phase] if axis.name in nest.axes]
-        _check_computed_again(planned, axis, nests)
-        _check_meetings(planned, axis, nests)
+    accesses = {item: analysis.accesses(item) for item in analysis.phase}
+    written = {access.base for found in accesses.values() for access in found if access.writes}
+    repeated = [a for item, found in accesses.items() if axis.name not in analysis.chunks(item) for a in found]
+    for access in repeated:
+        if not access.writes and access.base in written:
+            name = access.base.name_hint or "a tensor"
+            raise PlanError(f"axis {axis.name} cannot be split over programs: {name} is read again and written")
+    effects = [op for nests in schedule.nests.values() for nest in nests for op in nest.effects]
+    along = [access for op in effects if axis.name in analysis.chunks(op) for access in analysis.accesses(op)]
+    if any(access.writes and axis.name not in access.axes for access in along):
+        raise PlanError(f"axis {axis.name} cannot be split over programs: a store lacks it")
+    for phase_nests in schedule.nests.values():
+        nests = [nest for nest in phase_nests if axis.name in nest.axes]
+        _check_recomputed(planned, axis, nests)
+        _check_conflicts(planned, axis, nests)
 
 
-def _check_computed_again(planned: PlannedKernel, axis: MappedAxis, nests: Sequence[Nest]) -> None:
-    """Raise `PlanError` where a program, which sees its part of the axis, would need all of it."""
+def _check_recomputed(planned: PlannedKernel, axis: MappedAxis, nests: Sequence[Nest]) -> None:
+    """Raise `PlanError` where a program, which has only its part of the axis, would need all of it."""
     for item in (item for nest in nests for item in all_items(planned.schedule, nest)):
         if isinstance(item, ScanOp) and item.axis.data == axis.name:
             raise PlanError(
                 f"a scan along {axis.name} needs all that comes before: the axis cannot be split over programs"
             )
-        if planned.analysis.is_chunk_reduction(item) and item.axis.data == axis.name:  # type: ignore[attr-defined]
+        if planned.analysis.is_chunk_reduction(item) and item.axis.data == axis.name:
             raise PlanError(
                 f"axis {axis.name} cannot be split over programs: a reduction along it is computed again in each"
             )
 
 
 def _scratchpads(planned: PlannedKernel) -> list[SSAValue]:
-    return [op.result for op in planned.analysis.kernel.body.block.ops if isinstance(op, ScratchOp)]
+    return [op.result for op in planned.kernel.body.block.ops if isinstance(op, ScratchOp)]
 
 
-def _check_meetings(planned: PlannedKernel, axis: MappedAxis, nests: Sequence[Nest]) -> None:
-    """Raise `PlanError` where programs of one launch would meet in memory, even in what they compute again."""
+def _check_conflicts(planned: PlannedKernel, axis: MappedAxis, nests: Sequence[Nest]) -> None:
+    """Raise `PlanError` where programs of one launch would conflict in memory, including in recomputed items."""
     items = {item for nest in nests for item in (*all_items(planned.schedule, nest), *nest.effects)}
-    found = [access for item in items for access in planned.analysis.accesses(item)]
-    for number, one in enumerate(found):
-        for other in found[number + 1 :]:
-            if clash(one, other) and not elementwise(one, other, [axis.name]):
-                name = label_of(one.base)
-                raise PlanError(
-                    f"axis {axis.name} cannot be split over programs: {name} is written where others read it"
-                )
+    for one, other in combinations((access for item in items for access in planned.analysis.accesses(item)), 2):
+        if clash(one, other) and not elementwise(one, other, [axis.name]):
+            name = label_of(one.base)
+            raise PlanError(f"axis {axis.name} cannot be split over programs: {name} is written where others read it")
 
 
-def _has_plain_effects(state: MappingState, phase: PhaseOp) -> bool:
-    analysis = state.analysis
-    return any(analysis.has_effect(item) and not analysis.chunks(item) for item in phase.body.block.ops)
-
-
-def _share(
+def _fill(
     state: MappingState,
     axis: MappedAxis,
     phase: PhaseOp,
     before: Sequence[PhaseOp],
     nests: Sequence[Nest],
-    frame: LoopFrame,
-) -> None:
-    """What one program does of a phase: its part of the axis."""
-    _restore(state, frame, axis, before)
-    _emit_plain(state, frame, phase)
-    _emit_nests(state, frame, nests)
-    for op in (op for nest in nests for op in nest.reductions):
-        _store_partial(state, frame, axis, op)
-
-
-def _rest(
-    state: MappingState,
-    axis: MappedAxis,
-    phase: PhaseOp,
-    before: Sequence[PhaseOp],
-    nests: Sequence[Nest],
+    is_along: bool,
     has_plain: bool,
     frame: LoopFrame,
 ) -> None:
-    """What a phase does that has nothing to do with the axis; `has_plain`: effects without loops too."""
+    """The body of a launch: some nests of a phase, along the axis or not; `has_plain`: also effects without loops."""
     _restore(state, frame, axis, before)
     if has_plain:
         emit_phase(state, frame, phase, Hazards(), nests)
-        return
-    _emit_plain(state, frame, phase)
-    _emit_nests(state, frame, nests)
-
-
-def _emit_nests(state: MappingState, frame: LoopFrame, nests: Sequence[Nest]) -> None:
-    hazards = Hazards()
-    for nest in nests:
-        hazards.before_nest(state, frame, nest)
-        emit_nest(state, frame, nest)
+    else:
+        _emit_plain(state, frame, phase)
+        emit_nests(state, frame, nests, Hazards())
+    for op in (op for nest in nests for op in nest.reductions if is_along):
+        _store_partial(state, frame, axis, op)
 
 
 def _restore(state: MappingState, frame: LoopFrame, axis: MappedAxis, before: Sequence[PhaseOp]) -> None:
-    """Values without chunked axes as they were after earlier phases, reductions along the axis combined."""
+    """Recompute values without chunked axes of earlier phases; combine partial results along the axis."""
     for op in state.analysis.kernel.body.block.ops:
         if not isinstance(op, PhaseOp):
             emit_beside(state, frame, op)
@@ -183,9 +152,9 @@ def _restore(state: MappingState, frame: LoopFrame, axis: MappedAxis, before: Se
 
 
 def _emit_plain(state: MappingState, frame: LoopFrame, phase: PhaseOp) -> None:
-    """A phase's items that need no loop and have no effect."""
+    """Emit a phase's items that need no loop and have no effect."""
     for item in phase.body.block.ops:
-        if not isinstance(item, YieldOp) and not state.analysis.chunks(item) and not state.analysis.has_effect(item):
+        if not isinstance(item, YieldOp) and not state.analysis.chunks(item) and not has_effect(item):
             frame.root().location = item.location
             emit_here(state, frame, item)
 
@@ -199,11 +168,11 @@ def _make_partials(state: MappingState, axis: MappedAxis, ops: Sequence[Operatio
         sizes = [axis.programs, *(state.axes[name].size for name in axes_of(result))]
         label = f"partial_{result.name_hint or op.name.removeprefix('vk.')}"
         numbers = [state.top.number(size) for size in sizes]
-        state.partials[result] = buffer_for_programs(state, label, numbers, element_of(result))
+        state.partials[result] = state.buffer_for_programs(label, numbers, element_of(result))
 
 
 def _index(state: MappingState, op: Operation, share: SSAValue) -> list[tuple[list[tuple[str, int]], SSAValue | None]]:
-    return [*program_index(state), ([], share)] + [([(name, 1)], None) for name in axes_of(op.results[0])]
+    return [*state.program_index(), ([], share)] + [([(name, 1)], None) for name in axes_of(op.results[0])]
 
 
 def _store_partial(state: MappingState, frame: LoopFrame, axis: MappedAxis, op: Operation) -> None:
@@ -213,7 +182,7 @@ def _store_partial(state: MappingState, frame: LoopFrame, axis: MappedAxis, op: 
 
 
 def _combined(state: MappingState, frame: LoopFrame, axis: MappedAxis, op: Operation) -> SSAValue:
-    """All programs' partial results of a reduction."""
+    """The partial results of all programs of a reduction, combined."""
     type_ = state.mapped_type(op.results[0].type)
     initial = (
         value_in(state, frame, op.sum)
@@ -224,10 +193,5 @@ def _combined(state: MappingState, frame: LoopFrame, axis: MappedAxis, op: Opera
     share, total = inner.block.args
     part = inner.add(LoadOp(state.partials[op.results[0]], _index(state, op, share), type_))
     inner.block.add_op(scf.YieldOp.create(operands=[combine(inner, op, total, part)]))
-    loop = scf.ForOp.create(
-        operands=[frame.number(0), frame.number(axis.programs), frame.number(1), initial],
-        result_types=[type_],
-        regions=[Region(inner.block)],
-        location=op.location,
-    )
-    return frame.add(loop)
+    bounds = (frame.number(0), frame.number(axis.programs), frame.number(1))
+    return frame.loop(bounds, [initial], inner.block, op.location)[0]

@@ -1,4 +1,4 @@
-"""Phases in order, and the loops and conditionals around them."""
+"""Emit phases in order, and the loops and conditionals around them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ...analysis.schedule.nests import Nest
 from ...dialect import PhaseOp, RangeOp, ScratchOp, SizeOp, TileOp, WholeOp, YieldOp
+from ...dialect.blocks import terminator
 from .access import value_in
 from .barriers import Hazards
 from .emit import emit_here, open_block, ragged_position, ragged_steps, still_running
@@ -19,13 +20,13 @@ from .nests import emit_nest
 
 
 def emit_block(state: MappingState, frame: LoopFrame, block: Block, hazards: Hazards) -> None:
-    """Everything in a block but its terminator."""
+    """Emit a block without its terminator."""
     emit_ops(state, frame, block.ops, hazards)
     _emit_edge(state, frame, block, hazards)
 
 
 def emit_ops(state: MappingState, frame: LoopFrame, ops: Iterable[Operation], hazards: Hazards) -> None:
-    """Some operations of a block."""
+    """Emit some operations of a block."""
     for op in ops:
         if isinstance(op, PhaseOp):
             emit_phase(state, frame, op, hazards, state.schedule.nests[op])
@@ -40,79 +41,75 @@ def emit_ops(state: MappingState, frame: LoopFrame, ops: Iterable[Operation], ha
 
 
 def emit_beside(state: MappingState, frame: LoopFrame, op: Operation) -> None:
-    """Scalar work that stands beside phases; declarations have been dealt with."""
-    if isinstance(op, SizeOp | TileOp | WholeOp | ScratchOp | YieldOp | scf.YieldOp | scf.ConditionOp):
-        return
-    if op.results and frame.find(op.results[0]) is not None:
-        return
-    frame.root().location = op.location
-    emit_here(state, frame, op)
+    """Emit scalar work beside phases, unless it exists. Declarations and terminators are handled elsewhere."""
+    is_declared = isinstance(op, SizeOp | TileOp | WholeOp | ScratchOp | YieldOp | scf.YieldOp | scf.ConditionOp)
+    if not is_declared and not (op.results and frame.find(op.results[0]) is not None):
+        frame.root().location = op.location
+        emit_here(state, frame, op)
 
 
 def emit_phase(state: MappingState, frame: LoopFrame, phase: PhaseOp, hazards: Hazards, nests: Sequence[Nest]) -> None:
-    """What needs no chunk loop first, then nests of the phase."""
-    analysis = state.analysis
+    """Emit items that need no chunk loop, then nests of the phase."""
     for item in phase.body.block.ops:
-        if isinstance(item, YieldOp) or analysis.chunks(item):
-            continue
-        frame.root().location = item.location
-        hazards.before_item(state, frame, item)
-        emit_here(state, frame, item)
+        if not isinstance(item, YieldOp) and not state.analysis.chunks(item):
+            frame.root().location = item.location
+            hazards.before_item(state, frame, item)
+            emit_here(state, frame, item)
+    emit_nests(state, frame, nests, hazards)
+
+
+def emit_nests(state: MappingState, frame: LoopFrame, nests: Iterable[Nest], hazards: Hazards) -> None:
+    """Emit nests one after another, with the barriers between them."""
     for nest in nests:
         hazards.before_nest(state, frame, nest)
         emit_nest(state, frame, nest)
 
 
 def _kept(state: MappingState, values: Sequence[SSAValue]) -> list[int]:
-    """Which of a structural operation's values are registers: those without a home."""
+    """Which values of a structural operation are in registers: those without a home."""
     return [number for number, value in enumerate(values) if value not in state.schedule.homes]
 
 
 def _emit_edge(state: MappingState, frame: LoopFrame, key: Operation | Block, hazards: Hazards) -> None:
-    """Put what a loop or conditional carries into its homes."""
-    for nest in state.schedule.edges.get(key, ()):
-        hazards.before_nest(state, frame, nest)
-        emit_nest(state, frame, nest)
+    """Store the values that a loop or conditional carries in their homes."""
+    emit_nests(state, frame, state.schedule.edges.get(key, ()), hazards)
+
+
+def _in_registers(state: MappingState, frame: LoopFrame, values: Sequence[SSAValue], kept: list[int]) -> list[SSAValue]:
+    return [value_in(state, frame, values[n]) for n in kept]
 
 
 def _emit_range(state: MappingState, frame: LoopFrame, op: RangeOp, hazards: Hazards) -> None:
     _emit_edge(state, frame, op, hazards)
     kept = _kept(state, op.results)
     start, stop = value_in(state, frame, op.start), value_in(state, frame, op.stop)
-    initial = [value_in(state, frame, op.initial[n]) for n in kept]
-    copies = [(base, *pair) for base, pair in _copies(state, frame, op).items()]
-    swapped = [value for _, old, new in copies for value in (old, new)]
+    initial = _in_registers(state, frame, op.initial, kept)
+    bases = [base for base, loop in state.schedule.copies.items() if loop is op]
+    copies = {base: (value_in(state, frame, base), state.second[base]) for base in bases}  # read, written
+    swapped = [value for pair in copies.values() for value in pair]
     block = Block(arg_types=[i64, *(v.type for v in initial), *(v.type for v in swapped)])
     inner = LoopFrame(block, frame)
-    arguments = block.args[1:]
-    for n, argument in zip(kept, arguments, strict=False):
+    carried, others = block.args[1 : len(kept) + 1], block.args[len(kept) + 1 :]
+    for n, argument in zip(kept, carried, strict=True):
         argument.name_hint = op.carried[n].name_hint
         inner.values[op.carried[n]] = argument
-    pairs = list(zip(arguments[len(kept) :: 2], arguments[len(kept) + 1 :: 2], strict=True))
-    for (base, old, new), (reads, writes) in zip(copies, pairs, strict=True):
-        reads.name_hint, writes.name_hint = old.name_hint, new.name_hint
-        inner.values[base], inner.written[base] = reads, writes
+    for argument, value in zip(others, swapped, strict=True):
+        argument.name_hint = value.name_hint
+    inner.values.update(zip(copies, others[::2], strict=True))
+    inner.written.update(zip(copies, others[1::2], strict=True))
     low, high = _open_positions(state, frame, inner, op, start, stop)
     with hazards.looping(inner):
         emit_block(state, inner, op.body.block, hazards)
-        hazards.swap(base for base, _, _ in copies)
-    last = op.body.block.last_op
-    assert isinstance(last, YieldOp)
-    values = [still_running(state, inner, op, last.values[n], op.carried[n]) for n in kept]
-    values += [value for reads, writes in pairs for value in (writes, reads)]
+        hazards.swap(copies)
+    last = terminator(op.body.block)
+    values = [still_running(state, inner, op, last.operands[n], op.carried[n]) for n in kept]
+    values += [value for pair in zip(others[1::2], others[::2], strict=True) for value in pair]
     block.add_op(scf.YieldOp.create(operands=values))
-    loop = scf.ForOp.create(
-        operands=[low, high, frame.number(1), *initial, *swapped],
-        result_types=[value.type for value in (*initial, *swapped)],
-        regions=[Region(block)],
-        location=op.location,
-    )
-    frame.block.add_op(loop)
-    for n, result in zip(kept, loop.results, strict=False):
+    results = frame.loop((low, high, frame.number(1)), [*initial, *swapped], block, op.location)
+    for n, result in zip(kept, results, strict=False):
         result.name_hint = op.results[n].name_hint
         frame.values[op.results[n]] = result
-    for number, (base, _, _) in enumerate(copies):
-        frame.values[base] = loop.results[len(kept) + 2 * number]
+    frame.values.update(zip(copies, results[len(kept) :: 2], strict=True))
 
 
 def _open_positions(
@@ -129,17 +126,6 @@ def _open_positions(
     return frame.number(0), steps
 
 
-def _copies(state: MappingState, frame: LoopFrame, op: RangeOp) -> dict[SSAValue, tuple[SSAValue, SSAValue]]:
-    """The two copies of each scratchpad that this loop swaps: the one that is read first, the one that is written."""
-    found: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}
-    for base, loop in state.schedule.copies.items():
-        if loop is op:
-            old, new = frame.find(base), state.second[base]
-            assert old is not None
-            found[base] = (old, new)
-    return found
-
-
 def _emit_if(state: MappingState, frame: LoopFrame, op: scf.IfOp, hazards: Hazards) -> None:
     kept = _kept(state, op.results)
     condition = value_in(state, frame, op.cond)
@@ -152,9 +138,8 @@ def _emit_if(state: MappingState, frame: LoopFrame, op: scf.IfOp, hazards: Hazar
             inner = LoopFrame(Block(), frame)
             with branch():
                 emit_block(state, inner, region.block, hazards)
-            last = region.block.last_op
-            operands = () if last is None else last.operands
-            inner.block.add_op(scf.YieldOp.create(operands=[value_in(state, inner, operands[n]) for n in kept]))
+            values = _in_registers(state, inner, terminator(region.block).operands, kept)
+            inner.block.add_op(scf.YieldOp.create(operands=values))
             regions.append(Region(inner.block))
     made = scf.IfOp.create(
         operands=[condition],
@@ -163,25 +148,22 @@ def _emit_if(state: MappingState, frame: LoopFrame, op: scf.IfOp, hazards: Hazar
         location=op.location,
     )
     frame.block.add_op(made)
-    for n, result in zip(kept, made.results, strict=True):
-        frame.values[op.results[n]] = result
+    frame.values.update(zip([op.results[n] for n in kept], made.results, strict=True))
 
 
 def _emit_while(state: MappingState, frame: LoopFrame, op: scf.WhileOp, hazards: Hazards) -> None:
     _emit_edge(state, frame, op, hazards)
     kept = _kept(state, op.results)
-    initial = [value_in(state, frame, op.arguments[n]) for n in kept]
+    initial = _in_registers(state, frame, op.arguments, kept)
     before, after = (_while_frame(state, frame, region.block, kept) for region in op.regions)
     with hazards.looping(after):
         emit_block(state, before, op.before_region.block, hazards)
-        condition = op.before_region.block.last_op
-        assert isinstance(condition, scf.ConditionOp)
-        handed = [value_in(state, before, condition.args[n]) for n in kept]
-        before.block.add_op(scf.ConditionOp.create(operands=[value_in(state, before, condition.condition), *handed]))
+        condition, *carried = terminator(op.before_region.block).operands
+        values = _in_registers(state, before, carried, kept)
+        before.block.add_op(scf.ConditionOp.create(operands=[value_in(state, before, condition), *values]))
         emit_block(state, after, op.after_region.block, hazards)
-    last = op.after_region.block.last_op
-    assert last is not None
-    after.block.add_op(scf.YieldOp.create(operands=[value_in(state, after, last.operands[n]) for n in kept]))
+    values = _in_registers(state, after, terminator(op.after_region.block).operands, kept)
+    after.block.add_op(scf.YieldOp.create(operands=values))
     made = scf.WhileOp.create(
         operands=initial,
         result_types=[value.type for value in initial],
@@ -189,8 +171,7 @@ def _emit_while(state: MappingState, frame: LoopFrame, op: scf.WhileOp, hazards:
         location=op.location,
     )
     frame.block.add_op(made)
-    for n, result in zip(kept, made.results, strict=True):
-        frame.values[op.results[n]] = result
+    frame.values.update(zip([op.results[n] for n in kept], made.results, strict=True))
 
 
 def _while_frame(state: MappingState, frame: LoopFrame, block: Block, kept: Sequence[int]) -> LoopFrame:

@@ -1,9 +1,9 @@
-"""Long sums are added up in blocks: a float that a loop only adds to would lose a bit each time its length doubles.
+"""Add long sums in blocks, because a running sum loses one bit of accuracy each time its length doubles.
 
-A loop of additions one after another has an error that grows with its length n: n * u * sum(|x|), u being the unit
-roundoff. In blocks of b the error is that of b additions and of n / b more. Blocks of blocks are added with
-compensation (Kahan, Further remarks on reducing truncation errors, 1965), whose error does not grow with n
-(Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 4.3).
+The error of n additions one after another is up to n * u * sum(|x|), where u is the unit roundoff. In blocks of b it is
+that of b additions and of n / b more. Sums of several blocks are added with compensation (Kahan, Further remarks on
+reducing truncation errors, 1965), whose error does not grow with n (Higham, Accuracy and Stability of Numerical
+Algorithms, 2002, section 4.3).
 """
 
 from __future__ import annotations
@@ -17,17 +17,15 @@ from xdsl.passes import ModulePass
 
 from ...dialect import MappedOp
 from ...facts import Facts
-from .blocks import add_in_blocks
-from .lengths import Lengths
-from .paths import PathReader
-from .spill_totals import spill_totals
+from .blocks import add_in_blocks, spill_totals
+from .paths import Lengths, PathReader
 
 
 @dataclass(frozen=True)
 class BlockSums(ModulePass):
-    """Cut every loop of a mapped kernel that may make more float additions than a block has into loops over blocks.
+    """Cut every loop of a mapped kernel that may make more float additions than one block into loops over blocks.
 
-    A loop that facts show to be short stays as it is. `gpu`: sums that matrix units make stay too.
+    Loops that are short by the facts remain as they are. `gpu`: so do sums of matrix units.
     """
 
     name = "block-sums"
@@ -46,8 +44,8 @@ def block_sums(module: ModuleOp, on_gpu: bool = False) -> None:
             lanes = None if mapped.lanes is None else mapped.lanes.data
             reader = PathReader(Facts.from_attribute(mapped.facts), lanes, on_gpu)
             loops = [op for op in mapped.walk() if isinstance(op, scf.ForOp)]
-            from_inside_out = reversed(loops)
-            bodies = [body for loop in from_inside_out for body in add_in_blocks(loop, reader, Lengths.on(on_gpu))]
+            inside_out = reversed(loops)
+            bodies = [body for loop in inside_out for body in add_in_blocks(loop, reader, Lengths.on(on_gpu))]
             for body in () if on_gpu else bodies:
                 spill_totals(body)
 

@@ -1,30 +1,30 @@
-"""A loop of additions as a loop over blocks of them."""
+"""Replace a loop of additions by a loop over blocks of additions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import cast
 
 from xdsl.builder import Builder
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, TensorType, UnitAttr, i64
+from xdsl.dialects.builtin import TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 
-from ...dialect import BroadcastOp, arith
-from .lengths import Lengths
-from .paths import RESCALED_ATTRIBUTE, Path, PathReader
-from .trips import constant_of, most_trips
+from ...analysis.accesses import constant_of
+from ...dialect import BroadcastOp, ReloadOp, SpillOp, arith
+from ...dialect.blocks import terminator
+from ...dialect.combining import constant
+from .paths import RESCALED_ATTRIBUTE, Lengths, Path, PathReader, most_trips
 
 
 def add_in_blocks(loop: scf.ForOp, reader: PathReader, lengths: Lengths) -> list[Block]:
-    """Cut a loop into blocks where it may add more than a block has; sums of blocks are added likewise.
+    """Cut a loop that may add more than one block into blocks, whose sums are added in the same way.
 
     Returns the bodies of the loops over blocks.
 
-    What a loop reads on its way, as scans do, is added with compensation, without blocks. Where data decide how long a
-    loop is, a CPU runs it as it is where it is short, and a GPU, whose registers are dearer than its arithmetic, adds
-    with compensation throughout.
+    Sums that the loop reads, as scans do, are compensated, without blocks. If the length of a loop depends on data, a
+    CPU keeps a copy of the loop as it is for short lengths; a GPU, where registers cost more than arithmetic,
+    compensates throughout.
     """
     sums = reader.sums(loop)
     if not sums:
@@ -36,12 +36,10 @@ def add_in_blocks(loop: scf.ForOp, reader: PathReader, lengths: Lengths) -> list
     compensates = trips is None and reader.on_gpu
     if now := [n for n, path in sums.items() if path.is_read or (compensates and path.is_one_addition)]:
         loop = _compensate(loop, now)
-        sums = reader.sums(loop)
-        if not sums:
-            return []
+    if not (sums := reader.sums(loop)):
+        return []
     if trips is None and not reader.on_gpu:
         loop = _beside_short(loop, block)
-        sums = reader.sums(loop)
     outer = _cut(loop, sums, block)
     bodies = [outer.body.block]
     if trips is None:
@@ -54,11 +52,11 @@ def add_in_blocks(loop: scf.ForOp, reader: PathReader, lengths: Lengths) -> list
 
 
 def _beside_short(loop: scf.ForOp, block: int) -> scf.ForOp:
-    """Put a loop into a conditional that runs a copy of it where it is short; the loop itself, for where it is not."""
+    """Move a loop into a conditional that runs a copy of it if the loop is short; the loop, for when it is long."""
     builder = Builder(InsertPoint.before(loop))
     start, stop, step = loop.lb, loop.ub, loop.step
     length = builder.insert(arith.SubiOp(stop, start)).result
-    most = builder.insert(arith.MuliOp(step, _number(builder, block))).result
+    most = builder.insert(arith.MuliOp(step, builder.insert(constant(i64, block)).result)).result
     is_long = builder.insert(arith.CmpiOp(length, most, "sgt")).result
     long, short = Block(), Block([copy := loop.clone()])
     short.add_op(scf.YieldOp(*copy.results))
@@ -66,46 +64,50 @@ def _beside_short(loop: scf.ForOp, block: int) -> scf.ForOp:
     branch = scf.IfOp(is_long, types, Region(long), Region(short))
     branch.location = loop.location
     builder.insert(branch)
-    _stand_for(loop, branch)
+    _replace_results(loop, branch)
     loop.detach()  # type: ignore[no-untyped-call]
-    long.add_op(loop)
-    long.add_op(scf.YieldOp(*loop.results))
+    long.add_ops([loop, scf.YieldOp(*loop.results)])
     return loop
 
 
 def _cut(loop: scf.ForOp, sums: Mapping[int, Path], block: int) -> scf.ForOp:
-    """Replace a loop by one over blocks of so many iterations, in which it sums from 0; the loop over blocks.
+    """Replace a loop by one over blocks of `block` iterations, in which it sums from 0; the loop over blocks.
 
-    What it carries besides goes through both. A sum that is scaled on its way has the product of its factors carried
-    beside it, and what came before the block is scaled by that.
+    Both loops carry the other values. For a sum that is rescaled, the inner loop also carries the product of the
+    factors, which rescales the sum of the blocks before.
     """
     builder = Builder(InsertPoint.before(loop))
-    span = _times(builder, loop.step, block)
+    known = constant_of(loop.step)
+    span = builder.insert(constant(i64, block if known is None else known * block)).result
+    if known is None:
+        span = builder.insert(arith.MuliOp(loop.step, span)).result
     body = Block(arg_types=[i64, *(value.type for value in loop.iter_args)])
     outer = scf.ForOp(loop.lb, loop.ub, span, loop.iter_args, body)
     outer.location = loop.location
     builder.insert(outer)
-    _stand_for(loop, outer)
-    loop.detach()  # type: ignore[no-untyped-call]
+    _replace_results(loop, outer)
 
     builder = Builder(InsertPoint.at_end(body))
     begin, *before = body.args
     end = builder.insert(arith.AddiOp(begin, span)).result
     end = builder.insert(arith.MinSIOp(end, loop.ub)).result
     first = [_filled(builder, value.type, 0) if n in sums else value for n, value in enumerate(before)]
-    scaled = {number: _unbroadcast(path.factor) for number, path in sums.items() if path.factor is not None}
+    factors = {number: path.factor for number, path in sums.items() if path.factor is not None}
+    scaled = {n: f.owner.source if isinstance(f.owner, BroadcastOp) else f for n, f in factors.items()}
     products = [_carry_product(loop.body.block, factor) for factor in scaled.values()]
     first += [_filled(builder, product.type, 1) for product in products]
     inner = scf.ForOp(begin, end, loop.step, first, loop.detach_region(loop.body))
     inner.location = loop.location
-    loop.erase()
+    Rewriter.erase_op(loop)
     builder.insert(inner)
     made = list(inner.results[: len(before)])
-    scales = dict(zip(scaled, inner.results[len(before) :], strict=True))
+    scales: dict[int, SSAValue] = dict(zip(scaled, inner.results[len(before) :], strict=True))
     for number in sums:
         total: SSAValue = before[number]
         if number in scales:
-            scale = _broadcast(builder, scales[number], total.type)
+            scale = scales[number]
+            if scale.type != total.type:
+                scale = builder.insert(BroadcastOp.create(operands=[scale], result_types=[total.type])).result
             rescale = arith.MulfOp(total, scale)
             rescale.attributes[RESCALED_ATTRIBUTE] = UnitAttr()
             total = builder.insert(rescale).result
@@ -114,18 +116,17 @@ def _cut(loop: scf.ForOp, sums: Mapping[int, Path], block: int) -> scf.ForOp:
     return outer
 
 
-def _stand_for(loop: scf.ForOp, made: Operation) -> None:
-    """Let the first results of an operation stand for a loop's."""
+def _replace_results(loop: scf.ForOp, made: Operation) -> None:
+    """Replace a loop's results by the first results of an operation."""
     for old, new in zip(loop.results, made.results[: len(loop.results)], strict=True):
         new.name_hint = old.name_hint
         old.replace_all_uses_with(new)
 
 
 def _carry_product(block: Block, factor: SSAValue) -> SSAValue:
-    """Let a loop's body carry the product of all that a factor is; the argument that holds it."""
+    """Let a loop's body carry the product of a factor over all iterations; the argument that holds it."""
     product = block.insert_arg(factor.type, len(block.args))
-    last = block.last_op
-    assert last is not None
+    last = terminator(block)
     step = arith.MulfOp(product, factor)
     block.insert_op_before(step, last)
     last.operands = [*last.operands, step.result]
@@ -133,12 +134,11 @@ def _carry_product(block: Block, factor: SSAValue) -> SSAValue:
 
 
 def _compensate(loop: scf.ForOp, sums: Iterable[int]) -> scf.ForOp:
-    """Let a loop that adds once an iteration carry what its additions have rounded away, and take it off the next.
+    """Let a loop that adds once per iteration carry each sum's rounding error, and subtract it from the next addend.
 
-    `sums`: which of the carried values; the loop that replaces this one.
+    `sums`: which of the carried values. Returns the loop that replaces this one.
     """
-    block, last = loop.body.block, loop.body.block.last_op
-    assert last is not None
+    block, last = loop.body.block, terminator(loop.body.block)
     errors = []
     for number in sums:
         error = block.insert_arg(last.operands[number].type, len(block.args))
@@ -149,14 +149,13 @@ def _compensate(loop: scf.ForOp, sums: Iterable[int]) -> scf.ForOp:
     made = scf.ForOp(loop.lb, loop.ub, loop.step, [*loop.iter_args, *first], loop.detach_region(loop.body))
     made.location = loop.location
     builder.insert(made)
-    _stand_for(loop, made)
-    loop.detach()  # type: ignore[no-untyped-call]
-    loop.erase()
+    _replace_results(loop, made)
+    Rewriter.erase_op(loop)
     return made
 
 
 def _compensate_one(last: Operation, number: int, carried: SSAValue, error: SSAValue) -> SSAValue:
-    """Take the last addition's error off what is added; the error of this one, which may be made under a mask."""
+    """Subtract the previous error from the addend; the error of this addition, which may be under a mask."""
     choice = last.operands[number].owner
     addition = choice
     if isinstance(choice, arith.SelectOp):
@@ -174,8 +173,7 @@ def _compensate_one(last: Operation, number: int, carried: SSAValue, error: SSAV
     reached = _rounded(builder, arith.AddfOp(total, added))
     made = _rounding_error(builder, total, added, reached)
     addition.result.replace_all_uses_with(reached)
-    addition.detach()  # type: ignore[no-untyped-call]
-    addition.erase()
+    Rewriter.erase_op(addition)
     if isinstance(choice, arith.SelectOp):
         is_first = choice.lhs is reached
         builder = Builder(InsertPoint.before(last))
@@ -185,7 +183,7 @@ def _compensate_one(last: Operation, number: int, carried: SSAValue, error: SSAV
 
 
 def _rounding_error(builder: Builder, total: SSAValue, added: SSAValue, reached: SSAValue) -> SSAValue:
-    """By how much `total + added` is too large; 0 where that is no number, as beyond infinity."""
+    """By how much `total + added` is too large; 0 if that is not a number, as beyond infinity."""
     moved = _rounded(builder, arith.SubfOp(reached, total))
     error = _rounded(builder, arith.SubfOp(moved, added))
     nothing = _rounded(builder, arith.SubfOp(error, error))
@@ -200,35 +198,22 @@ def _rounded(builder: Builder, op: Operation) -> SSAValue:
     return builder.insert(op).results[0]
 
 
-def _times(builder: Builder, value: SSAValue, number: int) -> SSAValue:
-    known = constant_of(value)
-    if known is not None:
-        return _number(builder, known * number)
-    return builder.insert(arith.MuliOp(value, _number(builder, number))).result
-
-
-def _number(builder: Builder, value: int) -> SSAValue:
-    made = arith.ConstantOp.create(properties={"value": IntegerAttr(value, i64)}, result_types=[i64])
-    return builder.insert(made).results[0]
-
-
 def _filled(builder: Builder, type_: Attribute, value: float) -> SSAValue:
-    """A tile or scalar of one float."""
-    attribute: Attribute
-    if isinstance(type_, TensorType):
-        attribute = DenseIntOrFPElementsAttr.from_list(type_, [value])
-    else:
-        attribute = FloatAttr(value, cast(AnyFloat, type_))
-    made = arith.ConstantOp.create(properties={"value": attribute}, result_types=[type_])
-    return builder.insert(made).results[0]
+    return builder.insert(constant(type_, value)).result
 
 
-def _unbroadcast(value: SSAValue) -> SSAValue:
-    """What is broadcast to give a value; itself where nothing is."""
-    return value.owner.source if isinstance(value.owner, BroadcastOp) else value
+def spill_totals(body: Block) -> None:
+    """Spill the tiles that a loop over blocks carries around the inner loop, which does not use them.
 
-
-def _broadcast(builder: Builder, value: SSAValue, type_: Attribute) -> SSAValue:
-    if value.type == type_:
-        return value
-    return builder.insert(BroadcastOp.create(operands=[value], result_types=[type_])).result
+    So they take no registers from the inner loop, which runs much more often.
+    """
+    inner = next(op for op in body.ops if isinstance(op, scf.ForOp))
+    within = set(inner.walk())
+    for total in body.args[1:]:
+        if isinstance(total.type, TensorType) and not any(use.operation in within for use in total.uses):
+            spill = SpillOp(total)
+            reload = ReloadOp(spill.spilled)
+            total.replace_all_uses_with(reload.tile)
+            spill.operands = [total]
+            Rewriter.insert_op(spill, InsertPoint.at_start(body))
+            body.insert_op_after(reload, inner)

@@ -1,25 +1,22 @@
-"""The bounds of sizes that decide how a kernel's sums are cut into blocks."""
+"""Bounds of sizes that decide how a kernel's sums are cut into blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from xdsl.ir import SSAValue
-
 from ...dialect import DotOp, KernelOp, RangeOp, ScanOp, SizeOp, SumOp, WholeOp, element_of
 from ...plan import Plan
-from .lengths import Lengths
-from .paths import SUMMED_FLOATS, Path, is_for_matrix_units
+from .paths import SUMMED_FLOATS, Lengths, Path, is_for_matrix_units
 
 ANY = 1 << 48
-"""More elements than a tensor has."""
+"""More elements than any tensor has."""
 
 
 def sum_bounds(kernel: KernelOp, plan: Plan, sizes: Mapping[str, int], on_gpu: bool) -> dict[str, int]:
-    """For each size along which floats are summed: the least bound that holds of it, of those that matter.
+    """For each size along which floats are summed, the smallest relevant bound that it does not exceed.
 
-    Sums that are at most a block long are not cut, those of a few blocks are cut once, and longer ones twice. Of those
-    too a bound is given, so that they differ from sums whose length only data tell.
+    Sums of at most one block are not cut, those of a few blocks are cut once, and longer ones twice. Longer ones have a
+    bound too, to distinguish them from sums whose length depends on data.
     """
     lengths, found = Lengths.on(on_gpu), dict[str, int]()
     for size, block in _blocks(kernel, plan, lengths, on_gpu):
@@ -30,32 +27,25 @@ def sum_bounds(kernel: KernelOp, plan: Plan, sizes: Mapping[str, int], on_gpu: b
 
 
 def _blocks(kernel: KernelOp, plan: Plan, lengths: Lengths, on_gpu: bool) -> Iterator[tuple[str, int]]:
-    """Sizes along which floats are summed, each with the elements that a block has."""
+    """Sizes along which floats are summed, each with the elements of a block."""
     axes = {op.axis.data: op for op in kernel.body.block.ops if isinstance(op, WholeOp)}
     for op in kernel.walk():
         if isinstance(op, SumOp | DotOp | ScanOp) and op.axis.data in axes:
             name = op.axis.data
-            size = _size_of(axes[name].extent)
-            if size is None or not _is_summed(op, on_gpu):
-                continue
-            chunk = plan.chunks.get(name, 1)
-            is_along = isinstance(op, DotOp) and name != plan.lanes
-            path = Path(products=chunk) if is_along else Path(adds=1)
-            yield size, lengths.iterations(path) * chunk * plan.splits.get(name, 1)
-        elif isinstance(op, RangeOp) and any(isinstance(element_of(v.type), SUMMED_FLOATS) for v in op.carried):
-            size = _size_of(op.stop)
-            if size is not None:
-                yield size, lengths.adds
+            extent = axes[name].extent.owner
+            if isinstance(extent, SizeOp) and _is_summed(op, on_gpu):
+                chunk = plan.chunks.get(name, 1)
+                path = Path(products=chunk) if isinstance(op, DotOp) and name != plan.lanes else Path(adds=1)
+                yield extent.size.data, lengths.iterations(path) * chunk * plan.splits.get(name, 1)
+        elif isinstance(op, RangeOp) and isinstance(op.stop.owner, SizeOp) and _carries_floats(op):
+            yield op.stop.owner.size.data, lengths.adds
+
+
+def _carries_floats(op: RangeOp) -> bool:
+    return any(isinstance(element_of(value), SUMMED_FLOATS) for value in op.carried)
 
 
 def _is_summed(op: SumOp | DotOp | ScanOp, on_gpu: bool) -> bool:
-    if isinstance(op, ScanOp) and op.kind.data != "sum":
-        return False
-    if isinstance(op, DotOp) and on_gpu and is_for_matrix_units(op):
-        return False
-    return isinstance(element_of(op.results[0].type), SUMMED_FLOATS)
-
-
-def _size_of(extent: SSAValue) -> str | None:
-    owner = extent.owner
-    return owner.size.data if isinstance(owner, SizeOp) else None
+    is_other_scan = isinstance(op, ScanOp) and op.kind.data != "sum"
+    on_matrix_units = isinstance(op, DotOp) and on_gpu and is_for_matrix_units(op)
+    return isinstance(element_of(op.results[0]), SUMMED_FLOATS) and not is_other_scan and not on_matrix_units

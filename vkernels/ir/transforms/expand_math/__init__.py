@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,32 +12,32 @@ from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, ModuleO
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
-from . import arc, error_function, exponential, integer_power, logarithm, power, root, trigonometric
-from .values import ConstantCache, Float, FormulaEmitter, Integer, elements
+from . import exponential, logarithm, power, trigonometric
+from .values import Constants, Float, FormulaEmitter, Integer, elements
 
 FORMULAS: dict[type[Operation], Callable[..., Float | Integer]] = {
-    math.AcosOp: arc.acos,
+    math.AcosOp: trigonometric.acos,
     math.AcoshOp: logarithm.acosh,
-    math.AsinOp: arc.asin,
+    math.AsinOp: trigonometric.asin,
     math.AsinhOp: logarithm.asinh,
-    math.AtanOp: arc.atan,
-    math.Atan2Op: arc.atan2,
+    math.AtanOp: trigonometric.atan,
+    math.Atan2Op: trigonometric.atan2,
     math.AtanhOp: logarithm.atanh,
-    math.CbrtOp: root.cbrt,
+    math.CbrtOp: power.cbrt,
     math.CosOp: trigonometric.cos,
     math.CoshOp: exponential.cosh,
-    math.ErfOp: error_function.erf,
+    math.ErfOp: exponential.erf,
     math.ExpOp: exponential.exp,
     math.Exp2Op: exponential.exp2,
     math.ExpM1Op: exponential.expm1,
-    math.IPowIOp: integer_power.ipowi,
+    math.IPowIOp: power.ipowi,
     math.LogOp: logarithm.log,
     math.Log10Op: logarithm.log10,
     math.Log1pOp: logarithm.log1p,
     math.Log2Op: logarithm.log2,
     math.PowFOp: power.powf,
-    math.RoundOp: root.round_half_away,
-    math.RsqrtOp: root.rsqrt,
+    math.RoundOp: power.round_half_away,
+    math.RsqrtOp: power.rsqrt,
     math.SinOp: trigonometric.sin,
     math.SinhOp: exponential.sinh,
     math.TanOp: trigonometric.tan,
@@ -52,9 +53,9 @@ class ExpandMath(ModulePass):
     """Replace each function of the math dialect, on f32, f64 or integers, by what processors have as instructions:
     arith, and math's absf, copysign, floor, fma, roundeven and sqrt.
 
-    Scalars, vectors and tiles of any shape; no memory, and no control but a branch around the reduction of huge
-    angles and a loop in integer powers. Additions and products carry `vk.rounded`: they must not be fused.
-    `scales`: the processor has `vk.scale` as an instruction, so formulas may leave it in their expansion.
+    Works on scalars, vectors and tiles of any shape. Uses no memory, and no control flow except a branch around the
+    reduction of huge angles and a loop in integer powers. Additions and products carry `vk.rounded`: they must not be
+    fused. `scales`: the processor has `vk.scale` as an instruction, so expansions may contain it.
     """
 
     name = "expand-math"
@@ -67,11 +68,8 @@ class ExpandMath(ModulePass):
 
 
 def expand_math(module: Operation, scales: bool = False) -> None:
-    """What the pass does, to all that an operation contains; nothing is verified.
-
-    `scales`: the processor has `vk.scale` as an instruction, so formulas may leave it in their expansion.
-    """
-    constants: dict[Block, ConstantCache] = {}
+    """Expand all functions inside an operation, without verification; see `ExpandMath`."""
+    constants: dict[Block, Constants] = defaultdict(dict)
     for function in list(module.walk()):
         formula = FORMULAS.get(type(function))
         if formula is not None and isinstance(elements(function.results[0].type), _ELEMENTS):
@@ -79,14 +77,12 @@ def expand_math(module: Operation, scales: bool = False) -> None:
 
 
 def _expand(
-    function: Operation, formula: Callable[..., Float | Integer], constants: dict[Block, ConstantCache], scales: bool
+    function: Operation, formula: Callable[..., Float | Integer], constants: dict[Block, Constants], scales: bool
 ) -> None:
     block = function.parent
     if block is None:
         raise ValueError(f"{function.name} is in no block")
-    if block not in constants:
-        constants[block] = ConstantCache(block)
-    emitter = FormulaEmitter(function, constants[block], scales)
+    emitter = FormulaEmitter(function, block, constants[block], scales)
     kind = Integer if isinstance(elements(emitter.type), IntegerType) else Float
     result = formula(*(kind(emitter, operand) for operand in function.operands)).ssa
     block.insert_ops_before(emitter.operations, function)

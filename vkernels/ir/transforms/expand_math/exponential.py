@@ -1,4 +1,4 @@
-"""Exponentials: exp, exp2, expm1 and the hyperbolic functions.
+"""Exponentials: exp, exp2, expm1, the hyperbolic functions and erf.
 
 x is reduced to n * log(2) + r, |r| ≤ log(2) / 2, with log(2) in two parts (Cody & Waite, Software Manual for the
 Elementary Functions, 1980), e**r is a polynomial, and n goes into the exponent bits.
@@ -79,3 +79,19 @@ def cosh(x: Float) -> Float:
     """With c = e**|x| / 2: c + 1 / (4c)."""
     c = half_expm1(abs(x).at_most(89.5 if x.single else 710.5)) + 0.5
     return c + 0.25 / c
+
+
+END = {True: 4.0, False: 6.0}
+"""Where erf reaches 1, by `single`."""
+
+
+def erf(x: Float) -> Float:
+    """x + x P(x²) up to 1; beyond, 1 - exp(Q(x - 1)), where Q approximates the logarithm of erfc.
+
+    Q is centred where erfc is largest, because errors of the exponent matter most there.
+    """
+    a = abs(x)
+    near = x.fma(polynomial(x * x, "erf"), x)
+    shifter, r = reduced(polynomial(a.at_most(END[x.single]) - 1.0, "erfc"))
+    complement = polynomial(r, "exp").fma(r, 1.0).fma(r, 1.0) * power_of_two(shifter)
+    return select(a < 1.0, near, (1.0 - complement).sign_of(x))

@@ -1,8 +1,8 @@
 """Compute the polynomials of `coefficients.py`: `python -m vkernels.ir.transforms.expand_math.fit` prints that file.
 
-Each is the polynomial of least greatest weighted error on an interval (Remez's exchange, on a dense grid of Chebyshev
-points, in 60 digits), its coefficients rounded to the target's precision one after another, highest power first,
-the lower ones fitted again each time. Needs mpmath.
+Each polynomial minimises the largest weighted error on an interval (Remez's exchange, on a dense grid of Chebyshev
+points, in 60 digits). Its coefficients are rounded to the target's precision one after another, highest power first,
+and the lower ones are fitted again each time. Needs mpmath.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ import mpmath as mp
 import numpy as np
 
 Real = Any
-"""A number of mpmath's, which has no types."""
+"""A number of mpmath, which has no types."""
+Function = Callable[[Real], Real]
+Target = tuple[Function, tuple[float, float], int, Function]
+"""What a polynomial approximates: a function on an interval, with how many terms, and the weight of its error."""
 
 
 def remez(values: Sequence[Real], basis: Sequence[Sequence[Real]], weights: Sequence[Real]) -> list[Real]:
@@ -38,7 +41,7 @@ def remez(values: Sequence[Real], basis: Sequence[Sequence[Real]], weights: Sequ
 
 
 def extrema(error: Sequence[Real], count: int) -> list[int]:
-    """Indices of `count` alternating extrema, the largest run of them."""
+    """Indices of the largest run of `count` alternating extrema."""
     found: list[int] = []
     for index, value in enumerate(error):
         if not found or (value > 0) != (error[found[-1]] > 0):
@@ -52,14 +55,9 @@ def extrema(error: Sequence[Real], count: int) -> list[int]:
     return found
 
 
-def fit(
-    function: Callable[[Real], Real],
-    interval: tuple[float, float],
-    terms: int,
-    weight: Callable[[Real], Real],
-    bits: int,
-) -> tuple[float, ...]:
-    """Coefficients for `function`, lowest power first, each with `bits` bits; the error is multiplied by `weight`."""
+def fit(target: Target, bits: int) -> tuple[float, ...]:
+    """Coefficients of the polynomial, lowest power first, each with `bits` bits; prints the weighted error."""
+    function, interval, terms, weight = target
     low, high = map(mp.mpf, interval)
     count = 40 * terms
     grid = [(low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * (k + mp.mpf(1) / 2) / count) for k in range(count)]
@@ -77,7 +75,7 @@ def fit(
 
 
 def round_to(value: Real, bits: int) -> float:
-    """The nearest float of so many significant bits."""
+    """The nearest float with `bits` significant bits."""
     exponent = int(mp.floor(mp.log(abs(value), 2))) + 1
     return float(mp.ldexp(mp.nint(mp.ldexp(value, bits - exponent)), exponent - bits))
 
@@ -93,85 +91,57 @@ def atanh_tail(z: Real) -> Real:
     return (mp.atanh(s) / s - 1) / z
 
 
-def even(function: Callable[[Real], Real]) -> Callable[[Real], Real]:
-    """A function of z = x², from an even function of x."""
-    return lambda z: function(mp.sqrt(z))
+def even(function: Function, end: float, terms: int, weight: Function) -> Target:
+    """A polynomial in x², for 0 < x < `end`, from even functions of x."""
+    return lambda z: function(mp.sqrt(z)), (2**-60, end**2), terms, lambda z: weight(mp.sqrt(z))
 
 
-class PolynomialTable:
-    """One dtype's polynomials: `put` fits and prints one, choosing between the number of terms for f32 and for f64."""
+def targets(single: bool) -> dict[str, Target]:
+    """The polynomials for f32 (`single`) or f64, by name.
 
-    def __init__(self, single: bool):
-        self.single = single
-        self.bits = 24 if single else 53
+    - exp(r) = 1 + r + r² exp; expm1(r) = r + r² expm1, its error relative to expm1; 2**r = 1 + r exp2.
+    - log(1 + f) = f + f² log (f32); atanh(s) = s + s³ atanh and s + s³ / 3 + s⁵ pow, both of s² (f64).
+    - sin(r) = r + r³ sin, cos(r) = 1 - r² / 2 + r⁴ cos, atan(t) = t + t³ atan, asin(t) = t + t³ asin, of squares.
+    - erf(x) = x + x erf(x²) up to 1; erfc(x) = exp(erfc(x - 1)) beyond.
+    """
+    half, eighth, tangent, end = 0.34658, 0.7854, 0.41425, 0.02945
+    single_logarithm: dict[str, Target] = {
+        "log": (log_tail, (-0.2929, 0.4143), 9, lambda f: abs(f**2 / mp.log1p(f))),
+    }
+    double_logarithms: dict[str, Target] = {
+        "atanh": (atanh_tail, (2**-60, end), 8, lambda z: z),
+        "pow": (lambda z: (atanh_tail(z) - mp.mpf(1) / 3) / z, (2**-60, end), 8, lambda z: z**2),
+    }
 
-    def put(
-        self,
-        name: str,
-        function: Callable[[Real], Real],
-        interval: tuple[float, float],
-        terms: tuple[int, int],
-        weight: Callable[[Real], Real],
-    ) -> None:
-        coefficients = fit(function, interval, terms[0 if self.single else 1], weight, self.bits)
-        body = ",\n        ".join(map(repr, coefficients))
-        print(f'    "{name}": (\n        {body},\n    ),', flush=True)
+    def choose(for_single: int, for_double: int) -> int:
+        return for_single if single else for_double
 
-    def put_even(
-        self,
-        name: str,
-        function: Callable[[Real], Real],
-        end: float,
-        terms: tuple[int, int],
-        weight: Callable[[Real], Real],
-    ) -> None:
-        """A polynomial in x², for 0 < x < `end`."""
-        self.put(name, even(function), (2**-60, end**2), terms, even(weight))
+    def exp_tail(r: Real) -> Real:
+        return (mp.expm1(r) - r) / r**2
 
-
-def exponentials(table: PolynomialTable) -> None:
-    """exp(r) = 1 + r + r² exp; expm1(r) = r + r² expm1, its error relative to expm1; 2**r = 1 + r exp2."""
-    half = 0.34658
-    tail = lambda r: (mp.expm1(r) - r) / r**2  # noqa: E731
-    table.put("exp", tail, (-half, half), (5, 10), lambda r: r**2 / mp.exp(r))
-    table.put("expm1", tail, (-half, half), (6, 11), lambda r: abs(r**2 / mp.expm1(r)))
-    table.put("exp2", lambda r: (mp.power(2, r) - 1) / r, (-0.5, 0.5), (7, 12), lambda r: abs(r) / mp.power(2, r))
-
-
-def logarithms(table: PolynomialTable) -> None:
-    """log(1 + f) = f + f² log (f32); atanh(s) = s + s³ atanh and s + s³ / 3 + s⁵ pow, both of s² (f64)."""
-    if table.single:
-        table.put("log", log_tail, (-0.2929, 0.4143), (9, 0), lambda f: abs(f**2 / mp.log1p(f)))
-    else:
-        end = 0.02945
-        table.put("atanh", atanh_tail, (2**-60, end), (0, 8), lambda z: z)
-        table.put("pow", lambda z: (atanh_tail(z) - mp.mpf(1) / 3) / z, (2**-60, end), (0, 8), lambda z: z**2)
-
-
-def angles(table: PolynomialTable) -> None:
-    """sin(r) = r + r³ sin, cos(r) = 1 - r² / 2 + r⁴ cos, atan(t) = t + t³ atan, asin(t) = t + t³ asin, of squares."""
-    eighth, tangent = 0.7854, 0.41425
-    table.put_even("sin", lambda r: (mp.sin(r) - r) / r**3, eighth, (3, 6), lambda r: r**3 / mp.sin(r))
-    table.put_even("cos", lambda r: (mp.cos(r) - 1 + r**2 / 2) / r**4, eighth, (3, 6), lambda r: r**4 / mp.cos(r))
-    table.put_even("atan", lambda t: (mp.atan(t) - t) / t**3, tangent, (5, 11), lambda t: t**3 / mp.atan(t))
-    table.put_even("asin", lambda t: (mp.asin(t) - t) / t**3, 0.5, (6, 13), lambda t: t**3 / mp.asin(t))
-
-
-def error_functions(table: PolynomialTable) -> None:
-    """erf(x) = x + x erf(x²) to 1; erfc(x) = exp(erfc(x - 1)) beyond."""
-    table.put_even("erf", lambda x: mp.erf(x) / x - 1, 1.0, (7, 13), lambda x: x / mp.erf(x))
-    end = 4.0 if table.single else 6.0
-    table.put("erfc", lambda t: mp.log(mp.erfc(1 + t)), (0.0, end - 1), (9, 22), lambda t: mp.erfc(1 + t))
+    return {
+        "exp": (exp_tail, (-half, half), choose(5, 10), lambda r: r**2 / mp.exp(r)),
+        "expm1": (exp_tail, (-half, half), choose(6, 11), lambda r: abs(r**2 / mp.expm1(r))),
+        "exp2": (lambda r: (mp.power(2, r) - 1) / r, (-0.5, 0.5), choose(7, 12), lambda r: abs(r) / mp.power(2, r)),
+        **(single_logarithm if single else double_logarithms),
+        "sin": even(lambda r: (mp.sin(r) - r) / r**3, eighth, choose(3, 6), lambda r: r**3 / mp.sin(r)),
+        "cos": even(lambda r: (mp.cos(r) - 1 + r**2 / 2) / r**4, eighth, choose(3, 6), lambda r: r**4 / mp.cos(r)),
+        "atan": even(lambda t: (mp.atan(t) - t) / t**3, tangent, choose(5, 11), lambda t: t**3 / mp.atan(t)),
+        "asin": even(lambda t: (mp.asin(t) - t) / t**3, 0.5, choose(6, 13), lambda t: t**3 / mp.asin(t)),
+        "erf": even(lambda x: mp.erf(x) / x - 1, 1.0, choose(7, 13), lambda x: x / mp.erf(x)),
+        "erfc": (lambda t: mp.log(mp.erfc(1 + t)), (0.0, choose(3, 5)), choose(9, 22), lambda t: mp.erfc(1 + t)),
+    }
 
 
 def main() -> None:
     """Fit and print every polynomial."""
     mp.mp.dps = 60
     print('"""Polynomials, as `fit.py` prints them: coefficients by name, lowest power first, for f32 and for f64."""')
-    for name, table in (("SINGLE", PolynomialTable(True)), ("DOUBLE", PolynomialTable(False))):
-        print(f"\n{name}: dict[str, tuple[float, ...]] = {{")
-        for family in (exponentials, logarithms, angles, error_functions):
-            family(table)
+    for table, bits in (("SINGLE", 24), ("DOUBLE", 53)):
+        print(f"\n{table}: dict[str, tuple[float, ...]] = {{")
+        for name, target in targets(single=table == "SINGLE").items():
+            body = ",\n        ".join(map(repr, fit(target, bits)))
+            print(f'    "{name}": (\n        {body},\n    ),', flush=True)
         print("}")
 
 

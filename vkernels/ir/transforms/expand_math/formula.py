@@ -1,4 +1,4 @@
-"""What formulas share: polynomials, exact sums and products, powers of two."""
+"""Parts of several formulas: polynomials, exact sums and products, powers of two."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def exact_product(a: Float, b: Float) -> tuple[Float, Float]:
 
 
 def times_power(x: Float, shifter: Float, argument: Float) -> Float:
-    """x * 2**n for 1/2 < x < 2, rounded once where the result is subnormal, infinite where it is too large.
+    """x * 2**n for 1/2 < x < 2, rounded once if the result is subnormal, infinite if it is too large.
 
-    `shifter` is n + ROUNDER; n ≤ 0 where `argument` < 0. Processors that scale have one instruction for it. Elsewhere
-    the power is built in its exponent bits, nearer to 1 by half of their range than it should be, so that it is a
-    normal number; a second factor makes up for that.
+    `shifter` is n + ROUNDER; n ≤ 0 where `argument` < 0. Some processors have one instruction for it. For others the
+    power is built in its exponent bits, closer to 1 by half of their range, so that it is a normal number; a second
+    factor corrects that.
     """
     if x.emitter.scales:
         return x.scaled(shifter - ROUNDER[x.single])

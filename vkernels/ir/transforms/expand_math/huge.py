@@ -1,11 +1,18 @@
-"""Exact reduction of huge arguments, after Payne & Hanek (SIGNUM Newsletter 18, 1983), in floating point throughout.
+"""Exact reduction of huge arguments, after Payne & Hanek (SIGNUM Newsletter 18, 1983), in floating point only.
 
-1 / 2π is kept as a sum of pieces of few bits, so that each product with x is exact; of each product only the part
-after the point counts, in turns. Pieces whose product is whole are never looked at.
+1 / 2π is a sum of pieces of few bits, so that each product with x is exact; only the fraction of each product, in
+turns, matters. Pieces with whole products are skipped. Few elements need this: it runs only if there is one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Region
+
+from ...dialect import MaxOp, axes_of
 from .formula import ROUNDER, exact_sum, power_of_two
 from .values import Float, select
 
@@ -28,7 +35,7 @@ def fraction(x: Float) -> Float:
 
 
 def sum_exactly(terms: list[Float]) -> tuple[Float, Float, Float]:
-    """Their sum as three parts of falling size."""
+    """The sum of terms, as three parts of decreasing size."""
     total, error, rest = terms[0], terms[0].const(0.0), terms[0].const(0.0)
     for term in terms[1:]:
         total, lost = exact_sum(total, term)
@@ -38,7 +45,7 @@ def sum_exactly(terms: list[Float]) -> tuple[Float, Float, Float]:
 
 
 def to_angle(terms: list[Float]) -> list[Float]:
-    """r, low, and n + ROUNDER, from turns that are to be summed: 2π Σ terms = n π/2 + r + low, up to whole turns."""
+    """r, low, and n + ROUNDER from terms in turns: 2π Σ terms = n π/2 + r + low, up to whole turns."""
     total, error, rest = sum_exactly(terms)
     shifter = 4.0 * total + ROUNDER[False]
     near = total - 0.25 * (shifter - ROUNDER[False])
@@ -59,7 +66,7 @@ def huge_single(x: Float) -> list[Float]:
 
 
 WINDOW = 8
-"""Pieces that matter to one f64 number: 53 bits of it, 25 of alignment, 61 of cancellation, 60 of result."""
+"""Pieces that matter for one f64 number: 53 bits of it, 25 of alignment, 61 of cancellation, 60 of result."""
 
 
 def huge_double(x: Float) -> list[Float]:
@@ -85,3 +92,30 @@ def window(first: Float) -> list[Float]:
         shifted = pieces[step:] + [nothing] * step
         pieces = [select(far, shifted[k], pieces[k]) for k in range(min(WINDOW + step - 1, len(pieces)))]
     return pieces
+
+
+def unless_rare(size: Float, limit: float, common: Sequence[Float], rare: Callable[[], Sequence[Float]]) -> list[Float]:
+    """`common`, but `rare()` for the elements where `size` exceeds the limit.
+
+    The operations of `rare` run only if a scalar or an element of the tile is that large, so otherwise it costs one
+    reduction; for vectors, which have no reduction here, they always run. Each result depends on its element alone.
+    """
+    emitter = size.emitter
+    if not isinstance(size.type, TensorType) and size.type != size.element:
+        return _choose(size, limit, common, rare())
+    largest = size
+    for axis in reversed(axes_of(size.type)):
+        largest = Float(emitter, emitter.append(MaxOp(largest.ssa, axis))[0])
+    condition = largest.not_at_most(limit)  # a NaN would hide larger elements
+    with emitter.nested() as inside:
+        chosen = _choose(size, limit, common, rare())
+        inside.append(scf.YieldOp(*(value.ssa for value in chosen)))
+    otherwise = Block([scf.YieldOp(*(value.ssa for value in common))])
+    types = [value.type for value in common]
+    branch = scf.IfOp(condition.ssa, types, Region(Block(inside)), Region(otherwise))
+    return [Float(emitter, result) for result in emitter.append(branch)]
+
+
+def _choose(size: Float, limit: float, common: Sequence[Float], rare: Sequence[Float]) -> list[Float]:
+    large = size > limit
+    return [select(large, unusual, usual) for unusual, usual in zip(rare, common, strict=True)]

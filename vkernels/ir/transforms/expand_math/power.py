@@ -1,15 +1,19 @@
-"""x**y = 2**(y log2|x|), with the sign and the special values of C's pow (ISO C, annex F).
+"""Powers, roots, and rounding half away from zero.
 
-In f32 everything is done in f64. In f64 the logarithm and its product with y are kept as sums of two numbers,
-since 10 bits of it become the exponent of the result.
+x**y = 2**(y log2|x|), with the sign and the special values of C's pow (ISO C, annex F): in f32 computed in f64, in f64
+with the logarithm and its product with y as sums of two numbers, since 10 bits of it become the exponent of the result.
 """
 
 from __future__ import annotations
 
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntegerType, i64
+from xdsl.ir import Block, Region
+
 from . import logarithm
 from .exponential import exp2
 from .formula import INFINITY, NAN, ROUNDER, exact_product, exponent_and_fraction, fast_sum, polynomial, times_power
-from .values import Float, select
+from .values import Float, Integer, select
 
 THIRD = (0.3333333333333333, 1.850371707708594e-17)
 TWO_LOG2_E = (2.8853900817779268, 4.0710547481862066e-17)
@@ -75,3 +79,65 @@ def _log2(a: Float) -> tuple[Float, Float]:
     q_low = q_low + log.fma(TWO_LOG2_E[1], log_low * TWO_LOG2_E[0])
     total, total_low = fast_sum(e, q)
     return fast_sum(total, total_low + q_low)
+
+
+def rsqrt(x: Float) -> Float:
+    """1 / √x, both operations correctly rounded."""
+    return 1.0 / x.sqrt()
+
+
+def cbrt(x: Float) -> Float:
+    """With z ≈ a**(-1/3), a = |x|: first from a's bits divided by -3, then twice refined, z (1 + e/3 + 2e²/9 + 14e³/81)
+    with e = 1 - a z³ (the binomial series); a z² is corrected by its residual. a is scaled by a power of 8, so that no
+    step overflows or is subnormal."""
+    a = abs(x)
+    tiny = a < (2.0**-100 if x.single else 2.0**-1000)
+    scaled = a * select(tiny, 2.0**24 if x.single else 2.0**54, a.const(0.125))
+    bits = scaled.bits()
+    third = (bits >> 2) + (bits >> 4)
+    third = third + (third >> 4)
+    third = third + (third >> 8)
+    z = (bits.const(0x54A2FA8C if x.single else 0x553EF0FF289DD796) - third).as_float()
+    for _ in range(2):
+        e = 1.0 - ((scaled * z) * z) * z
+        z = z + (z * e) * e.fma(14 / 81, 2 / 9).fma(e, 1 / 3)
+    root = scaled * z * z
+    square, square_low = exact_product(root, root)
+    cube, cube_low = exact_product(square, root)
+    residual = ((scaled - cube) - cube_low) - square_low * root
+    root = root + residual * (z * z) * (1 / 3)
+    root = root * select(tiny, 2.0**-8 if x.single else 2.0**-18, a.const(2.0))
+    return select((a > 0.0) & (a < INFINITY), root.sign_of(x), x)
+
+
+def round_half_away(x: Float) -> Float:
+    """The nearest whole number, ties away from zero."""
+    a = abs(x)
+    whole = a.floor()
+    return (whole + select((a - whole) < 0.5, 0.0, x.const(1.0))).sign_of(x)
+
+
+def ipowi(base: Integer, exponent: Integer) -> Integer:
+    """base**exponent by repeated squaring, wrapping around; for a negative exponent the reciprocal rounded to zero, and
+    0 for base 0."""
+    result = _non_negative_power(base, exponent)
+    sign = select((exponent & 1).equals(1), base, base.const(1))
+    inverse = select(base.equals(1) | base.equals(-1), sign, base.const(0))
+    return select(exponent < 0, inverse, result)
+
+
+def _non_negative_power(base: Integer, exponent: Integer) -> Integer:
+    emitter, type_ = base.emitter, base.type
+    width = base.element
+    if not isinstance(width, IntegerType):
+        raise TypeError(f"{type_} holds no integers")
+    body = Block(arg_types=[i64, type_, type_, type_])
+    power, square, left = (Integer(emitter, argument) for argument in body.args[1:])
+    with emitter.nested() as inside:
+        next_power = select((left & 1).equals(1), power * square, power)
+        carried = [next_power, square * square, left >> 1]
+        inside.append(scf.YieldOp(*(value.ssa for value in carried)))
+    body.add_ops(inside)
+    first, last, step = (emitter.constant(i64, number) for number in (0, width.width.data - 1, 1))
+    loop = scf.ForOp(first, last, step, [base.const(1).ssa, base.ssa, exponent.ssa], Region(body))
+    return Integer(emitter, emitter.append(loop)[0])

@@ -1,39 +1,30 @@
-"""Values to write formulas with: `Float`, `Integer` and `Boolean` record what is done with them as arith and math.
+"""Values to write formulas with: `Float`, `Integer` and `Boolean` record arith and math operations.
 
-A value is a scalar, a vector or a tile; all values of one formula have the same shape. Operations collect in an
-`FormulaEmitter` and are inserted before the operation that they replace; constants go to the start of its block, once
-each.
+A value is a scalar, a vector or a tile; all values of one formula have the same shape. A `FormulaEmitter` collects the
+operations, which are inserted before the operation that they replace; each constant is inserted once, at the start of
+its block.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Self, TypeVar
 
 from xdsl.dialects import math
-from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
-    Float32Type,
-    FloatAttr,
-    IntegerAttr,
-    IntegerType,
-    TensorType,
-    UnitAttr,
-    VectorType,
-    f32,
-    f64,
-    i1,
-)
+from xdsl.dialects.builtin import Float32Type, IntegerAttr, IntegerType, TensorType, UnitAttr, VectorType, f32, f64, i1
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from ...dialect import ScaleOp, arith
+from ...dialect.combining import constant
 
 Kind = type[Operation]
 
 _EXACT: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
 _ROUNDED: dict[str, Attribute] = {"vk.rounded": UnitAttr()}
-"""Formulas rely on every rounding: a lowering must not fuse an operation that has this attribute with another."""
+"""Formulas rely on every rounding: a lowering must not fuse an operation with this attribute with another."""
 _FUSIBLE = (arith.AddfOp, arith.SubfOp, arith.MulfOp)
 _WRAPS: dict[str, Attribute] = {"overflowFlags": arith.IntegerOverflowAttr("none")}
 
@@ -52,43 +43,27 @@ def elements(type_: Attribute) -> Attribute:
     return type_.element_type if isinstance(type_, TensorType | VectorType) else type_
 
 
-class ConstantCache:
-    """The constants of one block: each built once, before the block's first operation."""
-
-    def __init__(self, block: Block):
-        self._block = block
-        self._known: dict[tuple[Attribute, bytes], SSAValue] = {}
-
-    def get(self, type_: Attribute, number: float | int) -> SSAValue:
-        """A constant of that type, every element of it `number`."""
-        key = type_, struct.pack("<d", number) if isinstance(number, float) else b"%d" % number
-        if key not in self._known:
-            constant = arith.ConstantOp.create(result_types=[type_], properties={"value": _attribute(type_, number)})
-            first = self._block.first_op
-            if first is None:
-                self._block.add_op(constant)
-            else:
-                self._block.insert_op_before(constant, first)
-            self._known[key] = constant.result
-        return self._known[key]
-
-
-def _attribute(type_: Attribute, number: float | int) -> Attribute:
-    if isinstance(type_, TensorType | VectorType):
-        return DenseIntOrFPElementsAttr.from_list(type_, [number])
-    if isinstance(type_, IntegerType):
-        return IntegerAttr(int(number), type_)
-    return FloatAttr(float(number), f32 if type_ == f32 else f64)
+Constants = dict[tuple[Attribute, bytes], SSAValue]
+"""The constants of one block, by type and bytes."""
 
 
 class FormulaEmitter:
-    """Collects the operations of one formula. `type` is the type of the replaced operation's result; `scales`: whether
-    the processor has `vk.scale` as an instruction."""
+    """Collects the operations of one formula. `type`: of the replaced operation's result. `scales`: whether the
+    processor has `vk.scale` as an instruction."""
 
-    def __init__(self, replaced: Operation, constants: ConstantCache, scales: bool = False):
-        self.replaced, self.constants, self.scales = replaced, constants, scales
+    def __init__(self, replaced: Operation, block: Block, constants: Constants, scales: bool):
+        self.replaced, self.block, self.constants, self.scales = replaced, block, constants, scales
         self.type = replaced.results[0].type
         self.operations: list[Operation] = []
+
+    def constant(self, type_: Attribute, number: float | int) -> SSAValue:
+        """A constant of a type, every element of it `number`."""
+        key = type_, struct.pack("<d", number) if isinstance(number, float) else b"%d" % number
+        if key not in self.constants:
+            made = constant(type_, number)
+            Rewriter.insert_op(made, InsertPoint.at_start(self.block))
+            self.constants[key] = made.result
+        return self.constants[key]
 
     def emit(
         self,
@@ -97,16 +72,27 @@ class FormulaEmitter:
         result: Attribute,
         properties: dict[str, Attribute] | None = None,
     ) -> SSAValue:
-        """Append an operation, unverified, at the source location of the one that is replaced."""
+        """Append an operation, unverified; its result."""
         operation = kind.create(
             operands=operands,
             result_types=[result],
             properties=properties or {},
             attributes=_ROUNDED if kind in _FUSIBLE else {},
-            location=self.replaced.location,
         )
+        return self.append(operation)[0]
+
+    def append(self, operation: Operation) -> Sequence[SSAValue]:
+        """Append an operation, at the source location of the replaced one; its results."""
+        operation.location = self.replaced.location
         self.operations.append(operation)
-        return operation.results[0]
+        return operation.results
+
+    @contextmanager
+    def nested(self) -> Iterator[list[Operation]]:
+        """Collect operations in a separate list, for a region."""
+        outer, self.operations = self.operations, []
+        yield self.operations
+        self.operations = outer
 
 
 class Value:
@@ -127,7 +113,7 @@ class Value:
 
     def const(self, number: float | int) -> Self:
         """A constant of this value's type."""
-        return type(self)(self.emitter, self.emitter.constants.get(self.type, number))
+        return type(self)(self.emitter, self.emitter.constant(self.type, number))
 
     def _wrap(self, other: Self | float | int) -> SSAValue:
         return other.ssa if isinstance(other, Value) else self.const(other).ssa
@@ -155,92 +141,99 @@ class Boolean(Value):
         return self._same(arith.OrIOp, other)
 
 
+def _integers(
+    kind: Kind, properties: dict[str, Attribute] | None = None
+) -> Callable[[Integer, Integer | int], Integer]:
+    """A method: a binary operation on integers."""
+    return lambda self, other: self._same(kind, other, properties=properties)
+
+
+def _integer_comparison(predicate: str) -> Callable[[Integer, Integer | int], Boolean]:
+    number = arith.CmpiOp.PREDICATES.index(predicate)
+    return lambda self, other: self._compare(arith.CmpiOp, number, self._wrap(other), {})
+
+
 class Integer(Value):
-    """A value of integers; arithmetic wraps around."""
+    """A value of integers. Arithmetic wraps around; `>>` keeps the sign."""
 
     __slots__ = ()
 
-    def __add__(self, other: Integer | int) -> Integer:
-        return self._same(arith.AddiOp, other, properties=_WRAPS)
-
-    def __sub__(self, other: Integer | int) -> Integer:
-        return self._same(arith.SubiOp, other, properties=_WRAPS)
-
-    def __mul__(self, other: Integer | int) -> Integer:
-        return self._same(arith.MuliOp, other, properties=_WRAPS)
-
-    def __and__(self, other: Integer | int) -> Integer:
-        return self._same(arith.AndIOp, other)
-
-    def __or__(self, other: Integer | int) -> Integer:
-        return self._same(arith.OrIOp, other)
-
-    def __xor__(self, other: Integer | int) -> Integer:
-        return self._same(arith.XOrIOp, other)
-
-    def __lshift__(self, other: Integer | int) -> Integer:
-        return self._same(arith.ShLIOp, other, properties=_WRAPS)
-
-    def __rshift__(self, other: int) -> Integer:
-        """Arithmetic: the sign is kept."""
-        return self._same(arith.ShRSIOp, other)
-
-    def equals(self, other: Integer | int) -> Boolean:
-        return self._compare(arith.CmpiOp, arith.CmpiOp.PREDICATES.index("eq"), self._wrap(other), {})
-
-    def __lt__(self, other: Integer | int) -> Boolean:
-        return self._compare(arith.CmpiOp, arith.CmpiOp.PREDICATES.index("slt"), self._wrap(other), {})
+    __add__ = _integers(arith.AddiOp, _WRAPS)
+    __sub__ = _integers(arith.SubiOp, _WRAPS)
+    __mul__ = _integers(arith.MuliOp, _WRAPS)
+    __and__ = _integers(arith.AndIOp)
+    __lshift__ = _integers(arith.ShLIOp, _WRAPS)
+    __rshift__ = _integers(arith.ShRSIOp)
+    __lt__ = _integer_comparison("slt")
+    equals = _integer_comparison("eq")
 
     def as_float(self) -> Float:
         """These bits, read as a float of the same width."""
-        element = f32 if elements(self.type) == IntegerType(32) else f64
+        element = f32 if self.element == IntegerType(32) else f64
         return Float(self.emitter, self.emitter.emit(arith.BitcastOp, [self.ssa], with_elements(self.type, element)))
 
     def to_float(self) -> Float:
         """This number as a float of the same width; it must be less than 2**22 (i64: 2**51) in magnitude.
 
-        Added to the bits of 1.5 * 2**23 it is the fraction of a float: every processor can do that, not so convert i64.
+        Added to the bits of 1.5 * 2**23 it becomes the fraction of a float. Not every processor can convert i64.
         """
-        single = elements(self.type) == IntegerType(32)
+        single = self.element == IntegerType(32)
         rounder, magic = (0x4B400000, 1.5 * 2**23) if single else (0x4338000000000000, 1.5 * 2**52)
         return (self + rounder).as_float() - magic
 
 
+def _unary(kind: Kind) -> Callable[[Float], Float]:
+    """A method: a function of a float."""
+    return lambda self: self._same(kind, properties=_EXACT)
+
+
+def _binary(kind: Kind) -> Callable[[Float, Float | float], Float]:
+    """A method: a function of two floats."""
+    return lambda self, other: self._same(kind, other, properties=_EXACT)
+
+
+def _comparison(predicate: str) -> Callable[[Float, Float | float], Boolean]:
+    """A method: a comparison of floats."""
+    number = arith.CmpfOp.PREDICATES.index(predicate)
+    return lambda self, other: self._compare(arith.CmpfOp, number, self._wrap(other), dict(_EXACT))
+
+
 class Float(Value):
-    """A value of f32 or f64; every operation rounds to nearest even."""
+    """A value of f32 or f64; every operation rounds to nearest even.
+
+    `round`: to the nearest whole number, ties to even. `sign_of`: this magnitude with the other's sign. `differs`: not
+    equal, or one of them NaN. `not_at_most`: greater, or one of them NaN. `unordered`: whether one of them is NaN.
+    """
 
     __slots__ = ()
 
     @property
     def single(self) -> bool:
         """Whether it is f32."""
-        return isinstance(elements(self.type), Float32Type)
+        return isinstance(self.element, Float32Type)
 
-    def __add__(self, other: Float | float) -> Float:
-        return self._same(arith.AddfOp, other, properties=_EXACT)
-
-    def __sub__(self, other: Float | float) -> Float:
-        return self._same(arith.SubfOp, other, properties=_EXACT)
-
-    def __mul__(self, other: Float | float) -> Float:
-        return self._same(arith.MulfOp, other, properties=_EXACT)
-
-    def __truediv__(self, other: Float | float) -> Float:
-        return self._same(arith.DivfOp, other, properties=_EXACT)
+    __add__ = __radd__ = _binary(arith.AddfOp)
+    __sub__ = _binary(arith.SubfOp)
+    __mul__ = __rmul__ = _binary(arith.MulfOp)
+    __truediv__ = _binary(arith.DivfOp)
+    __neg__ = _unary(arith.NegfOp)
+    __abs__ = _unary(math.AbsFOp)
+    __lt__ = _comparison("olt")
+    __gt__ = _comparison("ogt")
+    equals = _comparison("oeq")
+    differs = _comparison("une")
+    not_at_most = _comparison("ugt")
+    unordered = _comparison("uno")
+    sqrt = _unary(math.SqrtOp)
+    floor = _unary(math.FloorOp)
+    round = _unary(math.RoundEvenOp)
+    sign_of = _binary(math.CopySignOp)
 
     def __rsub__(self, other: float) -> Float:
         return self.const(other) - self
 
     def __rtruediv__(self, other: float) -> Float:
         return self.const(other) / self
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __neg__(self) -> Float:
-        return self._same(arith.NegfOp, properties=_EXACT)
-
-    def __abs__(self) -> Float:
-        return self._same(math.AbsFOp, properties=_EXACT)
 
     def fma(self, factor: Float | float, addend: Float | float) -> Float:
         """self * factor + addend, rounded once."""
@@ -250,52 +243,13 @@ class Float(Value):
         """self * 2**power for a whole `power`, rounded once."""
         return self._same(ScaleOp, power)
 
-    def sqrt(self) -> Float:
-        return self._same(math.SqrtOp, properties=_EXACT)
-
-    def floor(self) -> Float:
-        return self._same(math.FloorOp, properties=_EXACT)
-
-    def round(self) -> Float:
-        """The nearest whole number, ties to even."""
-        return self._same(math.RoundEvenOp, properties=_EXACT)
-
-    def sign_of(self, other: Float) -> Float:
-        """This magnitude with the other's sign."""
-        return self._same(math.CopySignOp, other, properties=_EXACT)
-
-    def _compare_floats(self, predicate: str, other: Float | float) -> Boolean:
-        number = arith.CmpfOp.PREDICATES.index(predicate)
-        return self._compare(arith.CmpfOp, number, self._wrap(other), dict(_EXACT))
-
-    def __lt__(self, other: Float | float) -> Boolean:
-        return self._compare_floats("olt", other)
-
-    def __gt__(self, other: Float | float) -> Boolean:
-        return self._compare_floats("ogt", other)
-
-    def equals(self, other: Float | float) -> Boolean:
-        return self._compare_floats("oeq", other)
-
-    def differs(self, other: Float | float) -> Boolean:
-        """Not equal, or one of them NaN."""
-        return self._compare_floats("une", other)
-
-    def not_at_most(self, bound: float) -> Boolean:
-        """Greater than a bound, or NaN."""
-        return self._compare_floats("ugt", bound)
-
-    def unordered(self, other: Float) -> Boolean:
-        """Whether one of the two is NaN."""
-        return self._compare_floats("uno", other)
-
     def at_most(self, bound: float) -> Float:
-        """The lesser of this and a bound; NaN stays NaN. (This order of operands is one instruction on x86.)"""
+        """The smaller of this and a bound; NaN stays NaN. (This order of operands is one instruction on x86.)"""
         high = self.const(bound)
         return select(high < self, high, self)
 
     def at_least(self, bound: float) -> Float:
-        """The greater of this and a bound; NaN stays NaN."""
+        """The larger of this and a bound; NaN stays NaN."""
         low = self.const(bound)
         return select(low > self, low, self)
 
