@@ -30,8 +30,8 @@ from vkernels.compiler.backends.triton_adapter import Binary, GpuOptions
 from vkernels.compiler.compile_gpu import lower_for
 from vkernels.compiler.specialise import facts_for, kernel_in
 from vkernels.compiler.workers.compile_cached import compile_cached
+from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.compiler.workers.jobs import CompiledBinary, CompileJob
-from vkernels.compiler.workers.workers import CompilePool
 from vkernels.inspect.cases import KernelSource
 from vkernels.inspect.check.prepare_kernel import KernelPreparer
 from vkernels.inspect.specialisation import SpecialisationRequest, kernel_case, specialise

@@ -13,19 +13,18 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import plan_to_json
 from vkernels.ir.text import print_module
 
-from .protocols import CompiledLike
-
 if TYPE_CHECKING:
     from vkernels.ir.lowering.llvm.lower_to_llvm import LlvmModule
 
     from .artifact_cache import ArtifactCache
+    from .backends.llvm import NativeKernel
 
 
 @dataclass(frozen=True)
 class CompiledCpu:
     """Native code, and what it was made from: the plan, the facts it relies on, and the text of each stage if kept."""
 
-    native: CompiledLike
+    native: NativeKernel
     plan: Plan
     facts: Facts
     stages: Mapping[str, str] = field(default_factory=dict)

@@ -49,12 +49,17 @@ class SpillError(OutOfResources):
         self.code: Any = code
 
 
+def author_plan_error(kernel: str, error: OutOfResources) -> OutOfResources:
+    """The error for code of the author's own plan that does not fit: nothing replaces that plan."""
+    return OutOfResources(error.shortage, f"{kernel}: the plan that its author gives")
+
+
 class PlanFallback(Generic[Code]):
     """The plans of one kernel, in the order in which they are tried. For one thread at a time.
 
     `chosen`: the present plan; `tried`: those before. `attempt`: makes a plan's code, and raises `OutOfResources` where
-    a resource is short: the first code that merely spills is kept, since the bottom rung is slower. `first`: a plan
-    to try before any is chosen: a tuned or cached one.
+    a resource is short. The first code that only spills is kept, since the bottom rung is slower. `first`: a plan to
+    try before any is chosen: a tuned or cached one.
     """
 
     def __init__(

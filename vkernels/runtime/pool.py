@@ -8,13 +8,12 @@ not begun. Where another call has the helpers, the caller runs everything itself
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
 import signal
 import sys
 import threading
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 from vkernels.ir.errors import SetupError
 
@@ -113,26 +112,10 @@ class _Code:
         self.join.argtypes = [ctypes.c_void_p] * 2
 
 
-_code: _Code | None = None
-_code_lock = threading.Lock()
-
-
+@cache
 def _native_code() -> _Code:
     """The pool's code, compiled once a process."""
-    global _code
-    with _code_lock:
-        if _code is None:
-            _code = _Code()
-        return _code
-
-
-def _after_fork_in_child() -> None:
-    global _code_lock
-    _code_lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+    return _Code()
 
 
 def is_native() -> bool:

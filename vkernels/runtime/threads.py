@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import atexit
 import os
-import threading
 from collections.abc import Callable
 from typing import Protocol
 
 from vkernels.ir.errors import OptionError
+from vkernels.ir.fork_safe import fork_safe_lock
 from vkernels.targets.host_cpu import usable_cores
 
 from .work_descriptor import WorkDescriptor
@@ -23,7 +23,7 @@ class PoolLike(Protocol):
     def stop(self) -> None: ...
 
 
-_lock = threading.Lock()
+_lock = fork_safe_lock()
 _pool: PoolLike | None = None
 _threads: int | None = None
 _on_change: list[Callable[[], None]] = []
@@ -76,9 +76,9 @@ def _stop() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Threads do not survive a fork, nor does a thread that holds a lock."""
-    global _pool, _lock
-    _pool, _lock = None, threading.Lock()
+    """Threads do not survive a fork."""
+    global _pool
+    _pool = None
     for forget in _on_change:
         forget()
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import threading
+from vkernels.ir.fork_safe import fork_safe_lock
 
 from .memory_blocks import Block, aligned
 
 _spare: list[Block] = []
 _helpers: Block | None = None
-_lock = threading.Lock()
+_lock = fork_safe_lock()
 
 
 def borrow(size: int) -> Block:
@@ -40,12 +39,3 @@ def helper_workspaces(helpers: int, workspace: int) -> Block | None:
         if _helpers is None or _helpers.size < needed:
             _helpers = Block(needed if _helpers is None else max(needed, 2 * _helpers.size))
         return _helpers
-
-
-def _after_fork_in_child() -> None:
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

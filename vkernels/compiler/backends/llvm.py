@@ -27,7 +27,7 @@ _lock = threading.Lock()
 
 
 @dataclass(frozen=True)
-class CompiledCpu:
+class NativeKernel:
     """Native code of a mapped kernel; docs/mapped-ir.md says what the functions take. Alive as long as the object.
 
     `prepare`, `launches`: addresses. `sizes`: names of the size slots. `slots`: how many argument slots there are,
@@ -64,7 +64,7 @@ class CompiledCpu:
 def compile_cpu(
     module: ModuleOp, name: str | None = None, *, register_bytes: int | None = None,
     artifacts: ArtifactCache | None = None,
-) -> CompiledCpu:  # fmt: skip
+) -> NativeKernel:  # fmt: skip
     """Compile the module's `vk.mapped` (the one called `name`, or the only one) for this machine.
 
     `register_bytes`: bytes of a vector register; the host's own unless given. `artifacts`: code of earlier compiles.
@@ -86,7 +86,7 @@ def _mapped(module: ModuleOp, name: str | None) -> MappedOp:
     return found[0]
 
 
-def compile_lowered(lowered: LlvmModule, artifacts: ArtifactCache | None = None) -> CompiledCpu:
+def compile_lowered(lowered: LlvmModule, artifacts: ArtifactCache | None = None) -> NativeKernel:
     """The second half of `compile_cpu`: compile lowered MLIR, and link it."""
     import llvmlite.binding as llvm
 
@@ -102,7 +102,7 @@ def compile_lowered(lowered: LlvmModule, artifacts: ArtifactCache | None = None)
         jit, number = _jits.next()
         code = library.link(jit, f"{lowered.name}.{number}")
         code.jit = jit  # which ends after the last code of it
-        return CompiledCpu(
+        return NativeKernel(
             lowered.name, code[lowered.prepare], tuple(code[launch] for launch in lowered.launches), lowered.sizes,
             lowered.slots, lowered.buffers, lowered.workspace, stages, code,
         )  # fmt: skip

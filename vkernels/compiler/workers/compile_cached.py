@@ -18,8 +18,8 @@ from vkernels.ir.errors import SetupError
 from ..artifact_cache import ArtifactCache
 from ..background import AbandonedError, is_ending, release_gate
 from ..source_fingerprint import hash_of
+from .compile_pool import TOOLS, CompilePool
 from .jobs import CompiledBinary, CompileFailure, CompileJob, Outcome
-from .workers import TOOLS, CompilePool
 
 ENDING_SECONDS = 0.2
 """How often it is looked whether the interpreter ends."""

@@ -14,8 +14,8 @@ from vkernels.compiler.backends.resources import Resources, read_resources
 from vkernels.compiler.records import to_bytes
 from vkernels.compiler.source_fingerprint import hash_of
 from vkernels.compiler.workers.compile_cached import Finished, compile_cached
+from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.compiler.workers.jobs import CompiledBinary, CompileFailure, CompileFailureReason, CompileJob
-from vkernels.compiler.workers.workers import CompilePool
 from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.errors import Error, SetupError
 from vkernels.ir.thread_pools import ThreadPool

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 
 from vkernels.compiler.arguments import Arguments
-from vkernels.compiler.code_providers import Binder, CodeProvider, run_with_less_memory
+from vkernels.compiler.code_providers import CodeProvider, provider_of, run_with_less_memory
+from vkernels.compiler.compilation import Compilation
 from vkernels.compiler.compile_gpu import CompiledGpu
 from vkernels.compiler.specialise import WIDE
 from vkernels.ir.errors import ArgumentError, OutOfMemoryError
@@ -19,18 +20,15 @@ from .device import GpuDevice
 from .loading import LoadedLaunch, load
 from .packing import pack
 
-ProviderFor = Callable[[Arguments, Binder[CompiledGpu, BoundGpuExecutable]], CodeProvider[BoundGpuExecutable]]
-"""Gives the provider of code for arguments, their addresses included, and a function that binds the code."""
-
 
 class GpuCalls:
-    """The calls with one key on a GPU. `arguments`: those of the first call, without memory.
+    """The calls with one key on a GPU. `compilation`: of the first of them.
 
     While a graph is captured nothing is loaded: calls run code that is loaded, even where better code is compiled.
     """
 
-    def __init__(self, kernel: str, device: GpuDevice, arguments: Arguments, provider_for: ProviderFor):
-        self._kernel, self._device, self._arguments, self._provider_for = kernel, device, arguments, provider_for
+    def __init__(self, compilation: Compilation, device: GpuDevice):
+        self._compilation, self._device = compilation, device
         self._aligned: BoundGpuExecutable | None = None
         self._others: dict[Hashable, BoundGpuExecutable] = {}
         self._loaded: dict[Hashable, BoundGpuExecutable] = {}
@@ -75,8 +73,8 @@ class GpuCalls:
             if key in self._loaded:
                 return self._loaded[key]
             raise ArgumentError(
-                f"{self._kernel}: a first call with tensors of these shapes, dtypes and alignments loads code, which "
-                "cannot be done while a CUDA graph is captured: make a call like it before"
+                f"{self._compilation.request.kernel.name}: a first call with tensors of these shapes, dtypes and "
+                "alignments loads code, which cannot be done while a CUDA graph is captured: make a call like it before"
             )
         provider = self._providers.get(key) or self._new_provider(key, addresses)
         runnable = provider.get()
@@ -88,10 +86,12 @@ class GpuCalls:
 
     def _new_provider(self, key: Hashable, addresses: Sequence[int]) -> CodeProvider[BoundGpuExecutable]:
         """The provider of code for an alignment, from now on."""
-        views = zip(self._arguments.tensors.items(), addresses, strict=True)
+        request = self._compilation.request
+        views = zip(request.arguments.tensors.items(), addresses, strict=True)
         tensors = {name: replace(view, address=address) for (name, view), address in views}
-        arguments = replace(self._arguments, tensors=tensors)
-        return self._providers.setdefault(key, self._provider_for(arguments, partial(self._bind, arguments)))
+        arguments = replace(request.arguments, tensors=tensors)
+        compilation = self._compilation.given(arguments, request.same)
+        return self._providers.setdefault(key, provider_of(compilation, partial(self._bind, arguments)))
 
     def _is_captured(self) -> bool:
         """Whether what is started now goes into a graph instead of to the device."""
