@@ -43,7 +43,7 @@ from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.errors import Error, PlanError
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Home, Plan
-from vkernels.ir.planning.powers import power_above
+from vkernels.ir.planning.bounds import power_above
 from vkernels.ir.transforms.split_phases import split_phases
 from vkernels.library.catalogue import CATALOGUE, CatalogueEntry
 from vkernels.targets import known_targets, limits_of

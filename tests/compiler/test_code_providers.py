@@ -24,7 +24,7 @@ from vkernels.compiler.plans import Plans
 from vkernels.compiler.session import CompilerSession
 from vkernels.compiler.workers.jobs import NoBinaryError
 from vkernels.ir.analysis.needs import NeedsUse
-from vkernels.ir.cost_model.time import ModeledTimes
+from vkernels.ir.cost_model.plan_batch import ModeledTimes
 from vkernels.ir.errors import OutOfMemoryError, PlanError
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.choose_plan import Chosen

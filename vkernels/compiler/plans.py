@@ -197,7 +197,7 @@ class Plans:
 
     def _unmodelled(self) -> Chosen:
         """The default plan, without needs and time, which are unknown."""
-        from vkernels.ir.cost_model.time import ModeledTimes
+        from vkernels.ir.cost_model.plan_batch import ModeledTimes
         from vkernels.ir.planning.choose_plan import Chosen
 
         plan = self._default()

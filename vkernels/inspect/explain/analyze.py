@@ -21,7 +21,7 @@ from vkernels.compiler.specialise import kernel_in
 from vkernels.ir.analyses import annotate_needs
 from vkernels.ir.analysis.needs import Needs, NeedsDevice, NeedsUse
 from vkernels.ir.budget import within
-from vkernels.ir.cost_model.time import ModeledTimes
+from vkernels.ir.cost_model.plan_batch import ModeledTimes
 from vkernels.ir.errors import Error, PlanError, UnsupportedError
 from vkernels.ir.limits import Limits
 from vkernels.ir.pin import with_pin
@@ -30,8 +30,7 @@ from vkernels.ir.plan_json import plan_to_json
 from vkernels.ir.planning.choose_plan import choose_plan, rung_of
 from vkernels.ir.planning.default_plan import default_plan
 from vkernels.ir.planning.fits import why_not
-from vkernels.ir.planning.model_plan import model_use
-from vkernels.ir.planning.one_plan import batch_of, registers_by_phase, registers_of
+from vkernels.ir.planning.one_plan import batch_of, model_use, registers_by_phase, registers_of
 from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
 from vkernels.ir.planning.space import PlanSearchSpace, read_space
 from vkernels.ir.text import print_module

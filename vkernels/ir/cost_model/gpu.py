@@ -10,8 +10,7 @@ from ..analysis.needs import NeedsDevice
 from ..limits import Limits
 from ..occupancy import AmdSizes, NvidiaSizes
 from .loops import Loop, LoopStep
-from .plan_batch import Numbers, PlanBatch
-from .time import ModeledTimes
+from .plan_batch import ModeledTimes, Numbers, PlanBatch
 from .traffic import CacheTraffic, executed
 
 MEMORY_SECTOR = 64

@@ -10,8 +10,7 @@ from ..limits import Limits
 from .cpu import cpu_times
 from .gpu import gpu_times
 from .launches import parts_of
-from .plan_batch import Numbers, PlanBatch
-from .time import ModeledTimes
+from .plan_batch import ModeledTimes, Numbers, PlanBatch
 
 
 def model_time(

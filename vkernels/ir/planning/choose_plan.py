@@ -10,17 +10,29 @@ import numpy as np
 
 from ..analysis.needs import Needs, NeedsDevice, NeedsUse
 from ..cost_model.model_time import model_time
-from ..cost_model.time import ModeledTimes
+from ..cost_model.plan_batch import ModeledTimes, PlanBatch
 from ..dialect import KernelOp
 from ..limits import Limits
 from ..pin import NO_PIN, Pin, with_pin
 from ..plan import Home, Plan
-from .bottom import bottom_plan
-from .check_applicable import is_applicable
-from .columns import most_registers
-from .fits import why_not
+from .decisions.homes import all_in_memory
+from .fits import is_applicable, most_registers, why_not
 from .plan_families import PlanFamily, find_families, modelled
-from .space import PlanSearchSpace, read_space
+from .plan_grid import plan_grid
+from .space import PlanSearchSpace, StructuralChoices, read_space
+
+
+def bottom_plan(space: PlanSearchSpace) -> tuple[Plan, PlanBatch]:
+    """One warp, the smallest tiles and chunks, everything that crosses phases and all scratchpads in memory."""
+    lanes = space.lanes[0] if space.lanes else None
+    choices = StructuralChoices(order=space.tiles, lanes=lanes, homes=all_in_memory(space))
+    batch = replace(
+        plan_grid(space, choices).only(True), sizes={axis: np.array([1.0]) for axis in (*space.tiles, *space.wholes)},
+        warps=np.array([1.0]), stages=np.array([1.0]), shares=np.array([1.0]),
+        resident=np.array([1.0 if space.limits.warp > 1 else 0.0]),
+    )  # fmt: skip
+    return batch.first(), batch
+
 
 REFINED_AT_ONCE = 64
 """Plans that are looked at closely: their needs evaluated, and modelled again with those."""

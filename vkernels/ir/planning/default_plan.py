@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from ..dialect import AccessOp, DotOp, KernelOp, RangeOp, SizeOp, TensorArgumentType, TileOp, WholeOp, axes_of
 from ..limits import Limits
 from ..plan import Plan
-from .powers import power_above, warps_for
+from .bounds import power_above, warps_for
 
 _WIDEST = 8
 """Vector registers that one tile of all axes may fill."""

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from ..analysis.needs import NeedsDevice, NeedsUse
+import numpy as np
+
+from ..analysis.needs import Columns, NeedsDevice, NeedsUse
+from ..cost_model.plan_batch import Numbers, PlanBatch
+from ..errors import PlanError
+from ..facts import Facts
 from ..limits import Limits
+from ..plan import Plan
+from ..transforms.apply_plan.check_plan import check_plan
+from ..transforms.apply_plan.planned_kernel import plan_kernel
+from .space import PlanSearchSpace
 
 SWAP = 0.5
 """Part of a device's memory that swap space may take: the rest holds tensors."""
@@ -25,4 +34,35 @@ def why_not(use: NeedsUse, limits: Limits, registers: float) -> str | None:
     resident = min(use.programs[-1] if use.programs else 1, limits.multiprocessors)
     if use.swap_bytes * resident > limits.memory * SWAP:
         return f"needs {use.swap_bytes * resident:.0f} bytes of swap space of {limits.memory * SWAP:.0f}"
+    return None
+
+
+def columns_of(space: PlanSearchSpace, at: PlanBatch, phases: tuple[str, ...] | None = None) -> Columns:
+    """What the plans of a batch take on a GPU; in some phases where they are named, else in all."""
+    given = {"plan.warps": at.warps, "plan.stages": at.stages, f"split.{at.split}": at.shares}
+    given |= {f"{kind}.{axis}": size for kind in ("tile", "chunk") for axis, size in at.sizes.items()}
+    return space.needs.columns(at.first(), space.sizes, NeedsDevice.of(space.limits), given, phases)
+
+
+def most_registers(at: PlanBatch, limits: Limits) -> Numbers:
+    """The most registers that a thread of each plan can have on a GPU."""
+    device = NeedsDevice.of(limits)
+    if not device.block_registers:
+        return device.registers
+    return np.minimum(device.registers, device.block_registers // (at.warps * limits.warp))
+
+
+def which_fit(columns: Columns, at: PlanBatch, limits: Limits) -> Numbers:
+    """Which plans of a batch fit, by everything but swap space."""
+    fits = (columns.least_registers <= most_registers(at, limits)) & (at.warps * limits.warp <= limits.threads)
+    fits = fits & (columns.shared <= limits.shared)
+    return fits & ((columns.tensor_memory <= limits.tensor_memory) if limits.tensor_memory else True)
+
+
+def is_applicable(space: PlanSearchSpace, plan: Plan) -> str | None:
+    """Why the kernel cannot have a plan; None if it can, knowing its sizes. Nothing is mapped for it."""
+    try:
+        check_plan(plan_kernel(space.kernel, plan, Facts(dict(space.sizes))))
+    except PlanError as error:
+        return str(error)
     return None

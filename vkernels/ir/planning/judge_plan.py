@@ -20,12 +20,10 @@ from ..errors import Error
 from ..pin import NO_PIN, with_pin
 from ..plan import Plan
 from .bounds import beyond_bounds
-from .check_applicable import is_applicable
 from .choose_plan import choose_plan
 from .default_plan import default_plan
-from .fits import why_not
-from .model_plan import model_use
-from .one_plan import batch_of, registers_of
+from .fits import is_applicable, why_not
+from .one_plan import batch_of, model_use, registers_of
 from .plan_families import MAX_UNROLLED_INSTRUCTIONS
 from .space import PlanSearchSpace
 

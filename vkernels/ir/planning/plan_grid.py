@@ -12,10 +12,8 @@ import numpy as np
 from ..cost_model.loops import bytes_of
 from ..cost_model.plan_batch import PlanBatch
 from ..dialect import TensorArgumentType
-from .bounds import TIMES_CORES, most_shares
-from .powers import power_above
-from .space import MAX_GPU_SIZE, PlanSearchSpace
-from .structural_choices import StructuralChoices
+from .bounds import TIMES_CORES, most_shares, power_above
+from .space import MAX_GPU_SIZE, PlanSearchSpace, StructuralChoices
 
 UNROLLED_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 """Elements of an axis that does not lie along a CPU's lanes: each is unrolled."""

@@ -35,8 +35,28 @@ from ..errors import PlanError
 from ..facts import Facts
 from ..limits import Limits
 from ..pin import NO_PIN, Pin
-from ..plan import Plan
-from .structural_choices import StructuralChoices
+from ..plan import Home, Plan
+
+
+@dataclass(frozen=True)
+class StructuralChoices:
+    """The decisions of a plan that are no sizes: plans that share them are one family.
+
+    `held`: the whole axes that are held at once. `homes`: those that are not the default. `split`: the axis that
+    programs share. `cuts`: the phases after which a launch begins. The rest as `Plan` has it.
+    """
+
+    held: frozenset[str] = frozenset()
+    homes: tuple[tuple[str, Home], ...] = ()
+    copies: tuple[str, ...] = ()
+    packs: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    lanes: str | None = None
+    split: str | None = None
+    online: tuple[str, ...] = ()
+    cuts: tuple[str, ...] = ()
+
 
 MAX_GPU_SIZE = 1 << 15
 """Elements of one axis that a GPU's program takes at once: 64 of each thread of 16 warps."""

@@ -7,17 +7,11 @@ from dataclasses import replace
 
 from ...cost_model.launches import launch_of_phases, phases_of_launches, scratchpads_across
 from ...plan import Home
-from ..space import PlanSearchSpace
-from ..structural_choices import StructuralChoices
+from ..space import PlanSearchSpace, StructuralChoices
 from .decision import PlanDecision
 
-
-class Launches(PlanDecision):
-    """The phases after which a launch of its own begins. Tried last, and only where it frees much (`plan_families`)."""
-
-    field = "launches"
-    subject = "phase"
-    meaning = "a launch of its own begins after this phase"
+# Tried last, and only where it frees much (`plan_families.py`).
+LAUNCHES = PlanDecision("launches", "phase", "a launch of its own begins after this phase")
 
 
 def one_more_launch(
