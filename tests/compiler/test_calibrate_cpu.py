@@ -10,8 +10,8 @@ import pytest
 from vkernels.compiler import calibrate_cpu as measuring
 from vkernels.compiler.calibrate_cpu import calibrate_cpu
 from vkernels.ir.disk_cache import DiskCache
-from vkernels.targets import cpu_rates, limits_of
-from vkernels.targets.cpu_rates import MeasuredCpuRates, known_cpu_rates, store_cpu_rates
+from vkernels.targets import limits_of
+from vkernels.targets.host_cpu import MeasuredCpuRates, known_cpu_rates, store_cpu_rates
 from vkernels.targets.present import present_cpu
 from vkernels.targets.slices import cpu_slice_limits
 

@@ -11,8 +11,7 @@ from vkernels.commands.exits import exit_with_code
 from vkernels.compiler import background
 from vkernels.compiler.plan_fallback import shortages
 from vkernels.ir.errors import OutOfMemoryError, ResourceError
-from vkernels.ir.system_resources import needing, scarcity_of
-from vkernels.ir.thread_pools import ThreadPool
+from vkernels.ir.system_resources import ThreadPool, needing, scarcity_of
 
 from .children import NO_THREADS, VK, run
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar
 
 from .errors import Error, OutOfMemoryError, ResourceError
 
@@ -46,3 +48,19 @@ def needing(what: str) -> Iterator[None]:
         if scarce is None:
             raise
         raise scarce from error
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ThreadPool(ThreadPoolExecutor):
+    """A `ThreadPoolExecutor` whose work raises `ResourceError` when it is submitted and no thread can be started."""
+
+    def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        with needing("threads to work on"):
+            return super().submit(function, *args, **kwargs)
+
+    def __exit__(self, *error: Any) -> None:
+        """Wait for what was submitted; what no thread began is left where an error ends it."""
+        self.shutdown(wait=True, cancel_futures=error[0] is not None)

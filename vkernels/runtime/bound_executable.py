@@ -11,10 +11,9 @@ from vkernels.compiler.arguments import CPU, Arguments
 from vkernels.compiler.protocols import KernelLike
 
 from .events import LaunchRecord
-from .memory_blocks import Block, aligned
+from .memory_blocks import Block, aligned, borrow, give_back, helper_workspaces
 from .threads import get_threads, the_pool
 from .work_descriptor import NativeLaunch, WorkDescriptor
-from .workspaces import borrow, give_back, helper_workspaces
 
 if TYPE_CHECKING:
     from vkernels.compiler.backends.llvm import NativeKernel

@@ -9,7 +9,7 @@ from concurrent.futures import wait
 from functools import partial
 from itertools import count
 
-from vkernels.ir.thread_pools import ThreadPool
+from vkernels.ir.system_resources import ThreadPool
 
 from .pool_ir import CALL_WORDS, LAUNCH_WORDS
 from .work_descriptor import WorkDescriptor

@@ -16,10 +16,8 @@ from typing import Any, Literal
 
 from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
 
-from .cpu_rates import known_cpu_rates
-from .entries import KINDS
-from .host_cpu import cpu_limits
-from .records import MAY_BE_ZERO
+from .entries import KINDS, MAY_BE_ZERO
+from .host_cpu import cpu_limits, known_cpu_rates
 from .table import known_targets
 from .target import CpuSizes, PeakRates, Target
 

@@ -1,18 +1,20 @@
-"""The project's own table of devices, `devices.json`, and the reading of such a file."""
+"""The project's table of devices, `devices.json`, and devices of one's own, from TOML files."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Mapping
-from functools import cache
+import tomllib
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from vkernels.ir.errors import FileError, OptionError
 
-from .entries import read_target
-from .records import RecordPlace
+from .entries import RecordPlace, read_target
 from .target import Target
 
 TABLE = Path(__file__).parent / "devices.json"
@@ -29,7 +31,7 @@ def known_targets() -> Mapping[str, Target]:
 @cache
 def known_sources() -> Mapping[str, str]:
     """Where the figures of the project's table come from, by the names that `Target.sources` gives."""
-    return MappingProxyType({name: source["where"] for name, source in _parsed(TABLE)["sources"].items()})
+    return MappingProxyType({name: source["where"] for name, source in _parsed_json(TABLE)["sources"].items()})
 
 
 def target_named(key: str, targets: Mapping[str, Target] | None = None) -> Target:
@@ -43,7 +45,7 @@ def target_named(key: str, targets: Mapping[str, Target] | None = None) -> Targe
 def read_table(path: Path) -> dict[str, Target]:
     """The devices of a file like the project's table. `FileError` names the file, the entry and the field."""
     place = RecordPlace(str(path))
-    table = _parsed(path)
+    table = _parsed_json(path)
     if not isinstance(table, dict) or table.get("schema_version") != SCHEMA:
         place.of("schema_version").refuse(f"expected {SCHEMA}")
     sources, devices = table.get("sources"), table.get("devices")
@@ -66,20 +68,22 @@ def _read_entry(entry: object, number: int, place: RecordPlace, sources: Mapping
     key = entry.get("key")
     here = RecordPlace(place.file, key if isinstance(key, str) and key.isprintable() else f"devices.{number}")
     target = read_target(entry, here)
-    cited = [*(name for names in target.sources.values() for name in names)]
-    cited += [name for slice in target.slices for name in slice.sources]
-    for name in cited:
+    for name in chain(*target.sources.values(), *(slice.sources for slice in target.slices)):
         if name not in sources:
             here.of("sources").refuse(f"there is no source {name!r}")
     return target
 
 
-def _parsed(path: Path) -> Any:
+def _parsed_json(path: Path) -> Any:
+    return _parsed(path, "JSON", partial(json.loads, object_pairs_hook=_without_doubles))
+
+
+def _parsed(path: Path, language: str, parse: Callable[[str], Any]) -> Any:
     try:
-        return json.loads(read_small(path), object_pairs_hook=_without_doubles)
+        return parse(read_small(path))
     except (ValueError, RecursionError) as error:
         reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise FileError(f"{path}: is no JSON: {reason}") from error
+        raise FileError(f"{path}: is no {language}: {reason}") from error
 
 
 def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -103,3 +107,70 @@ def read_small(path: Path) -> str:
         raise FileError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise FileError(f"{path}: is no text in UTF-8") from error
+
+
+NOT_INHERITED = {"key", "slices", "note", "sources", "unverified", "like"}
+
+
+def load_targets(path: Path | str) -> dict[str, Target]:
+    """The devices of a TOML file by key: a table each, named by its key, with the fields of `Target`.
+
+    With `like = "KEY"` of a known device, or `like = "KEY:SLICE"` of a slice of one or of this machine's CPU, a table
+    needs only the fields that differ; slices, note, sources and unverified fields are not taken over. `FileError` names
+    the file, the table and the field that is wrong.
+    """
+    path = Path(path)
+    tables = _parsed(path, "TOML", tomllib.loads)
+    if not tables:
+        raise FileError(f"{path}: describes no device")
+    return {
+        key: _own(key, fields, RecordPlace(str(path), key if key.isprintable() else repr(key)))
+        for key, fields in tables.items()
+    }
+
+
+def _own(key: str, fields: object, place: RecordPlace) -> Target:
+    if not isinstance(fields, dict):
+        place.refuse("expected a table of fields, `[my-device]`")
+    if "key" in fields:
+        place.of("key").refuse("the name of the table is the key")
+    if key in known_targets():
+        place.refuse("is the key of a known device; choose another, and say `like` to start from that one")
+    like = fields.get("like")
+    if like is None:
+        return read_target({**fields, "key": key}, place)
+    base = _as_fields(_known(like, place.of("like")))
+    return read_target({**_changed(base, fields), "key": key}, place)
+
+
+def _known(like: object, place: RecordPlace) -> Target:
+    """What a device is said to be like: a known one, or a slice of one, or of this machine's CPU."""
+    if isinstance(like, str) and ":" in like:
+        from .present import present_cpu
+        from .slices import target_or_slice
+
+        try:
+            return target_or_slice(like, {**known_targets(), "cpu": present_cpu()})
+        except OptionError as error:
+            place.refuse(str(error))
+    if not isinstance(like, str) or like not in known_targets():
+        place.refuse(f"expected the key of a known device: {', '.join(known_targets())}")
+    return known_targets()[like]
+
+
+def _as_fields(target: Target) -> dict[str, Any]:
+    """What a device's table in a file would hold."""
+    fields = {each.name: getattr(target, each.name) for each in dataclasses.fields(target)}
+    for name in ("sizes", "rates", "green_contexts"):
+        if fields[name] is not None:
+            fields[name] = {n: part for n, part in dataclasses.asdict(fields[name]).items() if part is not None}
+    return {n: value for n, value in fields.items() if n not in NOT_INHERITED and value not in (None, "")}
+
+
+def _changed(base: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `fields` instead of its own; tables field by field."""
+    merged = dict(base)
+    for name, value in fields.items():
+        both = isinstance(value, dict) and isinstance(base.get(name), dict)
+        merged[name] = {**base[name], **value} if both else value
+    return merged

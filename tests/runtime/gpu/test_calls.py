@@ -19,7 +19,6 @@ from vkernels.library.dense import matmul_bias
 from vkernels.library.rows import layer_norm_rows, softmax_rows
 from vkernels.library.spdnn import spdnn
 from vkernels.runtime.dispatch import Launcher
-from vkernels.runtime.gpu import device
 from vkernels.targets import target_named
 
 from ..test_aliasing import kept

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import BinaryIO
 
 MAX_BYTES = 1 << 30
 """A longer message is nonsense: nothing like it is ever sent."""
+
+Send = Callable[[bytes], None]
+"""Sends a message ahead of the answer."""
+Handler = Callable[[bytes], bytes]
+"""Answers a request."""
 
 _PREFIX = 8
 

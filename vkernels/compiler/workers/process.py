@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, cast
 
@@ -25,8 +25,72 @@ from vkernels.ir.system_resources import needing
 from ..records import from_bytes
 from .frames import framed, take_first
 from .jobs import CompileFailureReason, Ready
-from .process_memory import resident_bytes
-from .stderr_tail import StderrTail
+
+_KEPT_BYTES = 4096
+_ERROR = re.compile(r"LLVM ERROR:.*|.*Assertion .*failed.*|\b(?:fatal )?error: .*")
+
+
+class StderrTail:
+    """Beginning and end of a text that arrives in pieces, at most `_KEPT_BYTES` bytes of each."""
+
+    def __init__(self) -> None:
+        self._beginning, self._end, self._bytes = b"", b"", 0
+
+    def add(self, data: bytes) -> None:
+        """Take the next piece."""
+        self._bytes += len(data)
+        taken = _KEPT_BYTES - len(self._beginning)
+        self._beginning += data[:taken]
+        self._end = (self._end + data[taken:])[-_KEPT_BYTES:]
+
+    def text(self) -> str:
+        """What is kept, with a line that says how much is not."""
+        left_out = self._bytes - len(self._beginning) - len(self._end)
+        between = b"\n[%d bytes left out]\n" % left_out if left_out else b""
+        return (self._beginning + between + self._end).decode(errors="replace")
+
+    def error_line(self) -> str:
+        """The first line that names a mistake; empty where there is none."""
+        match = _ERROR.search(self.text())
+        return match[0].strip() if match else ""
+
+
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
+
+def resident_bytes(process: int) -> int:
+    """Resident memory of a process and of its descendants; 0 where the system does not tell.
+
+    Pages that several of them share count for each. A child whose own parent has ended is not found.
+    """
+    total, waiting = 0, [process]
+    while waiting:
+        current = waiting.pop()
+        total += _resident(current)
+        waiting += _children(current)
+    return total
+
+
+def _resident(process: int) -> int:
+    try:
+        with open(f"/proc/{process}/statm", "rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def _children(process: int) -> Iterator[int]:
+    try:
+        threads = os.listdir(f"/proc/{process}/task")
+    except OSError:
+        return
+    for thread in threads:
+        try:
+            with open(f"/proc/{process}/task/{thread}/children", "rb") as file:
+                yield from map(int, file.read().split())
+        except OSError:
+            continue
+
 
 UNLIMITED = 1 << 62
 """A memory limit that no process reaches."""

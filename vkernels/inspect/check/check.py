@@ -18,7 +18,7 @@ from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.compiler.workers.jobs import CompiledBinary, CompileFailure, CompileFailureReason, CompileJob
 from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.errors import Error, SetupError
-from vkernels.ir.thread_pools import ThreadPool
+from vkernels.ir.system_resources import ThreadPool
 from vkernels.targets import Target
 
 from ..cases import Case

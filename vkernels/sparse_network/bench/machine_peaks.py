@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vkernels.ir.thread_pools import ThreadPool
+from vkernels.ir.system_resources import ThreadPool
 
 COPY_BYTES = 128 << 20
 """Bytes that each core copies to elsewhere: far more than its caches."""
@@ -27,8 +27,7 @@ class MachinePeaks:
 
 def measure_peaks(threads: int, seed: int = 0) -> MachinePeaks:
     """Measure on so many threads at once, in about a second."""
-    from vkernels.compiler.calibrate_cpu import Measure, buffer
-    from vkernels.compiler.calibration_loops import LOADED_VECTORS, MULTIPLY_ADDS, loops
+    from vkernels.compiler.calibrate_cpu import LOADED_VECTORS, MULTIPLY_ADDS, Measure, buffer, loops
     from vkernels.targets.host_cpu import cpu_limits
 
     limits = cpu_limits()
