@@ -215,7 +215,7 @@ def taken(binary: Binary) -> dict[str, int]:
         registers, stack, static = facts.registers, facts.stack, facts.static_shared
     else:
         table = amd.table_of(binary.assembly, binary.name)
-        registers, stack, static = table.vector_registers, table.stack, table.static_shared
+        registers, stack, static = table.registers, table.stack, table.static_shared
     return {
         "registers": registers, "stack": stack, "shared": static + binary.shared, "threads": binary.threads,
         "tensor_memory": binary.tensor_memory,

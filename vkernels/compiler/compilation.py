@@ -15,7 +15,6 @@ from vkernels.ir.planning.resources import OutOfResources
 
 from .arguments import Arguments, Same, check_native
 from .artifact_cache import ArtifactCache
-from .compile_cpu import CompiledCpu, compile_kernel
 from .kernel_variants import KernelIR, KernelVariants
 from .plan_fallback import SpillError, author_plan_error, shortages
 from .plans import Plans, stated_rung
@@ -107,7 +106,9 @@ class Compilation:
             fallback, code = self.plans.first_fit(self.fitting_code)
             return Executable(fallback.chosen.plan, fallback.chosen.rung, code)
         try:
-            return Executable(own, stated_rung(own), self._refuse_unless_fits(self.code(own)))
+            code = self.code(own)
+            code.refuse_unless_fits(self.plans.allowed)
+            return Executable(own, stated_rung(own), code)
         except SpillError as error:  # an author's plan may spill
             return Executable(own, stated_rung(own), error.code)
         except OutOfResources as error:
@@ -117,11 +118,7 @@ class Compilation:
         """The code of a plan. Raises `OutOfResources` where there is none, or it does not fit."""
         with shortages():
             code = self.code(plan)
-        return self._refuse_unless_fits(code)
-
-    def _refuse_unless_fits(self, code: Code) -> Code:
-        if not isinstance(code, CompiledCpu):
-            code.refuse_unless_fits(self.plans.allowed)
+        code.refuse_unless_fits(self.plans.allowed)
         return code
 
     def code(self, plan: Plan) -> Code:
@@ -159,6 +156,8 @@ class Compilation:
             binaries = self.session.binaries.compile(lowering.jobs(target.architecture))
             code: Code = with_binaries(lowering, target.architecture, binaries, keep)
         else:
+            from .compile_cpu import compile_kernel
+
             code = compile_kernel(built.module, plan, facts, keep, ArtifactCache(self.session.disk))
         self.session.counters.count_compile(self.request.kernel.name, time.perf_counter() - start)
         return code

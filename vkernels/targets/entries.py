@@ -203,24 +203,29 @@ def _wrong_sizes(sizes: Sizes) -> Iterator[tuple[str, str]]:
 
 
 def _wrong_nvidia_sizes(sizes: NvidiaSizes) -> Iterator[tuple[str, str]]:
-    if sizes.registers % (sizes.partitions * sizes.register_unit):
-        yield "registers", f"expected a multiple of {sizes.partitions} partitions × {sizes.register_unit}"
-    if sizes.thread_registers * sizes.warp > sizes.registers // sizes.partitions:
-        yield "thread_registers", "a warp of such threads has more registers than a partition"
-    if sizes.block_registers > sizes.registers:
-        yield "block_registers", f"more than all {sizes.registers}"
-    if sizes.block_shared_unasked > sizes.block_shared:
-        yield "block_shared_unasked", f"more than `block_shared`, {sizes.block_shared}"
+    a_partition, a_warp = sizes.registers // sizes.partitions, sizes.thread_registers * sizes.warp
+    dealt = f"expected a multiple of {sizes.partitions} partitions × {sizes.register_unit}"
+    yield from _failing(
+        ("registers", sizes.registers % (sizes.partitions * sizes.register_unit) == 0, dealt),
+        ("thread_registers", a_warp <= a_partition, "a warp of such threads has more registers than a partition"),
+        ("block_registers", sizes.block_registers <= sizes.registers, f"more than all {sizes.registers}"),
+        ("block_shared_unasked", sizes.block_shared_unasked <= sizes.block_shared,
+         f"more than `block_shared`, {sizes.block_shared}"),
+    )  # fmt: skip
 
 
 def _wrong_slice(target: Target, slice: Slice) -> Iterator[tuple[str, str]]:
-    where = f"slices.{slice.name}"
-    if (slice.multiprocessors or 0) * slice.most > target.multiprocessors:
-        yield (
-            where,
-            f"{slice.most} × {slice.multiprocessors} multiprocessors are more than all {target.multiprocessors}",
-        )
-    if (slice.memory or 0) > target.memory * (1 + ROUNDING):
-        yield where, f"{slice.memory} bytes are more than the device's {target.memory}"
-    if slice.memory_share is not None and slice.memory_share * slice.most > 1:
-        yield where, f"{slice.most} × {slice.memory_share} of the memory are more than all of it"
+    where, all_ = f"slices.{slice.name}", f"more than all {target.multiprocessors}"
+    yield from _failing(
+        (where, (slice.multiprocessors or 0) * slice.most <= target.multiprocessors,
+         f"{slice.most} × {slice.multiprocessors} multiprocessors are {all_}"),
+        (where, (slice.memory or 0) <= target.memory * (1 + ROUNDING),
+         f"{slice.memory} bytes are more than the device's {target.memory}"),
+        (where, (slice.memory_share or 0) * slice.most <= 1,
+         f"{slice.most} × {slice.memory_share} of the memory are more than all of it"),
+    )  # fmt: skip
+
+
+def _failing(*checks: tuple[str, bool, str]) -> Iterator[tuple[str, str]]:
+    """The fields, with messages, of checks that fail."""
+    return ((field, message) for field, holds, message in checks if not holds)

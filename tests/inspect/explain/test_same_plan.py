@@ -18,7 +18,7 @@ from vkernels.autotune.arguments import make_arguments, scalars
 from vkernels.commands.explain.results import as_json
 from vkernels.commands.explain.subject import target_named
 from vkernels.compiler import (
-    compilation as compiling,
+    compile_cpu as compiling,
 )
 from vkernels.compiler.default_session import default_session, patient
 from vkernels.compiler.tuned_plans import PlanQuery, TunedPlan, TunedVariant
