@@ -155,7 +155,6 @@ class TieredProvider(Generic[Bound]):
         return self._compilation.plans.first_fit(self._compilation.fitting_code)
 
     def _take(self, best: Future[_Best]) -> Bound:
-        """Bind the best code that can be bound."""
         found = best.result()
         with self._lock:
             fallback, code = self._current = self._current or found

@@ -162,7 +162,6 @@ def shortages() -> Iterator[None]:
 
 
 def _is_less(use: NeedsUse, than: NeedsUse, lack: Resource) -> bool:
-    """Whether one plan is modelled to take clearly less of a resource than another."""
     return _modelled(use, lack) <= CLEARLY_LESS * _modelled(than, lack)
 
 

@@ -127,14 +127,14 @@ class Plans:
         yield bottom.plan, bottom.rung
 
     def _check(self, chosen: Chosen) -> None:
-        """Raise `BudgetError` for a plan of the bottom rung, which was not checked before, beyond the budget."""
+        """Raise `BudgetError` for a bottom-rung plan beyond the budget: that rung is not checked when it is chosen."""
         if self.kernel.budget is not None and chosen.rung == BOTTOM:
             from vkernels.ir.planning.check_budget import check_budget
 
             check_budget(self.kernel.budget, self._space(), chosen.plan, chosen.use)
 
     def _check_budget(self, plan: Plan) -> None:
-        """Raise `BudgetError` for a plan that was not chosen, beyond the budget."""
+        """Raise `BudgetError` for a plan beyond the budget that planning did not choose."""
         if self.kernel.budget is None:
             return
         from vkernels.ir.analyses import annotate_needs

@@ -120,7 +120,6 @@ class SourceRange:
 
 
 def _at(place: SourceRange | None, message: str, help: str = "") -> str:
-    """A message at a place in the author's text, if that is known, and what would help."""
     if place is None:
         return "\n".join(filter(None, (message, help)))
     where = f"{place.file}:{place.line}:{place.column + 1}"

@@ -89,7 +89,6 @@ def _hints() -> dict[str, Any]:
 
 
 def _read(kind: Any, value: object, where: str) -> Any:
-    """A value of one of the kinds that a plan's fields have."""
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
         (some,) = (part for part in parts if part is not type(None))

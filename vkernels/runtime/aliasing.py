@@ -96,7 +96,7 @@ def share_memory(one: ArrayView, other: ArrayView) -> bool:
 
 
 def _bytes_of(view: ArrayView) -> np.ndarray[Any, Any]:
-    """An array with the view's places, to ask NumPy about; its elements are not looked at."""
+    """A NumPy array with the view's addresses. Its elements are not read."""
     return np.asarray(_Places(view))
 
 

@@ -70,7 +70,6 @@ def memory_left(tensor: Any) -> int:
 
 
 def _check_plain(tensor: Any, what: str) -> None:
-    """Raise `ArgumentError` for a torch tensor that is not a dense array in memory of its own."""
     kind = _kind_without_memory(tensor)
     if kind:
         raise ArgumentError(f"{what}: expected a dense tensor, got {kind}")
@@ -125,7 +124,7 @@ def is_plain(array: np.ndarray[Any, Any]) -> bool:
 
 
 def _normal(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides in one normal form: 1 in a last dimension of one element or of an empty tensor."""
+    """Strides in normal form: 1 in a last dimension of one element, or of an empty tensor."""
     return (*strides[:-1], 1) if shape and (shape[-1] == 1 or 0 in shape) else strides
 
 

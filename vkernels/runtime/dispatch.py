@@ -250,7 +250,7 @@ class Launcher:
     def _overlapping(self, entry: CallEntry, values: Sequence[Any], addresses: Sequence[int]) -> tuple[Runnable, bool]:
         """The code for tensors whose memory may overlap, and whether it is new.
 
-        Raises `ArgumentError` where it overlaps as the kernel cannot have it.
+        Raises `ArgumentError` for an overlap that the kernel does not allow.
         """
         distances = tuple([addresses[other] - addresses[one] for one, other, _, _ in entry.pairs])
         same = entry.same_by_distances.get(distances)
@@ -286,7 +286,7 @@ class Launcher:
         return runnable
 
     def _cpu_provider(self, entry: CallEntry, compilation: Compilation) -> CodeProvider[Runnable]:
-        """The provider of an entry's code on a CPU, from now on."""
+        """The provider of an entry's code on a CPU, stored in the entry."""
         provider = provider_of(compilation, partial(bind_cpu, self.kernel, compilation.request.arguments))
         return entry.providers.setdefault(compilation.request.same, provider)
 
@@ -294,7 +294,7 @@ class Launcher:
         self, entry: CallEntry, values: Sequence[Any], runnable: Runnable, error: OutOfMemoryError,
         addresses: Sequence[int], scalars: Sequence[Any],
     ) -> Runnable:  # fmt: skip
-        """Run a call on a CPU, where there was not memory enough for `runnable`, by a plan that takes less of it."""
+        """Run a call on a CPU by a plan that takes less memory than `runnable`, which had too little."""
         if entry.compilation.request.target.on_gpu:  # whose calls have tried that
             raise error
         same = next((same for same, shared in entry.shared.items() if shared is runnable), ())
@@ -306,7 +306,6 @@ class Launcher:
 
 
 def _filled(values: Sequence[Any], constants: Mapping[int, Constant]) -> Sequence[Any]:
-    """The values of all parameters, with these constants at their positions."""
     return [constants.get(number, value) for number, value in enumerate(values)]
 
 

@@ -68,7 +68,7 @@ class Pool:
             (ctypes.c_int64 * POOL_WORDS).from_address(self._address)[36] = 0  # their ids mean nothing now
 
     def _start(self) -> ctypes.c_void_p:
-        """A new helper, with every signal blocked: they are for Python's own threads."""
+        """Start a helper with every signal blocked: signals are for Python's own threads."""
         thread = ctypes.c_void_p()
         blocked = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
         try:
@@ -83,8 +83,6 @@ class Pool:
 
 
 class _Code:
-    """The pool's functions as ctypes sees them."""
-
     def __init__(self) -> None:
         import llvmlite.binding as llvm
 
@@ -114,7 +112,6 @@ class _Code:
 
 @cache
 def _native_code() -> _Code:
-    """The pool's code, compiled once a process."""
     return _Code()
 
 

@@ -76,7 +76,6 @@ def _stop() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Threads do not survive a fork."""
     global _pool
     _pool = None
     for forget in _on_change:

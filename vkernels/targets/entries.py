@@ -162,7 +162,6 @@ def read_target(entry: dict[str, Any], place: RecordPlace) -> Target:
 
 
 def _contradictions(target: Target, sizes: Sizes) -> Iterator[tuple[str, str]]:
-    """Fields that cannot be right, and why."""
     if not KEY.fullmatch(target.key):
         yield "key", "expected lower-case letters, digits, `.`, `_` and `-`"
     if target.level_2 > target.memory or target.cache > target.memory:
@@ -227,5 +226,4 @@ def _wrong_slice(target: Target, slice: Slice) -> Iterator[tuple[str, str]]:
 
 
 def _failing(*checks: tuple[str, bool, str]) -> Iterator[tuple[str, str]]:
-    """The fields, with messages, of checks that fail."""
     return ((field, message) for field, holds, message in checks if not holds)

@@ -49,7 +49,7 @@ def present_targets(patience: float = DRIVER_SECONDS) -> tuple[Target, ...]:
 
 
 def _answers(patience: float) -> dict[Vendor, list[dict[str, Any]]]:
-    """What each vendor's driver says, asked at the same time, each in a process of its own."""
+    """The answers of both vendors' drivers, queried at the same time, each in its own process."""
     asked = {vendor: _ask(vendor) for vendor in VENDORS}
     return {vendor: _answer(process, patience) for vendor, process in asked.items()}
 
@@ -83,7 +83,7 @@ def _answer(process: subprocess.Popen[bytes] | None, patience: float) -> list[di
 
 
 def _gpu(vendor: Vendor, number: int, said: Mapping[str, Any]) -> Target | None:
-    """A device as a target; `None` where what its driver says makes no sense."""
+    """A device as a target; None if its driver's answer makes no sense."""
     try:
         return gpu_target(vendor, f"{vendor}:{number}", said)
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
@@ -121,7 +121,7 @@ def gpu_target(vendor: Vendor, key: str, said: Mapping[str, Any]) -> Target:
 
 
 def _sizes(known: Target, said: Mapping[str, Any]) -> NvidiaSizes | AmdSizes:
-    """Those of the known device, but for what the driver says."""
+    """The sizes of the known device, replaced by those that the driver reports."""
     if isinstance(known.sizes, AmdSizes):
         return replace(known.sizes, **_said_of(AmdSizes, said))
     if isinstance(known.sizes, NvidiaSizes):
@@ -151,12 +151,12 @@ def _scaled(known: Target, said: Mapping[str, Any]) -> PeakRates | None:
 
 
 def _bandwidth(said: Mapping[str, Any]) -> float:
-    """GB/s, of twice the memory's clock and its width; 0 where the driver says neither."""
+    """GB/s: twice the memory's clock times its width; 0 if the driver does not report them."""
     return float(2 * said.get("memory_clock_khz", 0) * 1e3 * said.get("memory_bits", 0) / 8 / 1e9)
 
 
 def _nearest(vendor: Vendor, architecture: str, said: Mapping[str, Any]) -> Target:
-    """The known device most like this: of the same architecture, else of the last one before it."""
+    """The most similar known device: of the same architecture, else of the last one before it."""
     ours = [target for target in known_targets().values() if target.vendor == vendor]
     numbers = {_number(target.architecture) for target in ours}
     number = max((known for known in numbers if known <= _number(architecture)), default=min(numbers))
@@ -165,7 +165,7 @@ def _nearest(vendor: Vendor, architecture: str, said: Mapping[str, Any]) -> Targ
 
 
 def _number(architecture: str) -> int:
-    """`sm_90` as 0x90, `gfx90a` as 0x90a: in the order in which they came."""
+    """`sm_90` as 0x90, `gfx90a` as 0x90a: ordered by release."""
     return int(architecture.lstrip("smgfx_"), 16)
 
 
@@ -174,7 +174,7 @@ def _apart(target: Target, said: Mapping[str, Any]) -> float:
 
 
 def _is_same(known: Target, architecture: str, said: Mapping[str, Any]) -> bool:
-    """Whether this is the known device itself, whole; drivers' names differ from vendors'."""
+    """Whether this is the whole known device. Names are not compared: drivers and vendors use different ones."""
     alike = known.multiprocessors == said["multiprocessors"] and _apart(known, said) < ALIKE
     return alike and known.architecture == architecture and "MIG" not in said["name"]
 

@@ -144,7 +144,7 @@ def _own(key: str, fields: object, place: RecordPlace) -> Target:
 
 
 def _known(like: object, place: RecordPlace) -> Target:
-    """What a device is said to be like: a known one, or a slice of one, or of this machine's CPU."""
+    """The device that `like` names: a known one, a slice of one, or of this machine's CPU."""
     if isinstance(like, str) and ":" in like:
         from .present import present_cpu
         from .slices import target_or_slice
@@ -159,7 +159,6 @@ def _known(like: object, place: RecordPlace) -> Target:
 
 
 def _as_fields(target: Target) -> dict[str, Any]:
-    """What a device's table in a file would hold."""
     fields = {each.name: getattr(target, each.name) for each in dataclasses.fields(target)}
     for name in ("sizes", "rates", "green_contexts"):
         if fields[name] is not None:
@@ -168,7 +167,7 @@ def _as_fields(target: Target) -> dict[str, Any]:
 
 
 def _changed(base: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with `fields` instead of its own; tables field by field."""
+    """`base`, with `fields` in place of its own; tables are merged field by field."""
     merged = dict(base)
     for name, value in fields.items():
         both = isinstance(value, dict) and isinstance(base.get(name), dict)

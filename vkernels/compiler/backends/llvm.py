@@ -109,7 +109,6 @@ def compile_lowered(lowered: LlvmModule, artifacts: ArtifactCache | None = None)
 
 
 def _cached_code(text: str, artifacts: ArtifactCache) -> NativeCode:
-    """The native code of a lowered kernel, from the cache or stored there."""
     with _lock:
         key = code_key(text, f"{_machine().triple} {_processor()}", _features())
     native: NativeCode | None = artifacts.get(key, NativeCode)
@@ -120,7 +119,6 @@ def _cached_code(text: str, artifacts: ArtifactCache) -> NativeCode:
 
 
 def _native_code(text: str) -> NativeCode:
-    """Compile MLIR text to an object file."""
     llvm_ir = mlir_to_llvm_ir(text)
     with _lock:
         machine = _machine()
@@ -134,7 +132,7 @@ def _native_code(text: str) -> NativeCode:
 def _opened(code: str | bytes) -> Iterator[Any]:
     """Within, an LLVM module of IR text or bitcode, in a context of its own.
 
-    Nothing of it is kept: the garbage collector may dispose of a context before the module in it, which crashes.
+    Nothing of it outlives the block: the garbage collector may free a context before its module, which crashes.
     """
     import llvmlite.binding as llvm
 
@@ -174,7 +172,6 @@ def _dispose(manager: Any) -> None:
 
 @cache
 def _machine() -> Any:
-    """LLVM's description of this CPU."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -201,8 +198,8 @@ def _features() -> str:
 
 
 class _Jits:
-    """The JIT that links the next library. LLVM never takes a library's name and tables out of one, some 9 KB each: so
-    after `MAX_LIBRARIES` a new JIT takes over, and the old one is freed with the last code that it linked."""
+    """The JIT that links the next library. LLVM never frees a library's name and tables, some 9 KB each. So a new
+    JIT takes over after `MAX_LIBRARIES`, and the old one is freed with the last code that it linked."""
 
     def __init__(self) -> None:
         self._jit: Any = None

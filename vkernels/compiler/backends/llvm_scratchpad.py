@@ -74,7 +74,6 @@ def _access(line: str, number: int, start: int) -> str:
 
 
 def _fits(match: re.Match[str], kinds: list[str]) -> bool:
-    """Whether types of operands and result are those of the access."""
     wide = "i64" if match["bits"] == "64" else "i32"
     if match["kind"] == "load":
         return kinds == ["i32"] and match["type"] == wide

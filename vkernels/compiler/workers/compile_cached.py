@@ -77,7 +77,7 @@ def compile_cached(jobs: Iterable[CompileJob], pool: CompilePool, cache: DiskCac
 
 
 def _next(done: SimpleQueue[str]) -> str:
-    """The next that is done. Raises `AbandonedError` where the interpreter ends meanwhile, in the background."""
+    """The next key that is done. Raises `AbandonedError` in the background if the interpreter ends meanwhile."""
     with release_gate():
         while True:
             try:
@@ -119,5 +119,5 @@ def compiler_identity() -> str:
 
 
 def _keep(artifacts: ArtifactCache, key: str, outcome: Outcome) -> bool:
-    """Put an outcome on disk if it would come again; whether it is there."""
+    """Store an outcome on disk if compiling again would give it again. Returns whether it is stored."""
     return (isinstance(outcome, CompiledBinary) or outcome.lasting) and artifacts.put(key, outcome)

@@ -70,7 +70,6 @@ class WorkerPool(ABC, Generic[Request, Answer]):
     def _failed(self, failure: CompileFailure) -> Answer: ...
 
     def _arguments(self) -> Sequence[str]:
-        """What the service is called with."""
         return ()
 
     def _environment(self) -> Mapping[str, str]:
@@ -157,7 +156,7 @@ class WorkerPool(ABC, Generic[Request, Answer]):
                 worker.kill()
 
     def _ask(self, worker: WorkerProcess, request: Request) -> Answer:
-        """What comes of a request; afterwards `worker.alive` says whether it can take another."""
+        """Serve a request; afterwards `worker.alive` says whether the worker can take another."""
         begun = time.monotonic()
         deadline = begun + self._seconds
         try:
@@ -178,7 +177,7 @@ class WorkerPool(ABC, Generic[Request, Answer]):
         return self._failed(failure)
 
     def _started(self, folder: str) -> WorkerProcess:
-        """A new worker; what once kept one from starting is not tried again."""
+        """A new worker. A start that failed once is not tried again."""
         if self._broken is not None:
             raise self._broken
         try:
@@ -197,7 +196,7 @@ class WorkerPool(ABC, Generic[Request, Answer]):
         return worker
 
     def _kept(self, worker: WorkerProcess) -> WorkerProcess | None:
-        """The worker, unless it has ended or what it still holds might be blamed on the next request."""
+        """The worker, unless it has ended, or holds memory that the next request might be blamed for."""
         if worker.alive and worker.resident_bytes() <= self._memory_bytes / 2:
             return worker
         worker.kill()

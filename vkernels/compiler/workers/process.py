@@ -230,7 +230,7 @@ class WorkerProcess:
         return self._process.returncode
 
     def _exchange(self, request: bytes, wanted: bool, deadline: float, memory_bytes: int) -> bytes:
-        """Send what is left of a request; then wait for a message, if one is wanted."""
+        """Send the rest of a request, then wait for a message if one is wanted."""
         look = time.monotonic() + TICK_SECONDS
         with selectors.DefaultSelector() as selector:
             selector.register(self._answers, selectors.EVENT_READ)
@@ -282,7 +282,7 @@ class WorkerProcess:
             raise self._ended() from None
 
     def _first_message(self) -> bytes | None:
-        """The first message of what was received. Raises `WorkerEndedError` for what is none."""
+        """The first message received. Raises `WorkerEndedError` for bytes that are no message."""
         try:
             return take_first(self._received)
         except ValueError as error:
@@ -291,13 +291,13 @@ class WorkerProcess:
             raise WorkerEndedError(CompileFailureReason.CRASH, text, self._printed) from None
 
     def _read_answers(self) -> bool:
-        """Take what has arrived; whether there was anything, or more may come."""
+        """Read what has arrived. Returns whether the pipe is still open."""
         data = _read(self._answers)
         self._received += data or b""
         return data != b""
 
     def _read_errors(self) -> bool:
-        """Take what has been printed so far, within reason; whether more may come."""
+        """Read what was printed so far, up to a limit. Returns whether the pipe is still open."""
         for _ in range(_MAX_READS):
             data = _read(self._errors)
             if not data:
@@ -306,14 +306,14 @@ class WorkerProcess:
         return True
 
     def _has_ended(self) -> bool:
-        """Whether the worker itself has; its status can still be waited for."""
+        """Whether the worker itself has ended; its status can still be waited for."""
         try:
             return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:  # this process has its children waited for by the system
             return True
 
     def _ended(self) -> WorkerEndedError:
-        """How a worker ended that closed its connection."""
+        """The error for a worker that closed its connection."""
         until = time.monotonic() + 1  # pipes close a little before a process has ended
         while not (has_ended := self._has_ended()) and time.monotonic() < until:
             time.sleep(0.001)
@@ -350,7 +350,7 @@ def _python_path() -> str:
 
 
 def _unblocked(file: IO[bytes] | None) -> int:
-    """The number of a child's pipe, of which reads and writes no longer wait."""
+    """The descriptor of a child's pipe, set to non-blocking."""
     number = cast(IO[bytes], file).fileno()
     os.set_blocking(number, False)
     return number

@@ -167,7 +167,6 @@ _RATIOS = -np.log1p(-_LOSSES) / _LOSSES
 
 
 def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numbers) -> Numbers:
-    """Cycles of all programs' runs of a loop."""
     width = max(1, limits.register_bytes // loop.element_bytes)
     runs = at.programs * at.all_trips(loop.ranges)
     arithmetic: Numbers = 0.0
@@ -211,7 +210,7 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
 
 
 def _splits(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
-    """Registers of a load or store that lie in two lines: where rows begin anywhere, of wide registers most."""
+    """Registers of a load or store that cross a line: where rows begin at any address, mostly wide registers."""
     touch = step.touch
     if touch is None or touch.run != at.lanes or touch.home is not None or touch.place in at.packs:
         return 0.0
@@ -220,7 +219,7 @@ def _splits(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
 
 
 def _waited(step: LoopStep, at: PlanBatch, limits: Limits) -> Numbers:
-    """Cycles lost where several rows that each iteration of a range finds by indices lie beyond level 2."""
+    """Cycles lost where an iteration of a range finds several rows by indices, and they are beyond level 2."""
     touch = step.touch
     if touch is None or touch.run is None or touch.run != at.lanes or touch.writes or not touch.scattered:
         return 0.0
@@ -235,7 +234,7 @@ def _waited(step: LoopStep, at: PlanBatch, limits: Limits) -> Numbers:
 
 
 def _in_tails(step: LoopStep, loop: Loop, at: PlanBatch, width: int) -> Numbers:
-    """Registers that a step loads or stores in the last, partly empty chunks along the lanes."""
+    """Registers that a step loads or stores in the last, partly empty chunk along the lanes."""
     if at.lanes not in loop.axes or at.lanes not in step.axes:
         return 0.0
     others = [axis for axis in (*executed(loop, step), *step.ranges) if axis != at.lanes]
@@ -244,7 +243,7 @@ def _in_tails(step: LoopStep, loop: Loop, at: PlanBatch, width: int) -> Numbers:
 
 
 def _selected(step: LoopStep, at: PlanBatch) -> Numbers:
-    """Cycles of elements for all lanes in the programs at the end of a tile axis, which have masks along all axes."""
+    """Cycles of elements for all lanes in the programs at the end of a tile axis, which are masked along all axes."""
     touch = step.touch
     if touch is None or touch.home is not None or touch.place in at.packs or at.lanes in step.axes:
         return 0.0
@@ -263,7 +262,8 @@ def _is_reduction(step: LoopStep, loop: Loop) -> bool:
 
 
 def _rows(at: PlanBatch) -> Numbers:
-    """Cycles that rows cost which pass by beside others, and more of them than prefetchers follow."""
+    """Cycles lost on rows that are read side by side: to start them, and where there are more than prefetchers
+    follow."""
     cycles: Numbers = 0.0
     met: set[str] = set()
     for loop in at.loops:
@@ -286,7 +286,7 @@ def _rows(at: PlanBatch) -> Numbers:
 
 
 def _beside(at: PlanBatch) -> Numbers:
-    """The same of rows along the fastest tile axis: each program goes on where the one before it ended."""
+    """The same for rows along the fastest tile axis, where each program goes on where the one before it ended."""
     rows: dict[str, Numbers] = {}
     lines: Numbers = 0
     for loop in at.loops:
@@ -307,7 +307,7 @@ def _beside(at: PlanBatch) -> Numbers:
 
 
 def _far(at: PlanBatch) -> Numbers:
-    """Cycles of lines of tiles whose neighbours along their rows belong to no program just before or after."""
+    """Cycles of lines of tiles whose neighbours along the row do not belong to the next or previous program."""
     cycles: Numbers = 0.0
     steps = [step for loop in at.loops for step in loop.steps]
     for touch in dict.fromkeys(step.touch for step in steps if step.touch is not None and not step.touch.writes):
@@ -335,7 +335,7 @@ def _accesses(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
 
 
 def _across(axes: tuple[str, ...], reduced: str, at: PlanBatch, width: int) -> Numbers:
-    """Cycles of reducing a tile along an axis: its registers to one, and that one's elements, for every row."""
+    """Cycles of reducing a tile along an axis: its registers to one, then the elements of that one, for every row."""
     if reduced != at.lanes:
         return at.tile(axes) / width
     along = np.minimum(width, at.size(reduced))
@@ -343,7 +343,7 @@ def _across(axes: tuple[str, ...], reduced: str, at: PlanBatch, width: int) -> N
 
 
 def _hops(step: LoopStep, loop: Loop, at: PlanBatch) -> Numbers:
-    """Cycles lost where each iteration of the innermost loop begins rows far from the last one's."""
+    """Cycles lost where each iteration of the innermost loop begins rows far from those of the last iteration."""
     touch = step.touch
     if touch is None or touch.home is not None or touch.run is None or len(touch.axes) < 2 or touch.place in at.packs:
         return 0.0

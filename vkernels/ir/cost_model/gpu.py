@@ -131,7 +131,8 @@ def is_wieldy(at: PlanBatch, limits: Limits, registers: Numbers) -> Numbers:
 
 
 def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Seconds of plain units and of tensor cores, bytes of shared memory, of all programs; seconds of one by itself."""
+    """Seconds of plain units and of tensor cores, and bytes of shared memory, of all programs; latency of one
+    program."""
     ranged = at.all_trips(loop.ranges)
     runs = at.programs * ranged
     wide = "float64" if loop.in_float64 else "int64"
@@ -172,12 +173,12 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> tuple[
 
 
 def _beside(at: PlanBatch, step: LoopStep) -> Numbers:
-    """Iterations of the loops around a step, within its phase, that wait together."""
+    """Iterations of the loops around a step, within its phase, whose accesses are in flight together."""
     return np.clip(at.all_trips(step.ranges), 1, BESIDE)
 
 
 def _dot(loop: Loop, step: LoopStep, at: PlanBatch, limits: Limits) -> tuple[Numbers, Numbers, Numbers]:
-    """Of one trip of one program: seconds of tensor cores, operations of plain units, bytes of shared memory."""
+    """For one trip of one program: seconds of tensor cores, operations of plain units, bytes of shared memory."""
     products = at.tile(step.axes)
     kind = {1: "int8", 2: "float16"}.get(loop.operand_bytes, "")
     rate = limits.tensor_multiply_adds.get(kind, 0) if NeedsDevice.of(limits).tensor_cores else 0
@@ -190,6 +191,5 @@ def _dot(loop: Loop, step: LoopStep, at: PlanBatch, limits: Limits) -> tuple[Num
 
 
 def _operands(loop: Loop, at: PlanBatch) -> Numbers:
-    """Bytes of the tiles that a loop's dots take."""
     tiles = [alive.axes for alive in loop.live if alive.into_dot]
     return sum((at.tile(axes) * loop.operand_bytes for axes in dict.fromkeys(tiles)), start=0)

@@ -287,7 +287,7 @@ class _Reader:
         return label, self.scratchpads.get(label, Home.SHARED)
 
     def _live(self, items: Sequence[Operation], reductions: Sequence[Operation]) -> tuple[LiveTile, ...]:
-        """The tiles alive at the worst point, as if every axis had as many elements as any other."""
+        """The tiles alive at the worst point, as if all axes had the same number of elements."""
         key = tuple(items), tuple(reductions)
         if key not in self.known.live:
             self.known.live[key] = self._most_alive(items, reductions)
@@ -357,7 +357,7 @@ def _operand_bytes(items: Sequence[Operation]) -> int:
 
 
 def _narrowed(value: SSAValue) -> SSAValue:
-    """A dot's operand as tensor cores take it, before it was extended from f16 or bf16."""
+    """A dot's operand as tensor cores take it: before it is extended from f16 or bf16."""
     owner = value.owner
     if isinstance(owner, Operation) and owner.name == "arith.extf":
         source = owner.operands[0]
@@ -366,7 +366,7 @@ def _narrowed(value: SSAValue) -> SSAValue:
 
 
 def _online_steps(pair: Online) -> Iterator[LoopStep]:
-    """Of each element its exponential, relative to a maximum that may grow; of each sum so far, rescaled, another."""
+    """The exponential of each element, relative to a maximum that may grow, and the rescaling of each partial sum."""
     axes, weight = axes_of(pair.total.tile), weight_of(pair.exponential)
     yield LoopStep(axes, weight + weight_of(pair.difference) + 2)
     yield LoopStep(tuple(axis for axis in axes if axis != pair.total.axis.data), weight + RESCALE_OPERATIONS)
@@ -379,7 +379,7 @@ def _home_step(value: SSAValue, home: tuple[str, Home], writes: bool) -> LoopSte
 
 
 def _ranges(around: Sequence[Operation]) -> Axes:
-    """The loops among structural operations; what is no range counts as one of a name of its own."""
+    """The loops among structural operations; those that are no ranges share one name."""
     return tuple(op.axis.data if isinstance(op, RangeOp) else WHILE for op in around if not isinstance(op, scf.IfOp))
 
 

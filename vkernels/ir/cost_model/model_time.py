@@ -34,7 +34,7 @@ def _of_launch(numbers: Numbers | tuple[Numbers, ...], launch: int) -> Numbers:
 
 
 def _in_turn(each: Sequence[ModeledTimes]) -> ModeledTimes:
-    """Launches one after another: what takes long in one overlaps nothing in the next."""
+    """The times of launches one after another: nothing overlaps from one launch to the next."""
     parts: dict[str, Numbers] = {}
     for times in each:
         for name, value in times.parts.items():

@@ -130,7 +130,7 @@ class PlanBatch:
         )  # fmt: skip
 
     def _picked(self, where: tuple[NDArray[np.int64], ...], value: Numbers) -> Numbers:
-        """Numbers at some places: along few axes for what depends on few choices alone."""
+        """The numbers at some places; what depends on few choices has few axes."""
         value = np.asarray(value)
         places = zip(where[len(where) - value.ndim :], value.shape, strict=True)
         along = tuple(place for place, length in places if length > 1)

@@ -91,7 +91,7 @@ def roofline(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits, needs: 
 
 
 def _found_again(kernel: KernelOp, sizes: Mapping[str, int], extents: Mapping[str, int], limits: Limits) -> float:
-    """Bytes that are read more than once because nobody knows where indices point."""
+    """Bytes that are read more than once because the indices may point anywhere."""
     asked: dict[SSAValue, float] = {}
     for op in kernel.walk():
         if not isinstance(op, GatherOp) or not isinstance(op.base.type, TensorArgumentType):
@@ -107,7 +107,6 @@ def _found_again(kernel: KernelOp, sizes: Mapping[str, int], extents: Mapping[st
 
 
 def _trips(op: Operation, sizes: Mapping[str, int]) -> int:
-    """How often the ranges around an operation run it."""
     facts, found, around = Facts(dict(sizes)), 1, op.parent_op()
     while around is not None:
         if isinstance(around, RangeOp):
@@ -122,7 +121,7 @@ def _length(dimension: str | int, sizes: Mapping[str, int]) -> int:
 
 
 def _dot_dtypes(kernel: KernelOp) -> set[str]:
-    """Of what dots take, as limits name what tensor cores multiply."""
+    """The dtypes of dot operands, as `Limits.tensor_multiply_adds` names them."""
     texts = [str(element_of(narrow(op.left).type)) for op in kernel.walk() if isinstance(op, DotOp)]
     return {"float8" if text.startswith("f8") else _TENSOR_DTYPES.get(text, text) for text in texts}
 

@@ -17,8 +17,8 @@ _Key = tuple[str, int | None, frozenset[str], bool]
 
 @dataclass(frozen=True)
 class _Repeat:
-    """A loop around a touch: whether each program has what it takes to itself, the bytes that one trip takes, and how
-    often it goes through them."""
+    """A loop around a touch. `alone`: each program has these bytes to itself; `taken`: bytes of one trip; `again`:
+    how often the loop goes through them."""
 
     alone: bool
     taken: Numbers
@@ -99,7 +99,8 @@ class CacheTraffic:
             yield touch, moved
 
     def _moved_by(self, line: int) -> list[tuple[LoopAccess, Numbers, list[_Key]]]:
-        """Every touch, the bytes that it moves if nothing repeats it, and what does: the same for all caches."""
+        """Every touch, the bytes that it moves without repetition, and the loops that repeat it: the same for all
+        caches."""
         if line not in self._moved:
             self._moved[line] = [
                 (
@@ -112,11 +113,10 @@ class CacheTraffic:
         return self._moved[line]
 
     def _axes(self, touch: LoopAccess) -> Axes:
-        """Those that decide which elements; a home is the same memory in every program."""
+        """The axes that decide which elements are touched; a home is the same memory in every program."""
         return touch.axes if touch.home is None else tuple(axis for axis in touch.axes if axis not in self.at.order)
 
     def _elements(self, touch: LoopAccess) -> Numbers:
-        """Elements of all of a touch's axes."""
         elements: Numbers = 1.0
         for axis in touch.axes:
             of_home = touch.home is not None and axis in self.at.order
@@ -141,7 +141,7 @@ class CacheTraffic:
             yield key
 
     def _again(self, axis: str, inner: frozenset[str], alone: bool) -> Numbers:
-        """How often a loop that repeats a touch goes through it anew: programs that run at once find the same."""
+        """How often a loop repeats a touch: programs that run at once share what they find."""
         again = self.at.trips(axis)
         if alone:
             return again
@@ -156,7 +156,7 @@ class CacheTraffic:
         return frozenset({*self.at.sizes, *self.at.extents}) - frozenset(self.at.order)
 
     def _footprint(self, number: int | None, inner: frozenset[str]) -> Numbers:
-        """Bytes that the touches of a loop, or of all, take while some axes are gone through."""
+        """Bytes touched in a loop, or in all loops, while some axes are gone through."""
         found = self._footprints.get((number, inner))
         if found is None:
             places: dict[str, Numbers] = {}
@@ -182,7 +182,8 @@ class CacheTraffic:
         return found
 
     def _waste(self, touch: LoopAccess, loop: Loop, step: LoopStep, line: int) -> Numbers:
-        """Bytes of lines beside bytes asked for, where too few of a line lie side by side in one program."""
+        """Bytes of lines for each byte that is used, where too few elements of a line are side by side in one
+        program."""
         if touch.run is None or touch.home is not None or touch.place in self.at.packs:
             return 1
         together = self.at.size(touch.run)

@@ -53,7 +53,7 @@ def _names(pinned: object) -> Sequence[str]:
 
 
 def _phases(kernel: KernelOp) -> tuple[list[str], list[str]]:
-    """The labels of a kernel's phases, and of the values that leave one, or a loop or conditional around phases."""
+    """The labels of a kernel's phases, and of the values that cross phases."""
     operations = list(phases_of(kernel).walk())
     phases = [op.phase.data for op in operations if isinstance(op, PhaseOp)]
     crossing = (label_of(result) for op in operations if op.regions for result in op.results)
@@ -61,7 +61,6 @@ def _phases(kernel: KernelOp) -> tuple[list[str], list[str]]:
 
 
 def _size(axis: TileOp | WholeOp) -> str | None:
-    """The size that an axis runs over, where it is just that."""
     owner = axis.extent.owner
     return owner.size.data if isinstance(owner, SizeOp) else None
 
@@ -73,7 +72,7 @@ def _check(
     known: Sequence[str],
     axes_by_size: Mapping[str | None, str],
 ) -> None:
-    """Raise `PlanError` for a name that the kernel does not have; where it is a size, with the axis over it."""
+    """Raise `PlanError` for a name that the kernel does not have. If it is a size, the error names the axis over it."""
     for name in named:
         if name in known:
             continue

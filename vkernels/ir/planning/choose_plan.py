@@ -218,8 +218,10 @@ def _refined(space: PlanSearchSpace, family: PlanFamily, rows: Sequence[int]) ->
 
 
 def _with_fewer(candidate: RefinedCandidate) -> RefinedCandidate | None:
-    """A GPU's plan with fewer programs at once, where what they read again or swap then stays in the caches; None where
-    that wins too little."""
+    """A GPU's plan with fewer programs at once, if what they read again or swap then stays in the caches.
+
+    None where that wins too little.
+    """
     space, family = candidate.space, candidate.family
     cores, at = space.limits.multiprocessors, family.batch.only(np.arange(len(family.seconds)) == candidate.number)
     programs = float(np.max(at.threads_of_work))

@@ -47,7 +47,7 @@ def default_plan(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits) -> 
 
 
 def _on_gpu(extents: Mapping[str, int], tiles: list[str], lanes: str | None, ragged: set[str], limits: Limits) -> Plan:
-    """The same in powers of two: most of a tile's elements along the lanes, the rest shared out to the tile axes."""
+    """The default plan on a GPU, in powers of two: most of a tile along the lanes, the rest over the tile axes."""
     chosen = dict.fromkeys(extents, 1)
     if lanes is not None:
         chosen[lanes] = min(_TILE // 2, power_above(extents[lanes]))
@@ -64,7 +64,7 @@ def _on_gpu(extents: Mapping[str, int], tiles: list[str], lanes: str | None, rag
 
 
 def _extent(op: TileOp | WholeOp, sizes: Mapping[str, int]) -> int:
-    """The axis's positions where they are one of the call's sizes; else a guess, which only tile sizes depend on."""
+    """The axis's length if it is one of the call's sizes, else a guess; only tile sizes depend on it."""
     owner = op.extent.owner
     return max(1, sizes[owner.size.data]) if isinstance(owner, SizeOp) else 64
 

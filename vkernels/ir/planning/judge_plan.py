@@ -46,7 +46,7 @@ def why_refused(space: PlanSearchSpace, plan: Plan) -> str | None:
 
 
 def _reasons(space: PlanSearchSpace, plan: Plan) -> Iterator[str]:
-    """The cheapest to find first."""
+    """Reasons to refuse a plan, those that are cheap to find first."""
     beyond = beyond_bounds(space.kernel, space.limits, plan, space.pin)
     if beyond is not None:
         yield beyond
@@ -65,7 +65,7 @@ def _reasons(space: PlanSearchSpace, plan: Plan) -> Iterator[str]:
 
 
 def _excesses(space: PlanSearchSpace, plan: Plan, batch: PlanBatch, use: NeedsUse) -> Iterator[str]:
-    """What is beyond measure about a plan that fits."""
+    """Reasons to refuse a plan that fits."""
     split = plan.split
     if split is not None and split not in space.pin.splits:
         shared, extent = plan.splits[split] * plan.chunks[split], max(1, space.extents[split])
@@ -81,10 +81,10 @@ def _excesses(space: PlanSearchSpace, plan: Plan, batch: PlanBatch, use: NeedsUs
 
 
 def _too_slow(space: PlanSearchSpace, batch: PlanBatch, use: NeedsUse) -> str | None:
-    """Why its modelled time is out of all proportion; None if it is not.
+    """Why its modelled time is too long; None if it is not.
 
-    What is near the least time of any plan, or near the plain one's if that is less, is far from no choice: only for
-    others is the choice made, which takes as long as it would have taken without a plan from elsewhere.
+    A plan near the least time of any plan, or near the default plan's, is never too slow. Only other plans are compared
+    with the chosen plan, which takes as long as choosing one.
     """
     seconds = float(model_use(batch, use, space.limits).seconds)
     if not isfinite(seconds):

@@ -49,7 +49,7 @@ def pinned_move(space: PlanSearchSpace, choices: StructuralChoices) -> Structura
 
 
 def _held(space: PlanSearchSpace, choices: StructuralChoices, split: str | None) -> frozenset[str]:
-    """The axes that are held: a pinned chunk holds its axis where it is not smaller."""
+    """The axes that are held at once: a pinned chunk holds its axis if it is not smaller."""
     held = set(choices.held)
     for axis, chunk in space.pin.chunks.items():
         held.discard(axis)
@@ -160,7 +160,7 @@ def find_families(space: PlanSearchSpace) -> list[PlanFamily]:
 
 
 def _worth_cutting(space: PlanSearchSpace, family: PlanFamily) -> list[str]:
-    """The phases after which a launch of its own would leave one side a good part less to hold, under the best plan."""
+    """The phases after which a separate launch would hold much less on one side, under the best plan."""
     if space.limits.warp == 1 or not space.cuts:
         return []
     use = space.needs.evaluate(family.batch.plan(family.best[0]), space.sizes, NeedsDevice.of(space.limits))
@@ -203,7 +203,7 @@ def family_of(space: PlanSearchSpace, choices: StructuralChoices) -> PlanFamily 
 
 
 def _on_gpu(space: PlanSearchSpace, grid: PlanBatch) -> tuple[BatchResources, Numbers]:
-    """What plans take, and which of them fit."""
+    """The resources of the plans, and which of them fit."""
     columns, limits = columns_of(space, grid), space.limits
     launches = [columns_of(space, grid, phases) for phases in grid.launched]
     if launches:
@@ -215,7 +215,6 @@ def _on_gpu(space: PlanSearchSpace, grid: PlanBatch) -> tuple[BatchResources, Nu
 
 
 def _on_cpu(space: PlanSearchSpace, grid: PlanBatch) -> tuple[BatchResources, Numbers]:
-    """What plans take, and which of them fit."""
     limits = space.limits
     registers = cpu_registers(grid, limits)
     fits = (registers <= limits.registers) & (cpu_unrolled(grid, limits) <= MAX_UNROLLED_INSTRUCTIONS)
@@ -225,7 +224,7 @@ def _on_cpu(space: PlanSearchSpace, grid: PlanBatch) -> tuple[BatchResources, Nu
 
 
 def _plainness(choices: StructuralChoices) -> float:
-    """Above 1 for what is less plain: decisions that are modelled to win nothing are not made."""
+    """A factor above 1 for more decisions: those that are modelled to win nothing are not made."""
     decisions = len(choices.homes) + len(choices.copies) + len(choices.packs) + len(choices.streams)
     return 1 + DECISION_MUST_WIN * (decisions + 2 * bool(choices.split) + 2 * len(choices.cuts))
 
@@ -253,7 +252,6 @@ def enumerate_families(space: PlanSearchSpace) -> Iterator[tuple[StructuralChoic
 
 
 def _neighbours(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
-    """What is one decision away, as far as the author left it open."""
     for candidate in neighbours(space, choices):
         yield pinned_move(space, candidate)
     yield pinned_move(space, in_memory(choices))

@@ -100,7 +100,8 @@ class PlanSearchSpace:
         return found
 
     def _mean_trips(self, loop: RangeOp, extents: Mapping[str, int]) -> int:
-        """Trips of a loop whose bounds are read: as if its positions' loops went once, together, through a tensor."""
+        """Mean trips of a loop whose bounds are read from memory, as if all positions' loops together went once
+        through a tensor."""
         rows = math.prod(max(1, extents.get(axis, 1)) for axis in axes_of(loop.start))
         for op in loop.walk():
             if isinstance(op, AccessOp) and isinstance(op.base.type, TensorArgumentType):
@@ -228,12 +229,12 @@ class PlanSearchSpace:
         )  # fmt: skip
 
     def _as_loops_see(self, choices: StructuralChoices) -> StructuralChoices:
-        """Lanes order the loops over chunks, and decide nothing where there are none along them."""
+        """The choices, without lanes where no loop over chunks goes along them."""
         chunked = choices.lanes in self.wholes and choices.lanes not in choices.held
         return choices if chunked else replace(choices, lanes=None)
 
     def _analysis(self, held: frozenset[str], plan: Plan, facts: Facts) -> KernelAnalysis:
-        """The kernel as it is read while some whole axes are held at once."""
+        """The analysis of the kernel while some whole axes are held at once."""
         if held not in self._analyses:
             axes = resolve_axes(self.kernel, plan, facts)
             first = next(iter(self._analyses.values()), None)
@@ -259,8 +260,11 @@ class PlanSearchSpace:
 
     @cached_property
     def _loops(self) -> dict[tuple[Any, ...], tuple[Loop, ...] | str]:
-        """Those read before, or why they cannot be: the same whatever sizes and limits, as far as strides are alike,
-        and axes of one position or none are the same ones: any chunk holds those at once."""
+        """Loops that were read before, or why they cannot be read.
+
+        They are the same for all sizes and limits if strides are alike and the same axes have at most one position: any
+        chunk holds those at once.
+        """
         strides = tuple(
             (name, tuple((stride == 1, stride % MOST_ALIGNED) for stride in strides))
             for name, strides in sorted(self.strides.items())
@@ -300,7 +304,7 @@ def read_space(
 
 
 def _side_by_side(kernel: KernelOp, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """The strides of tensors whose elements lie without gaps, those of the last dimension side by side."""
+    """The strides of tensors without gaps, row after row."""
     strides: dict[str, tuple[int, ...]] = {}
     for argument, parameter in zip(kernel.body.block.args, kernel.parameters, strict=True):
         if isinstance(argument.type, TensorArgumentType):

@@ -68,7 +68,8 @@ class BoundGpuExecutable:
 
 
 class _Frame:
-    """The memory of one call at a time. Drivers copy arguments while they launch, so it is free again afterwards."""
+    """The memory of one call at a time. Drivers copy the arguments during the launch, so it is free again
+    afterwards."""
 
     __slots__ = ("floats", "launches", "pointers", "words")
 

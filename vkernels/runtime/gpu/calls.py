@@ -68,7 +68,7 @@ class GpuCalls:
             self._others[key] = runnable
 
     def _compiled(self, key: Hashable, addresses: Sequence[int]) -> BoundGpuExecutable:
-        """The best code by now. Raises `ArgumentError` where none is loaded, and a graph is being captured."""
+        """The best code by now. Raises `ArgumentError` if none is loaded while a graph is captured."""
         if self._is_captured():
             if key in self._loaded:
                 return self._loaded[key]
@@ -85,7 +85,7 @@ class GpuCalls:
         return runnable
 
     def _new_provider(self, key: Hashable, addresses: Sequence[int]) -> CodeProvider[BoundGpuExecutable]:
-        """The provider of code for an alignment, from now on."""
+        """The provider of code for an alignment, stored for later calls."""
         request = self._compilation.request
         views = zip(request.arguments.tensors.items(), addresses, strict=True)
         tensors = {name: replace(view, address=address) for (name, view), address in views}
@@ -94,7 +94,7 @@ class GpuCalls:
         return self._providers.setdefault(key, provider_of(compilation, partial(self._bind, arguments)))
 
     def _is_captured(self) -> bool:
-        """Whether what is started now goes into a graph instead of to the device."""
+        """Whether work that starts now goes into a graph instead of to the device."""
         with self._device.driver.on(self._device.number):
             return self._device.driver.is_capturing()
 

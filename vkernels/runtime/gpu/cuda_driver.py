@@ -87,7 +87,7 @@ class CudaDriver(TorchDriver):
             self._check(code, "launching a kernel")
 
     def _have_context(self) -> None:
-        """Make the current device's primary context the calling thread's, if it has none."""
+        """Make the current device's primary context current in this thread, if the thread has none."""
         library, context, device = self._library, c_void_p(), c_int()
         self._check(library.cuCtxGetCurrent(byref(context)), "finding the context")
         if not context.value:

@@ -65,7 +65,7 @@ def planned_limits(target: Target) -> Limits:
 
 
 def _candidates(target: Target) -> Iterator[Target]:
-    """Slices of known devices that this one may be, those of the most alike memory first."""
+    """Slices of known devices that this device may be, those with the most similar memory first."""
     instance = _INSTANCE.search(target.name)
     text = instance[1] if instance else _granted()
     if text is None or target.vendor != "nvidia":
@@ -81,7 +81,7 @@ def _candidates(target: Target) -> Iterator[Target]:
 
 
 def _granted() -> str | None:
-    """What the MPS server was told to grant, as a slice; None for nothing, for all of it and for no percentage."""
+    """The share that the MPS server grants, as a slice; None for no limit, and for a value that is no percentage."""
     percent = os.environ.get(MPS, "").strip()
     if not re.fullmatch(r"[0-9]{1,3}(?:\.[0-9]{1,3})?", percent) or not 0 < Fraction(percent) < 100:
         return None

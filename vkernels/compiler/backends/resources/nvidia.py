@@ -41,7 +41,6 @@ def facts_of(code: bytes, name: str, architecture: str) -> KernelTable:
 
 
 def _fact(elf: Elf, attribute: int, name: str) -> int:
-    """A number that `.nv.info` gives for a kernel."""
     section = elf.sections.get(".nv.info")
     if section:
         for found, value in _attributes(section.data):

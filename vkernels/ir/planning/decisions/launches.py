@@ -27,7 +27,7 @@ def one_more_launch(
 def _homes_across(
     space: PlanSearchSpace, choices: StructuralChoices, cuts: tuple[str, ...]
 ) -> tuple[tuple[str, Home], ...]:
-    """Homes with those in memory that shared memory would not outlast."""
+    """Homes, with memory in place of shared memory for values that cross launches."""
     launch_of = launch_of_phases(phases_of_launches(space.kernel, cuts))
     homes = dict(choices.homes)
     for value in space.needs.crossing:
