@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from vkernels.ir.errors import OutOfMemoryError, PlanError
 from vkernels.ir.plan import Plan
@@ -31,38 +31,12 @@ _log = logging.getLogger(__name__)
 
 Code = TypeVar("Code")
 Bound = TypeVar("Bound")
-BoundOut = TypeVar("BoundOut", covariant=True)
 
 Binder = Callable[[Code, Plan, str], Bound]
 """Binds code to arguments, in the thread of a call, given its plan and rung. May raise `OutOfResources`."""
 
 _Best: TypeAlias = tuple[PlanFallback[Any], Any]
 """The plans that are left, and the code of the present one."""
-
-
-class CodeProvider(Protocol[BoundOut]):
-    """Provides the code of calls of one shape."""
-
-    def start(self) -> None:
-        """Start compiling in the background, where `get` would."""
-        ...
-
-    def get(self) -> BoundOut:
-        """The best code by now. Raises the author's mistakes; `PlanError` where no plan has code that fits."""
-        ...
-
-    def reject(self, shortage: Shortage) -> BoundOut:
-        """Code that takes less of a resource that was short. Raises `PlanError` where there is none."""
-        ...
-
-    def on_better(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once, in any thread, when `get` has better code than it gave, be it now."""
-        ...
-
-    @property
-    def is_final(self) -> bool:
-        """Whether `get` gave the best code: the provider may be dropped."""
-        ...
 
 
 def provider_of(compilation: Compilation, bind: Binder[Any, Bound]) -> CodeProvider[Bound]:
@@ -77,7 +51,7 @@ def provider_of(compilation: Compilation, bind: Binder[Any, Bound]) -> CodeProvi
 
 
 class FixedPlanProvider(Generic[Bound]):
-    """Provides code of the author's plan, and no other."""
+    """Provides code of the author's plan, and no other; see `TieredProvider`."""
 
     is_final = True
 
@@ -103,7 +77,8 @@ class FixedPlanProvider(Generic[Bound]):
 class TieredProvider(Generic[Bound]):
     """Provides code of the best plan that fits, or at first of a plain plan. Safe to use from several threads.
 
-    `bind`: binds code to arguments, in the thread of a call.
+    `bind`: binds code to arguments, in the thread of a call. `is_final`: `get` gave the best code, so that the provider
+    may be dropped.
     """
 
     def __init__(self, compilation: Compilation, bind: Binder[Any, Bound]):
@@ -116,9 +91,11 @@ class TieredProvider(Generic[Bound]):
         self._is_late = False
 
     def start(self) -> None:
+        """Start compiling in the background, where `get` would."""
         self._begin()
 
     def get(self) -> Bound:
+        """The best code by now. Raises the author's mistakes; `PlanError` where no plan has code that fits."""
         best, session = self._begin(), self._compilation.session
         patience = None if session.waiters else session.patience
         if not wait([best], None if patience is None else max(0.0, self._begun + patience - time.monotonic())).done:
@@ -126,6 +103,7 @@ class TieredProvider(Generic[Bound]):
         return self._take(best)
 
     def reject(self, shortage: Shortage) -> Bound:
+        """Code that takes less of a resource that was short. Raises `PlanError` where there is none."""
         best = self._begin()
         with self._lock:
             if self._current is not None:  # else a plain plan took too much
@@ -135,6 +113,7 @@ class TieredProvider(Generic[Bound]):
         return self._take(best)
 
     def on_better(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once, in any thread, when `get` has better code than it gave, which may be now."""
         best = self._best
         if self._current is None and best is not None:
             best.add_done_callback(lambda done: None if done.exception() else callback())
@@ -202,6 +181,9 @@ class TieredProvider(Generic[Bound]):
             _log.error(
                 "%s on %s: there is no better plan, the plain one stays", self._kernel, self._slice, exc_info=error
             )
+
+
+CodeProvider: TypeAlias = FixedPlanProvider[Bound] | TieredProvider[Bound]
 
 
 def run_with_less_memory(

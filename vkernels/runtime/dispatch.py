@@ -287,7 +287,8 @@ class Launcher:
 
     def _cpu_provider(self, entry: CallEntry, compilation: Compilation) -> CodeProvider[Runnable]:
         """The provider of an entry's code on a CPU, stored in the entry."""
-        provider = provider_of(compilation, partial(bind_cpu, self.kernel, compilation.request.arguments))
+        bind = partial(bind_cpu, self.kernel, compilation.request.arguments)
+        provider: CodeProvider[Runnable] = provider_of(compilation, bind)
         return entry.providers.setdefault(compilation.request.same, provider)
 
     def _run_with_less_memory(

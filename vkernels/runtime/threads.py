@@ -5,26 +5,19 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from vkernels.ir.errors import OptionError
 from vkernels.ir.fork_safe import fork_safe_lock
 from vkernels.targets.host_cpu import usable_cores
 
-from .work_descriptor import WorkDescriptor
-
-
-class PoolLike(Protocol):
-    """Runs calls: on native threads, or on Python's where there are none."""
-
-    def reserve(self, threads: int) -> None: ...
-    def run(self, call: WorkDescriptor) -> None: ...
-    def runner(self, call: WorkDescriptor) -> Callable[[], None]: ...
-    def stop(self) -> None: ...
+if TYPE_CHECKING:
+    from .pool import Pool
+    from .python_pool import PythonPool
 
 
 _lock = fork_safe_lock()
-_pool: PoolLike | None = None
+_pool: Pool | PythonPool | None = None
 _threads: int | None = None
 _on_change: list[Callable[[], None]] = []
 
@@ -51,23 +44,16 @@ def on_threads_change(forget: Callable[[], None]) -> None:
     _on_change.append(forget)
 
 
-def the_pool() -> PoolLike:
+def the_pool() -> Pool | PythonPool:
     """The process's pool, made at first use."""
     global _pool
-    pool = _pool
-    if pool is None:
+    if _pool is None:
+        from .pool import Pool, is_native
+        from .python_pool import PythonPool
+
         with _lock:
-            if _pool is None:
-                _pool = _new_pool()
-            pool = _pool
-    return pool
-
-
-def _new_pool() -> PoolLike:
-    from .pool import Pool, is_native
-    from .python_pool import PythonPool
-
-    return Pool() if is_native() else PythonPool()
+            _pool = _pool or (Pool() if is_native() else PythonPool())
+    return _pool
 
 
 def _stop() -> None:
