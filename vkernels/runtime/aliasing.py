@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -97,15 +98,11 @@ def share_memory(one: ArrayView, other: ArrayView) -> bool:
 
 def _bytes_of(view: ArrayView) -> np.ndarray[Any, Any]:
     """A NumPy array with the view's addresses. Its elements are not read."""
-    return np.asarray(_Places(view))
-
-
-class _Places:
-    def __init__(self, view: ArrayView):
-        self.__array_interface__ = {
-            "data": (view.address, True),
-            "shape": view.shape,
-            "strides": tuple(stride * view.itemsize for stride in view.strides),
-            "typestr": f"|V{view.itemsize}",
-            "version": 3,
-        }
+    interface = {
+        "data": (view.address, True),
+        "shape": view.shape,
+        "strides": tuple(stride * view.itemsize for stride in view.strides),
+        "typestr": f"|V{view.itemsize}",
+        "version": 3,
+    }
+    return np.asarray(SimpleNamespace(__array_interface__=interface))

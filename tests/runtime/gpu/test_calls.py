@@ -18,6 +18,7 @@ from vkernels.ir.plan import Home, Plan
 from vkernels.library.dense import matmul_bias
 from vkernels.library.rows import layer_norm_rows, softmax_rows
 from vkernels.library.spdnn import spdnn
+from vkernels.runtime import present_target
 from vkernels.runtime.dispatch import Launcher
 from vkernels.targets import target_named
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -122,11 +123,8 @@ def gpu_times(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers
 
 def is_wieldy(at: PlanBatch, limits: Limits, registers: Numbers) -> Numbers:
     """Whether threads take few elements, and few registers more than there are: plans beyond only where none is so."""
-    most: Numbers = 0
-    for loop in at.loops:
-        for step in loop.steps:
-            if not step.is_dot:
-                most = np.maximum(most, at.tile(step.axes) * loop.element_bytes / 4)
+    words = (at.tile(step.axes) * loop.element_bytes / 4 for loop in at.loops for step in loop.steps if not step.is_dot)
+    most = reduce(np.maximum, words, 0)
     return (most <= A_THREAD * at.warps * limits.warp) & (registers <= BEYOND * limits.registers)
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ class PlanBatch:
         """Elements of a tile of some axes."""
         key = tuple(axes)
         if key not in self._tiles:
-            self._tiles[key] = _product(self.size(axis) for axis in key)
+            self._tiles[key] = prod((self.size(axis) for axis in key), start=1.0)
         return self._tiles[key]
 
     def all_trips(self, axes: Iterable[str]) -> Numbers:
@@ -75,7 +76,7 @@ class PlanBatch:
             if len(key) == 1:
                 self._trips[key] = np.ceil(max(1, self.extents.get(key[0], 1)) / self.size(key[0]))
             else:
-                self._trips[key] = _product(self.all_trips((axis,)) for axis in key)
+                self._trips[key] = prod((self.all_trips((axis,)) for axis in key), start=1.0)
         return self._trips[key]
 
     @property
@@ -97,13 +98,10 @@ class PlanBatch:
 
     def partial_bytes(self) -> Numbers:
         """Bytes of the partial results that programs of a split axis leave for those after them."""
-        found: Numbers = 0
-        for loop in self.loops:
-            for axes, axis, width in loop.reduced:
-                if axis == self.split:
-                    result = self.tile(each for each in axes if each != axis)
-                    found = found + self.programs * self.shares * result * width
-        return found
+        return sum(
+            self.programs * self.shares * self.tile(each for each in axes if each != axis) * width
+            for loop in self.loops for axes, axis, width in loop.reduced if axis == self.split
+        )  # fmt: skip
 
     # One plan, or some of them
 
@@ -172,13 +170,6 @@ class PlanBatch:
         )
 
 
-def _product(values: Iterable[Numbers]) -> Numbers:
-    result: Numbers = 1.0
-    for value in values:
-        result = result * value
-    return result
-
-
 OVERLAP = 0.3
 """Part of what is not the bottleneck that is not hidden behind it. As fitted: processors overlap most, never all."""
 
@@ -194,9 +185,7 @@ class ModeledTimes:
     def seconds(self) -> Numbers:
         """The longest part, a share of the others, and the launches."""
         values = list(self.parts.values())
-        longest: Numbers = 0.0
-        for value in values:
-            longest = np.maximum(longest, value)
+        longest = reduce(np.maximum, values, 0.0)
         return longest + OVERLAP * (sum(values) - longest) + self.launches
 
     def at(self, number: int) -> ModeledTimes:

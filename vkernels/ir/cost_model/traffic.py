@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import prod
 
 import numpy as np
 
@@ -67,14 +68,9 @@ class CacheTraffic:
         `users`: programs that have the cache at once, each with what it touches by itself. `gradual`: what takes this
         part less than the capacity is found again wholly, what takes this part more not at all, and between them some.
         """
-        reads: Numbers = 0.0
-        writes: Numbers = 0.0
-        for touch, moved in self.missed_by_touch(capacity, line, users, gradual):
-            if touch.writes:
-                writes = writes + moved
-            else:
-                reads = reads + moved
-        return reads, writes
+        each = list(self.missed_by_touch(capacity, line, users, gradual))
+        reads = sum((moved for touch, moved in each if not touch.writes), start=0.0)
+        return reads, sum((moved for touch, moved in each if touch.writes), start=0.0)
 
     def missed_by_touch(
         self, capacity: Numbers, line: int, users: Numbers = 1, gradual: float = 0.0
@@ -117,11 +113,9 @@ class CacheTraffic:
         return touch.axes if touch.home is None else tuple(axis for axis in touch.axes if axis not in self.at.order)
 
     def _elements(self, touch: LoopAccess) -> Numbers:
-        elements: Numbers = 1.0
-        for axis in touch.axes:
-            of_home = touch.home is not None and axis in self.at.order
-            elements = elements * (self.at.size(axis) if of_home else max(1, self.at.extents.get(axis, 1)))
-        return elements
+        own = self.at.order if touch.home is not None else ()
+        sizes = (self.at.size(axis) if axis in own else max(1, self.at.extents.get(axis, 1)) for axis in touch.axes)
+        return prod(sizes, start=1.0)
 
     def _repeats_of(self, number: int, step: LoopStep, touch: LoopAccess) -> Iterator[_Key]:
         """The loops that repeat a touch, by all axes that each of their trips goes through."""
@@ -175,10 +169,11 @@ class CacheTraffic:
         grows = tuple(axis in inner and axis not in programs for axis in touch.axes)
         found = self._elements_of.get((touch.axes, grows))
         if found is None:
-            found = 1.0
-            for axis, grown in zip(touch.axes, grows, strict=True):
-                found = found * (max(1, self.at.extents.get(axis, 1)) if grown else self.at.size(axis))
-            self._elements_of[touch.axes, grows] = found
+            sizes = (
+                max(1, self.at.extents.get(axis, 1)) if grown else self.at.size(axis)
+                for axis, grown in zip(touch.axes, grows, strict=True)
+            )
+            found = self._elements_of[touch.axes, grows] = prod(sizes, start=1.0)
         return found
 
     def _waste(self, touch: LoopAccess, loop: Loop, step: LoopStep, line: int) -> Numbers:

@@ -243,9 +243,7 @@ class PlanSearchSpace:
 
     def loops(self, choices: StructuralChoices) -> tuple[Loop, ...]:
         """What runs in which loop. Raises `PlanError` where the kernel cannot have the decisions."""
-        return self._loops_of(self._as_loops_see(choices))
-
-    def _loops_of(self, choices: StructuralChoices) -> tuple[Loop, ...]:
+        choices = self._as_loops_see(choices)
         key = (choices.held, choices.homes, choices.copies, choices.lanes, choices.online, choices.cuts)
         found = self._loops.get(key)
         if found is None:
