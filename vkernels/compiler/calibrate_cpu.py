@@ -187,17 +187,17 @@ def measure_cpu() -> MeasuredCpuRates:
     limits = cpu_limits()
     cores, width = limits.multiprocessors, limits.register_bytes
     with ThreadPool(cores) as threads, loops(width) as code:
-        measure = Measure(threads, cores)
-        clock = CHAIN_CYCLES / measure.seconds_a_step(1, [(code.chain, ())])
+        measure = Measure(threads)
+        clock = CHAIN_CYCLES / measure.seconds_a_step([(code.chain, ())])
         alone = [(code.multiply, (buffer(2 * width),)) for _ in range(cores)]
-        multiply = MULTIPLY_ADDS * width // 4 * cores / measure.seconds_a_step(cores, alone)
+        multiply = MULTIPLY_ADDS * width // 4 * cores / measure.seconds_a_step(alone)
 
         def read(total: int, cores: int) -> float:
             """Bytes a second that cores read from their parts of so many bytes, over and over."""
             block = LOADED_VECTORS * width
             blocks = max(1, total // cores // block)
             work = [(code.read, (buffer(blocks * block), blocks)) for _ in range(cores)]
-            return blocks * block * cores / measure.seconds_a_step(cores, work)
+            return blocks * block * cores / measure.seconds_a_step(work)
 
         far = min(4 * limits.cache, MAX_BYTES, max(limits.memory // 8, 1 << 24))
         core_memory = read(far, 1)
@@ -222,10 +222,10 @@ Work = tuple[Callable[..., None], Sequence[Any]]
 class Measure:
     """Times loops that run on several threads at once."""
 
-    def __init__(self, threads: ThreadPool, cores: int):
-        self._threads, self._cores = threads, cores
+    def __init__(self, threads: ThreadPool):
+        self._threads = threads
 
-    def seconds_a_step(self, cores: int, work: Sequence[Work]) -> float:
+    def seconds_a_step(self, work: Sequence[Work]) -> float:
         """Seconds that one step takes, of the fastest round, once enough steps run to be timed."""
         steps = 1
         while (taken := self._fastest(work, steps)) < SECONDS / 4 and steps < 1 << 40:

@@ -63,19 +63,17 @@ def same_tensors(kernel: KernelOp, written: Sequence[str], tensors: Mapping[str,
                     f"`{other}` or none of it, got a part of it"
                 )
             if not works_in_place(kernel, name, other):
-                raise ArgumentError(f"{kernel.sym_name.data}: argument `{name}` {_why_apart(name, other, written)}")
+                why = (
+                    ", and the kernel writes both: expected memory of its own for each" if other in written
+                    else ", whose elements are needed later or at other places than it is written at: expected memory "
+                    "of its own"
+                )  # fmt: skip
+                raise ArgumentError(
+                    f"{kernel.sym_name.data}: argument `{name}` is the same tensor as `{other}`{why}"
+                )  # fmt: skip
             if name not in same:
                 same.setdefault(other, name)
     return tuple(sorted(same.items()))
-
-
-def _why_apart(name: str, other: str, written: Sequence[str]) -> str:
-    if other in written:
-        return f"is the same tensor as `{other}`, and the kernel writes both: expected memory of its own for each"
-    return (
-        f"is the same tensor as `{other}`, whose elements are needed later or at other places than it is written at: "
-        "expected memory of its own"
-    )
 
 
 def _same(one: ArrayView, other: ArrayView) -> bool:

@@ -106,16 +106,8 @@ def compiler_identity() -> str:
             f"Triton cannot be imported ({error}); vkernels compiles with it: pip install triton"
         ) from error
     tools = [(name, os.environ.get(name)) for name in TOOLS]
-    return json.dumps(
-        [
-            triton.__version__,
-            sys.platform,
-            tools,
-            hash_of("compiler/backends/*.py"),
-            hash_of("compiler/workers/*.py"),
-            hash_of("compiler/records.py"),
-        ]
-    )
+    ours = [hash_of(f"compiler/{files}") for files in ("backends/*.py", "workers/*.py", "records.py")]
+    return json.dumps([triton.__version__, sys.platform, tools, *ours])
 
 
 def _keep(artifacts: ArtifactCache, key: str, outcome: Outcome) -> bool:

@@ -37,10 +37,10 @@ def measure_peaks(threads: int, seed: int = 0) -> MachinePeaks:
     random = np.random.default_rng(seed)
     places = random.permutation(vectors)[: blocks * LOADED_VECTORS].astype(np.int32)
     with ThreadPool(threads) as pool, loops(width) as code:
-        measure = Measure(pool, threads)
+        measure = Measure(pool)
 
         def rate(per_step: float, work: list[tuple[Any, Any]]) -> float:
-            return per_step * threads / measure.seconds_a_step(threads, work)
+            return per_step * threads / measure.seconds_a_step(work)
 
         multiply = [(code.multiply, (buffer(2 * width),)) for _ in range(threads)]
         gather = [(code.gather, (buffer(vectors * width), places, blocks)) for _ in range(threads)]

@@ -48,7 +48,7 @@ def instructions_of(assembly: str, name: str) -> list[Instruction]:
         raise FileError(f"AMD assembly without the whole kernel {name}")
     lines = [(opcode, operands or "", comment or "") for opcode, operands, comment in _LINE.findall(body[0])]
     stacks = set(_stacks(lines))
-    return [_instruction(opcode, operands, comment, stacks) for opcode, operands, comment in lines if opcode != "s_nop"]
+    return [_instruction(opcode, operands, stacks) for opcode, operands, _ in lines if opcode != "s_nop"]
 
 
 def _stacks(lines: list[tuple[str, str, str]]) -> Iterator[str]:
@@ -58,7 +58,7 @@ def _stacks(lines: list[tuple[str, str, str]]) -> Iterator[str]:
             yield from re.findall(r"off, (s\[\d+:\d+\])", operands)
 
 
-def _instruction(opcode: str, operands: str, comment: str, stacks: set[str]) -> Instruction:
+def _instruction(opcode: str, operands: str, stacks: set[str]) -> Instruction:
     if _TENSOR_CORE.match(opcode):
         return Instruction(("tensor_core",))
     if opcode in ("s_barrier", "s_barrier_wait"):
