@@ -314,7 +314,7 @@ def machine() -> dict[str, Any]:
     """The device and the versions of everything between it and a kernel."""
     import triton
 
-    from vkernels.runtime.present_target import gpu_device
+    from vkernels.runtime.gpu.device import gpu_device
 
     device, properties = gpu_device("cuda:0"), torch.cuda.get_device_properties(0)
     return {

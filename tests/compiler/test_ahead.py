@@ -14,7 +14,7 @@ from vkernels.compiler.default_session import use_session
 from vkernels.compiler.session import CompilerSession
 from vkernels.ir.disk_cache import DiskCache
 from vkernels.runtime.dispatch import Launcher
-from vkernels.runtime.present_target import GpuDevice
+from vkernels.runtime.gpu.device import GpuDevice
 from vkernels.targets import limits_of, target_named
 
 from ..runtime.gpu.fakes import FakeDriver, OnGpu
@@ -69,7 +69,7 @@ def test_each_shape_on_each_target_has_binaries_that_fit():
 
 
 def test_a_later_process_finds_plan_and_binaries_on_disk(monkeypatch, tmp_path: Path):
-    cache, device = DiskCache(tmp_path), "vkernels.runtime.present_target.gpu_device"
+    cache, device = DiskCache(tmp_path), "vkernels.runtime.gpu.device.gpu_device"
     driver = FakeDriver()
     monkeypatch.setattr(driver, "parameters", lambda function: 3)
     target = driver.target(0)

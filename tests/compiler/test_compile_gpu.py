@@ -23,8 +23,8 @@ from vkernels.library.dense import matmul_bias
 from vkernels.library.rows import softmax_rows
 from vkernels.library.spdnn import spdnn
 from vkernels.runtime.dispatch import Launcher
+from vkernels.runtime.gpu.device import GpuDevice
 from vkernels.runtime.gpu.loading import hidden_parameters, load
-from vkernels.runtime.present_target import GpuDevice
 from vkernels.targets import limits_of, target_named
 
 from ..runtime.gpu.fakes import FakeDriver, OnGpu, use

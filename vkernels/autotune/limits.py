@@ -29,7 +29,7 @@ def slice_limits(name: str) -> Limits:
         target_of(name)  # which refuses too many
         return cpu_slice_limits(int(found[1] or present_cpu().multiprocessors))
     if found := _GPU.fullmatch(name):
-        from vkernels.runtime.present_target import gpu_device
+        from vkernels.runtime.gpu.device import gpu_device
 
         return gpu_device(f"cuda:{found[1]}").limits
     return limits_of(target_of(name))
@@ -38,7 +38,7 @@ def slice_limits(name: str) -> Limits:
 def slice_target(name: str) -> Target:
     """The device that a slice is, or is part of. Raises as `slice_limits` does."""
     if found := _GPU.fullmatch(name):
-        from vkernels.runtime.present_target import gpu_device
+        from vkernels.runtime.gpu.device import gpu_device
 
         return gpu_device(f"cuda:{found[1]}").target
     return target_of(name)

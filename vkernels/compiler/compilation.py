@@ -19,7 +19,7 @@ from .kernel_variants import KernelIR, KernelVariants
 from .plan_fallback import SpillError, author_plan_error, shortages
 from .plans import Plans, stated_rung
 from .protocols import Constant, Signature
-from .request import CompileRequest, Executable
+from .request import CompileRequest, CompileTarget, Executable
 from .specialise import specialised
 from .tuned_constants import tuned_constants
 
@@ -78,6 +78,10 @@ class Compilation:
     def given(self, arguments: Arguments, same: Same) -> Compilation:
         """The same for a call with other addresses, of which some tensors are the `same`."""
         return replace(self, request=replace(self.request, arguments=arguments, same=same))
+
+    def on(self, target: CompileTarget) -> Compilation:
+        """The same for another target."""
+        return replace(self, request=replace(self.request, target=target))
 
     @cached_property
     def ir(self) -> KernelIR:

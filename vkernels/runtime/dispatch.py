@@ -270,7 +270,7 @@ class Launcher:
             compilation = entry.compilation.given(entry.bind(values), same)
             if compilation.request.target.on_gpu:  # compiled when it is known which addresses are aligned
                 from .gpu.calls import GpuCalls
-                from .present_target import gpu_device
+                from .gpu.device import gpu_device
 
                 calls = GpuCalls(compilation, gpu_device(compilation.request.arguments.device))
                 entry.put(same, calls)

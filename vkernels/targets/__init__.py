@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from .limits import limits_of
+from .own import load_targets
 from .present import present_targets
-from .table import known_targets, load_targets, target_named
+from .table import known_targets, target_named
 from .target import CpuSizes, GreenContexts, PeakRates, Slice, Target
 
 __all__ = [

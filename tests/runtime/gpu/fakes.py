@@ -22,9 +22,9 @@ from vkernels.compiler.workers.jobs import CompileJob
 from vkernels.ir.dialect import context, tt
 from vkernels.ir.interpret.ttir import RuntimeMemory, TensorRegion, run_ttir
 from vkernels.ir.lowering.ttir.state import SLOT_BYTES
+from vkernels.runtime.gpu.device import GpuDevice
 from vkernels.runtime.gpu.loading import HIDDEN
 from vkernels.runtime.interpret import memory_of
-from vkernels.runtime.present_target import GpuDevice
 from vkernels.targets import Target, limits_of, target_named
 
 STREAM = 0x57EA
@@ -201,6 +201,6 @@ def use(monkeypatch: Any, driver: FakeDriver, compile_jobs: Callable[..., Any] =
     target = driver.target(0)
     device = GpuDevice(0, driver, target, limits_of(target))
     devices = {"cuda:0": device, "cuda:1": replace(device, number=1)}
-    monkeypatch.setattr("vkernels.runtime.present_target.gpu_device", devices.__getitem__)
+    monkeypatch.setattr("vkernels.runtime.gpu.device.gpu_device", devices.__getitem__)
     monkeypatch.setattr("vkernels.compiler.gpu_binaries.BinaryCompiler.compile", lambda self, jobs: compile_jobs(jobs))
     return device

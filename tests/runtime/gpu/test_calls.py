@@ -18,8 +18,8 @@ from vkernels.ir.plan import Home, Plan
 from vkernels.library.dense import matmul_bias
 from vkernels.library.rows import layer_norm_rows, softmax_rows
 from vkernels.library.spdnn import spdnn
-from vkernels.runtime import present_target
 from vkernels.runtime.dispatch import Launcher
+from vkernels.runtime.gpu import device
 from vkernels.targets import target_named
 
 from ..test_aliasing import kept
@@ -233,13 +233,13 @@ def test_a_program_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch)
 def test_an_architecture_that_triton_lacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = FakeDriver()
     monkeypatch.setattr(driver, "target", lambda number: replace(target_named("t4"), architecture="sm_52"))
-    monkeypatch.setattr(present_target, "gpu_driver", lambda: driver)
-    present_target.gpu_device.cache_clear()
+    monkeypatch.setattr(device, "gpu_driver", lambda: driver)
+    device.gpu_device.cache_clear()
     try:
         with pytest.raises(SetupError, match="does not compile for sm_52"):
             scaled(OnGpu(torch.zeros(8, 8)), 1.0, OnGpu(torch.zeros(8, 8)))
     finally:
-        present_target.gpu_device.cache_clear()
+        device.gpu_device.cache_clear()
 
 
 def test_launches_are_told_with_their_stream_and_what_the_device_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,7 +149,7 @@ def test_another_device_than_the_current_one() -> None:
 
 
 def test_the_device_is_one_of_the_table_or_like_one() -> None:
-    from vkernels.runtime.present_target import gpu_device
+    from vkernels.runtime.gpu.device import gpu_device
 
     device = gpu_device("cuda:0")
     properties = torch.cuda.get_device_properties(0)

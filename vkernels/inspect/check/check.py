@@ -23,8 +23,9 @@ from vkernels.targets import Target
 
 from ..cases import Case
 from ..worker_client import InspectPool, Progress
-from .cell_requests import CellRequest, CellVerdict, goes_down, prepare, verdict
+from .cell_requests import CellRequest, CellVerdict, goes_down, prepare
 from .cells import Cell, LaunchFailure, LaunchUse
+from .verdicts import verdict
 
 READERS = 2
 """Number of binaries disassembled in parallel."""

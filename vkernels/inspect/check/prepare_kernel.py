@@ -27,6 +27,9 @@ from vkernels.runtime.bound_executable import bind_cpu
 
 from .plan_summary import AUTHOR, CHOSEN, PLAIN, PlanSummary, describe_plan
 
+_ANY_TARGET = CompileTarget(Limits(1, 1, 1, 1, 1), CPU, "")
+"""What reading the kernel's IR takes, before a target is known."""
+
 
 @dataclass(frozen=True)
 class LoweredPlan:
@@ -69,8 +72,9 @@ class KernelPreparer:
         """Raises the author's mistakes in the kernel's text, and `ArgumentError` for a size that is missing."""
         self.kernel, self.sizes, self.dtypes, self.fixed = kernel, sizes, dtypes, fixed
         signature = Signature(tuple(dtypes.items()), tuple(scalars.items()), tuple(constants.items()))
-        self.module: ModuleOp = default_session().variants(kernel).ir(kernel, signature).module
         self.arguments = example_arguments(kernel, signature, sizes, strides)
+        self._compilation = default_session().compile(CompileRequest(kernel, self.arguments, _ANY_TARGET))
+        self.module: ModuleOp = self._compilation.ir.module
         self.tensors = self.arguments.tensors
         self.lowered: list[LoweredPlan] = []
         self._numbers: dict[Hashable, int | Error] = {}
@@ -83,7 +87,7 @@ class KernelPreparer:
         `PlanError` where there is no plan left.
         """
         check_native(self.kernel, self.dtypes, limits)
-        plans = self._compilation(limits).plans
+        plans = self._within(limits).plans
         own = self.fixed or plans.author_plan()
         if own is None:
             return self._down(plans, tried)
@@ -139,7 +143,7 @@ class KernelPreparer:
     def _lower(self, plan: Plan, limits: Limits) -> int | Error:
         try:
             if limits.warp > 1:
-                lowered = _lowered_plan(self._compilation(limits).lower(plan), plan, self.sizes)
+                lowered = _lowered_plan(self._within(limits).lower(plan), plan, self.sizes)
             else:
                 lowered = LoweredPlan((), self._native_bytes(plan, limits))
         except Error as error:
@@ -147,14 +151,13 @@ class KernelPreparer:
         self.lowered.append(lowered)
         return len(self.lowered) - 1
 
-    def _compilation(self, limits: Limits) -> Compilation:
-        """Which architecture it is for does not matter before a GPU's binaries."""
-        target = CompileTarget(limits, CPU if limits.warp == 1 else "gpu", "")
-        return default_session().compile(CompileRequest(self.kernel, self.arguments, target))
+    def _within(self, limits: Limits) -> Compilation:
+        """The compilation for a target; its architecture does not matter before a GPU's binaries."""
+        return self._compilation.on(CompileTarget(limits, CPU if limits.warp == 1 else "gpu", ""))
 
     def _native_bytes(self, plan: Plan, limits: Limits) -> int:
         """Bytes of memory that a call of native code for this machine takes."""
-        compiled = self._compilation(limits).code(plan)
+        compiled = self._within(limits).code(plan)
         assert isinstance(compiled, CompiledCpu), "compiled for a CPU"
         call = bind_cpu(self.kernel, self.arguments, compiled, plan, "")
         return sum(call.buffer_bytes) + limits.multiprocessors * call.workspace

@@ -20,9 +20,9 @@ from vkernels.targets import Target
 from vkernels.targets.slices import planned_limits
 
 from ..cases import KernelCase
-from ..check.cell_requests import shortage_of
 from ..check.cells import CellLaunch, judge
 from ..check.check import use_of
+from ..check.verdicts import shortage_of
 from ..worker_client import InspectPool, answer_of
 from .explanation import ExplainFindings, LaunchText
 from .from_json import read_as

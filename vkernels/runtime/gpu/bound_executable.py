@@ -6,9 +6,9 @@ import ctypes
 from collections.abc import Sequence
 
 from vkernels.ir.plan import Plan
-from vkernels.runtime.present_target import GpuDevice
 
 from ..events import LaunchRecord
+from .device import GpuDevice
 from .packing import Packed
 
 

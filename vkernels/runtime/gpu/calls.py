@@ -13,10 +13,10 @@ from vkernels.compiler.compile_gpu import CompiledGpu
 from vkernels.compiler.specialise import WIDE
 from vkernels.ir.errors import ArgumentError, OutOfMemoryError
 from vkernels.ir.plan import Plan
-from vkernels.runtime.present_target import GpuDevice
 
 from ..events import LaunchRecord
 from .bound_executable import BoundGpuExecutable
+from .device import GpuDevice
 from .loading import LoadedLaunch, load
 from .packing import pack
 

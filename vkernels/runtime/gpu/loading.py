@@ -10,7 +10,8 @@ from vkernels.compiler.compile_gpu import CompiledGpu
 from vkernels.ir.errors import SetupError
 from vkernels.ir.lowering.ttir import TtirLaunch
 from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
-from vkernels.runtime.present_target import GpuDevice
+
+from .device import GpuDevice
 
 HIDDEN = 2
 """Parameters that Triton may add behind a kernel's own, in this order: its own scratch memory, a profiler's."""
