@@ -27,7 +27,7 @@ CHAIN_CYCLES = 16
 @dataclass(frozen=True)
 class Loops:
     """`multiply(memory, steps)`, `read(memory, blocks, steps)`, `gather(memory, places, blocks, steps)`,
-    `chain(steps)`: none holds Python's lock. `places`: for each vector where it lies, an i32 counted in vectors."""
+    `chain(steps)`: none holds Python's lock. `places`: the position of each vector, an i32 counted in vectors."""
 
     multiply: Callable[..., None]
     read: Callable[..., None]
@@ -37,7 +37,7 @@ class Loops:
 
 @contextmanager
 def loops(register_bytes: int) -> Iterator[Loops]:
-    """The loops, for vector registers of so many bytes; they are there until the context ends."""
+    """The loops, for vector registers of this size; they live until the context ends."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -157,7 +157,7 @@ SECONDS = 6e-3
 """How long one timed run takes, about."""
 
 ROUNDS = 5
-"""Timed runs, the fastest of which counts: whatever disturbs one only makes it slower."""
+"""Timed runs. The fastest counts, as disturbances only make a run slower."""
 
 MAX_BYTES = 1 << 29
 """Memory that all threads together read, at most."""
@@ -182,7 +182,7 @@ def calibrate_cpu(cache: DiskCache | None = None, again: bool = False) -> Measur
 def measure_cpu() -> MeasuredCpuRates:
     """Measure now: time loops of our own machine code, on one core and on all that this process may use at once.
 
-    What is nearer is never slower, nor many cores slower than one: where it seems so, something disturbed the run.
+    A nearer memory is never slower, and many cores are never slower than one: otherwise something disturbed the run.
     """
     limits = cpu_limits()
     cores, width = limits.multiprocessors, limits.register_bytes
@@ -193,7 +193,7 @@ def measure_cpu() -> MeasuredCpuRates:
         multiply = MULTIPLY_ADDS * width // 4 * cores / measure.seconds_a_step(alone)
 
         def read(total: int, cores: int) -> float:
-            """Bytes a second that cores read from their parts of so many bytes, over and over."""
+            """Bytes a second that `cores` cores read, each from its own part of `total` bytes, repeatedly."""
             block = LOADED_VECTORS * width
             blocks = max(1, total // cores // block)
             work = [(code.read, (buffer(blocks * block), blocks)) for _ in range(cores)]
@@ -208,7 +208,7 @@ def measure_cpu() -> MeasuredCpuRates:
 
 
 def buffer(size: int) -> Any:
-    """Bytes of memory, aligned to 64, that are there, not only promised: every page was written."""
+    """Memory aligned to 64 bytes. Every page is written, so that the system has allocated it."""
     import numpy as np
 
     words = np.full(-(-size // 8) + 8, HALVES, dtype=np.int64)
@@ -216,7 +216,7 @@ def buffer(size: int) -> Any:
 
 
 Work = tuple[Callable[..., None], Sequence[Any]]
-"""A loop, and what it is given before the number of its steps: arrays and numbers."""
+"""A loop, and its arguments before the number of steps: arrays and numbers."""
 
 
 class Measure:

@@ -37,7 +37,7 @@ class SessionUser(Protocol):
     """Holds what depends on the tuned plans of a session."""
 
     def forget(self) -> None:
-        """Ask the session again, from the next call on."""
+        """Query the session again, from the next call on."""
         ...
 
 
@@ -61,9 +61,9 @@ class CompilerSession:
         self._lock = fork_safe_lock()
 
     def compile(self, request: CompileRequest) -> Compilation:
-        """The way of a request to its IR, its plans and its code, with tuned values of the constants left open.
+        """The IR, plans and code of a request, with tuned values of the constants that it leaves open.
 
-        Nothing is compiled before it is asked for.
+        Nothing is compiled before it is needed.
         """
         from .compilation import Compilation  # takes long to import, as it needs all of the IR
 
@@ -96,7 +96,7 @@ class CompilerSession:
         self.forget_tuned_plans()
 
     def forget_tuned_plans(self) -> None:
-        """Ask the provider again, at the next call of each kernel: its plans may have changed."""
+        """Query the provider again at the next call of each kernel: its plans may have changed."""
         self.tuned_plans.forget()
         for user in list(self.users):
             user.forget()

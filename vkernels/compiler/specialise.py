@@ -153,6 +153,6 @@ def is_aligned(view: ArrayView) -> bool:
 
 
 def is_large(view: ArrayView) -> bool:
-    """Whether some element lies 2³¹ elements or more from the first."""
+    """Whether some element is 2³¹ elements or more from the first."""
     low, high = view.reach
     return max(-low, high - view.itemsize) // view.itemsize >= FAR

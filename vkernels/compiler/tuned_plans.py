@@ -31,7 +31,7 @@ MAX_ANSWERS = 4096
 @dataclass(frozen=True)
 class PlanQuery:
     """`built`: the kernel's IR as written; `limits`: the slice's, within the kernel's budget; `strides`: in elements,
-    None where elements of the last dimension lie side by side. `tunable`: names of the kernel's tunable constants."""
+    None for tensors that are dense, row after row. `tunable`: names of the kernel's tunable constants."""
 
     built: KernelOp
     sizes: Mapping[str, int]

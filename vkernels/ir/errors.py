@@ -86,7 +86,7 @@ class MemoryPlanError(Error):
 
 
 class OptionError(Error):
-    """An option does not exist, or does not have such a value."""
+    """An option does not exist, or does not have this value."""
 
 
 class SetupError(Error):

@@ -34,7 +34,7 @@ def check_written(kernel: str, written: Sequence[str], tensors: Mapping[str, Arr
 
 
 def overlaps_itself(view: ArrayView) -> bool:
-    """Whether two elements may lie at the same place."""
+    """Whether two elements may have the same address."""
     if view.size <= 1:
         return False
     steps = sorted((abs(stride), length) for length, stride in zip(view.shape, view.strides, strict=True) if length > 1)

@@ -78,7 +78,7 @@ def give_back(block: Block) -> None:
 
 
 def helper_workspaces(helpers: int, workspace: int) -> Block | None:
-    """Workspaces of so many helpers, one after another, `workspace` bytes each rounded up; None if they need none.
+    """Workspaces of helpers, one after another, `workspace` bytes each, rounded up; None if they need none.
 
     All calls share them: the pool serves one call at a time.
     """

@@ -43,7 +43,7 @@ class Pool:
         return len(self._helpers)
 
     def reserve(self, threads: int) -> None:
-        """Have at least so many threads, the calling one included. Raises `SetupError` where there are no more."""
+        """Start helpers until there are `threads` threads, with the calling one. Raises `SetupError`."""
         if threads <= len(self._helpers) + 1:
             return
         with self._lock:

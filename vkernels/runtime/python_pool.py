@@ -28,7 +28,7 @@ class PythonPool:
         self._busy = threading.Lock()
 
     def reserve(self, threads: int) -> None:
-        """Have at least so many threads, the calling one included."""
+        """Start threads until there are `threads`, the calling one included."""
         with self._busy:
             if threads - 1 > self._size:
                 self.stop()

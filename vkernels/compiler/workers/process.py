@@ -218,7 +218,7 @@ class WorkerProcess:
         """End the whole group at once, and remove its temporary files. Returns the worker's own exit status."""
         if self.alive:
             self.alive = False
-            self._kill_group()  # while nobody has waited for the leader, the group's number cannot be anyone else's
+            self._kill_group()  # before the leader is waited for, no other group can have this number
             self._process.wait()
             self._read_errors()
             for file in (self._process.stdin, self._process.stdout, self._process.stderr):

@@ -50,7 +50,7 @@ def be_modest() -> None:
 
 
 def take_streams() -> tuple[BinaryIO, int]:
-    """The two pipes for messages, which children do not inherit. What anybody prints goes to standard error."""
+    """The two pipes for messages, which children do not inherit. Standard output is redirected to standard error."""
     jobs, answers = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -82,5 +82,5 @@ def main(life: int, service: str, *arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    with suppress(BrokenPipeError):  # nobody waits for the answer any more
+    with suppress(BrokenPipeError):  # the parent no longer waits for the answer
         main(int(sys.argv[1]), *sys.argv[2:])

@@ -64,7 +64,7 @@ HOP = 18.0
 UNPREFETCHED_LINE = 18.0
 """Cycles of each line read that nothing prefetches from beyond level 2, since the program before was on other rows."""
 PANEL = 128 << 10
-"""Bytes of such rows, in whole lines, that the nearer caches do not keep for the next time."""
+"""Bytes of such rows, in whole lines, beyond which the nearer caches do not keep them."""
 PAGE = 4096
 """Bytes between rows from which on this happens."""
 PAGES = 2048
@@ -85,12 +85,12 @@ TURNED = 3.5
 POINTERS = 8
 """Rows whose addresses general registers hold beside all else."""
 APART = 2.0
-"""Cycles an element of what lies apart along the lanes."""
+"""Cycles an element where neighbouring lanes are not contiguous in memory."""
 FOUND = 3.5
 """Cycles an element that is found by an index of its own: loaded, put in."""
 TOGETHER = 0.35
-"""Cycles of each line of a row found by an index beyond level 2, for each row beyond two that are asked for at once:
-neighbours often ask for the same rows, and while they wait for one the core looks less far ahead for others."""
+"""Cycles of each line of a row found by an index beyond level 2, for each row beyond two that are requested at once:
+neighbours often request the same rows, and while they wait for one the core looks less far ahead for others."""
 INDEX = 2.5
 """Cycles of each index: taken out of its register, once for all rows that share it."""
 SCANNED = 14.0
@@ -100,9 +100,9 @@ SPLIT = 0.5
 MASKS = 7
 """Masks that registers hold."""
 MASKED = 3.0
-"""Cycles that a register's load or store takes more where some of it lies beyond the end of an axis."""
+"""Cycles that a register's load or store takes more where a part of it is beyond the end of an axis."""
 SELECTED = 1.0
-"""Cycles of one element, for all lanes, that may lie beyond the end of a tile axis: its address, or that of a 0."""
+"""Cycles of one element, for all lanes, that may be beyond the end of a tile axis: its address, or that of a 0."""
 PAST = 3.0
 """Cycles of each store past the caches: whether its address allows it is tested, which ends what can be interleaved."""
 PAST_STRAIGHT = 6.0
@@ -120,7 +120,7 @@ SPILL_ACCESSES = 2.0
 
 
 def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes:
-    """The times of plans whose tiles take so many vector registers."""
+    """The times of plans. `registers`: vector registers that their tiles take."""
     rates = cpu_rates(limits)
     cores = limits.multiprocessors
     busy = np.minimum(cores, at.threads_of_work)

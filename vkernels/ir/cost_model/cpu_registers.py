@@ -57,4 +57,4 @@ def slots(axes: tuple[str, ...], at: PlanBatch, width: int) -> Numbers:
 
 
 _BITS = np.array([number.bit_count() for number in range(257)], dtype=np.float64)
-"""The ever narrower vectors that so many elements take."""
+"""The number of ever narrower vectors for the rest of a row, by its elements."""

@@ -74,7 +74,7 @@ def room_of(limits: Limits) -> MultiprocessorRoom:
 
 
 def programs_at_once(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers) -> tuple[Numbers, Numbers]:
-    """How many programs run at once, and how many of them on one multiprocessor, of plans that take so many registers a
+    """How many programs run at once, and how many of them on one multiprocessor, of plans with these registers a
     thread and bytes of shared memory a program."""
     room, cores = room_of(limits), limits.multiprocessors
     threads = at.warps * limits.warp
@@ -86,7 +86,7 @@ def programs_at_once(at: PlanBatch, limits: Limits, registers: Numbers, shared: 
 
 
 def gpu_times(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers) -> ModeledTimes:
-    """The times of plans that take so many registers a thread and bytes of shared memory a program."""
+    """The times of plans with these registers a thread and bytes of shared memory a program."""
     room, cores = room_of(limits), limits.multiprocessors
     threads = at.warps * limits.warp
     programs = at.threads_of_work

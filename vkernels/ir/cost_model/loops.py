@@ -1,6 +1,6 @@
-"""What a kernel does in which loop, once it is decided which axes are held at once and where crossing values live.
+"""The loops of a kernel, given which axes are held at once and where crossing values live.
 
-Read off the very schedule that `apply_plan` follows, so that the model of time counts what will be emitted: values
+They are read from the schedule that `apply_plan` follows, so that the model counts what will be emitted: values
 computed again, homes stored and loaded, reductions in loops of their own.
 """
 
@@ -40,10 +40,10 @@ WHILE = "while"
 class LoopAccess:
     """A load or a store. `place`: the tensor's or scratchpad's name, or the label of a home.
 
-    `axes`: those that decide which elements, ranges too. `run`: the axis along which elements lie side by side in
+    `axes`: those that decide which elements, ranges too. `run`: the axis along which elements are contiguous in
     memory, None where that is none of the axes or they are found by an index tile. `found`: the axes of index tiles.
     `home`: None for a tensor, else where the memory is. `alignment`: bytes that each row's address is a multiple of, as
-    far as strides tell. `guarded`: it may lie beyond the tensor, where it is masked.
+    far as strides tell. `guarded`: it may go beyond the tensor, where it is masked.
     """
 
     place: str
@@ -127,7 +127,7 @@ def read_loops(
     known: Known | None = None,
 ) -> tuple[Loop, ...]:
     """The loops of a scheduled kernel, in the order they run. `strides`: in elements, of tensors where they are known;
-    elsewhere those of the last dimension lie side by side. `known`: of the same kernel and strides."""
+    others are dense, row after row. `known`: of the same kernel and strides."""
     return tuple(_Reader(schedule, plan, strides or {}, known or Known()).loops())
 
 

@@ -16,7 +16,7 @@ from .plan_batch import ModeledTimes, Numbers, PlanBatch
 def model_time(
     at: PlanBatch, limits: Limits, registers: Numbers | tuple[Numbers, ...], shared: Numbers | tuple[Numbers, ...]
 ) -> ModeledTimes:
-    """The times of plans that take so many registers a thread and bytes of shared memory a program; of each launch,
+    """The times of plans with these registers a thread and bytes of shared memory a program; of each launch,
     where a tuple gives them for each."""
     if at.launched:
         each = [

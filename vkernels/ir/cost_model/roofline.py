@@ -12,7 +12,7 @@ Operations are those that `annotate_needs` counts of one program that takes ever
 computed twice, and no tile has anything in excess.
 
 Where indices come out of other tensors they may point anywhere: of a tensor larger than the last cache, what that does
-not hold is read anew for every element that is asked for. A loop whose bounds come out of tensors makes as many trips
+not hold is read again for every element. A loop whose bounds come out of tensors makes as many trips
 as planning takes it to make; of such kernels this is the roofline of data of that kind.
 """
 

@@ -63,7 +63,7 @@ class CacheTraffic:
         return sum(size for place, size in sizes.items() if places is None or place in places)
 
     def missed(self, capacity: Numbers, line: int, users: Numbers = 1, gradual: float = 0.0) -> tuple[Numbers, Numbers]:
-        """Bytes read from beyond a cache of so many bytes, and written there, in whole lines.
+        """Bytes read from beyond a cache of `capacity` bytes, and bytes written there, in whole lines.
 
         `users`: programs that have the cache at once, each with what it touches by itself. `gradual`: what takes this
         part less than the capacity is found again wholly, what takes this part more not at all, and between them some.

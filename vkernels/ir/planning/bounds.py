@@ -1,4 +1,4 @@
-"""Numbers that no plan has that is chosen or tried: told from the kernel's axes alone, without its needs."""
+"""Bounds of a plan's numbers, from the kernel's axes alone, and powers of two for GPUs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def power_below(number: int) -> int:
 
 
 def warps_for(elements: int, limits: Limits) -> int:
-    """Warps for a tile of so many elements: about eight elements a thread, eight warps at most."""
+    """Warps for a tile: about eight elements a thread, eight warps at most."""
     wanted = power_below(elements // (_ELEMENTS_A_THREAD * limits.warp))
     return min(wanted, _MOST_WARPS, power_below(limits.threads // limits.warp))
 

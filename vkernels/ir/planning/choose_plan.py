@@ -35,13 +35,13 @@ def bottom_plan(space: PlanSearchSpace) -> tuple[Plan, PlanBatch]:
 
 
 REFINED_AT_ONCE = 64
-"""Plans that are looked at closely: their needs evaluated, and modelled again with those."""
+"""Plans that are refined: their needs are evaluated, and they are modelled again with these."""
 MAX_REJECTED = 16
-"""Rejected plans that are told of."""
+"""Rejected plans that are reported."""
 TRIED_WITH_FEWER = 4
-"""Plans of which it is asked whether fewer programs at once would take less time."""
+"""Plans for which fewer programs at once are tried."""
 FEWER_MUST_WIN = 0.9
-"""Part of the time that they may take, at most: programs that go on to others are less plain than a grid of them."""
+"""They must take less than this part of the time: persistent programs are less plain than a grid."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def choose_plan(
     """The plan of a kernel, as written or in phases, for a call's sizes by name, within limits.
 
     Deterministic: the same kernel, sizes and limits give the same plan. `needs`: the kernel's, where they are at hand.
-    `strides`: in elements, of tensors; where they are not known, elements of the last dimension lie side by side.
+    `strides`: in elements, of tensors; unknown ones are dense, row after row.
     `pin`: what the author decided; the rest is chosen knowing it.
     """
     return next(plans_down(kernel, sizes, limits, needs, strides, pin))
@@ -101,8 +101,8 @@ def plans_down(
 ) -> Iterator[Chosen]:
     """The plans that fit, each once, the best first: where one's binary turns out not to, take the next.
 
-    The last is the bottom rung's, which is always there. `wanted`: whether a plan that takes so much is of any use; it
-    is asked at the time, and what is not is passed over. Other arguments are `choose_plan`'s.
+    The last is the bottom rung's, which is always there. `wanted`: whether a plan with these needs is of any use; it is
+    called just before the plan would be given. Other arguments are `choose_plan`'s.
     """
     space = read_space(kernel, sizes, limits, needs, strides, pin)
     tried: list[RejectedPlan] = []

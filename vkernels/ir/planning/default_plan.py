@@ -16,7 +16,7 @@ from .bounds import power_above, warps_for
 _WIDEST = 8
 """Vector registers that one tile of all axes may fill."""
 _TILE = 2048
-"""Elements of such a tile on a GPU."""
+"""Elements of that tile on a GPU."""
 
 
 def default_plan(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits) -> Plan:

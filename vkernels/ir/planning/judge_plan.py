@@ -1,7 +1,6 @@
-"""Whether a plan from elsewhere may run: of a database, a file, or another slice. What a search tries passes the same.
+"""Whether a plan from a database, a file or another slice may run. Plans that a search tries pass the same check.
 
-A kernel could have many plans that would take hours. Whoever wrote an entry may have meant another device, made a
-mistake, or wanted just that.
+Some plans of a kernel take hours. An entry may have been written for another device, by mistake, or with bad intent.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from .plan_families import MAX_UNROLLED_INSTRUCTIONS
 from .space import PlanSearchSpace
 
 SLOWER = 8.0
-"""How many times as long as the best a plan may take, as modelled: beyond, the model is never so wrong."""
+"""A plan may be modelled to take this many times as long as the best: the model's error is smaller."""
 ELSEWHERE = 2.0
-"""As many times more where a plan was found for other sizes of the same class, or other rates."""
+"""A further factor for plans that were found for other sizes of the same class, or other rates."""
 
 
 def why_refused(space: PlanSearchSpace, plan: Plan) -> str | None:

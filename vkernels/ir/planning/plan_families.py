@@ -1,4 +1,4 @@
-"""Kinds of plans: the sizes that fit under the same decisions, by modelled time, and the search among decisions."""
+"""Families of plans: the sizes that fit under the same decisions, by modelled time, and the search among decisions."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ cache."""
 DECISION_MUST_WIN = 0.01
 """Part of the time that each further decision has to win."""
 SEARCH_ROUNDS = 4
-"""Times that every decision is made anew, under the best family so far."""
+"""Rounds in which every decision is tried again, under the best family so far."""
 WORTH_CUTTING = 0.75
 """Part of what the whole kernel holds that a launch has to do with, for it to be one of its own."""
 

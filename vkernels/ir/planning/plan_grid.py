@@ -16,7 +16,7 @@ from .bounds import TIMES_CORES, most_shares, power_above
 from .space import MAX_GPU_SIZE, PlanSearchSpace, StructuralChoices
 
 UNROLLED_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24)
-"""Elements of an axis that does not lie along a CPU's lanes: each is unrolled."""
+"""Elements of an axis that is not along a CPU's lanes: each is unrolled."""
 LANE_REGISTERS = (1, 2, 3, 4, 6, 8)
 """Registers along a CPU's lanes."""
 MAX_COMBINATIONS = 4096

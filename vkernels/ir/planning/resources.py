@@ -1,4 +1,4 @@
-"""What a binary takes too much of: its own figures against limits, which decide where the needs predicted wrong."""
+"""Check a binary's own figures against limits: they decide where the predicted needs are wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..occupancy import BinaryUse, Occupancy, occupancy
 
 
 class Resource(StrEnum):
-    """Of what there is too little."""
+    """A resource that can be short."""
 
     SHARED = "shared memory"
     THREADS = "threads"
@@ -28,7 +28,7 @@ class Resource(StrEnum):
 class Shortage:
     """Why a plan's code cannot run, or should not.
 
-    `needed` and `allowed` are in the resource's own units, 0 where nobody can tell. `place`: the author's line that is
+    `needed` and `allowed` are in the resource's own units, 0 where unknown. `place`: the author's line that is
     the cause, where one is.
     """
 

@@ -1,4 +1,4 @@
-"""What a plan for a kernel decides about, and the sizes that are worth a thought."""
+"""The decisions that a plan for a kernel has to make, and the sizes to try."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class PlanSearchSpace:
 
     @cached_property
     def lanes(self) -> tuple[str, ...]:
-        """Axes that may lie along lanes, those first along which most accesses find elements side by side."""
+        """Axes that may be along the lanes, first those along which most accesses are contiguous."""
         votes: Counter[str] = Counter()
         names = dict(zip(self.kernel.body.block.args, (p.data for p in self.kernel.parameters), strict=True))
         for op in self.kernel.walk():

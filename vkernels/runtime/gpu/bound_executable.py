@@ -55,7 +55,7 @@ class BoundGpuExecutable:
                 frame.floats[slot] = scalars[scalar]
             else:
                 words[slot] = int(scalars[scalar])
-        # Given back when the last launch is in the stream: whoever gets it next comes later in that stream.
+        # Given back when the last launch is in the stream: its next user comes later in that stream.
         memory = driver.allocate(number, packed.own_bytes) if packed.own_bytes else None
         if memory is not None:
             start = memory.data_ptr()

@@ -71,7 +71,7 @@ class Packed:
         self.own: list[tuple[int, int]] = []
 
     def add(self, loaded: LoadedLaunch, programs: int, swap_bytes: int) -> None:
-        """Add the slots of one launch, each resident program of which takes so many bytes of swap space."""
+        """Add the slots of one launch, each resident program of which takes `swap_bytes` bytes."""
         launch, binary, first = loaded.launch, loaded.binary, len(self.template)
         grid = min(programs, loaded.resident) if launch.is_persistent else programs
         most = MAX_PROGRAMS - (grid if launch.is_persistent else 0)  # a persistent one counts on by `grid`, in 32 bits

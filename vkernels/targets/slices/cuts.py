@@ -75,7 +75,7 @@ def mig_instance(target: Target, profile: Slice) -> Target:
 
 
 def least_multiprocessors(target: Target, profile: Slice, share: Fraction) -> int:
-    """No more multiprocessors than an instance has whose number nobody wrote down.
+    """A lower bound of the multiprocessors of an instance, where their number is not documented.
 
     An eighth of the device's (a quarter of a device in four parts), in pairs, for each part that the instance has.
     """
@@ -127,8 +127,8 @@ def mps_percentage(target: Target, percent: Fraction, where: str) -> Target:
 
 
 def green_context(target: Target, number: Fraction, where: str) -> Target:
-    """A green context of so many multiprocessors: no fewer than the least, and a multiple (cuda.h, Green Contexts).
-    Which groups a chip's layout allows is the driver's to say."""
+    """A green context of `number` multiprocessors: at least the least, and a multiple (cuda.h, Green Contexts).
+    The driver decides which groups a chip's layout allows."""
     rule, wanted = target.green_contexts, int(number)
     if rule is None:
         raise OptionError(f"{where}: there are no green contexts on {target.key}")
@@ -143,7 +143,7 @@ def green_context(target: Target, number: Fraction, where: str) -> Target:
 
 
 def compute_unit_mask(target: Target, number: Fraction, where: str) -> Target:
-    """What a mask of so many compute units leaves, spread over all chiplets (HSA_CU_MASK, or a mask of a stream's own).
+    """The device with `number` compute units unmasked, spread over all chiplets (HSA_CU_MASK, or a stream's mask).
 
     RDNA's come in pairs, which are its multiprocessors here.
     """

@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 class KernelTable:
     """`registers`: vector registers a thread, accumulators included where both are one file; `stack`: bytes a thread.
 
-    `static_shared`: bytes a program, before what a launch asks for. `accumulators`, `scalar_registers`: AMD's, a thread
-    and a wave. `text`: NVIDIA's instructions in binary.
+    `static_shared`: bytes a program, without what a launch requests. `accumulators`, `scalar_registers`: AMD's, of a
+    thread and of a wave. `text`: NVIDIA's instructions in binary.
     """
 
     registers: int

@@ -19,7 +19,7 @@ class Resources:
     `registers`: 32-bit vector registers a thread, accumulators included where the device has them in one file;
     `accumulators`, `scalar_registers`: AMD's, a thread and a wave. `spill_store_bytes`, `spill_load_bytes`: what the
     text's spill instructions move, each counted once. `stack`: bytes of memory of the thread's own.
-    `static_shared` is fixed in the binary, without what the system reserves; `dynamic_shared` a launch asks for.
+    `static_shared` is fixed in the binary, without what the system reserves; `dynamic_shared` is requested by a launch.
     `tensor_memory`: columns. `mix`: what the instructions are.
     """
 
@@ -67,7 +67,7 @@ def read_resources(binary: Binary, seconds: float = 60) -> Resources:
 
 
 def taken_by(resources: Resources, threads: int) -> BinaryResources:
-    """The resources that decide whether a program of so many threads fits."""
+    """The resources that decide whether a program of `threads` threads fits."""
     use = BinaryUse(threads, resources.registers, resources.shared, scalars=resources.scalar_registers)
     return BinaryResources(use, resources.stack, resources.tensor_memory)
 

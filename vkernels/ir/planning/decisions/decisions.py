@@ -38,7 +38,7 @@ def neighbours(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[S
 def starting_choices(space: PlanSearchSpace) -> Iterator[StructuralChoices]:
     """A start for each set of whole axes that may be held at once and each axis along the lanes, the rest plain.
 
-    Where lanes do not lie along an operand, a CPU packs it: changes from there one by one would each look worse.
+    A CPU may pack all operands at once: packing them one by one would look worse at each step.
     """
     on_cpu = space.limits.warp == 1
     packable = tuple(sorted(space.needs.packable)) if space.needs.dots else ()

@@ -1,4 +1,4 @@
-"""The axis whose positions lie along a vector register, or along neighbouring threads."""
+"""The axis whose positions are along a vector register, or along neighbouring threads."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ LAUNCHES = PlanDecision("launches", "phase", "a launch of its own begins after t
 def one_more_launch(
     space: PlanSearchSpace, choices: StructuralChoices, phases: Sequence[str]
 ) -> Iterator[StructuralChoices]:
-    """One more launch, that begins after one of some phases; what crosses then lies in memory."""
+    """One more launch, which begins after one of some phases; values that cross it are in memory."""
     for label in phases:
         if label not in choices.cuts and choices.split is None:
             cuts = tuple(each for each in space.cuts if each in (*choices.cuts, label))
