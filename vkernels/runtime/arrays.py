@@ -83,22 +83,21 @@ def _kind_without_memory(tensor: Any) -> str:
     """What kind of tensor has no plain memory; empty for a plain one."""
     import torch
 
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        return "a tensor of a torch.func transformation (vmap, grad, jvp): `vkernels.torch` has operations for those"
-    if torch._is_functional_tensor(tensor):
-        return "a functional tensor"
-    if tensor.is_nested:
-        return "a nested tensor"
     kind, plain = type(tensor), torch.Tensor
-    if kind.__torch_dispatch__ is not plain.__torch_dispatch__ and kind.data_ptr is plain.data_ptr:
-        return f"a {type(tensor).__name__}, which has its own operations"
-    if tensor.layout != torch.strided:
-        return f"layout {tensor.layout}"
-    if tensor.is_quantized:
-        return "a quantised tensor"
-    if tensor._is_zerotensor():
-        return "a tensor of lazy zeros; .clone() it"
-    return ""
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    own = f"a {kind.__name__}, which has its own operations"
+    overrides = kind.__torch_dispatch__ is not plain.__torch_dispatch__ and kind.data_ptr is plain.data_ptr
+    kinds: tuple[tuple[Callable[[], bool], str], ...] = (
+        (lambda: wrapped(tensor),
+         "a tensor of a torch.func transformation (vmap, grad, jvp): `vkernels.torch` has operations for those"),
+        (lambda: torch._is_functional_tensor(tensor), "a functional tensor"),
+        (lambda: tensor.is_nested, "a nested tensor"),
+        (lambda: overrides, own),
+        (lambda: tensor.layout != torch.strided, f"layout {tensor.layout}"),
+        (lambda: tensor.is_quantized, "a quantised tensor"),
+        (lambda: tensor._is_zerotensor(), "a tensor of lazy zeros; .clone() it"),
+    )  # fmt: skip
+    return next((name for holds, name in kinds if holds()), "")
 
 
 def _numpy_view(array: np.ndarray[Any, Any], what: str) -> ArrayView:

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from vkernels.ir.dialect import MappedOp
 from vkernels.ir.errors import IRError
 from vkernels.ir.lowering.llvm.lower_to_llvm import LlvmModule, lower_to_llvm
+from vkernels.targets.host_cpu import vector_registers
 
 from ..artifact_cache import ArtifactCache, NativeCode, code_key
 from .triton_adapter import mlir_to_llvm_ir
@@ -232,12 +233,7 @@ def host_register_bytes() -> int:
     """Bytes of this CPU's vector registers: 64 with AVX-512, 32 with AVX, 16 elsewhere."""
     import llvmlite.binding as llvm
 
-    features = llvm.get_host_cpu_features()
-    if platform.machine() in ("x86_64", "AMD64"):
-        if all(features.get(name) for name in ("avx512f", "avx512bw", "avx512dq", "avx512vl")):
-            return 64
-        return 32 if features.get("avx2") else 16
-    return 16
+    return vector_registers(llvm.get_host_cpu_features(), platform.machine())[1]
 
 
 if hasattr(os, "register_at_fork"):  # so that no child inherits LLVM's own locks from a thread that compiles

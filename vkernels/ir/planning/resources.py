@@ -66,15 +66,13 @@ def held(taken: BinaryResources, limits: Limits) -> Occupancy:
 def misfit(taken: BinaryResources, limits: Limits) -> Shortage | None:
     """Why a launch cannot run within a GPU's limits; None if it can."""
     use = taken.use
-    if use.shared > limits.shared:
-        reason = f"needs {use.shared} B of shared memory, has {limits.shared}"
-        return Shortage(Resource.SHARED, use.shared, limits.shared, reason)
-    if use.threads > limits.threads:
-        reason = f"needs {use.threads} threads a program, has {limits.threads}"
-        return Shortage(Resource.THREADS, use.threads, limits.threads, reason)
-    if taken.tensor_memory > limits.tensor_memory:
-        reason = f"needs {taken.tensor_memory} columns of tensor memory, has {limits.tensor_memory}"
-        return Shortage(Resource.TENSOR_MEMORY, taken.tensor_memory, limits.tensor_memory, reason)
+    for lack, needed, allowed, what in (
+        (Resource.SHARED, use.shared, limits.shared, "B of shared memory"),
+        (Resource.THREADS, use.threads, limits.threads, "threads a program"),
+        (Resource.TENSOR_MEMORY, taken.tensor_memory, limits.tensor_memory, "columns of tensor memory"),
+    ):
+        if needed > allowed:
+            return Shortage(lack, needed, allowed, f"needs {needed} {what}, has {allowed}")
     found = held(taken, limits)
     if found.blocks:
         return None

@@ -29,8 +29,7 @@ class GpuCalls:
 
     def __init__(self, compilation: Compilation, device: GpuDevice):
         self._compilation, self._device = compilation, device
-        self._aligned: BoundGpuExecutable | None = None
-        self._others: dict[Hashable, BoundGpuExecutable] = {}
+        self._current: dict[Hashable, BoundGpuExecutable | None] = {}
         self._loaded: dict[Hashable, BoundGpuExecutable] = {}
         self._providers: dict[Hashable, CodeProvider[BoundGpuExecutable]] = {}
         self._last: BoundGpuExecutable | None = None
@@ -41,9 +40,7 @@ class GpuCalls:
         for address in addresses:
             together |= address
         key = None if together % WIDE == 0 else tuple(address % WIDE == 0 for address in addresses)
-        runnable = self._aligned if key is None else self._others.get(key)
-        if runnable is None:
-            runnable = self._compiled(key, addresses)
+        runnable = self._current.get(key) or self._compiled(key, addresses)
         try:
             runnable.run(addresses, scalars)
         except OutOfMemoryError as error:
@@ -60,12 +57,7 @@ class GpuCalls:
     def _put(self, key: Hashable, runnable: BoundGpuExecutable | None) -> None:
         if runnable is not None:
             self._last = self._loaded[key] = runnable
-        if key is None:
-            self._aligned = runnable
-        elif runnable is None:
-            self._others.pop(key, None)
-        else:
-            self._others[key] = runnable
+        self._current[key] = runnable
 
     def _compiled(self, key: Hashable, addresses: Sequence[int]) -> BoundGpuExecutable:
         """The best code by now. Raises `ArgumentError` if none is loaded while a graph is captured."""
