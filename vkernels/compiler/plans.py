@@ -23,10 +23,10 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.text import print_module
 
 from .arguments import Same
+from .artifact_cache import hash_of
 from .plan_cache import CachedPlan, PlanCache
 from .plan_fallback import BOTTOM, PlanFallback
 from .protocols import KernelLike
-from .source_fingerprint import hash_of
 from .tuned_plans import PlanQuery, TunedPlans
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The devices of this machine, with the limits that their drivers say."""
+"""The devices of this machine, with the limits that their drivers report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CPU_NAMES = Path("/proc/cpuinfo")
 Vendor = Literal["nvidia", "amd"]
 VENDORS: tuple[Vendor, ...] = ("nvidia", "amd")
 
-# What drivers do not say, and is taken from a known device.
+# Fields that drivers do not report: they are taken from a known device.
 UNSAID = (
     *("register_unit", "partitions", "shared_unit", "barriers", "thread_registers"),
     *("tensor_memory", "float32_tflops", "float16_tflops", "float16_in_float16_tflops"),
@@ -39,19 +39,17 @@ UNSAID = (
 def present_targets(patience: float = DRIVER_SECONDS) -> tuple[Target, ...]:
     """GPUs that NVIDIA's and AMD's drivers enumerate here, in their order, then the CPU.
 
-    Keys are `nvidia:0`, `amd:0`, …, `cpu`. A MIG instance has the sizes that its driver says. Fields that a driver
-    does not say come from the known device `like` it, and are listed as `unverified` unless it is that very device.
-    Nothing fails or hangs: a driver that says nothing for `patience` seconds has no devices.
+    Keys are `nvidia:0`, `amd:0`, …, `cpu`. A MIG instance has the sizes that its driver reports. Fields that a driver
+    does not report come from the known device `like` it, and are listed as `unverified` unless it is that device.
+    Nothing fails or hangs: a driver that does not answer for `patience` seconds has no devices.
     """
-    found = _answers(patience)
-    gpus = [_gpu(vendor, number, said) for vendor in VENDORS for number, said in enumerate(found[vendor])]
-    return (*(gpu for gpu in gpus if gpu is not None), present_cpu())
-
-
-def _answers(patience: float) -> dict[Vendor, list[dict[str, Any]]]:
-    """The answers of both vendors' drivers, queried at the same time, each in its own process."""
-    asked = {vendor: _ask(vendor) for vendor in VENDORS}
-    return {vendor: _answer(process, patience) for vendor, process in asked.items()}
+    asked = [(vendor, _ask(vendor)) for vendor in VENDORS]  # at the same time, each in its own process
+    gpus: list[Target] = []
+    for vendor, process in asked:
+        for number, said in enumerate(_answer(process, patience)):
+            with suppress(KeyError, TypeError, ValueError, ZeroDivisionError):  # an answer that makes no sense
+                gpus.append(gpu_target(vendor, f"{vendor}:{number}", said))
+    return (*gpus, present_cpu())
 
 
 def _ask(vendor: Vendor) -> subprocess.Popen[bytes] | None:
@@ -82,16 +80,8 @@ def _answer(process: subprocess.Popen[bytes] | None, patience: float) -> list[di
     return [device for device in devices if isinstance(device, dict)] if isinstance(devices, list) else []
 
 
-def _gpu(vendor: Vendor, number: int, said: Mapping[str, Any]) -> Target | None:
-    """A device as a target; None if its driver's answer makes no sense."""
-    try:
-        return gpu_target(vendor, f"{vendor}:{number}", said)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
-        return None
-
-
 def gpu_target(vendor: Vendor, key: str, said: Mapping[str, Any]) -> Target:
-    """What `probe.py` says of a device, as a target; peaks go with multiprocessors and clock.
+    """The device that `probe.py` describes, as a target; peaks scale with multiprocessors and clock.
 
     Raises `KeyError`, `TypeError`, `ValueError` or `ZeroDivisionError` where that makes no sense.
     """

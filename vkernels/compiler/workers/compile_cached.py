@@ -15,9 +15,8 @@ from queue import Empty, SimpleQueue
 from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.errors import SetupError
 
-from ..artifact_cache import ArtifactCache
+from ..artifact_cache import ArtifactCache, hash_of
 from ..background import AbandonedError, is_ending, release_gate
-from ..source_fingerprint import hash_of
 from .compile_pool import TOOLS, CompilePool
 from .jobs import CompiledBinary, CompileFailure, CompileJob, Outcome
 

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from vkernels.compiler.artifact_cache import ArtifactCache
+from vkernels.compiler.artifact_cache import ArtifactCache, hash_of
 from vkernels.compiler.backends.architectures import known, refuse_unless_compiles
 from vkernels.compiler.backends.resources import Resources, read_resources
 from vkernels.compiler.records import to_bytes
-from vkernels.compiler.source_fingerprint import hash_of
 from vkernels.compiler.workers.compile_cached import Finished, compile_cached
 from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.compiler.workers.jobs import CompiledBinary, CompileFailure, CompileFailureReason, CompileJob
