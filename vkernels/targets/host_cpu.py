@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import math
 import os
 import platform
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from vkernels.ir.disk_cache import DiskCache
@@ -173,14 +172,10 @@ def _key() -> str:
 
 
 def _read(cache: DiskCache, key: str) -> MeasuredCpuRates | None:
-    data = cache.get(key)
+    import msgspec
+
     try:
-        values = None if data is None else json.loads(data)
+        rates = msgspec.json.decode(cache.get(key) or b"", type=MeasuredCpuRates)
     except (ValueError, RecursionError):
         return None
-    names = {field.name for field in fields(MeasuredCpuRates)}
-    if not isinstance(values, dict) or values.keys() != names:
-        return None
-    if not all(type(value) is float and math.isfinite(value) and 0 < value < MAX_RATE for value in values.values()):
-        return None
-    return MeasuredCpuRates(**values)
+    return rates if all(0 < rate < MAX_RATE for rate in astuple(rates)) else None

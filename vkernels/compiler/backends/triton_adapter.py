@@ -237,7 +237,8 @@ def _file_holding(text: str) -> Iterator[str]:
     if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
         number = os.memfd_create("vkernels.mlir")
         try:
-            _write_all(number, data)
+            with open(number, "wb", closefd=False) as file:
+                file.write(data)
             yield f"/proc/self/fd/{number}"
         finally:
             os.close(number)
@@ -246,8 +247,3 @@ def _file_holding(text: str) -> Iterator[str]:
             file.write(data)
             file.flush()
             yield file.name
-
-
-def _write_all(number: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(number, data) :]

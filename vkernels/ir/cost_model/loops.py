@@ -155,7 +155,8 @@ class _Reader:
             nests.setdefault(owner, []).append((nest, around))
         for phase in self.analysis.structures:
             if isinstance(phase, PhaseOp):
-                straight = [op for op in phase.body.block.ops if self._is_plain(op)]
+                ops = phase.body.block.ops
+                straight = [op for op in ops if not isinstance(op, YieldOp) and not self.analysis.chunks(op)]
                 ranges = _ranges(self.analysis.structures[phase])
                 yield from self._loop(phase.phase.data, (), ranges, straight, [], [])
                 yield from self._nests(phase.phase.data, nests.pop(phase, []))
@@ -171,9 +172,6 @@ class _Reader:
     def _at_hand(self, made: set[SSAValue], value: SSAValue) -> bool:
         in_registers = not self.analysis.chunks_of_value(value)
         return in_registers or (value not in made and self.schedule.home_of(value) is not None)
-
-    def _is_plain(self, op: Operation) -> bool:
-        return not isinstance(op, YieldOp) and not self.analysis.chunks(op)
 
     def _loop(
         self,
@@ -295,14 +293,14 @@ class _Reader:
 
     def _most_alive(self, items: Sequence[Operation], reductions: Sequence[Operation]) -> tuple[LiveTile, ...]:
         last: dict[SSAValue, int] = {}
-        flat = [one for op in items for one in _walk(op)]
+        flat = [one for op in items for one in op.walk()]
         for number, op in enumerate(flat):
             for value in inputs_of(op):
                 last[self.analysis.source(value)] = number
         worst: list[LiveTile] = []
         alive: list[SSAValue] = []
         for number, op in enumerate(flat):
-            if op not in reductions and not _is_free(op):
+            if op not in reductions and op.name not in ("vk.broadcast", "arith.constant"):
                 alive += [result for result in op.results if isinstance(result.type, TensorType)]
             now = [_alive(value) for value in alive]
             if sum(len(each.axes) for each in now) >= sum(len(each.axes) for each in worst):
@@ -325,16 +323,6 @@ def _run(op: AccessOp, dimension: int) -> str | None:
         return next(iter(units), None)
     ranged = range_axes(offset) if offset is not None else ()
     return next(iter((*units, *ranged)), None)
-
-
-def _walk(op: Operation) -> Iterator[Operation]:
-    yield op
-    for region in op.regions:
-        yield from region.walk()
-
-
-def _is_free(op: Operation) -> bool:
-    return op.name in ("vk.broadcast", "arith.constant")
 
 
 def _work_axes(op: Operation) -> Axes | None:

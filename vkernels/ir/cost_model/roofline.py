@@ -79,7 +79,7 @@ def roofline(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits, needs: 
     tensor_rate = max((limits.tensor_multiply_adds.get(dtype, 0.0) for dtype in _dot_dtypes(kernel)), default=0.0)
     if not tensor_rate:
         plain, tensor = plain + tensor, 0.0
-    rate = limits.multiply_adds["float64" if _is_double(kernel) else "float32"]
+    rate = limits.multiply_adds["float64" if element_bytes(kernel) == 8 else "float32"]
     drawn = limits.cache_bandwidth * (CACHE_REACHED if limits.warp > 1 else 1)
     parts = {
         "memory": moved / min(limits.memory_bandwidth, drawn),
@@ -101,7 +101,9 @@ def _found_again(kernel: KernelOp, sizes: Mapping[str, int], extents: Mapping[st
     again = 0.0
     for base, moved in asked.items():
         assert isinstance(base.type, TensorArgumentType)
-        whole = prod(_length(each, sizes) for each in base.type.shape) * width(base.type.element)
+        whole = prod(sizes[each] if isinstance(each, str) else each for each in base.type.shape) * width(
+            base.type.element
+        )
         again += max(0.0, moved - whole) * max(0.0, 1 - limits.cache / max(1, whole))
     return again
 
@@ -116,16 +118,13 @@ def _trips(op: Operation, sizes: Mapping[str, int]) -> int:
     return found
 
 
-def _length(dimension: str | int, sizes: Mapping[str, int]) -> int:
-    return sizes[dimension] if isinstance(dimension, str) else dimension
-
-
 def _dot_dtypes(kernel: KernelOp) -> set[str]:
     """The dtypes of dot operands, as `Limits.tensor_multiply_adds` names them."""
     texts = [str(element_of(narrow(op.left).type)) for op in kernel.walk() if isinstance(op, DotOp)]
     return {"float8" if text.startswith("f8") else _TENSOR_DTYPES.get(text, text) for text in texts}
 
 
-def _is_double(kernel: KernelOp) -> bool:
-    arguments = (argument.type for argument in kernel.body.block.args)
-    return any(isinstance(type_, TensorArgumentType) and str(type_.element) == "f64" for type_ in arguments)
+def element_bytes(kernel: KernelOp) -> int:
+    """Bytes of what most lanes compute in: 8 if any tensor holds 64-bit floats, else 4."""
+    types = (argument.type for argument in kernel.body.block.args)
+    return 8 if any(isinstance(each, TensorArgumentType) and str(each.element) == "f64" for each in types) else 4

@@ -43,6 +43,12 @@ def most_shares(limits: Limits) -> int:
     return power_above(4 * cores) if limits.warp > 1 else TIMES_CORES * max(1, cores)
 
 
+def tensors_of(kernel: KernelOp) -> dict[str, TensorArgumentType]:
+    """The types of a kernel's tensor parameters by name."""
+    parameters = zip(kernel.parameters, kernel.body.block.args, strict=True)
+    return {p.data: arg.type for p, arg in parameters if isinstance(arg.type, TensorArgumentType)}
+
+
 def beyond_bounds(kernel: KernelOp, limits: Limits, plan: Plan, pin: Pin | None = None) -> str | None:
     """Why a plan's numbers are out of any bounds on this kernel's axes; None if they are not.
 
@@ -53,11 +59,7 @@ def beyond_bounds(kernel: KernelOp, limits: Limits, plan: Plan, pin: Pin | None 
     for name in (*plan.tiles, *plan.chunks, *plan.splits, *plan.order, *([] if plan.lanes is None else [plan.lanes])):
         if name not in axes:
             return f"it names axis {name}; the kernel has {', '.join(axes) or 'none'}"
-    tensors = {
-        parameter.data
-        for parameter, argument in zip(kernel.parameters, kernel.body.block.args, strict=True)
-        if isinstance(argument.type, TensorArgumentType)
-    }
+    tensors = tensors_of(kernel)
     for name in (*plan.packs, *plan.streams):
         if name not in tensors:
             return f"it names tensor {name}; the kernel has {', '.join(sorted(tensors)) or 'none'}"

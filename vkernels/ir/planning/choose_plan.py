@@ -16,7 +16,7 @@ from ..limits import Limits
 from ..pin import NO_PIN, Pin, with_pin
 from ..plan import Home, Plan
 from .decisions.homes import all_in_memory
-from .fits import is_applicable, most_registers, why_not
+from .fits import most_registers, why_inapplicable, why_not
 from .plan_families import PlanFamily, find_families, modelled
 from .plan_grid import plan_grid
 from .space import PlanSearchSpace, StructuralChoices, read_space
@@ -111,7 +111,7 @@ def plans_down(
         for candidate in refine_top_candidates(some, find_families(some)):
             if candidate.plan in given or not wanted(candidate.use):
                 continue
-            reason = candidate.misfit or is_applicable(space, candidate.plan)
+            reason = candidate.misfit or why_inapplicable(space, candidate.plan)
             if reason is None:
                 rung, rejected = rung_of(candidate.plan, space), tuple(tried[:MAX_REJECTED])
                 yield Chosen(candidate.plan, candidate.use, candidate.times, rung, rejected)

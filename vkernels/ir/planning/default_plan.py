@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from xdsl.ir import Operation
 
+from ..cost_model.roofline import element_bytes
 from ..dialect import AccessOp, DotOp, KernelOp, RangeOp, SizeOp, TensorArgumentType, TileOp, WholeOp, axes_of
 from ..limits import Limits
 from ..plan import Plan
@@ -30,7 +31,7 @@ def default_plan(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits) -> 
     tiles = [op.axis.data for op in operations if isinstance(op, TileOp)]
     lanes = _lane_axis(operations, tiles, extents)
     ragged, on_gpu = _ragged_axes(operations), limits.warp > 1
-    width = limits.register_bytes // _element_bytes(kernel)
+    width = limits.register_bytes // element_bytes(kernel)
     room = _TILE if on_gpu else _WIDEST * width
     chosen = dict.fromkeys(extents, 1)
     if lanes is not None:  # most of a tile's elements; on a GPU all sizes are powers of two
@@ -70,9 +71,3 @@ def _lane_axis(operations: list[Operation], tiles: list[str], extents: Mapping[s
 
 def _ragged_axes(operations: list[Operation]) -> set[str]:
     return {axis for op in operations if isinstance(op, RangeOp) for axis in axes_of(op.start)}
-
-
-def _element_bytes(kernel: KernelOp) -> int:
-    """Bytes of what most lanes compute in: 8 if any tensor holds 64-bit floats, else 4."""
-    elements = (a.type.element for a in kernel.body.block.args if isinstance(a.type, TensorArgumentType))
-    return 8 if any(str(element) == "f64" for element in elements) else 4

@@ -56,7 +56,7 @@ def which_fit(columns: Columns, at: PlanBatch, limits: Limits) -> Numbers:
     return fits & ((columns.tensor_memory <= limits.tensor_memory) if limits.tensor_memory else True)
 
 
-def is_applicable(space: PlanSearchSpace, plan: Plan) -> str | None:
+def why_inapplicable(space: PlanSearchSpace, plan: Plan) -> str | None:
     """Why the kernel cannot have a plan; None if it can, knowing its sizes. Nothing is mapped for it."""
     try:
         check_plan(plan_kernel(space.kernel, plan, Facts(dict(space.sizes))))

@@ -21,7 +21,7 @@ from ..plan import Plan
 from .bounds import beyond_bounds
 from .choose_plan import choose_plan
 from .default_plan import default_plan
-from .fits import is_applicable, why_not
+from .fits import why_inapplicable, why_not
 from .one_plan import batch_of, model_use, registers_of
 from .plan_families import MAX_UNROLLED_INSTRUCTIONS
 from .space import PlanSearchSpace
@@ -58,7 +58,7 @@ def _reasons(space: PlanSearchSpace, plan: Plan) -> Iterator[str]:
         yield misfit
     if not is_plain:
         yield from _excesses(space, plan, batch, use)
-    refused = is_applicable(space, plan)
+    refused = why_inapplicable(space, plan)
     if refused is not None:
         yield refused
 

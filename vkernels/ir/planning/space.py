@@ -19,6 +19,7 @@ from ..analysis.schedule.make_schedule import make_schedule
 from ..cost_model.launches import cut_loops, cuts_of, phases_of_launches
 from ..cost_model.loops import MOST_ALIGNED, WHILE, Known, Loop, bytes_of, range_axes, read_loops
 from ..cost_model.plan_batch import Numbers, PlanBatch
+from ..cost_model.roofline import element_bytes
 from ..dialect import (
     AccessOp,
     DotOp,
@@ -36,6 +37,7 @@ from ..facts import Facts
 from ..limits import Limits
 from ..pin import NO_PIN, Pin
 from ..plan import Home, Plan
+from .bounds import tensors_of
 
 
 @dataclass(frozen=True)
@@ -159,24 +161,18 @@ class PlanSearchSpace:
     def streamable(self) -> tuple[str, ...]:
         """Those of them whose rows begin at whole registers: only such stores can pass a CPU's caches."""
         found: list[str] = []
-        for argument, parameter in zip(self.kernel.body.block.args, self.kernel.parameters, strict=True):
-            if parameter.data in self.stored and isinstance(argument.type, TensorArgumentType):
-                width = bytes_of(argument.type.element)
-                steps = [stride * width for stride in self.strides[parameter.data] if stride != 1]
+        for name, tensor in tensors_of(self.kernel).items():
+            if name in self.stored:
+                width = bytes_of(tensor.element)
+                steps = [stride * width for stride in self.strides[name] if stride != 1]
                 if all(step % min(MOST_ALIGNED, self.limits.register_bytes) == 0 for step in steps):
-                    found.append(parameter.data)
+                    found.append(name)
         return tuple(sorted(found))
 
     @cached_property
-    def element_bytes(self) -> int:
-        """Bytes of what most lanes compute in."""
-        tensors = [a.type for a in self.kernel.body.block.args if isinstance(a.type, TensorArgumentType)]
-        return 8 if any(str(type_.element) == "f64" for type_ in tensors) else 4
-
-    @property
     def width(self) -> int:
         """Elements of a vector register."""
-        return max(1, self.limits.register_bytes // self.element_bytes)
+        return max(1, self.limits.register_bytes // element_bytes(self.kernel))
 
     def holdable(self) -> Iterator[frozenset[str]]:
         """The sets of whole axes that may be held at once, none first."""
@@ -304,8 +300,7 @@ def read_space(
 def _side_by_side(kernel: KernelOp, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     """The strides of tensors without gaps, row after row."""
     strides: dict[str, tuple[int, ...]] = {}
-    for argument, parameter in zip(kernel.body.block.args, kernel.parameters, strict=True):
-        if isinstance(argument.type, TensorArgumentType):
-            lengths = [sizes.get(n, 1) if isinstance(n, str) else n for n in argument.type.shape]
-            strides[parameter.data] = tuple(math.prod(lengths[d + 1 :]) for d in range(len(lengths)))
+    for name, tensor in tensors_of(kernel).items():
+        lengths = [sizes.get(n, 1) if isinstance(n, str) else n for n in tensor.shape]
+        strides[name] = tuple(math.prod(lengths[d + 1 :]) for d in range(len(lengths)))
     return strides
