@@ -27,8 +27,7 @@ from vkernels.ir.planning.decisions.decisions import neighbours, starting_choice
 from vkernels.ir.planning.one_plan import batch_of
 from vkernels.ir.planning.plan_families import MAX_UNROLLED_INSTRUCTIONS
 from vkernels.ir.planning.plan_grid import plan_grid
-from vkernels.ir.planning.space import PlanSearchSpace
-from vkernels.ir.planning.structural_choices import StructuralChoices
+from vkernels.ir.planning.space import PlanSearchSpace, StructuralChoices
 
 LEAST_REGISTERS, LEAST_SHARED = 8, 16 << 10
 KINDS = 400

@@ -30,8 +30,8 @@ from vkernels.compiler.backends.triton_adapter import Binary, GpuOptions
 from vkernels.compiler.compile_gpu import lower_for
 from vkernels.compiler.specialise import facts_for, kernel_in
 from vkernels.compiler.workers.compile_cached import compile_cached
+from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.compiler.workers.jobs import CompiledBinary, CompileJob
-from vkernels.compiler.workers.workers import CompilePool
 from vkernels.inspect.cases import KernelSource
 from vkernels.inspect.check.prepare_kernel import KernelPreparer
 from vkernels.inspect.specialisation import SpecialisationRequest, kernel_case, specialise
@@ -43,7 +43,7 @@ from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.errors import Error, PlanError
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Home, Plan
-from vkernels.ir.planning.powers import power_above
+from vkernels.ir.planning.bounds import power_above
 from vkernels.ir.transforms.split_phases import split_phases
 from vkernels.library.catalogue import CATALOGUE, CatalogueEntry
 from vkernels.targets import known_targets, limits_of
@@ -215,7 +215,7 @@ def taken(binary: Binary) -> dict[str, int]:
         registers, stack, static = facts.registers, facts.stack, facts.static_shared
     else:
         table = amd.table_of(binary.assembly, binary.name)
-        registers, stack, static = table.vector_registers, table.stack, table.static_shared
+        registers, stack, static = table.registers, table.stack, table.static_shared
     return {
         "registers": registers, "stack": stack, "shared": static + binary.shared, "threads": binary.threads,
         "tensor_memory": binary.tensor_memory,

@@ -28,7 +28,7 @@ from rich.console import Console
 
 from vkernels.commands.check.results import cell_as_json
 from vkernels.compiler.calibrate_cpu import calibrate_cpu
-from vkernels.compiler.workers.workers import CompilePool
+from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.inspect.cases import KernelCase
 from vkernels.inspect.check.check import CheckTools, check, triton_version
 from vkernels.inspect.worker_client import InspectPool

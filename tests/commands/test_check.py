@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from vkernels.commands.check import Finding, has_finding
-from vkernels.compiler.workers import workers
+from vkernels.compiler.workers import compile_pool
 from vkernels.inspect.check import check as checking
 from vkernels.inspect.check.cells import Cell, LaunchFailure, LaunchUse, judge
 from vkernels.targets import known_targets, target_named
@@ -52,7 +52,9 @@ def vk(run_vk):
 def fake_compiler(monkeypatch):
     """Every binary takes what `takes` holds by then: these tests are about the command."""
     takes = {}
-    monkeypatch.setattr(workers, "CompilePool", functools.partial(workers.CompilePool, compiler=fakes.PLAIN_COMPILER))
+    monkeypatch.setattr(
+        compile_pool, "CompilePool", functools.partial(compile_pool.CompilePool, compiler=fakes.PLAIN_COMPILER)
+    )
     monkeypatch.setattr(checking, "read_resources", lambda binary: fakes.resources(**takes))
     return takes
 

@@ -89,7 +89,7 @@ def test_a_later_process_finds_plan_and_binaries_on_disk(monkeypatch, tmp_path: 
     with vk.on_launch(seen.append):
         Launcher(again, later)(x, row, 2.0, out)
     assert (seen[0].plan, seen[0].rung) == (made.plan, made.rung)
-    assert later.counters.counts().binaries_from_disk == len(made.binaries)
+    assert later.counters.binaries_from_disk == len(made.binaries)
     assert driver.loaded[0][0] == made.binaries[0].code
 
 

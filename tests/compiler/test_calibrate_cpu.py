@@ -10,8 +10,8 @@ import pytest
 from vkernels.compiler import calibrate_cpu as measuring
 from vkernels.compiler.calibrate_cpu import calibrate_cpu
 from vkernels.ir.disk_cache import DiskCache
-from vkernels.targets import cpu_rates, limits_of
-from vkernels.targets.cpu_rates import MeasuredCpuRates, known_cpu_rates, store_cpu_rates
+from vkernels.targets import host_cpu, limits_of
+from vkernels.targets.host_cpu import MeasuredCpuRates, known_cpu_rates, store_cpu_rates
 from vkernels.targets.present import present_cpu
 from vkernels.targets.slices import cpu_slice_limits
 
@@ -58,7 +58,7 @@ def test_rates_that_cannot_be_are_measured_again(cache, measured, field, wrong):
     "data", [b"", b"\0" * 100, b"null", b"[" * 100_000, b'{"clock": 3e9}', json.dumps(asdict(SOME)).encode()[:-3]]
 )
 def test_other_bytes_are_measured_again(cache, measured, data):
-    cache.put(cpu_rates._key(), data)
+    cache.put(host_cpu._key(), data)
     assert calibrate_cpu(cache).clock > 3e9
     assert len(measured) == 1
 

@@ -20,10 +20,11 @@ import vkernels as vk
 from vkernels.compiler.default_session import patient, use_session
 from vkernels.compiler.log_once import LogOnce
 from vkernels.compiler.plan_fallback import BOTTOM, MAX_TRIES, PlanFallback, shortages
+from vkernels.compiler.plans import Plans
 from vkernels.compiler.session import CompilerSession
 from vkernels.compiler.workers.jobs import NoBinaryError
 from vkernels.ir.analysis.needs import NeedsUse
-from vkernels.ir.cost_model.time import ModeledTimes
+from vkernels.ir.cost_model.plan_batch import ModeledTimes
 from vkernels.ir.errors import OutOfMemoryError, PlanError
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.choose_plan import Chosen
@@ -176,7 +177,7 @@ def test_landing_on_the_bottom_rung_is_said_once(monkeypatch, caplog, session):
     for _ in range(2):
         event = gpu_softmax(monkeypatch, refusing(MAX_TRIES, RuntimeError("no")), "lands", FakeDriver())
         assert (event.rung, event.plan.warps, event.plan.resident_programs) == (BOTTOM, 1, 1)
-        session.plan_cache.clear_memory()
+        session.plan_cache._plans.clear()
     said = [record for record in caplog.records if "bottom rung" in record.getMessage()]
     assert [record.levelno for record in said] == [logging.WARNING]
     assert "running is not yet running well" in said[0].getMessage()
@@ -304,13 +305,13 @@ def slow(monkeypatch, session):
     """Choosing waits for this; first calls wait for nothing."""
     gate = threading.Event()
     monkeypatch.setattr(session, "patience", 0.0)
-    found = CompilerSession.first_fit
+    found = Plans.first_fit
 
     def waiting(self, *of):
         assert gate.wait(60)
         return found(self, *of)
 
-    monkeypatch.setattr(CompilerSession, "first_fit", waiting)
+    monkeypatch.setattr(Plans, "first_fit", waiting)
     yield gate
     gate.set()
     finished()
@@ -395,7 +396,7 @@ def test_what_fails_in_the_background_is_logged_once_and_the_plain_plan_stays(mo
         assert gate.wait(60)
         raise RuntimeError("a bug of ours")
 
-    monkeypatch.setattr("vkernels.compiler.session.CompilerSession.first_fit", failing)
+    monkeypatch.setattr("vkernels.compiler.plans.Plans.first_fit", failing)
     kernel = new("broken")
     x, out = arrays()
     kernel(x, out)

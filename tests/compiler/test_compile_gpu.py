@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from vkernels.compiler.backends.triton_adapter import Binary
-from vkernels.compiler.compile_gpu import CompiledGpu, compile_for, lower_for
+from vkernels.compiler.backends.triton_adapter import compile_ttir
+from vkernels.compiler.compile_gpu import CompiledGpu, lower_for, with_binaries
 from vkernels.compiler.gpu_binaries import BinaryCompiler
 from vkernels.compiler.session import CompilerSession
 from vkernels.compiler.specialise import kernel_in
@@ -69,7 +69,9 @@ def compiled_softmax(architecture: str) -> CompiledGpu:
     module = softmax_rows.build(softmax_rows.signature(x="float32", out="float32"))
     pin = Pin(chunks={"j": 4096}, homes={"e": Home.SHARED}, splits={})
     plan = choose_plan(kernel_in(module), {"M": 8, "N": 9000}, limits, pin=pin).plan
-    return compile_for(module, plan, Facts(sizes={"N": 9000}), architecture)
+    lowering = lower_for(module, plan, Facts(sizes={"N": 9000}))
+    binaries = [compile_ttir(job.text, job.architecture, job.options) for job in lowering.jobs(architecture)]
+    return with_binaries(lowering, architecture, binaries)
 
 
 @pytest.mark.parametrize("architecture", TARGETS)
@@ -108,18 +110,3 @@ def test_lowering_says_what_is_to_be_compiled() -> None:
     assert job.text == lowering.stages["ttir"]
     assert job.options.scratch_bytes == lowering.lowered.launches[0].scratch_bytes >= 2 * 4 * 1024
     assert (job.options.warps, job.architecture) == (plan.warps, "sm_90")
-
-
-def test_a_compiler_of_ones_own_is_asked_once_a_launch() -> None:
-    asked: list[tuple[str, str]] = []
-
-    def compiler(text: str, architecture: str, options: object) -> Binary:
-        asked.append((text, architecture))
-        return compiled(COPY, "sm_90")
-
-    module = softmax_rows.build(softmax_rows.signature(x="float32", out="float32"))
-    limits = limits_of(target_named("h200-sxm-141"))
-    plan = choose_plan(kernel_in(module), {"M": 1, "N": 1 << 20}, limits).plan
-    made = compile_for(module, plan, Facts(), "sm_90", compiler=compiler)
-    assert [architecture for _, architecture in asked] == ["sm_90"] * len(made.launches)
-    assert len(made.launches) > 1

@@ -10,7 +10,7 @@ import pytest
 from jaxtyping import Float
 
 import vkernels as vk
-from vkernels.compiler.plan_cache import CachedPlan, cache_key
+from vkernels.compiler.plan_cache import CachedPlan
 from vkernels.compiler.session import CompilerSession
 from vkernels.compiler.specialise import kernel_in
 from vkernels.ir.disk_cache import DiskCache
@@ -41,7 +41,9 @@ def process(cache):
 
 def asked(**changed):
     given = {"sizes": SIZES, "limits": limits(), "strides": STRIDES, "pin": None, **changed}
-    return cache_key(KERNEL, given["sizes"], given["limits"], given["strides"], given["pin"])
+    kernel = vk.kernel(twice.function) if given["pin"] is None else vk.kernel(plan=given["pin"])(twice.function)
+    session = CompilerSession()
+    return session.plans_for(kernel, KERNEL, given["sizes"], {}, given["limits"], given["strides"]).cache_key
 
 
 def test_a_plan_is_found_by_the_next_process(cache):

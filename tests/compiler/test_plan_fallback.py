@@ -9,7 +9,7 @@ import pytest
 
 from vkernels.compiler.plan_fallback import BOTTOM, CLEARLY_LESS, MAX_TRIES, PlanFallback, SpillError, next_plan
 from vkernels.ir.analysis.needs import NeedsUse
-from vkernels.ir.cost_model.time import ModeledTimes
+from vkernels.ir.cost_model.plan_batch import ModeledTimes
 from vkernels.ir.errors import PlanError
 from vkernels.ir.occupancy import BinaryUse as Takes
 from vkernels.ir.plan import Plan

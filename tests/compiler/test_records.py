@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ from vkernels.compiler.workers.jobs import CompiledBinary, CompileFailure, Compi
 from vkernels.ir.lowering.llvm.lower_to_llvm import LlvmModule
 
 numbers = st.integers(-(2**63), 2**63)
-texts = st.text(st.characters(exclude_categories=()))
+texts = st.text()
 seconds = st.floats(0, 1e9)
 options = st.builds(GpuOptions, st.sampled_from([1, 2, 4, 32]), st.integers(1, 9), st.integers(0, 2**40), st.just("{}"))
 binaries = st.builds(
@@ -62,48 +62,46 @@ def test_truncated_and_lengthened_bytes_are_refused(record, data):
             from_bytes(changed, *KINDS)
 
 
-def bytes_of(*header: object, parts: bytes = b"") -> bytes:
-    text = json.dumps(header).encode()
-    return len(text).to_bytes(4, "big") + text + parts
+def bytes_of(*message: object) -> bytes:
+    return msgspec.msgpack.encode(message)
 
 
 REST = {"scratch_bytes": 0, "settings": "{}"}
 
 
-def test_these_header_bytes_are_as_they_should_be():
-    data = bytes_of("GpuOptions", {"warps": 4, "stages": 1, **REST}, [])
+def test_these_bytes_are_as_they_should_be():
+    data = bytes_of("GpuOptions", {"warps": 4, "stages": 1, **REST})
     assert from_bytes(data, GpuOptions) == GpuOptions(4, 1)
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        bytes_of("GpuOptions", {"warps": 4, "stages": True, **REST}, []),
-        bytes_of("GpuOptions", {"warps": 4, "stages": 4.0, **REST}, []),
-        bytes_of("GpuOptions", {"warps": 4, "stages": None, **REST}, []),
-        bytes_of("GpuOptions", {"warps": 4}, []),
-        bytes_of("GpuOptions", {"warps": 4, "stages": 1, **REST, "__class__": 1}, []),
-        bytes_of("GpuOptions", [4, 1, 0, ""], []),
-        bytes_of("GpuOptions", {"warps": [4], "stages": 1, **REST}, []),
-        bytes_of("GpuOptions", {"warps": 4, "stages": 1, **REST}, [-1]),
-        bytes_of("GpuOptions", {"warps": 4, "stages": 1, **REST}, [True], parts=b"x"),
-        bytes_of(["GpuOptions"], {}, []),
+        bytes_of("GpuOptions", {"warps": 4, "stages": True, **REST}),
+        bytes_of("GpuOptions", {"warps": 4, "stages": 1.5, **REST}),
+        bytes_of("GpuOptions", {"warps": 4, "stages": None, **REST}),
+        bytes_of("GpuOptions", {"warps": 4}),
+        bytes_of("GpuOptions", {"warps": 3, "stages": 1, **REST}),
+        bytes_of("GpuOptions", [4, 1, 0, ""]),
+        bytes_of("GpuOptions", {"warps": [4], "stages": 1, **REST}),
+        bytes_of(["GpuOptions"], {}),
         bytes_of("GpuOptions"),
+        bytes_of("GpuOptions", {"warps": 4, "stages": 1, **REST}, 1),
         b"\0\0\0\1[",
-        b"\xff\xff\xff\xff" + b"[" * 100_000,
-        b"\xff\xff\xff\xff" + b"9" * 100_000,
+        b"\x91" * 100_000,
+        b"\xdb\xff\xff\xff\xff" + b"9" * 100_000,
         b"",
     ],
-)  # fmt: skip
+)
 def test_hostile_bytes_are_refused(data):
     with pytest.raises(ValueError, match="these bytes are no GpuOptions"):
         from_bytes(data, GpuOptions)
 
 
-def test_a_field_of_another_type_cannot_be_written():
+def test_a_field_that_is_no_plain_value_cannot_be_written():
     @dataclass(frozen=True)
     class Odd:
-        values: list[int]
+        value: object
 
-    with pytest.raises(TypeError, match="list is no field"):
-        to_bytes(Odd([1, 2]))
+    with pytest.raises(TypeError):
+        to_bytes(Odd(object()))

@@ -11,8 +11,7 @@ from vkernels.commands.exits import exit_with_code
 from vkernels.compiler import background
 from vkernels.compiler.plan_fallback import shortages
 from vkernels.ir.errors import OutOfMemoryError, ResourceError
-from vkernels.ir.system_resources import needing, scarcity_of
-from vkernels.ir.thread_pools import ThreadPool
+from vkernels.ir.system_resources import ThreadPool, needing, scarcity_of
 
 from .children import NO_THREADS, VK, run
 
@@ -97,7 +96,7 @@ class Code:
         return getattr(code, name)
 code, fake = pool._native_code(), Code()
 fake.create = lambda *arguments: 11
-pool._code = fake
+pool._native_code = lambda: fake
 vk.set_threads(2)
 from vkernels.library.rows import softmax_rows
 x = np.ones((4096, 1024), np.float32)

@@ -9,7 +9,7 @@ import pytest
 
 from vkernels.targets import known_targets, limits_of, present_targets
 from vkernels.targets.host_cpu import cpu_limits
-from vkernels.targets.present import PROBE, _gpu, gpu_target
+from vkernels.targets.present import PROBE, gpu_target
 
 # What a driver says of an H100 (SXM), and of its smallest MIG instance.
 H100 = {
@@ -106,9 +106,10 @@ def test_an_amd_device_is_recognised():
     ],
 )
 def test_a_driver_that_makes_no_sense_has_no_such_device(lie):
-    assert _gpu("nvidia", 0, {**H100, **lie}) is None
-    assert _gpu("amd", 0, {**MI300X, "architecture": "new"}) is None
-    assert _gpu("nvidia", 0, {}) is None
+    answers = {"nvidia": ({**H100, **lie}, {}), "amd": ({**MI300X, "architecture": "new"},)}
+    for vendor, said in ((vendor, said) for vendor, given in answers.items() for said in given):
+        with pytest.raises((KeyError, TypeError, ValueError, ZeroDivisionError)):
+            gpu_target(vendor, f"{vendor}:0", said)
 
 
 CUDA = """

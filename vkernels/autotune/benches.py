@@ -13,7 +13,7 @@ from types import TracebackType
 from vkernels.compiler.arguments import CPU
 from vkernels.inspect.task import Task
 from vkernels.ir.errors import Error
-from vkernels.ir.thread_pools import ThreadPool
+from vkernels.ir.system_resources import ThreadPool
 
 from .measure import Bench, BenchOptions, Candidate, Measurement, Measures, Outcome
 from .measure.cpu_affinity import CpuAffinity, place_of, usable

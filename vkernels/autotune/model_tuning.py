@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from vkernels.compiler.arguments import CPU
 from vkernels.inspect.task import Task
 from vkernels.ir.errors import Error, OptionError
-from vkernels.ir.thread_pools import ThreadPool
+from vkernels.ir.system_resources import ThreadPool
 
 from .benches import DEFAULT_OPTIONS, Benches, MakeBench
 from .drive import Stop

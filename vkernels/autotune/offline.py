@@ -18,8 +18,7 @@ from vkernels.ir.cost_model.model_time import model_time
 from vkernels.ir.errors import Error, PlanError, SetupError
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
-from vkernels.ir.planning.model_plan import model_plan
-from vkernels.ir.planning.one_plan import batch_of
+from vkernels.ir.planning.one_plan import batch_of, model_plan
 from vkernels.ir.planning.resources import OutOfResources, spill
 from vkernels.ir.planning.space import PlanSearchSpace as Choices
 

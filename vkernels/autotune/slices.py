@@ -15,7 +15,7 @@ from vkernels.ir.errors import Error, OptionError
 from vkernels.ir.limits import Limits
 from vkernels.ir.planning.judge_plan import why_refused
 from vkernels.ir.planning.space import read_space
-from vkernels.ir.thread_pools import ThreadPool
+from vkernels.ir.system_resources import ThreadPool
 
 from .arguments import built
 from .benches import DEFAULT_OPTIONS, Benches, Counted, MakeBench

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from vkernels.inspect.task import Task
 from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import OptionError
-from vkernels.ir.thread_pools import ThreadPool
+from vkernels.ir.system_resources import ThreadPool
 
 from .drive import Stop, drive
 from .history import History

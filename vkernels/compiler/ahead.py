@@ -76,8 +76,8 @@ def compile_ahead(
     for shape, example in zip(listed_shapes, arguments, strict=True):
         for key, target in compile_targets:
             try:
-                request = session.with_tuned_constants(CompileRequest(kernel, example, target), left_open)
-                made = session.compile(request)
+                request = CompileRequest(kernel, example, target, left_open=left_open)
+                made = session.compile(request).executable()
             except Error as error:
                 error.add_note(f"compiling {kernel.name} for {key}, {', '.join(f'{n}={s}' for n, s in shape.items())}")
                 raise

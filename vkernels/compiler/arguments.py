@@ -1,4 +1,4 @@
-"""The arguments of a call as compiling sees them: tensors as views of memory, scalars, constants and sizes by name."""
+"""The arguments of a call for the compiler: tensors as views of memory, scalars, constants and sizes by name."""
 
 from __future__ import annotations
 

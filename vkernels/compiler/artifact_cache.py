@@ -7,12 +7,26 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from vkernels.ir.disk_cache import DiskCache
 
 from .records import from_bytes, to_bytes
-from .source_fingerprint import hash_of
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+@cache
+def hash_of(pattern: str) -> str:
+    """A SHA-256, in hexadecimal, of the package's files that match a pattern: `ir/**/*.py`."""
+    paths = sorted(_PACKAGE.glob(pattern))
+    if not paths:
+        raise FileNotFoundError(f"the package has no files {pattern}")
+    ours = hashlib.sha256()
+    for path in paths:
+        ours.update(path.read_bytes())
+    return ours.hexdigest()
 
 
 @dataclass(frozen=True)

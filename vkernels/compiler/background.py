@@ -26,7 +26,7 @@ class AbandonedError(Exception):
 
 
 class _Gate:
-    """Open while threads may work; a fork closes it and waits until none works, so that none holds a lock.
+    """Open while threads may work. A fork closes it and waits until no thread works, so that none holds a lock.
 
     `pauses`: how many calls want the interpreter for themselves; threads wait for them at their checkpoints.
     """
@@ -161,7 +161,6 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """The child has no background threads."""
     global _gate
     for lock in _held_in_forks:
         lock.release()

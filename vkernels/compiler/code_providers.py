@@ -9,125 +9,101 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, wait
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from vkernels.ir.errors import OutOfMemoryError, PlanError
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
 
+from .arguments import check_native
 from .background import AbandonedError, pause_compiles, start_in_background
 from .log_once import LogOnce
 from .plan_cache import CachedPlan
-from .plan_fallback import BOTTOM, PlanFallback, shortages
+from .plan_fallback import BOTTOM, PlanFallback, author_plan_error, shortages
+from .plans import stated_rung
+
+if TYPE_CHECKING:
+    from .compilation import Compilation
 
 _log = logging.getLogger(__name__)
 
 Code = TypeVar("Code")
 Bound = TypeVar("Bound")
-BoundOut = TypeVar("BoundOut", covariant=True)
 
 Binder = Callable[[Code, Plan, str], Bound]
 """Binds code to arguments, in the thread of a call, given its plan and rung. May raise `OutOfResources`."""
 
-
-class CodeProvider(Protocol[BoundOut]):
-    """Provides the code of calls of one shape."""
-
-    def start(self) -> None:
-        """Start compiling in the background, where `get` would."""
-        ...
-
-    def get(self) -> BoundOut:
-        """The best code by now. Raises the author's mistakes; `PlanError` where no plan has code that fits."""
-        ...
-
-    def reject(self, shortage: Shortage) -> BoundOut:
-        """Code that takes less of a resource that was short. Raises `PlanError` where there is none."""
-        ...
-
-    def on_better(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once, in any thread, when `get` has better code than it gave, be it now."""
-        ...
-
-    @property
-    def is_final(self) -> bool:
-        """Whether `get` gave the best code: the provider may be dropped."""
-        ...
+_Best: TypeAlias = tuple[PlanFallback[Any], Any]
+"""The plans that are left, and the code of the present one."""
 
 
-def author_plan_error(kernel: str, error: OutOfResources) -> OutOfResources:
-    """The error for code of the author's own plan that does not fit: nothing replaces that plan."""
-    return OutOfResources(error.shortage, f"{kernel}: the plan that its author gives")
+def provider_of(compilation: Compilation, bind: Binder[Any, Bound]) -> CodeProvider[Bound]:
+    """The provider of the code of calls like a compilation's request. `bind`: binds code to the arguments.
+
+    Raises the author's mistakes in the plan.
+    """
+    request = compilation.request
+    check_native(request.kernel, request.arguments.dtypes, request.target.limits)
+    own = compilation.plans.author_plan()
+    return TieredProvider(compilation, bind) if own is None else FixedPlanProvider(compilation, own, bind)
 
 
-class FixedPlanProvider(Generic[Code, Bound]):
-    """Provides code of the author's plan, and no other. `code`: makes it; `bind`: binds it to arguments."""
+class FixedPlanProvider(Generic[Bound]):
+    """Provides code of the author's plan, and no other; see `TieredProvider`."""
 
-    def __init__(self, kernel: str, plan: Plan, rung: str, code: Callable[[], Code], bind: Binder[Code, Bound]):
-        self._kernel = kernel
-        self._plan, self._rung, self._code, self._bind = plan, rung, code, bind
+    is_final = True
+
+    def __init__(self, compilation: Compilation, plan: Plan, bind: Binder[Any, Bound]):
+        self._compilation, self._plan, self._bind = compilation, plan, bind
 
     def start(self) -> None:
         """`get` compiles, in the caller's thread."""
 
     def get(self) -> Bound:
         try:
-            return self._bind(self._code(), self._plan, self._rung)
+            return self._bind(self._compilation.code(self._plan), self._plan, stated_rung(self._plan))
         except OutOfResources as error:
-            raise author_plan_error(self._kernel, error) from error
+            raise author_plan_error(self._compilation.request.kernel.name, error) from error
 
     def reject(self, shortage: Shortage) -> Bound:
-        raise author_plan_error(self._kernel, OutOfResources(shortage))
+        raise author_plan_error(self._compilation.request.kernel.name, OutOfResources(shortage))
 
     def on_better(self, callback: Callable[[], None]) -> None:
         """There is no better code."""
 
-    @property
-    def is_final(self) -> bool:
-        return True
 
+class TieredProvider(Generic[Bound]):
+    """Provides code of the best plan that fits, or at first of a plain plan. Safe to use from several threads.
 
-class TieredProvider(Generic[Code, Bound]):
-    """Provides code of the best plan that fits. Safe to use from several threads.
-
-    `compile_best`: finds the best code that fits, in any thread; `plain_plans`: plans that take no choosing, with their
-    rungs; `code`: makes the code of one; `bind`: binds code to arguments, in the thread of a call. `slice`: the
-    device's name, for messages. `patience`: seconds that a first call waits, None for as long as it takes.
+    `bind`: binds code to arguments, in the thread of a call. `is_final`: `get` gave the best code, so that the provider
+    may be dropped.
     """
 
-    def __init__(
-        self,
-        kernel: str,
-        slice: str,
-        compile_best: Callable[[], tuple[PlanFallback[Code], Code]],
-        plain_plans: Callable[[], Iterator[tuple[Plan, str]]],
-        code: Callable[[Plan], Code],
-        bind: Binder[Code, Bound],
-        patience: Callable[[], float | None],
-        log_once: LogOnce,
-    ):
-        self._kernel, self._slice = kernel, slice
-        self._compile_best, self._plain_plans, self._code, self._bind = compile_best, plain_plans, code, bind
-        self._patience, self._log_once = patience, log_once
+    def __init__(self, compilation: Compilation, bind: Binder[Any, Bound]):
+        self._compilation, self._bind = compilation, bind
+        self._kernel, self._slice = compilation.request.kernel.name, compilation.request.target.slice
         self._lock = threading.Lock()
-        self._best: Future[tuple[PlanFallback[Code], Code]] | None = None
+        self._best: Future[_Best] | None = None
         self._begun = 0.0
-        self._current: tuple[PlanFallback[Code], Code] | None = None
+        self._current: _Best | None = None
         self._is_late = False
 
     def start(self) -> None:
+        """Start compiling in the background, where `get` would."""
         self._begin()
 
     def get(self) -> Bound:
-        best = self._begin()
-        patience = self._patience()
+        """The best code by now. Raises the author's mistakes; `PlanError` where no plan has code that fits."""
+        best, session = self._begin(), self._compilation.session
+        patience = None if session.waiters else session.patience
         if not wait([best], None if patience is None else max(0.0, self._begun + patience - time.monotonic())).done:
             return self._plain(best, patience)
         return self._take(best)
 
     def reject(self, shortage: Shortage) -> Bound:
+        """Code that takes less of a resource that was short. Raises `PlanError` where there is none."""
         best = self._begin()
         with self._lock:
             if self._current is not None:  # else a plain plan took too much
@@ -137,6 +113,7 @@ class TieredProvider(Generic[Code, Bound]):
         return self._take(best)
 
     def on_better(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once, in any thread, when `get` has better code than it gave, which may be now."""
         best = self._best
         if self._current is None and best is not None:
             best.add_done_callback(lambda done: None if done.exception() else callback())
@@ -145,7 +122,7 @@ class TieredProvider(Generic[Code, Bound]):
     def is_final(self) -> bool:
         return self._current is not None
 
-    def _begin(self) -> Future[tuple[PlanFallback[Code], Code]]:
+    def _begin(self) -> Future[_Best]:
         """The best code, which is being made or is there. If making it failed, it is started again."""
         with self._lock:
             if self._best is None or (self._best.done() and self._best.exception() is not None):
@@ -153,8 +130,10 @@ class TieredProvider(Generic[Code, Bound]):
                 self._best = start_in_background(self._compile_best, self._kernel)
             return self._best
 
-    def _take(self, best: Future[tuple[PlanFallback[Code], Code]]) -> Bound:
-        """Bind the best code that can be bound."""
+    def _compile_best(self) -> _Best:
+        return self._compilation.plans.first_fit(self._compilation.fitting_code)
+
+    def _take(self, best: Future[_Best]) -> Bound:
         found = best.result()
         with self._lock:
             fallback, code = self._current = self._current or found
@@ -172,7 +151,7 @@ class TieredProvider(Generic[Code, Bound]):
                 _log.info("%s on %s: the better plan is taken over, %.1f s after the first call",
                           self._kernel, self._slice, seconds)  # fmt: skip
         if fallback.chosen.rung == BOTTOM:
-            warn_bottom_rung(self._log_once, self._kernel, self._slice, fallback)
+            warn_bottom_rung(self._compilation.session.log_once, self._kernel, self._slice, fallback)
         return bound
 
     def _plain(self, best: Future[Any], patience: float | None) -> Bound:
@@ -182,10 +161,10 @@ class TieredProvider(Generic[Code, Bound]):
             _log.info("%s on %s: a better plan is not ready after %g s; a plain one runs until it is",
                       self._kernel, self._slice, patience)  # fmt: skip
         last: OutOfResources | None = None
-        for plan, rung in self._plain_plans():
+        for plan, rung in self._compilation.plans.plain():
             try:
                 with shortages(), pause_compiles():
-                    bound = self._bind(self._code(plan), plan, rung)
+                    bound = self._bind(self._compilation.code(plan), plan, rung)
             except OutOfResources as error:
                 last = error
                 continue
@@ -202,6 +181,9 @@ class TieredProvider(Generic[Code, Bound]):
             _log.error(
                 "%s on %s: there is no better plan, the plain one stays", self._kernel, self._slice, exc_info=error
             )
+
+
+CodeProvider: TypeAlias = FixedPlanProvider[Bound] | TieredProvider[Bound]
 
 
 def run_with_less_memory(

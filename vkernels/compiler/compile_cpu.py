@@ -4,31 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.ir.facts import Facts
+from vkernels.ir.limits import Limits
+from vkernels.ir.lowering.llvm.lower_to_llvm import LlvmModule
+from vkernels.ir.pipeline import cpu_pipeline, run_passes
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import plan_to_json
 from vkernels.ir.text import print_module
 
-from .protocols import CompiledLike
-
-if TYPE_CHECKING:
-    from vkernels.ir.lowering.llvm.lower_to_llvm import LlvmModule
-
-    from .artifact_cache import ArtifactCache
+from .artifact_cache import ArtifactCache, lowering_key
+from .backends.llvm import NativeKernel, compile_lowered, host_register_bytes, host_scales, lower_for_cpu
 
 
 @dataclass(frozen=True)
 class CompiledCpu:
     """Native code, and what it was made from: the plan, the facts it relies on, and the text of each stage if kept."""
 
-    native: CompiledLike
+    native: NativeKernel
     plan: Plan
     facts: Facts
     stages: Mapping[str, str] = field(default_factory=dict)
+
+    def refuse_unless_fits(self, limits: Limits) -> None:
+        """Native code always fits: what vector registers do not hold is spilled."""
 
 
 def compile_kernel(
@@ -40,44 +41,29 @@ def compile_kernel(
 
     Raises `PlanError` for a plan that the kernel cannot have, also where it needs to know more sizes.
     """
-    from .backends.llvm import compile_lowered
-
     stages: dict[str, str] = {}
-    if keep or artifacts is None:
+    lowered: LlvmModule | None = None
+    key = ""
+    if artifacts is not None and not keep:
+        host = [host_register_bytes(), host_scales()]
+        key = lowering_key(host, print_module(module), plan_to_json(plan), asdict(facts))
+        lowered = artifacts.get(key, LlvmModule)
+    if lowered is None:
         lowered = _lower(module, plan, facts, stages if keep else None)
-    else:
-        lowered = _cached_lowering(module, plan, facts, artifacts)
+        if artifacts is not None and key:
+            artifacts.put(key, lowered)
     native = compile_lowered(lowered, artifacts)
     if keep:
         stages |= {"mlir": native.mlir, "llvm": native.llvm_ir, "assembly": native.assembly}
     return CompiledCpu(native, plan, facts, stages)
 
 
-def _cached_lowering(module: ModuleOp, plan: Plan, facts: Facts, artifacts: ArtifactCache) -> LlvmModule:
-    """The lowered kernel, from the cache or stored there."""
-    from vkernels.ir.lowering.llvm.lower_to_llvm import LlvmModule
-
-    from .artifact_cache import lowering_key
-    from .backends.llvm import host_register_bytes, host_scales
-
-    host = [host_register_bytes(), host_scales()]
-    key = lowering_key(host, print_module(module), plan_to_json(plan), asdict(facts))
-    lowered: LlvmModule | None = artifacts.get(key, LlvmModule)
-    if lowered is None:
-        lowered = _lower(module, plan, facts)
-        artifacts.put(key, lowered)
-    return lowered
-
-
-def _lower(module: ModuleOp, plan: Plan, facts: Facts, stages: dict[str, str] | None = None) -> LlvmModule:
+def _lower(module: ModuleOp, plan: Plan, facts: Facts, stages: dict[str, str] | None) -> LlvmModule:
     """Run all passes. `stages`: takes the text of the IR after each."""
-    from vkernels.ir.pipeline import cpu_pipeline, run_passes
-
-    from .backends.llvm import host_scales, lower_for_cpu
 
     def keep_text(stage: str, reached: ModuleOp) -> None:
-        assert stages is not None
-        stages[stage] = print_module(reached)
+        if stages is not None:
+            stages[stage] = print_module(reached)
 
     passes = cpu_pipeline(plan, facts, host_scales())
     return lower_for_cpu(run_passes(passes, module, None if stages is None else keep_text))

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.ir.dialect import MappedOp
+from vkernels.ir.errors import FileError
 from vkernels.ir.facts import Facts
+from vkernels.ir.limits import Limits
 from vkernels.ir.lowering.ttir import LoweredTtir, TtirLaunch, lower_to_ttir, print_ttir
 from vkernels.ir.plan import Plan
+from vkernels.ir.planning.resources import OutOfResources, misfit, spill
 from vkernels.ir.text import print_module
 
-from .backends.triton_adapter import Binary, GpuOptions, compile_ttir
+from .backends.resources import read_taken
+from .backends.triton_adapter import Binary, GpuOptions
+from .plan_fallback import SpillError
 from .workers.jobs import CompileJob
-
-Compiler = Callable[[str, str, GpuOptions], Binary]
-"""Makes a binary of TTIR text, an architecture and options."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,23 @@ class CompiledGpu:
     def launches(self) -> tuple[tuple[TtirLaunch, Binary], ...]:
         """Each launch with its binary, in order."""
         return tuple(zip(self.lowered.launches, self.binaries, strict=True))
+
+    def refuse_unless_fits(self, limits: Limits) -> None:
+        """Raise `OutOfResources` where a launch does not fit within a GPU's limits, and `SpillError` where all do, but
+        one spills more than a chosen plan should. The binaries' own figures decide.
+
+        Where the tables of a binary cannot be read, the device decides when it is loaded.
+        """
+        spilling: SpillError | None = None
+        for launch, binary in self.launches:
+            with suppress(FileError):
+                taken = read_taken(binary)
+                if short := misfit(taken, limits):
+                    raise OutOfResources(short, launch.name)
+                if spilling is None and (spilt := spill(taken)):
+                    spilling = SpillError(spilt, launch.name, self)
+        if spilling is not None:
+            raise spilling
 
 
 @dataclass(frozen=True)
@@ -84,24 +104,6 @@ def lower_for(module: ModuleOp, plan: Plan, facts: Facts, keep: bool = False) ->
     if keep:
         texts["ttir"] = _joined(lowered, [print_ttir(launch.module) for launch in lowered.launches])
     return Lowering(lowered, plan, facts, texts)
-
-
-def compile_for(
-    module: ModuleOp,
-    plan: Plan,
-    facts: Facts,
-    architecture: str,
-    keep: bool = False,
-    compiler: Compiler = compile_ttir,
-) -> CompiledGpu:
-    """Compile the one kernel of a module, which is not changed, for an architecture: `sm_90`, `gfx942`.
-
-    `keep` keeps the text of every stage. Raises what `lower_for` and the compiler raise.
-    """
-    lowering = lower_for(module, plan, facts, keep)
-    jobs = lowering.jobs(architecture)
-    binaries = tuple(compiler(job.text, job.architecture, job.options) for job in jobs)
-    return with_binaries(lowering, architecture, binaries, keep)
 
 
 def with_binaries(lowering: Lowering, architecture: str, binaries: Sequence[Binary], keep: bool = False) -> CompiledGpu:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from vkernels.ir.fork_safe import fork_safe_lock
 
 from .session import CompilerSession
 
 _session: CompilerSession | None = None
-_lock = threading.Lock()
+_lock = fork_safe_lock()
 
 
 def default_session() -> CompilerSession:
@@ -47,13 +47,3 @@ def patient() -> Iterator[None]:
     """Within, first calls wait for the best plan however long compiling it takes."""
     with default_session().patient():
         yield
-
-
-def _after_fork_in_child() -> None:
-    """The thread that held the lock may not exist."""
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

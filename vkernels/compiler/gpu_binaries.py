@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import threading
+import os
 from collections.abc import Sequence
 
 from vkernels.ir.disk_cache import DiskCache
+from vkernels.ir.fork_safe import fork_safe_lock
 
 from .backends.triton_adapter import Binary
 from .counters import CompileCounters
 from .workers.compile_cached import compile_cached
+from .workers.compile_pool import CompilePool
 from .workers.jobs import CompileFailure, CompileFailureReason, CompileJob, NoBinaryError
-from .workers.workers import CompilePool
 
 WORKERS = 2
 """Kernels seldom have more launches; each worker is a process with Triton in it, kept warm for the next kernel."""
@@ -22,8 +23,8 @@ class BinaryCompiler:
 
     def __init__(self, disk: DiskCache | None, counters: CompileCounters):
         self._disk, self._counters = disk, counters
-        self._lock = threading.Lock()
-        self._pool: CompilePool | None = None
+        self._pools: dict[int, CompilePool] = {}
+        self._lock = fork_safe_lock()
 
     def compile(self, jobs: Sequence[CompileJob]) -> tuple[Binary, ...]:
         """The binary of each job.
@@ -44,15 +45,14 @@ class BinaryCompiler:
 
     def close(self) -> None:
         """End the workers."""
-        if self._pool is not None:
-            self._pool.close()
-
-    def forget_workers(self) -> None:
-        """After a fork, in the child: the workers belong to the parent."""
-        self._pool, self._lock = None, threading.Lock()
+        pool = self._pools.pop(os.getpid(), None)
+        if pool is not None:
+            pool.close()
 
     def _workers(self) -> CompilePool:
+        """The workers of this process: those of its parent, before a fork, are the parent's."""
         with self._lock:
-            if self._pool is None:
-                self._pool = CompilePool(WORKERS)
-            return self._pool
+            pool = self._pools.get(os.getpid())
+            if pool is None:
+                pool = self._pools[os.getpid()] = CompilePool(WORKERS)
+            return pool

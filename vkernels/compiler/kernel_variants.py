@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.ir.dialect import KernelOp
+from vkernels.ir.fork_safe import fork_safe_lock
 from vkernels.ir.transforms.merge_tensors import with_one_for
 
 from .arguments import Same
@@ -45,7 +47,7 @@ class KernelVariants:
     """Builds and compiles each variant of a kernel once. May be used by several threads."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = fork_safe_lock(threading.RLock)
         self._ir: dict[tuple[Signature, Same], KernelIR] = {}
         self._code: dict[Hashable, Code] = {}
         self._compiling: dict[Hashable, Future[None]] = {}
@@ -59,36 +61,35 @@ class KernelVariants:
                     module = with_one_for(self.ir(kernel, signature).module, dict(same))
                 else:
                     module = kernel.build(signature)
-                while len(self._ir) >= MAX_IR:
-                    del self._ir[next(iter(self._ir))]
-                found = self._ir[signature, same] = KernelIR(module, written_tensors(kernel_in(module)))
+                found = KernelIR(module, written_tensors(kernel_in(module)))
+                _put(self._ir, (signature, same), found, MAX_IR)
             return found
 
-    def code(self, key: Hashable, compile: Callable[[], Code], anew: bool = False) -> Code:
-        """The code of a variant, compiled by one thread where several ask. `anew`: compile it whatever is there."""
+    def code(self, key: Hashable, compile: Callable[[], Code], again: bool = False) -> Code:
+        """The code of a variant; if several threads need it, one compiles it. `again`: compile it in any case."""
         done: Future[None] = Future()
-        while not anew:
+        compiling = os.getpid(), key  # a forked child has none of its parent's threads
+        while not again:
             with self._lock:
                 if key in self._code:
                     return self._code[key]
-                other = self._compiling.setdefault(key, done)
+                other = self._compiling.setdefault(compiling, done)
             if other is done:
                 break
             other.result()  # of another thread, which may have failed
         try:
             code = compile()
             with self._lock:
-                while len(self._code) >= MAX_CODE:
-                    del self._code[next(iter(self._code))]
-                first = self._code.setdefault(key, code)
-            return code if anew else first
+                return code if again and key in self._code else _put(self._code, key, code, MAX_CODE)
         finally:
             with self._lock:
-                if self._compiling.get(key) is done:
-                    del self._compiling[key]
+                if self._compiling.get(compiling) is done:
+                    del self._compiling[compiling]
             done.set_result(None)
 
-    def renew_lock(self) -> None:
-        """After a fork, in the child: the threads that held the lock or compiled do not exist."""
-        self._lock = threading.RLock()
-        self._compiling = {}
+
+def _put(cache: dict[Any, Any], key: Hashable, entry: Any, most: int) -> Any:
+    """Store an entry in place of the oldest ones, unless there is one; returns what is stored."""
+    while len(cache) >= most:
+        del cache[next(iter(cache))]
+    return cache.setdefault(key, entry)

@@ -23,3 +23,7 @@ class LogOnce:
             self._keys.clear()
         self._keys.add(key)
         log.warning(message, *values)
+
+    def refused_plan(self, log: logging.Logger, kernel: str, entry: str, reason: str) -> None:
+        """Log once for each kernel and entry that a plan from a cache or database is not used."""
+        self.warning(log, (kernel, entry), "%s: the plan of %s is not used: %s", kernel, entry, reason)

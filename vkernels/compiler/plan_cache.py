@@ -5,25 +5,22 @@ An entry is a plan as JSON, under a key of all that its choice depends on. An en
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import ModuleOp
-
-from vkernels.ir.dialect import KernelOp
-from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.errors import FileError
-from vkernels.ir.limits import Limits
-from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import plan_from_json, plan_to_json
-from vkernels.ir.text import print_module
 
-from .log_once import LogOnce
-from .source_fingerprint import hash_of
+if TYPE_CHECKING:
+    from vkernels.ir.dialect import KernelOp
+    from vkernels.ir.disk_cache import DiskCache
+    from vkernels.ir.limits import Limits
+    from vkernels.ir.pin import Pin
+
+    from .log_once import LogOnce
 
 RUNGS = ("registers", "shared", "recompute", "memory", "launches", "bottom")
 MAX_PLANS = 1024
@@ -40,23 +37,6 @@ class CachedPlan:
     rung: str
 
 
-def cache_key(
-    kernel: KernelOp,
-    sizes: Mapping[str, int],
-    limits: Limits,
-    strides: Mapping[str, Sequence[int]] | None,
-    pin: Pin | None,
-) -> str:
-    """The key of a choice: a hash of all that it depends on."""
-    text = print_module(ModuleOp([kernel.clone()]))
-    parts = [
-        hash_of("ir/**/*.py"), hash_of("compiler/*.py"), text, dict(sizes), asdict(limits),
-        None if pin is None else asdict(pin),
-        None if strides is None else {name: list(of) for name, of in strides.items()},
-    ]  # fmt: skip
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
-
-
 class PlanCache:
     """Plans by key, in memory and on `disk`, if there is one. May be used by several threads."""
 
@@ -69,9 +49,9 @@ class PlanCache:
     ) -> CachedPlan | None:
         """The plan that was stored under a key.
 
-        A plan on disk was chosen by this very code for these very limits, and its folder can only be written by this
-        user: its needs and its time are not computed again, which would take longer than all the rest. Numbers that no
-        choice gives, for the `kernel` within `limits`, are refused all the same, with a warning.
+        A plan on disk was chosen by this code for these limits, and only this user can write its folder. So its needs
+        and time are not computed again, which would take longer than all the rest. A plan with numbers that are never
+        chosen, for the `kernel` within `limits`, is refused with a warning.
         """
         if key in self._plans:
             return self._plans[key]
@@ -83,7 +63,9 @@ class PlanCache:
 
         reason = beyond_bounds(kernel, limits, found.plan, pin)
         if reason is not None:
-            warn_refused_plan(self._log_once, kernel.sym_name.data, f"entry {key[:12]} of the cache on disk", reason)
+            self._log_once.refused_plan(
+                _log, kernel.sym_name.data, f"entry {key[:12]} of the cache on disk", reason
+            )  # fmt: skip
         return found if reason is None else None
 
     def put(self, key: str, plan: Plan, rung: str) -> None:
@@ -93,15 +75,6 @@ class PlanCache:
         self._plans[key] = CachedPlan(plan, rung)
         if self._disk is not None:
             self._disk.put(key, json.dumps({"plan": plan_to_json(plan), "rung": rung}).encode())
-
-    def clear_memory(self) -> None:
-        """Drop what is in memory; plans on disk stay."""
-        self._plans.clear()
-
-
-def warn_refused_plan(log_once: LogOnce, kernel: str, entry: str, reason: str) -> None:
-    """Log once for each kernel and entry that a plan from a cache or database is not used."""
-    log_once.warning(_log, (kernel, entry), "%s: the plan of %s is not used: %s", kernel, entry, reason)
 
 
 def _read(data: bytes) -> CachedPlan | None:

@@ -7,7 +7,7 @@ those that are modelled to take clearly less of the resource that was short. Aft
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -49,12 +49,17 @@ class SpillError(OutOfResources):
         self.code: Any = code
 
 
+def author_plan_error(kernel: str, error: OutOfResources) -> OutOfResources:
+    """The error for code of the author's own plan that does not fit: nothing replaces that plan."""
+    return OutOfResources(error.shortage, f"{kernel}: the plan that its author gives")
+
+
 class PlanFallback(Generic[Code]):
     """The plans of one kernel, in the order in which they are tried. For one thread at a time.
 
     `chosen`: the present plan; `tried`: those before. `attempt`: makes a plan's code, and raises `OutOfResources` where
-    a resource is short: the first code that merely spills is kept, since the bottom rung is slower. `first`: a plan
-    to try before any is chosen: a tuned or cached one.
+    a resource is short. The first code that only spills is kept, since the bottom rung is slower. `first`: a plan to
+    try before any is chosen: a tuned or cached one.
     """
 
     def __init__(
@@ -156,24 +161,18 @@ def shortages() -> Iterator[None]:
         raise OutOfResources(Shortage(Resource.CODE, 0, 0, reason, place)) from error
 
 
+_MODELLED: Mapping[Resource, Callable[[NeedsUse], float]] = {
+    Resource.SHARED: lambda use: use.shared_bytes,
+    Resource.THREADS: lambda use: use.threads,
+    Resource.REGISTERS: lambda use: use.registers_a_thread * use.threads,
+    Resource.TENSOR_MEMORY: lambda use: use.tensor_memory_columns,
+    # Packed operands and partial results, a launch each, count where there is no swap space.
+    Resource.SWAP: lambda use: use.swap_bytes + len(use.programs) - 1,
+    Resource.PROGRAMS: lambda use: max(use.programs, default=1),
+    Resource.CODE: lambda use: use.register_bytes,
+}
+"""The modelled use of each resource."""
+
+
 def _is_less(use: NeedsUse, than: NeedsUse, lack: Resource) -> bool:
-    """Whether one plan is modelled to take clearly less of a resource than another."""
-    return _modelled(use, lack) <= CLEARLY_LESS * _modelled(than, lack)
-
-
-def _modelled(use: NeedsUse, lack: Resource) -> float:
-    match lack:
-        case Resource.SHARED:
-            return use.shared_bytes
-        case Resource.THREADS:
-            return use.threads
-        case Resource.REGISTERS:
-            return use.registers_a_thread * use.threads
-        case Resource.TENSOR_MEMORY:
-            return use.tensor_memory_columns
-        case Resource.SWAP:  # packed operands and partial results, a launch each, count where there is no swap space
-            return use.swap_bytes + len(use.programs) - 1
-        case Resource.PROGRAMS:
-            return max(use.programs, default=1)
-        case Resource.CODE:
-            return use.register_bytes
+    return _MODELLED[lack](use) <= CLEARLY_LESS * _MODELLED[lack](than)

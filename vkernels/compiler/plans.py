@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
+
+from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.ir.analysis.needs import NeedsUse
 from vkernels.ir.budget import within
 from vkernels.ir.dialect import KernelOp
 from vkernels.ir.errors import BudgetError, Error
 from vkernels.ir.limits import Limits
+from vkernels.ir.pin import NO_PIN, with_pin
 from vkernels.ir.plan import Plan
+from vkernels.ir.text import print_module
 
-from .plan_cache import CachedPlan, PlanCache, cache_key
+from .arguments import Same
+from .artifact_cache import hash_of
+from .plan_cache import CachedPlan, PlanCache
 from .plan_fallback import BOTTOM, PlanFallback
 from .protocols import KernelLike
 from .tuned_plans import PlanQuery, TunedPlans
@@ -30,18 +38,18 @@ Code = TypeVar("Code")
 
 def stated_rung(plan: Plan) -> str:
     """The last rung of the ladder that a plan names; what it leaves to `apply_plan` is not counted."""
-    homes = {str(home) for home in plan.homes.values()}
     if plan.launches or plan.split is not None:
         return "launches"
+    homes = {str(home) for home in plan.homes.values()}
     return next((rung for rung in ("memory", "recompute", "shared") if rung in homes), "registers")
 
 
 @dataclass(frozen=True)
 class Plans:
-    """The plans that there are for one call of a kernel within some limits; a session makes it.
+    """The plans that there are for one call of a kernel within some limits.
 
     `built`: the kernel's IR as written; `sizes`, `dtypes` and `strides`: by name, strides in elements, None where each
-    tensor lies row after row; `tuned_plans` and `plan_cache`: the session's.
+    tensor lies row after row; `tuned_plans` and `plan_cache`: the session's; `same`: parameters with the same tensor.
     """
 
     kernel: KernelLike
@@ -52,6 +60,7 @@ class Plans:
     strides: Mapping[str, Sequence[int]] | None
     tuned_plans: TunedPlans
     plan_cache: PlanCache
+    same: Same = ()
 
     @property
     def allowed(self) -> Limits:
@@ -60,11 +69,10 @@ class Plans:
 
     def author_plan(self) -> Plan | None:
         """The plan that the author gives, with the pin. Raises `PlanError` for a pin that the kernel cannot have."""
-        pin = self.kernel.pin
-        if pin is not None:
+        if self.kernel.pin is not None:
             from vkernels.ir.planning.check_pin import check_pin
 
-            check_pin(pin, self.built)
+            check_pin(self.kernel.pin, self.built)
         plan = self.kernel.plan_for(self.sizes, self.dtypes, self.allowed)
         if plan is None:
             return None
@@ -72,24 +80,23 @@ class Plans:
         self._check_budget(plan)
         return plan
 
-    def first_plan(self) -> Plan:
-        """The plan that a call tries first: the author's, a tuned one, or the one of the least modelled time.
-
-        Raises `PlanError` for a pin that the kernel, or the author's plan, cannot have.
-        """
-        return self.author_plan() or self.tuned or next(self.ranked()).plan
-
-    def fallback(self, attempt: Callable[[Plan], Code], cached: CachedPlan | None = None) -> PlanFallback[Code]:
+    def fallback(self, attempt: Callable[[Plan], Code]) -> PlanFallback[Code]:
         """The plans in the order in which a call tries them, where the author gives none: a tuned one, else a cached
-        one, then those that are chosen. `attempt`: makes a plan's code, as `PlanFallback` has it.
-
-        `cached`: a cached plan that is not under `cache_key`.
-        """
+        one, then those that are chosen. `attempt`: makes a plan's code, as `PlanFallback` has it."""
         if self.tuned is not None:
             first: CachedPlan | None = CachedPlan(self.tuned, stated_rung(self.tuned))
         else:
-            first = cached or self.cached(self.cache_key)
+            first = (self.cached(self._key_of_same) if self.same else None) or self.cached(self.cache_key)
         return PlanFallback(self.kernel.name, self.ranked, attempt, first)
+
+    def first_fit(self, attempt: Callable[[Plan], Code]) -> tuple[PlanFallback[Code], Code]:
+        """The plans that are left after the first whose code fits, and that code. The plan is stored."""
+        fallback = self.fallback(attempt)
+        code = fallback.compile_first_fit()
+        if not isinstance(fallback.chosen, CachedPlan):
+            key = self._key_of_same if self.same else self.cache_key
+            self.plan_cache.put(key, fallback.chosen.plan, fallback.chosen.rung)
+        return fallback, code
 
     def ranked(self, is_useful: Callable[[NeedsUse], bool] = lambda use: True) -> Iterator[Chosen]:
         """Chosen plans, the best first, the bottom rung's last; only the plain one where the needs cannot be read."""
@@ -120,14 +127,14 @@ class Plans:
         yield bottom.plan, bottom.rung
 
     def _check(self, chosen: Chosen) -> None:
-        """Raise `BudgetError` for a plan of the bottom rung, which was not checked before, beyond the budget."""
+        """Raise `BudgetError` for a bottom-rung plan beyond the budget: that rung is not checked when it is chosen."""
         if self.kernel.budget is not None and chosen.rung == BOTTOM:
             from vkernels.ir.planning.check_budget import check_budget
 
             check_budget(self.kernel.budget, self._space(), chosen.plan, chosen.use)
 
     def _check_budget(self, plan: Plan) -> None:
-        """Raise `BudgetError` for a plan that was not chosen, beyond the budget."""
+        """Raise `BudgetError` for a plan beyond the budget that planning did not choose."""
         if self.kernel.budget is None:
             return
         from vkernels.ir.analyses import annotate_needs
@@ -139,7 +146,7 @@ class Plans:
             check_budget(self.kernel.budget, self._space(), plan, use, "The plan that its author gives takes so much")
         except BudgetError:
             raise
-        except Error:  # needs that cannot be read, or a plan that the kernel cannot have, which compiling tells of
+        except Error:  # needs that cannot be read, or a plan that the kernel cannot have: compiling reports it
             return
 
     def _space(self) -> PlanSearchSpace:
@@ -149,8 +156,19 @@ class Plans:
 
     @cached_property
     def cache_key(self) -> str:
-        """The key of the choice in the plan cache."""
-        return cache_key(self.built, self.sizes, self.allowed, self.strides, self.kernel.pin)
+        """The key of the choice in the plan cache: a hash of all that it depends on."""
+        text = print_module(ModuleOp([self.built.clone()]))
+        parts = [
+            hash_of("ir/**/*.py"), hash_of("compiler/*.py"), text, dict(self.sizes), asdict(self.allowed),
+            None if self.kernel.pin is None else asdict(self.kernel.pin),
+            None if self.strides is None else {name: list(of) for name, of in self.strides.items()},
+        ]  # fmt: skip
+        return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+    @property
+    def _key_of_same(self) -> str:
+        """The key where some tensors are the same: the code of another plan may fit then."""
+        return hashlib.sha256(f"{self.cache_key} {self.same!r}".encode()).hexdigest()
 
     @cached_property
     def tuned(self) -> Plan | None:
@@ -161,7 +179,7 @@ class Plans:
 
     @property
     def query(self) -> PlanQuery:
-        """What the provider of tuned plans is asked."""
+        """The query for the provider of tuned plans."""
         tunable = frozenset(parameter.name for parameter in self.kernel.parameters if parameter.tunable is not None)
         return PlanQuery(self.built, self.sizes, self.dtypes, self.allowed, self.strides, tunable)
 
@@ -169,23 +187,17 @@ class Plans:
         """The plan of an earlier choice whose code fits."""
         return self.plan_cache.get(cache_key, self.built, self.allowed, self.kernel.pin)
 
-    def store(self, plan: Plan, rung: str) -> None:
-        """Store a plan whose code fits for later calls and processes."""
-        self.plan_cache.put(self.cache_key, plan, rung)
-
     def _default(self) -> Plan:
         from vkernels.ir.planning.default_plan import default_plan
 
         return self._pinned(default_plan(self.built, self.sizes, self.allowed))
 
     def _pinned(self, plan: Plan) -> Plan:
-        from vkernels.ir.pin import with_pin
-
-        return plan if self.kernel.pin is None else with_pin(plan, self.kernel.pin)
+        return with_pin(plan, self.kernel.pin or NO_PIN)
 
     def _unmodelled(self) -> Chosen:
-        """The default plan; nothing is known of its needs and time."""
-        from vkernels.ir.cost_model.time import ModeledTimes
+        """The default plan, without needs and time, which are unknown."""
+        from vkernels.ir.cost_model.plan_batch import ModeledTimes
         from vkernels.ir.planning.choose_plan import Chosen
 
         plan = self._default()

@@ -98,18 +98,3 @@ def file_of(kernel: KernelLike) -> str:
     """The file that a kernel's function stands in; empty where that is none."""
     code = getattr(getattr(kernel, "function", None), "__code__", None)
     return str(getattr(code, "co_filename", ""))
-
-
-class CompiledLike(Protocol):
-    """Native code of a mapped kernel; `docs/mapped-ir.md` says what each address is. Alive as long as the object."""
-
-    @property
-    def prepare(self) -> int: ...
-    @property
-    def launches(self) -> Sequence[int]: ...
-    @property
-    def sizes(self) -> Sequence[str]: ...
-    @property
-    def buffers(self) -> int: ...
-    @property
-    def workspace(self) -> int: ...

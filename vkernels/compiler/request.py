@@ -1,8 +1,8 @@
-"""What a session is asked to compile, and what it gives."""
+"""A request to compile a kernel, and its result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -37,14 +37,16 @@ class CompileTarget:
 class CompileRequest:
     """A kernel and the arguments of a call, to be compiled for a target.
 
-    `same`: parameters that have the same tensor. `plan`: replaces the kernel's own. `keep_stages`: keep the text of
-    every stage, and compile anew.
+    `same`: parameters that have the same tensor. `left_open`: constants that the call does not give; the arguments have
+    any value of those that are tunable. `plan`: replaces the kernel's own. `keep_stages`: keep the text of every stage,
+    and compile again.
     """
 
     kernel: KernelLike
     arguments: Arguments
     target: CompileTarget
     same: Same = ()
+    left_open: Sequence[str] = ()
     plan: Plan | None = None
     keep_stages: bool = False
 

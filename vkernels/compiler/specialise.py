@@ -104,7 +104,6 @@ def facts_for(
 
 
 def _sizes_behind(extent: SSAValue) -> set[str]:
-    """The sizes that an extent is computed from."""
     if isinstance(extent.owner, SizeOp):
         return {extent.owner.size.data}
     if not isinstance(extent.owner, Operation):
@@ -113,12 +112,13 @@ def _sizes_behind(extent: SSAValue) -> set[str]:
 
 
 def _is_held(axis: str, plan: Plan, length: int | None) -> bool:
-    """Whether the plan takes all of a whole axis at once. An empty one has no chunk, rather than one of no elements."""
+    """Whether the plan takes all of a whole axis at once. An empty axis has no chunk."""
     return length is not None and 0 < length <= plan.chunks.get(axis, 0) and axis not in plan.splits
 
 
 def _step(axis: TileOp | WholeOp, plan: Plan, length: int) -> int:
-    """The elements that the plan takes at a time: of all programs of a split axis together if that divides it."""
+    """The elements that the plan takes at a time. For a split axis, those of all programs together if that divides
+    it."""
     name = axis.axis.data
     if isinstance(axis, TileOp):
         return plan.tiles.get(name, 1)
@@ -153,6 +153,6 @@ def is_aligned(view: ArrayView) -> bool:
 
 
 def is_large(view: ArrayView) -> bool:
-    """Whether some element lies 2³¹ elements or more from the first."""
+    """Whether some element is 2³¹ elements or more from the first."""
     low, high = view.reach
     return max(-low, high - view.itemsize) // view.itemsize >= FAR

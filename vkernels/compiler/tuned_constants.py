@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from vkernels.ir.errors import Error
 
@@ -13,11 +13,7 @@ from .plans import Plans
 from .protocols import Constant, KernelLike, Signature
 from .tuned_plans import TunedPlans, TunedVariant
 
-if TYPE_CHECKING:
-    from vkernels.ir.dialect import KernelOp
-
-Build = Callable[[Signature], "KernelOp"]
-"""Gives a kernel's IR as written. Raises the author's mistakes."""
+_log = logging.getLogger(__name__)
 
 
 def tuned_constants(
@@ -25,24 +21,24 @@ def tuned_constants(
     kernel: KernelLike,
     signature: Signature,
     left_open: Sequence[str],
-    build: Build,
-    plans_of: Callable[[KernelOp], Plans],
+    plans_of: Callable[[Signature], Plans],
 ) -> dict[str, Constant] | None:
-    """The values that the open constants of a call have in the best tuned variant that it may use and whose plan fits;
-    None where there is none, and where the author gives the plan.
+    """The tunable constants of the best tuned variant of a kernel that a call may use and whose plan fits.
 
-    `signature`: with any values of the open constants; `plans_of`: the call's plans for the IR of some values. The
-    variant's plan becomes the tuned plan of the call.
+    None where there is no such variant, and where the author gives the plan. `signature`: with any values of the open
+    constants; `plans_of`: the call's plans for a signature. The variant's plan becomes the tuned plan of the call.
     """
+    provider = tuned_plans.provider
     tunables = {parameter.name: parameter.tunable for parameter in kernel.parameters if parameter.tunable is not None}
     given = {name: value for name, value in signature.constants if name in tunables and name not in left_open}
+    assert provider is not None, "without a provider there is nothing to look up"
 
-    def build_with(constants: Mapping[str, Constant]) -> KernelOp:
+    def plans_with(constants: Mapping[str, Constant]) -> Plans:
         values = tuple((name, constants.get(name, value)) for name, value in signature.constants)
-        return build(replace(signature, constants=values))
+        return plans_of(replace(signature, constants=values))
 
     def constants_of(variant: TunedVariant) -> dict[str, Constant] | None:
-        """The variant's constants, as the author wrote them, where the call may have them."""
+        """The variant's constants, as the author wrote them, if the call may have them."""
         if variant.constants.keys() != tunables.keys():
             return None
         found: dict[str, Constant] = {}
@@ -58,10 +54,27 @@ def tuned_constants(
         except Exception:  # the author's own code
             return None
 
+    def find() -> dict[str, Constant] | None:
+        for variant in provider.variants(plans.query):
+            constants = constants_of(variant)
+            if constants is None:
+                _log.info("%s: the variant tuned with %r is skipped", kernel.name, dict(variant.constants))
+                continue
+            with suppress(Error):  # values that the author's own text refuses
+                of_variant = plans_with(constants)
+                if not variant.is_of(of_variant.built):
+                    continue
+                plan = tuned_plans.fitting(kernel, of_variant.query, variant)
+                if plan is not None:
+                    tuned_plans.put(of_variant.cache_key, plan)
+                    return constants
+        return None
+
     with suppress(Error):  # the same error is raised where the variant that runs is built
-        plans = plans_of(build_with({name: tunable.values[0] for name, tunable in tunables.items()}))
-        if plans.author_plan() is not None:
-            return None
-        key = f"{plans.cache_key} {sorted(given.items())!r} {left_open!r}"
-        return tuned_plans.constants(kernel, plans.query, key, constants_of, build_with)
+        plans = plans_with({name: tunable.values[0] for name, tunable in tunables.items()})
+        if plans.author_plan() is None:
+            found: dict[str, Constant] | None = tuned_plans.once(
+                f"{plans.cache_key} {sorted(given.items())!r} {left_open!r}", find
+            )
+            return found
     return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vkernels.ir.errors import BudgetError, Error
-from vkernels.ir.pin import with_pin
+from vkernels.ir.pin import NO_PIN, with_pin
 from vkernels.ir.plan import Plan
 
 from .log_once import LogOnce
@@ -31,7 +31,7 @@ MAX_ANSWERS = 4096
 @dataclass(frozen=True)
 class PlanQuery:
     """`built`: the kernel's IR as written; `limits`: the slice's, within the kernel's budget; `strides`: in elements,
-    None where elements of the last dimension lie side by side. `tunable`: names of the kernel's tunable constants."""
+    None for tensors that are dense, row after row. `tunable`: names of the kernel's tunable constants."""
 
     built: KernelOp
     sizes: Mapping[str, int]
@@ -77,90 +77,49 @@ class TunedPlans:
     def __init__(self, provider: TunedPlanProvider | None, log_once: LogOnce):
         self.provider = provider
         self._log_once = log_once
-        self._plans: dict[str, Plan | None] = {}
-        self._constants: dict[str, dict[str, Constant] | None] = {}
+        self._answers: dict[str, Any] = {}
 
     def forget(self) -> None:
         """Drop the answers: those of the provider may have changed."""
-        self._plans.clear()
-        self._constants.clear()
+        self._answers.clear()
+
+    def put(self, key: str, answer: Any) -> None:
+        """Keep an answer."""
+        if len(self._answers) >= MAX_ANSWERS:
+            self._answers.clear()
+        self._answers[key] = answer
+
+    def once(self, key: str, find: Callable[[], Any]) -> Any:
+        """The answer of a key; `find` gives it where there is none yet."""
+        if key not in self._answers:
+            self.put(key, find())
+        return self._answers.get(key)
 
     def plan(self, kernel: KernelLike, query: PlanQuery, key: str) -> Plan | None:
         """The best tuned plan of a kernel that fits; None where there is none. `key`: of the query."""
-        if self.provider is None:
+        provider = self.provider
+        if provider is None:
             return None
-        if key not in self._plans:
-            fitting = (self._fitting(kernel, query, tuned) for tuned in self.provider.plans(query))
-            _keep(self._plans, key, next((plan for plan in fitting if plan is not None), None))
-        return self._plans[key]
 
-    def constants(
-        self,
-        kernel: KernelLike,
-        query: PlanQuery,
-        key: str,
-        constants_of: Callable[[TunedVariant], dict[str, Constant] | None],
-        build: Callable[[Mapping[str, Constant]], KernelOp],
-    ) -> dict[str, Constant] | None:
-        """The tunable constants of the best tuned variant of a kernel whose plan fits, or None.
+        def find() -> Plan | None:
+            fitting = (self.fitting(kernel, query, tuned) for tuned in provider.plans(query))
+            return next((plan for plan in fitting if plan is not None), None)
 
-        Its plan becomes the answer of `plan` for these constants. `constants_of`: the constants of a variant, None
-        where the call cannot have them; `key`: of the query; `build`: gives the IR, as written, for constants.
-        """
-        if self.provider is None:
-            return None
-        if key not in self._constants:
-            found = self._find_constants(self.provider, kernel, query, constants_of, build)
-            _keep(self._constants, key, found)
-        return self._constants.get(key)
+        found: Plan | None = self.once(key, find)
+        return found
 
-    def _find_constants(
-        self,
-        provider: TunedPlanProvider,
-        kernel: KernelLike,
-        query: PlanQuery,
-        constants_of: Callable[[TunedVariant], dict[str, Constant] | None],
-        build: Callable[[Mapping[str, Constant]], KernelOp],
-    ) -> dict[str, Constant] | None:
-        from .plan_cache import cache_key
-
-        for variant in provider.variants(query):
-            constants = constants_of(variant)
-            if constants is None:
-                _log.info("%s: the variant tuned with %r is skipped", kernel.name, dict(variant.constants))
-                continue
-            try:
-                of_variant = replace(query, built=build(constants))
-            except Error:  # values that the author's own text refuses
-                continue
-            plan = self._fitting(kernel, of_variant, variant) if variant.is_of(of_variant.built) else None
-            if plan is not None:
-                key = cache_key(of_variant.built, query.sizes, query.limits, query.strides, kernel.pin)
-                _keep(self._plans, key, plan)
-                return constants
-        return None
-
-    def _fitting(self, kernel: KernelLike, query: PlanQuery, tuned: TunedPlan) -> Plan | None:
+    def fitting(self, kernel: KernelLike, query: PlanQuery, tuned: TunedPlan) -> Plan | None:
         """A tuned plan as it would run; None where it does not fit."""
-        plan = tuned.plan
-        if kernel.pin is not None and with_pin(plan, kernel.pin) != plan:
+        plan, pin = tuned.plan, kernel.pin or NO_PIN
+        if with_pin(plan, pin) != plan:
             _log.info("%s: a tuned plan is skipped: its author pinned something else", kernel.name)
             return None
         if query.limits.warp == 1:  # a CPU's programs are one thread
-            plan = replace(plan, warps=1, stages=1, resident_programs=0)
-            plan = plan if kernel.pin is None else with_pin(plan, kernel.pin)
+            plan = with_pin(replace(plan, warps=1, stages=1, resident_programs=0), pin)
         reason = why_unfit(kernel, query, plan)
         if reason is not None:
-            from .plan_cache import warn_refused_plan
-
-            warn_refused_plan(self._log_once, kernel.name, tuned.entry(), reason)
+            self._log_once.refused_plan(_log, kernel.name, tuned.entry(), reason)
         return plan if reason is None else None
-
-
-def _keep(answers: dict[str, Any], key: str, answer: object) -> None:
-    if len(answers) >= MAX_ANSWERS:
-        answers.clear()
-    answers[key] = answer
 
 
 def why_unfit(kernel: KernelLike, query: PlanQuery, plan: Plan) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from vkernels.compiler.protocols import KernelLike
-from vkernels.compiler.workers.child import Handler, Send
+from vkernels.compiler.workers.frames import Handler, Send
 from vkernels.ir.errors import ArgumentError, Error
 from vkernels.ir.limits import limits_from
 from vkernels.ir.plan_json import plan_from_json

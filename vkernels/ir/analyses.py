@@ -1,4 +1,4 @@
-"""What is found out about a kernel and kept with it, so that each is found out once: its phases and its needs."""
+"""Analyses that are computed once and kept with the kernel: its phases and its needs."""
 
 from __future__ import annotations
 

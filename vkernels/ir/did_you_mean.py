@@ -1,4 +1,4 @@
-"""What somebody who wrote a name may have meant."""
+"""Suggest names similar to one that does not exist."""
 
 from __future__ import annotations
 

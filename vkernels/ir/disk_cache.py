@@ -94,7 +94,7 @@ class DiskCache:
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
-        """The folder, open: files are found from there, so nobody can put another in its place meanwhile."""
+        """The open folder. Files are opened relative to it, so that nobody can exchange the folder meanwhile."""
         path = self._path()
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
@@ -105,7 +105,7 @@ class DiskCache:
             os.close(folder)
 
     def _count(self, written: int, folder: int) -> None:
-        """Count what is written, and count all files again now and then, as other processes write too."""
+        """Add up what is written; now and then count all files again, as other processes write too."""
         with self._lock:
             self._bytes += written
             self._uncounted += 1
@@ -137,7 +137,6 @@ def _name(key: str) -> str:
 
 
 def _checksum(key: str, packed: bytes) -> bytes:
-    """Of key and contents, so that an entry under another's name does not pass."""
     return hashlib.sha256(key.encode() + packed).digest()
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute
@@ -18,11 +18,10 @@ class Facts:
     """Assumptions that a compiled kernel may rely on; the caller looks them up again at every call.
 
     `sizes`: exact sizes, by name. `multiples`: numbers that divide a size, by name. `bounds`: numbers that a size does
-    not exceed, by name. `strides`: of each
-    tensor parameter, elements a dimension, `UNKNOWN` where not known; a tensor without an entry has none
-    known. `distinct`: no tensor that is written overlaps another. `aligned`: tensors whose address is a
-    multiple of 16 bytes and whose strides other than 0 and 1 are multiples of 16 elements. `large`: tensors in
-    which some element lies 2³¹ or more elements from the first.
+    not exceed, by name. `strides`: of each tensor parameter, elements a dimension, `UNKNOWN` where not known; a tensor
+    without an entry has no known strides. `distinct`: no tensor that is written overlaps another. `aligned`: tensors
+    whose address is a multiple of 16 bytes and whose strides other than 0 and 1 are multiples of 16 elements. `large`:
+    tensors in which some element is 2³¹ or more elements from the first.
     """
 
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -41,49 +40,39 @@ class Facts:
 
     def to_attribute(self) -> DictionaryAttr:
         """As the `facts` of a `vk.kernel` or `vk.mapped`."""
-        entries: dict[str, Attribute] = {
-            "sizes": _numbers(self.sizes),
-            "multiples": _numbers(self.multiples),
-            "strides": DictionaryAttr({k: ArrayAttr(IntegerAttr(n, i64) for n in v) for k, v in self.strides.items()}),
-        }
-        if self.distinct:
-            entries["distinct"] = UnitAttr()
-        if self.bounds:
-            entries["bounds"] = _numbers(self.bounds)
-        for key in ("aligned", "large"):
-            if names := getattr(self, key):
-                entries[key] = ArrayAttr(StringAttr(name) for name in names)
+        entries = {name: _attribute(getattr(self, name)) for name in ("sizes", "multiples", "strides")}
+        for name in ("distinct", "bounds", "aligned", "large"):
+            if value := getattr(self, name):
+                entries[name] = _attribute(value)
         return DictionaryAttr(entries)
 
     @staticmethod
     def from_attribute(attribute: DictionaryAttr | None) -> Facts:
         """The facts that an operation carries; none where it carries no attribute."""
-        if attribute is None:
-            return Facts()
-        data = attribute.data
-        strides = {k: tuple(map(_number, cast("ArrayAttr[Attribute]", v).data)) for k, v in _entries(data["strides"])}
-        aligned, large = (_names(data.get(key)) for key in ("aligned", "large"))
-        bounds = _read(data["bounds"]) if "bounds" in data else {}
-        return Facts(
-            _read(data["sizes"]), _read(data["multiples"]), strides, "distinct" in data, aligned, large, bounds
-        )
+        return Facts() if attribute is None else Facts(**_value(attribute))
 
 
-def _numbers(values: Mapping[str, int]) -> DictionaryAttr:
-    return DictionaryAttr({name: IntegerAttr(value, i64) for name, value in values.items()})
+def _attribute(value: Any) -> Attribute:
+    match value:
+        case True:
+            return UnitAttr()
+        case int():
+            return IntegerAttr(value, i64)
+        case str():
+            return StringAttr(value)
+        case tuple():
+            return ArrayAttr(map(_attribute, value))
+    return DictionaryAttr({name: _attribute(entry) for name, entry in value.items()})
 
 
-def _read(attribute: Attribute) -> dict[str, int]:
-    return {name: _number(value) for name, value in _entries(attribute)}
-
-
-def _names(attribute: Attribute | None) -> tuple[str, ...]:
-    return () if attribute is None else tuple(name.data for name in cast("ArrayAttr[StringAttr]", attribute))
-
-
-def _entries(attribute: Attribute) -> Iterable[tuple[str, Attribute]]:
-    return cast(DictionaryAttr, attribute).data.items()
-
-
-def _number(attribute: Attribute) -> int:
-    return cast(IntegerAttr, attribute).value.data
+def _value(attribute: Attribute) -> Any:
+    match attribute:
+        case DictionaryAttr():
+            return {name: _value(entry) for name, entry in attribute.data.items()}
+        case ArrayAttr():
+            return tuple(map(_value, attribute.data))
+        case IntegerAttr():
+            return attribute.value.data
+        case StringAttr():
+            return attribute.data
+    return True

@@ -18,9 +18,9 @@ class Limits:
     less unasked (CPU: a core's share of L2); `multiprocessors`: cores on a CPU; `cache`: bytes of the last
     cache all share; `threads`: the most threads a program can have; `warp`: threads that run in step. A
     CPU's programs are one thread each: `warp > 1` tells a GPU. `memory`: bytes of device memory, of which swap
-    space may take what nobody else does; `tensor_memory`: columns of a multiprocessor; `sizes`: what says how many
-    programs a multiprocessor holds, None on a CPU. `copies_ahead`: pipelined loads go to shared memory past the
-    registers; `dots_from_shared`: tensor cores read their operands there.
+    space may take what is free; `tensor_memory`: columns of a multiprocessor; `sizes`: of a multiprocessor, for
+    occupancy, None on a CPU. `copies_ahead`: pipelined loads go to shared memory past the registers;
+    `dots_from_shared`: tensor cores read their operands there.
 
     Rates are those of all multiprocessors together, but for `clock`, in Hz. Bytes a second: `memory_bandwidth`,
     `cache_bandwidth` of the last cache, `shared_bandwidth` of what `shared` is. Multiply-adds a second by dtype

@@ -164,7 +164,7 @@ def _amd(sizes: AmdSizes, use: BinaryUse) -> Occupancy:
 
 
 def _amd_waves_by_registers(sizes: AmdSizes, use: BinaryUse) -> int | None:
-    """Waves that the registers of one SIMD hold; `None` where the program takes none that count."""
+    """Waves that the registers of one SIMD hold; None if the program uses no registers that count."""
     vectors = unified_registers(use.registers, use.accumulators) if sizes.unified else use.registers
     most = sizes.thread_registers * (2 if sizes.unified else 1)
     waves = []

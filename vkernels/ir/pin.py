@@ -14,7 +14,7 @@ from .plan import Home, Plan
 class Pin:
     """Parts of a plan, each as `Plan` has it; what is left out is chosen.
 
-    Of `tiles`, `chunks`, `splits` and `homes` the entries that are given are pinned, of the others all, be it nothing:
+    Of `tiles`, `chunks`, `splits` and `homes` only the given entries are pinned. Other fields are pinned as a whole:
     `packs=()` packs no tensor. Homes may be texts: `homes={"row": "shared"}`. Raises `OptionError` for what no plan can
     have.
     """

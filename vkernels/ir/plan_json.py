@@ -5,10 +5,12 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
 
 from .did_you_mean import did_you_mean
 from .errors import FileError
@@ -28,8 +30,13 @@ MAX_ENTRIES = 1000
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
     """A plan as what JSON can hold: every field by name, mappings as objects, the rest of many as lists."""
-    plain = asdict(plan)
-    return {name: _plain(plain[name]) for name in sorted(plain)}
+    plain = msgspec.json.decode(msgspec.json.encode(plan, enc_hook=dict))
+    return {name: plain[name] for name in sorted(plain)}
+
+
+def frozen(value: Any) -> bytes:
+    """A hashable key of plans and facts: the same for the same values, in whatever order their mappings are."""
+    return msgspec.json.encode(value, enc_hook=dict, order="deterministic")
 
 
 def plan_from_json(data: object, where: str = "the plan") -> Plan:
@@ -81,16 +88,7 @@ def _hints() -> dict[str, Any]:
     return typing.get_type_hints(Plan)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _plain(entry) for name, entry in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(entry) for entry in value]
-    return str(value) if isinstance(value, StrEnum) else value
-
-
 def _read(kind: Any, value: object, where: str) -> Any:
-    """A value of one of the kinds that a plan's fields have."""
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
         (some,) = (part for part in parts if part is not type(None))

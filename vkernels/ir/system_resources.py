@@ -1,10 +1,12 @@
-"""What the system has no more of: space on a disk, threads, processes, memory, open files."""
+"""Errors for resources that the system has run out of: disk space, threads, processes, memory, open files."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar
 
 from .errors import Error, OutOfMemoryError, ResourceError
 
@@ -13,13 +15,14 @@ SCARCE = frozenset(
     for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "ENOMEM", "EAGAIN", "EMFILE", "ENFILE", "ENOLCK", "ENOBUFS")
     if hasattr(errno, name)
 )
-"""Of an `OSError`: not the fault of whoever asked. (`EPERM`, `EROFS` and their like are: another place would do.)"""
+"""Error numbers of an `OSError` that the caller cannot help. (`EPERM`, `EROFS` and the like are not: another place
+would do.)"""
 NO_THREAD = ("can't start new thread", "can't create new thread")
-"""What Python says of a thread that cannot be started."""
+"""Python's messages for a thread that cannot be started."""
 
 
 NO_MEMORY = ("can't allocate memory", "not enough memory: you tried to allocate", "CUDA out of memory")
-"""What torch says of tensors that there is no memory for, as a `RuntimeError`."""
+"""Torch's messages for lack of memory, in a `RuntimeError`."""
 
 
 def scarcity_of(error: BaseException, what: str = "") -> Error | None:
@@ -46,3 +49,19 @@ def needing(what: str) -> Iterator[None]:
         if scarce is None:
             raise
         raise scarce from error
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ThreadPool(ThreadPoolExecutor):
+    """A `ThreadPoolExecutor` whose work raises `ResourceError` when it is submitted and no thread can be started."""
+
+    def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        with needing("threads to work on"):
+            return super().submit(function, *args, **kwargs)
+
+    def __exit__(self, *error: Any) -> None:
+        """Wait for what was submitted; what no thread began is left where an error ends it."""
+        self.shutdown(wait=True, cancel_futures=error[0] is not None)

@@ -50,7 +50,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _is_replaceable(path: Path, mode: int) -> bool:
-    """Whether it is a file by its own name: no device or pipe, nor what is open already, as `/dev/stdout`."""
+    """Whether it is a regular file under its own name: no device, no pipe, no open file such as `/dev/stdout`."""
     return stat.S_ISREG(mode) and not str(path).startswith(("/proc/", "/dev/fd/", "/dev/std"))
 
 

@@ -16,7 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from vkernels.ir.errors import FileError, SetupError
-from vkernels.ir.thread_pools import ThreadPool
+from vkernels.ir.system_resources import ThreadPool
 
 from .calibration import Calibration, Origin
 from .links import ANY_SIZE, MemoryMachine

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from vkernels.ir.errors import OutOfMemoryError
-from vkernels.ir.thread_pools import ThreadPool
+from vkernels.ir.system_resources import ThreadPool
 from vkernels.runtime.memory_blocks import ALIGNMENT
 
 from .device import Lane, Transfer, TransferDone

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from vkernels.ir.thread_pools import ThreadPool
+from vkernels.ir.system_resources import ThreadPool
 
 from .cuda_api import Cuda
 from .cuda_memory import DeviceArena, HostArena, Spares

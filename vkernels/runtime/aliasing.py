@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def check_written(kernel: str, written: Sequence[str], tensors: Mapping[str, Arr
 
 
 def overlaps_itself(view: ArrayView) -> bool:
-    """Whether two elements may lie at the same place."""
+    """Whether two elements may have the same address."""
     if view.size <= 1:
         return False
     steps = sorted((abs(stride), length) for length, stride in zip(view.shape, view.strides, strict=True) if length > 1)
@@ -62,19 +63,17 @@ def same_tensors(kernel: KernelOp, written: Sequence[str], tensors: Mapping[str,
                     f"`{other}` or none of it, got a part of it"
                 )
             if not works_in_place(kernel, name, other):
-                raise ArgumentError(f"{kernel.sym_name.data}: argument `{name}` {_why_apart(name, other, written)}")
+                why = (
+                    ", and the kernel writes both: expected memory of its own for each" if other in written
+                    else ", whose elements are needed later or at other places than it is written at: expected memory "
+                    "of its own"
+                )  # fmt: skip
+                raise ArgumentError(
+                    f"{kernel.sym_name.data}: argument `{name}` is the same tensor as `{other}`{why}"
+                )  # fmt: skip
             if name not in same:
                 same.setdefault(other, name)
     return tuple(sorted(same.items()))
-
-
-def _why_apart(name: str, other: str, written: Sequence[str]) -> str:
-    if other in written:
-        return f"is the same tensor as `{other}`, and the kernel writes both: expected memory of its own for each"
-    return (
-        f"is the same tensor as `{other}`, whose elements are needed later or at other places than it is written at: "
-        "expected memory of its own"
-    )
 
 
 def _same(one: ArrayView, other: ArrayView) -> bool:
@@ -96,16 +95,12 @@ def share_memory(one: ArrayView, other: ArrayView) -> bool:
 
 
 def _bytes_of(view: ArrayView) -> np.ndarray[Any, Any]:
-    """An array with the view's places, to ask NumPy about; its elements are not looked at."""
-    return np.asarray(_Places(view))
-
-
-class _Places:
-    def __init__(self, view: ArrayView):
-        self.__array_interface__ = {
-            "data": (view.address, True),
-            "shape": view.shape,
-            "strides": tuple(stride * view.itemsize for stride in view.strides),
-            "typestr": f"|V{view.itemsize}",
-            "version": 3,
-        }
+    """A NumPy array with the view's addresses. Its elements are not read."""
+    interface = {
+        "data": (view.address, True),
+        "shape": view.shape,
+        "strides": tuple(stride * view.itemsize for stride in view.strides),
+        "typestr": f"|V{view.itemsize}",
+        "version": 3,
+    }
+    return np.asarray(SimpleNamespace(__array_interface__=interface))

@@ -70,7 +70,6 @@ def memory_left(tensor: Any) -> int:
 
 
 def _check_plain(tensor: Any, what: str) -> None:
-    """Raise `ArgumentError` for a torch tensor that is not a dense array in memory of its own."""
     kind = _kind_without_memory(tensor)
     if kind:
         raise ArgumentError(f"{what}: expected a dense tensor, got {kind}")
@@ -84,22 +83,21 @@ def _kind_without_memory(tensor: Any) -> str:
     """What kind of tensor has no plain memory; empty for a plain one."""
     import torch
 
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        return "a tensor of a torch.func transformation (vmap, grad, jvp): `vkernels.torch` has operations for those"
-    if torch._is_functional_tensor(tensor):
-        return "a functional tensor"
-    if tensor.is_nested:
-        return "a nested tensor"
     kind, plain = type(tensor), torch.Tensor
-    if kind.__torch_dispatch__ is not plain.__torch_dispatch__ and kind.data_ptr is plain.data_ptr:
-        return f"a {type(tensor).__name__}, which has its own operations"
-    if tensor.layout != torch.strided:
-        return f"layout {tensor.layout}"
-    if tensor.is_quantized:
-        return "a quantised tensor"
-    if tensor._is_zerotensor():
-        return "a tensor of lazy zeros; .clone() it"
-    return ""
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    own = f"a {kind.__name__}, which has its own operations"
+    overrides = kind.__torch_dispatch__ is not plain.__torch_dispatch__ and kind.data_ptr is plain.data_ptr
+    kinds: tuple[tuple[Callable[[], bool], str], ...] = (
+        (lambda: wrapped(tensor),
+         "a tensor of a torch.func transformation (vmap, grad, jvp): `vkernels.torch` has operations for those"),
+        (lambda: torch._is_functional_tensor(tensor), "a functional tensor"),
+        (lambda: tensor.is_nested, "a nested tensor"),
+        (lambda: overrides, own),
+        (lambda: tensor.layout != torch.strided, f"layout {tensor.layout}"),
+        (lambda: tensor.is_quantized, "a quantised tensor"),
+        (lambda: tensor._is_zerotensor(), "a tensor of lazy zeros; .clone() it"),
+    )  # fmt: skip
+    return next((name for holds, name in kinds if holds()), "")
 
 
 def _numpy_view(array: np.ndarray[Any, Any], what: str) -> ArrayView:
@@ -125,7 +123,7 @@ def is_plain(array: np.ndarray[Any, Any]) -> bool:
 
 
 def _normal(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides in one normal form: 1 in a last dimension of one element or of an empty tensor."""
+    """Strides in normal form: 1 in a last dimension of one element, or of an empty tensor."""
     return (*strides[:-1], 1) if shape and (shape[-1] == 1 or 0 in shape) else strides
 
 

@@ -78,7 +78,6 @@ def _tensor(parameter: ParameterLike, value: Any, what: str) -> ArrayView:
 
 
 def _check_devices(kernel: KernelLike, tensors: Mapping[str, ArrayView]) -> None:
-    """Raise `ArgumentError` where tensors are on different devices."""
     for name, view in tensors.items():
         first, expected = next((other, each.device) for other, each in tensors.items())
         if view.device != expected:
@@ -107,7 +106,7 @@ def _one_of(names: Sequence[str]) -> str:
 
 
 def _sizes(kernel: KernelLike, tensors: Mapping[str, ArrayView]) -> dict[str, int]:
-    """Sizes by name. Tensors that share a name must agree; a declared number must be the dimension's."""
+    """Sizes by name. Tensors that share a name must agree, and a declared number must be the dimension's length."""
     sizes: dict[str, int] = {}
     origin: dict[str, str] = {}
     for parameter in kernel.parameters:

@@ -7,16 +7,17 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vkernels.compiler.arguments import CPU
-from vkernels.compiler.protocols import CompiledLike
+from vkernels.compiler.arguments import CPU, Arguments
+from vkernels.compiler.protocols import KernelLike
 
 from .events import LaunchRecord
-from .memory_blocks import Block, aligned
+from .memory_blocks import Block, aligned, borrow, give_back, helper_workspaces
 from .threads import get_threads, the_pool
 from .work_descriptor import NativeLaunch, WorkDescriptor
-from .workspaces import borrow, give_back, helper_workspaces
 
 if TYPE_CHECKING:
+    from vkernels.compiler.backends.llvm import NativeKernel
+    from vkernels.compiler.compile_cpu import CompiledCpu
     from vkernels.ir.plan import Plan
 
 INLINE_BYTES = 1 << 18
@@ -44,7 +45,7 @@ class BoundExecutable:
 
     def __init__(
         self,
-        compiled: CompiledLike,
+        compiled: NativeKernel,
         template: Sequence[int],
         tensors: Sequence[int],
         scalars: Sequence[tuple[int, bool]],
@@ -118,6 +119,23 @@ class BoundExecutable:
         if self.trials <= 0:
             self.trials = 0
             self.threads = self.wanted if self.fastest > INLINE_SECONDS else 1
+
+
+def bind_cpu(kernel: KernelLike, arguments: Arguments, compiled: CompiledCpu, plan: Plan, rung: str) -> BoundExecutable:
+    """Bind native code to the layout of a call's arguments."""
+    template: list[int] = []
+    tensors: list[int] = []
+    scalars: list[tuple[int, bool]] = []
+    for parameter in kernel.parameters:
+        if parameter.name in arguments.tensors:
+            tensors.append(len(template))
+            template += [0, *arguments.tensors[parameter.name].strides]
+        elif parameter.name in arguments.scalars:
+            scalars.append((len(template), isinstance(arguments.scalars[parameter.name], float)))
+            template.append(0)
+    template += [arguments.sizes[name] for name in compiled.native.sizes] + [0] * compiled.native.buffers
+    touched = sum(view.size * view.itemsize for view in arguments.tensors.values())
+    return BoundExecutable(compiled.native, template, tensors, scalars, touched, plan, rung)
 
 
 class _Frame:

@@ -1,38 +1,38 @@
-"""Dispatch a kernel call: use the cached executable for this signature, or bind, plan and compile one."""
+"""Dispatch a kernel call: use the cached entry of calls like it, or bind the arguments, compile, and make one."""
 
 from __future__ import annotations
 
-import os
-import threading
+import sys
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from vkernels.compiler.arguments import CPU, Arguments, Same
-from vkernels.compiler.code_providers import Binder, CodeProvider, run_with_less_memory
+from vkernels.compiler.code_providers import CodeProvider, provider_of, run_with_less_memory
+from vkernels.compiler.compilation import Compilation
 from vkernels.compiler.default_session import default_session
-from vkernels.compiler.protocols import KernelLike
+from vkernels.compiler.protocols import Constant, KernelLike, file_of
 from vkernels.compiler.request import CompileRequest
 from vkernels.compiler.session import CompilerSession
 from vkernels.ir.errors import OutOfMemoryError
+from vkernels.ir.fork_safe import fork_safe_lock
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 
 from . import events, recording
 from .aliasing import check_written, same_tensors
+from .arrays import address_reader, is_torch
 from .bind_arguments import as_scalar, bind, in_order
-from .bind_tunables import resolve_tunables
-from .call_entry import CallEntry, Runnable, bind_cpu, make_entry
+from .bound_executable import bind_cpu
 from .dispatch_keys import KEYS
 from .present_target import present_target
 from .threads import on_threads_change, the_pool
 
 if TYPE_CHECKING:
     from vkernels.compiler.request import Code
-
-    from .gpu.calls import GpuCalls
 
 __all__ = ["Launcher", "call", "compile", "launcher_of", "limits"]
 
@@ -65,6 +65,58 @@ def limits(device: str = CPU) -> Limits:
     return present_target(device).limits
 
 
+class Runnable(Protocol):
+    """Code bound to a call's layout; addresses and scalars are given in the order of the parameters."""
+
+    def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None: ...
+    def launch_record(self) -> events.LaunchRecord: ...
+
+
+@dataclass
+class CallEntry:
+    """What calls with one key have in common. Positions count arguments, numbers count tensors.
+
+    `compilation`: of the first of these calls; `counters`: the kernel's. `constants`: the values of the tunable
+    constants that the calls leave open, by position. `readers`: position of each tensor, and a function that gives its
+    address. `scalars`: position of each scalar, and its name in messages. `extents`: number, position, bytes and
+    itemsize of each torch tensor with elements, as its storage may have been resized since. `pairs`: two tensors, the
+    first of them written, and the distances of their addresses, exclusive, between which they may share memory.
+    `tracked`: positions of the written torch tensors, which `count_writes` is called with.
+
+    `distinct`: the code of calls whose tensors share no memory; `shared`: the code of other calls, by the tensors that
+    are the same; `same_by_distances`: which these are. `providers`: of code on a CPU, until the best is there; a GPU's
+    runnable has its own.
+    """
+
+    compilation: Compilation
+    constants: Mapping[int, Constant]
+    readers: tuple[tuple[int, Callable[[Any], int]], ...]
+    scalars: tuple[tuple[int, str], ...]
+    extents: tuple[tuple[int, int, int, int], ...]
+    pairs: tuple[tuple[int, int, int, int], ...]
+    tracked: tuple[int, ...]
+    count_writes: Callable[[Sequence[Any]], object]
+    counters: events.Counters
+    call_record: events.CallRecord
+    distinct: Runnable | None = None
+    shared: dict[Same, Runnable] = field(default_factory=dict)
+    same_by_distances: dict[tuple[int, ...], Same] = field(default_factory=dict)
+    providers: dict[Same, CodeProvider[Runnable]] = field(default_factory=dict)
+
+    def put(self, same: Same, runnable: Runnable | None) -> None:
+        """Let calls run this from now on; None: ask the provider again."""
+        if not same:
+            self.distinct = runnable
+        elif runnable is None:
+            self.shared.pop(same, None)
+        else:
+            self.shared[same] = runnable
+
+    def bind(self, values: Sequence[Any]) -> Arguments:
+        """The arguments of a call, with the constants that it leaves open."""
+        return bind(self.compilation.request.kernel, _filled(values, self.constants))
+
+
 class Launcher:
     """Calls one kernel. May be used by several threads: what is new is compiled once.
 
@@ -76,7 +128,7 @@ class Launcher:
         self._session = session
         self._counters = events.counters_for(kernel.name)
         self._keys = tuple(KEYS[parameter.kind] for parameter in kernel.parameters)
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._calls: dict[Hashable, CallEntry] = {}
         _launchers.add(self)
 
@@ -97,9 +149,9 @@ class Launcher:
                 tensor = args[position]
                 left = len(tensor.untyped_storage()) - tensor.storage_offset() * itemsize
                 if left < needed or not addresses[number]:
-                    self._refuse(args)
+                    entry.bind(args)  # which raises
         except RuntimeError:  # torch's, of tensors without memory
-            self._refuse(args)
+            entry.bind(args)
             raise
         runnable = entry.distinct
         for one, other, low, high in entry.pairs:
@@ -135,68 +187,95 @@ class Launcher:
         """Drop the cached calls, but not compiled code: they depend on the number of threads and on what is tuned."""
         self._calls = {}
 
-    def renew_lock(self) -> None:
-        """After a fork, in the child: the thread that held the lock may not exist."""
-        self._lock = threading.Lock()
-
     def compile(self, args: Sequence[Any], kwargs: Mapping[str, Any], plan: Plan | None = None) -> Code:
         """The code that this call would run, with the text of every stage; `plan` replaces the kernel's own."""
-        session = self.session
         values = in_order(self.kernel, args, kwargs, leave_open=plan is None)
-        arguments = bind(self.kernel, resolve_tunables(self.kernel, values, session).fill(values))
-        target = present_target(arguments.device)
-        same = self._same_tensors(arguments)
-        return session.compile(CompileRequest(self.kernel, arguments, target, same, plan, keep_stages=True)).code
+        compilation = self._compilation(values, self._left_open(values), plan, keep_stages=True)
+        arguments, ir = compilation.request.arguments, compilation.ir
+        return compilation.given(arguments, same_tensors(ir.kernel, ir.written, arguments.tensors)).executable().code
 
     # Calls with a new key
 
     def _enter(self, key: Hashable, values: Sequence[Any]) -> CallEntry:
         """Check arguments of a new key, and make the entry of calls like them."""
-        session = self.session
-        session.users.add(self)
-        tunables = resolve_tunables(self.kernel, values, session)
-        arguments = bind(self.kernel, tunables.fill(values))
-        written = session.ir(self.kernel, arguments.signature).written
+        self.session.users.add(self)
+        left_open = self._left_open(values)
+        compilation = self._compilation(values, left_open)
+        arguments, written = compilation.request.arguments, compilation.ir.written
         check_written(self.kernel.name, written, arguments.tensors)
-        entry = make_entry(self.kernel, values, arguments, written, tunables, self._counters)
+        names = {position: self.kernel.parameters[position].name for position in left_open}
+        positions = {parameter.name: position for position, parameter in enumerate(self.kernel.parameters)}
+        torch = sys.modules.get("torch")
+        entry = CallEntry(
+            compilation=compilation,
+            constants={position: arguments.constants[name] for position, name in names.items()},
+            readers=tuple((positions[name], address_reader(values[positions[name]])) for name in arguments.tensors),
+            scalars=tuple((positions[name], f"{self.kernel.name}: argument `{name}`") for name in arguments.scalars),
+            extents=tuple(
+                (number, positions[name], view.reach[1], view.itemsize)
+                for number, (name, view) in enumerate(arguments.tensors.items())
+                if view.size and is_torch(values[positions[name]])
+            ),
+            pairs=_pairs(written, arguments),
+            tracked=tuple(positions[name] for name in written if is_torch(values[positions[name]])),
+            # Autograd notices values that it saved before a tensor was written in place.
+            count_writes=tuple if torch is None else torch.autograd.graph.increment_version,
+            counters=self._counters,
+            call_record=events.CallRecord(
+                file_of(self.kernel), arguments.sizes, arguments.dtypes, arguments.constants, tuple(names.values()),
+                bool(compilation.tuned),
+            ),
+        )  # fmt: skip
         with self._lock:
             while len(self._calls) >= MAX_CACHED_CALLS:
                 del self._calls[next(iter(self._calls))]
             return self._calls.setdefault(key, entry)
 
-    def _refuse(self, values: Sequence[Any]) -> None:
-        """Raise `ArgumentError` where arguments are like earlier ones but for their memory."""
-        bind(self.kernel, resolve_tunables(self.kernel, values, self.session).fill(values))
+    def _left_open(self, values: Sequence[Any]) -> dict[int, Constant]:
+        """The default values of the tunable constants that a call leaves open, by position (see `in_order`)."""
+        pairs = enumerate(zip(self.kernel.parameters, values, strict=True))
+        return {n: p.default for n, (p, value) in pairs if p.tunable is not None and value is p.tunable}
+
+    def _compilation(
+        self, values: Sequence[Any], left_open: Mapping[int, Constant], plan: Plan | None = None,
+        keep_stages: bool = False,
+    ) -> Compilation:  # fmt: skip
+        """Start to compile for a call. Raises `ArgumentError` for arguments that do not fit."""
+        arguments = bind(self.kernel, _filled(values, left_open))
+        target, names = present_target(arguments.device), tuple(self.kernel.parameters[n].name for n in left_open)
+        return self.session.compile(
+            CompileRequest(self.kernel, arguments, target, (), names, plan, keep_stages)
+        )  # fmt: skip
 
     def _overlapping(self, entry: CallEntry, values: Sequence[Any], addresses: Sequence[int]) -> tuple[Runnable, bool]:
         """The code for tensors whose memory may overlap, and whether it is new.
 
-        Raises `ArgumentError` where it overlaps as the kernel cannot have it.
+        Raises `ArgumentError` for an overlap that the kernel does not allow.
         """
         distances = tuple([addresses[other] - addresses[one] for one, other, _, _ in entry.pairs])
         same = entry.same_by_distances.get(distances)
         if same is None:
-            same = self._same_tensors(bind(self.kernel, entry.tunables.fill(values)))
+            ir = entry.compilation.ir
+            same = same_tensors(ir.kernel, ir.written, entry.bind(values).tensors)
             if len(entry.same_by_distances) >= MAX_CACHED_CALLS:
                 entry.same_by_distances = {}
             entry.same_by_distances[distances] = same
-        runnable = entry.get(same)
+        runnable = entry.shared.get(same) if same else entry.distinct
         return (self._compiled(entry, values, same), True) if runnable is None else (runnable, False)
-
-    def _same_tensors(self, arguments: Arguments) -> Same:
-        built = self.session.ir(self.kernel, arguments.signature)
-        return same_tensors(built.kernel, built.written, arguments.tensors)
 
     def _compiled(self, entry: CallEntry, values: Sequence[Any], same: Same) -> Runnable:
         """The code that an entry's calls run by now; better code may follow."""
         provider = entry.providers.get(same)
         if provider is None:
-            arguments = bind(self.kernel, entry.tunables.fill(values))
-            if arguments.device != CPU:
-                calls = self._gpu_calls(arguments, same)
+            compilation = entry.compilation.given(entry.bind(values), same)
+            if compilation.request.target.on_gpu:  # compiled when it is known which addresses are aligned
+                from .gpu.calls import GpuCalls
+                from .gpu.device import gpu_device
+
+                calls = GpuCalls(compilation, gpu_device(compilation.request.arguments.device))
                 entry.put(same, calls)
                 return calls
-            provider = self._cpu_provider(entry, arguments, same)
+            provider = self._cpu_provider(entry, compilation)
             provider.start()
             the_pool()  # compiles its own code meanwhile, at the first call of all
         runnable = provider.get()
@@ -206,36 +285,43 @@ class Launcher:
             entry.providers.pop(same, None)
         return runnable
 
-    def _cpu_provider(self, entry: CallEntry, arguments: Arguments, same: Same) -> CodeProvider[Runnable]:
-        """The provider of an entry's code on a CPU, from now on."""
-        request = CompileRequest(self.kernel, arguments, present_target(CPU), same)
-        provider = self.session.code_provider(request, partial(bind_cpu, self.kernel, arguments))
-        return entry.providers.setdefault(same, provider)
-
-    def _gpu_calls(self, arguments: Arguments, same: Same) -> GpuCalls:
-        """Calls on a GPU: compiled when it is known which addresses are aligned, at the first call of each kind."""
-        from .gpu.calls import GpuCalls
-        from .gpu.device import gpu_device
-
-        def provider(aligned: Arguments, bind: Binder[Any, Any]) -> CodeProvider[Any]:
-            request = CompileRequest(self.kernel, aligned, present_target(arguments.device), same)
-            return self.session.code_provider(request, bind)
-
-        return GpuCalls(self.kernel.name, gpu_device(arguments.device), arguments, provider)
+    def _cpu_provider(self, entry: CallEntry, compilation: Compilation) -> CodeProvider[Runnable]:
+        """The provider of an entry's code on a CPU, stored in the entry."""
+        bind = partial(bind_cpu, self.kernel, compilation.request.arguments)
+        provider: CodeProvider[Runnable] = provider_of(compilation, bind)
+        return entry.providers.setdefault(compilation.request.same, provider)
 
     def _run_with_less_memory(
         self, entry: CallEntry, values: Sequence[Any], runnable: Runnable, error: OutOfMemoryError,
         addresses: Sequence[int], scalars: Sequence[Any],
     ) -> Runnable:  # fmt: skip
-        """Run a call on a CPU, where there was not memory enough for `runnable`, by a plan that takes less of it."""
-        arguments = bind(self.kernel, entry.tunables.fill(values))
-        if arguments.device != CPU:  # whose calls have tried that
+        """Run a call on a CPU by a plan that takes less memory than `runnable`, which had too little."""
+        if entry.compilation.request.target.on_gpu:  # whose calls have tried that
             raise error
         same = next((same for same, shared in entry.shared.items() if shared is runnable), ())
-        provider = entry.providers.get(same) or self._cpu_provider(entry, arguments, same)
+        compilation = entry.compilation.given(entry.bind(values), same)
+        provider = entry.providers.get(same) or self._cpu_provider(entry, compilation)
         return run_with_less_memory(
             provider, error, partial(entry.put, same), lambda bound: bound.run(addresses, scalars)
         )  # fmt: skip
+
+
+def _filled(values: Sequence[Any], constants: Mapping[int, Constant]) -> Sequence[Any]:
+    return [constants.get(number, value) for number, value in enumerate(values)]
+
+
+def _pairs(written: Sequence[str], arguments: Arguments) -> tuple[tuple[int, int, int, int], ...]:
+    """For each written tensor and each other one, the distances of their addresses between which they may overlap."""
+    numbers = {name: number for number, name in enumerate(arguments.tensors)}
+    pairs = []
+    for name in written:
+        low, high = arguments.tensors[name].reach
+        for other, view in arguments.tensors.items():
+            other_low, other_high = view.reach
+            if (other in written and numbers[other] <= numbers[name]) or low == high or other_low == other_high:
+                continue
+            pairs.append((numbers[name], numbers[other], low - other_high, high - other_low))
+    return tuple(pairs)
 
 
 _launchers: WeakSet[Launcher] = WeakSet()
@@ -246,11 +332,4 @@ def _forget_calls() -> None:
         launcher.forget()
 
 
-def _after_fork_in_child() -> None:
-    for launcher in list(_launchers):
-        launcher.renew_lock()
-
-
 on_threads_change(_forget_calls)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -6,15 +6,14 @@ No overhead without listeners: a call looks whether `LISTENERS` is empty, and ad
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from vkernels.compiler.counters import KernelCompiles
 from vkernels.compiler.default_session import default_session
+from vkernels.ir.fork_safe import fork_safe_lock
 
 if TYPE_CHECKING:
     from vkernels.compiler.protocols import Constant
@@ -85,7 +84,7 @@ Callback = Callable[[LaunchEvent], object]
 LISTENERS: tuple[Listener, ...] = ()
 """The listeners of this process; replaced, never changed, so that calls may read it at any time."""
 
-_lock = threading.Lock()
+_lock = fork_safe_lock()
 _notifying = threading.local()
 
 
@@ -105,9 +104,7 @@ class Listener:
     def __enter__(self) -> Listener:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self()
 
     def notify(self, event: LaunchEvent) -> None:
@@ -224,23 +221,14 @@ def count_miss(counters: Counters) -> None:
 
 def stats() -> Stats:
     """Counters since the process began: calls, cache hits, compiles and their seconds, by kernel and in all."""
-    compiled = default_session().counters.counts()
+    compiled = default_session().counters
+    compiles = dict(compiled.kernels)
     with _lock:
         called = {name: (counters.calls, counters.misses) for name, counters in _counters.items()}
     kernels: dict[str, KernelStats] = {}
-    for name in sorted({*called, *compiled.kernels}):
+    for name in sorted({*called, *compiles}):
         calls, misses = called.get(name, (0, 0))
-        of_name = compiled.kernels.get(name, KernelCompiles())
+        of_name = compiles.get(name, KernelCompiles())
         if calls or misses or of_name.compiles:
             kernels[name] = KernelStats(calls, misses, of_name.compiles, of_name.seconds)
     return Stats(kernels, compiled.binaries, compiled.binaries_from_disk)
-
-
-def _after_fork_in_child() -> None:
-    """The thread that held the lock may not exist."""
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -8,13 +8,12 @@ not begun. Where another call has the helpers, the caller runs everything itself
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
 import signal
 import sys
 import threading
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 from vkernels.ir.errors import SetupError
 
@@ -44,7 +43,7 @@ class Pool:
         return len(self._helpers)
 
     def reserve(self, threads: int) -> None:
-        """Have at least so many threads, the calling one included. Raises `SetupError` where there are no more."""
+        """Start helpers until there are `threads` threads, with the calling one. Raises `SetupError`."""
         if threads <= len(self._helpers) + 1:
             return
         with self._lock:
@@ -69,7 +68,7 @@ class Pool:
             (ctypes.c_int64 * POOL_WORDS).from_address(self._address)[36] = 0  # their ids mean nothing now
 
     def _start(self) -> ctypes.c_void_p:
-        """A new helper, with every signal blocked: they are for Python's own threads."""
+        """Start a helper with every signal blocked: signals are for Python's own threads."""
         thread = ctypes.c_void_p()
         blocked = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
         try:
@@ -84,8 +83,6 @@ class Pool:
 
 
 class _Code:
-    """The pool's functions as ctypes sees them."""
-
     def __init__(self) -> None:
         import llvmlite.binding as llvm
 
@@ -113,26 +110,9 @@ class _Code:
         self.join.argtypes = [ctypes.c_void_p] * 2
 
 
-_code: _Code | None = None
-_code_lock = threading.Lock()
-
-
+@cache
 def _native_code() -> _Code:
-    """The pool's code, compiled once a process."""
-    global _code
-    with _code_lock:
-        if _code is None:
-            _code = _Code()
-        return _code
-
-
-def _after_fork_in_child() -> None:
-    global _code_lock
-    _code_lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+    return _Code()
 
 
 def is_native() -> bool:

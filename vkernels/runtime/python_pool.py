@@ -9,7 +9,7 @@ from concurrent.futures import wait
 from functools import partial
 from itertools import count
 
-from vkernels.ir.thread_pools import ThreadPool
+from vkernels.ir.system_resources import ThreadPool
 
 from .pool_ir import CALL_WORDS, LAUNCH_WORDS
 from .work_descriptor import WorkDescriptor
@@ -28,7 +28,7 @@ class PythonPool:
         self._busy = threading.Lock()
 
     def reserve(self, threads: int) -> None:
-        """Have at least so many threads, the calling one included."""
+        """Start threads until there are `threads`, the calling one included."""
         with self._busy:
             if threads - 1 > self._size:
                 self.stop()

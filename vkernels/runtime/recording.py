@@ -6,6 +6,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from vkernels.ir.fork_safe import fork_safe_lock
+
 
 class Recorder(Protocol):
     """Receives every kernel call of its thread."""
@@ -46,4 +48,4 @@ class CallRecording:
             recording -= 1
 
 
-_lock = threading.Lock()
+_lock = fork_safe_lock()

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import atexit
 import os
-import threading
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from vkernels.ir.errors import OptionError
+from vkernels.ir.fork_safe import fork_safe_lock
 from vkernels.targets.host_cpu import usable_cores
 
-from .work_descriptor import WorkDescriptor
+if TYPE_CHECKING:
+    from .pool import Pool
+    from .python_pool import PythonPool
 
 
-class PoolLike(Protocol):
-    """Runs calls: on native threads, or on Python's where there are none."""
-
-    def reserve(self, threads: int) -> None: ...
-    def run(self, call: WorkDescriptor) -> None: ...
-    def runner(self, call: WorkDescriptor) -> Callable[[], None]: ...
-    def stop(self) -> None: ...
-
-
-_lock = threading.Lock()
-_pool: PoolLike | None = None
+_lock = fork_safe_lock()
+_pool: Pool | PythonPool | None = None
 _threads: int | None = None
 _on_change: list[Callable[[], None]] = []
 
@@ -51,23 +44,16 @@ def on_threads_change(forget: Callable[[], None]) -> None:
     _on_change.append(forget)
 
 
-def the_pool() -> PoolLike:
+def the_pool() -> Pool | PythonPool:
     """The process's pool, made at first use."""
     global _pool
-    pool = _pool
-    if pool is None:
+    if _pool is None:
+        from .pool import Pool, is_native
+        from .python_pool import PythonPool
+
         with _lock:
-            if _pool is None:
-                _pool = _new_pool()
-            pool = _pool
-    return pool
-
-
-def _new_pool() -> PoolLike:
-    from .pool import Pool, is_native
-    from .python_pool import PythonPool
-
-    return Pool() if is_native() else PythonPool()
+            _pool = _pool or (Pool() if is_native() else PythonPool())
+    return _pool
 
 
 def _stop() -> None:
@@ -76,9 +62,8 @@ def _stop() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Threads do not survive a fork, nor does a thread that holds a lock."""
-    global _pool, _lock
-    _pool, _lock = None, threading.Lock()
+    global _pool
+    _pool = None
     for forget in _on_change:
         forget()
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vkernels.ir.errors import ArgumentError
-from vkernels.ir.thread_pools import ThreadPool
+from vkernels.ir.system_resources import ThreadPool
 
 from .devices import InferenceWorker, cut, parse_devices
 from .feature_dtypes import FLOAT32, check_storage, holds

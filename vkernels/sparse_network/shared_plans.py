@@ -95,7 +95,7 @@ def _choose(kernel: Kernel, sizes: Mapping[str, int], dtypes: Mapping[str, str],
     if found is not None:
         return found.plan
     chosen = next(plans.ranked())
-    plans.store(chosen.plan, chosen.rung)
+    plans.plan_cache.put(plans.cache_key, chosen.plan, chosen.rung)
     return chosen.plan
 
 

@@ -2,16 +2,129 @@
 
 from __future__ import annotations
 
+import math
 import re
+import types
+import typing
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import fields
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
+from fractions import Fraction
+from typing import Any, NoReturn, TypeVar
 
+from vkernels.ir.errors import FileError
 from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
 
-from .records import RecordPlace, read_names, read_record
 from .target import CpuSizes, PeakRates, Slice, Target
+
+Record = TypeVar("Record")
+
+MAX_NUMBER = 1 << 50
+MAX_TEXT_CHARACTERS = 1000
+MAY_BE_ZERO = {"barriers", "shared_reserved", "scalar_registers", "tensor_memory", "places"}
+NOTHING: Mapping[str, object] = types.MappingProxyType({})
+FRACTION = re.compile(r"[1-9][0-9]?(/[1-9][0-9]?)?")
+Plain = tuple[str, Callable[[Any], bool]]
+WHOLE_OR_ZERO: Plain = "a whole number from 0 to 2**50", lambda value: type(value) is int and 0 <= value <= MAX_NUMBER
+PLAIN: Mapping[Any, Plain] = {
+    int: ("a whole number from 1 to 2**50", lambda value: type(value) is int and 0 < value <= MAX_NUMBER),
+    float: ("a number above 0", lambda value: type(value) in (int, float) and 0 < value <= MAX_NUMBER),
+    bool: ("true or false", lambda value: type(value) is bool),
+    str: (
+        f"a printable text of at most {MAX_TEXT_CHARACTERS} characters",
+        lambda value: type(value) is str and 0 < len(value) <= MAX_TEXT_CHARACTERS and value.isprintable(),
+    ),
+    Fraction: (
+        'a share such as "1/8"',
+        lambda value: type(value) is str and bool(FRACTION.fullmatch(value)) and Fraction(value) <= 1,
+    ),
+}
+"""What is expected of a value of each kind."""
+
+
+@dataclass(frozen=True)
+class RecordPlace:
+    """Where in a file a value stands, for messages: `FILE: ENTRY: FIELD`."""
+
+    file: str
+    entry: str = ""
+    field: str = ""
+
+    def of(self, field: str) -> RecordPlace:
+        return RecordPlace(self.file, self.entry, f"{self.field}.{field}" if self.field else field)
+
+    def refuse(self, message: str) -> NoReturn:
+        raise FileError(": ".join(filter(None, (self.file, self.entry, self.field, message))))
+
+
+def read_record(kind: type[Record], value: object, place: RecordPlace, ready: Mapping[str, object] = NOTHING) -> Record:
+    """A dataclass from a mapping of its fields; those with a default may be absent, those in `ready` are read already.
+
+    Raises `FileError` that says which field is wrong, missing or unknown.
+    """
+    if not isinstance(value, dict):
+        place.refuse(f"expected a table of fields, got {_shown(value)}")
+    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
+    for name in value:
+        if name not in known:
+            place.refuse(f"there is no field {_shown(name)}; there are {', '.join(known)}")
+    for name, field in known.items():
+        is_required = field.default is MISSING and field.default_factory is MISSING
+        if name not in value and name not in ready and is_required:
+            place.refuse(f"the field `{name}` is missing")
+    hints = typing.get_type_hints(kind)
+    read = {name: _read(hints[name], item, place.of(name), name) for name, item in value.items() if name not in ready}
+    return kind(**read, **ready)
+
+
+def _read(kind: Any, value: Any, place: RecordPlace, name: str) -> object:
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        (kind,) = (part for part in parts if part is not type(None))
+        return _read(kind, value, place, name)
+    if origin is typing.Literal:
+        return value if value in parts else place.refuse(f"expected {' or '.join(parts)}, got {_shown(value)}")
+    if origin is tuple:
+        return _read_tuple(parts, value, place, name)
+    if kind not in PLAIN:
+        return read_record(kind, value, place)
+    expected, accepts = WHOLE_OR_ZERO if kind is int and name in MAY_BE_ZERO else PLAIN[kind]
+    return kind(value) if accepts(value) else place.refuse(f"expected {expected}, got {_shown(value)}")
+
+
+def _read_tuple(parts: tuple[Any, ...], value: object, place: RecordPlace, name: str) -> tuple[object, ...]:
+    if not isinstance(value, list):
+        place.refuse(f"expected a list, got {_shown(value)}")
+    many = parts[-1] is Ellipsis
+    if not many and len(value) != len(parts):
+        place.refuse(f"expected {len(parts)} items, got {len(value)}")
+    kinds = [parts[0]] * len(value) if many else parts
+    items = zip(kinds, value, strict=True)
+    return tuple(_read(kind, item, place.of(str(index)), name) for index, (kind, item) in enumerate(items))
+
+
+def read_names(value: object, place: RecordPlace) -> Mapping[str, tuple[str, ...]]:
+    """A table of lists of texts."""
+    if not isinstance(value, dict):
+        place.refuse(f"expected a table, got {_shown(value)}")
+    texts: dict[str, tuple[str, ...]] = {}
+    for name, items in value.items():
+        here = place.of(name if name.isprintable() else repr(name))
+        texts[name] = tuple(map(str, _read_tuple((str, ...), items, here, name)))
+    return texts
+
+
+def _shown(value: object) -> str:
+    """A value as it may be printed: short, and without a terminal's control characters."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict | list):
+        return "a table" if isinstance(value, dict) else "a list"
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 200:
+        return "a number of more than 200 bits"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
 
 KEY = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 Sizes = NvidiaSizes | AmdSizes | CpuSizes
@@ -49,7 +162,6 @@ def read_target(entry: dict[str, Any], place: RecordPlace) -> Target:
 
 
 def _contradictions(target: Target, sizes: Sizes) -> Iterator[tuple[str, str]]:
-    """Fields that cannot be right, and why."""
     if not KEY.fullmatch(target.key):
         yield "key", "expected lower-case letters, digits, `.`, `_` and `-`"
     if target.level_2 > target.memory or target.cache > target.memory:
@@ -90,24 +202,28 @@ def _wrong_sizes(sizes: Sizes) -> Iterator[tuple[str, str]]:
 
 
 def _wrong_nvidia_sizes(sizes: NvidiaSizes) -> Iterator[tuple[str, str]]:
-    if sizes.registers % (sizes.partitions * sizes.register_unit):
-        yield "registers", f"expected a multiple of {sizes.partitions} partitions × {sizes.register_unit}"
-    if sizes.thread_registers * sizes.warp > sizes.registers // sizes.partitions:
-        yield "thread_registers", "a warp of such threads has more registers than a partition"
-    if sizes.block_registers > sizes.registers:
-        yield "block_registers", f"more than all {sizes.registers}"
-    if sizes.block_shared_unasked > sizes.block_shared:
-        yield "block_shared_unasked", f"more than `block_shared`, {sizes.block_shared}"
+    a_partition, a_warp = sizes.registers // sizes.partitions, sizes.thread_registers * sizes.warp
+    dealt = f"expected a multiple of {sizes.partitions} partitions × {sizes.register_unit}"
+    yield from _failing(
+        ("registers", sizes.registers % (sizes.partitions * sizes.register_unit) == 0, dealt),
+        ("thread_registers", a_warp <= a_partition, "a warp of such threads has more registers than a partition"),
+        ("block_registers", sizes.block_registers <= sizes.registers, f"more than all {sizes.registers}"),
+        ("block_shared_unasked", sizes.block_shared_unasked <= sizes.block_shared,
+         f"more than `block_shared`, {sizes.block_shared}"),
+    )  # fmt: skip
 
 
 def _wrong_slice(target: Target, slice: Slice) -> Iterator[tuple[str, str]]:
-    where = f"slices.{slice.name}"
-    if (slice.multiprocessors or 0) * slice.most > target.multiprocessors:
-        yield (
-            where,
-            f"{slice.most} × {slice.multiprocessors} multiprocessors are more than all {target.multiprocessors}",
-        )
-    if (slice.memory or 0) > target.memory * (1 + ROUNDING):
-        yield where, f"{slice.memory} bytes are more than the device's {target.memory}"
-    if slice.memory_share is not None and slice.memory_share * slice.most > 1:
-        yield where, f"{slice.most} × {slice.memory_share} of the memory are more than all of it"
+    where, all_ = f"slices.{slice.name}", f"more than all {target.multiprocessors}"
+    yield from _failing(
+        (where, (slice.multiprocessors or 0) * slice.most <= target.multiprocessors,
+         f"{slice.most} × {slice.multiprocessors} multiprocessors are {all_}"),
+        (where, (slice.memory or 0) <= target.memory * (1 + ROUNDING),
+         f"{slice.memory} bytes are more than the device's {target.memory}"),
+        (where, (slice.memory_share or 0) * slice.most <= 1,
+         f"{slice.most} × {slice.memory_share} of the memory are more than all of it"),
+    )  # fmt: skip
+
+
+def _failing(*checks: tuple[str, bool, str]) -> Iterator[tuple[str, str]]:
+    return ((field, message) for field, holds, message in checks if not holds)

@@ -10,9 +10,8 @@ from typing import Any
 
 from vkernels.ir.errors import FileError, OptionError
 
-from .entries import read_target
-from .records import RecordPlace
-from .table import known_targets, read_small
+from .entries import RecordPlace, read_target
+from .table import known_targets, parsed
 from .target import Target
 
 NOT_INHERITED = {"key", "slices", "note", "sources", "unverified", "like"}
@@ -26,7 +25,7 @@ def load_targets(path: Path | str) -> dict[str, Target]:
     the file, the table and the field that is wrong.
     """
     path = Path(path)
-    tables = _parsed(path)
+    tables = parsed(path, "TOML", tomllib.loads)
     if not tables:
         raise FileError(f"{path}: describes no device")
     return {
@@ -50,7 +49,7 @@ def _own(key: str, fields: object, place: RecordPlace) -> Target:
 
 
 def _known(like: object, place: RecordPlace) -> Target:
-    """What a device is said to be like: a known one, or a slice of one, or of this machine's CPU."""
+    """The device that `like` names: a known one, a slice of one, or of this machine's CPU."""
     if isinstance(like, str) and ":" in like:
         from .present import present_cpu
         from .slices import target_or_slice
@@ -65,30 +64,17 @@ def _known(like: object, place: RecordPlace) -> Target:
 
 
 def _as_fields(target: Target) -> dict[str, Any]:
-    """What a device's table in a file would hold."""
-    fields = {field.name: getattr(target, field.name) for field in dataclasses.fields(target)}
-    plain = {name: _plain(value) for name, value in fields.items() if name not in NOT_INHERITED}
-    return {name: value for name, value in plain.items() if value not in (None, "")}
-
-
-def _plain(value: Any) -> Any:
-    if not dataclasses.is_dataclass(value) or isinstance(value, type):
-        return value
-    return {name: part for name, part in dataclasses.asdict(value).items() if part is not None}
+    fields = {each.name: getattr(target, each.name) for each in dataclasses.fields(target)}
+    for name in ("sizes", "rates", "green_contexts"):
+        if fields[name] is not None:
+            fields[name] = {n: part for n, part in dataclasses.asdict(fields[name]).items() if part is not None}
+    return {n: value for n, value in fields.items() if n not in NOT_INHERITED and value not in (None, "")}
 
 
 def _changed(base: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with `fields` instead of its own; tables field by field."""
+    """`base`, with `fields` in place of its own; tables are merged field by field."""
     merged = dict(base)
     for name, value in fields.items():
         both = isinstance(value, dict) and isinstance(base.get(name), dict)
         merged[name] = {**base[name], **value} if both else value
     return merged
-
-
-def _parsed(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(read_small(path))
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise FileError(f"{path}: is no TOML: {reason}") from error

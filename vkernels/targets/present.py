@@ -1,4 +1,4 @@
-"""The devices of this machine, with the limits that their drivers say."""
+"""The devices of this machine, with the limits that their drivers report."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from typing import Any, Literal
 
 from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
 
-from .cpu_rates import known_cpu_rates
-from .entries import KINDS
-from .host_cpu import cpu_limits
-from .records import MAY_BE_ZERO
+from .entries import KINDS, MAY_BE_ZERO
+from .host_cpu import cpu_limits, known_cpu_rates
 from .table import known_targets
 from .target import CpuSizes, PeakRates, Target
 
@@ -31,7 +29,7 @@ CPU_NAMES = Path("/proc/cpuinfo")
 Vendor = Literal["nvidia", "amd"]
 VENDORS: tuple[Vendor, ...] = ("nvidia", "amd")
 
-# What drivers do not say, and is taken from a known device.
+# Fields that drivers do not report: they are taken from a known device.
 UNSAID = (
     *("register_unit", "partitions", "shared_unit", "barriers", "thread_registers"),
     *("tensor_memory", "float32_tflops", "float16_tflops", "float16_in_float16_tflops"),
@@ -41,19 +39,17 @@ UNSAID = (
 def present_targets(patience: float = DRIVER_SECONDS) -> tuple[Target, ...]:
     """GPUs that NVIDIA's and AMD's drivers enumerate here, in their order, then the CPU.
 
-    Keys are `nvidia:0`, `amd:0`, …, `cpu`. A MIG instance has the sizes that its driver says. Fields that a driver
-    does not say come from the known device `like` it, and are listed as `unverified` unless it is that very device.
-    Nothing fails or hangs: a driver that says nothing for `patience` seconds has no devices.
+    Keys are `nvidia:0`, `amd:0`, …, `cpu`. A MIG instance has the sizes that its driver reports. Fields that a driver
+    does not report come from the known device `like` it, and are listed as `unverified` unless it is that device.
+    Nothing fails or hangs: a driver that does not answer for `patience` seconds has no devices.
     """
-    found = _answers(patience)
-    gpus = [_gpu(vendor, number, said) for vendor in VENDORS for number, said in enumerate(found[vendor])]
-    return (*(gpu for gpu in gpus if gpu is not None), present_cpu())
-
-
-def _answers(patience: float) -> dict[Vendor, list[dict[str, Any]]]:
-    """What each vendor's driver says, asked at the same time, each in a process of its own."""
-    asked = {vendor: _ask(vendor) for vendor in VENDORS}
-    return {vendor: _answer(process, patience) for vendor, process in asked.items()}
+    asked = [(vendor, _ask(vendor)) for vendor in VENDORS]  # at the same time, each in its own process
+    gpus: list[Target] = []
+    for vendor, process in asked:
+        for number, said in enumerate(_answer(process, patience)):
+            with suppress(KeyError, TypeError, ValueError, ZeroDivisionError):  # an answer that makes no sense
+                gpus.append(gpu_target(vendor, f"{vendor}:{number}", said))
+    return (*gpus, present_cpu())
 
 
 def _ask(vendor: Vendor) -> subprocess.Popen[bytes] | None:
@@ -84,16 +80,8 @@ def _answer(process: subprocess.Popen[bytes] | None, patience: float) -> list[di
     return [device for device in devices if isinstance(device, dict)] if isinstance(devices, list) else []
 
 
-def _gpu(vendor: Vendor, number: int, said: Mapping[str, Any]) -> Target | None:
-    """A device as a target; `None` where what its driver says makes no sense."""
-    try:
-        return gpu_target(vendor, f"{vendor}:{number}", said)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
-        return None
-
-
 def gpu_target(vendor: Vendor, key: str, said: Mapping[str, Any]) -> Target:
-    """What `probe.py` says of a device, as a target; peaks go with multiprocessors and clock.
+    """The device that `probe.py` describes, as a target; peaks scale with multiprocessors and clock.
 
     Raises `KeyError`, `TypeError`, `ValueError` or `ZeroDivisionError` where that makes no sense.
     """
@@ -123,7 +111,7 @@ def gpu_target(vendor: Vendor, key: str, said: Mapping[str, Any]) -> Target:
 
 
 def _sizes(known: Target, said: Mapping[str, Any]) -> NvidiaSizes | AmdSizes:
-    """Those of the known device, but for what the driver says."""
+    """The sizes of the known device, replaced by those that the driver reports."""
     if isinstance(known.sizes, AmdSizes):
         return replace(known.sizes, **_said_of(AmdSizes, said))
     if isinstance(known.sizes, NvidiaSizes):
@@ -153,12 +141,12 @@ def _scaled(known: Target, said: Mapping[str, Any]) -> PeakRates | None:
 
 
 def _bandwidth(said: Mapping[str, Any]) -> float:
-    """GB/s, of twice the memory's clock and its width; 0 where the driver says neither."""
+    """GB/s: twice the memory's clock times its width; 0 if the driver does not report them."""
     return float(2 * said.get("memory_clock_khz", 0) * 1e3 * said.get("memory_bits", 0) / 8 / 1e9)
 
 
 def _nearest(vendor: Vendor, architecture: str, said: Mapping[str, Any]) -> Target:
-    """The known device most like this: of the same architecture, else of the last one before it."""
+    """The most similar known device: of the same architecture, else of the last one before it."""
     ours = [target for target in known_targets().values() if target.vendor == vendor]
     numbers = {_number(target.architecture) for target in ours}
     number = max((known for known in numbers if known <= _number(architecture)), default=min(numbers))
@@ -167,7 +155,7 @@ def _nearest(vendor: Vendor, architecture: str, said: Mapping[str, Any]) -> Targ
 
 
 def _number(architecture: str) -> int:
-    """`sm_90` as 0x90, `gfx90a` as 0x90a: in the order in which they came."""
+    """`sm_90` as 0x90, `gfx90a` as 0x90a: ordered by release."""
     return int(architecture.lstrip("smgfx_"), 16)
 
 
@@ -176,7 +164,7 @@ def _apart(target: Target, said: Mapping[str, Any]) -> float:
 
 
 def _is_same(known: Target, architecture: str, said: Mapping[str, Any]) -> bool:
-    """Whether this is the known device itself, whole; drivers' names differ from vendors'."""
+    """Whether this is the whole known device. Names are not compared: drivers and vendors use different ones."""
     alike = known.multiprocessors == said["multiprocessors"] and _apart(known, said) < ALIKE
     return alike and known.architecture == architecture and "MIG" not in said["name"]
 

@@ -1,7 +1,7 @@
-"""Asks one vendor's driver what devices there are, and prints the answer as JSON.
+"""Print the devices of one vendor's driver as JSON.
 
 It runs as a script in a process of its own, on the standard library alone: a driver that hangs, crashes or keeps its
-state over a fork then harms nobody. `python probe.py nvidia|amd`; an empty list where there is no driver or no device.
+state over a fork then does no harm. `python probe.py nvidia|amd`; an empty list where there is no driver or no device.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""The project's own table of devices, `devices.json`, and the reading of such a file."""
+"""The project's table of devices, `devices.json`, and the reading of such a file."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from vkernels.ir.errors import FileError, OptionError
 
-from .entries import read_target
-from .records import RecordPlace
+from .entries import RecordPlace, read_target
 from .target import Target
 
 TABLE = Path(__file__).parent / "devices.json"
@@ -29,7 +29,7 @@ def known_targets() -> Mapping[str, Target]:
 @cache
 def known_sources() -> Mapping[str, str]:
     """Where the figures of the project's table come from, by the names that `Target.sources` gives."""
-    return MappingProxyType({name: source["where"] for name, source in _parsed(TABLE)["sources"].items()})
+    return MappingProxyType({name: source["where"] for name, source in _parsed_json(TABLE)["sources"].items()})
 
 
 def target_named(key: str, targets: Mapping[str, Target] | None = None) -> Target:
@@ -43,7 +43,7 @@ def target_named(key: str, targets: Mapping[str, Target] | None = None) -> Targe
 def read_table(path: Path) -> dict[str, Target]:
     """The devices of a file like the project's table. `FileError` names the file, the entry and the field."""
     place = RecordPlace(str(path))
-    table = _parsed(path)
+    table = _parsed_json(path)
     if not isinstance(table, dict) or table.get("schema_version") != SCHEMA:
         place.of("schema_version").refuse(f"expected {SCHEMA}")
     sources, devices = table.get("sources"), table.get("devices")
@@ -66,20 +66,23 @@ def _read_entry(entry: object, number: int, place: RecordPlace, sources: Mapping
     key = entry.get("key")
     here = RecordPlace(place.file, key if isinstance(key, str) and key.isprintable() else f"devices.{number}")
     target = read_target(entry, here)
-    cited = [*(name for names in target.sources.values() for name in names)]
-    cited += [name for slice in target.slices for name in slice.sources]
-    for name in cited:
+    for name in chain(*target.sources.values(), *(slice.sources for slice in target.slices)):
         if name not in sources:
             here.of("sources").refuse(f"there is no source {name!r}")
     return target
 
 
-def _parsed(path: Path) -> Any:
+def _parsed_json(path: Path) -> Any:
+    return parsed(path, "JSON", partial(json.loads, object_pairs_hook=_without_doubles))
+
+
+def parsed(path: Path, language: str, parse: Callable[[str], Any]) -> Any:
+    """The data of a small file in a language; `FileError` where it cannot be had."""
     try:
-        return json.loads(read_small(path), object_pairs_hook=_without_doubles)
+        return parse(read_small(path))
     except (ValueError, RecursionError) as error:
         reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise FileError(f"{path}: is no JSON: {reason}") from error
+        raise FileError(f"{path}: is no {language}: {reason}") from error
 
 
 def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:

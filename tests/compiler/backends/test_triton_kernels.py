@@ -72,7 +72,6 @@ def test_descriptors_may_be_passed(styles):
 def test_parameters_are_as_declared(styles):
     found = jit_parameters(styles.multiply_tuned)
     assert [p.name for p in found if p.constant] == ["ROWS", "COLUMNS", "DEPTH"]
-    assert not any(p.optional for p in found)
     assert is_triton_kernel(styles.multiply_tuned)
     assert not any(is_triton_kernel(value) for value in (styles.triton, styles.CONSTANT, None, executed))
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from vkernels.compiler.backends.triton_adapter import GpuOptions
 from vkernels.compiler.records import to_bytes
 from vkernels.compiler.workers.compile_cached import cache_key, compile_cached, compiler_identity
+from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.compiler.workers.jobs import CompiledBinary, CompileFailureReason, CompileJob
-from vkernels.compiler.workers.workers import CompilePool
 from vkernels.ir.disk_cache import DiskCache, default_folder
 
 from .fake_compiler import MISBEHAVING, MISSING

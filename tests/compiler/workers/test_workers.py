@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from vkernels.compiler.backends.triton_adapter import GpuOptions, compile_ttir
+from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.compiler.workers.jobs import CompiledBinary, CompileFailure, CompileFailureReason, CompileJob
-from vkernels.compiler.workers.workers import CompilePool
 from vkernels.ir.errors import OptionError, SetupError
 
 from .fake_compiler import ABSENT, MISBEHAVING, MISSING, binary

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tests.ir.lowering.llvm.running import Call
 from vkernels.compiler.arguments import ArrayView
-from vkernels.compiler.backends.llvm import CompiledCpu, compile_cpu, host_scales
+from vkernels.compiler.backends.llvm import NativeKernel, compile_cpu, host_scales
 from vkernels.compiler.specialise import WIDE, facts_for, is_aligned, is_large, seen_strides
 from vkernels.ir.dialect import MappedOp
 from vkernels.ir.errors import PlanError
@@ -75,7 +75,7 @@ def mapped_by(
 class Native:
     """Code for this machine's CPU, with vectors of so many bytes."""
 
-    code: CompiledCpu
+    code: NativeKernel
     facts: Facts
 
     @classmethod

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from math import prod
 
-from vkernels.compiler.frozen import frozen
 from vkernels.ir.analyses import annotate_needs
 from vkernels.ir.analysis.needs import NeedsDevice, NeedsUse
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
+from vkernels.ir.plan_json import frozen
 from vkernels.ir.planning.choose_plan import Chosen, choose_bottom, choose_plan, plans_down
 from vkernels.ir.planning.fits import SWAP
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from vkernels.compiler.workers.workers import CompilePool
+from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.inspect.check import check as checking
 from vkernels.inspect.check.check import CheckTools, check
 from vkernels.inspect.worker_client import InspectPool

@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-from vkernels.compiler.workers.workers import CompilePool
+from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.inspect.cases import KernelCase
 from vkernels.inspect.check.cells import Cell
 from vkernels.inspect.check.check import CheckTools, check, triton_version

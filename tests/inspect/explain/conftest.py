@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vkernels.commands.explain.subject import target_named
-from vkernels.compiler.workers.workers import CompilePool
+from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.inspect.check.check import triton_version
 from vkernels.inspect.explain.explain import ExplainTools, explain
 from vkernels.inspect.resolve import resolve_case

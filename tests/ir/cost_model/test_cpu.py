@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
-from vkernels.ir.planning.model_plan import model_plan
+from vkernels.ir.planning.one_plan import model_plan
 from vkernels.ir.planning.space import read_space
 
 from ..planning.kernels import build, kernel_of

@@ -9,7 +9,7 @@ from vkernels.ir.analysis.needs import NeedsDevice
 from vkernels.ir.limits import Limits
 from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
 from vkernels.ir.plan import Plan
-from vkernels.ir.planning.model_plan import model_plan
+from vkernels.ir.planning.one_plan import model_plan
 from vkernels.ir.planning.space import read_space
 from vkernels.library.elements import drop_elements
 from vkernels.targets import limits_of, target_named

@@ -16,8 +16,7 @@ from vkernels.ir.facts import Facts
 from vkernels.ir.interpret import interpret
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Home
-from vkernels.ir.planning.bottom import bottom_plan
-from vkernels.ir.planning.choose_plan import choose_plan
+from vkernels.ir.planning.choose_plan import bottom_plan, choose_plan
 from vkernels.ir.planning.space import read_space
 from vkernels.ir.transforms.apply_plan import apply_plan
 from vkernels.ir.transforms.verify_mapped import verify_mapped

@@ -12,8 +12,7 @@ from vkernels.ir.facts import Facts
 from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Home
 from vkernels.ir.planning.choose_plan import choose_plan
-from vkernels.ir.planning.model_plan import model_plan
-from vkernels.ir.planning.one_plan import batch_of
+from vkernels.ir.planning.one_plan import batch_of, model_plan
 from vkernels.ir.planning.space import read_space
 from vkernels.ir.transforms.apply_plan import apply_plan
 from vkernels.ir.transforms.verify_mapped import verify_mapped

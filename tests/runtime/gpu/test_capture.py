@@ -11,6 +11,7 @@ import torch
 import vkernels as vk
 from tests.compiler.test_code_providers import finished
 from tests.library.reference import assert_close, fresh_seed, normal, poisoned
+from vkernels.compiler.plans import Plans
 from vkernels.compiler.session import CompilerSession
 from vkernels.ir.plan import Home, Plan
 from vkernels.library.rows import softmax_rows
@@ -77,9 +78,9 @@ def test_a_first_call_of_other_shapes_or_alignments_is_refused(monkeypatch: pyte
 @pytest.fixture
 def late(monkeypatch: pytest.MonkeyPatch, session: CompilerSession) -> Iterator[threading.Event]:
     """Choosing waits for this; first calls wait for nothing."""
-    gate, found = threading.Event(), CompilerSession.first_fit
+    gate, found = threading.Event(), Plans.first_fit
     monkeypatch.setattr(session, "patience", 0.0)
-    monkeypatch.setattr(CompilerSession, "first_fit", lambda self, *of: (gate.wait(60), found(self, *of))[1])
+    monkeypatch.setattr(Plans, "first_fit", lambda self, *of: (gate.wait(60), found(self, *of))[1])
     yield gate
     gate.set()
     finished()

@@ -41,11 +41,11 @@ SWAP, PROGRAMS = LaunchParameter(KINDS.SWAP), LaunchParameter(KINDS.PROGRAMS, ty
 def test_each_parameter_has_its_slot() -> None:
     launch = loaded(SCALAR_N, STRIDE_X, POINTER_Y, STRIDE_Y, LaunchParameter(KINDS.SIZE, "M", type="i64"), SCALAR_A)
     packed = pack([launch], HostArguments((), (6,)), ARGUMENTS)
-    assert packed.template == (0, 9, 0, 0, 5, 0, 0, 0)  # the stride of a dimension of one element is nobody's
-    assert packed.pointers == ((2, 1),)
-    assert packed.scalars == ((0, 1, False), (5, 0, True))
-    assert packed.starts == (Start(1, 6, 128, 64, 0, 8),)
-    assert (packed.own, packed.own_bytes) == ((), 0)
+    assert packed.template == [0, 9, 0, 0, 5, 0, 0, 0]  # the stride of a dimension of one element is nobody's
+    assert packed.pointers == [(2, 1)]
+    assert packed.scalars == [(0, 1, False), (5, 0, True)]
+    assert packed.starts == [Start(1, 6, 128, 64, 0)]
+    assert (packed.own, packed.own_bytes) == ([], 0)
 
 
 def test_buffers_stand_side_by_side_and_launches_share_what_follows() -> None:
@@ -54,7 +54,7 @@ def test_buffers_stand_side_by_side_and_launches_share_what_follows() -> None:
     second = loaded(buffers[0], SWAP, function=8, swap=1000, resident=5, scratch=32)
     packed = pack([first, second], HostArguments((100, 300), (10, 2)), ARGUMENTS)
     buffer_0, buffer_1, rest = 0, 128, 128 + 384
-    assert packed.own == ((0, buffer_1), (1, rest), (5, buffer_0), (6, rest), (7, rest + 2048))
+    assert packed.own == [(0, buffer_1), (1, rest), (5, buffer_0), (6, rest), (7, rest + 2048)]
     assert packed.own_bytes == rest + 2048 + 2 * 32  # of two programs, which are fewer than could be resident
     assert packed.template[2] == 10
     assert [(start.function, start.grid, start.first) for start in packed.starts] == [(7, 3, 0), (8, 2, 5)]
@@ -63,7 +63,7 @@ def test_buffers_stand_side_by_side_and_launches_share_what_follows() -> None:
 def test_a_launch_without_programs_is_left_out() -> None:
     packed = pack([loaded(POINTER_Y), loaded(SCALAR_A, function=2)], HostArguments((), (0, 4)), ARGUMENTS)
     assert [start.function for start in packed.starts] == [2]
-    assert (packed.pointers, packed.scalars) == ((), ((0, 0, True),))
+    assert (packed.pointers, packed.scalars) == ([], [(0, 0, True)])
 
 
 @pytest.mark.parametrize("resident", [0, 100])

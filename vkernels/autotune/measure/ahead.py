@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vkernels.inspect.task import Task
 from vkernels.ir.errors import FileError, SetupError
-from vkernels.ir.thread_pools import ThreadPool
+from vkernels.ir.system_resources import ThreadPool
 
 from .child import EndedError, MeasuringWorker
 from .effort import WorkerLimits

@@ -29,4 +29,4 @@ def code_of(task: Task, candidate: Candidate, numbers: Mapping[str, bool | int |
     called = replace(task, constants={**task.constants, **candidate.constants})
     kernel = with_plan(kernel_of(task), candidate.plan)
     arguments = example_arguments(kernel, signature_of(called, numbers), called.shape, strides_of(called))
-    return default_session().compile(CompileRequest(kernel, arguments, where)).code
+    return default_session().compile(CompileRequest(kernel, arguments, where)).executable().code

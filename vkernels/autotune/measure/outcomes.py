@@ -8,10 +8,9 @@ from enum import StrEnum
 from math import isfinite
 from typing import Any
 
-from vkernels.compiler.frozen import frozen
 from vkernels.ir.errors import FileError
 from vkernels.ir.plan import Plan
-from vkernels.ir.plan_json import plan_from_json, plan_to_json
+from vkernels.ir.plan_json import frozen, plan_from_json, plan_to_json
 from vkernels.runtime.dispatch_keys import constant_key
 
 Constant = bool | int | float | str | None

@@ -85,7 +85,8 @@ class MeasuredTask:
         kernel = with_plan(self.kernel, candidate.plan)
         constants = {**self.constants, **candidate.constants}
         places = [self._in_order(values, constants) for values in self.sets]
-        default_session().compile(CompileRequest(kernel, bind(kernel, places[0]), present_target(self.device)))
+        request = CompileRequest(kernel, bind(kernel, places[0]), present_target(self.device))
+        default_session().compile(request).executable()
         return [partial(kernel, *values) for values in places]
 
     def check(self, call: Callable[[], object], number: int = 0) -> None:

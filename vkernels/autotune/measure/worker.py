@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from vkernels.compiler.arguments import CPU
-from vkernels.compiler.workers.child import Handler, Send
+from vkernels.compiler.workers.frames import Handler, Send
 from vkernels.inspect.task import task_from_json
 from vkernels.ir.errors import Error, OutOfMemoryError, SetupError
 from vkernels.ir.plan_json import plan_from_json, plan_to_json

@@ -79,7 +79,7 @@ def check(
     check_writable(json)
     begun = time.monotonic()
 
-    from vkernels.compiler.workers.workers import CompilePool
+    from vkernels.compiler.workers.compile_pool import CompilePool
     from vkernels.inspect.check.check import CheckTools, triton_version
     from vkernels.inspect.check.check import check as check_cells
     from vkernels.inspect.resolve import JitOptions, resolve_cases

@@ -53,7 +53,7 @@ def explain(
     if ir == LIST:
         return _list_stages(chosen)
 
-    from vkernels.compiler.workers.workers import CompilePool
+    from vkernels.compiler.workers.compile_pool import CompilePool
     from vkernels.inspect.check.check import triton_version
     from vkernels.inspect.explain.explain import ExplainTools
     from vkernels.inspect.explain.explain import explain as find

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from vkernels.ir.dialect import MappedOp
 from vkernels.ir.errors import IRError
 from vkernels.ir.lowering.llvm.lower_to_llvm import LlvmModule, lower_to_llvm
+from vkernels.targets.host_cpu import vector_registers
 
 from ..artifact_cache import ArtifactCache, NativeCode, code_key
 from ..background import hold_in_forks
@@ -27,7 +28,7 @@ _lock = threading.Lock()
 
 
 @dataclass(frozen=True)
-class CompiledCpu:
+class NativeKernel:
     """Native code of a mapped kernel; docs/mapped-ir.md says what the functions take. Alive as long as the object.
 
     `prepare`, `launches`: addresses. `sizes`: names of the size slots. `slots`: how many argument slots there are,
@@ -64,7 +65,7 @@ class CompiledCpu:
 def compile_cpu(
     module: ModuleOp, name: str | None = None, *, register_bytes: int | None = None,
     artifacts: ArtifactCache | None = None,
-) -> CompiledCpu:  # fmt: skip
+) -> NativeKernel:  # fmt: skip
     """Compile the module's `vk.mapped` (the one called `name`, or the only one) for this machine.
 
     `register_bytes`: bytes of a vector register; the host's own unless given. `artifacts`: code of earlier compiles.
@@ -86,7 +87,7 @@ def _mapped(module: ModuleOp, name: str | None) -> MappedOp:
     return found[0]
 
 
-def compile_lowered(lowered: LlvmModule, artifacts: ArtifactCache | None = None) -> CompiledCpu:
+def compile_lowered(lowered: LlvmModule, artifacts: ArtifactCache | None = None) -> NativeKernel:
     """The second half of `compile_cpu`: compile lowered MLIR, and link it."""
     import llvmlite.binding as llvm
 
@@ -102,14 +103,13 @@ def compile_lowered(lowered: LlvmModule, artifacts: ArtifactCache | None = None)
         jit, number = _jits.next()
         code = library.link(jit, f"{lowered.name}.{number}")
         code.jit = jit  # which ends after the last code of it
-        return CompiledCpu(
+        return NativeKernel(
             lowered.name, code[lowered.prepare], tuple(code[launch] for launch in lowered.launches), lowered.sizes,
             lowered.slots, lowered.buffers, lowered.workspace, stages, code,
         )  # fmt: skip
 
 
 def _cached_code(text: str, artifacts: ArtifactCache) -> NativeCode:
-    """The native code of a lowered kernel, from the cache or stored there."""
     with _lock:
         key = code_key(text, f"{_machine().triple} {_processor()}", _features())
     native: NativeCode | None = artifacts.get(key, NativeCode)
@@ -120,7 +120,6 @@ def _cached_code(text: str, artifacts: ArtifactCache) -> NativeCode:
 
 
 def _native_code(text: str) -> NativeCode:
-    """Compile MLIR text to an object file."""
     llvm_ir = mlir_to_llvm_ir(text)
     with _lock:
         machine = _machine()
@@ -134,7 +133,7 @@ def _native_code(text: str) -> NativeCode:
 def _opened(code: str | bytes) -> Iterator[Any]:
     """Within, an LLVM module of IR text or bitcode, in a context of its own.
 
-    Nothing of it is kept: the garbage collector may dispose of a context before the module in it, which crashes.
+    Nothing of it outlives the block: the garbage collector may free a context before its module, which crashes.
     """
     import llvmlite.binding as llvm
 
@@ -174,7 +173,6 @@ def _dispose(manager: Any) -> None:
 
 @cache
 def _machine() -> Any:
-    """LLVM's description of this CPU."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -201,8 +199,8 @@ def _features() -> str:
 
 
 class _Jits:
-    """The JIT that links the next library. LLVM never takes a library's name and tables out of one, some 9 KB each: so
-    after `MAX_LIBRARIES` a new JIT takes over, and the old one is freed with the last code that it linked."""
+    """The JIT that links the next library. LLVM never frees a library's name and tables, some 9 KB each. So a new
+    JIT takes over after `MAX_LIBRARIES`, and the old one is freed with the last code that it linked."""
 
     def __init__(self) -> None:
         self._jit: Any = None
@@ -235,12 +233,7 @@ def host_register_bytes() -> int:
     """Bytes of this CPU's vector registers: 64 with AVX-512, 32 with AVX, 16 elsewhere."""
     import llvmlite.binding as llvm
 
-    features = llvm.get_host_cpu_features()
-    if platform.machine() in ("x86_64", "AMD64"):
-        if all(features.get(name) for name in ("avx512f", "avx512bw", "avx512dq", "avx512vl")):
-            return 64
-        return 32 if features.get("avx2") else 16
-    return 16
+    return vector_registers(llvm.get_host_cpu_features(), platform.machine())[1]
 
 
 hold_in_forks(_lock)  # so that no child inherits LLVM's own locks from a thread that compiles

@@ -18,7 +18,7 @@ _TOKEN = re.compile(
     r"|(?P<number>\d+\.\d*(?:[eE][+-]?\d+)?))(?![\w.])"
 )
 _MARKS = re.compile(r"[.n]|f0x")
-"""What a line with such a constant has at least one of."""
+"""A line with such a constant matches at least once."""
 
 _FRACTION = {"float": 23, "double": 52, "half": 10, "bfloat": 7}
 _WIDTH = {"float": 32, "double": 64, "half": 16, "bfloat": 16}

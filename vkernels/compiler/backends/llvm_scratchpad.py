@@ -3,7 +3,7 @@
 In TTIR a scratchpad access is an opaque inline assembly call that every pass of Triton's leaves alone:
 `vk.load.i8|i16|i32|i64` takes the i32 byte offset, `vk.store.…` the offset and the value. Here, in LLVM IR, each
 becomes an ordinary access in address space 3, so that the back end combines, schedules and waits for it like any
-other. Triton addresses all its shared memory from `@global_smem`; the scratchpad lies behind what Triton uses.
+other. Triton addresses all its shared memory from `@global_smem`; the scratchpad follows what Triton uses.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 ALIGNMENT = 128
-"""The scratchpad starts at a multiple of so many bytes within a program's shared memory."""
+"""Alignment in bytes of the scratchpad within a program's shared memory."""
 
 _SYMBOL = "@global_smem"
 _DECLARATION = f"{_SYMBOL} = external addrspace(3) global [0 x i8], align 16"
@@ -74,7 +74,6 @@ def _access(line: str, number: int, start: int) -> str:
 
 
 def _fits(match: re.Match[str], kinds: list[str]) -> bool:
-    """Whether types of operands and result are those of the access."""
     wide = "i64" if match["bits"] == "64" else "i32"
     if match["kind"] == "load":
         return kinds == ["i32"] and match["type"] == wide

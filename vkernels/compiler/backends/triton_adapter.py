@@ -1,4 +1,4 @@
-"""The one module that touches Triton's private interface. It refuses a Triton version that it does not know."""
+"""The only module that uses Triton's private interface. It refuses Triton versions that it does not know."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Binary:
     """A kernel compiled for a GPU; it may need more than a device of that architecture has.
 
     `name`: the kernel's symbol in `code`, a cubin or hsaco. `assembly`: PTX or AMD's, as text. `shared`: bytes of
-    shared memory that a launch asks for, the scratchpad included. `warps`, `threads`: of a program.
+    shared memory that a launch requests, the scratchpad included. `warps`, `threads`: of a program.
     `tensor_memory`: columns. `global_scratch`: bytes a program that the launcher must give Triton.
     `ttgir`: Triton's own IR once it has chosen layouts. `triton`: its version.
     """
@@ -237,7 +237,8 @@ def _file_holding(text: str) -> Iterator[str]:
     if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
         number = os.memfd_create("vkernels.mlir")
         try:
-            _write_all(number, data)
+            with open(number, "wb", closefd=False) as file:
+                file.write(data)
             yield f"/proc/self/fd/{number}"
         finally:
             os.close(number)
@@ -246,8 +247,3 @@ def _file_holding(text: str) -> Iterator[str]:
             file.write(data)
             file.flush()
             yield file.name
-
-
-def _write_all(number: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(number, data) :]

@@ -22,11 +22,10 @@ class TritonSourceError(Error):
 
 @dataclass(frozen=True)
 class JitParameter:
-    """`constant`: declared `tl.constexpr`. `optional`: it has a default."""
+    """`constant`: declared `tl.constexpr`."""
 
     name: str
     constant: bool
-    optional: bool
 
 
 @dataclass(frozen=True)
@@ -48,13 +47,7 @@ def is_triton_kernel(value: object) -> bool:
 
 def jit_parameters(kernel: Any) -> tuple[JitParameter, ...]:
     """The kernel's parameters in their order."""
-    function = _innermost(kernel)
-    missing = inspect.Parameter.empty
-    signature = inspect.signature(function.fn)
-    return tuple(
-        JitParameter(p.name, bool(p.is_constexpr), signature.parameters[p.name].default is not missing)
-        for p in function.params
-    )
+    return tuple(JitParameter(p.name, bool(p.is_constexpr)) for p in _innermost(kernel).params)
 
 
 def jit_configurations(kernel: Any) -> tuple[Configuration, ...]:
@@ -89,7 +82,7 @@ def jit_ttir(
     wanted = {name: value for name, value in wanted.items() if name in known and value is not None}
     try:
         options = backend.parse_options(dict(wanted))
-        text = _lowered(function, _source(function, types, values, divisible), backend, options)
+        text = _lowered(_source(function, types, values, divisible), backend, options)
     except Exception as error:  # Triton's front end raises anything, and runs the author's own Python
         raise TritonSourceError(_message(function, error)) from error
     settings = {name: value for name, value in wanted.items() if name not in ("num_warps", "num_stages")}
@@ -159,7 +152,7 @@ def _source(function: Any, types: Mapping[str, str], values: Mapping[str, Any], 
     return ASTSource(fn=function, signature=signature, constexprs=constants, attrs=attributes)
 
 
-def _lowered(function: Any, source: Any, backend: Any, options: Any) -> str:
+def _lowered(source: Any, backend: Any, options: Any) -> str:
     from triton._C.libtriton import ir
 
     context = ir.context()

@@ -15,11 +15,10 @@ from queue import Empty, SimpleQueue
 from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.errors import SetupError
 
-from ..artifact_cache import ArtifactCache
+from ..artifact_cache import ArtifactCache, hash_of
 from ..background import AbandonedError, is_ending, release_gate
-from ..source_fingerprint import hash_of
+from .compile_pool import TOOLS, CompilePool
 from .jobs import CompiledBinary, CompileFailure, CompileJob, Outcome
-from .workers import TOOLS, CompilePool
 
 ENDING_SECONDS = 0.2
 """How often it is looked whether the interpreter ends."""
@@ -77,7 +76,7 @@ def compile_cached(jobs: Iterable[CompileJob], pool: CompilePool, cache: DiskCac
 
 
 def _next(done: SimpleQueue[str]) -> str:
-    """The next that is done. Raises `AbandonedError` where the interpreter ends meanwhile, in the background."""
+    """The next key that is done. Raises `AbandonedError` in the background if the interpreter ends meanwhile."""
     with release_gate():
         while True:
             try:
@@ -106,18 +105,10 @@ def compiler_identity() -> str:
             f"Triton cannot be imported ({error}); vkernels compiles with it: pip install triton"
         ) from error
     tools = [(name, os.environ.get(name)) for name in TOOLS]
-    return json.dumps(
-        [
-            triton.__version__,
-            sys.platform,
-            tools,
-            hash_of("compiler/backends/*.py"),
-            hash_of("compiler/workers/*.py"),
-            hash_of("compiler/records.py"),
-        ]
-    )
+    ours = [hash_of(f"compiler/{files}") for files in ("backends/*.py", "workers/*.py", "records.py")]
+    return json.dumps([triton.__version__, sys.platform, tools, *ours])
 
 
 def _keep(artifacts: ArtifactCache, key: str, outcome: Outcome) -> bool:
-    """Put an outcome on disk if it would come again; whether it is there."""
+    """Store an outcome on disk if compiling again would give it again. Returns whether it is stored."""
     return (isinstance(outcome, CompiledBinary) or outcome.lasting) and artifacts.put(key, outcome)

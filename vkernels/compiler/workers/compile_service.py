@@ -12,7 +12,7 @@ from vkernels.ir.errors import Error, SetupError
 from ..backends.architectures import known
 from ..backends.triton_adapter import Binary, GpuOptions
 from ..records import from_bytes, to_bytes
-from .child import Handler, Send
+from .frames import Handler, Send
 from .jobs import CompiledBinary, CompileFailure, CompileFailureReason, CompileJob, Outcome
 
 Compile = Callable[[str, str, GpuOptions], Binary]

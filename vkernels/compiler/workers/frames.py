@@ -1,11 +1,17 @@
-"""Messages on a pipe between a pool and its workers: the length in eight bytes, then so many bytes."""
+"""Messages on a pipe between a pool and its workers: the length in eight bytes, then the bytes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import BinaryIO
 
 MAX_BYTES = 1 << 30
-"""A longer message is nonsense: nothing like it is ever sent."""
+"""Longer messages are refused."""
+
+Send = Callable[[bytes], None]
+"""Sends a message ahead of the answer."""
+Handler = Callable[[bytes], bytes]
+"""Answers a request."""
 
 _PREFIX = 8
 
@@ -33,7 +39,7 @@ def take_first(received: bytearray) -> bytes | None:
 
 
 def read_frame(file: BinaryIO) -> bytes | None:
-    """The next message, waiting for it; None where the pipe ends, be it within a message."""
+    """The next message, waiting for it; None where the pipe ends, also within a message."""
     prefix = file.read(_PREFIX)
     if len(prefix) < _PREFIX:
         return None

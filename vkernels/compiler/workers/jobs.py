@@ -1,4 +1,4 @@
-"""What compile workers are asked for, and what they answer."""
+"""Requests to compile workers, and their answers."""
 
 from __future__ import annotations
 

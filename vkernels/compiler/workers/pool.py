@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from vkernels.ir.errors import OptionError, SetupError
@@ -70,7 +69,6 @@ class WorkerPool(ABC, Generic[Request, Answer]):
     def _failed(self, failure: CompileFailure) -> Answer: ...
 
     def _arguments(self) -> Sequence[str]:
-        """What the service is called with."""
         return ()
 
     def _environment(self) -> Mapping[str, str]:
@@ -108,9 +106,7 @@ class WorkerPool(ABC, Generic[Request, Answer]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _finished(self, future: Future[Answer]) -> None:
@@ -157,7 +153,7 @@ class WorkerPool(ABC, Generic[Request, Answer]):
                 worker.kill()
 
     def _ask(self, worker: WorkerProcess, request: Request) -> Answer:
-        """What comes of a request; afterwards `worker.alive` says whether it can take another."""
+        """Serve a request; afterwards `worker.alive` says whether the worker can take another."""
         begun = time.monotonic()
         deadline = begun + self._seconds
         try:
@@ -178,7 +174,7 @@ class WorkerPool(ABC, Generic[Request, Answer]):
         return self._failed(failure)
 
     def _started(self, folder: str) -> WorkerProcess:
-        """A new worker; what once kept one from starting is not tried again."""
+        """A new worker. A start that failed once is not tried again."""
         if self._broken is not None:
             raise self._broken
         try:
@@ -197,7 +193,7 @@ class WorkerPool(ABC, Generic[Request, Answer]):
         return worker
 
     def _kept(self, worker: WorkerProcess) -> WorkerProcess | None:
-        """The worker, unless it has ended or what it still holds might be blamed on the next request."""
+        """The worker, unless it has ended, or holds memory that the next request might be blamed for."""
         if worker.alive and worker.resident_bytes() <= self._memory_bytes / 2:
             return worker
         worker.kill()

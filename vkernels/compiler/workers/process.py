@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, cast
 
@@ -25,8 +25,72 @@ from vkernels.ir.system_resources import needing
 from ..records import from_bytes
 from .frames import framed, take_first
 from .jobs import CompileFailureReason, Ready
-from .process_memory import resident_bytes
-from .stderr_tail import StderrTail
+
+_KEPT_BYTES = 4096
+_ERROR = re.compile(r"LLVM ERROR:.*|.*Assertion .*failed.*|\b(?:fatal )?error: .*")
+
+
+class StderrTail:
+    """Beginning and end of a text that arrives in pieces, at most `_KEPT_BYTES` bytes of each."""
+
+    def __init__(self) -> None:
+        self._beginning, self._end, self._bytes = b"", b"", 0
+
+    def add(self, data: bytes) -> None:
+        """Take the next piece."""
+        self._bytes += len(data)
+        taken = _KEPT_BYTES - len(self._beginning)
+        self._beginning += data[:taken]
+        self._end = (self._end + data[taken:])[-_KEPT_BYTES:]
+
+    def text(self) -> str:
+        """What is kept, with a line that says how much is not."""
+        left_out = self._bytes - len(self._beginning) - len(self._end)
+        between = b"\n[%d bytes left out]\n" % left_out if left_out else b""
+        return (self._beginning + between + self._end).decode(errors="replace")
+
+    def error_line(self) -> str:
+        """The first line that names a mistake; empty where there is none."""
+        match = _ERROR.search(self.text())
+        return match[0].strip() if match else ""
+
+
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
+
+def resident_bytes(process: int) -> int:
+    """Resident memory of a process and of its descendants; 0 where the system does not tell.
+
+    Pages that several of them share count for each. A child whose own parent has ended is not found.
+    """
+    total, waiting = 0, [process]
+    while waiting:
+        current = waiting.pop()
+        total += _resident(current)
+        waiting += _children(current)
+    return total
+
+
+def _resident(process: int) -> int:
+    try:
+        with open(f"/proc/{process}/statm", "rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def _children(process: int) -> Iterator[int]:
+    try:
+        threads = os.listdir(f"/proc/{process}/task")
+    except OSError:
+        return
+    for thread in threads:
+        try:
+            with open(f"/proc/{process}/task/{thread}/children", "rb") as file:
+                yield from map(int, file.read().split())
+        except OSError:
+            continue
+
 
 UNLIMITED = 1 << 62
 """A memory limit that no process reaches."""
@@ -154,7 +218,7 @@ class WorkerProcess:
         """End the whole group at once, and remove its temporary files. Returns the worker's own exit status."""
         if self.alive:
             self.alive = False
-            self._kill_group()  # while nobody has waited for the leader, the group's number cannot be anyone else's
+            self._kill_group()  # before the leader is waited for, no other group can have this number
             self._process.wait()
             self._read_errors()
             for file in (self._process.stdin, self._process.stdout, self._process.stderr):
@@ -166,7 +230,7 @@ class WorkerProcess:
         return self._process.returncode
 
     def _exchange(self, request: bytes, wanted: bool, deadline: float, memory_bytes: int) -> bytes:
-        """Send what is left of a request; then wait for a message, if one is wanted."""
+        """Send the rest of a request, then wait for a message if one is wanted."""
         look = time.monotonic() + TICK_SECONDS
         with selectors.DefaultSelector() as selector:
             selector.register(self._answers, selectors.EVENT_READ)
@@ -218,7 +282,7 @@ class WorkerProcess:
             raise self._ended() from None
 
     def _first_message(self) -> bytes | None:
-        """The first message of what was received. Raises `WorkerEndedError` for what is none."""
+        """The first message received. Raises `WorkerEndedError` for bytes that are no message."""
         try:
             return take_first(self._received)
         except ValueError as error:
@@ -227,13 +291,13 @@ class WorkerProcess:
             raise WorkerEndedError(CompileFailureReason.CRASH, text, self._printed) from None
 
     def _read_answers(self) -> bool:
-        """Take what has arrived; whether there was anything, or more may come."""
+        """Read what has arrived. Returns whether the pipe is still open."""
         data = _read(self._answers)
         self._received += data or b""
         return data != b""
 
     def _read_errors(self) -> bool:
-        """Take what has been printed so far, within reason; whether more may come."""
+        """Read what was printed so far, up to a limit. Returns whether the pipe is still open."""
         for _ in range(_MAX_READS):
             data = _read(self._errors)
             if not data:
@@ -242,14 +306,14 @@ class WorkerProcess:
         return True
 
     def _has_ended(self) -> bool:
-        """Whether the worker itself has; its status can still be waited for."""
+        """Whether the worker itself has ended; its status can still be waited for."""
         try:
             return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:  # this process has its children waited for by the system
             return True
 
     def _ended(self) -> WorkerEndedError:
-        """How a worker ended that closed its connection."""
+        """The error for a worker that closed its connection."""
         until = time.monotonic() + 1  # pipes close a little before a process has ended
         while not (has_ended := self._has_ended()) and time.monotonic() < until:
             time.sleep(0.001)
@@ -286,7 +350,7 @@ def _python_path() -> str:
 
 
 def _unblocked(file: IO[bytes] | None) -> int:
-    """The number of a child's pipe, of which reads and writes no longer wait."""
+    """The descriptor of a child's pipe, set to non-blocking."""
     number = cast(IO[bytes], file).fileno()
     os.set_blocking(number, False)
     return number

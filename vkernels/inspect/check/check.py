@@ -8,23 +8,23 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from vkernels.compiler.artifact_cache import ArtifactCache
+from vkernels.compiler.artifact_cache import ArtifactCache, hash_of
 from vkernels.compiler.backends.architectures import known, refuse_unless_compiles
 from vkernels.compiler.backends.resources import Resources, read_resources
 from vkernels.compiler.records import to_bytes
-from vkernels.compiler.source_fingerprint import hash_of
 from vkernels.compiler.workers.compile_cached import Finished, compile_cached
+from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.compiler.workers.jobs import CompiledBinary, CompileFailure, CompileFailureReason, CompileJob
-from vkernels.compiler.workers.workers import CompilePool
 from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.errors import Error, SetupError
-from vkernels.ir.thread_pools import ThreadPool
+from vkernels.ir.system_resources import ThreadPool
 from vkernels.targets import Target
 
 from ..cases import Case
 from ..worker_client import InspectPool, Progress
-from .cell_requests import CellRequest, CellVerdict, goes_down, prepare, verdict
+from .cell_requests import CellRequest, CellVerdict, goes_down, prepare
 from .cells import Cell, LaunchFailure, LaunchUse
+from .verdicts import verdict
 
 READERS = 2
 """Number of binaries disassembled in parallel."""

@@ -51,7 +51,7 @@ def describe_plan(
     from vkernels.ir.analyses import annotate_needs
     from vkernels.ir.cost_model.roofline import roofline
     from vkernels.ir.planning.choose_plan import rung_of
-    from vkernels.ir.planning.model_plan import model_plan
+    from vkernels.ir.planning.one_plan import model_plan
     from vkernels.ir.planning.space import read_space
 
     kernel = kernel_in(module)

@@ -9,10 +9,10 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.compiler.arguments import CPU, check_native, example_arguments
+from vkernels.compiler.compilation import Compilation
 from vkernels.compiler.compile_cpu import CompiledCpu
 from vkernels.compiler.compile_gpu import Lowering
 from vkernels.compiler.default_session import default_session
-from vkernels.compiler.frozen import frozen
 from vkernels.compiler.plan_fallback import PlanFallback, shortages
 from vkernels.compiler.plans import Plans
 from vkernels.compiler.protocols import Constant, KernelLike, Signature
@@ -20,11 +20,15 @@ from vkernels.compiler.request import CompileRequest, CompileTarget
 from vkernels.ir.errors import Error, PlanError
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
+from vkernels.ir.plan_json import frozen
 from vkernels.ir.planning.choose_plan import Chosen
 from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
-from vkernels.runtime.call_entry import bind_cpu
+from vkernels.runtime.bound_executable import bind_cpu
 
 from .plan_summary import AUTHOR, CHOSEN, PLAIN, PlanSummary, describe_plan
+
+_ANY_TARGET = CompileTarget(Limits(1, 1, 1, 1, 1), CPU, "")
+"""What reading the kernel's IR takes, before a target is known."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,9 @@ class KernelPreparer:
         """Raises the author's mistakes in the kernel's text, and `ArgumentError` for a size that is missing."""
         self.kernel, self.sizes, self.dtypes, self.fixed = kernel, sizes, dtypes, fixed
         signature = Signature(tuple(dtypes.items()), tuple(scalars.items()), tuple(constants.items()))
-        self.session = default_session()
-        self.module: ModuleOp = self.session.ir(kernel, signature).module
         self.arguments = example_arguments(kernel, signature, sizes, strides)
+        self._compilation = default_session().compile(CompileRequest(kernel, self.arguments, _ANY_TARGET))
+        self.module: ModuleOp = self._compilation.ir.module
         self.tensors = self.arguments.tensors
         self.lowered: list[LoweredPlan] = []
         self._numbers: dict[Hashable, int | Error] = {}
@@ -83,7 +87,7 @@ class KernelPreparer:
         `PlanError` where there is no plan left.
         """
         check_native(self.kernel, self.dtypes, limits)
-        plans = self.session.plans(CompileRequest(self.kernel, self.arguments, _target(limits)))
+        plans = self._within(limits).plans
         own = self.fixed or plans.author_plan()
         if own is None:
             return self._down(plans, tried)
@@ -137,28 +141,26 @@ class KernelPreparer:
         return number
 
     def _lower(self, plan: Plan, limits: Limits) -> int | Error:
-        request = CompileRequest(self.kernel, self.arguments, _target(limits))
         try:
-            if request.target.on_gpu:
-                lowered = _lowered_plan(self.session.lower(request, plan), plan, self.sizes)
+            if limits.warp > 1:
+                lowered = _lowered_plan(self._within(limits).lower(plan), plan, self.sizes)
             else:
-                lowered = LoweredPlan((), self._native_bytes(request, plan, limits.multiprocessors))
+                lowered = LoweredPlan((), self._native_bytes(plan, limits))
         except Error as error:
             return error
         self.lowered.append(lowered)
         return len(self.lowered) - 1
 
-    def _native_bytes(self, request: CompileRequest, plan: Plan, cores: int) -> int:
-        """Bytes of memory that a call of native code for this machine takes on so many cores."""
-        compiled = self.session.code(request, plan)
+    def _within(self, limits: Limits) -> Compilation:
+        """The compilation for a target; its architecture does not matter before a GPU's binaries."""
+        return self._compilation.on(CompileTarget(limits, CPU if limits.warp == 1 else "gpu", ""))
+
+    def _native_bytes(self, plan: Plan, limits: Limits) -> int:
+        """Bytes of memory that a call of native code for this machine takes."""
+        compiled = self._within(limits).code(plan)
         assert isinstance(compiled, CompiledCpu), "compiled for a CPU"
         call = bind_cpu(self.kernel, self.arguments, compiled, plan, "")
-        return sum(call.buffer_bytes) + cores * call.workspace
-
-
-def _target(limits: Limits) -> CompileTarget:
-    """A target with these limits; which architecture it is does not matter before a GPU's binaries."""
-    return CompileTarget(limits, CPU if limits.warp == 1 else "gpu", "")
+        return sum(call.buffer_bytes) + limits.multiprocessors * call.workspace
 
 
 def _lowered_plan(lowering: Lowering, plan: Plan, sizes: Mapping[str, int]) -> LoweredPlan:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.compiler.arguments import CPU, example_arguments
+from vkernels.compiler.compilation import Compilation
 from vkernels.compiler.compile_cpu import CompiledCpu
 from vkernels.compiler.compile_gpu import Lowering
 from vkernels.compiler.default_session import default_session
@@ -16,12 +17,11 @@ from vkernels.compiler.plan_fallback import BOTTOM, shortages
 from vkernels.compiler.plans import Plans
 from vkernels.compiler.protocols import Constant, KernelLike, Signature
 from vkernels.compiler.request import CompileRequest, CompileTarget
-from vkernels.compiler.session import CompilerSession
 from vkernels.compiler.specialise import kernel_in
 from vkernels.ir.analyses import annotate_needs
 from vkernels.ir.analysis.needs import Needs, NeedsDevice, NeedsUse
 from vkernels.ir.budget import within
-from vkernels.ir.cost_model.time import ModeledTimes
+from vkernels.ir.cost_model.plan_batch import ModeledTimes
 from vkernels.ir.errors import Error, PlanError, UnsupportedError
 from vkernels.ir.limits import Limits
 from vkernels.ir.pin import with_pin
@@ -30,8 +30,7 @@ from vkernels.ir.plan_json import plan_to_json
 from vkernels.ir.planning.choose_plan import choose_plan, rung_of
 from vkernels.ir.planning.default_plan import default_plan
 from vkernels.ir.planning.fits import why_not
-from vkernels.ir.planning.model_plan import model_use
-from vkernels.ir.planning.one_plan import batch_of, registers_by_phase, registers_of
+from vkernels.ir.planning.one_plan import batch_of, model_use, registers_by_phase, registers_of
 from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
 from vkernels.ir.planning.space import PlanSearchSpace, read_space
 from vkernels.ir.text import print_module
@@ -69,7 +68,7 @@ class Question:
         signature = Signature(tuple(self.dtypes.items()), tuple(self.scalars.items()), tuple(self.constants.items()))
         arguments = example_arguments(self.kernel, signature, self.sizes, self.strides)
         target = CompileTarget(self.limits, CPU if self.limits.warp == 1 else "gpu", "")
-        return CompileRequest(self.kernel, arguments, target, keep_stages=True)
+        return CompileRequest(self.kernel, arguments, target, left_open=self.left_open, keep_stages=True)
 
 
 @dataclass(frozen=True)
@@ -85,14 +84,12 @@ def find(asked: Question) -> ExplainFindings:
 
     Raises the author's mistakes, and `PlanError` where the plan leaves an axis out.
     """
-    session = default_session()
-    request = asked.request
-    tuned = session.tuned_constants(asked.kernel, request.arguments, asked.limits, asked.left_open) or {}
-    request = request.with_constants(tuned)
-    asked = replace(asked, constants=request.arguments.constants, limits=within(asked.limits, asked.kernel.budget))
-    module = session.ir(asked.kernel, request.arguments.signature).module
+    compilation = default_session().compile(asked.request)
+    constants = compilation.request.arguments.constants
+    asked = replace(asked, constants=constants, limits=within(asked.limits, asked.kernel.budget))
+    module = compilation.ir.module
     phases = in_phases(module)
-    landed = _land(session, request, asked.tried, module, phases)
+    landed = _land(compilation, asked.tried, module, phases)
     plan, code = landed.plan, landed.code
     begun = ExplainFindings(
         kernel=asked.kernel.name,
@@ -102,7 +99,7 @@ def find(asked: Question) -> ExplainFindings:
         rung=BOTTOM if landed.is_bottom else "",
         is_kept=landed.is_kept,
         tried=landed.tried,
-        tuned=tuned,
+        tuned=compilation.tuned,
         budget=_budget(asked.kernel),
         decisions=decisions_of(plan, asked.kernel.pin, {}, asked.limits),
         phases=phases_of(kernel_in(phases)),
@@ -159,20 +156,14 @@ class _Landed:
     is_bottom: bool = False
 
 
-def _land(
-    session: CompilerSession, request: CompileRequest, tried: Sequence[str], module: ModuleOp, phases: ModuleOp
-) -> _Landed:
+def _land(compilation: Compilation, tried: Sequence[str], module: ModuleOp, phases: ModuleOp) -> _Landed:
     """Go down the plans as a call does, to the first that has code."""
     early = {"as-written": print_module(module), "after-split-phases": print_module(phases)}
-    plans = session.plans(request)
-
-    def code(plan: Plan) -> _Code:
-        return _code(session, request, plan)
-
+    plans = compilation.plans
     own = plans.author_plan()
     if own is not None:
         try:
-            return _Landed(own, "author", code(own))
+            return _Landed(own, "author", _code(compilation, own))
         except Error as error:
             return _Landed(own, "author", _Code(early, refused=str(error)))
     lacks, seen = iter(tried), list[str]()
@@ -183,12 +174,12 @@ def _land(
             if lack is not None:
                 raise OutOfResources(Shortage(Resource(lack), 0, 0, f"takes too much: {lack}"))
             with shortages():
-                return code(plan)
+                return _code(compilation, plan)
         except OutOfResources as error:
             seen.append(error.shortage.lack.value)
             raise
 
-    fallback = session.fallback(request, attempt, plans)
+    fallback = plans.fallback(attempt)
     first = fallback.chosen.plan
     try:
         made = fallback.compile_first_fit()
@@ -258,11 +249,11 @@ def _proposal(asked: Question, module: ModuleOp, needs: Needs, plan: Plan) -> Pr
 # Code
 
 
-def _code(session: CompilerSession, request: CompileRequest, plan: Plan) -> _Code:
+def _code(compilation: Compilation, plan: Plan) -> _Code:
     """A plan's code. Raises what compiling it raises."""
-    if request.target.on_gpu:
-        return _on_gpu(session.lower(request, plan), request.arguments.sizes)
-    compiled = session.code(request, plan)
+    if compilation.request.target.on_gpu:
+        return _on_gpu(compilation.lower(plan), compilation.request.arguments.sizes)
+    compiled = compilation.code(plan)
     assert isinstance(compiled, CompiledCpu), "compiled for a CPU"
     return _Code(compiled.stages, native=count_native(compiled.stages["assembly"], compiled.native.workspace))
 

@@ -9,8 +9,8 @@ from vkernels.compiler.backends.architectures import refuse_unless_compiles
 from vkernels.compiler.backends.triton_adapter import GpuOptions
 from vkernels.compiler.plan_fallback import BOTTOM
 from vkernels.compiler.workers.compile_cached import compile_cached
+from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.compiler.workers.jobs import CompiledBinary, CompileJob
-from vkernels.compiler.workers.workers import CompilePool
 from vkernels.ir.budget import Budget, within
 from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.errors import FileError, SetupError
@@ -20,9 +20,9 @@ from vkernels.targets import Target
 from vkernels.targets.slices import planned_limits
 
 from ..cases import KernelCase
-from ..check.cell_requests import shortage_of
 from ..check.cells import CellLaunch, judge
 from ..check.check import use_of
+from ..check.verdicts import shortage_of
 from ..worker_client import InspectPool, answer_of
 from .explanation import ExplainFindings, LaunchText
 from .from_json import read_as

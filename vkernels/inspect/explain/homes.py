@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from vkernels.ir.analysis.needs import Crossing, Needs, NeedsDevice, NeedsUse, Scratchpad
-from vkernels.ir.cost_model.time import ModeledTimes
+from vkernels.ir.cost_model.plan_batch import ModeledTimes
 from vkernels.ir.errors import Error
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Home, Plan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vkernels.ir.cost_model.time import ModeledTimes
+from vkernels.ir.cost_model.plan_batch import ModeledTimes
 
 from .explanation import Modelled
 

@@ -3,16 +3,44 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..limits import Limits
-from .core_rates import CoreRates, cpu_rates
 from .cpu_registers import EXPANDED, slots
 from .loops import Loop, LoopStep
-from .plan_batch import Numbers, PlanBatch
-from .time import ModeledTimes
+from .plan_batch import ModeledTimes, Numbers, PlanBatch
 from .traffic import CacheTraffic, executed
+
+
+@dataclass(frozen=True)
+class CoreRates:
+    """Of one core, in cycles: `vectors`: operations on whole registers a cycle. Bytes a second, of all: the rest."""
+
+    clock: float
+    vectors: float
+    level_2: float
+    level_3: float
+    memory: float
+
+
+def cpu_rates(limits: Limits) -> CoreRates:
+    """The rates of a CPU; where its limits have none (the defaults of `Limits`), those of a server core of 2022.
+
+    Measured on AMD Zen 4 with 2 cores: 183 GFLOP/s (docs/measurements); level 2 and 3 by STREAM-like sums of 256 KiB
+    and 8 MiB a core; memory by layer normalisation of 100 MB, 29 to 36 GB/s on one core, a few more on two.
+    """
+    cores = limits.multiprocessors
+    if limits.clock <= 1e9:
+        return CoreRates(3.5e9, 1.0, 130e9 * cores, 60e9 * cores, 20e9 + 10e9 * min(cores, 24))
+    lanes = limits.register_bytes / 4
+    vectors = limits.multiply_adds.get("float32", limits.clock * cores * lanes) / (limits.clock * cores * lanes)
+    return CoreRates(
+        limits.clock, min(2.0, max(0.25, vectors)), limits.shared_bandwidth, limits.cache_bandwidth,
+        limits.memory_bandwidth,
+    )  # fmt: skip
+
 
 LINE = 64
 CPU_LEVEL_1 = 32 << 10
@@ -36,7 +64,7 @@ HOP = 18.0
 UNPREFETCHED_LINE = 18.0
 """Cycles of each line read that nothing prefetches from beyond level 2, since the program before was on other rows."""
 PANEL = 128 << 10
-"""Bytes of such rows, in whole lines, that the nearer caches do not keep for the next time."""
+"""Bytes of such rows, in whole lines, beyond which the nearer caches do not keep them."""
 PAGE = 4096
 """Bytes between rows from which on this happens."""
 PAGES = 2048
@@ -57,12 +85,12 @@ TURNED = 3.5
 POINTERS = 8
 """Rows whose addresses general registers hold beside all else."""
 APART = 2.0
-"""Cycles an element of what lies apart along the lanes."""
+"""Cycles an element where neighbouring lanes are not contiguous in memory."""
 FOUND = 3.5
 """Cycles an element that is found by an index of its own: loaded, put in."""
 TOGETHER = 0.35
-"""Cycles of each line of a row found by an index beyond level 2, for each row beyond two that are asked for at once:
-neighbours often ask for the same rows, and while they wait for one the core looks less far ahead for others."""
+"""Cycles of each line of a row found by an index beyond level 2, for each row beyond two that are requested at once:
+neighbours often request the same rows, and while they wait for one the core looks less far ahead for others."""
 INDEX = 2.5
 """Cycles of each index: taken out of its register, once for all rows that share it."""
 SCANNED = 14.0
@@ -72,9 +100,9 @@ SPLIT = 0.5
 MASKS = 7
 """Masks that registers hold."""
 MASKED = 3.0
-"""Cycles that a register's load or store takes more where some of it lies beyond the end of an axis."""
+"""Cycles that a register's load or store takes more where a part of it is beyond the end of an axis."""
 SELECTED = 1.0
-"""Cycles of one element, for all lanes, that may lie beyond the end of a tile axis: its address, or that of a 0."""
+"""Cycles of one element, for all lanes, that may be beyond the end of a tile axis: its address, or that of a 0."""
 PAST = 3.0
 """Cycles of each store past the caches: whether its address allows it is tested, which ends what can be interleaved."""
 PAST_STRAIGHT = 6.0
@@ -92,7 +120,7 @@ SPILL_ACCESSES = 2.0
 
 
 def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes:
-    """The times of plans whose tiles take so many vector registers."""
+    """The times of plans. `registers`: vector registers that their tiles take."""
     rates = cpu_rates(limits)
     cores = limits.multiprocessors
     busy = np.minimum(cores, at.threads_of_work)
@@ -139,7 +167,6 @@ _RATIOS = -np.log1p(-_LOSSES) / _LOSSES
 
 
 def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numbers) -> Numbers:
-    """Cycles of all programs' runs of a loop."""
     width = max(1, limits.register_bytes // loop.element_bytes)
     runs = at.programs * at.all_trips(loop.ranges)
     arithmetic: Numbers = 0.0
@@ -183,7 +210,7 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
 
 
 def _splits(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
-    """Registers of a load or store that lie in two lines: where rows begin anywhere, of wide registers most."""
+    """Registers of a load or store that cross a line: where rows begin at any address, mostly wide registers."""
     touch = step.touch
     if touch is None or touch.run != at.lanes or touch.home is not None or touch.place in at.packs:
         return 0.0
@@ -192,7 +219,7 @@ def _splits(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
 
 
 def _waited(step: LoopStep, at: PlanBatch, limits: Limits) -> Numbers:
-    """Cycles lost where several rows that each iteration of a range finds by indices lie beyond level 2."""
+    """Cycles lost where an iteration of a range finds several rows by indices, and they are beyond level 2."""
     touch = step.touch
     if touch is None or touch.run is None or touch.run != at.lanes or touch.writes or not touch.scattered:
         return 0.0
@@ -207,7 +234,7 @@ def _waited(step: LoopStep, at: PlanBatch, limits: Limits) -> Numbers:
 
 
 def _in_tails(step: LoopStep, loop: Loop, at: PlanBatch, width: int) -> Numbers:
-    """Registers that a step loads or stores in the last, partly empty chunks along the lanes."""
+    """Registers that a step loads or stores in the last, partly empty chunk along the lanes."""
     if at.lanes not in loop.axes or at.lanes not in step.axes:
         return 0.0
     others = [axis for axis in (*executed(loop, step), *step.ranges) if axis != at.lanes]
@@ -216,7 +243,7 @@ def _in_tails(step: LoopStep, loop: Loop, at: PlanBatch, width: int) -> Numbers:
 
 
 def _selected(step: LoopStep, at: PlanBatch) -> Numbers:
-    """Cycles of elements for all lanes in the programs at the end of a tile axis, which have masks along all axes."""
+    """Cycles of elements for all lanes in the programs at the end of a tile axis, which are masked along all axes."""
     touch = step.touch
     if touch is None or touch.home is not None or touch.place in at.packs or at.lanes in step.axes:
         return 0.0
@@ -235,7 +262,8 @@ def _is_reduction(step: LoopStep, loop: Loop) -> bool:
 
 
 def _rows(at: PlanBatch) -> Numbers:
-    """Cycles that rows cost which pass by beside others, and more of them than prefetchers follow."""
+    """Cycles lost on rows that are read side by side: to start them, and where there are more than prefetchers
+    follow."""
     cycles: Numbers = 0.0
     met: set[str] = set()
     for loop in at.loops:
@@ -258,7 +286,7 @@ def _rows(at: PlanBatch) -> Numbers:
 
 
 def _beside(at: PlanBatch) -> Numbers:
-    """The same of rows along the fastest tile axis: each program goes on where the one before it ended."""
+    """The same for rows along the fastest tile axis, where each program goes on where the one before it ended."""
     rows: dict[str, Numbers] = {}
     lines: Numbers = 0
     for loop in at.loops:
@@ -279,7 +307,7 @@ def _beside(at: PlanBatch) -> Numbers:
 
 
 def _far(at: PlanBatch) -> Numbers:
-    """Cycles of lines of tiles whose neighbours along their rows belong to no program just before or after."""
+    """Cycles of lines of tiles whose neighbours along the row do not belong to the next or previous program."""
     cycles: Numbers = 0.0
     steps = [step for loop in at.loops for step in loop.steps]
     for touch in dict.fromkeys(step.touch for step in steps if step.touch is not None and not step.touch.writes):
@@ -307,7 +335,7 @@ def _accesses(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
 
 
 def _across(axes: tuple[str, ...], reduced: str, at: PlanBatch, width: int) -> Numbers:
-    """Cycles of reducing a tile along an axis: its registers to one, and that one's elements, for every row."""
+    """Cycles of reducing a tile along an axis: its registers to one, then the elements of that one, for every row."""
     if reduced != at.lanes:
         return at.tile(axes) / width
     along = np.minimum(width, at.size(reduced))
@@ -315,7 +343,7 @@ def _across(axes: tuple[str, ...], reduced: str, at: PlanBatch, width: int) -> N
 
 
 def _hops(step: LoopStep, loop: Loop, at: PlanBatch) -> Numbers:
-    """Cycles lost where each iteration of the innermost loop begins rows far from the last one's."""
+    """Cycles lost where each iteration of the innermost loop begins rows far from those of the last iteration."""
     touch = step.touch
     if touch is None or touch.home is not None or touch.run is None or len(touch.axes) < 2 or touch.place in at.packs:
         return 0.0

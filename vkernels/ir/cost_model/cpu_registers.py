@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from ..limits import Limits
@@ -11,39 +13,34 @@ EXPANDED = 9
 """Operations from which on something is a polynomial: it takes registers while it is computed."""
 WITHIN = 2
 """Registers that each vector of a polynomial takes beside argument and result."""
-COEFFICIENTS = 0
-"""Registers that hold its coefficients."""
 
 
 def cpu_registers(at: PlanBatch, limits: Limits) -> Numbers:
     """Vector registers that the tiles alive at the worst point of a loop take."""
     worst: Numbers = 0
     for loop in at.loops:
-        taken: Numbers = 0
-        for alive in loop.live:
-            width = max(1, limits.register_bytes // max(4, alive.element_bytes))
-            vectors = slots(alive.axes, at, width)
-            passes = alive.into_dot and at.lanes not in alive.axes
-            taken = taken + (1 if passes else vectors)
-        expanded: Numbers = 0
-        for step in loop.steps:
-            if step.operations >= EXPANDED:
-                width = max(1, limits.register_bytes // loop.element_bytes)
-                expanded = np.maximum(expanded, WITHIN * slots(step.axes, at, width) + COEFFICIENTS)
-        worst = np.maximum(worst, taken + expanded)
+        taken = sum(
+            1 if alive.into_dot and at.lanes not in alive.axes
+            else slots(alive.axes, at, _lanes(max(4, alive.element_bytes), limits))
+            for alive in loop.live
+        )  # fmt: skip
+        width = _lanes(loop.element_bytes, limits)
+        polynomials = [WITHIN * slots(step.axes, at, width) for step in loop.steps if step.operations >= EXPANDED]
+        worst = np.maximum(worst, taken + reduce(np.maximum, polynomials, 0))
     return worst
 
 
 def cpu_unrolled(at: PlanBatch, limits: Limits) -> Numbers:
     """Instructions that the longest loop's body is unrolled into."""
-    worst: Numbers = 0
-    for loop in at.loops:
-        width = max(1, limits.register_bytes // loop.element_bytes)
-        body: Numbers = 0
-        for step in loop.steps:
-            body = body + slots(step.axes, at, width) * max(1, step.operations)
-        worst = np.maximum(worst, body)
-    return worst
+    bodies = (
+        sum(slots(step.axes, at, _lanes(loop.element_bytes, limits)) * max(1, step.operations) for step in loop.steps)
+        for loop in at.loops
+    )
+    return reduce(np.maximum, bodies, 0)
+
+
+def _lanes(element_bytes: int, limits: Limits) -> int:
+    return max(1, limits.register_bytes // element_bytes)
 
 
 def slots(axes: tuple[str, ...], at: PlanBatch, width: int) -> Numbers:
@@ -60,4 +57,4 @@ def slots(axes: tuple[str, ...], at: PlanBatch, width: int) -> Numbers:
 
 
 _BITS = np.array([number.bit_count() for number in range(257)], dtype=np.float64)
-"""The ever narrower vectors that so many elements take."""
+"""The number of ever narrower vectors for the rest of a row, by its elements."""

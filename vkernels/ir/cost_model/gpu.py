@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -10,8 +11,7 @@ from ..analysis.needs import NeedsDevice
 from ..limits import Limits
 from ..occupancy import AmdSizes, NvidiaSizes
 from .loops import Loop, LoopStep
-from .plan_batch import Numbers, PlanBatch
-from .time import ModeledTimes
+from .plan_batch import ModeledTimes, Numbers, PlanBatch
 from .traffic import CacheTraffic, executed
 
 MEMORY_SECTOR = 64
@@ -74,7 +74,7 @@ def room_of(limits: Limits) -> MultiprocessorRoom:
 
 
 def programs_at_once(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers) -> tuple[Numbers, Numbers]:
-    """How many programs run at once, and how many of them on one multiprocessor, of plans that take so many registers a
+    """How many programs run at once, and how many of them on one multiprocessor, of plans with these registers a
     thread and bytes of shared memory a program."""
     room, cores = room_of(limits), limits.multiprocessors
     threads = at.warps * limits.warp
@@ -86,7 +86,7 @@ def programs_at_once(at: PlanBatch, limits: Limits, registers: Numbers, shared: 
 
 
 def gpu_times(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers) -> ModeledTimes:
-    """The times of plans that take so many registers a thread and bytes of shared memory a program."""
+    """The times of plans with these registers a thread and bytes of shared memory a program."""
     room, cores = room_of(limits), limits.multiprocessors
     threads = at.warps * limits.warp
     programs = at.threads_of_work
@@ -123,16 +123,14 @@ def gpu_times(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers
 
 def is_wieldy(at: PlanBatch, limits: Limits, registers: Numbers) -> Numbers:
     """Whether threads take few elements, and few registers more than there are: plans beyond only where none is so."""
-    most: Numbers = 0
-    for loop in at.loops:
-        for step in loop.steps:
-            if not step.is_dot:
-                most = np.maximum(most, at.tile(step.axes) * loop.element_bytes / 4)
+    words = (at.tile(step.axes) * loop.element_bytes / 4 for loop in at.loops for step in loop.steps if not step.is_dot)
+    most = reduce(np.maximum, words, 0)
     return (most <= A_THREAD * at.warps * limits.warp) & (registers <= BEYOND * limits.registers)
 
 
 def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Seconds of plain units and of tensor cores, bytes of shared memory, of all programs; seconds of one by itself."""
+    """Seconds of plain units and of tensor cores, and bytes of shared memory, of all programs; latency of one
+    program."""
     ranged = at.all_trips(loop.ranges)
     runs = at.programs * ranged
     wide = "float64" if loop.in_float64 else "int64"
@@ -173,12 +171,12 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> tuple[
 
 
 def _beside(at: PlanBatch, step: LoopStep) -> Numbers:
-    """Iterations of the loops around a step, within its phase, that wait together."""
+    """Iterations of the loops around a step, within its phase, whose accesses are in flight together."""
     return np.clip(at.all_trips(step.ranges), 1, BESIDE)
 
 
 def _dot(loop: Loop, step: LoopStep, at: PlanBatch, limits: Limits) -> tuple[Numbers, Numbers, Numbers]:
-    """Of one trip of one program: seconds of tensor cores, operations of plain units, bytes of shared memory."""
+    """For one trip of one program: seconds of tensor cores, operations of plain units, bytes of shared memory."""
     products = at.tile(step.axes)
     kind = {1: "int8", 2: "float16"}.get(loop.operand_bytes, "")
     rate = limits.tensor_multiply_adds.get(kind, 0) if NeedsDevice.of(limits).tensor_cores else 0
@@ -191,6 +189,5 @@ def _dot(loop: Loop, step: LoopStep, at: PlanBatch, limits: Limits) -> tuple[Num
 
 
 def _operands(loop: Loop, at: PlanBatch) -> Numbers:
-    """Bytes of the tiles that a loop's dots take."""
     tiles = [alive.axes for alive in loop.live if alive.into_dot]
     return sum((at.tile(axes) * loop.operand_bytes for axes in dict.fromkeys(tiles)), start=0)

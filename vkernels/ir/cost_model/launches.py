@@ -17,7 +17,7 @@ from .plan_batch import PlanBatch
 
 @dataclass(frozen=True)
 class _Crossing:
-    """A value that no loop over chunks touches, with the launch that makes it and those that take it."""
+    """A value that no loop over chunks touches, the launch that makes it, and the launches that use it."""
 
     value: SSAValue
     made: int
@@ -114,7 +114,7 @@ def _crossing(analysis: KernelAnalysis, launches: Sequence[str]) -> Iterator[_Cr
 
 
 def _top(op: Operation, kernel: KernelOp) -> Operation:
-    """The operation of the kernel's own block that one lies in."""
+    """The operation of the kernel's own block that contains an operation."""
     while (parent := op.parent_op()) is not None and parent is not kernel:
         op = parent
     return op

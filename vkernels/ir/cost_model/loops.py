@@ -1,6 +1,6 @@
-"""What a kernel does in which loop, once it is decided which axes are held at once and where crossing values live.
+"""The loops of a kernel, given which axes are held at once and where crossing values live.
 
-Read off the very schedule that `apply_plan` follows, so that the model of time counts what will be emitted: values
+They are read from the schedule that `apply_plan` follows, so that the model counts what will be emitted: values
 computed again, homes stored and loaded, reductions in loops of their own.
 """
 
@@ -40,10 +40,10 @@ WHILE = "while"
 class LoopAccess:
     """A load or a store. `place`: the tensor's or scratchpad's name, or the label of a home.
 
-    `axes`: those that decide which elements, ranges too. `run`: the axis along which elements lie side by side in
+    `axes`: those that decide which elements, ranges too. `run`: the axis along which elements are contiguous in
     memory, None where that is none of the axes or they are found by an index tile. `found`: the axes of index tiles.
     `home`: None for a tensor, else where the memory is. `alignment`: bytes that each row's address is a multiple of, as
-    far as strides tell. `guarded`: it may lie beyond the tensor, where it is masked.
+    far as strides tell. `guarded`: it may go beyond the tensor, where it is masked.
     """
 
     place: str
@@ -127,7 +127,7 @@ def read_loops(
     known: Known | None = None,
 ) -> tuple[Loop, ...]:
     """The loops of a scheduled kernel, in the order they run. `strides`: in elements, of tensors where they are known;
-    elsewhere those of the last dimension lie side by side. `known`: of the same kernel and strides."""
+    others are dense, row after row. `known`: of the same kernel and strides."""
     return tuple(_Reader(schedule, plan, strides or {}, known or Known()).loops())
 
 
@@ -155,7 +155,8 @@ class _Reader:
             nests.setdefault(owner, []).append((nest, around))
         for phase in self.analysis.structures:
             if isinstance(phase, PhaseOp):
-                straight = [op for op in phase.body.block.ops if self._is_plain(op)]
+                ops = phase.body.block.ops
+                straight = [op for op in ops if not isinstance(op, YieldOp) and not self.analysis.chunks(op)]
                 ranges = _ranges(self.analysis.structures[phase])
                 yield from self._loop(phase.phase.data, (), ranges, straight, [], [])
                 yield from self._nests(phase.phase.data, nests.pop(phase, []))
@@ -171,9 +172,6 @@ class _Reader:
     def _at_hand(self, made: set[SSAValue], value: SSAValue) -> bool:
         in_registers = not self.analysis.chunks_of_value(value)
         return in_registers or (value not in made and self.schedule.home_of(value) is not None)
-
-    def _is_plain(self, op: Operation) -> bool:
-        return not isinstance(op, YieldOp) and not self.analysis.chunks(op)
 
     def _loop(
         self,
@@ -287,7 +285,7 @@ class _Reader:
         return label, self.scratchpads.get(label, Home.SHARED)
 
     def _live(self, items: Sequence[Operation], reductions: Sequence[Operation]) -> tuple[LiveTile, ...]:
-        """The tiles alive at the worst point, as if every axis had as many elements as any other."""
+        """The tiles alive at the worst point, as if all axes had the same number of elements."""
         key = tuple(items), tuple(reductions)
         if key not in self.known.live:
             self.known.live[key] = self._most_alive(items, reductions)
@@ -295,14 +293,14 @@ class _Reader:
 
     def _most_alive(self, items: Sequence[Operation], reductions: Sequence[Operation]) -> tuple[LiveTile, ...]:
         last: dict[SSAValue, int] = {}
-        flat = [one for op in items for one in _walk(op)]
+        flat = [one for op in items for one in op.walk()]
         for number, op in enumerate(flat):
             for value in inputs_of(op):
                 last[self.analysis.source(value)] = number
         worst: list[LiveTile] = []
         alive: list[SSAValue] = []
         for number, op in enumerate(flat):
-            if op not in reductions and not _is_free(op):
+            if op not in reductions and op.name not in ("vk.broadcast", "arith.constant"):
                 alive += [result for result in op.results if isinstance(result.type, TensorType)]
             now = [_alive(value) for value in alive]
             if sum(len(each.axes) for each in now) >= sum(len(each.axes) for each in worst):
@@ -327,16 +325,6 @@ def _run(op: AccessOp, dimension: int) -> str | None:
     return next(iter((*units, *ranged)), None)
 
 
-def _walk(op: Operation) -> Iterator[Operation]:
-    yield op
-    for region in op.regions:
-        yield from region.walk()
-
-
-def _is_free(op: Operation) -> bool:
-    return op.name in ("vk.broadcast", "arith.constant")
-
-
 def _work_axes(op: Operation) -> Axes | None:
     """The axes of what an operation works on: a reduction's operand, else its result."""
     if isinstance(op, ReductionOp | ScanOp):
@@ -357,7 +345,7 @@ def _operand_bytes(items: Sequence[Operation]) -> int:
 
 
 def _narrowed(value: SSAValue) -> SSAValue:
-    """A dot's operand as tensor cores take it, before it was extended from f16 or bf16."""
+    """A dot's operand as tensor cores take it: before it is extended from f16 or bf16."""
     owner = value.owner
     if isinstance(owner, Operation) and owner.name == "arith.extf":
         source = owner.operands[0]
@@ -366,7 +354,7 @@ def _narrowed(value: SSAValue) -> SSAValue:
 
 
 def _online_steps(pair: Online) -> Iterator[LoopStep]:
-    """Of each element its exponential, relative to a maximum that may grow; of each sum so far, rescaled, another."""
+    """The exponential of each element, relative to a maximum that may grow, and the rescaling of each partial sum."""
     axes, weight = axes_of(pair.total.tile), weight_of(pair.exponential)
     yield LoopStep(axes, weight + weight_of(pair.difference) + 2)
     yield LoopStep(tuple(axis for axis in axes if axis != pair.total.axis.data), weight + RESCALE_OPERATIONS)
@@ -379,7 +367,7 @@ def _home_step(value: SSAValue, home: tuple[str, Home], writes: bool) -> LoopSte
 
 
 def _ranges(around: Sequence[Operation]) -> Axes:
-    """The loops among structural operations; what is no range counts as one of a name of its own."""
+    """The loops among structural operations; those that are no ranges share one name."""
     return tuple(op.axis.data if isinstance(op, RangeOp) else WHILE for op in around if not isinstance(op, scf.IfOp))
 
 

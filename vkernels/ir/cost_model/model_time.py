@@ -10,14 +10,13 @@ from ..limits import Limits
 from .cpu import cpu_times
 from .gpu import gpu_times
 from .launches import parts_of
-from .plan_batch import Numbers, PlanBatch
-from .time import ModeledTimes
+from .plan_batch import ModeledTimes, Numbers, PlanBatch
 
 
 def model_time(
     at: PlanBatch, limits: Limits, registers: Numbers | tuple[Numbers, ...], shared: Numbers | tuple[Numbers, ...]
 ) -> ModeledTimes:
-    """The times of plans that take so many registers a thread and bytes of shared memory a program; of each launch,
+    """The times of plans with these registers a thread and bytes of shared memory a program; of each launch,
     where a tuple gives them for each."""
     if at.launched:
         each = [
@@ -35,7 +34,7 @@ def _of_launch(numbers: Numbers | tuple[Numbers, ...], launch: int) -> Numbers:
 
 
 def _in_turn(each: Sequence[ModeledTimes]) -> ModeledTimes:
-    """Launches one after another: what takes long in one overlaps nothing in the next."""
+    """The times of launches one after another: nothing overlaps from one launch to the next."""
     parts: dict[str, Numbers] = {}
     for times in each:
         for name, value in times.parts.items():

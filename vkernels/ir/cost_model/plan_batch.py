@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ class PlanBatch:
         """Elements of a tile of some axes."""
         key = tuple(axes)
         if key not in self._tiles:
-            self._tiles[key] = _product(self.size(axis) for axis in key)
+            self._tiles[key] = prod((self.size(axis) for axis in key), start=1.0)
         return self._tiles[key]
 
     def all_trips(self, axes: Iterable[str]) -> Numbers:
@@ -75,7 +76,7 @@ class PlanBatch:
             if len(key) == 1:
                 self._trips[key] = np.ceil(max(1, self.extents.get(key[0], 1)) / self.size(key[0]))
             else:
-                self._trips[key] = _product(self.all_trips((axis,)) for axis in key)
+                self._trips[key] = prod((self.all_trips((axis,)) for axis in key), start=1.0)
         return self._trips[key]
 
     @property
@@ -97,13 +98,10 @@ class PlanBatch:
 
     def partial_bytes(self) -> Numbers:
         """Bytes of the partial results that programs of a split axis leave for those after them."""
-        found: Numbers = 0
-        for loop in self.loops:
-            for axes, axis, width in loop.reduced:
-                if axis == self.split:
-                    result = self.tile(each for each in axes if each != axis)
-                    found = found + self.programs * self.shares * result * width
-        return found
+        return sum(
+            self.programs * self.shares * self.tile(each for each in axes if each != axis) * width
+            for loop in self.loops for axes, axis, width in loop.reduced if axis == self.split
+        )  # fmt: skip
 
     # One plan, or some of them
 
@@ -130,7 +128,7 @@ class PlanBatch:
         )  # fmt: skip
 
     def _picked(self, where: tuple[NDArray[np.int64], ...], value: Numbers) -> Numbers:
-        """Numbers at some places: along few axes for what depends on few choices alone."""
+        """The numbers at some places; what depends on few choices has few axes."""
         value = np.asarray(value)
         places = zip(where[len(where) - value.ndim :], value.shape, strict=True)
         along = tuple(place for place, length in places if length > 1)
@@ -172,8 +170,36 @@ class PlanBatch:
         )
 
 
-def _product(values: Iterable[Numbers]) -> Numbers:
-    result: Numbers = 1.0
-    for value in values:
-        result = result * value
-    return result
+OVERLAP = 0.3
+"""Part of what is not the bottleneck that is not hidden behind it. As fitted: processors overlap most, never all."""
+
+
+@dataclass(frozen=True)
+class ModeledTimes:
+    """Seconds by what takes them; numbers, or arrays with one for each plan. `launches` come on top of the rest."""
+
+    parts: Mapping[str, Numbers]
+    launches: Numbers
+
+    @property
+    def seconds(self) -> Numbers:
+        """The longest part, a share of the others, and the launches."""
+        values = list(self.parts.values())
+        longest = reduce(np.maximum, values, 0.0)
+        return longest + OVERLAP * (sum(values) - longest) + self.launches
+
+    def at(self, number: int) -> ModeledTimes:
+        """Those of one plan."""
+        parts = {name: _at(value, number) for name, value in self.parts.items()}
+        return ModeledTimes(parts, _at(self.launches, number))
+
+    @property
+    def bottleneck(self) -> str:
+        """What takes longest."""
+        parts = {**self.parts, "launches": self.launches}
+        return max(parts, key=lambda name: float(parts[name]))
+
+
+def _at(value: Numbers, number: int) -> float:
+    flat = np.asarray(value, dtype=float).reshape(-1)
+    return float(flat[number] if flat.size > 1 else flat[0])

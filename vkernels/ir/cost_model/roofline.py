@@ -12,7 +12,7 @@ Operations are those that `annotate_needs` counts of one program that takes ever
 computed twice, and no tile has anything in excess.
 
 Where indices come out of other tensors they may point anywhere: of a tensor larger than the last cache, what that does
-not hold is read anew for every element that is asked for. A loop whose bounds come out of tensors makes as many trips
+not hold is read again for every element. A loop whose bounds come out of tensors makes as many trips
 as planning takes it to make; of such kernels this is the roofline of data of that kind.
 """
 
@@ -79,7 +79,7 @@ def roofline(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits, needs: 
     tensor_rate = max((limits.tensor_multiply_adds.get(dtype, 0.0) for dtype in _dot_dtypes(kernel)), default=0.0)
     if not tensor_rate:
         plain, tensor = plain + tensor, 0.0
-    rate = limits.multiply_adds["float64" if _is_double(kernel) else "float32"]
+    rate = limits.multiply_adds["float64" if element_bytes(kernel) == 8 else "float32"]
     drawn = limits.cache_bandwidth * (CACHE_REACHED if limits.warp > 1 else 1)
     parts = {
         "memory": moved / min(limits.memory_bandwidth, drawn),
@@ -91,7 +91,7 @@ def roofline(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits, needs: 
 
 
 def _found_again(kernel: KernelOp, sizes: Mapping[str, int], extents: Mapping[str, int], limits: Limits) -> float:
-    """Bytes that are read more than once because nobody knows where indices point."""
+    """Bytes that are read more than once because the indices may point anywhere."""
     asked: dict[SSAValue, float] = {}
     for op in kernel.walk():
         if not isinstance(op, GatherOp) or not isinstance(op.base.type, TensorArgumentType):
@@ -101,13 +101,14 @@ def _found_again(kernel: KernelOp, sizes: Mapping[str, int], extents: Mapping[st
     again = 0.0
     for base, moved in asked.items():
         assert isinstance(base.type, TensorArgumentType)
-        whole = prod(_length(each, sizes) for each in base.type.shape) * width(base.type.element)
+        whole = prod(sizes[each] if isinstance(each, str) else each for each in base.type.shape) * width(
+            base.type.element
+        )
         again += max(0.0, moved - whole) * max(0.0, 1 - limits.cache / max(1, whole))
     return again
 
 
 def _trips(op: Operation, sizes: Mapping[str, int]) -> int:
-    """How often the ranges around an operation run it."""
     facts, found, around = Facts(dict(sizes)), 1, op.parent_op()
     while around is not None:
         if isinstance(around, RangeOp):
@@ -117,16 +118,13 @@ def _trips(op: Operation, sizes: Mapping[str, int]) -> int:
     return found
 
 
-def _length(dimension: str | int, sizes: Mapping[str, int]) -> int:
-    return sizes[dimension] if isinstance(dimension, str) else dimension
-
-
 def _dot_dtypes(kernel: KernelOp) -> set[str]:
-    """Of what dots take, as limits name what tensor cores multiply."""
+    """The dtypes of dot operands, as `Limits.tensor_multiply_adds` names them."""
     texts = [str(element_of(narrow(op.left).type)) for op in kernel.walk() if isinstance(op, DotOp)]
     return {"float8" if text.startswith("f8") else _TENSOR_DTYPES.get(text, text) for text in texts}
 
 
-def _is_double(kernel: KernelOp) -> bool:
-    arguments = (argument.type for argument in kernel.body.block.args)
-    return any(isinstance(type_, TensorArgumentType) and str(type_.element) == "f64" for type_ in arguments)
+def element_bytes(kernel: KernelOp) -> int:
+    """Bytes of what most lanes compute in: 8 if any tensor holds 64-bit floats, else 4."""
+    types = (argument.type for argument in kernel.body.block.args)
+    return 8 if any(isinstance(each, TensorArgumentType) and str(each.element) == "f64" for each in types) else 4

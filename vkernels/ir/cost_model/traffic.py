@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import prod
 
 import numpy as np
 
@@ -17,8 +18,8 @@ _Key = tuple[str, int | None, frozenset[str], bool]
 
 @dataclass(frozen=True)
 class _Repeat:
-    """A loop around a touch: whether each program has what it takes to itself, the bytes that one trip takes, and how
-    often it goes through them."""
+    """A loop around a touch. `alone`: each program has these bytes to itself; `taken`: bytes of one trip; `again`:
+    how often the loop goes through them."""
 
     alone: bool
     taken: Numbers
@@ -62,19 +63,14 @@ class CacheTraffic:
         return sum(size for place, size in sizes.items() if places is None or place in places)
 
     def missed(self, capacity: Numbers, line: int, users: Numbers = 1, gradual: float = 0.0) -> tuple[Numbers, Numbers]:
-        """Bytes read from beyond a cache of so many bytes, and written there, in whole lines.
+        """Bytes read from beyond a cache of `capacity` bytes, and bytes written there, in whole lines.
 
         `users`: programs that have the cache at once, each with what it touches by itself. `gradual`: what takes this
         part less than the capacity is found again wholly, what takes this part more not at all, and between them some.
         """
-        reads: Numbers = 0.0
-        writes: Numbers = 0.0
-        for touch, moved in self.missed_by_touch(capacity, line, users, gradual):
-            if touch.writes:
-                writes = writes + moved
-            else:
-                reads = reads + moved
-        return reads, writes
+        each = list(self.missed_by_touch(capacity, line, users, gradual))
+        reads = sum((moved for touch, moved in each if not touch.writes), start=0.0)
+        return reads, sum((moved for touch, moved in each if touch.writes), start=0.0)
 
     def missed_by_touch(
         self, capacity: Numbers, line: int, users: Numbers = 1, gradual: float = 0.0
@@ -99,7 +95,8 @@ class CacheTraffic:
             yield touch, moved
 
     def _moved_by(self, line: int) -> list[tuple[LoopAccess, Numbers, list[_Key]]]:
-        """Every touch, the bytes that it moves if nothing repeats it, and what does: the same for all caches."""
+        """Every touch, the bytes that it moves without repetition, and the loops that repeat it: the same for all
+        caches."""
         if line not in self._moved:
             self._moved[line] = [
                 (
@@ -112,16 +109,13 @@ class CacheTraffic:
         return self._moved[line]
 
     def _axes(self, touch: LoopAccess) -> Axes:
-        """Those that decide which elements; a home is the same memory in every program."""
+        """The axes that decide which elements are touched; a home is the same memory in every program."""
         return touch.axes if touch.home is None else tuple(axis for axis in touch.axes if axis not in self.at.order)
 
     def _elements(self, touch: LoopAccess) -> Numbers:
-        """Elements of all of a touch's axes."""
-        elements: Numbers = 1.0
-        for axis in touch.axes:
-            of_home = touch.home is not None and axis in self.at.order
-            elements = elements * (self.at.size(axis) if of_home else max(1, self.at.extents.get(axis, 1)))
-        return elements
+        own = self.at.order if touch.home is not None else ()
+        sizes = (self.at.size(axis) if axis in own else max(1, self.at.extents.get(axis, 1)) for axis in touch.axes)
+        return prod(sizes, start=1.0)
 
     def _repeats_of(self, number: int, step: LoopStep, touch: LoopAccess) -> Iterator[_Key]:
         """The loops that repeat a touch, by all axes that each of their trips goes through."""
@@ -141,7 +135,7 @@ class CacheTraffic:
             yield key
 
     def _again(self, axis: str, inner: frozenset[str], alone: bool) -> Numbers:
-        """How often a loop that repeats a touch goes through it anew: programs that run at once find the same."""
+        """How often a loop repeats a touch: programs that run at once share what they find."""
         again = self.at.trips(axis)
         if alone:
             return again
@@ -156,7 +150,7 @@ class CacheTraffic:
         return frozenset({*self.at.sizes, *self.at.extents}) - frozenset(self.at.order)
 
     def _footprint(self, number: int | None, inner: frozenset[str]) -> Numbers:
-        """Bytes that the touches of a loop, or of all, take while some axes are gone through."""
+        """Bytes touched in a loop, or in all loops, while some axes are gone through."""
         found = self._footprints.get((number, inner))
         if found is None:
             places: dict[str, Numbers] = {}
@@ -175,14 +169,16 @@ class CacheTraffic:
         grows = tuple(axis in inner and axis not in programs for axis in touch.axes)
         found = self._elements_of.get((touch.axes, grows))
         if found is None:
-            found = 1.0
-            for axis, grown in zip(touch.axes, grows, strict=True):
-                found = found * (max(1, self.at.extents.get(axis, 1)) if grown else self.at.size(axis))
-            self._elements_of[touch.axes, grows] = found
+            sizes = (
+                max(1, self.at.extents.get(axis, 1)) if grown else self.at.size(axis)
+                for axis, grown in zip(touch.axes, grows, strict=True)
+            )
+            found = self._elements_of[touch.axes, grows] = prod(sizes, start=1.0)
         return found
 
     def _waste(self, touch: LoopAccess, loop: Loop, step: LoopStep, line: int) -> Numbers:
-        """Bytes of lines beside bytes asked for, where too few of a line lie side by side in one program."""
+        """Bytes of lines for each byte that is used, where too few elements of a line are side by side in one
+        program."""
         if touch.run is None or touch.home is not None or touch.place in self.at.packs:
             return 1
         together = self.at.size(touch.run)

@@ -1,4 +1,4 @@
-"""Numbers that no plan has that is chosen or tried: told from the kernel's axes alone, without its needs."""
+"""Bounds of a plan's numbers, from the kernel's axes alone, and powers of two for GPUs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,26 @@ from ..dialect import KernelOp, TensorArgumentType, TileOp, WholeOp
 from ..limits import Limits
 from ..pin import Pin
 from ..plan import Plan
-from .powers import power_above
+
+_ELEMENTS_A_THREAD = 8
+_MOST_WARPS = 8
+
+
+def power_above(number: int) -> int:
+    """The least power of two that is not below a number; 1 for numbers below 1."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def power_below(number: int) -> int:
+    """The largest power of two that is not above a number; 1 for numbers below 1."""
+    return 1 << max(1, number).bit_length() - 1
+
+
+def warps_for(elements: int, limits: Limits) -> int:
+    """Warps for a tile: about eight elements a thread, eight warps at most."""
+    wanted = power_below(elements // (_ELEMENTS_A_THREAD * limits.warp))
+    return min(wanted, _MOST_WARPS, power_below(limits.threads // limits.warp))
+
 
 MOST_AT_ONCE = 1 << 20
 """Elements of a program's tile axes together, and of a chunk: Triton's tensors have no more."""
@@ -24,6 +43,12 @@ def most_shares(limits: Limits) -> int:
     return power_above(4 * cores) if limits.warp > 1 else TIMES_CORES * max(1, cores)
 
 
+def tensors_of(kernel: KernelOp) -> dict[str, TensorArgumentType]:
+    """The types of a kernel's tensor parameters by name."""
+    parameters = zip(kernel.parameters, kernel.body.block.args, strict=True)
+    return {p.data: arg.type for p, arg in parameters if isinstance(arg.type, TensorArgumentType)}
+
+
 def beyond_bounds(kernel: KernelOp, limits: Limits, plan: Plan, pin: Pin | None = None) -> str | None:
     """Why a plan's numbers are out of any bounds on this kernel's axes; None if they are not.
 
@@ -34,11 +59,7 @@ def beyond_bounds(kernel: KernelOp, limits: Limits, plan: Plan, pin: Pin | None 
     for name in (*plan.tiles, *plan.chunks, *plan.splits, *plan.order, *([] if plan.lanes is None else [plan.lanes])):
         if name not in axes:
             return f"it names axis {name}; the kernel has {', '.join(axes) or 'none'}"
-    tensors = {
-        parameter.data
-        for parameter, argument in zip(kernel.parameters, kernel.body.block.args, strict=True)
-        if isinstance(argument.type, TensorArgumentType)
-    }
+    tensors = tensors_of(kernel)
     for name in (*plan.packs, *plan.streams):
         if name not in tensors:
             return f"it names tensor {name}; the kernel has {', '.join(sorted(tensors)) or 'none'}"

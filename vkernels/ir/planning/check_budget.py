@@ -37,7 +37,7 @@ LEANEST = "Even the leanest plan takes so much"
 
 @dataclass(frozen=True)
 class _Excess:
-    """More than a budget allows, of the bound by a name, at its worst in a phase."""
+    """A bound of the budget that a plan exceeds, and the phase that exceeds it most."""
 
     bound: str
     what: str
@@ -95,7 +95,7 @@ def _help(whose: str, excess: _Excess) -> str:
 
 
 def _costliest(kernel: KernelOp, plan: Plan, excess: _Excess) -> tuple[str, Operation] | None:
-    """What takes most of it, in the phase or for all of the program's life, as messages call it."""
+    """The value that takes most of the resource, in the phase or for all of the program's life; and its operation."""
     kernel = phases_of(kernel)
     in_phase = [op for op in _phase_in(kernel, excess.phase).body.walk() if not isinstance(op, _FREE)]
     operations = in_phase

@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ..analyses import phases_of
 from ..analysis.schedule.nests import label_of
-from ..dialect import KernelOp, PhaseOp, ScratchOp, SizeOp, TensorArgumentType, TileOp, WholeOp
+from ..dialect import KernelOp, PhaseOp, ScratchOp, SizeOp, TileOp, WholeOp
 from ..did_you_mean import did_you_mean
 from ..errors import PlanError
 from ..pin import Pin
+from .bounds import tensors_of
 from .decisions.decision import PlanDecision
 from .decisions.decisions import DECISIONS
 
@@ -21,17 +22,12 @@ def check_pin(pin: Pin, kernel: KernelOp) -> None:
     tiles = [op.axis.data for op in axes if isinstance(op, TileOp)]
     whole = [op.axis.data for op in axes if isinstance(op, WholeOp)]
     axes_by_size = {_size(op): op.axis.data for op in axes if _size(op) is not None}
-    tensors = [
-        parameter.data
-        for parameter, argument in zip(kernel.parameters, kernel.body.block.args, strict=True)
-        if isinstance(argument.type, TensorArgumentType)
-    ]
     scratchpads = [op.label.data for op in kernel.body.block.ops if isinstance(op, ScratchOp)]
     known: dict[str, Callable[[], Sequence[str]]] = {
         "tile axis": lambda: tiles,
         "whole axis": lambda: whole,
         "axis": lambda: [*tiles, *whole],
-        "tensor": lambda: tensors,
+        "tensor": lambda: list(tensors_of(kernel)),
         "scratchpad": lambda: scratchpads,
         "phase": lambda: _phases(kernel)[0],
         "value that crosses phases, or scratchpad,": lambda: [*_phases(kernel)[1], *scratchpads],
@@ -53,7 +49,7 @@ def _names(pinned: object) -> Sequence[str]:
 
 
 def _phases(kernel: KernelOp) -> tuple[list[str], list[str]]:
-    """The labels of a kernel's phases, and of the values that leave one, or a loop or conditional around phases."""
+    """The labels of a kernel's phases, and of the values that cross phases."""
     operations = list(phases_of(kernel).walk())
     phases = [op.phase.data for op in operations if isinstance(op, PhaseOp)]
     crossing = (label_of(result) for op in operations if op.regions for result in op.results)
@@ -61,7 +57,6 @@ def _phases(kernel: KernelOp) -> tuple[list[str], list[str]]:
 
 
 def _size(axis: TileOp | WholeOp) -> str | None:
-    """The size that an axis runs over, where it is just that."""
     owner = axis.extent.owner
     return owner.size.data if isinstance(owner, SizeOp) else None
 
@@ -73,7 +68,7 @@ def _check(
     known: Sequence[str],
     axes_by_size: Mapping[str | None, str],
 ) -> None:
-    """Raise `PlanError` for a name that the kernel does not have; where it is a size, with the axis over it."""
+    """Raise `PlanError` for a name that the kernel does not have. If it is a size, the error names the axis over it."""
     for name in named:
         if name in known:
             continue

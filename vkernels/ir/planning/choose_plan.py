@@ -10,26 +10,38 @@ import numpy as np
 
 from ..analysis.needs import Needs, NeedsDevice, NeedsUse
 from ..cost_model.model_time import model_time
-from ..cost_model.time import ModeledTimes
+from ..cost_model.plan_batch import ModeledTimes, PlanBatch
 from ..dialect import KernelOp
 from ..limits import Limits
 from ..pin import NO_PIN, Pin, with_pin
 from ..plan import Home, Plan
-from .bottom import bottom_plan
-from .check_applicable import is_applicable
-from .columns import most_registers
-from .fits import why_not
+from .decisions.homes import all_in_memory
+from .fits import most_registers, why_inapplicable, why_not
 from .plan_families import PlanFamily, find_families, modelled
-from .space import PlanSearchSpace, read_space
+from .plan_grid import plan_grid
+from .space import PlanSearchSpace, StructuralChoices, read_space
+
+
+def bottom_plan(space: PlanSearchSpace) -> tuple[Plan, PlanBatch]:
+    """One warp, the smallest tiles and chunks, everything that crosses phases and all scratchpads in memory."""
+    lanes = space.lanes[0] if space.lanes else None
+    choices = StructuralChoices(order=space.tiles, lanes=lanes, homes=all_in_memory(space))
+    batch = replace(
+        plan_grid(space, choices).only(True), sizes={axis: np.array([1.0]) for axis in (*space.tiles, *space.wholes)},
+        warps=np.array([1.0]), stages=np.array([1.0]), shares=np.array([1.0]),
+        resident=np.array([1.0 if space.limits.warp > 1 else 0.0]),
+    )  # fmt: skip
+    return batch.first(), batch
+
 
 REFINED_AT_ONCE = 64
-"""Plans that are looked at closely: their needs evaluated, and modelled again with those."""
+"""Plans that are refined: their needs are evaluated, and they are modelled again with these."""
 MAX_REJECTED = 16
-"""Rejected plans that are told of."""
+"""Rejected plans that are reported."""
 TRIED_WITH_FEWER = 4
-"""Plans of which it is asked whether fewer programs at once would take less time."""
+"""Plans for which fewer programs at once are tried."""
 FEWER_MUST_WIN = 0.9
-"""Part of the time that they may take, at most: programs that go on to others are less plain than a grid of them."""
+"""They must take less than this part of the time: persistent programs are less plain than a grid."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +84,7 @@ def choose_plan(
     """The plan of a kernel, as written or in phases, for a call's sizes by name, within limits.
 
     Deterministic: the same kernel, sizes and limits give the same plan. `needs`: the kernel's, where they are at hand.
-    `strides`: in elements, of tensors; where they are not known, elements of the last dimension lie side by side.
+    `strides`: in elements, of tensors; unknown ones are dense, row after row.
     `pin`: what the author decided; the rest is chosen knowing it.
     """
     return next(plans_down(kernel, sizes, limits, needs, strides, pin))
@@ -89,8 +101,8 @@ def plans_down(
 ) -> Iterator[Chosen]:
     """The plans that fit, each once, the best first: where one's binary turns out not to, take the next.
 
-    The last is the bottom rung's, which is always there. `wanted`: whether a plan that takes so much is of any use; it
-    is asked at the time, and what is not is passed over. Other arguments are `choose_plan`'s.
+    The last is the bottom rung's, which is always there. `wanted`: whether a plan with these needs is of any use; it is
+    called just before the plan would be given. Other arguments are `choose_plan`'s.
     """
     space = read_space(kernel, sizes, limits, needs, strides, pin)
     tried: list[RejectedPlan] = []
@@ -99,7 +111,7 @@ def plans_down(
         for candidate in refine_top_candidates(some, find_families(some)):
             if candidate.plan in given or not wanted(candidate.use):
                 continue
-            reason = candidate.misfit or is_applicable(space, candidate.plan)
+            reason = candidate.misfit or why_inapplicable(space, candidate.plan)
             if reason is None:
                 rung, rejected = rung_of(candidate.plan, space), tuple(tried[:MAX_REJECTED])
                 yield Chosen(candidate.plan, candidate.use, candidate.times, rung, rejected)
@@ -206,8 +218,10 @@ def _refined(space: PlanSearchSpace, family: PlanFamily, rows: Sequence[int]) ->
 
 
 def _with_fewer(candidate: RefinedCandidate) -> RefinedCandidate | None:
-    """A GPU's plan with fewer programs at once, where what they read again or swap then stays in the caches; None where
-    that wins too little."""
+    """A GPU's plan with fewer programs at once, if what they read again or swap then stays in the caches.
+
+    None where that wins too little.
+    """
     space, family = candidate.space, candidate.family
     cores, at = space.limits.multiprocessors, family.batch.only(np.arange(len(family.seconds)) == candidate.number)
     programs = float(np.max(at.threads_of_work))

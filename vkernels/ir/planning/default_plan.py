@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 from xdsl.ir import Operation
 
+from ..cost_model.roofline import element_bytes
 from ..dialect import AccessOp, DotOp, KernelOp, RangeOp, SizeOp, TensorArgumentType, TileOp, WholeOp, axes_of
 from ..limits import Limits
 from ..plan import Plan
-from .powers import power_above, warps_for
+from .bounds import power_above, warps_for
 
 _WIDEST = 8
 """Vector registers that one tile of all axes may fill."""
 _TILE = 2048
-"""Elements of such a tile on a GPU."""
+"""Elements of that tile on a GPU."""
 
 
 def default_plan(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits) -> Plan:
@@ -28,43 +30,26 @@ def default_plan(kernel: KernelOp, sizes: Mapping[str, int], limits: Limits) -> 
     extents = {op.axis.data: _extent(op, sizes) for op in operations if isinstance(op, TileOp | WholeOp)}
     tiles = [op.axis.data for op in operations if isinstance(op, TileOp)]
     lanes = _lane_axis(operations, tiles, extents)
-    if limits.warp > 1:
-        return _on_gpu(extents, tiles, lanes, _ragged_axes(operations), limits)
-    width = limits.register_bytes // _element_bytes(kernel)
-    room = _WIDEST * width
+    ragged, on_gpu = _ragged_axes(operations), limits.warp > 1
+    width = limits.register_bytes // element_bytes(kernel)
+    room = _TILE if on_gpu else _WIDEST * width
     chosen = dict.fromkeys(extents, 1)
-    if lanes is not None:
-        chosen[lanes] = min(room // 2, _up(extents[lanes], width))
-    for axis in tiles:
-        if axis != lanes and axis not in _ragged_axes(operations):
-            used = math.prod(chosen[a] for a in chosen if a == lanes or a in tiles)
-            chosen[axis] = max(1, min(room // used, extents[axis]))
-    return Plan(
-        tiles={axis: chosen[axis] for axis in tiles},
-        chunks={axis: chosen[axis] for axis in extents if axis not in tiles},
-        lanes=lanes,
-    )
-
-
-def _on_gpu(extents: Mapping[str, int], tiles: list[str], lanes: str | None, ragged: set[str], limits: Limits) -> Plan:
-    """The same in powers of two: most of a tile's elements along the lanes, the rest shared out to the tile axes."""
-    chosen = dict.fromkeys(extents, 1)
-    if lanes is not None:
-        chosen[lanes] = min(_TILE // 2, power_above(extents[lanes]))
+    if lanes is not None:  # most of a tile's elements; on a GPU all sizes are powers of two
+        chosen[lanes] = min(room // 2, power_above(extents[lanes]) if on_gpu else -(-extents[lanes] // width) * width)
     for axis in tiles:
         if axis != lanes and axis not in ragged:
             used = math.prod(chosen[a] for a in chosen if a == lanes or a in tiles)
-            chosen[axis] = max(1, min(_TILE // used, power_above(extents[axis])))
-    return Plan(
+            chosen[axis] = max(1, min(room // used, power_above(extents[axis]) if on_gpu else extents[axis]))
+    plan = Plan(
         tiles={axis: chosen[axis] for axis in tiles},
         chunks={axis: chosen[axis] for axis in extents if axis not in tiles},
         lanes=lanes,
-        warps=warps_for(math.prod(chosen.values()), limits),
     )
+    return replace(plan, warps=warps_for(math.prod(chosen.values()), limits)) if on_gpu else plan
 
 
 def _extent(op: TileOp | WholeOp, sizes: Mapping[str, int]) -> int:
-    """The axis's positions where they are one of the call's sizes; else a guess, which only tile sizes depend on."""
+    """The axis's length if it is one of the call's sizes, else a guess; only tile sizes depend on it."""
     owner = op.extent.owner
     return max(1, sizes[owner.size.data]) if isinstance(owner, SizeOp) else 64
 
@@ -86,13 +71,3 @@ def _lane_axis(operations: list[Operation], tiles: list[str], extents: Mapping[s
 
 def _ragged_axes(operations: list[Operation]) -> set[str]:
     return {axis for op in operations if isinstance(op, RangeOp) for axis in axes_of(op.start)}
-
-
-def _element_bytes(kernel: KernelOp) -> int:
-    """Bytes of what most lanes compute in: 8 if any tensor holds 64-bit floats, else 4."""
-    elements = (a.type.element for a in kernel.body.block.args if isinstance(a.type, TensorArgumentType))
-    return 8 if any(str(element) == "f64" for element in elements) else 4
-
-
-def _up(number: int, multiple: int) -> int:
-    return -(-number // multiple) * multiple

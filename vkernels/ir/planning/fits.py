@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from ..analysis.needs import NeedsDevice, NeedsUse
+import numpy as np
+
+from ..analysis.needs import Columns, NeedsDevice, NeedsUse
+from ..cost_model.plan_batch import Numbers, PlanBatch
+from ..errors import PlanError
+from ..facts import Facts
 from ..limits import Limits
+from ..plan import Plan
+from ..transforms.apply_plan.check_plan import check_plan
+from ..transforms.apply_plan.planned_kernel import plan_kernel
+from .space import PlanSearchSpace
 
 SWAP = 0.5
 """Part of a device's memory that swap space may take: the rest holds tensors."""
@@ -11,18 +20,46 @@ SWAP = 0.5
 
 def why_not(use: NeedsUse, limits: Limits, registers: float) -> str | None:
     """Why what a plan takes does not fit; None if it does. `registers`: a CPU's that its tiles take."""
-    if limits.warp == 1 and registers > limits.registers:
-        return f"needs {registers:.0f} vector registers of {limits.registers}"
-    if limits.warp > 1 and use.spills:
-        most = NeedsDevice.of(limits).registers_of(use.threads)
-        return f"needs {use.registers_a_thread:.0f} registers a thread of {most}"
-    if limits.warp > 1 and use.threads > limits.threads:
-        return f"needs {use.threads} threads of {limits.threads}"
-    if use.shared_bytes > limits.shared:
-        return f"needs {use.shared_bytes:.0f} bytes of shared memory of {limits.shared}"
-    if limits.tensor_memory and use.tensor_memory_columns > limits.tensor_memory:
-        return f"needs {use.tensor_memory_columns:.0f} columns of tensor memory of {limits.tensor_memory}"
-    resident = min(use.programs[-1] if use.programs else 1, limits.multiprocessors)
-    if use.swap_bytes * resident > limits.memory * SWAP:
-        return f"needs {use.swap_bytes * resident:.0f} bytes of swap space of {limits.memory * SWAP:.0f}"
+    on_gpu, most = limits.warp > 1, NeedsDevice.of(limits).registers_of(use.threads)
+    swap = use.swap_bytes * min(use.programs[-1] if use.programs else 1, limits.multiprocessors)
+    columns = use.tensor_memory_columns if limits.tensor_memory else 0
+    checks = (
+        (not on_gpu and registers > limits.registers, f"{registers:.0f} vector registers of {limits.registers}"),
+        (on_gpu and use.spills, f"{use.registers_a_thread:.0f} registers a thread of {most}"),
+        (on_gpu and use.threads > limits.threads, f"{use.threads} threads of {limits.threads}"),
+        (use.shared_bytes > limits.shared, f"{use.shared_bytes:.0f} bytes of shared memory of {limits.shared}"),
+        (columns > limits.tensor_memory, f"{columns:.0f} columns of tensor memory of {limits.tensor_memory}"),
+        (swap > limits.memory * SWAP, f"{swap:.0f} bytes of swap space of {limits.memory * SWAP:.0f}"),
+    )
+    return next((f"needs {reason}" for is_short, reason in checks if is_short), None)
+
+
+def columns_of(space: PlanSearchSpace, at: PlanBatch, phases: tuple[str, ...] | None = None) -> Columns:
+    """What the plans of a batch take on a GPU; in some phases where they are named, else in all."""
+    given = {"plan.warps": at.warps, "plan.stages": at.stages, f"split.{at.split}": at.shares}
+    given |= {f"{kind}.{axis}": size for kind in ("tile", "chunk") for axis, size in at.sizes.items()}
+    return space.needs.columns(at.first(), space.sizes, NeedsDevice.of(space.limits), given, phases)
+
+
+def most_registers(at: PlanBatch, limits: Limits) -> Numbers:
+    """The most registers that a thread of each plan can have on a GPU."""
+    device = NeedsDevice.of(limits)
+    if not device.block_registers:
+        return device.registers
+    return np.minimum(device.registers, device.block_registers // (at.warps * limits.warp))
+
+
+def which_fit(columns: Columns, at: PlanBatch, limits: Limits) -> Numbers:
+    """Which plans of a batch fit, by everything but swap space."""
+    fits = (columns.least_registers <= most_registers(at, limits)) & (at.warps * limits.warp <= limits.threads)
+    fits = fits & (columns.shared <= limits.shared)
+    return fits & ((columns.tensor_memory <= limits.tensor_memory) if limits.tensor_memory else True)
+
+
+def why_inapplicable(space: PlanSearchSpace, plan: Plan) -> str | None:
+    """Why the kernel cannot have a plan; None if it can, knowing its sizes. Nothing is mapped for it."""
+    try:
+        check_plan(plan_kernel(space.kernel, plan, Facts(dict(space.sizes))))
+    except PlanError as error:
+        return str(error)
     return None

@@ -1,7 +1,6 @@
-"""Whether a plan from elsewhere may run: of a database, a file, or another slice. What a search tries passes the same.
+"""Whether a plan from a database, a file or another slice may run. Plans that a search tries pass the same check.
 
-A kernel could have many plans that would take hours. Whoever wrote an entry may have meant another device, made a
-mistake, or wanted just that.
+Some plans of a kernel take hours. An entry may have been written for another device, by mistake, or with bad intent.
 """
 
 from __future__ import annotations
@@ -20,19 +19,17 @@ from ..errors import Error
 from ..pin import NO_PIN, with_pin
 from ..plan import Plan
 from .bounds import beyond_bounds
-from .check_applicable import is_applicable
 from .choose_plan import choose_plan
 from .default_plan import default_plan
-from .fits import why_not
-from .model_plan import model_use
-from .one_plan import batch_of, registers_of
+from .fits import why_inapplicable, why_not
+from .one_plan import batch_of, model_use, registers_of
 from .plan_families import MAX_UNROLLED_INSTRUCTIONS
 from .space import PlanSearchSpace
 
 SLOWER = 8.0
-"""How many times as long as the best a plan may take, as modelled: beyond, the model is never so wrong."""
+"""A plan may be modelled to take this many times as long as the best: the model's error is smaller."""
 ELSEWHERE = 2.0
-"""As many times more where a plan was found for other sizes of the same class, or other rates."""
+"""A further factor for plans that were found for other sizes of the same class, or other rates."""
 
 
 def why_refused(space: PlanSearchSpace, plan: Plan) -> str | None:
@@ -48,7 +45,7 @@ def why_refused(space: PlanSearchSpace, plan: Plan) -> str | None:
 
 
 def _reasons(space: PlanSearchSpace, plan: Plan) -> Iterator[str]:
-    """The cheapest to find first."""
+    """Reasons to refuse a plan, those that are cheap to find first."""
     beyond = beyond_bounds(space.kernel, space.limits, plan, space.pin)
     if beyond is not None:
         yield beyond
@@ -61,13 +58,13 @@ def _reasons(space: PlanSearchSpace, plan: Plan) -> Iterator[str]:
         yield misfit
     if not is_plain:
         yield from _excesses(space, plan, batch, use)
-    refused = is_applicable(space, plan)
+    refused = why_inapplicable(space, plan)
     if refused is not None:
         yield refused
 
 
 def _excesses(space: PlanSearchSpace, plan: Plan, batch: PlanBatch, use: NeedsUse) -> Iterator[str]:
-    """What is beyond measure about a plan that fits."""
+    """Reasons to refuse a plan that fits."""
     split = plan.split
     if split is not None and split not in space.pin.splits:
         shared, extent = plan.splits[split] * plan.chunks[split], max(1, space.extents[split])
@@ -83,10 +80,10 @@ def _excesses(space: PlanSearchSpace, plan: Plan, batch: PlanBatch, use: NeedsUs
 
 
 def _too_slow(space: PlanSearchSpace, batch: PlanBatch, use: NeedsUse) -> str | None:
-    """Why its modelled time is out of all proportion; None if it is not.
+    """Why its modelled time is too long; None if it is not.
 
-    What is near the least time of any plan, or near the plain one's if that is less, is far from no choice: only for
-    others is the choice made, which takes as long as it would have taken without a plan from elsewhere.
+    A plan near the least time of any plan, or near the default plan's, is never too slow. Only other plans are compared
+    with the chosen plan, which takes as long as choosing one.
     """
     seconds = float(model_use(batch, use, space.limits).seconds)
     if not isfinite(seconds):

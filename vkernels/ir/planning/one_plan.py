@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..analysis.needs import NeedsUse
+from ..analysis.needs import NeedsDevice, NeedsUse
 from ..cost_model.cpu_registers import cpu_registers
-from ..cost_model.plan_batch import PlanBatch
+from ..cost_model.model_time import model_time
+from ..cost_model.plan_batch import ModeledTimes, PlanBatch
 from ..limits import Limits
 from ..plan import Plan
-from .space import PlanSearchSpace
-from .structural_choices import StructuralChoices
+from .space import PlanSearchSpace, StructuralChoices
 
 
 def batch_of(space: PlanSearchSpace, plan: Plan) -> PlanBatch:
@@ -55,3 +55,20 @@ def _within(batch: PlanBatch, phase: str) -> PlanBatch:
 
 def _one(number: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return np.array([float(number)])
+
+
+def model_plan(space: PlanSearchSpace, plan: Plan) -> ModeledTimes:
+    """The times of a plan. Raises `PlanError` where the kernel cannot have it."""
+    use = space.needs.evaluate(plan, space.sizes, NeedsDevice.of(space.limits))
+    return model_use(batch_of(space, plan), use, space.limits)
+
+
+def model_use(at: PlanBatch, use: NeedsUse, limits: Limits) -> ModeledTimes:
+    """The times of the one plan of a batch, which takes so much; each of its launches takes what its phases do."""
+    if limits.warp == 1 or not at.launched:
+        return model_time(at, limits, registers_of(at, use, limits), use.shared_bytes).at(0)
+    own = max(phase.shared_bytes for phase in use.phases)
+    each = [[phase for phase in use.phases if phase.name in phases] for phases in at.launched]
+    registers = tuple(max((phase.registers_a_thread for phase in some), default=0.0) for some in each)
+    shared = tuple(use.shared_bytes - own + max((p.shared_bytes for p in some), default=0.0) for some in each)
+    return model_time(at, limits, registers, shared).at(0)

@@ -1,10 +1,11 @@
-"""Kinds of plans: the sizes that fit under the same decisions, by modelled time, and the search among decisions."""
+"""Families of plans: the sizes that fit under the same decisions, by modelled time, and the search among decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -13,19 +14,58 @@ from ..cost_model.cpu_registers import cpu_registers, cpu_unrolled
 from ..cost_model.gpu import is_wieldy
 from ..cost_model.launches import phases_of_launches
 from ..cost_model.model_time import model_time
-from ..cost_model.plan_batch import Numbers, PlanBatch
-from ..cost_model.time import ModeledTimes
+from ..cost_model.plan_batch import ModeledTimes, Numbers, PlanBatch
 from ..errors import PlanError
 from ..limits import Limits
-from ..pin import NO_PIN
-from .columns import columns_of, which_fit
-from .constraints import pinned_move
-from .decisions.decisions import starting_choices, things_to_decide
+from ..pin import NO_PIN, Pin
+from ..plan import Home
+from .decisions.decisions import neighbours, starting_choices, things_to_decide
 from .decisions.homes import in_memory
 from .decisions.launches import one_more_launch
+from .fits import columns_of, which_fit
 from .plan_grid import plan_grid
-from .space import PlanSearchSpace
-from .structural_choices import StructuralChoices
+from .space import PlanSearchSpace, StructuralChoices
+
+
+def pinned_move(space: PlanSearchSpace, choices: StructuralChoices) -> StructuralChoices:
+    """Structural choices with what is pinned in place of their own."""
+    pin = space.pin
+    if pin == NO_PIN:
+        return choices
+    homes = {**dict(choices.homes), **{label: Home(home) for label, home in pin.homes.items()}}
+    defaults = {value.label: value.homes[0] for value in space.needs.crossing}
+    kept = {label: home for label, home in homes.items() if home is not defaults.get(label)}
+    decided = {
+        name: tuple(value)
+        for name in ("copies", "packs", "streams", "order", "online")
+        if (value := getattr(pin, name)) is not None
+    }
+    split = _split(pin, choices)
+    return replace(
+        choices, held=_held(space, choices, split), homes=tuple(sorted(kept.items())), split=split,
+        lanes=choices.lanes if pin.lanes is None else pin.lanes,
+        cuts=choices.cuts if pin.launches is None else tuple(pin.launches), **decided,
+    )  # fmt: skip
+
+
+def _held(space: PlanSearchSpace, choices: StructuralChoices, split: str | None) -> frozenset[str]:
+    """The axes that are held at once: a pinned chunk holds its axis if it is not smaller."""
+    held = set(choices.held)
+    for axis, chunk in space.pin.chunks.items():
+        held.discard(axis)
+        if axis in space.wholes and axis != split and chunk >= space.extents[axis]:
+            held.add(axis)
+    if split is not None and split not in space.pin.chunks:
+        held.discard(split)
+    return frozenset(held)
+
+
+def _split(pin: Pin, choices: StructuralChoices) -> str | None:
+    pinned = next((axis for axis, shares in pin.splits.items() if shares > 1), None)
+    if pinned is not None:
+        return pinned
+    return None if choices.split in pin.splits or pin.launches or pin.online else choices.split
+
 
 SIZES_KEPT_PER_FAMILY = 4
 """Plans of each family that are looked at closely, four times as many where those do not fit."""
@@ -35,7 +75,7 @@ cache."""
 DECISION_MUST_WIN = 0.01
 """Part of the time that each further decision has to win."""
 SEARCH_ROUNDS = 4
-"""Times that every decision is made anew, under the best family so far."""
+"""Rounds in which every decision is tried again, under the best family so far."""
 WORTH_CUTTING = 0.75
 """Part of what the whole kernel holds that a launch has to do with, for it to be one of its own."""
 
@@ -120,7 +160,7 @@ def find_families(space: PlanSearchSpace) -> list[PlanFamily]:
 
 
 def _worth_cutting(space: PlanSearchSpace, family: PlanFamily) -> list[str]:
-    """The phases after which a launch of its own would leave one side a good part less to hold, under the best plan."""
+    """The phases after which a separate launch would hold much less on one side, under the best plan."""
     if space.limits.warp == 1 or not space.cuts:
         return []
     use = space.needs.evaluate(family.batch.plan(family.best[0]), space.sizes, NeedsDevice.of(space.limits))
@@ -163,7 +203,7 @@ def family_of(space: PlanSearchSpace, choices: StructuralChoices) -> PlanFamily 
 
 
 def _on_gpu(space: PlanSearchSpace, grid: PlanBatch) -> tuple[BatchResources, Numbers]:
-    """What plans take, and which of them fit."""
+    """The resources of the plans, and which of them fit."""
     columns, limits = columns_of(space, grid), space.limits
     launches = [columns_of(space, grid, phases) for phases in grid.launched]
     if launches:
@@ -175,7 +215,6 @@ def _on_gpu(space: PlanSearchSpace, grid: PlanBatch) -> tuple[BatchResources, Nu
 
 
 def _on_cpu(space: PlanSearchSpace, grid: PlanBatch) -> tuple[BatchResources, Numbers]:
-    """What plans take, and which of them fit."""
     limits = space.limits
     registers = cpu_registers(grid, limits)
     fits = (registers <= limits.registers) & (cpu_unrolled(grid, limits) <= MAX_UNROLLED_INSTRUCTIONS)
@@ -185,6 +224,37 @@ def _on_cpu(space: PlanSearchSpace, grid: PlanBatch) -> tuple[BatchResources, Nu
 
 
 def _plainness(choices: StructuralChoices) -> float:
-    """Above 1 for what is less plain: decisions that are modelled to win nothing are not made."""
+    """A factor above 1 for more decisions: those that are modelled to win nothing are not made."""
     decisions = len(choices.homes) + len(choices.copies) + len(choices.packs) + len(choices.streams)
     return 1 + DECISION_MUST_WIN * (decisions + 2 * bool(choices.split) + 2 * len(choices.cuts))
+
+
+def enumerate_families(space: PlanSearchSpace) -> Iterator[tuple[StructuralChoices, PlanFamily | None]]:
+    """Kinds of plans by their decisions, each once; None where none of its plans fits.
+
+    First come those that choosing looked at, then what is one decision away from the best of those not yet left, and
+    so on until there is no more: stop when there are enough.
+    """
+    found = sorted(find_families(space), key=lambda family: family.least)
+    seen = {family.choices for family in found}
+    yield from ((family.choices, family) for family in found)
+    waiting = [(family.least, number, family.choices) for number, family in enumerate(found)]
+    number = len(found)
+    while waiting:
+        for choices in _neighbours(space, heappop(waiting)[2]):
+            if choices not in seen:
+                seen.add(choices)
+                family = family_of(space, choices)
+                yield choices, family
+                if family is not None:
+                    number += 1
+                    heappush(waiting, (family.least, number, choices))
+
+
+def _neighbours(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
+    for candidate in neighbours(space, choices):
+        yield pinned_move(space, candidate)
+    yield pinned_move(space, in_memory(choices))
+    if space.limits.warp > 1:
+        for candidate in one_more_launch(space, choices, space.cuts):
+            yield pinned_move(space, candidate)

@@ -12,13 +12,11 @@ import numpy as np
 from ..cost_model.loops import bytes_of
 from ..cost_model.plan_batch import PlanBatch
 from ..dialect import TensorArgumentType
-from .bounds import TIMES_CORES, most_shares
-from .powers import power_above
-from .space import MAX_GPU_SIZE, PlanSearchSpace
-from .structural_choices import StructuralChoices
+from .bounds import TIMES_CORES, most_shares, power_above
+from .space import MAX_GPU_SIZE, PlanSearchSpace, StructuralChoices
 
 UNROLLED_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24)
-"""Elements of an axis that does not lie along a CPU's lanes: each is unrolled."""
+"""Elements of an axis that is not along a CPU's lanes: each is unrolled."""
 LANE_REGISTERS = (1, 2, 3, 4, 6, 8)
 """Registers along a CPU's lanes."""
 MAX_COMBINATIONS = 4096
@@ -55,8 +53,8 @@ def plan_grid(space: PlanSearchSpace, choices: StructuralChoices) -> PlanBatch:
 
 
 def _combinations(choices: list[list[int]]) -> list[Any]:
-    """Every combination, as a column for each choice, along an axis of its own; the longest choices are thinned out
-    where there are too many."""
+    """Every combination, as a column for each choice along its own axis. The longest choices are thinned out where
+    there are too many combinations."""
     lists = [list(each) for each in choices]
     while math.prod(map(len, lists)) > MAX_COMBINATIONS:
         longest = max(range(len(lists)), key=lambda number: len(lists[number]))
@@ -68,8 +66,6 @@ def _combinations(choices: list[list[int]]) -> list[Any]:
 
 @dataclass(frozen=True)
 class _SizesToTry:
-    """The sizes of each axis, and the programs that share a split one, under some choices."""
-
     space: PlanSearchSpace
     choices: StructuralChoices
 
@@ -118,8 +114,11 @@ class _SizesToTry:
 
     @cached_property
     def _apart(self) -> frozenset[str]:
-        """Axes that are a side of a dot together with a later one of elements enough. A CPU takes these one at a time:
-        several images' rows at once leave no register free, and lie whole pages apart."""
+        """Axes that form a side of a dot together with a later axis that has enough elements.
+
+        A CPU takes them one at a time: rows of several images at once leave no register free, and are whole pages
+        apart.
+        """
         sides = [side for dot in self.space.needs.dots for side in (dot.rows, dot.columns)]
         return frozenset(
             axis for side in sides if side and self.space.extents[side[-1]] >= FULL_SIDE for axis in side[:-1]
@@ -127,7 +126,7 @@ class _SizesToTry:
 
     @cached_property
     def _batches(self) -> frozenset[str]:
-        """Tile axes that all dots have as batches: taking several at once wins nothing."""
+        """Tile axes that are batch axes of all dots: taking several positions at once wins nothing."""
         each = [frozenset(dot.batch) for dot in self.space.needs.dots]
         return frozenset.intersection(*each) & frozenset(self.space.tiles) if each else frozenset()
 

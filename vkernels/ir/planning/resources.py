@@ -1,4 +1,4 @@
-"""What a binary takes too much of: its own figures against limits, which decide where the needs predicted wrong."""
+"""Check a binary's own figures against limits: they decide where the predicted needs are wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..occupancy import BinaryUse, Occupancy, occupancy
 
 
 class Resource(StrEnum):
-    """Of what there is too little."""
+    """A resource that can be short."""
 
     SHARED = "shared memory"
     THREADS = "threads"
@@ -28,7 +28,7 @@ class Resource(StrEnum):
 class Shortage:
     """Why a plan's code cannot run, or should not.
 
-    `needed` and `allowed` are in the resource's own units, 0 where nobody can tell. `place`: the author's line that is
+    `needed` and `allowed` are in the resource's own units, 0 where unknown. `place`: the author's line that is
     the cause, where one is.
     """
 
@@ -66,15 +66,13 @@ def held(taken: BinaryResources, limits: Limits) -> Occupancy:
 def misfit(taken: BinaryResources, limits: Limits) -> Shortage | None:
     """Why a launch cannot run within a GPU's limits; None if it can."""
     use = taken.use
-    if use.shared > limits.shared:
-        reason = f"needs {use.shared} B of shared memory, has {limits.shared}"
-        return Shortage(Resource.SHARED, use.shared, limits.shared, reason)
-    if use.threads > limits.threads:
-        reason = f"needs {use.threads} threads a program, has {limits.threads}"
-        return Shortage(Resource.THREADS, use.threads, limits.threads, reason)
-    if taken.tensor_memory > limits.tensor_memory:
-        reason = f"needs {taken.tensor_memory} columns of tensor memory, has {limits.tensor_memory}"
-        return Shortage(Resource.TENSOR_MEMORY, taken.tensor_memory, limits.tensor_memory, reason)
+    for lack, needed, allowed, what in (
+        (Resource.SHARED, use.shared, limits.shared, "B of shared memory"),
+        (Resource.THREADS, use.threads, limits.threads, "threads a program"),
+        (Resource.TENSOR_MEMORY, taken.tensor_memory, limits.tensor_memory, "columns of tensor memory"),
+    ):
+        if needed > allowed:
+            return Shortage(lack, needed, allowed, f"needs {needed} {what}, has {allowed}")
     found = held(taken, limits)
     if found.blocks:
         return None

@@ -1,4 +1,4 @@
-"""What a plan for a kernel decides about, and the sizes that are worth a thought."""
+"""The decisions that a plan for a kernel has to make, and the sizes to try."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ..analysis.schedule.make_schedule import make_schedule
 from ..cost_model.launches import cut_loops, cuts_of, phases_of_launches
 from ..cost_model.loops import MOST_ALIGNED, WHILE, Known, Loop, bytes_of, range_axes, read_loops
 from ..cost_model.plan_batch import Numbers, PlanBatch
+from ..cost_model.roofline import element_bytes
 from ..dialect import (
     AccessOp,
     DotOp,
@@ -35,8 +36,29 @@ from ..errors import PlanError
 from ..facts import Facts
 from ..limits import Limits
 from ..pin import NO_PIN, Pin
-from ..plan import Plan
-from .structural_choices import StructuralChoices
+from ..plan import Home, Plan
+from .bounds import tensors_of
+
+
+@dataclass(frozen=True)
+class StructuralChoices:
+    """The decisions of a plan that are no sizes: plans that share them are one family.
+
+    `held`: the whole axes that are held at once. `homes`: those that are not the default. `split`: the axis that
+    programs share. `cuts`: the phases after which a launch begins. The rest as `Plan` has it.
+    """
+
+    held: frozenset[str] = frozenset()
+    homes: tuple[tuple[str, Home], ...] = ()
+    copies: tuple[str, ...] = ()
+    packs: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    lanes: str | None = None
+    split: str | None = None
+    online: tuple[str, ...] = ()
+    cuts: tuple[str, ...] = ()
+
 
 MAX_GPU_SIZE = 1 << 15
 """Elements of one axis that a GPU's program takes at once: 64 of each thread of 16 warps."""
@@ -80,7 +102,8 @@ class PlanSearchSpace:
         return found
 
     def _mean_trips(self, loop: RangeOp, extents: Mapping[str, int]) -> int:
-        """Trips of a loop whose bounds are read: as if its positions' loops went once, together, through a tensor."""
+        """Mean trips of a loop whose bounds are read from memory, as if all positions' loops together went once
+        through a tensor."""
         rows = math.prod(max(1, extents.get(axis, 1)) for axis in axes_of(loop.start))
         for op in loop.walk():
             if isinstance(op, AccessOp) and isinstance(op.base.type, TensorArgumentType):
@@ -111,7 +134,7 @@ class PlanSearchSpace:
 
     @cached_property
     def lanes(self) -> tuple[str, ...]:
-        """Axes that may lie along lanes, those first along which most accesses find elements side by side."""
+        """Axes that may be along the lanes, first those along which most accesses are contiguous."""
         votes: Counter[str] = Counter()
         names = dict(zip(self.kernel.body.block.args, (p.data for p in self.kernel.parameters), strict=True))
         for op in self.kernel.walk():
@@ -138,24 +161,18 @@ class PlanSearchSpace:
     def streamable(self) -> tuple[str, ...]:
         """Those of them whose rows begin at whole registers: only such stores can pass a CPU's caches."""
         found: list[str] = []
-        for argument, parameter in zip(self.kernel.body.block.args, self.kernel.parameters, strict=True):
-            if parameter.data in self.stored and isinstance(argument.type, TensorArgumentType):
-                width = bytes_of(argument.type.element)
-                steps = [stride * width for stride in self.strides[parameter.data] if stride != 1]
+        for name, tensor in tensors_of(self.kernel).items():
+            if name in self.stored:
+                width = bytes_of(tensor.element)
+                steps = [stride * width for stride in self.strides[name] if stride != 1]
                 if all(step % min(MOST_ALIGNED, self.limits.register_bytes) == 0 for step in steps):
-                    found.append(parameter.data)
+                    found.append(name)
         return tuple(sorted(found))
 
     @cached_property
-    def element_bytes(self) -> int:
-        """Bytes of what most lanes compute in."""
-        tensors = [a.type for a in self.kernel.body.block.args if isinstance(a.type, TensorArgumentType)]
-        return 8 if any(str(type_.element) == "f64" for type_ in tensors) else 4
-
-    @property
     def width(self) -> int:
         """Elements of a vector register."""
-        return max(1, self.limits.register_bytes // self.element_bytes)
+        return max(1, self.limits.register_bytes // element_bytes(self.kernel))
 
     def holdable(self) -> Iterator[frozenset[str]]:
         """The sets of whole axes that may be held at once, none first."""
@@ -208,12 +225,12 @@ class PlanSearchSpace:
         )  # fmt: skip
 
     def _as_loops_see(self, choices: StructuralChoices) -> StructuralChoices:
-        """Lanes order the loops over chunks, and decide nothing where there are none along them."""
+        """The choices, without lanes where no loop over chunks goes along them."""
         chunked = choices.lanes in self.wholes and choices.lanes not in choices.held
         return choices if chunked else replace(choices, lanes=None)
 
     def _analysis(self, held: frozenset[str], plan: Plan, facts: Facts) -> KernelAnalysis:
-        """The kernel as it is read while some whole axes are held at once."""
+        """The analysis of the kernel while some whole axes are held at once."""
         if held not in self._analyses:
             axes = resolve_axes(self.kernel, plan, facts)
             first = next(iter(self._analyses.values()), None)
@@ -222,9 +239,7 @@ class PlanSearchSpace:
 
     def loops(self, choices: StructuralChoices) -> tuple[Loop, ...]:
         """What runs in which loop. Raises `PlanError` where the kernel cannot have the decisions."""
-        return self._loops_of(self._as_loops_see(choices))
-
-    def _loops_of(self, choices: StructuralChoices) -> tuple[Loop, ...]:
+        choices = self._as_loops_see(choices)
         key = (choices.held, choices.homes, choices.copies, choices.lanes, choices.online, choices.cuts)
         found = self._loops.get(key)
         if found is None:
@@ -239,8 +254,11 @@ class PlanSearchSpace:
 
     @cached_property
     def _loops(self) -> dict[tuple[Any, ...], tuple[Loop, ...] | str]:
-        """Those read before, or why they cannot be: the same whatever sizes and limits, as far as strides are alike,
-        and axes of one position or none are the same ones: any chunk holds those at once."""
+        """Loops that were read before, or why they cannot be read.
+
+        They are the same for all sizes and limits if strides are alike and the same axes have at most one position: any
+        chunk holds those at once.
+        """
         strides = tuple(
             (name, tuple((stride == 1, stride % MOST_ALIGNED) for stride in strides))
             for name, strides in sorted(self.strides.items())
@@ -280,10 +298,9 @@ def read_space(
 
 
 def _side_by_side(kernel: KernelOp, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """The strides of tensors whose elements lie without gaps, those of the last dimension side by side."""
+    """The strides of tensors without gaps, row after row."""
     strides: dict[str, tuple[int, ...]] = {}
-    for argument, parameter in zip(kernel.body.block.args, kernel.parameters, strict=True):
-        if isinstance(argument.type, TensorArgumentType):
-            lengths = [sizes.get(n, 1) if isinstance(n, str) else n for n in argument.type.shape]
-            strides[parameter.data] = tuple(math.prod(lengths[d + 1 :]) for d in range(len(lengths)))
+    for name, tensor in tensors_of(kernel).items():
+        lengths = [sizes.get(n, 1) if isinstance(n, str) else n for n in tensor.shape]
+        strides[name] = tuple(math.prod(lengths[d + 1 :]) for d in range(len(lengths)))
     return strides

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from vkernels.ir.cost_model.time import OVERLAP
+from vkernels.ir.cost_model.plan_batch import OVERLAP
 
 from .costs import PlacementCost
 from .program import LINK, MEMORY, PlacedLaunch

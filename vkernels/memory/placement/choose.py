@@ -14,7 +14,7 @@ from itertools import accumulate
 from math import inf
 from typing import Any
 
-from vkernels.ir.cost_model.time import OVERLAP
+from vkernels.ir.cost_model.plan_batch import OVERLAP
 from vkernels.ir.errors import MemoryPlanError
 
 from ..calibration import AccessCosts

@@ -18,8 +18,7 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.choose_plan import choose_plan
-from vkernels.ir.planning.model_plan import model_use
-from vkernels.ir.planning.one_plan import batch_of, registers_of
+from vkernels.ir.planning.one_plan import batch_of, model_use, registers_of
 from vkernels.ir.planning.space import read_space
 
 from ..calibration import AccessCosts

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from vkernels.ir.errors import OptionError
 from vkernels.targets import Target
-from vkernels.targets.throughput import GPU_LAUNCH
+from vkernels.targets.limits import GPU_LAUNCH
 
 from ..calibration import AccessCosts, AccessRates, Calibration, Managed, Origin
 from ..links import ANY_SIZE, G10, MemoryMachine

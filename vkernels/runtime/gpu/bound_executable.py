@@ -55,7 +55,7 @@ class BoundGpuExecutable:
                 frame.floats[slot] = scalars[scalar]
             else:
                 words[slot] = int(scalars[scalar])
-        # Given back when the last launch is in the stream: whoever gets it next comes later in that stream.
+        # Given back when the last launch is in the stream: its next user comes later in that stream.
         memory = driver.allocate(number, packed.own_bytes) if packed.own_bytes else None
         if memory is not None:
             start = memory.data_ptr()
@@ -68,7 +68,8 @@ class BoundGpuExecutable:
 
 
 class _Frame:
-    """The memory of one call at a time. Drivers copy arguments while they launch, so it is free again afterwards."""
+    """The memory of one call at a time. Drivers copy the arguments during the launch, so it is free again
+    afterwards."""
 
     __slots__ = ("floats", "launches", "pointers", "words")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 
 from vkernels.compiler.arguments import Arguments
-from vkernels.compiler.code_providers import Binder, CodeProvider, run_with_less_memory
+from vkernels.compiler.code_providers import CodeProvider, provider_of, run_with_less_memory
+from vkernels.compiler.compilation import Compilation
 from vkernels.compiler.compile_gpu import CompiledGpu
 from vkernels.compiler.specialise import WIDE
 from vkernels.ir.errors import ArgumentError, OutOfMemoryError
@@ -19,20 +20,16 @@ from .device import GpuDevice
 from .loading import LoadedLaunch, load
 from .packing import pack
 
-ProviderFor = Callable[[Arguments, Binder[CompiledGpu, BoundGpuExecutable]], CodeProvider[BoundGpuExecutable]]
-"""Gives the provider of code for arguments, their addresses included, and a function that binds the code."""
-
 
 class GpuCalls:
-    """The calls with one key on a GPU. `arguments`: those of the first call, without memory.
+    """The calls with one key on a GPU. `compilation`: of the first of them.
 
     While a graph is captured nothing is loaded: calls run code that is loaded, even where better code is compiled.
     """
 
-    def __init__(self, kernel: str, device: GpuDevice, arguments: Arguments, provider_for: ProviderFor):
-        self._kernel, self._device, self._arguments, self._provider_for = kernel, device, arguments, provider_for
-        self._aligned: BoundGpuExecutable | None = None
-        self._others: dict[Hashable, BoundGpuExecutable] = {}
+    def __init__(self, compilation: Compilation, device: GpuDevice):
+        self._compilation, self._device = compilation, device
+        self._current: dict[Hashable, BoundGpuExecutable | None] = {}
         self._loaded: dict[Hashable, BoundGpuExecutable] = {}
         self._providers: dict[Hashable, CodeProvider[BoundGpuExecutable]] = {}
         self._last: BoundGpuExecutable | None = None
@@ -43,9 +40,7 @@ class GpuCalls:
         for address in addresses:
             together |= address
         key = None if together % WIDE == 0 else tuple(address % WIDE == 0 for address in addresses)
-        runnable = self._aligned if key is None else self._others.get(key)
-        if runnable is None:
-            runnable = self._compiled(key, addresses)
+        runnable = self._current.get(key) or self._compiled(key, addresses)
         try:
             runnable.run(addresses, scalars)
         except OutOfMemoryError as error:
@@ -62,21 +57,16 @@ class GpuCalls:
     def _put(self, key: Hashable, runnable: BoundGpuExecutable | None) -> None:
         if runnable is not None:
             self._last = self._loaded[key] = runnable
-        if key is None:
-            self._aligned = runnable
-        elif runnable is None:
-            self._others.pop(key, None)
-        else:
-            self._others[key] = runnable
+        self._current[key] = runnable
 
     def _compiled(self, key: Hashable, addresses: Sequence[int]) -> BoundGpuExecutable:
-        """The best code by now. Raises `ArgumentError` where none is loaded, and a graph is being captured."""
+        """The best code by now. Raises `ArgumentError` if none is loaded while a graph is captured."""
         if self._is_captured():
             if key in self._loaded:
                 return self._loaded[key]
             raise ArgumentError(
-                f"{self._kernel}: a first call with tensors of these shapes, dtypes and alignments loads code, which "
-                "cannot be done while a CUDA graph is captured: make a call like it before"
+                f"{self._compilation.request.kernel.name}: a first call with tensors of these shapes, dtypes and "
+                "alignments loads code, which cannot be done while a CUDA graph is captured: make a call like it before"
             )
         provider = self._providers.get(key) or self._new_provider(key, addresses)
         runnable = provider.get()
@@ -87,14 +77,16 @@ class GpuCalls:
         return runnable
 
     def _new_provider(self, key: Hashable, addresses: Sequence[int]) -> CodeProvider[BoundGpuExecutable]:
-        """The provider of code for an alignment, from now on."""
-        views = zip(self._arguments.tensors.items(), addresses, strict=True)
+        """The provider of code for an alignment, stored for later calls."""
+        request = self._compilation.request
+        views = zip(request.arguments.tensors.items(), addresses, strict=True)
         tensors = {name: replace(view, address=address) for (name, view), address in views}
-        arguments = replace(self._arguments, tensors=tensors)
-        return self._providers.setdefault(key, self._provider_for(arguments, partial(self._bind, arguments)))
+        arguments = replace(request.arguments, tensors=tensors)
+        compilation = self._compilation.given(arguments, request.same)
+        return self._providers.setdefault(key, provider_of(compilation, partial(self._bind, arguments)))
 
     def _is_captured(self) -> bool:
-        """Whether what is started now goes into a graph instead of to the device."""
+        """Whether work that starts now goes into a graph instead of to the device."""
         with self._device.driver.on(self._device.number):
             return self._device.driver.is_capturing()
 

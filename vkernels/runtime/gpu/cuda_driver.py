@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vkernels.ir.errors import SetupError
 
-from .driver import Signatures, TorchDriver, declare, failure, open_library
+from .driver import Driver, Signatures, declare, failure, open_library
 
 if TYPE_CHECKING:
     from vkernels.targets import Target
@@ -37,8 +37,8 @@ SHARED_UNASKED = 48 << 10
 """Bytes of shared memory that a launch can have without asking, on every device so far."""
 
 
-class CudaDriver(TorchDriver):
-    """`vkernels.runtime.gpu.driver.Driver` for NVIDIA's devices. `library`: libcuda unless given."""
+class CudaDriver(Driver):
+    """The driver of NVIDIA's devices. `library`: libcuda unless given."""
 
     def __init__(self, library: Any = None):
         super().__init__()
@@ -47,7 +47,6 @@ class CudaDriver(TorchDriver):
         self._launch = self._library.cuLaunchKernel
 
     def target(self, device: int) -> Target:
-        """A device with the sizes that the driver says."""
         from vkernels.targets.present import gpu_target
         from vkernels.targets.probe import nvidia_devices
 
@@ -57,7 +56,6 @@ class CudaDriver(TorchDriver):
             raise SetupError(f"cuda:{device}: NVIDIA's driver does not say what this device is") from error
 
     def load(self, code: bytes, name: str, shared: int) -> int:
-        """The function called `name` of a cubin; it stays loaded as long as the process lives."""
         library, doing = self._library, f"loading {name}"
         self._have_context()
         module, function = c_void_p(), c_void_p()
@@ -70,7 +68,6 @@ class CudaDriver(TorchDriver):
         return function.value or 0
 
     def resident(self, function: int, threads: int, shared: int) -> int:
-        """Programs of a function that one multiprocessor holds."""
         self._have_context()
         count = c_int()
         found = self._library.cuOccupancyMaxActiveBlocksPerMultiprocessor(byref(count), function, threads, shared)
@@ -78,16 +75,15 @@ class CudaDriver(TorchDriver):
         return count.value
 
     def launch(self, function: int, grid: int, threads: int, shared: int, stream: int, arguments: int) -> None:
-        """Start `grid` programs."""
         code = self._launch(function, grid, 1, 1, threads, 1, 1, shared, stream, arguments, None)
         if code == INVALID_CONTEXT:  # a thread that torch has not used yet
             self._have_context()
-            code = self._launch(function, grid, 1, 1, threads, 1, 1, shared, stream, arguments, None)
-        if code:
+            super().launch(function, grid, threads, shared, stream, arguments)
+        elif code:
             self._check(code, "launching a kernel")
 
     def _have_context(self) -> None:
-        """Make the current device's primary context the calling thread's, if it has none."""
+        """Make the current device's primary context current in this thread, if the thread has none."""
         library, context, device = self._library, c_void_p(), c_int()
         self._check(library.cuCtxGetCurrent(byref(context)), "finding the context")
         if not context.value:

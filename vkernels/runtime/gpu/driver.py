@@ -1,73 +1,34 @@
-"""The interface to a GPU's driver, and the part of it that torch implements for every vendor."""
+"""A GPU's driver: its interface, and the part that torch implements for every vendor."""
 
 from __future__ import annotations
 
 import ctypes
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from vkernels.ir.errors import OutOfMemoryError, SetupError
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from vkernels.targets import Target
 
 Signatures = Mapping[str, Sequence[Any]]
 """Functions of a driver's library, all of which return an error code, and the types of their parameters."""
 
 
-class GpuMemory(Protocol):
-    """Memory of a device, its owner's as long as the object lives."""
-
-    def data_ptr(self) -> int: ...
-
-
-class Driver(Protocol):
+class Driver(ABC):
     """One vendor's driver. Devices are counted as torch counts them; functions and streams are the driver's handles.
 
     All but `target` works on the current device, and nothing waits for a device. Raises `SetupError` with the
-    driver's own name of an error, `OutOfMemoryError` where memory is short.
+    driver's own name of an error, `OutOfMemoryError` where memory is short. `on(device)`: within, a device is the
+    calling thread's current one; `is_capturing()`: whether work on the current stream goes into a graph, so that
+    nothing can be loaded; `current_device()`: the calling thread's; `stream(device)`: the stream of torch's work.
     """
 
-    def target(self, device: int) -> Target:
-        """A device, with the sizes that its driver says."""
-        ...
-
-    def load(self, code: bytes, name: str, shared: int) -> int:
-        """The function called `name` of a cubin or hsaco, to be launched with `shared` bytes of shared memory."""
-        ...
-
-    def resident(self, function: int, threads: int, shared: int) -> int:
-        """Programs of a function that one multiprocessor holds at once; 0 where not even one can run."""
-        ...
-
-    def launch(self, function: int, grid: int, threads: int, shared: int, stream: int, arguments: int) -> None:
-        """Start `grid` programs. `arguments`: the address of an array of pointers to each argument."""
-        ...
-
-    def current_device(self) -> int:
-        """The calling thread's device."""
-        ...
-
-    def is_capturing(self) -> bool:
-        """Whether work on the current device's current stream goes into a graph: then nothing can be loaded."""
-        ...
-
-    def on(self, device: int) -> AbstractContextManager[object]:
-        """Within, a device is the calling thread's current one."""
-        ...
-
-    def stream(self, device: int) -> int:
-        """The stream that torch's work goes to now."""
-        ...
-
-    def allocate(self, device: int, size: int) -> GpuMemory:
-        """Memory for the current stream, aligned to 64 bytes or more; once given back it is reused in that order."""
-        ...
-
-
-class TorchDriver:
-    """The part that torch implements: current device and stream, and memory of its allocator."""
+    _launch: Callable[..., int]
 
     def __init__(self) -> None:
         import torch
@@ -79,18 +40,40 @@ class TorchDriver:
         self.current_device: Callable[[], int] = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
         self.stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", self._stream)
 
-    def _stream(self, device: int) -> int:
-        stream: int = self._torch.cuda.current_stream(device).cuda_stream
-        return stream
+    @abstractmethod
+    def target(self, device: int) -> Target:
+        """A device, with the sizes that its driver reports."""
 
-    def allocate(self, device: int, size: int) -> GpuMemory:
-        """Memory of torch's. Raises `OutOfMemoryError`."""
+    @abstractmethod
+    def load(self, code: bytes, name: str, shared: int) -> int:
+        """The function called `name` of a cubin or hsaco, to be launched with `shared` bytes of shared memory. It stays
+        loaded as long as the process lives."""
+
+    @abstractmethod
+    def resident(self, function: int, threads: int, shared: int) -> int:
+        """Programs of a function that one multiprocessor holds at once; 0 where not even one can run."""
+
+    def launch(self, function: int, grid: int, threads: int, shared: int, stream: int, arguments: int) -> None:
+        """Start `grid` programs. `arguments`: the address of an array of pointers to each argument."""
+        code = self._launch(function, grid, 1, 1, threads, 1, 1, shared, stream, arguments, None)
+        if code:
+            self._check(code, "launching a kernel")
+
+    @abstractmethod
+    def _check(self, code: int, doing: str) -> None: ...
+
+    def allocate(self, device: int, size: int) -> Tensor:
+        """Memory for the current stream, aligned to 64 bytes or more; once given back it is reused in that order."""
         torch = self._torch
         try:
-            memory: GpuMemory = torch.empty(size, dtype=torch.uint8, device=torch.device("cuda", device))
+            memory: Tensor = torch.empty(size, dtype=torch.uint8, device=torch.device("cuda", device))
             return memory
         except torch.OutOfMemoryError as error:
             raise OutOfMemoryError(f"cuda:{device} has no {size} bytes left for a kernel's own memory") from error
+
+    def _stream(self, device: int) -> int:
+        stream: int = self._torch.cuda.current_stream(device).cuda_stream
+        return stream
 
 
 def open_library(names: Sequence[str], what: str) -> ctypes.CDLL:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vkernels.ir.errors import SetupError
 
-from .driver import Signatures, TorchDriver, declare, failure, open_library
+from .driver import Driver, Signatures, declare, failure, open_library
 
 if TYPE_CHECKING:
     from vkernels.targets import Target
@@ -27,8 +27,8 @@ NAMES = ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6")
 OUT_OF_MEMORY = 2
 
 
-class HipDriver(TorchDriver):
-    """`vkernels.runtime.gpu.driver.Driver` for AMD's devices. `library`: the one in use unless given."""
+class HipDriver(Driver):
+    """The driver of AMD's devices. `library`: the one that torch uses unless given."""
 
     def __init__(self, library: Any = None):
         super().__init__()
@@ -48,7 +48,7 @@ class HipDriver(TorchDriver):
         return open_library([str(beside), *NAMES], "AMD's HIP")
 
     def target(self, device: int) -> Target:
-        """A device with the sizes that the driver says; asked in another process, where it opens its own library."""
+        """A device, queried in another process, which opens its own library."""
         from vkernels.targets import present_targets
 
         found = next((target for target in present_targets() if target.key == f"amd:{device}"), None)
@@ -57,24 +57,16 @@ class HipDriver(TorchDriver):
         return found
 
     def load(self, code: bytes, name: str, shared: int) -> int:
-        """The function called `name` of an hsaco; it stays loaded as long as the process lives."""
         module, function = c_void_p(), c_void_p()
         self._check(self._library.hipModuleLoadData(byref(module), code), f"loading {name}")
         self._check(self._library.hipModuleGetFunction(byref(function), module, name.encode()), f"loading {name}")
         return function.value or 0
 
     def resident(self, function: int, threads: int, shared: int) -> int:
-        """Programs of a function that one compute unit holds."""
         count = c_int()
         counted = self._library.hipModuleOccupancyMaxActiveBlocksPerMultiprocessor
         self._check(counted(byref(count), function, threads, shared), "counting a kernel's resident programs")
         return count.value
-
-    def launch(self, function: int, grid: int, threads: int, shared: int, stream: int, arguments: int) -> None:
-        """Start `grid` programs."""
-        code = self._launch(function, grid, 1, 1, threads, 1, 1, shared, stream, arguments, None)
-        if code:
-            self._check(code, "launching a kernel")
 
     def _check(self, code: int, doing: str) -> None:
         if code:

@@ -71,7 +71,7 @@ def hidden_parameters(binary: Binary, own: int) -> int:
 
 
 def _parameters(binary: Binary) -> int:
-    """All parameters, as PTX declares them and as AMD's metadata list them; those that HIP itself fills left out."""
+    """The number of parameters that PTX declares or AMD's metadata lists, without those that HIP fills in."""
     if binary.architecture.startswith("sm_"):
         if entry := _ENTRY.search(binary.assembly):
             return entry[1].count(".param ")

@@ -24,31 +24,13 @@ _BITS: Mapping[str, int] = {"i1": 1, "i32": 32, "i64": 64}
 
 @dataclass(frozen=True)
 class Start:
-    """One launch of a call: a function, how many programs of how many threads, where its slots begin and end."""
+    """One launch of a call: a function, how many programs of how many threads, where its slots begin."""
 
     function: int
     grid: int
     threads: int
     shared: int
     first: int
-    count: int
-
-
-@dataclass(frozen=True)
-class Packed:
-    """A call of one shape.
-
-    `template`: every slot, 0 where a call writes. `pointers`: slots that take the address of a tensor, and which;
-    `scalars`: slots that take a scalar, which, and whether it is an f64; `own`: slots that take an address within the
-    call's own memory of `own_bytes` bytes, and how far from its start. Launches without programs are left out.
-    """
-
-    starts: tuple[Start, ...]
-    template: tuple[int, ...]
-    pointers: tuple[tuple[int, int], ...]
-    scalars: tuple[tuple[int, int, bool], ...]
-    own: tuple[tuple[int, int], ...]
-    own_bytes: int
 
 
 def pack(launches: Sequence[LoadedLaunch], prepared: HostArguments, arguments: Arguments) -> Packed:
@@ -57,61 +39,67 @@ def pack(launches: Sequence[LoadedLaunch], prepared: HostArguments, arguments: A
     Raises `OutOfResources` for more programs than a GPU starts, `ArgumentError` for a number too large for its
     parameter.
     """
-    packing = _Packing(arguments, prepared)
+    packed = Packed(arguments, prepared)
     for number, launch in enumerate(launches):
         if prepared.programs[number] > 0:
-            packing.add(launch, prepared.programs[number], launch.launch.swap_bytes + prepared.more_swap(number))
-    return packing.packed()
+            packed.add(launch, prepared.programs[number], launch.launch.swap_bytes + prepared.more_swap(number))
+    return packed
 
 
-class _Packing:
+class Packed:
+    """A call of one shape.
+
+    `template`: every slot, 0 where a call writes. `pointers`: slots that take the address of a tensor, and which;
+    `scalars`: slots that take a scalar, which, and whether it is an f64; `own`: slots that take an address within the
+    call's own memory of `own_bytes` bytes, and how far from its start. Launches without programs are left out.
+    """
+
     def __init__(self, arguments: Arguments, prepared: HostArguments):
-        self.arguments = arguments
-        self.tensors = {name: number for number, name in enumerate(arguments.tensors)}
-        self.scalars = {name: number for number, name in enumerate(arguments.scalars)}
-        self.buffers: list[int] = []
-        self.shared_start = 0
+        self._arguments = arguments
+        self._tensors = {name: number for number, name in enumerate(arguments.tensors)}
+        self._scalars = {name: number for number, name in enumerate(arguments.scalars)}
+        self._buffers: list[int] = []
+        self._shared_start = 0
         for size in prepared.buffer_bytes:
-            self.buffers.append(self.shared_start)
-            self.shared_start += _up(size)
-        self.own_bytes = self.shared_start
+            self._buffers.append(self._shared_start)
+            self._shared_start += _up(size)
+        self.own_bytes = self._shared_start
         self.starts: list[Start] = []
-        self.slots: list[int] = []
-        self.pointer_slots: list[tuple[int, int]] = []
-        self.scalar_slots: list[tuple[int, int, bool]] = []
-        self.own_slots: list[tuple[int, int]] = []
+        self.template: list[int] = []
+        self.pointers: list[tuple[int, int]] = []
+        self.scalars: list[tuple[int, int, bool]] = []
+        self.own: list[tuple[int, int]] = []
 
     def add(self, loaded: LoadedLaunch, programs: int, swap_bytes: int) -> None:
-        """The slots of one launch, each resident program of which takes so many bytes of swap space."""
-        launch, binary, first = loaded.launch, loaded.binary, len(self.slots)
+        """Add the slots of one launch, each resident program of which takes `swap_bytes` bytes."""
+        launch, binary, first = loaded.launch, loaded.binary, len(self.template)
         grid = min(programs, loaded.resident) if launch.is_persistent else programs
         most = MAX_PROGRAMS - (grid if launch.is_persistent else 0)  # a persistent one counts on by `grid`, in 32 bits
         if programs > most:
             reason = f"has {programs} programs, more than the {most} that a GPU counts: its tiles are too small"
             raise OutOfResources(Shortage(Resource.PROGRAMS, programs, most, reason), launch.name)
         swap, scratch = _up(swap_bytes * grid), binary.global_scratch * grid
-        self.own_bytes = max(self.own_bytes, self.shared_start + swap + scratch)
+        self.own_bytes = max(self.own_bytes, self._shared_start + swap + scratch)
         for parameter in launch.parameters:
             self._slot(parameter, programs)
         for number in range(loaded.hidden):
             if number == 0 and scratch:
-                self.own_slots.append((len(self.slots), self.shared_start + swap))
-            self.slots.append(0)
-        count = len(self.slots) - first
-        self.starts.append(Start(loaded.function, grid, binary.threads, binary.shared, first, count))
+                self.own.append((len(self.template), self._shared_start + swap))
+            self.template.append(0)
+        self.starts.append(Start(loaded.function, grid, binary.threads, binary.shared, first))
 
     def _slot(self, parameter: LaunchParameter, programs: int) -> None:
-        slot, arguments, name = len(self.slots), self.arguments, parameter.name
+        slot, arguments, name = len(self.template), self._arguments, parameter.name
         value = 0
         match parameter.kind:
             case ParameterKind.POINTER:
-                self.pointer_slots.append((slot, self.tensors[name]))
+                self.pointers.append((slot, self._tensors[name]))
             case ParameterKind.SCALAR:
-                self.scalar_slots.append((slot, self.scalars[name], parameter.type == "f64"))
+                self.scalars.append((slot, self._scalars[name], parameter.type == "f64"))
             case ParameterKind.BUFFER:
-                self.own_slots.append((slot, self.buffers[parameter.number]))
+                self.own.append((slot, self._buffers[parameter.number]))
             case ParameterKind.SWAP:
-                self.own_slots.append((slot, self.shared_start))
+                self.own.append((slot, self._shared_start))
             case ParameterKind.STRIDE:
                 value = seen_strides(arguments.tensors[name])[parameter.number]
                 _check(value, parameter, f"a stride of `{name}`")
@@ -121,13 +109,7 @@ class _Packing:
             case ParameterKind.PROGRAMS:
                 value = programs
                 _check(value, parameter, "the number of programs")
-        self.slots.append(value)
-
-    def packed(self) -> Packed:
-        return Packed(
-            tuple(self.starts), tuple(self.slots), tuple(self.pointer_slots), tuple(self.scalar_slots),
-            tuple(self.own_slots), self.own_bytes,
-        )  # fmt: skip
+        self.template.append(value)
 
 
 def _check(value: int, parameter: LaunchParameter, what: str) -> None:

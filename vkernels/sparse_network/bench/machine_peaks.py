@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vkernels.ir.thread_pools import ThreadPool
+from vkernels.ir.system_resources import ThreadPool
 
 COPY_BYTES = 128 << 20
 """Bytes that each core copies to elsewhere: far more than its caches."""
@@ -27,8 +27,7 @@ class MachinePeaks:
 
 def measure_peaks(threads: int, seed: int = 0) -> MachinePeaks:
     """Measure on so many threads at once, in about a second."""
-    from vkernels.compiler.calibrate_cpu import Measure, buffer
-    from vkernels.compiler.calibration_loops import LOADED_VECTORS, MULTIPLY_ADDS, loops
+    from vkernels.compiler.calibrate_cpu import LOADED_VECTORS, MULTIPLY_ADDS, Measure, buffer, loops
     from vkernels.targets.host_cpu import cpu_limits
 
     limits = cpu_limits()
@@ -38,10 +37,10 @@ def measure_peaks(threads: int, seed: int = 0) -> MachinePeaks:
     random = np.random.default_rng(seed)
     places = random.permutation(vectors)[: blocks * LOADED_VECTORS].astype(np.int32)
     with ThreadPool(threads) as pool, loops(width) as code:
-        measure = Measure(pool, threads)
+        measure = Measure(pool)
 
         def rate(per_step: float, work: list[tuple[Any, Any]]) -> float:
-            return per_step * threads / measure.seconds_a_step(threads, work)
+            return per_step * threads / measure.seconds_a_step(work)
 
         multiply = [(code.multiply, (buffer(2 * width),)) for _ in range(threads)]
         gather = [(code.gather, (buffer(vectors * width), places, blocks)) for _ in range(threads)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vkernels.ir.thread_pools import ThreadPool
+from vkernels.ir.system_resources import ThreadPool
 
 from ..merge import distinct_rows
 from ..network import Indices, Layers, SparseNetwork

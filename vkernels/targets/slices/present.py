@@ -18,7 +18,7 @@ from ..target import Target
 from .slice_of import slice_of
 
 MPS = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
-"""NVIDIA's own interface: what a client of the MPS server was granted. Without a server nobody reads it."""
+"""NVIDIA's own interface: what a client of the MPS server was granted. Without a server it has no effect."""
 
 _CORES = re.compile(r"cpu(?::(cores=\d{1,6}))?")
 _INSTANCE = re.compile(r"\bMIG (\d+g\.\d+gb)")
@@ -30,9 +30,9 @@ def present_slices(patience: float = DRIVER_SECONDS) -> tuple[Target, ...]:
 
 
 def present_slice(target: Target) -> Target:
-    """A device of this machine, with rates of the slice that it is, where that can be told.
+    """A device of this machine, with the rates of its slice, if that can be recognised.
 
-    Sizes are always those that the driver says: inside a container a MIG instance is a device with few
+    Sizes are always those that the driver reports: inside a container a MIG instance is a device with few
     multiprocessors, and to a client of MPS the device has fewer than it has. If a known device has such a slice, its
     rates are taken, and `like` names it; else the target comes back as it was. The CPU's cores are those that affinity
     and a control group's quota leave.
@@ -45,7 +45,7 @@ def present_slice(target: Target) -> Target:
 
 
 def cpu_slice_limits(threads: int) -> Limits:
-    """The limits of this machine's CPU for calls on so many threads: rates of that many cores, and all of the L3, as
+    """The limits of this machine's CPU for calls on `threads` threads: rates of that many cores, and all of the L3, as
     one process has it."""
     cpu = present_cpu()
     limits = limits_of(cpu)
@@ -65,7 +65,7 @@ def planned_limits(target: Target) -> Limits:
 
 
 def _candidates(target: Target) -> Iterator[Target]:
-    """Slices of known devices that this one may be, those of the most alike memory first."""
+    """Slices of known devices that this device may be, those with the most similar memory first."""
     instance = _INSTANCE.search(target.name)
     text = instance[1] if instance else _granted()
     if text is None or target.vendor != "nvidia":
@@ -81,7 +81,7 @@ def _candidates(target: Target) -> Iterator[Target]:
 
 
 def _granted() -> str | None:
-    """What the MPS server was told to grant, as a slice; None for nothing, for all of it and for no percentage."""
+    """The share that the MPS server grants, as a slice; None for no limit, and for a value that is no percentage."""
     percent = os.environ.get(MPS, "").strip()
     if not re.fullmatch(r"[0-9]{1,3}(?:\.[0-9]{1,3})?", percent) or not 0 < Fraction(percent) < 100:
         return None

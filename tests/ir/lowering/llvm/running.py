@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vkernels.compiler.backends.llvm import CompiledCpu, compile_cpu
+from vkernels.compiler.backends.llvm import NativeKernel, compile_cpu
 from vkernels.ir.text import parse_module
 
 Argument = np.ndarray | float | int | bool
@@ -16,7 +16,7 @@ PREPARE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 LAUNCH = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
 
-def compiled(text: str, register_bytes: int | None = None) -> CompiledCpu:
+def compiled(text: str, register_bytes: int | None = None) -> NativeKernel:
     """Native code of the one `vk.mapped` in the text."""
     return compile_cpu(parse_module(text), register_bytes=register_bytes)
 
@@ -31,7 +31,7 @@ def aligned(size: int, poison: int = 0xCD) -> np.ndarray:
 class Call:
     """One kernel with its arguments in slots; `run` may be called again and again."""
 
-    def __init__(self, code: CompiledCpu, arguments: Sequence[Argument], sizes: dict[str, int]):
+    def __init__(self, code: NativeKernel, arguments: Sequence[Argument], sizes: dict[str, int]):
         self.code, self.arguments = code, arguments
         words = [word for argument in arguments for word in _words(argument)]
         words += [sizes[name] for name in code.sizes]

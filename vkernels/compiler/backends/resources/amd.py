@@ -4,32 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from vkernels.ir.errors import FileError
 
-from .mix import Instruction, InstructionKind
-
-
-@dataclass(frozen=True)
-class KernelDescriptor:
-    """`vector_registers`: a thread, accumulators included where both are one file; `stack`: bytes a thread.
-
-    `scalar_registers`: a wave. `static_shared`: bytes a program, before what a launch asks for.
-    """
-
-    vector_registers: int
-    accumulators: int
-    scalar_registers: int
-    stack: int
-    static_shared: int
-
+from .mix import Instruction, KernelTable
 
 _METADATA = re.compile(r"^\s*\.amdgpu_metadata\n(.*?)^\s*\.end_amdgpu_metadata\b", re.MULTILINE | re.DOTALL)
 _ENTRY = re.compile(r"^ {4}(\.\w+): +(\S+)$|^  - (\.\w+): +(\S+)$", re.MULTILINE)
 
 
-def table_of(assembly: str, name: str) -> KernelDescriptor:
+def table_of(assembly: str, name: str) -> KernelTable:
     """What the assembly's table says of its one kernel. Raises `FileError` where it is damaged or lacks the kernel."""
     metadata = _METADATA.search(assembly)
     if not metadata:
@@ -44,9 +28,9 @@ def table_of(assembly: str, name: str) -> KernelDescriptor:
             raise FileError(f"AMD assembly whose table lacks {key} of the kernel {name}")
         return int(value)
 
-    return KernelDescriptor(
-        number(".vgpr_count"), number(".agpr_count", "0"), number(".sgpr_count"),
-        number(".private_segment_fixed_size"), number(".group_segment_fixed_size"),
+    return KernelTable(
+        number(".vgpr_count"), number(".private_segment_fixed_size"), number(".group_segment_fixed_size"),
+        number(".agpr_count", "0"), number(".sgpr_count"),
     )  # fmt: skip
 
 
@@ -64,7 +48,7 @@ def instructions_of(assembly: str, name: str) -> list[Instruction]:
         raise FileError(f"AMD assembly without the whole kernel {name}")
     lines = [(opcode, operands or "", comment or "") for opcode, operands, comment in _LINE.findall(body[0])]
     stacks = set(_stacks(lines))
-    return [_instruction(opcode, operands, comment, stacks) for opcode, operands, comment in lines if opcode != "s_nop"]
+    return [_instruction(opcode, operands, stacks) for opcode, operands, _ in lines if opcode != "s_nop"]
 
 
 def _stacks(lines: list[tuple[str, str, str]]) -> Iterator[str]:
@@ -74,28 +58,19 @@ def _stacks(lines: list[tuple[str, str, str]]) -> Iterator[str]:
             yield from re.findall(r"off, (s\[\d+:\d+\])", operands)
 
 
-def _instruction(opcode: str, operands: str, comment: str, stacks: set[str]) -> Instruction:
+def _instruction(opcode: str, operands: str, stacks: set[str]) -> Instruction:
     if _TENSOR_CORE.match(opcode):
-        return Instruction(frozenset({InstructionKind.TENSOR_CORE}))
+        return Instruction(("tensor_core",))
     if opcode in ("s_barrier", "s_barrier_wait"):
-        return Instruction(frozenset({InstructionKind.BARRIER}))
+        return Instruction(("barriers",))
     if shared := _SHARED.match(opcode):
-        return Instruction(
-            frozenset({InstructionKind.SHARED_LOAD if shared[1] in ("read", "load") else InstructionKind.SHARED_STORE})
-        )
+        return Instruction(("shared_loads" if shared[1] in ("read", "load") else "shared_stores",))
     stack = re.search(r"off, (s\[\d+:\d+\])", operands) if opcode.startswith("buffer_") else None
     if opcode.startswith("scratch_") or (stack and stack[1] in stacks):
-        return Instruction(
-            frozenset({InstructionKind.PRIVATE_LOAD if "_load" in opcode else InstructionKind.PRIVATE_STORE}),
-            _bytes(opcode),
-        )
+        return Instruction(("spill_loads" if "_load" in opcode else "spill_stores",), _bytes(opcode))
     if access := _GLOBAL.match(opcode):
-        kinds = (
-            (InstructionKind.GLOBAL_LOAD, InstructionKind.WIDE_LOAD)
-            if access[1] == "load"
-            else (InstructionKind.GLOBAL_STORE, InstructionKind.WIDE_STORE)
-        )
-        return Instruction(frozenset(kinds if _WIDE.search(opcode) else kinds[:1]))
+        kinds = f"global_{access[1]}s", f"wide_{access[1]}s"
+        return Instruction(kinds if _WIDE.search(opcode) else kinds[:1])
     return Instruction()
 
 

@@ -1,33 +1,34 @@
-"""Instructions counted by what they do."""
+"""What a binary says of its kernel: its table, and its instructions counted by what they do."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import Enum, auto
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 
-class InstructionKind(Enum):
-    """What an instruction counts as; one may count as several, any other as none."""
+@dataclass(frozen=True)
+class KernelTable:
+    """`registers`: vector registers a thread, accumulators included where both are one file; `stack`: bytes a thread.
 
-    TENSOR_CORE = auto()
-    GLOBAL_LOAD = auto()
-    GLOBAL_STORE = auto()
-    WIDE_LOAD = auto()
-    WIDE_STORE = auto()
-    SHARED_LOAD = auto()
-    SHARED_STORE = auto()
-    PRIVATE_LOAD = auto()
-    PRIVATE_STORE = auto()
-    BARRIER = auto()
+    `static_shared`: bytes a program, without what a launch requests. `accumulators`, `scalar_registers`: AMD's, of a
+    thread and of a wave. `text`: NVIDIA's instructions in binary.
+    """
+
+    registers: int
+    stack: int
+    static_shared: int
+    accumulators: int = 0
+    scalar_registers: int = 0
+    text: bytes = b""
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """What one instruction counts as, and the bytes a thread that it moves to or from memory of the thread's own."""
+    """One instruction. `kinds`: the counts of `InstructionMix` that it adds to; `private_bytes`: bytes a thread that it
+    moves to or from memory of the thread's own."""
 
-    kinds: frozenset[InstructionKind] = frozenset()
+    kinds: tuple[str, ...] = ()
     private_bytes: int = 0
 
 
@@ -53,20 +54,7 @@ class InstructionMix:
     barriers: int
 
 
-def mix_of(instructions: Iterable[Instruction]) -> InstructionMix:
+def mix_of(instructions: Sequence[Instruction]) -> InstructionMix:
     """The counts of some instructions."""
-    listed = list(instructions)
-    n = Counter(kind for instruction in listed for kind in instruction.kinds)
-    return InstructionMix(
-        len(listed),
-        n[InstructionKind.TENSOR_CORE],
-        n[InstructionKind.GLOBAL_LOAD],
-        n[InstructionKind.GLOBAL_STORE],
-        n[InstructionKind.WIDE_LOAD],
-        n[InstructionKind.WIDE_STORE],
-        n[InstructionKind.SHARED_LOAD],
-        n[InstructionKind.SHARED_STORE],
-        n[InstructionKind.PRIVATE_LOAD],
-        n[InstructionKind.PRIVATE_STORE],
-        n[InstructionKind.BARRIER],
-    )
+    counts = Counter(kind for instruction in instructions for kind in instruction.kinds)
+    return InstructionMix(len(instructions), *(counts[field.name] for field in fields(InstructionMix)[1:]))

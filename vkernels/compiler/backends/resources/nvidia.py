@@ -7,13 +7,12 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from vkernels.ir.errors import FileError
 
 from ..triton_adapter import nvidia_disassembler
 from .elf import Elf, read_elf
-from .mix import Instruction, InstructionKind
+from .mix import Instruction, KernelTable
 
 _CUDA = 190
 _REGISTERS, _FRAME = 0x2F, 0x11
@@ -26,17 +25,7 @@ _STAND_INS = {"SM70": "SM75", "SM72": "SM75", "SM103a": "SM100a", "SM121a": "SM1
 """Disassemblers know some architectures by a sibling's name only. The pairs were seen to give the same instructions."""
 
 
-@dataclass(frozen=True)
-class CubinFacts:
-    """Registers and stack bytes a thread, static shared bytes a program, the kernel's instructions in binary."""
-
-    registers: int
-    stack: int
-    static_shared: int
-    text: bytes
-
-
-def facts_of(code: bytes, name: str, architecture: str) -> CubinFacts:
+def facts_of(code: bytes, name: str, architecture: str) -> KernelTable:
     """What a cubin's tables say of a kernel. Raises `FileError` where it is damaged or lacks the kernel."""
     elf = read_elf(code)
     if elf.machine != _CUDA:
@@ -48,11 +37,10 @@ def facts_of(code: bytes, name: str, architecture: str) -> CubinFacts:
     static = shared.size if shared else 0
     if static and int(architecture.removeprefix("sm_")) >= 90:
         static = max(0, static - _RESERVED)
-    return CubinFacts(_fact(elf, _REGISTERS, name), _fact(elf, _FRAME, name), static, text.data)
+    return KernelTable(_fact(elf, _REGISTERS, name), _fact(elf, _FRAME, name), static, text=text.data)
 
 
 def _fact(elf: Elf, attribute: int, name: str) -> int:
-    """A number that `.nv.info` gives for a kernel."""
     section = elf.sections.get(".nv.info")
     if section:
         for found, value in _attributes(section.data):
@@ -105,35 +93,20 @@ def _disassembled(text: bytes, name: str, seconds: float) -> tuple[str | None, s
 _OPCODE = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P[T0-9]+\s+)?([A-Z][\w.]*)", re.MULTILINE)
 _SIZES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
 _KINDS = {
-    "LDG": InstructionKind.GLOBAL_LOAD,
-    "LDGSTS": InstructionKind.GLOBAL_LOAD,
-    "UTMALDG": InstructionKind.GLOBAL_LOAD,
-    "STG": InstructionKind.GLOBAL_STORE,
-    "UTMASTG": InstructionKind.GLOBAL_STORE,
-    "LDS": InstructionKind.SHARED_LOAD,
-    "LDSM": InstructionKind.SHARED_LOAD,
-    "STS": InstructionKind.SHARED_STORE,
-    "STSM": InstructionKind.SHARED_STORE,
-    "LDL": InstructionKind.PRIVATE_LOAD,
-    "STL": InstructionKind.PRIVATE_STORE,
-    "BAR": InstructionKind.BARRIER,
-}
-_WIDE = {
-    InstructionKind.GLOBAL_LOAD: InstructionKind.WIDE_LOAD,
-    InstructionKind.GLOBAL_STORE: InstructionKind.WIDE_STORE,
-}
+    "LDG": "global_loads", "LDGSTS": "global_loads", "UTMALDG": "global_loads", "STG": "global_stores",
+    "UTMASTG": "global_stores", "LDS": "shared_loads", "LDSM": "shared_loads", "STS": "shared_stores",
+    "STSM": "shared_stores", "LDL": "spill_loads", "STL": "spill_stores", "BAR": "barriers",
+}  # fmt: skip
 
 
 def _instruction(opcode: str) -> Instruction:
     """From an opcode with its modifiers: LDG.E.128, UTCHMMA, BAR.SYNC.DEFER_BLOCKING."""
     name, *modifiers = opcode.split(".")
-    if name.endswith("MMA"):
-        return Instruction(frozenset({InstructionKind.TENSOR_CORE}))
-    kind = _KINDS.get(name)
+    kind = "tensor_core" if name.endswith("MMA") else _KINDS.get(name)
     if kind is None:
         return Instruction()
     size = max((_SIZES.get(modifier, 0) for modifier in modifiers), default=0) or 4
-    if kind in (InstructionKind.PRIVATE_LOAD, InstructionKind.PRIVATE_STORE):
-        return Instruction(frozenset({kind}), size)
-    wide = kind in _WIDE and (size >= 16 or name.startswith("UTMA"))  # a bulk copy moves whole tiles
-    return Instruction(frozenset({kind, _WIDE[kind]} if wide else {kind}))
+    if kind.startswith("spill"):
+        return Instruction((kind,), size)
+    wide = kind.startswith("global") and (size >= 16 or name.startswith("UTMA"))  # a bulk copy moves whole tiles
+    return Instruction((kind, kind.replace("global", "wide")) if wide else (kind,))

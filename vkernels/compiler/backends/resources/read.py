@@ -9,7 +9,7 @@ from vkernels.ir.planning.resources import BinaryResources
 
 from ..triton_adapter import Binary
 from . import amd, nvidia
-from .mix import Instruction, InstructionKind, InstructionMix, mix_of
+from .mix import InstructionMix, KernelTable, mix_of
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Resources:
     `registers`: 32-bit vector registers a thread, accumulators included where the device has them in one file;
     `accumulators`, `scalar_registers`: AMD's, a thread and a wave. `spill_store_bytes`, `spill_load_bytes`: what the
     text's spill instructions move, each counted once. `stack`: bytes of memory of the thread's own.
-    `static_shared` is fixed in the binary, without what the system reserves; `dynamic_shared` a launch asks for.
+    `static_shared` is fixed in the binary, without what the system reserves; `dynamic_shared` is requested by a launch.
     `tensor_memory`: columns. `mix`: what the instructions are.
     """
 
@@ -51,39 +51,36 @@ def read_resources(binary: Binary, seconds: float = 60) -> Resources:
     `seconds`: at most so long for the disassembler. Raises `FileError` for a binary that is damaged or that cannot
     be disassembled, `SetupError` where there is no disassembler.
     """
+    table = _table_of(binary)
     if binary.architecture.startswith("sm_"):
-        facts = nvidia.facts_of(binary.code, binary.name, binary.architecture)
-        instructions = nvidia.instructions_of(facts.text, binary.architecture, seconds)
-        registers, accumulators, scalars, stack, static = facts.registers, 0, 0, facts.stack, facts.static_shared
+        instructions = nvidia.instructions_of(table.text, binary.architecture, seconds)
     else:
-        table = amd.table_of(binary.assembly, binary.name)
         instructions = amd.instructions_of(binary.assembly, binary.name)
-        registers, accumulators, scalars = table.vector_registers, table.accumulators, table.scalar_registers
-        stack, static = table.stack, table.static_shared
+    stores, loads = (
+        sum(each.private_bytes for each in instructions if kind in each.kinds)
+        for kind in ("spill_stores", "spill_loads")
+    )
     return Resources(
-        registers, accumulators, scalars, _moved(instructions, InstructionKind.PRIVATE_STORE),
-        _moved(instructions, InstructionKind.PRIVATE_LOAD), stack, static, binary.shared, binary.tensor_memory,
-        mix_of(instructions),
+        table.registers, table.accumulators, table.scalar_registers, stores, loads, table.stack, table.static_shared,
+        binary.shared, binary.tensor_memory, mix_of(instructions),
     )  # fmt: skip
 
 
 def taken_by(resources: Resources, threads: int) -> BinaryResources:
-    """The resources that decide whether a program of so many threads fits."""
+    """The resources that decide whether a program of `threads` threads fits."""
     use = BinaryUse(threads, resources.registers, resources.shared, scalars=resources.scalar_registers)
     return BinaryResources(use, resources.stack, resources.tensor_memory)
 
 
 def read_taken(binary: Binary) -> BinaryResources:
     """The same from the binary's tables alone, which takes no disassembler and no time. Raises `FileError`."""
-    if binary.architecture.startswith("sm_"):
-        facts = nvidia.facts_of(binary.code, binary.name, binary.architecture)
-        use = BinaryUse(binary.threads, facts.registers, facts.static_shared + binary.shared)
-        return BinaryResources(use, facts.stack, binary.tensor_memory)
-    table = amd.table_of(binary.assembly, binary.name)
+    table = _table_of(binary)
     shared = table.static_shared + binary.shared
-    use = BinaryUse(binary.threads, table.vector_registers, shared, scalars=table.scalar_registers)
+    use = BinaryUse(binary.threads, table.registers, shared, scalars=table.scalar_registers)
     return BinaryResources(use, table.stack, binary.tensor_memory)
 
 
-def _moved(instructions: list[Instruction], kind: InstructionKind) -> int:
-    return sum(instruction.private_bytes for instruction in instructions if kind in instruction.kinds)
+def _table_of(binary: Binary) -> KernelTable:
+    if binary.architecture.startswith("sm_"):
+        return nvidia.facts_of(binary.code, binary.name, binary.architecture)
+    return amd.table_of(binary.assembly, binary.name)

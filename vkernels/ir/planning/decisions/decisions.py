@@ -5,36 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..space import PlanSearchSpace
-from ..structural_choices import StructuralChoices
-from .copies import Copies
-from .decision import Alternatives, PlanDecision
-from .homes import Homes, all_in_memory
-from .lanes import MAX_LANE_AXES, Lanes
-from .launches import Launches
-from .online import Online
-from .order import Order
-from .packs import Packs
-from .sizes import Chunks, ResidentPrograms, Stages, Tiles, Warps
-from .splits import Splits
-from .streams import Streams
+from ..space import PlanSearchSpace, StructuralChoices
+from .copies import COPIES
+from .decision import Alternatives
+from .homes import HOMES, all_in_memory
+from .lanes import LANES, MAX_LANE_AXES
+from .launches import LAUNCHES
+from .online import ONLINE
+from .order import ORDER
+from .packs import PACKS
+from .sizes import CHUNKS, RESIDENT_PROGRAMS, STAGES, TILES, WARPS
+from .splits import SPLITS
+from .streams import STREAMS
 
-DECISIONS: tuple[PlanDecision, ...] = (
-    Tiles(),
-    Chunks(),
-    Homes(),
-    Copies(),
-    Order(),
-    Lanes(),
-    Splits(),
-    Online(),
-    Packs(),
-    Streams(),
-    Launches(),
-    Warps(),
-    Stages(),
-    ResidentPrograms(),
-)
+DECISIONS = (
+    TILES, CHUNKS, HOMES, COPIES, ORDER, LANES, SPLITS, ONLINE, PACKS, STREAMS, LAUNCHES, WARPS, STAGES,
+    RESIDENT_PROGRAMS,
+)  # fmt: skip
 
 
 def things_to_decide(space: PlanSearchSpace) -> list[Alternatives]:
@@ -51,7 +38,7 @@ def neighbours(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[S
 def starting_choices(space: PlanSearchSpace) -> Iterator[StructuralChoices]:
     """A start for each set of whole axes that may be held at once and each axis along the lanes, the rest plain.
 
-    Where lanes do not lie along an operand, a CPU packs it: changes from there one by one would each look worse.
+    A CPU may pack all operands at once: packing them one by one would look worse at each step.
     """
     on_cpu = space.limits.warp == 1
     packable = tuple(sorted(space.needs.packable)) if space.needs.dots else ()

@@ -8,21 +8,14 @@ from functools import partial
 
 from ...analysis.needs import Crossing
 from ...plan import Home
-from ..space import PlanSearchSpace
-from ..structural_choices import StructuralChoices
+from ..space import PlanSearchSpace, StructuralChoices
 from .decision import Alternatives, PlanDecision
 
 
-class Homes(PlanDecision):
-    """A home for each crossing value and each scratchpad."""
-
-    field = "homes"
-    subject = "value that crosses phases, or scratchpad,"
-
-    def alternatives(self, space: PlanSearchSpace) -> Iterable[Alternatives]:
-        labels = [value.label for value in space.needs.crossing]
-        yield from (partial(_home, space, value) for value in space.needs.crossing if labels.count(value.label) == 1)
-        yield from (partial(_scratchpad_home, scratchpad.label) for scratchpad in space.needs.scratchpads)
+def _alternatives(space: PlanSearchSpace) -> Iterable[Alternatives]:
+    labels = [value.label for value in space.needs.crossing]
+    yield from (partial(_home, space, value) for value in space.needs.crossing if labels.count(value.label) == 1)
+    yield from (partial(_scratchpad_home, scratchpad.label) for scratchpad in space.needs.scratchpads)
 
 
 def all_in_memory(space: PlanSearchSpace) -> tuple[tuple[str, Home], ...]:
@@ -58,3 +51,6 @@ def _scratchpad_home(label: str, choices: StructuralChoices) -> Iterator[Structu
         if changed.pop(label, None) is None:
             changed[label] = Home.MEMORY
         yield replace(choices, homes=tuple(sorted(changed.items())))
+
+
+HOMES = PlanDecision("homes", "value that crosses phases, or scratchpad,", alternatives=_alternatives)

@@ -1,28 +1,20 @@
-"""The axis whose positions lie along lanes."""
+"""The axis whose positions are along a vector register, or along neighbouring threads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from ..space import PlanSearchSpace
-from ..structural_choices import StructuralChoices
-from .decision import Alternatives, PlanDecision
+from ..space import PlanSearchSpace, StructuralChoices
+from .decision import PlanDecision
 
 MAX_LANE_AXES = 3
 """Axes along the lanes that are tried."""
 
 
-class Lanes(PlanDecision):
-    """The axis that lies along a vector register, or along neighbouring threads."""
-
-    field = "lanes"
-    subject = "axis"
-
-    def alternatives(self, space: PlanSearchSpace) -> Iterable[Alternatives]:
-        return [partial(_axes, space)]
-
-
 def _axes(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
-    yield from (replace(choices, lanes=axis) for axis in space.lanes[:MAX_LANE_AXES] if axis != choices.lanes)
+    return (replace(choices, lanes=axis) for axis in space.lanes[:MAX_LANE_AXES] if axis != choices.lanes)
+
+
+LANES = PlanDecision("lanes", "axis", alternatives=lambda space: [partial(_axes, space)])

@@ -7,23 +7,17 @@ from dataclasses import replace
 
 from ...cost_model.launches import launch_of_phases, phases_of_launches, scratchpads_across
 from ...plan import Home
-from ..space import PlanSearchSpace
-from ..structural_choices import StructuralChoices
+from ..space import PlanSearchSpace, StructuralChoices
 from .decision import PlanDecision
 
-
-class Launches(PlanDecision):
-    """The phases after which a launch of its own begins. Tried last, and only where it frees much (`plan_families`)."""
-
-    field = "launches"
-    subject = "phase"
-    meaning = "a launch of its own begins after this phase"
+# Tried last, and only where it frees much (`plan_families.py`).
+LAUNCHES = PlanDecision("launches", "phase", "a launch of its own begins after this phase")
 
 
 def one_more_launch(
     space: PlanSearchSpace, choices: StructuralChoices, phases: Sequence[str]
 ) -> Iterator[StructuralChoices]:
-    """One more launch, that begins after one of some phases; what crosses then lies in memory."""
+    """One more launch, which begins after one of some phases; values that cross it are in memory."""
     for label in phases:
         if label not in choices.cuts and choices.split is None:
             cuts = tuple(each for each in space.cuts if each in (*choices.cuts, label))
@@ -33,7 +27,7 @@ def one_more_launch(
 def _homes_across(
     space: PlanSearchSpace, choices: StructuralChoices, cuts: tuple[str, ...]
 ) -> tuple[tuple[str, Home], ...]:
-    """Homes with those in memory that shared memory would not outlast."""
+    """Homes, with memory in place of shared memory for values that cross launches."""
     launch_of = launch_of_phases(phases_of_launches(space.kernel, cuts))
     homes = dict(choices.homes)
     for value in space.needs.crossing:

@@ -1,30 +1,24 @@
-"""The order of programs: which tile axis is the slowest, which the fastest."""
+"""The order of programs: the tile axes from the slowest to the fastest program coordinate."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
 
-from ..space import PlanSearchSpace
-from ..structural_choices import StructuralChoices
-from .decision import Alternatives, PlanDecision
+from ..space import PlanSearchSpace, StructuralChoices
+from .decision import PlanDecision
 
 MAX_ORDERED_AXES = 3
-"""Tile axes of which every order is tried; of more, none but the declared one."""
-
-
-class Order(PlanDecision):
-    """The tile axes from the slowest to the fastest program coordinate."""
-
-    field = "order"
-    subject = "tile axis"
-    meaning = "the order of programs, slowest axis first"
-
-    def alternatives(self, space: PlanSearchSpace) -> Iterable[Alternatives]:
-        return [partial(_orders, space)] if 1 < len(space.tiles) <= MAX_ORDERED_AXES else []
+"""Tile axes of which every order is tried; of more, only the declared one."""
 
 
 def _orders(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
-    yield from (replace(choices, order=order) for order in permutations(space.tiles) if order != choices.order)
+    return (replace(choices, order=order) for order in permutations(space.tiles) if order != choices.order)
+
+
+ORDER = PlanDecision(
+    "order", "tile axis", "the order of programs, slowest axis first",
+    lambda space: [partial(_orders, space)] if 1 < len(space.tiles) <= MAX_ORDERED_AXES else [],
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Operands that a launch of its own copies into the order in which they are read."""
+"""Operands that are copied, panel by panel, before a CPU reads them again and again."""
 
 from __future__ import annotations
 
@@ -6,23 +6,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from ..space import PlanSearchSpace
-from ..structural_choices import StructuralChoices
+from ..space import PlanSearchSpace, StructuralChoices
 from .decision import Alternatives, PlanDecision
 
 
-class Packs(PlanDecision):
-    """The tensors that are copied, panel by panel, before a CPU reads them again and again."""
-
-    field = "packs"
-    subject = "tensor"
-    meaning = "copied first, panel by panel, in the order in which it is read"
-
-    def alternatives(self, space: PlanSearchSpace) -> Iterable[Alternatives]:
-        if space.limits.warp == 1:
-            yield from (partial(_toggle, tensor) for tensor in space.needs.packable)
-            if len(space.needs.packable) > 1:
-                yield partial(_all, space)
+def _alternatives(space: PlanSearchSpace) -> Iterable[Alternatives]:
+    if space.limits.warp == 1:
+        yield from (partial(_toggle, tensor) for tensor in space.needs.packable)
+        if len(space.needs.packable) > 1:
+            yield partial(_all, space)
 
 
 def _toggle(tensor: str, choices: StructuralChoices) -> Iterator[StructuralChoices]:
@@ -33,3 +25,8 @@ def _toggle(tensor: str, choices: StructuralChoices) -> Iterator[StructuralChoic
 def _all(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
     if not choices.packs:
         yield replace(choices, packs=tuple(sorted(space.needs.packable)))
+
+
+PACKS = PlanDecision(
+    "packs", "tensor", "copied first, panel by panel, in the order in which it is read", _alternatives
+)  # fmt: skip

@@ -1,24 +1,13 @@
-"""A whole axis that several programs share."""
+"""A whole axis that is split over several programs, with a step that combines their results."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from ..space import PlanSearchSpace
-from ..structural_choices import StructuralChoices
-from .decision import Alternatives, PlanDecision
-
-
-class Splits(PlanDecision):
-    """The whole axis that is split over programs, with a step that combines their results."""
-
-    field = "splits"
-    subject = "whole axis"
-
-    def alternatives(self, space: PlanSearchSpace) -> Iterable[Alternatives]:
-        return [partial(_axes, space)]
+from ..space import PlanSearchSpace, StructuralChoices
+from .decision import PlanDecision
 
 
 def _axes(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
@@ -26,3 +15,6 @@ def _axes(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[Struct
     for axis in (None, *space.needs.splittable):
         if axis != choices.split and axis not in choices.held:
             yield replace(choices, split=axis) if axis is None else replace(choices, split=axis, homes=(), online=())
+
+
+SPLITS = PlanDecision("splits", "whole axis", alternatives=lambda space: [partial(_axes, space)])
