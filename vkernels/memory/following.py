@@ -8,6 +8,8 @@ from dataclasses import fields, replace
 from statistics import median
 from typing import NamedTuple
 
+from msgspec import structs
+
 from .layout import MemoryLayout
 from .links import MemoryMachine, Tier
 from .simulate import SimulatedRun, simulate
@@ -49,7 +51,7 @@ def with_program(trace: MemoryTrace, outside: Sequence[float]) -> MemoryTrace:
     last, which here is before the first."""
     before = [outside[0] + outside[-1], *outside[1:-1]]
     operations = (
-        replace(op, seconds=op.seconds + more) for op, more in zip(trace.operations, before, strict=True)
+        structs.replace(op, seconds=op.seconds + more) for op, more in zip(trace.operations, before, strict=True)
     )  # fmt: skip
     return replace(trace, operations=tuple(operations))
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from vkernels.ir.errors import MemoryPlanError
 from vkernels.runtime.memory_blocks import ALIGNMENT, aligned
 
@@ -77,7 +79,7 @@ def lay_out(trace: MemoryTrace, machine: MemoryMachine, alignment: int = ALIGNME
     A schedule counts bytes; offsets may need gaps beside them. So where they do not fit in a memory, one is made for a
     little less of that.
     """
-    sizes = tuple(replace(tensor, size=aligned(tensor.size, alignment)) for tensor in trace.tensors)
+    sizes = tuple(structs.replace(tensor, size=aligned(tensor.size, alignment)) for tensor in trace.tensors)
     trace = MemoryTrace(trace.name, sizes, trace.operations)
     check_possible(trace, machine)
     least, at = least_bytes(trace)

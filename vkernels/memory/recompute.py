@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 
+from msgspec import structs
+
 from .links import MemoryMachine
 from .schedule import Idle, SwapSchedule, idle_times
 from .simulate import SimulatedRun, simulate
@@ -82,17 +84,17 @@ def with_recomputed(trace: MemoryTrace, again: Sequence[Again]) -> MemoryTrace:
             fresh[index] = len(tensors)
             tensors.append(TracedTensor(f"{trace.tensors[index].name} again", trace.tensors[index].size))
         made = fresh[each.tensor]
-        tensors[made] = replace(tensors[made], freed=tensors[each.tensor].freed)
-        tensors[each.tensor] = replace(tensors[each.tensor], freed=None)
+        tensors[made] = structs.replace(tensors[made], freed=tensors[each.tensor].freed)
+        tensors[each.tensor] = structs.replace(tensors[each.tensor], freed=None)
         renamed[each.tensor] = (each.next, made)
-        before[each.next].append(replace(op, name=f"{op.name} again", writes=tuple(fresh.values())))
+        before[each.next].append(structs.replace(op, name=f"{op.name} again", writes=tuple(fresh.values())))
 
     def now(index: int, at: int) -> int:
         since, made = renamed.get(index, (count, index))
         return made if at >= since else index
 
     operations = [
-        [*before[at], replace(op, reads=_all(op.reads, at, now), writes=_all(op.writes, at, now))]
+        [*before[at], structs.replace(op, reads=_all(op.reads, at, now), writes=_all(op.writes, at, now))]
         for at, op in enumerate(trace.operations)
     ]
     return MemoryTrace(trace.name, tuple(tensors), tuple(chain.from_iterable(operations)))
@@ -107,7 +109,7 @@ class _Moments:
 
     def moved(self, tensor: TracedTensor) -> TracedTensor:
         made = None if tensor.made is None else tensor.made + self.more[tensor.made + 1]
-        return replace(tensor, made=made, freed=None if tensor.freed is None else self._freed(tensor.freed))
+        return structs.replace(tensor, made=made, freed=None if tensor.freed is None else self._freed(tensor.freed))
 
     def _freed(self, moment: int) -> int:
         """Given back before what was added in front of the operation: nothing that was added reads it."""

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import structs
+
 from vkernels.ir.errors import ArgumentError, TraceError
 
 from .recorded import Iteration, Made, Storage, Watched
@@ -52,9 +54,10 @@ class Recorded:
     kinds: tuple[str, ...]
 
     def trace_on(self, kind: str) -> MemoryTrace:
-        """The trace as one kind of device has it: a tensor that is elsewhere takes no more than a byte there."""
+        """The trace as one kind of device sees it: tensors of other devices take one byte."""
         pairs = zip(self.trace.tensors, self.kinds, strict=True)
-        return replace(self.trace, tensors=tuple(t if is_on == kind else replace(t, size=1) for t, is_on in pairs))
+        tensors = (each if on == kind else structs.replace(each, size=1) for each, on in pairs)
+        return replace(self.trace, tensors=tuple(tensors))
 
 
 def trace_of(watched: Watched, name: str) -> MemoryTrace:

@@ -5,30 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated
+
+from msgspec import Meta
 
 from .links import Tier
+from .strict_json import Record
 from .trace import MemoryTrace
 
+MAX_OPERATION = 1 << 40
+Moment = Annotated[int, Meta(ge=0, le=MAX_OPERATION)]
 
-@dataclass(frozen=True, slots=True)
-class Absence:
+
+class Absence(Record, frozen=True):
     """One tensor is away once in each iteration. Moments are operations; those from the trace's count on are in the
     next iteration.
 
-    `copy`: copying to `tier` begins when this operation has ended; operations may read the tensor meanwhile. None: the
-    tier still has a copy from the absence before, and the tensor has not been written since.
-    `leave`: the last operation that uses the tensor here; its memory is given back when this has ended and the copy is
-    complete. Always one of this iteration; `copy` is negative where it is of the iteration before.
-    `back`: fetching begins, if there is room, when the operation before this one has ended.
+    `copy`: copying to `tier` begins after this operation; operations may read the tensor meanwhile. None: the tier
+    still has a valid copy from the previous absence. Negative: in the previous iteration.
+    `leave`: the last operation of this iteration that uses the tensor; its memory is freed after it, once the copy is
+    complete.
+    `back`: fetching begins after the operation before this one, once there is room.
     `next`: the operation that needs it again.
     """
 
-    tensor: int
+    tensor: Moment
     tier: Tier
-    copy: int | None
-    leave: int
-    back: int
-    next: int
+    copy: Annotated[int, Meta(ge=-MAX_OPERATION, le=MAX_OPERATION)] | None
+    leave: Moment
+    back: Moment
+    next: Moment
 
 
 @dataclass(frozen=True)

@@ -14,37 +14,37 @@ from math import isfinite
 
 from vkernels.ir.errors import TraceError
 
+from .strict_json import Name, Number, Record, Whole
+
 MAX_SIZE = 1 << 60
 """Bytes that a tensor, or all together, may have."""
 
 
-@dataclass(frozen=True, slots=True)
-class TracedTensor:
+class TracedTensor(Record, frozen=True, rename={"is_global": "global"}):
     """A piece of memory that operations read and write: a storage, whatever views there are of it.
 
-    `is_global`: there before and after the iteration (weights, optimiser state, buffers); else made in it.
-    `freed`: the operation before which the program gives it back; one beyond the last operation is in the next
+    `is_global`: exists before and after the iteration (weights, optimiser state, buffers); else made in it.
+    `freed`: the operation before which the program frees it; a number beyond the last operation is in the next
     iteration (`count + 2`: before operation 2 of that). None: right after its last use.
-    `made`: the operation that makes it; uses before that are of the one that the iteration before made. None: the first
-    that writes it, or the first that uses it where none writes it (an input).
+    `made`: the operation that makes it; uses before that are of the previous iteration's tensor. None: the first
+    operation that writes it, or the first that uses it if none writes it (an input).
     """
 
-    name: str
-    size: int
+    name: Name
+    size: Whole
     is_global: bool = False
-    freed: int | None = None
-    made: int | None = None
+    freed: Whole | None = None
+    made: Whole | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One step of the program. `scratch`: bytes that it needs while it runs and at no other time."""
+class Operation(Record, frozen=True):
+    """One step of the program. `scratch`: temporary bytes while it runs."""
 
-    name: str
-    seconds: float
-    reads: tuple[int, ...]
-    writes: tuple[int, ...]
-    scratch: int = 0
+    name: Name
+    seconds: Number
+    reads: tuple[Whole, ...]
+    writes: tuple[Whole, ...]
+    scratch: Whole = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 import ctypes
 import sys
 import time
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
+from msgspec import structs
 
 from vkernels.ir.errors import OutOfMemoryError, SetupError
 from vkernels.memory import calibrate_gpu as calibrating
@@ -172,7 +172,7 @@ class Pinned(torch.Tensor):
 
 def test_tensors_are_put_where_the_decision_says(fake):
     size = 4096
-    access = replace(DISCRETE, managed=None)
+    access = structs.replace(DISCRETE, managed=None)
     uses = (BufferUse("often", size * 64, 0, size * 6400, 0), BufferUse("once", 0, size, 0, size, fresh=True))
     buffers = (Buffer("often", size * 64), Buffer("once", size, None, wanted=True))
     decision = choose(PlacedProgram(buffers, (PlacedLaunch("k", uses, {}, 0.0),)), access)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
 from rich.console import Console
 from rich.table import Table
 
@@ -42,15 +42,13 @@ def show_calibration(console: Console, found: Calibration) -> None:
 
 
 def _access_rows(found: Calibration) -> Iterator[tuple[str, str]]:
-    for each in fields(found.access) if found.access is not None else ():
-        value = getattr(found.access, each.name)
-        if hasattr(value, "__dataclass_fields__"):
-            for part in fields(value):
-                name = f"{each.name}.{part.name}"
-                marked = name in found.unverified or each.name in found.unverified
-                yield name + "*" * marked, _figure(part.name, getattr(value, part.name))
-        else:
-            yield each.name + "*" * (each.name in found.unverified), _figure(each.name, value)
+    for name, value in to_builtins(found.access).items():
+        if not isinstance(value, dict):
+            yield name + "*" * (name in found.unverified), _figure(name, value)
+            continue
+        for part, figure in value.items():
+            is_unverified = name in found.unverified or f"{name}.{part}" in found.unverified
+            yield f"{name}.{part}" + "*" * is_unverified, _figure(part, figure)
 
 
 def _figure(name: str, value: object) -> str:

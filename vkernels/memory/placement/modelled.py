@@ -85,7 +85,7 @@ def _integrated(target: Target) -> Calibration:
         device=AccessRates(reached, reached, reached, reached),
         mapped=AccessRates(reached, reached, SCATTERED * reached, SCATTERED * reached),
         is_cached=False, host=HOST, pinned_by_host=HOST, launch_seconds=GPU_LAUNCH,
-        managed=Managed(MAPPING_SECONDS, MAPPED_PAGE),
+        managed=Managed(MAPPING_SECONDS, MAPPED_PAGE, None, None, None, 0.0, 0.0),
     )  # fmt: skip
     guessed = (*GUESSED, "mapped.read", "mapped.write", "managed")
     sources = {"to_device": XAVIER, "to_host": XAVIER, "is_cached": UNCACHED}

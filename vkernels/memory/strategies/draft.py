@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from math import inf
+
+from msgspec import structs
 
 from vkernels.ir.errors import MemoryPlanError
 
@@ -156,7 +157,7 @@ def place_fetches(
         earliest = min(max(draft.operation_at(moment), each.leave + 1), each.next)
         back = room.earliest(earliest, each.next, size)
         room.add(back, each.next, size)
-        result[at] = replace(each, back=back)
+        result[at] = structs.replace(each, back=back)
     return result
 
 
