@@ -170,7 +170,7 @@ class Limited(Generic[P, R]):
         from .devices import device_of
         from .following import running_ahead, simulated, with_program
         from .layout import lay_out
-        from .op_schedule import agenda_of
+        from .op_schedule import op_schedule_of
         from .record import recorded_of
         from .residency import Whereabouts
         from .schedule_executor import Follow
@@ -192,7 +192,7 @@ class Limited(Generic[P, R]):
         trace = recorded.trace_on(device.kind)
         layout = self._layout = lay_out(trace, machine, device.alignment)
         there = Whereabouts(device, layout.device_bytes, layout.host_bytes, layout.flash_bytes, self._folder)
-        self._follow, self._watch = Follow(agenda_of(recorded, layout), there, device), None
+        self._follow, self._watch = Follow(op_schedule_of(recorded, layout), there, device), None
         for tensor, storage in storages.items():
             self._follow.bind(tensor, storage)
         self.times.clear()

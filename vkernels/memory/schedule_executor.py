@@ -17,7 +17,7 @@ from vkernels.ir.errors import TraceError
 
 from .calls import OpCall, kind_of
 from .device import MemoryDevice
-from .op_schedule import Agenda, ScheduledOp
+from .op_schedule import OpSchedule, ScheduledOp
 from .residency import DEVICE, Held, StorageResidency, Whereabouts
 
 
@@ -25,15 +25,15 @@ class Follow(TorchDispatchMode):
     """Entered for one iteration after another; `begin` and `end` stand around each. `changed`: why it left
     the plan."""
 
-    def __init__(self, agenda: Agenda, there: Whereabouts, on: MemoryDevice):
+    def __init__(self, schedule: OpSchedule, there: Whereabouts, on: MemoryDevice):
         super().__init__()
-        self.agenda, self.there, self.on = agenda, there, on
+        self.schedule, self.there, self.on = schedule, there, on
         self.clock: Callable[[], float] = time.perf_counter
         """By which operations are timed; a benchmark may take one that knows what others do to the machine."""
         self.changed = ""
         self.strays = 0
         """Uses of a tensor that was not on the device."""
-        self._count = len(agenda.turns)
+        self._count = len(schedule.turns)
         self.took = [0.0] * self._count
         self.outside = [0.0] * (self._count + 1)
         """Seconds of this iteration's operations, and of the program before each and after the last."""
@@ -61,12 +61,12 @@ class Follow(TorchDispatchMode):
         self._at, self.changed = 0, ""
         self._seen.clear()
         self._due.clear()
-        for tensor, offset in self.agenda.there:
+        for tensor, offset in self.schedule.there:
             held = self._bound.get(tensor)
             if held is not None:
                 self.there.bring(held, offset)
-        self._copy(self.agenda.starting)
-        self._due += self.agenda.turns[0].fetches
+        self._copy(self.schedule.starting)
+        self._due += self.schedule.turns[0].fetches
         self._left = self.clock()
 
     def end(self) -> None:
@@ -75,8 +75,8 @@ class Follow(TorchDispatchMode):
         if not self.changed and self._at < self._count:
             self.changed = f"the iteration ended before operation {self._at}"
         if not self.changed:
-            for number in self.agenda.late:
-                held = self._bound.get(self.agenda.tensors[number])
+            for number in self.schedule.late:
+                held = self._bound.get(self.schedule.tensors[number])
                 if held is not None:
                     self.there.leave(held)
         self.there.settle()
@@ -106,7 +106,7 @@ class Follow(TorchDispatchMode):
                 if (known := self._held(key)) is not None:
                     self.there.release(known)
             return func(*args, **kwargs)
-        turn = self.agenda.turns[self._at] if self._at < self._count else None
+        turn = self.schedule.turns[self._at] if self._at < self._count else None
         if turn is not None and kind.name == turn.name:
             self._prepare(turn, call)
         strays = self._use(call)
@@ -129,9 +129,9 @@ class Follow(TorchDispatchMode):
         if here != (turn.reads, turn.writes[:written]):
             self._meet(turn, call)
         for number in turn.needs:
-            held = self._bound.get(self.agenda.tensors[number])
+            held = self._bound.get(self.schedule.tensors[number])
             if held is not None:
-                self.there.fetch(held, self.agenda.back_to[number], wait=True)
+                self.there.fetch(held, self.schedule.back_to[number], wait=True)
                 self.there.arrive(held)
         for place in turn.makes:
             self.there.make_room(place)
@@ -148,7 +148,7 @@ class Follow(TorchDispatchMode):
             storage = call.given[key]
             if known is None or storage.nbytes() == known.size:
                 held, offset = self.bind(tensor, storage), turn.offsets.get(tensor)
-                if offset is not None and storage.nbytes() <= self.agenda.layout.trace.tensors[tensor].size:
+                if offset is not None and storage.nbytes() <= self.schedule.layout.trace.tensors[tensor].size:
                     self.there.bring(held, offset)
 
     def _use(self, call: OpCall) -> int:
@@ -183,7 +183,7 @@ class Follow(TorchDispatchMode):
             self._copy(turn.copies)
         self._at = at = at + 1
         if at < self._count:
-            self._due += self.agenda.turns[at].fetches
+            self._due += self.schedule.turns[at].fetches
         if self.there.failed is not None:
             self._leave_plan(str(self.there.failed))
 
@@ -193,7 +193,7 @@ class Follow(TorchDispatchMode):
             return f"there is an operation {self._at}, {call.name}, after the last"
         if call.name != turn.name:
             return f"operation {self._at} was {turn.name}, and is {call.name}"
-        writes, sizes = call.writes, self.agenda.sizes
+        writes, sizes = call.writes, self.schedule.sizes
         if len(call.reads) != len(turn.reads) or len(writes) != len(turn.writes):
             return f"operation {self._at}, {turn.name}, has other tensors"
         is_same = True
@@ -211,17 +211,17 @@ class Follow(TorchDispatchMode):
 
     def _copy(self, numbers: tuple[int, ...]) -> None:
         for number in numbers:
-            held = self._bound.get(self.agenda.tensors[number])
+            held = self._bound.get(self.schedule.tensors[number])
             if held is not None:
-                stay = self.agenda.stays[number]
+                stay = self.schedule.stays[number]
                 self.there.copy_out(held, stay.tier, stay.offset)
 
     def _fetch(self) -> None:
         """Begin the fetches that are due; those that wait for flash are tried again before the next operation."""
         due, self._due = self._due, []
         for number in due:
-            held = self._bound.get(self.agenda.tensors[number])
-            if held is not None and not self.there.fetch(held, self.agenda.back_to[number], wait=False):
+            held = self._bound.get(self.schedule.tensors[number])
+            if held is not None and not self.there.fetch(held, self.schedule.back_to[number], wait=False):
                 self._due.append(number)
 
     def _held(self, key: int) -> Held | None:

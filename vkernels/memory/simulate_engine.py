@@ -9,7 +9,7 @@ from vkernels.ir.errors import MemoryPlanError
 
 from .links import MemoryMachine, Tier
 from .schedule import SwapSchedule
-from .schedule_check import absences_by_tensor, held_bytes
+from .schedule_check import held_bytes
 from .simulate_log import Log, Transfer
 from .trace import MemoryTrace
 
@@ -229,9 +229,8 @@ class Engine:
 
 def _kept(schedule: SwapSchedule) -> list[bool]:
     """Whether the tier still holds its copy after each absence has been fetched: the tensor's next one needs no new."""
-    numbers = {id(each): number for number, each in enumerate(schedule.absences)}
     kept = [False] * len(schedule.absences)
-    for absences in absences_by_tensor(schedule).values():
-        for each, following in zip(absences, [*absences[1:], absences[0]], strict=True):
-            kept[numbers[id(each)]] = following.copy is None
+    for absences in schedule.by_tensor().values():
+        for (number, _), (_, following) in zip(absences, [*absences[1:], absences[0]], strict=True):
+            kept[number] = following.copy is None
     return kept

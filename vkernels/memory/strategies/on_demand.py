@@ -87,7 +87,7 @@ class _Memory:
         if turn < 0 or pending:
             return None
         mine = [each for each in self.done if begin <= each.leave < begin + count]
-        return sorted((_earlier(each, begin) for each in mine), key=lambda each: (each.leave, each.next, each.tensor))
+        return sorted((each.shifted(-begin) for each in mine), key=lambda each: (each.leave, each.next, each.tensor))
 
     def _make_room(self, need: int, needed: set[int], now: int) -> None:
         for index in list(self.here):
@@ -128,8 +128,3 @@ class _Memory:
         elif index in self.away:
             tier, _ = self.away.pop(index)
             self.held[tier] -= self.trace.tensors[index].size
-
-
-def _earlier(each: Absence, moments: int) -> Absence:
-    copy = None if each.copy is None else each.copy - moments
-    return Absence(each.tensor, each.tier, copy, each.leave - moments, each.back - moments, each.next - moments)
