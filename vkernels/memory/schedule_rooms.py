@@ -1,4 +1,4 @@
-"""What is still free while a schedule is being made: room by operation, and time on the links."""
+"""Free resources while a schedule is built: memory by operation, and time on the links."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ Sizes: TypeAlias = "NDArray[np.int64]"
 
 
 class FreeBytes:
-    """Bytes used at each moment of an iteration that repeats; ranges may wrap into the next."""
+    """Bytes used at each moment of a repeating iteration; ranges may wrap into the next."""
 
     def __init__(self, used: Sequence[int], limit: float):
         self.used: Sizes = np.array(used, dtype=np.int64)
         self.limit = limit
 
     def add(self, start: int, end: int, size: int) -> None:
-        """`size` bytes more from `start` until before `end`; fewer if negative."""
+        """Use `size` more bytes from `start` until before `end`; fewer if negative."""
         for part in self.parts(start, end):
             self.used[part] += size
 
     def fits(self, start: int, end: int, size: int) -> bool:
-        """Whether `size` bytes more stay within the limit."""
+        """Whether `size` more bytes stay within the limit."""
         return all(self.used[part].max(initial=0) + size <= self.limit for part in self.parts(start, end))
 
     def earliest(self, start: int, end: int, size: int) -> int:
-        """The first moment from `start` on from which `size` bytes more fit until before `end`."""
+        """The first moment from `start` on, from which `size` more bytes fit until before `end`."""
         for part in reversed(self.parts(start, end)):
             over = np.flatnonzero(self.used[part] + size > self.limit)
             if len(over):
@@ -43,7 +43,7 @@ class FreeBytes:
         return over
 
     def parts(self, start: int, end: int) -> list[slice]:
-        """The moments from `start` until before `end`, in order, as pieces of one iteration."""
+        """The moments from `start` until before `end`, in order, as slices of one iteration."""
         count = len(self.used)
         if end <= start:
             return []
@@ -55,27 +55,15 @@ class FreeBytes:
 
 
 class LinkTime:
-    """Seconds of one link and direction that are not booked yet, operation by operation, as though all ran on time."""
+    """Free seconds of one link and direction during each operation, if all operations run on time."""
 
     def __init__(self, seconds: Sequence[float]):
         self.left = list(seconds)
 
-    def forward(self, start: int, end: int, work: float) -> int | None:
-        """The operation with whose end a transfer of `work` seconds is over that begins with operation `start`; None
-        where that is not before `end`."""
-        count = len(self.left)
-        for at in range(start, end):
-            work -= self.left[at % count]
-            if work <= 0:
-                return at
-        return None
-
-    def backward(self, start: int, end: int, work: float) -> int | None:
-        """The operation at whose start a transfer has to begin that must be over before operation `end`; None where
-        that is before `start`."""
-        count = len(self.left)
-        for at in range(end - 1, start - 1, -1):
-            work -= self.left[at % count]
+    def end(self, moments: range, work: float) -> int | None:
+        """The operation of `moments` in which a transfer of `work` seconds ends; None if none is late enough."""
+        for at in moments:
+            work -= self.left[at % len(self.left)]
             if work <= 0:
                 return at
         return None
