@@ -1,5 +1,7 @@
-"""Our own strategy: simulate many schedules and keep the best. Each round raises the price of moments at which operations
-waited for a link, and fetches late tensors earlier."""
+"""Our own strategy: simulate many schedules and keep the best.
+
+Each round raises the price of moments at which operations waited for a link, and fetches late tensors earlier.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,8 @@ def _all(
     if trace.peak <= machine.device_bytes:
         yield judge(trace, machine, SwapSchedule())
         return
-    pricings = [_Pricing(trace, machine, *way) for way in product((True, False), (False, True))]
+    found: list[JudgedSchedule] = []
+    pricings = [_Pricing(trace, machine, found, *way) for way in product((True, False), (False, True))]
     for pricing in pricings:
         yield from pricing.round()
     for other in others:
@@ -125,26 +128,29 @@ def _all(
     for _ in range(rounds):
         for pricing in pricings[: len(pricings) // 2]:
             yield from pricing.round()
-    judged = min((each for pricing in pricings for each in pricing.found if each.draft), key=lambda each: each.order)
-    assert judged.draft is not None
+    draft = min((each for each in found if each.draft is not None), key=lambda each: each.order).draft
+    assert draft is not None
     for lead in LEADS:
-        for schedule in trade(judged.draft, lead, trials):
+        for schedule in trade(draft, lead, trials):
             yield judge(trace, machine, schedule)
 
 
 class _Pricing:
-    """One way to choose, and the prices of moments so far. `more`: seconds to fetch earlier, by tensor and operation."""
+    """One way to choose, and the current prices of moments. `more`: seconds to fetch earlier, by tensor and operation.
+    `found`: collects the schedules of all rounds."""
 
-    def __init__(self, trace: MemoryTrace, machine: MemoryMachine, early: bool, flash_first: bool):
+    def __init__(
+        self, trace: MemoryTrace, machine: MemoryMachine, found: list[JudgedSchedule], early: bool, flash_first: bool
+    ):
         self.input, self.early, self.flash_first = SimulationInput(trace, machine), early, flash_first
         self.out, self.back = np.zeros(len(trace.operations)), np.zeros(len(trace.operations))
         self.more: defaultdict[tuple[int, int], float] = defaultdict(float)
-        self.found: list[JudgedSchedule] = []
+        self.found = found
         self.best = float("inf")
 
     def round(self) -> Iterator[JudgedSchedule]:
         """Yield schedules at the current prices; then update the prices from the waits of the best of them."""
-        trace, machine, found = self.input.trace, self.input.machine, list[JudgedSchedule]()
+        trace, machine, begin = self.input.trace, self.input.machine, len(self.found)
         draft = Draft(trace, machine, self.early)
         pick(draft, self.out, self.back, self.flash_first)
         draft.cover()
@@ -152,10 +158,9 @@ class _Pricing:
             if spare:
                 draft.spare()
             for lead in LEADS:
-                found.append(judge(trace, machine, draft.schedule(lead, self.more), draft if spare else None))
-                yield found[-1]
-        self.found += found
-        least = min(found, key=lambda each: each.order)
+                self.found.append(judge(trace, machine, draft.schedule(lead, self.more), draft if spare else None))
+                yield self.found[-1]
+        least = min(self.found[begin:], key=lambda each: each.order)
         self.best = min(self.best, least.seconds)
         self._learn(least.schedule)
 
@@ -174,9 +179,8 @@ class _Pricing:
             if transfer.link >= FROM_HOST and stall > 0 and is_late:
                 self.more[each.tensor, each.leave] += stall
                 back[(each.next - 1) % count] += stall / total
-        copies = sorted(
-            (each.start, each.end, each.absence) for each in took.timeline.transfers if each.link < FROM_HOST
-        )
+        transfers = (each for each in took.timeline.transfers if each.link < FROM_HOST)
+        copies = sorted((each.start, each.end, each.absence) for each in transfers)
         for start, stall in zip(starts, took.stalls, strict=True):
             for begun, ended, number in copies if stall > 0 else ():
                 copy = schedule.absences[number].copy

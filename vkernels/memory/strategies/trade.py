@@ -1,5 +1,7 @@
-"""Improve a schedule step by step: a tensor whose fetch from flash is waited for moves to the host, and another that has
-time moves to flash instead. Every step is simulated."""
+"""Improve a schedule step by step: a tensor that comes late from flash moves to the host, and another to flash.
+
+Every step is simulated.
+"""
 
 from __future__ import annotations
 
