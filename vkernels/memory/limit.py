@@ -156,9 +156,9 @@ class Limited(Generic[P, R]):
             follow.there.close()
 
     def _watched(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        from .op_tracer import Watch
+        from .op_tracer import OpTracer
 
-        watch, self._watch = self._watch or Watch(), None
+        watch, self._watch = self._watch or OpTracer(), None
         with watch:
             result = self._step(*args, **kwargs)
             watch.end_iteration()

@@ -15,9 +15,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from vkernels.ir.errors import TraceError
 
-from .calls import OpCall, kind_of
 from .device import MemoryDevice
 from .op_schedule import OpSchedule, ScheduledOp
+from .op_storages import OpCall, kind_of
 from .residency import DEVICE, Held, StorageResidency, Whereabouts
 
 
@@ -190,9 +190,9 @@ class Follow(TorchDispatchMode):
     def _difference(self, turn: ScheduledOp | None, call: OpCall) -> str:
         """What is not as it was recorded; nothing where all is."""
         if turn is None:
-            return f"there is an operation {self._at}, {call.name}, after the last"
-        if call.name != turn.name:
-            return f"operation {self._at} was {turn.name}, and is {call.name}"
+            return f"there is an operation {self._at}, {call.kind.name}, after the last"
+        if call.kind.name != turn.name:
+            return f"operation {self._at} was {turn.name}, and is {call.kind.name}"
         writes, sizes = call.writes, self.schedule.sizes
         if len(call.reads) != len(turn.reads) or len(writes) != len(turn.writes):
             return f"operation {self._at}, {turn.name}, has other tensors"

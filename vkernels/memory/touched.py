@@ -1,8 +1,9 @@
-"""What a step touches and leaves behind, whoever holds it: all tensors that its operations are given or give."""
+"""All tensors that a step's operations use or return, and that outlive it."""
 
 from __future__ import annotations
 
 import gc
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -11,15 +12,15 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from .calls import kind_of
+from .op_storages import kind_of
 from .tiers import storage_of
 
 UNWRITTEN = ("empty", "new_empty")
-"""How operations begin that give tensors nobody has written yet."""
+"""Prefixes of operations that return uninitialised tensors."""
 
 
 class View(NamedTuple):
-    """The part of a storage that an operation was given, or gave."""
+    """The part of a storage that an operation used or returned."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -28,14 +29,13 @@ class View(NamedTuple):
 
 
 class Touched(TorchDispatchMode):
-    """Notes, while it is entered, which tensors operations read and write; it holds none of them."""
+    """Records, while it is entered, the tensors that operations read and write, without keeping them alive."""
 
     def __init__(self) -> None:
         super().__init__()
         self._references: dict[int, StorageWeakRef] = {}
-        """By the storage's address in torch, in the order in which they are met: references keep addresses from being
-        used again."""
-        self._views: dict[int, dict[View, None]] = {}
+        """By the storage's address in torch, in order of first use; references keep addresses from being reused."""
+        self._views: defaultdict[int, dict[View, None]] = defaultdict(dict)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
@@ -48,8 +48,10 @@ class Touched(TorchDispatchMode):
         return out
 
     def contents(self, but: frozenset[int] = frozenset()) -> Iterator[torch.Tensor]:
-        """The tensors that still live, by their storages in the order in which they were met; storages at the addresses
-        `but` are left out. To be looked at one after another: none is held meanwhile."""
+        """Yield the tensors that still live, by storage in order of first use, without the storages at addresses `but`.
+
+        None is kept alive after the next is requested.
+        """
         gc.collect()
         for key, reference in self._references.items():
             storage = None if key in but else storage_of(reference)
@@ -65,7 +67,6 @@ class Touched(TorchDispatchMode):
         key = storage._cdata
         if key not in self._references:
             self._references[key] = StorageWeakRef(storage)
-            self._views[key] = {}
         view = View(tensor.dtype, tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset()))
         self._views[key][view] = None
 

@@ -105,8 +105,7 @@ def plan(
 
 def allocators_for(trace: MemoryTrace) -> dict[str, int]:
     """Return the bytes that online allocators need, by name."""
-    from vkernels.memory.replay import replay
-    from vkernels.memory.replay_allocators import BestFitPool, CachingAllocator
+    from vkernels.memory.replay import BestFitPool, CachingAllocator, replay
 
     blocks, count = trace.blocks(), len(trace.operations)
     return {
