@@ -1,8 +1,9 @@
-"""All torch calls for moving tensors on a GPU, without any policy."""
+"""All calls of torch for moving tensors on a GPU, and memories of it: arenas, and pinned ones on the host."""
 
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ import torch
 from vkernels.ir.errors import OutOfMemoryError, SetupError
 
 PORTABLE, MAPPED = 1, 2
-"""Of cudaHostRegister: pinned for every GPU, and usable by kernels where it is."""
+"""Flags of cudaHostRegister: pinned for every GPU, and accessible to kernels."""
 
 
 class Cuda:
@@ -63,14 +64,11 @@ class Cuda:
             raise OutOfMemoryError(f"{size} bytes of the host cannot be pinned: {error}") from error
 
     def pin(self, address: int, size: int) -> None:
-        """Pin whole pages of the host, as many as there are: torch's allocator would round up to a power of two.
-
-        Raises `OutOfMemoryError`.
-        """
+        """Pin pages of the host. Raises `OutOfMemoryError`. (torch's own allocator rounds up to a power of two.)"""
         with torch.cuda.device(self.device):
             error = int(torch.cuda.cudart().cudaHostRegister(address, size, PORTABLE | MAPPED))
             if error:
-                with contextlib.suppress(RuntimeError):  # what CUDA remembers of it would be raised by a later kernel
+                with contextlib.suppress(RuntimeError):  # clear the error: a later kernel would raise it
                     torch.zeros(1, device=self.device)
                 raise OutOfMemoryError(f"{size} bytes of the host cannot be pinned: CUDA's error {error}")
 
@@ -79,25 +77,35 @@ class Cuda:
         torch.cuda.cudart().cudaHostUnregister(address)
 
     def at(self, address: int, size: int, owner: object) -> torch.Tensor:
-        """Bytes at an address that this GPU can use, as a tensor of the GPU: pinned memory, too. It keeps `owner`.
-
-        Raises `SetupError` where torch does not do that.
-        """
-        try:
-            found = torch.as_tensor(_Bytes(address, size, owner), device=self.device)
-            is_there = found.data_ptr() == address
-        except (RuntimeError, TypeError, ValueError) as error:
-            raise SetupError(f"torch {torch.__version__} does not take memory at an address: {error}") from error
-        if not is_there:
-            raise SetupError(f"torch {torch.__version__} copies memory at an address: it is not on {self.device}")
-        return found
+        """Return bytes at an address that this GPU can access, as `tensor_at`."""
+        return tensor_at(address, size, owner, self.device)
 
 
-class _Bytes:
-    """What torch takes for memory of a GPU."""
+@dataclass(frozen=True)
+class Pointer:
+    """Bytes at an address, in the interface by which torch takes memory of a GPU."""
 
-    def __init__(self, address: int, size: int, owner: object):
-        self.owner = owner
-        self.__cuda_array_interface__ = {
-            "data": (address, False), "shape": (size,), "typestr": "|u1", "strides": None, "version": 3,
-        }  # fmt: skip
+    address: int
+    size: int
+    owner: object
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"data": (self.address, False), "shape": (self.size,), "typestr": "|u1", "strides": None, "version": 3}
+
+
+def tensor_at(address: int, size: int, owner: object, device: torch.device) -> torch.Tensor:
+    """Return bytes at an address as a tensor of a GPU, also pinned host memory. The tensor keeps `owner` alive.
+
+    Raises `SetupError` if torch cannot do that.
+    """
+    try:
+        found = torch.as_tensor(Pointer(address, size, owner), device=device)
+    except (RuntimeError, TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise SetupError(
+            f"torch {torch.__version__} does not take memory at an address on {device}: {reason}"
+        ) from error
+    if found.data_ptr() != address:
+        raise SetupError(f"torch {torch.__version__} copies memory at an address: it is not on {device}")
+    return found

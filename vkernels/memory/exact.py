@@ -3,8 +3,8 @@
 In a solution in which no block can move down, each block is at 0 or right on another. So each block has a *floor*, the
 least offset that is left to it. The block with the least floor is either at its floor, and all blocks that overlap
 it in time are above it; or its floor rises to the least top of a block that it could rest on. A branch ends at a moment
-where the remaining blocks do not fit between floors and capacity. Blocks that fall into groups without a common moment are
-searched group by group. The search is repeated in rounds: each try has another order of blocks, each round more steps.
+where the remaining blocks do not fit between floors and capacity. Blocks in groups without a common moment are searched
+group by group. The search is repeated in rounds: each try has another order of blocks, each round more steps.
 """
 
 from __future__ import annotations

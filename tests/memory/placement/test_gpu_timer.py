@@ -11,7 +11,7 @@ from msgspec import structs
 
 from vkernels.ir.errors import OutOfMemoryError, SetupError
 from vkernels.memory import calibrate_gpu as calibrating
-from vkernels.memory import gpu_timer
+from vkernels.memory import cuda_api, gpu_timer
 from vkernels.memory.calibrate_gpu import MemoryKind, calibrate_gpu
 from vkernels.memory.calibration import Calibration, Origin
 from vkernels.memory.gpu_timer import TorchTimer
@@ -66,7 +66,7 @@ class FakeTorch:
 
     def as_tensor(self, pointer, device):
         given = pointer.__cuda_array_interface__
-        assert (given["typestr"], given["version"]) == ("|u1", 2)
+        assert (given["typestr"], given["version"]) == ("|u1", 3)
         made = (ctypes.c_uint8 * given["shape"][0]).from_address(given["data"][0])
         made.keeps = pointer
         return torch.frombuffer(made, dtype=torch.uint8)
@@ -101,6 +101,8 @@ def fake(monkeypatch):
     """A torch with a GPU, and a driver with managed memory."""
     found, driver = FakeTorch(), FakeDriver()
     monkeypatch.setitem(sys.modules, "torch", found)
+    monkeypatch.setattr(gpu_timer, "torch", found)
+    monkeypatch.setattr(cuda_api, "torch", found)
     monkeypatch.setattr(gpu_timer, "_driver", lambda names: driver)
     return SimpleNamespace(torch=found, driver=driver)
 
@@ -152,7 +154,7 @@ def test_libraries_that_are_not_here_have_no_managed_memory():
 
 def test_pinned_memory_that_cannot_be_reached_is_a_clear_error(fake, monkeypatch):
     monkeypatch.setattr(fake.torch, "as_tensor", lambda pointer, device: torch.ones(4), raising=False)
-    with pytest.raises(SetupError, match="another address"):
+    with pytest.raises(SetupError, match="copies memory at an address"):
         gpu_timer.mapped(torch.ones(4), "cuda")
 
     def refuses(pointer, device):
