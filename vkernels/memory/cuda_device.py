@@ -15,8 +15,7 @@ import torch
 
 from vkernels.ir.thread_pools import ThreadPool
 
-from .cuda_api import Cuda
-from .cuda_memory import DeviceArena, HostArena, Spares
+from .cuda_api import Cuda, DeviceArena, HostArena, Spares
 from .device import Lane, MemoryDevice, Transfer, TransferDone
 from .tiers import Flash
 

@@ -74,9 +74,8 @@ def plan(
     from vkernels.memory.pool import place_trace
     from vkernels.memory.schedule_file import save
 
-    from .results import machine_to_json, pool_to_json, run_to_json, trace_to_json
     from .runs import OURS, ours
-    from .show import show_pool, show_runs, show_trace
+    from .show import machine_to_json, pool_to_json, run_to_json, show_pool, show_runs, show_trace, trace_to_json
 
     console = console_for(json)
     found = read_trace(trace)

@@ -28,8 +28,7 @@ def record(step: Step, out: Out = Path("trace.json.gz"), warm_up: WarmUp = 1, js
     check_writable(json)
     from vkernels.memory.trace_file import save
 
-    from .results import trace_to_json
-    from .show import show_trace
+    from .show import show_trace, trace_to_json
 
     console = console_for(json)
     with status_line(console, "running the file") as report:

@@ -17,7 +17,7 @@ from ..exits import Code
 from ..results import check_writable
 from .options import Calibrated, Html, Json, console_for, size_from, status_line, write_result
 from .record import Step
-from .twins import Twin, same_bits, storages, tensors_of
+from .step_file import Twin, same_bits, storages, tensors_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -73,7 +73,7 @@ def run(
     from vkernels.memory.limit import LINKS
     from vkernels.memory.limit import limit as limit_step
 
-    from .results import run_to_json, trace_to_json
+    from .show import run_to_json, trace_to_json
 
     console = console_for(json)
     links = LINKS if calibration is None else load(calibration).machine
@@ -144,7 +144,7 @@ def _interleaved(
 
 def _compare_touched(measured: MemoryRun, plain: Twin, other: Twin) -> None:
     """Make one more call, and compare all tensors that the files name or that the step's operations touch."""
-    from vkernels.memory.touched import Touched
+    from vkernels.memory.op_tracer import Touched
 
     touched = Touched(), Touched()
     with touched[0]:

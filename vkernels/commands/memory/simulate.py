@@ -60,9 +60,8 @@ def simulate(
     from vkernels.memory.bound import lower_bound
     from vkernels.memory.schedule_file import load
 
-    from .results import machine_to_json, run_to_json, trace_to_json
     from .runs import all_strategies
-    from .show import show_runs, show_trace
+    from .show import machine_to_json, run_to_json, show_runs, show_trace, trace_to_json
 
     console = console_for(json)
     found = read_trace(trace)

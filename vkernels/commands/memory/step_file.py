@@ -1,11 +1,17 @@
-"""Load FILE.py:FUNCTION, a function that runs one iteration, and locate its errors."""
+"""Run FILE.py:FUNCTION, one iteration of a program; compare copies of it, with and without a limit, bit by bit."""
 
 from __future__ import annotations
 
+import random
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+SEED = 0
 
 
 def step_named(named: str, afresh: bool = False) -> tuple[str, str, Callable[[], Any]]:
@@ -37,3 +43,82 @@ def step_error(path: str, name: str, error: Exception) -> Exception:
     lines = [each.lineno for each in frames if Path(each.filename).resolve() == here]
     where = f"{path}:{lines[-1]}" if lines else path
     return FileError(f"{where}: {name}: {type(error).__name__}: {error}")
+
+
+class Twin:
+    """FILE.py:FUNCTION in a module of its own. Twins draw the same random numbers."""
+
+    def __init__(self, named: str):
+        seed(SEED)
+        self.path, self.name, self.step = step_named(named, afresh=True)
+        self._calls = 0
+
+    def __call__(self, step: Callable[[], Any] | None = None) -> Any:
+        """Run one iteration, of `step` instead of its own function if given.
+
+        Raises `FileError` with the line of the file that failed; errors of vkernels pass through.
+        """
+        from vkernels.ir.errors import Error
+
+        self._calls += 1
+        seed(SEED + self._calls)
+        try:
+            return (step or self.step)()
+        except Error:
+            raise
+        except Exception as error:
+            raise step_error(self.path, self.name, error) from error
+
+    def state(self) -> Iterator[torch.Tensor]:
+        """Return all tensors that the file's names hold, directly or in containers, modules and optimisers."""
+        return tensors_of([getattr(self.step, "__globals__", {}).get(name) for name in self._names()])
+
+    def _names(self) -> list[str]:
+        return sorted(name for name in getattr(self.step, "__globals__", {}) if not name.startswith("__"))
+
+
+def seed(number: int) -> None:
+    """Seed the generators of Python, NumPy and torch."""
+    import numpy as np
+    import torch
+
+    random.seed(number)
+    np.random.seed(number)
+    torch.manual_seed(number)
+
+
+def tensors_of(value: Any) -> Iterator[torch.Tensor]:
+    """Return the tensors in nested containers, and in the state of modules and optimisers."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    for leaf in tree_leaves(value):
+        if isinstance(leaf, torch.Tensor):
+            yield leaf.detach()
+        elif isinstance(leaf, torch.nn.Module | torch.optim.Optimizer):
+            yield from tensors_of(leaf.state_dict())
+
+
+def storages(tensors: list[torch.Tensor]) -> Iterator[int]:
+    """Return the addresses of the tensors' storages."""
+    import torch
+
+    for tensor in tensors:
+        if tensor.layout == torch.strided:
+            yield tensor.untyped_storage()._cdata
+
+
+def same_bits(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
+    """Whether both have the same number of tensors, dtypes, shapes and bits."""
+    return len(left) == len(right) and all(map(_same, left, right))
+
+
+def _same(left: torch.Tensor, right: torch.Tensor) -> bool:
+    import torch
+
+    if left.dtype != right.dtype or left.shape != right.shape:
+        return False
+    if left.layout != torch.strided:
+        return torch.equal(left, right)
+    as_bytes = [each.contiguous().reshape(-1).view(torch.uint8) for each in (left, right)]
+    return torch.equal(*as_bytes)

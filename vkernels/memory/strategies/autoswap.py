@@ -14,9 +14,8 @@ import numpy as np
 
 from ..links import MemoryMachine, Tier
 from ..schedule import SwapSchedule
-from ..schedule_rooms import Numbers
 from ..trace import MemoryTrace
-from .draft import Draft
+from .draft import Draft, Numbers
 
 
 def doa(trace: MemoryTrace, machine: MemoryMachine) -> SwapSchedule:
