@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 import vkernels.memory
 import vkernels.memory.cuda_device as cuda_device
 from vkernels.ir.errors import FileError, OutOfMemoryError, SetupError
-from vkernels.memory import device as devices
+from vkernels.memory import schedule_executor as devices
 from vkernels.memory.cuda_device import CudaDevice
 from vkernels.memory.device import Lane
 from vkernels.memory.links import Tier

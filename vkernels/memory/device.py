@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
 import torch
-
-from vkernels.ir.errors import SetupError
 
 from .tiers import Flash
 
@@ -113,22 +111,3 @@ class MemoryDevice(Protocol):
 
     def close(self) -> None:
         """Stop background work of the device."""
-
-
-def device_of(storages: Iterable[torch.UntypedStorage]) -> MemoryDevice:
-    """Return the device of a program's tensors: the GPU if some are on one (those on the CPU stay there), else the CPU.
-
-    Raises `SetupError` for tensors on several GPUs, on an absent one, or on a device without arenas.
-    """
-    from .cpu_device import CpuDevice
-    from .cuda_device import CudaDevice
-
-    others = {storage.device for storage in storages} - {torch.device("cpu")}
-    if not others:
-        return CpuDevice()
-    device, *more = sorted(others, key=str)
-    if more:
-        raise SetupError(f"memory on {device} and on {more[0]} cannot be limited together: only that of one device can")
-    if device.type != "cuda":
-        raise SetupError(f"memory on {device} cannot be limited yet: only that of the CPU and of GPUs can")
-    return CudaDevice(device)

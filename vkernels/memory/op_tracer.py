@@ -6,6 +6,7 @@ import gc
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -14,11 +15,57 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from .op_storages import OpCall, kind_of
-from .record import Iteration, Made, RecordedOp, Storage, Watched
 from .tiers import storage_of
 
 UNWRITTEN = ("empty", "new_empty")
 """Prefixes of operations that return uninitialised tensors."""
+
+
+class Made(NamedTuple):
+    """The operation of an iteration that made a storage, and the storage's number among those it made."""
+
+    iteration: int
+    operation: int
+    ordinal: int
+
+
+@dataclass
+class Storage:
+    """A piece of memory. `made`: None if it existed before. `freed`: the iteration and the operation in it before which
+    it was freed; None while it lives. `kind`: torch's type of its device."""
+
+    size: int
+    made: Made | None
+    freed: tuple[int, int] | None = None
+    kind: str = "cpu"
+
+
+@dataclass
+class RecordedOp:
+    """One operation; `reads` and `writes` are indices of storages. `outside`: seconds of the program between the
+    previous operation and this one."""
+
+    name: str
+    seconds: float
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    outside: float = 0.0
+
+
+@dataclass
+class Iteration:
+    """Operations in the order in which they ran. `outside`: seconds of the program after the last."""
+
+    operations: list[RecordedOp] = field(default_factory=list)
+    outside: float = 0.0
+
+
+@dataclass
+class Watched:
+    """Iterations in order, and all storages that they used."""
+
+    iterations: list[Iteration]
+    storages: list[Storage]
 
 
 class OpTracer(TorchDispatchMode):

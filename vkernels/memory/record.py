@@ -3,61 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from msgspec import structs
 
 from vkernels.ir.errors import ArgumentError, TraceError
 
+from .op_tracer import Iteration, Made, OpTracer, Storage, Watched
 from .trace import MemoryTrace, Operation, TracedTensor
-
-
-class Made(NamedTuple):
-    """The operation of an iteration that made a storage, and the storage's number among those it made."""
-
-    iteration: int
-    operation: int
-    ordinal: int
-
-
-@dataclass
-class Storage:
-    """A piece of memory. `made`: None if it existed before. `freed`: the iteration and the operation in it before which
-    it was freed; None while it lives. `kind`: torch's type of its device."""
-
-    size: int
-    made: Made | None
-    freed: tuple[int, int] | None = None
-    kind: str = "cpu"
-
-
-@dataclass
-class RecordedOp:
-    """One operation; `reads` and `writes` are indices of storages. `outside`: seconds of the program between the
-    previous operation and this one."""
-
-    name: str
-    seconds: float
-    reads: tuple[int, ...]
-    writes: tuple[int, ...]
-    outside: float = 0.0
-
-
-@dataclass
-class Iteration:
-    """Operations in the order in which they ran. `outside`: seconds of the program after the last."""
-
-    operations: list[RecordedOp] = field(default_factory=list)
-    outside: float = 0.0
-
-
-@dataclass
-class Watched:
-    """Iterations in order, and all storages that they used."""
-
-    iterations: list[Iteration]
-    storages: list[Storage]
 
 
 def record(step: Callable[[], object], name: str = "step", warm_up: int = 1) -> MemoryTrace:
@@ -71,8 +24,6 @@ def record(step: Callable[[], object], name: str = "step", warm_up: int = 1) -> 
     Raises `TraceError` if the two iterations differ, or a tensor has no storage; `ArgumentError` for a `warm_up` under
     0. Exceptions of `step` pass through.
     """
-    from .op_tracer import OpTracer
-
     if warm_up < 0:
         raise ArgumentError(f"warm_up: expected at least 0, got {warm_up}")
     for _ in range(warm_up):

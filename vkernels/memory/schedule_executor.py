@@ -7,16 +7,17 @@ moved in this iteration, and the program continues with its tensors where they a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from vkernels.ir.errors import TraceError
+from vkernels.ir.errors import SetupError, TraceError
 
-from . import device as devices
+from .cpu_device import CpuDevice
+from .cuda_device import CudaDevice
 from .device import MemoryDevice
 from .following import running_ahead, with_program
 from .layout import lay_out
@@ -37,7 +38,7 @@ def executor_for(tracer: OpTracer, name: str, machine: MemoryMachine, folder: Pa
     recorded = recorded_of(tracer.watched, name)
     alive = {n: storage_of(reference) for n, reference in tracer.alive.items() if n in recorded.tensors}
     storages = {recorded.tensors[n]: storage for n, storage in alive.items() if storage is not None}
-    device = devices.device_of(storages.values())
+    device = device_of(storages.values())
     trace = recorded.trace_on(device.kind)
     if device.in_step:
         trace = with_program(trace, recorded.outside)
@@ -47,6 +48,22 @@ def executor_for(tracer: OpTracer, name: str, machine: MemoryMachine, folder: Pa
     for tensor, storage in storages.items():
         executor.bind(tensor, storage)
     return executor
+
+
+def device_of(storages: Iterable[torch.UntypedStorage]) -> MemoryDevice:
+    """Return the device of a program's tensors: the GPU if some are on one (those on the CPU stay there), else the CPU.
+
+    Raises `SetupError` for tensors on several GPUs, on an absent one, or on a device without arenas.
+    """
+    others = {storage.device for storage in storages} - {torch.device("cpu")}
+    if not others:
+        return CpuDevice()
+    device, *more = sorted(others, key=str)
+    if more:
+        raise SetupError(f"memory on {device} and on {more[0]} cannot be limited together: only that of one device can")
+    if device.type != "cuda":
+        raise SetupError(f"memory on {device} cannot be limited yet: only that of the CPU and of GPUs can")
+    return CudaDevice(device)
 
 
 class ScheduleExecutor(TorchDispatchMode):
