@@ -230,7 +230,6 @@ class CudaDevice(MemoryDevice):
         return self._streams[lane]
 
     def _record(self, stream: Any) -> Any:
-        """Record an event after all work submitted to a stream so far."""
         event = self._cuda.event()
         event.record(stream)
         return event

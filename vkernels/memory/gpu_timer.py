@@ -41,8 +41,6 @@ class _Managed:
 
 @dataclass(frozen=True)
 class _Driver:
-    """The driver's calls for managed memory."""
-
     allocate: Callable[..., int]
     free: Callable[..., int]
     prefetch: Callable[..., int] | None
@@ -127,7 +125,6 @@ class TorchTimer(GpuTimer):
         return time.perf_counter() - begun
 
     def _timed(self, run: Callable[[], object]) -> float:
-        """Seconds on the device, by events of the current stream."""
         torch.cuda.synchronize(self.device)
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         begin.record()

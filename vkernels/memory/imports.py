@@ -105,7 +105,6 @@ def read_minimalloc(path: Path | str) -> Problem:
 
 
 def _csv_row(row: list[str], where: str) -> tuple[int, int, int]:
-    """Lower, upper and size of a row."""
     if len(row) != len(COLUMNS):
         raise FileError(f"{where}: expected {len(COLUMNS)} values, got {len(row)}")
     for name, text in zip(COLUMNS[1:], row[1:], strict=True):

@@ -120,5 +120,4 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def _is_whole(tensor: torch.Tensor, storage: torch.UntypedStorage) -> bool:
-    """Whether a tensor covers all of its storage."""
     return tensor.numel() * tensor.element_size() >= storage.nbytes() and tensor.is_contiguous()

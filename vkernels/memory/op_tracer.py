@@ -230,7 +230,6 @@ class Touched(TorchDispatchMode):
 
 
 def _last(view: View) -> int:
-    """Bytes up to the end of the last element."""
     if 0 in view.shape:
         return 0
     reach = sum((length - 1) * stride for length, stride in zip(view.shape, view.strides, strict=True))

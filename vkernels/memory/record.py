@@ -110,7 +110,6 @@ class _Tensors:
         return {n: self._numbers[key] for n, key in keys.items() if key in self._numbers}
 
     def number(self, index: int) -> int:
-        """The tensor of a storage."""
         key = self._key(index)
         if key not in self._numbers:
             self._numbers[key] = len(self.tensors)

@@ -274,7 +274,6 @@ class Residency:
         self, held: Held, lane: Lane, storage: torch.UntypedStorage, work: Transfer, place: StorageResidency,
         source: StorageResidency | None, after: list[TransferDone],
     ) -> Moving:  # fmt: skip
-        """Start a transfer to a place."""
         done = self._on.carry(lane, storage, work, after)
         self._shelves[place.memory].put(place, held)
         if not done.done():
@@ -282,7 +281,6 @@ class Residency:
         return Moving(place, done)
 
     def _until_free(self, place: StorageResidency) -> list[TransferDone]:
-        """The transfers that still use a place."""
         return [each.done for each in self._busy if place.meets(each.place)]
 
     def _forget_done(self) -> None:

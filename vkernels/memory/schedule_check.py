@@ -80,7 +80,6 @@ def check_possible(trace: MemoryTrace, machine: MemoryMachine) -> None:
 
 
 def _check_tensor(trace: MemoryTrace, absences: list[Absence]) -> None:
-    """Check the absences of one tensor, in the order in which it leaves."""
     count, index = len(trace.operations), absences[0].tensor
     if not 0 <= index < len(trace.tensors):
         raise MemoryPlanError(f"there is no tensor {index}: there are {len(trace.tensors)}")

@@ -266,5 +266,4 @@ class ScheduleExecutor(TorchDispatchMode):
                 self._due.append(number)
 
     def _absent(self, number: int) -> Held | None:
-        """The storage of an absence's tensor."""
         return self._bound.get(self.schedule.tensors[number])

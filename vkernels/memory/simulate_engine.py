@@ -235,7 +235,6 @@ class Engine:
         self.ends[link] = now + work / speed
 
     def _share(self, link: int, speed: float, now: float) -> None:
-        """Change the host link's share of the device's link."""
         if self.ends[link] == inf or self.speed[link] == speed:
             return
         self.work[link] -= (now - self.since[link]) * self.speed[link]
@@ -243,7 +242,6 @@ class Engine:
         self.ends[link] = max(now, now + self.work[link] / speed)
 
     def _take(self, size: int, now: float) -> None:
-        """Occupy device memory."""
         self.free -= size
         self.least_free = min(self.least_free, self.free)
         self._note(now)

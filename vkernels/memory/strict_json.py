@@ -113,8 +113,6 @@ def write_lines(path: Path | str, head: Mapping[str, object], **lists: Iterable[
 
 @dataclass(frozen=True)
 class _RepeatedField:
-    """Stands for an object that has a field twice."""
-
     name: str
 
 

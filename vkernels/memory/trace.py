@@ -158,7 +158,6 @@ def live_bytes(lifetimes: Iterable[Lifetime], count: int) -> list[int]:
 
 
 def _check(trace: MemoryTrace) -> None:
-    """Raise `TraceError` for an impossible tensor or operation."""
     for index, tensor in enumerate(trace.tensors):
         _expect(0 <= tensor.size <= MAX_SIZE, "a size is from 0 to 2**60 bytes", ("tensors", index, "size"))
         for field in ("made", "freed"):

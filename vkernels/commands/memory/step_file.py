@@ -1,4 +1,4 @@
-"""Run FILE.py:FUNCTION, one iteration of a program; compare copies of it, with and without a limit, bit by bit."""
+"""Run FILE.py:FUNCTION, one iteration of a program: record it, or run copies of it whose results are compared."""
 
 from __future__ import annotations
 
@@ -6,12 +6,59 @@ import random
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import torch
+import numpy as np
+import torch
+from torch.utils._pytree import tree_leaves
+
+from vkernels.inspect.kernel_files import executed
+from vkernels.ir.did_you_mean import did_you_mean
+from vkernels.ir.errors import Error, FileError, OptionError
+from vkernels.memory import record as recorder
+from vkernels.memory.trace import MemoryTrace
+from vkernels.memory.trace_file import save
+
+from ..results import check_writable
+from .options import console_for, status_line, write_result
+from .show import show_trace, trace_to_json
 
 SEED = 0
+
+
+def record(step: str, out: Path, warm_up: int, json: Path | None) -> None:
+    """Record one iteration as a trace."""
+    check_writable(out)
+    check_writable(json)
+
+    console = console_for(json)
+    with status_line(console, "running the file") as report:
+        trace = recorded(step, warm_up, report)
+    save(trace, out)
+    show_trace(console, trace)
+    console.print(f"  written to {out}")
+    write_result(json, "record", file=str(out), trace=trace_to_json(trace))
+
+
+def recorded(named: str, warm_up: int, report: Callable[[str], None]) -> MemoryTrace:
+    """Record FILE.py:FUNCTION. Raises `OptionError` for an unknown function, `FileError` with the line that failed, and
+    `TraceError` if iterations differ."""
+
+    path, name, step = step_named(named)
+    number = 0
+
+    def counted() -> None:
+        nonlocal number
+        number += 1
+        report(f"iteration {number} of {warm_up + 2}{'' if number <= warm_up else ', recorded'}")
+        step()
+
+    try:
+        return recorder.record(counted, name, warm_up)
+    except Error:
+        raise
+    except Exception as error:
+        raise step_error(path, name, error) from error
 
 
 def step_named(named: str, afresh: bool = False) -> tuple[str, str, Callable[[], Any]]:
@@ -19,9 +66,6 @@ def step_named(named: str, afresh: bool = False) -> tuple[str, str, Callable[[],
 
     Raises `OptionError` and `FileError`.
     """
-    from vkernels.inspect.kernel_files import executed
-    from vkernels.ir.did_you_mean import did_you_mean
-    from vkernels.ir.errors import OptionError
 
     path, colon, name = named.rpartition(":")
     if not colon or not path.endswith(".py") or not name:
@@ -36,7 +80,6 @@ def step_named(named: str, afresh: bool = False) -> tuple[str, str, Callable[[],
 
 def step_error(path: str, name: str, error: Exception) -> Exception:
     """Return a `FileError` for what a step raised, with its line in the file."""
-    from vkernels.ir.errors import FileError
 
     here = Path(path).resolve()
     frames = traceback.extract_tb(error.__traceback__)
@@ -58,7 +101,6 @@ class Twin:
 
         Raises `FileError` with the line of the file that failed; errors of vkernels pass through.
         """
-        from vkernels.ir.errors import Error
 
         self._calls += 1
         seed(SEED + self._calls)
@@ -79,8 +121,6 @@ class Twin:
 
 def seed(number: int) -> None:
     """Seed the generators of Python, NumPy and torch."""
-    import numpy as np
-    import torch
 
     random.seed(number)
     np.random.seed(number)
@@ -89,8 +129,6 @@ def seed(number: int) -> None:
 
 def tensors_of(value: Any) -> Iterator[torch.Tensor]:
     """Return the tensors in nested containers, and in the state of modules and optimisers."""
-    import torch
-    from torch.utils._pytree import tree_leaves
 
     for leaf in tree_leaves(value):
         if isinstance(leaf, torch.Tensor):
@@ -101,7 +139,6 @@ def tensors_of(value: Any) -> Iterator[torch.Tensor]:
 
 def storages(tensors: list[torch.Tensor]) -> Iterator[int]:
     """Return the addresses of the tensors' storages."""
-    import torch
 
     for tensor in tensors:
         if tensor.layout == torch.strided:
@@ -114,7 +151,6 @@ def same_bits(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
 
 
 def _same(left: torch.Tensor, right: torch.Tensor) -> bool:
-    import torch
 
     if left.dtype != right.dtype or left.shape != right.shape:
         return False

@@ -169,7 +169,6 @@ class _Search:
         self.least = _suffix_sums([min(cost.footprint for cost in row) for row in ordered])
 
     def best(self) -> list[int]:
-        """The number of each buffer's placement."""
         self._walk(0, list(self.found), self.fixed, 0)
         return self.found
 

@@ -99,7 +99,6 @@ def _use(name: str, cached: Moved, uncached: Moved, drawn: float, is_unread: boo
 
 
 def _add(found: dict[str, Moved], at: PlanBatch, capacity: float, at_once: float) -> None:
-    """What a launch moves beyond a cache, by tensor."""
     traffic = CacheTraffic(at, on_chip_counts=False, resident=at_once)
     for touch, moved in traffic.missed_by_touch(capacity, MEMORY_SECTOR, users=at_once):
         before, size = found.get(touch.place, Moved()), float(max(moved.flat) if hasattr(moved, "flat") else moved)

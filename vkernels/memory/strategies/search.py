@@ -191,7 +191,6 @@ class _Pricing:
 
 
 def _spread(prices: Numbers) -> Numbers:
-    """Spread each price over the moments around it."""
     width = max(1, len(prices) // WIDTH)
     window = np.ones(2 * width + 1)
     wrapped = np.concatenate([prices[-width:], prices, prices[:width]])

@@ -1,26 +1,112 @@
-"""Print calibrations and placements, and return them as JSON."""
+"""`vk memory calibrate` and `place`: costs of memory accesses, and the placement of a call's tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from msgspec import to_builtins
 from rich.console import Console
 from rich.table import Table
 
+from vkernels.autotune.arguments import built
+from vkernels.inspect.specialisation import parse_specialisation
+from vkernels.inspect.task import Task, kernel_of, strides_of
+from vkernels.ir.errors import OptionError
+from vkernels.library.tasks import library_tasks
+from vkernels.memory.calibrate_cpu import calibrate_cpu
+from vkernels.memory.calibrate_gpu import calibrate_gpu
 from vkernels.memory.calibration import Calibration
-from vkernels.memory.calibration_file import MACHINE
-from vkernels.memory.placement.choose import AlternativePlacement, PlacementChoice, PlacementDecision
+from vkernels.memory.calibration_file import MACHINE, load, save, to_json
+from vkernels.memory.gpu_timer import TorchTimer
+from vkernels.memory.placement.choose import AlternativePlacement, PlacementChoice, PlacementDecision, choose
 from vkernels.memory.placement.costs import BufferPlacement
+from vkernels.memory.placement.kernels import launch_of, limits_with, program_of, tensor_bytes
+from vkernels.memory.placement.modelled import modelled
+from vkernels.targets import Target, limits_of
 
+from ..explain.subject import target_named
 from ..formatting import format_bytes, format_seconds, printable
+from ..results import check_writable
+from .options import console_for, size_from, status_line, write_result
 
-if TYPE_CHECKING:
-    from vkernels.inspect.task import Task
-
+CPU = "cpu"
 LEGEND = "Times: of the whole call if only that tensor were placed differently. !: exceeds the limit."
+
+
+def calibrate(target: str, flash: Path | None, out: Path | None, json: Path | None) -> None:
+    """Measure or model a device, print it and write it."""
+    check_writable(out)
+    check_writable(json)
+    if flash is not None and target != CPU:
+        raise OptionError("--flash can only be measured with --target cpu")
+
+    console = console_for(json)
+    with status_line(console, "measuring") as report:
+        found = _calibrated(target, flash, report)
+    show_calibration(console, found)
+    if out is not None:
+        save(found, out)
+        console.print(f"  written to {out}")
+    write_result(json, "calibrate", calibration=to_json(found))
+
+
+def _calibrated(name: str, flash: Path | None, report: Callable[[str], None]) -> Calibration:
+    """Measure a present device, model an absent one. Raises `OptionError` for an unknown target."""
+    if name == CPU:
+        return calibrate_cpu(flash, report)
+
+    target = target_named(name, None, None)
+    vendor, _, number = name.partition(":")
+    if vendor in ("nvidia", "amd") and number.isdecimal():
+        return calibrate_gpu(TorchTimer(int(number)), target, report)
+
+    return modelled(target)
+
+
+def place(
+    kernel: str, target: str, specialisation: tuple[str | None, str | None, str | None], limit: str | None,
+    calibration: Path | None, json: Path | None,
+) -> None:  # fmt: skip
+    """Choose where each tensor of a call lives. `specialisation`: dtype, shapes and constants."""
+    check_writable(json)
+    least = None if limit is None else size_from(limit, "--limit")
+
+    device = target_named(target, None, None)
+    found = _calibration(device, calibration)
+    request = parse_specialisation(*specialisation)
+    console = console_for(json)
+    with status_line(console, "choosing a plan"):
+        tasks = library_tasks([kernel], request, on_gpu=True)
+        if len(tasks) > 1:
+            kernels = dict.fromkeys(task.name for task in tasks)
+            if len(kernels) > 1:
+                raise OptionError(f"{kernel} names several kernels; give one of {', '.join(kernels)}")
+        decision = placed(tasks[0], device, found, least)
+    show_decision(console, tasks[0], found, decision)
+    write_result(
+        json, "place", task=tasks[0].to_json(), target=device.key, origin=str(found.origin),
+        integrated=device.integrated if found.access is None else found.access.integrated,
+        unverified=list(found.unverified), **decision_to_json(decision),
+    )  # fmt: skip
+
+
+def placed(task: Task, target: Target, calibration: Calibration, limit: int | None) -> PlacementDecision:
+    """Decide for one call on a device. Raises `OptionError` for a CPU, `MemoryPlanError` if the limit is too low."""
+
+    access = calibration.access
+    if access is None:
+        raise OptionError(f"the calibration is of {calibration.target}, a CPU: placing needs those of a GPU")
+    kernel, limits = built(task), limits_with(limits_of(target), access)
+    launch = launch_of(kernel, task.shape, limits, strides_of(task), pin=kernel_of(task).pin)
+    return choose(program_of(launch, tensor_bytes(kernel, task.shape)), access, limit)
+
+
+def _calibration(target: Target, path: Path | None) -> Calibration:
+
+    return modelled(target) if path is None else load(path)
 
 
 def show_calibration(console: Console, found: Calibration) -> None:
