@@ -1,7 +1,6 @@
 """The timer on a GPU, on a torch whose GPU is this machine's CPU: every call that it makes is made, and made right."""
 
 import ctypes
-import sys
 import time
 from types import SimpleNamespace
 
@@ -11,7 +10,7 @@ from msgspec import structs
 
 from vkernels.ir.errors import OutOfMemoryError, SetupError
 from vkernels.memory import calibrate_gpu as calibrating
-from vkernels.memory import cuda_api, gpu_timer
+from vkernels.memory import gpu_timer
 from vkernels.memory.calibrate_gpu import MemoryKind, calibrate_gpu
 from vkernels.memory.calibration import Calibration, Origin
 from vkernels.memory.gpu_timer import TorchTimer
@@ -100,9 +99,8 @@ class FakeDriver:
 def fake(monkeypatch):
     """A torch with a GPU, and a driver with managed memory."""
     found, driver = FakeTorch(), FakeDriver()
-    monkeypatch.setitem(sys.modules, "torch", found)
-    monkeypatch.setattr(gpu_timer, "torch", found)
-    monkeypatch.setattr(cuda_api, "torch", found)
+    for module in ("gpu_timer", "cuda_api", "placement.place"):
+        monkeypatch.setattr(f"vkernels.memory.{module}.torch", found)
     monkeypatch.setattr(gpu_timer, "_driver", lambda names: driver)
     return SimpleNamespace(torch=found, driver=driver)
 
