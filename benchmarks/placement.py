@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from vkernels.commands.formatting import format_bytes, format_seconds
-from vkernels.commands.memory.place import placed
+from vkernels.commands.memory.placing import placed
 from vkernels.inspect.specialisation import SpecialisationRequest
 from vkernels.inspect.task import Task
 from vkernels.ir.errors import MemoryPlanError

@@ -26,8 +26,7 @@ from rich.table import Table
 from vkernels.memory.imports import Problem, read_g10, read_minimalloc
 from vkernels.memory.pool import place
 from vkernels.memory.record import record
-from vkernels.memory.replay import replay
-from vkernels.memory.replay_allocators import SMALLEST, BestFitPool, CachingAllocator
+from vkernels.memory.replay import SMALLEST, BestFitPool, CachingAllocator, replay
 from vkernels.memory.trace import MemoryTrace
 
 STEP_SECONDS = 1.0

@@ -31,7 +31,7 @@ from vkernels.memory.simulate import SimulatedRun, simulate
 from vkernels.memory.simulate_engine import Engine, SimulationInput
 from vkernels.memory.strategies import PUBLISHED, search
 from vkernels.memory.strategies.g10 import g10
-from vkernels.memory.strategies.least import Saving, largest_saving
+from vkernels.memory.strategies.search import Saving, largest_saving
 from vkernels.memory.trace import MemoryTrace
 
 ROOT = Path(__file__).parents[1]

@@ -8,7 +8,7 @@ from html import escape
 from vkernels.memory.links import MemoryMachine
 from vkernels.memory.schedule import SwapSchedule
 from vkernels.memory.simulate import SimulatedRun
-from vkernels.memory.simulate_log import LINKS
+from vkernels.memory.simulate_engine import LINKS
 from vkernels.memory.trace import MemoryTrace
 
 BEGIN, END = "<!-- made by benchmarks/swap.py -->", "<!-- end -->"

@@ -2,11 +2,11 @@
 
 import json
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from vkernels.commands.memory import limited_run
 from vkernels.commands.memory.options import machine_from
 from vkernels.ir.errors import OptionError
 from vkernels.memory import calibrate_cpu as cpu
@@ -71,14 +71,13 @@ def test_this_cpu_is_measured_and_planning_goes_by_what_was_found(vk, monkeypatc
 def test_a_step_runs_with_the_links_of_a_calibration(vk, tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(STEP)
     vk("calibrate", "--target", ORIN, "--out", "orin.json")
-    limiting = import_module("vkernels.memory.limit")  # the package has a function of that name
-    taken, real = [], limiting.limit
+    taken, real = [], limited_run.limit_step
 
     def noting(*args, links, **more):
         taken.append(links)
         return real(*args, links=links, **more)
 
-    monkeypatch.setattr(limiting, "limit", noting)
+    monkeypatch.setattr(limited_run, "limit_step", noting)
     code, _, errors = vk("run", "mine.py:step", "--bytes", "90%", "--calls", "2", "--calibration", "orin.json")
     assert code == 0, errors
     assert taken[0].to_host == load("orin.json").machine.to_host

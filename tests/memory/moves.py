@@ -5,13 +5,13 @@ from __future__ import annotations
 from random import Random
 
 from vkernels.memory.links import Tier
-from vkernels.memory.residency import Held, Whereabouts
+from vkernels.memory.residency import Held, Residency
 
 MOVES = ("bring", "copy", "copy", "leave", "fetch", "fetch", "arrive")
 """By name, as often as they are to be drawn."""
 
 
-def move(act: str, there: Whereabouts, held: Held, draw: Random, alignment: int = 64) -> None:
+def move(act: str, there: Residency, held: Held, draw: Random, alignment: int = 64) -> None:
     """Do one of `MOVES`, at a drawn place; nothing for any other name."""
 
     def place() -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+
+from msgspec import structs
 
 from vkernels.memory.links import MemoryMachine, Tier
 from vkernels.memory.schedule import Absence, SwapSchedule
@@ -56,7 +57,7 @@ def _freed_later(trace: MemoryTrace, draw: random.Random) -> MemoryTrace:
     for tensor, life in zip(trace.tensors, trace.lifetimes(), strict=True):
         latest = life.start + len(trace.operations)
         later = draw.choice((life.end, min(life.end + draw.randint(0, 3), latest)))
-        tensors.append(tensor if tensor.is_global or draw.random() < 0.3 else replace(tensor, freed=later))
+        tensors.append(tensor if tensor.is_global or draw.random() < 0.3 else structs.replace(tensor, freed=later))
     return MemoryTrace(trace.name, tuple(tensors), trace.operations)
 
 

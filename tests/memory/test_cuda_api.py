@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from vkernels.ir.errors import OutOfMemoryError, SetupError
-from vkernels.memory import cuda_memory
-from vkernels.memory.cuda_api import Cuda
+from vkernels.memory.cuda_api import Cuda, HostArena, Spares
 
 from .fake_cuda import Event, FakeCuda, Stream
 
@@ -71,7 +70,7 @@ def test_storages_of_torchs_allocator_are_taken_and_no_others(cuda):
 
 def test_pages_are_pinned_as_many_as_asked_for_and_given_back_when_nothing_lies_there(cuda, monkeypatch):
     monkeypatch.setattr(cuda, "at", at_address)
-    arena = cuda_memory.HostArena(cuda, 5000)
+    arena = HostArena(cuda, 5000)
     ((address, size, flags),) = cuda.registered
     assert (address, size, flags) == (arena.address, 8192, 3)
     view = arena.view(4096, 100)
@@ -122,7 +121,7 @@ def test_memory_at_an_address_is_described_as_torch_asks_and_torch_must_take_it_
 
 def test_spare_memory_is_given_back_once_all_that_may_use_it_is_done():
     gpu = FakeCuda(1)
-    spares, stream = cuda_memory.Spares(gpu), gpu.stream()
+    spares, stream = Spares(gpu), gpu.stream()
     storage = spares.make(100)
     address = storage.data_ptr()
     assert spares.at(address) is not None

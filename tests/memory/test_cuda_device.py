@@ -14,12 +14,12 @@ from torch.utils._python_dispatch import _disable_current_modes
 import vkernels.memory
 import vkernels.memory.cuda_device as cuda_device
 from vkernels.ir.errors import FileError, OutOfMemoryError, SetupError
-from vkernels.memory import devices
+from vkernels.memory import schedule_executor as devices
 from vkernels.memory.cuda_device import CudaDevice
 from vkernels.memory.device import Lane
 from vkernels.memory.links import Tier
 from vkernels.memory.record import record
-from vkernels.memory.residency import Whereabouts
+from vkernels.memory.residency import Residency
 from vkernels.memory.tiers import Flash
 
 from .fake_cuda import STYLES, FakeCuda, OnGpu, Stream
@@ -61,7 +61,7 @@ class Bytes:
 def moved_about(seed, folder, acts=250):
     """How many reads were wrong of a program whose tensors are moved as a draw says."""
     draw, gpu, wrong = random.Random(seed), FakeCuda(seed), []
-    there = Whereabouts(CudaDevice(gpu.device, gpu), SIZE, SIZE, SIZE, folder)
+    there = Residency(CudaDevice(gpu.device, gpu), SIZE, SIZE, SIZE, folder)
     tensors = {}
 
     for number in range(acts):
@@ -129,7 +129,7 @@ def test_a_stream_that_does_not_wait_for_another_is_caught(waits, tmp_path, monk
 def through_flash(folder, device=CudaDevice):
     """How many reads were wrong after a tensor was on flash, on a GPU that does nothing before it must."""
     gpu, wrong = FakeCuda(STYLES.index("late")), []
-    there = Whereabouts(device(gpu.device, gpu), SIZE, SIZE, SIZE, folder)
+    there = Residency(device(gpu.device, gpu), SIZE, SIZE, SIZE, folder)
     each = Bytes(gpu, there, 900, 3)
     there.bring(each.held, 0)
     each.add(400, 5)

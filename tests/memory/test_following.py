@@ -7,6 +7,7 @@ from math import inf
 
 import pytest
 import torch
+from msgspec import structs
 
 import vkernels.memory
 from vkernels.memory.cpu_device import AT_ONCE
@@ -30,7 +31,8 @@ NOTHING = {
 def layout(request):
     """A step where half of what could leave has to; with flash in every other."""
     trace = step_of(request.param)
-    least = least_bytes(replace(trace, tensors=tuple(replace(t, size=-(-t.size // 64) * 64) for t in trace.tensors)))[0]
+    aligned = tuple(structs.replace(each, size=-(-each.size // 64) * 64) for each in trace.tensors)
+    least = least_bytes(replace(trace, tensors=aligned))[0]
     device, host = (least + trace.peak + 64 * len(trace.tensors)) // 2, 1 << 20 if request.param % 2 else 64
     return lay_out(trace, MemoryMachine(device, host, 640.0, 640.0, 64.0, 64.0))
 

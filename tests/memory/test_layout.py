@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec import structs
 
 from vkernels.ir.errors import MemoryPlanError
 from vkernels.memory.layout import lay_out
@@ -25,8 +26,9 @@ def laid_out(seed):
     """A layout for a random step, in units that are aligned, and None where there is no room for gaps."""
     drawn = step_of(seed)
     machine = machine_of(drawn, seed)
-    tensors = tuple(replace(each, size=64 * each.size) for each in drawn.tensors)
-    trace = replace(drawn, tensors=tensors, operations=tuple(replace(each, scratch=0) for each in drawn.operations))
+    tensors = tuple(structs.replace(each, size=64 * each.size) for each in drawn.tensors)
+    operations = tuple(structs.replace(each, scratch=0) for each in drawn.operations)
+    trace = replace(drawn, tensors=tensors, operations=operations)
     machine = replace(machine, device_bytes=machine.device_bytes * 64, host_bytes=machine.host_bytes * 64)
     try:
         return lay_out(trace, machine)

@@ -12,7 +12,7 @@ import vkernels.memory
 from vkernels.ir.errors import OutOfMemoryError
 from vkernels.memory.cuda_device import CudaDevice
 from vkernels.memory.record import record
-from vkernels.memory.residency import Whereabouts
+from vkernels.memory.residency import Residency
 
 from .moves import MOVES, move
 from .programs import Program, assert_same, cnn, transformer
@@ -85,7 +85,7 @@ def test_a_kernel_uses_the_hosts_pinned_memory_where_it_is() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_bytes_are_kept_through_any_moves(seed: int, tmp_path: Path) -> None:
     draw, device = random.Random(seed), CudaDevice(torch.device("cuda"))
-    there = Whereabouts(device, SIZE, SIZE, SIZE, tmp_path)
+    there = Residency(device, SIZE, SIZE, SIZE, tmp_path)
     tensors, held, expected = {}, {}, {}
     streams = [torch.cuda.current_stream(), torch.cuda.Stream()]
 

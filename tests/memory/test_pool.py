@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vkernels.ir.errors import ArgumentError
-from vkernels.memory.exact_tries import fit_within
+from vkernels.memory.exact import fit_within
 from vkernels.memory.imports import read_g10, read_minimalloc
-from vkernels.memory.pool import place, place_trace
-from vkernels.memory.pool_orders import fit_in_order, orders_of
+from vkernels.memory.pool import fit_in_order, orders_of, place, place_trace
 from vkernels.memory.trace import Lifetime, MemoryTrace, Operation, TracedTensor, live_bytes
 
 from .drawn import assert_apart, problems, smallest

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from vkernels.ir.errors import ArgumentError, TraceError
-from vkernels.memory.op_tracer import Watch
+from vkernels.memory.op_tracer import OpTracer
 from vkernels.memory.pool import place_trace
 from vkernels.memory.record import record, recorded_of
 from vkernels.memory.trace import MemoryTrace
@@ -268,7 +268,7 @@ def test_a_tensor_that_is_elsewhere_takes_no_room_on_a_device():
     def step():
         return (here + 1).sum(), there + 1
 
-    with Watch() as watch:
+    with OpTracer() as watch:
         for _ in range(2):
             step()
             watch.end_iteration()

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vkernels.memory.pool import place
-from vkernels.memory.replay import Chunks, replay
-from vkernels.memory.replay_allocators import BestFitPool, CachingAllocator
+from vkernels.memory.replay import BestFitPool, CachingAllocator, Chunks, replay
 from vkernels.memory.trace import Lifetime, live_bytes
 
 from .drawn import problems

@@ -11,7 +11,7 @@ import torch
 from vkernels.ir.errors import OutOfMemoryError
 from vkernels.memory.cpu_device import Arena, CpuDevice
 from vkernels.memory.links import Tier
-from vkernels.memory.residency import Whereabouts
+from vkernels.memory.residency import Residency
 from vkernels.memory.tiers import Flash
 
 from .moves import MOVES, move
@@ -22,7 +22,7 @@ SIZE = 4096
 @pytest.mark.parametrize("seed", range(30))
 def test_bytes_are_kept_through_any_moves_in_any_order(seed, tmp_path):
     draw = random.Random(seed)
-    there = Whereabouts(CpuDevice(), SIZE, SIZE, SIZE, tmp_path)
+    there = Residency(CpuDevice(), SIZE, SIZE, SIZE, tmp_path)
     tensors, held, expected = {}, {}, {}
 
     for number in range(400):
@@ -55,7 +55,7 @@ def test_bytes_are_kept_through_any_moves_in_any_order(seed, tmp_path):
 
 
 def test_views_move_with_their_storage(tmp_path):
-    there = Whereabouts(CpuDevice(), SIZE, SIZE, 0, tmp_path)
+    there = Residency(CpuDevice(), SIZE, SIZE, 0, tmp_path)
     x = torch.arange(100.0)
     view = x[50:].view(5, 10).t()
     before = view.clone()
@@ -67,7 +67,7 @@ def test_views_move_with_their_storage(tmp_path):
 
 
 def test_what_numpy_shares_and_what_is_resized_is_left_alone(tmp_path):
-    there = Whereabouts(CpuDevice(), SIZE, SIZE, 0, tmp_path)
+    there = Residency(CpuDevice(), SIZE, SIZE, 0, tmp_path)
     shared = np.ones(8)
     tensor = torch.from_numpy(shared)
     there.bring(there.meet(tensor.untyped_storage()), 0)
@@ -87,7 +87,7 @@ def test_what_numpy_shares_and_what_is_resized_is_left_alone(tmp_path):
 
 
 def test_arenas_outlive_what_made_them_as_long_as_a_tensor_lies_there(tmp_path):
-    there = Whereabouts(CpuDevice(), SIZE, SIZE, 0, tmp_path)
+    there = Residency(CpuDevice(), SIZE, SIZE, 0, tmp_path)
     x = torch.arange(64.0)
     there.bring(there.meet(x.untyped_storage()), 64)
     there.settle()

@@ -19,7 +19,7 @@ from vkernels.memory.schedule import SwapSchedule
 from vkernels.memory.schedule_check import check, least_bytes
 from vkernels.memory.simulate import simulate
 from vkernels.memory.strategies import PUBLISHED, search
-from vkernels.memory.strategies.least import largest_saving
+from vkernels.memory.strategies.search import largest_saving
 from vkernels.memory.trace import MemoryTrace, Operation, TracedTensor
 
 from .places import DATA, G10, needs_data

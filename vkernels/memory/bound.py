@@ -1,21 +1,21 @@
-"""A lower bound of the time of any schedule without recomputation, from capacity and link rates."""
+"""A lower bound on the time of any schedule without recomputation, from capacity and link rates."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
 
 from .links import MemoryMachine
 from .schedule import idle_times
-from .schedule_rooms import Numbers
 from .trace import MemoryTrace
 
 
 @dataclass(frozen=True)
 class TimeBound:
-    """`seconds` of an iteration at least, of which `waiting` is unavoidable. `between`: the operations in which the
-    longest wait must be; None where nothing need wait."""
+    """The minimum `seconds` of an iteration, and those of `waiting` in it. `between`: the operations around the longest
+    wait; None if nothing need wait."""
 
     seconds: float
     waiting: float
@@ -23,87 +23,58 @@ class TimeBound:
 
 
 def lower_bound(trace: MemoryTrace, machine: MemoryMachine) -> TimeBound:
-    """Return a lower bound of the time of an iteration.
+    """Return a lower bound on the time of an iteration.
 
-    While operation p runs, at least `live - capacity` bytes are away. Those of them that are needed again before
-    operation e were fetched between p and e; those that were written after operation s were copied between s and p.
-    Either takes its bytes over the link's speed; what that exceeds the operations' own time is waited for. Waits of
-    windows that do not overlap add up. Transfers are taken as fluid, latencies as none.
+    While operation p runs, at least `live - capacity` bytes are away. Those that are needed again before operation e
+    are fetched between p and e; those that were written after operation s are copied between s and p. Either takes the
+    bytes divided by the link's rate; the part that exceeds the operations' own time is waiting. Waits in windows that
+    do not overlap add up. Transfers are fluid, without latency.
     """
-    windows = _Windows(trace, machine)
     count = len(trace.operations)
+    first, waits = _waits(trace, machine)
     best = np.zeros(count + 1)
     longest, between = 0.0, None
     for end in range(1, count + 1):
         best[end] = best[end - 1]
-        for start, wait in windows.ending.get(end, {}).items():
+        for start, wait in waits[end].items():
             best[end] = max(best[end], best[start] + wait)
             if wait > longest:
-                longest, between = wait, ((start + windows.first) % count, (end + windows.first) % count)
+                longest, between = wait, ((start + first) % count, (end + first) % count)
     waiting = float(best[count])
     return TimeBound(trace.seconds + waiting, waiting, between)
 
 
-class _Windows:
-    """Waits that must be after operation `start` has ended and before operation `end` starts; operations are counted
-    from `first` on, where the least is live."""
-
-    def __init__(self, trace: MemoryTrace, machine: MemoryMachine):
-        live = np.array(trace.live(), dtype=np.int64)
-        self.first = int(live.argmin())
-        self.count = len(live)
-        seconds = np.roll([op.seconds for op in trace.operations], -self.first)
-        self.starts = np.concatenate([[0.0], np.cumsum(seconds)])
-        self.ending: dict[int, dict[int, float]] = {}
-        self._gather(trace)
-        away = np.roll(live - machine.device_bytes, -self.first)
-        both_in = machine.from_host + machine.from_flash if machine.shared is None else machine.shared
-        both_out = machine.to_host + machine.to_flash if machine.shared is None else machine.shared
-        for at in np.flatnonzero(away > 0):
-            here = self._around(int(at))
-            for least, rate_in, rate_out in (
-                (away[at], both_in, both_out),
-                (away[at] - machine.host_bytes, machine.from_flash, machine.to_flash),
-            ):
-                if least > 0:
-                    self._fetches(int(at), int(least), rate_in, here)
-                    self._copies(int(at), int(least), rate_out, here)
-
-    def _gather(self, trace: MemoryTrace) -> None:
-        """Every idle time thrice, an iteration apart, so that what wraps is seen at both ends."""
-        rows = []
-        for each in idle_times(trace):
-            written = -(4 * self.count) if each.written is None else each.written
-            for turn in (-1, 0, 1):
-                by = turn * self.count - self.first
-                rows.append((each.last + by, each.next + by, written + by, each.size))
-        table = np.array(rows or [(0, 0, 0, 0)], dtype=np.int64)
-        self.last, self.next, self.written, self.size = table.T
-
-    def _around(self, at: int) -> tuple[Numbers, ...]:
-        there = (self.last < at) & (at < self.next)
-        return self.next[there], self.written[there], self.size[there]
-
-    def _fetches(self, at: int, least: int, rate: float, here: tuple[Numbers, ...]) -> None:
-        """Of those away while `at` runs, what is needed by each later operation has come by then."""
-        order = np.argsort(here[0], kind="stable")
-        ends, sizes = here[0][order], here[2][order]
-        later = sizes.sum() - np.cumsum(sizes)
-        within = ends <= self.count
-        waits = (least - later[within]) / rate - (self.starts[ends[within]] - self.starts[at + 1])
-        for number in np.flatnonzero(waits > 0):
-            self._add(at, int(ends[within][number]), float(waits[number]))
-
-    def _copies(self, at: int, least: int, rate: float, here: tuple[Numbers, ...]) -> None:
-        """Of those away while `at` runs, what was written last after each earlier operation was copied since."""
-        order = np.argsort(-here[1], kind="stable")
-        begins, sizes = here[1][order], here[2][order]
-        earlier = sizes.sum() - np.cumsum(sizes)
-        within = begins >= 0
-        waits = (least - earlier[within]) / rate - (self.starts[at] - self.starts[begins[within] + 1])
-        for number in np.flatnonzero(waits > 0):
-            self._add(int(begins[within][number]), at, float(waits[number]))
-
-    def _add(self, start: int, end: int, wait: float) -> None:
-        known = self.ending.setdefault(end, {})
-        known[start] = max(known.get(start, 0.0), wait)
+def _waits(trace: MemoryTrace, machine: MemoryMachine) -> tuple[int, defaultdict[int, dict[int, float]]]:
+    """The operation where the least is live, and waits between operations, counted from it: by end, then by start."""
+    live = np.array(trace.live(), dtype=np.int64)
+    first, count = int(live.argmin()), len(live)
+    starts = np.concatenate([[0.0], np.cumsum(np.roll([op.seconds for op in trace.operations], -first))])
+    rows = [(0, 0, 0, 0)]
+    for each in idle_times(trace):
+        written = -(4 * count) if each.written is None else each.written
+        shifts = (turn * count - first for turn in (-1, 0, 1))  # three iterations, for times that wrap
+        rows += [(each.last + by, each.next + by, written + by, each.size) for by in shifts]
+    last, following, writes, sizes = np.array(rows, dtype=np.int64).T
+    both_in = machine.from_host + machine.from_flash if machine.shared is None else machine.shared
+    both_out = machine.to_host + machine.to_flash if machine.shared is None else machine.shared
+    away = np.roll(live - machine.device_bytes, -first)
+    found: defaultdict[int, dict[int, float]] = defaultdict(dict)
+    for at in map(int, np.flatnonzero(away > 0)):
+        there = (last < at) & (at < following)
+        for least, rate_in, rate_out in (
+            (away[at], both_in, both_out),
+            (away[at] - machine.host_bytes, machine.from_flash, machine.to_flash),
+        ):
+            if least <= 0:
+                continue
+            for moments, rate, is_fetch in ((following[there], rate_in, True), (writes[there], rate_out, False)):
+                order = np.argsort(moments if is_fetch else -moments, kind="stable")
+                beyond = sizes[there].sum() - np.cumsum(sizes[there][order])
+                within = (moments[order] >= 0) & (moments[order] <= count)
+                edges = moments[order][within]
+                begins, ends = (np.full_like(edges, at), edges) if is_fetch else (edges, np.full_like(edges, at))
+                waits = (least - beyond[within]) / rate - (starts[ends] - starts[begins + 1])
+                for number in np.flatnonzero(waits > 0):
+                    known, begin = found[int(ends[number])], int(begins[number])
+                    known[begin] = max(known.get(begin, 0.0), float(waits[number]))
+    return first, found

@@ -79,7 +79,6 @@ def _copies() -> dict[str, float]:
 
 
 def _flash(folder: Path) -> dict[str, float]:
-    """Measure rates and latency of a swap file in a folder."""
     from .tiers import Flash
 
     memory, file = _memory(COPIED), Flash(folder, COPIED)

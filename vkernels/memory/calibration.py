@@ -3,78 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import isfinite
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
 
 from vkernels.ir.errors import OptionError
 
 from .links import MemoryMachine
+from .strict_json import Number, Record
+
+Rate = Annotated[float, Meta(gt=0, le=1e30)]
+"""Bytes a second."""
 
 
 class Origin(StrEnum):
-    """The origin of figures."""
+    """Where the figures come from."""
 
     MEASURED = "measured"
     MODELLED = "modelled"
 
 
-@dataclass(frozen=True)
-class AccessRates:
-    """Bytes a second of a kernel's accesses: sequential, and scattered by indices."""
+class AccessRates(Record, frozen=True):
+    """Rates of a kernel's accesses: sequential, and scattered by indices."""
 
-    read: float
-    write: float
-    scattered_read: float
-    scattered_write: float
+    read: Rate
+    write: Rate
+    scattered_read: Rate
+    scattered_write: Rate
 
 
-@dataclass(frozen=True)
-class Managed:
-    """Costs of managed memory, which the driver migrates to where it is accessed.
+class Managed(Record, frozen=True):
+    """Costs of managed memory, which the driver migrates to the side that accesses it.
 
-    When the other side touches it, it waits `first_seconds` for the first page; each `fault_bytes` take `fault_seconds`
-    and come at `to_device` or `to_host` bytes a second, None where pages stay where they are. Asked for beforehand, a
-    buffer costs `prefetch_seconds` and its bytes at `prefetch`; None where nothing can be asked for.
+    The first page takes `first_seconds` to migrate. Each `fault_bytes` cost one fault of `fault_seconds`, and the bytes
+    move at `to_device` or `to_host`; None: pages do not move. Prefetching a buffer costs `prefetch_seconds` and its
+    bytes at the rate `prefetch`; None: there is no prefetching.
     """
 
-    fault_seconds: float
-    fault_bytes: int
-    to_device: float | None = None
-    to_host: float | None = None
-    prefetch: float | None = None
-    prefetch_seconds: float = 0.0
-    first_seconds: float = 0.0
+    fault_seconds: Number
+    fault_bytes: Annotated[int, Meta(ge=1, le=1 << 60)]
+    to_device: Rate | None
+    to_host: Rate | None
+    prefetch: Rate | None
+    prefetch_seconds: Number
+    first_seconds: Number
 
 
-@dataclass(frozen=True)
-class AccessCosts:
-    """What it costs to bring buffers to a GPU, or to let it reach them where they are. Bytes a second, seconds.
+class AccessCosts(Record, frozen=True):
+    """Costs of copying buffers to a GPU, or of accessing them in place. Rates, and seconds.
 
-    `integrated`: its memory is the host's. `to_device`, `to_host`: of copies, of which each costs `copy_seconds` first.
-    `device`: a kernel's accesses to the device's own memory; `mapped`: to pinned memory of the host. `is_cached`:
-    whether its caches keep what it read there. `host`, `pinned_by_host`: a CPU's own accesses to ordinary and to pinned
-    memory. `managed` is None where there is no such memory.
+    `integrated`: the device's memory is the host's. `to_device`, `to_host`: rates of copies; `copy_seconds`: latency of
+    one. `device`: a kernel's accesses to device memory; `mapped`: to pinned host memory, which GPU caches keep if
+    `is_cached`. `host`, `pinned_by_host`: a CPU's own accesses to pageable and to pinned memory. `managed`: None
+    without managed memory.
     """
 
     integrated: bool
-    to_device: float
-    to_host: float
-    copy_seconds: float
+    to_device: Rate
+    to_host: Rate
+    copy_seconds: Number
     device: AccessRates
     mapped: AccessRates
     is_cached: bool
-    host: float
-    pinned_by_host: float
-    launch_seconds: float
-    managed: Managed | None = None
+    host: Rate
+    pinned_by_host: Rate
+    launch_seconds: Number
+    managed: Managed | None
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """`target`: a key of `vk targets`; `device`: its name. `machine`: the links that schedules are planned with; its
-    `device_bytes` and `flash_bytes` are for whoever plans to say. `access`: what placing goes by; None of a CPU.
-    `unverified`: fields that rest on no published figure and no measurement. `sources`: of the others, by field.
+    """Figures of one device. Raises `OptionError` for impossible access costs.
+
+    `target`: a key of `vk targets`; `device`: its name. `machine`: the links for planning schedules, without memory
+    sizes. `access`: the costs for placing buffers; None for a CPU. `unverified`: fields that are neither measured nor
+    published. `sources`: of other fields, by name.
     """
 
     target: str
@@ -86,34 +92,11 @@ class Calibration:
     sources: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        if self.access is not None:
-            check_access(self.access)
+        try:
+            msgspec.convert(msgspec.to_builtins(self.access), AccessCosts | None)
+        except msgspec.ValidationError as error:
+            raise OptionError(str(error)) from None
 
     def with_sizes(self, device: int, host: int, flash: float) -> MemoryMachine:
         """Return the machine with these memory sizes."""
-        from dataclasses import replace
-
         return replace(self.machine, device_bytes=device, host_bytes=host, flash_bytes=flash)
-
-
-def check_access(access: AccessCosts) -> None:
-    """Raise `OptionError` naming the field for impossible figures."""
-    for name, value in _figures(access):
-        least_is_zero = name.endswith("seconds")
-        if not isfinite(value) or value < 0 or (value == 0 and not least_is_zero):
-            raise OptionError(f"{name}: expected a finite number {'from' if least_is_zero else 'above'} 0, got {value}")
-
-
-def _figures(access: AccessCosts) -> list[tuple[str, float]]:
-    found: list[tuple[str, float]] = []
-    for part, prefix in (
-        (access, ""),
-        (access.device, "device."),
-        (access.mapped, "mapped."),
-        (access.managed, "managed."),
-    ):
-        for each in fields(part) if part is not None else ():
-            value = getattr(part, each.name)
-            if type(value) in (int, float):
-                found.append((prefix + each.name, float(value)))
-    return found

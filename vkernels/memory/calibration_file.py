@@ -1,29 +1,49 @@
-"""Calibrations as JSON files, read strictly: errors name the line."""
+"""Calibrations as JSON files."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import fields
 from math import inf, isfinite
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from vkernels.ir.errors import OptionError
 from vkernels.ir.write_file import write_file
 
-from .calibration import AccessCosts, AccessRates, Calibration, Managed, Origin
+from .calibration import AccessCosts, Calibration, Origin
 from .links import ANY_SIZE, MemoryMachine
-from .strict_json import At, Document, read_json, shown
+from .strict_json import Name, Number, Record, read_json
 
-FORMAT, SCHEMA = "vkernels calibration", 1
-WHOLE = ("format", "schema_version", "target", "device", "origin", "machine", "access", "unverified", "sources")
-OF_PLANS = ("device_bytes", "host_bytes", "flash_bytes")
+SIZES = ("device_bytes", "host_bytes", "flash_bytes")
 """Fields of a machine that are not part of a calibration: the planner sets them."""
-MACHINE = tuple(each.name for each in fields(MemoryMachine) if each.name not in OF_PLANS)
-ALWAYS = ("to_host", "from_host", "to_flash", "from_flash", "host_seconds", "flash_seconds")
-"""Required figures of a machine."""
+MACHINE = tuple(each.name for each in fields(MemoryMachine) if each.name not in SIZES)
+REQUIRED = ("to_host", "from_host", "to_flash", "from_flash", "host_seconds", "flash_seconds")
 WHOLE_BYTES = ("fault_bytes", "at_once", "flash_at_once")
-MAX_SOURCES = 100
+MachineFigures = msgspec.defstruct(
+    "MachineFigures",
+    [(name, Number) if name in REQUIRED else (name, Number | None | UnsetType, UNSET) for name in MACHINE],
+    bases=(Record,),
+    kw_only=True,
+)
+"""Figures of a machine; null is an infinite rate, or no `shared` link."""
+
+
+class CalibrationFile(Record, frozen=True):
+    """The contents of a file."""
+
+    format: Literal["vkernels calibration"]
+    schema_version: Literal[1]
+    target: Name
+    device: Name
+    origin: Origin
+    machine: MachineFigures  # type: ignore[valid-type]
+    access: AccessCosts | None
+    unverified: tuple[Name, ...]
+    sources: Annotated[dict[Name, Name], Meta(max_length=100)]
 
 
 def save(calibration: Calibration, path: Path | str) -> None:
@@ -33,100 +53,31 @@ def save(calibration: Calibration, path: Path | str) -> None:
 
 def to_json(calibration: Calibration) -> dict[str, Any]:
     """Return the file's contents; an infinite rate is null."""
-    machine = {name: _finite(getattr(calibration.machine, name)) for name in MACHINE}
-    return {
-        "format": FORMAT, "schema_version": SCHEMA, "target": calibration.target, "device": calibration.device,
-        "origin": str(calibration.origin), "machine": machine,
-        "access": None if calibration.access is None else asdict(calibration.access),
-        "unverified": list(calibration.unverified), "sources": dict(calibration.sources),
-    }  # fmt: skip
+    machine = {name: getattr(calibration.machine, name) for name in MACHINE}
+    found: dict[str, Any] = msgspec.to_builtins({
+        "format": "vkernels calibration", "schema_version": 1,
+        "target": calibration.target, "device": calibration.device, "origin": calibration.origin,
+        "machine": {name: value if value is None or isfinite(value) else None for name, value in machine.items()},
+        "access": calibration.access, "unverified": calibration.unverified, "sources": calibration.sources,
+    })  # fmt: skip
+    return found
 
 
 def load(path: Path | str) -> Calibration:
     """Read a calibration that `save` wrote. Raises `FileError` with the line."""
     document = read_json(path)
-    whole = document.fields(document.data, (), WHOLE)
-    if whole["format"] != FORMAT:
-        document.refuse(("format",), f"expected {FORMAT!r}")
-    if whole["schema_version"] != SCHEMA or type(whole["schema_version"]) is not int:
-        document.refuse(("schema_version",), f"expected {SCHEMA}")
-    if whole["origin"] not in list(Origin):
-        document.refuse(("origin",), f"expected measured or modelled, got {shown(whole['origin'])}")
-    unverified = document.items(whole["unverified"], ("unverified",))
+    found = document.convert(CalibrationFile)
+    figures: dict[str, Any] = {}
+    for name in MACHINE:
+        value = getattr(found.machine, name)
+        if value is None and name != "shared":
+            value = inf
+        if value is not UNSET:
+            figures[name] = int(value) if name in WHOLE_BYTES else value
     try:
-        return Calibration(
-            document.name(whole["target"], ("target",)),
-            document.name(whole["device"], ("device",)),
-            Origin(whole["origin"]),
-            _machine(document, whole["machine"]),
-            None if whole["access"] is None else _access(document, whole["access"]),
-            tuple(document.name(each, ("unverified", number)) for number, each in enumerate(unverified)),
-            _sources(document, whole["sources"]),
-        )
+        machine = MemoryMachine(device_bytes=0, host_bytes=ANY_SIZE, flash_bytes=0, **figures)
     except OptionError as error:
-        document.refuse(("access",), str(error))
-
-
-def _machine(document: Document, data: object) -> MemoryMachine:
-    at: At = ("machine",)
-    found = document.fields(data, at, ALWAYS, tuple(name for name in MACHINE if name not in ALWAYS))
-    read: dict[str, Any] = {}
-    for name, value in found.items():
-        if name == "shared" and value is None:
-            read[name] = None
-        elif value is None and name not in ALWAYS:
-            read[name] = inf
-        else:
-            number = document.number(value, (*at, name))
-            read[name] = int(number) if name in WHOLE_BYTES else number
-    try:
-        return MemoryMachine(device_bytes=0, host_bytes=ANY_SIZE, flash_bytes=0, **read)
-    except OptionError as error:
-        document.refuse(at, str(error))
-
-
-def _access(document: Document, data: object) -> AccessCosts:
-    at: At = ("access",)
-    found = document.fields(data, at, [each.name for each in fields(AccessCosts)])
-    read: dict[str, Any] = {}
-    for name, value in found.items():
-        here = (*at, name)
-        if name in ("integrated", "is_cached"):
-            read[name] = document.truth(value, here)
-        elif name in ("device", "mapped"):
-            rates = document.fields(value, here, [each.name for each in fields(AccessRates)])
-            read[name] = AccessRates(**{rate: _rate(document, number, (*here, rate)) for rate, number in rates.items()})
-        elif name == "managed":
-            read[name] = None if value is None else _managed(document, value, here)
-        else:
-            read[name] = document.number(value, here) if name.endswith("seconds") else _rate(document, value, here)
-    return AccessCosts(**read)
-
-
-def _managed(document: Document, data: object, at: At) -> Managed:
-    found = document.fields(data, at, [each.name for each in fields(Managed)])
-    read: dict[str, Any] = {}
-    for name, value in found.items():
-        here = (*at, name)
-        if name == "fault_bytes":
-            read[name] = document.whole(value, here)
-        elif name.endswith("seconds"):
-            read[name] = document.number(value, here)
-        else:
-            read[name] = None if value is None else _rate(document, value, here)
-    return Managed(**read)
-
-
-def _rate(document: Document, value: object, at: At) -> float:
-    rate = document.number(value, at)
-    return rate if rate > 0 else document.refuse(at, "expected more than 0 bytes a second")
-
-
-def _sources(document: Document, data: object) -> dict[str, str]:
-    if not isinstance(data, dict) or len(data) > MAX_SOURCES:
-        document.refuse(("sources",), f"expected an object of at most {MAX_SOURCES} texts")
-    return {document.name(name, ("sources",)): document.name(text, ("sources", name)) for name, text in data.items()}
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is None or isfinite(value) else None
+        document.refuse(("machine",), str(error))
+    return Calibration(
+        found.target, found.device, found.origin, machine, found.access, found.unverified, found.sources
+    )  # fmt: skip

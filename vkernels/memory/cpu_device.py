@@ -13,15 +13,15 @@ from vkernels.ir.errors import OutOfMemoryError
 from vkernels.ir.system_resources import ThreadPool
 from vkernels.runtime.memory_blocks import ALIGNMENT
 
-from .device import Lane, Transfer, TransferDone
+from .device import DeviceMemory, Lane, MemoryDevice, Transfer, TransferDone
 from .tiers import Flash, copy_bytes
 
 AT_ONCE = {Lane.TO_HOST: 1 << 19, Lane.FROM_HOST: 1 << 19, Lane.TO_FLASH: 1 << 18, Lane.FROM_FLASH: 1 << 18}
-"""Bytes that the program's thread carries by itself: another would take longer to wake. Files are written and read by
-way of the system's own memory."""
+"""Maximum bytes that the program's own thread copies, because waking another takes longer. Small file accesses stay in
+the page cache."""
 
 
-class Arena:
+class Arena(DeviceMemory):
     """A contiguous memory of fixed size. Raises `OutOfMemoryError`."""
 
     def __init__(self, size: int):
@@ -33,26 +33,11 @@ class Arena:
         self.address = self.view(0, 1).data_ptr()
 
     def view(self, offset: int, size: int) -> torch.UntypedStorage:
-        """Return a storage in this arena, which it keeps alive."""
         return torch.frombuffer(self._memory, dtype=torch.uint8, offset=offset, count=size).untyped_storage()
 
-    def holds(self, address: int) -> bool:
-        """Whether an address is in this memory."""
-        return self.address <= address < self.address + self.size
 
-
-class Carried:
-    """A completed transfer. `error`: its failure, if any."""
-
-    def __init__(self, error: BaseException | None):
-        self.error = error
-
-    def done(self) -> bool:
-        return True
-
-
-class CpuDevice:
-    """Implements `device.Device`, which documents the methods."""
+class CpuDevice(MemoryDevice):
+    """Operations are synchronous; transfers are futures of the lanes' threads."""
 
     name = kind = "cpu"
     alignment = ALIGNMENT
@@ -88,15 +73,17 @@ class CpuDevice:
 
     def carry(self, lane: Lane, alive: object, work: Transfer, after: Sequence[TransferDone] = ()) -> TransferDone:
         if work.size <= AT_ONCE[lane] and all(each.done() for each in after):
+            ended: Future[None] = Future()
             try:
                 do(lane, work)
+                ended.set_result(None)
             except OSError as error:
-                return Carried(error)
-            return Carried(None)
+                ended.set_exception(error)
+            return ended
 
         def run() -> None:
             for each in after:
-                self.wait(each)  # asked for before this, so it does not wait for this
+                self.wait(each)  # no deadlock: it was submitted before
             do(lane, work)
             _ = alive
 
@@ -105,12 +92,10 @@ class CpuDevice:
         return self._threads[lane].submit(run)
 
     def wait(self, done: TransferDone) -> BaseException | None:
-        if isinstance(done, Future):
-            return done.exception()
-        return done.error if isinstance(done, Carried) else None
+        return done.exception() if isinstance(done, Future) else None
 
     def settle(self) -> None:
-        pass  # all that is asked of a CPU is done when the call returns, but for transfers, which are waited for
+        pass  # operations are synchronous, and transfers are waited for
 
     def close(self) -> None:
         for each in self._threads.values():
@@ -119,7 +104,7 @@ class CpuDevice:
 
 
 def do(lane: Lane, work: Transfer) -> None:
-    """Run the transfer now."""
+    """Run a transfer now."""
     if work.flash is None:
         copy_bytes(work.to, work.source, work.size)
     elif lane is Lane.TO_FLASH:

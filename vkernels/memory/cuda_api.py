@@ -1,16 +1,23 @@
-"""All torch calls for moving tensors on a GPU, without any policy."""
+"""All calls of torch for moving tensors on a GPU, and memories of it: arenas, and pinned ones on the host."""
 
 from __future__ import annotations
 
 import contextlib
+import mmap
+import weakref
+from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from vkernels.ir.errors import OutOfMemoryError, SetupError
 
+from .cpu_device import Arena
+from .device import DeviceMemory
+
 PORTABLE, MAPPED = 1, 2
-"""Of cudaHostRegister: pinned for every GPU, and usable by kernels where it is."""
+"""Flags of cudaHostRegister: pinned for every GPU, and accessible to kernels."""
 
 
 class Cuda:
@@ -63,14 +70,11 @@ class Cuda:
             raise OutOfMemoryError(f"{size} bytes of the host cannot be pinned: {error}") from error
 
     def pin(self, address: int, size: int) -> None:
-        """Pin whole pages of the host, as many as there are: torch's allocator would round up to a power of two.
-
-        Raises `OutOfMemoryError`.
-        """
+        """Pin pages of the host. Raises `OutOfMemoryError`. (torch's own allocator rounds up to a power of two.)"""
         with torch.cuda.device(self.device):
             error = int(torch.cuda.cudart().cudaHostRegister(address, size, PORTABLE | MAPPED))
             if error:
-                with contextlib.suppress(RuntimeError):  # what CUDA remembers of it would be raised by a later kernel
+                with contextlib.suppress(RuntimeError):  # clear the error: a later kernel would raise it
                     torch.zeros(1, device=self.device)
                 raise OutOfMemoryError(f"{size} bytes of the host cannot be pinned: CUDA's error {error}")
 
@@ -79,25 +83,106 @@ class Cuda:
         torch.cuda.cudart().cudaHostUnregister(address)
 
     def at(self, address: int, size: int, owner: object) -> torch.Tensor:
-        """Bytes at an address that this GPU can use, as a tensor of the GPU: pinned memory, too. It keeps `owner`.
-
-        Raises `SetupError` where torch does not do that.
-        """
-        try:
-            found = torch.as_tensor(_Bytes(address, size, owner), device=self.device)
-            is_there = found.data_ptr() == address
-        except (RuntimeError, TypeError, ValueError) as error:
-            raise SetupError(f"torch {torch.__version__} does not take memory at an address: {error}") from error
-        if not is_there:
-            raise SetupError(f"torch {torch.__version__} copies memory at an address: it is not on {self.device}")
-        return found
+        """Return bytes at an address that this GPU can access, as `tensor_at`."""
+        return tensor_at(address, size, owner, self.device)
 
 
-class _Bytes:
-    """What torch takes for memory of a GPU."""
+@dataclass(frozen=True)
+class Pointer:
+    """Bytes at an address, in the interface by which torch takes memory of a GPU."""
 
-    def __init__(self, address: int, size: int, owner: object):
-        self.owner = owner
-        self.__cuda_array_interface__ = {
-            "data": (address, False), "shape": (size,), "typestr": "|u1", "strides": None, "version": 3,
-        }  # fmt: skip
+    address: int
+    size: int
+    owner: object
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"data": (self.address, False), "shape": (self.size,), "typestr": "|u1", "strides": None, "version": 3}
+
+
+def tensor_at(address: int, size: int, owner: object, device: torch.device) -> torch.Tensor:
+    """Return bytes at an address as a tensor of a GPU, also pinned host memory. The tensor keeps `owner` alive.
+
+    Raises `SetupError` if torch cannot do that.
+    """
+    try:
+        found = torch.as_tensor(Pointer(address, size, owner), device=device)
+    except (RuntimeError, TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise SetupError(
+            f"torch {torch.__version__} does not take memory at an address on {device}: {reason}"
+        ) from error
+    if found.data_ptr() != address:
+        raise SetupError(f"torch {torch.__version__} copies memory at an address: it is not on {device}")
+    return found
+
+
+class DeviceArena(DeviceMemory):
+    """Contiguous memory of a GPU. Raises `OutOfMemoryError`."""
+
+    def __init__(self, cuda: Cuda, size: int):
+        self.size, self._cuda = size, cuda
+        self.bytes = cuda.allocate(max(1, size))
+        self.address = self.bytes.data_ptr()
+        cuda.at(self.address, 1, None)  # raises now if torch cannot do it
+
+    def view(self, offset: int, size: int) -> torch.UntypedStorage:
+        return self._cuda.at(self.address + offset, size, self).untyped_storage()
+
+
+class HostArena(DeviceArena):
+    """Contiguous pinned host memory; its views are storages of the *GPU*. Raises `OutOfMemoryError`."""
+
+    def __init__(self, cuda: Cuda, size: int):
+        self.size, self._cuda = size, cuda
+        pages = -(-max(1, size) // mmap.PAGESIZE) * mmap.PAGESIZE
+        memory = Arena(pages)
+        self.address = memory.address
+        self.bytes = torch.empty(0, dtype=torch.uint8).set_(memory.view(0, pages))
+        cuda.pin(self.address, pages)
+        weakref.finalize(self, cuda.unpin, self.address).atexit = False
+        cuda.at(self.address, 1, None)
+
+
+class Spares:
+    """Pinned pieces of the host, with a storage each.
+
+    When a storage dies, operations may still be using its memory: it is freed after the events given to `bury`.
+    """
+
+    def __init__(self, cuda: Cuda):
+        self._cuda = cuda
+        self._living: dict[int, torch.Tensor] = {}
+        self._dead: deque[torch.Tensor] = deque()
+        self._buried: list[tuple[torch.Tensor, list[Any]]] = []
+
+    def make(self, size: int) -> torch.UntypedStorage:
+        """Return a GPU storage in host memory. Raises `OutOfMemoryError`."""
+        piece = self._cuda.pinned(size)
+        owner = _Owner()
+        weakref.finalize(owner, _die, self._living, self._dead, piece.data_ptr()).atexit = False
+        self._living[piece.data_ptr()] = piece
+        return self._cuda.at(piece.data_ptr(), size, owner).untyped_storage()
+
+    def at(self, address: int) -> torch.Tensor | None:
+        """The piece at an address, as a tensor of the host."""
+        return self._living.get(address)
+
+    @property
+    def has_dead(self) -> bool:
+        """Whether there are pieces to free."""
+        return bool(self._dead or self._buried)
+
+    def bury(self, events: list[Any]) -> None:
+        """`events`: just recorded on every stream that may use the memory of pieces that died since the last call."""
+        while self._dead:
+            self._buried.append((self._dead.popleft(), events))
+        self._buried = [each for each in self._buried if not all(event.query() for event in each[1])]
+
+
+class _Owner:
+    """An object with the lifetime of a storage."""
+
+
+def _die(living: dict[int, torch.Tensor], dead: deque[torch.Tensor], address: int) -> None:
+    dead.append(living.pop(address))

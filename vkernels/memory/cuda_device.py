@@ -1,7 +1,7 @@
 """A GPU as a device: an arena on it, pinned memory on the host, a stream for each lane, and events between them.
 
-The program's thread asks for work that the GPU does later: nothing here may be thought done because it was asked for.
-What the program asks next is held back on its stream, by events, and not on the host, except where a file is involved.
+The GPU runs work later than the program's thread submits it. The program's next work waits on its stream, by events,
+and not on the host, except for files.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ import torch
 
 from vkernels.ir.system_resources import ThreadPool
 
-from .cuda_api import Cuda
-from .cuda_memory import DeviceArena, HostArena, Spares
-from .device import Lane, Transfer, TransferDone
+from .cuda_api import Cuda, DeviceArena, HostArena, Spares
+from .device import Lane, MemoryDevice, Transfer, TransferDone
 from .tiers import Flash
 
 PIECE, HALVES = 1 << 24, 2
-"""Bytes of a piece that goes to flash or comes from it, and pieces of the pinned buffer: one is carried while the file
-is read or written for the other."""
+"""Bytes of one piece of a transfer with flash, and pieces of the pinned buffer: one is copied while the file is
+accessed for the other."""
 
 
 class OnStream:
-    """A transfer that a stream does by itself. `event`: after it."""
+    """A transfer on a stream. `event`: its end."""
 
     def __init__(self, event: Any):
         self.event = event
@@ -36,8 +35,8 @@ class OnStream:
 
 
 class OnThread:
-    """A transfer that a thread does, piece by piece. `asked`: the event after its last copy, once that is asked for;
-    `ended`: when the file has been read or written, too."""
+    """A transfer by a thread, piece by piece. `asked`: the event after its last copy, once that is submitted; `ended`:
+    when the file has been accessed, too."""
 
     def __init__(self) -> None:
         self.asked: Future[Any] = Future()
@@ -53,31 +52,29 @@ class OnThread:
         return None if self.ended is None else self.ended.exception()
 
 
-class CudaDevice:
-    """`device.Device`, of which it says what each does. `cuda`: what stands for torch's interface. Raises `SetupError`
-    where there is no GPU."""
+class CudaDevice(MemoryDevice):
+    """Operations and transfers are asynchronous. `cuda`: calls of torch. Raises `SetupError` without a GPU."""
 
     alignment = 512
-    """As torch's own allocator has: libraries choose their kernels, and with them the bits, by alignment."""
-
+    """As in torch's allocator: libraries choose kernels, and with them the result's bits, by alignment."""
     in_step = False
 
     def __init__(self, device: torch.device, cuda: Any = None):
-        self._cuda = Cuda(device) if cuda is None else cuda
+        self._cuda: Cuda = Cuda(device) if cuda is None else cuda
         self.name, self.kind = str(self._cuda.device), self._cuda.device.type
-        self._arenas: list[DeviceArena | HostArena] = []
+        self._arenas: list[DeviceArena] = []
         self._spares = Spares(self._cuda)
         self._streams: dict[Lane, Any] = {}
         self._threads: dict[Lane, ThreadPool] = {}
         self._buffers: dict[Lane, HostArena] = {}
         self._used: list[Any] = [None] * HALVES
-        """For each half of the buffer for what is read from flash, the event after its last copy."""
+        """The event after the last copy of each half of the buffer for reading flash."""
         self._last: Any = None
 
     # Memories
 
     def takes(self, storage: torch.UntypedStorage) -> bool:
-        return bool(self._cuda.takes(storage))
+        return self._cuda.takes(storage)
 
     def arena(self, size: int) -> DeviceArena:
         self._arenas.append(made := DeviceArena(self._cuda, size))
@@ -88,7 +85,7 @@ class CudaDevice:
         return made
 
     def nowhere(self, size: int) -> HostArena:
-        return HostArena(self._cuda, 1)  # whoever touches more of it, against all rules, gets an error of the GPU
+        return HostArena(self._cuda, 1)  # an access beyond it is a bug, and a GPU error
 
     def flash(self, folder: Path, size: int) -> Flash:
         for lane in (Lane.TO_FLASH, Lane.FROM_FLASH):
@@ -97,8 +94,7 @@ class CudaDevice:
 
     def fresh(self, size: int) -> torch.UntypedStorage:
         self.turn()
-        found: torch.UntypedStorage = self._cuda.storage(size)
-        return found
+        return self._cuda.storage(size)
 
     def spare(self, size: int) -> torch.UntypedStorage:
         self.turn()
@@ -119,7 +115,7 @@ class CudaDevice:
         self._cuda.copy(self.turn(), self._bytes(to, size), self._bytes(source, size))
 
     def read(self, flash: Flash, offset: int, to: int, size: int) -> None:
-        if self._spares.at(to) is not None:  # nothing on the GPU knows of it yet
+        if self._spares.at(to) is not None:  # nothing on the GPU uses it yet
             flash.read(offset, to, size)
             return
         error = self.wait(self.carry(Lane.FROM_FLASH, None, Transfer(offset, to, size, flash)))
@@ -154,7 +150,7 @@ class CudaDevice:
     # Lanes
 
     def carry(self, lane: Lane, alive: object, work: Transfer, after: Sequence[TransferDone] = ()) -> TransferDone:
-        """`alive` is not kept: lanes use arenas, and memory that dies is used again in the program's order."""
+        # `alive` need not be kept: lanes use arenas, and torch reuses memory in program order.
         before, stream = self._record(self.turn()), self._stream(lane)
         if work.flash is None:
             stream.wait_event(before)
@@ -182,14 +178,14 @@ class CudaDevice:
         return transfer
 
     def _hold_back(self, stream: Any, done: TransferDone) -> None:
-        """What a stream is asked for from now on comes after a transfer's copies."""
+        """Let the next work of a stream wait for a transfer's copies."""
         if isinstance(done, OnStream):
             stream.wait_event(done.event)
         elif isinstance(done, OnThread) and done.asked.exception() is None:
             stream.wait_event(done.asked.result())
 
     def _give_up(self, stream: Any, transfer: OnThread, error: BaseException) -> None:
-        """Whoever waits for a transfer that went wrong goes on when none of its copies is under way any more."""
+        """Release those that wait for a failed transfer, once none of its copies is running."""
         try:
             self._record(stream).synchronize()
         finally:
@@ -197,7 +193,7 @@ class CudaDevice:
                 transfer.asked.set_exception(error)
 
     def _write(self, stream: Any, transfer: OnThread, work: Transfer) -> None:
-        """To flash: while a piece is written to the file, the next is copied to the other half of the buffer."""
+        """Write to flash; while a piece is written to the file, the next is copied to the other half of the buffer."""
         buffer, flash = self._buffers[Lane.TO_FLASH], _flash_of(work)
 
         def ask(at: int) -> Any:
@@ -216,7 +212,7 @@ class CudaDevice:
             copied = following
 
     def _read(self, stream: Any, transfer: OnThread, work: Transfer) -> None:
-        """From flash: a half of the buffer is filled when what it held before has been copied."""
+        """Read from flash; a half of the buffer is filled when its previous piece has been copied."""
         buffer, flash = self._buffers[Lane.FROM_FLASH], _flash_of(work)
         for at in range(0, work.size, PIECE):
             half, size = at // PIECE % HALVES, min(PIECE, work.size - at)
@@ -234,21 +230,17 @@ class CudaDevice:
         return self._streams[lane]
 
     def _record(self, stream: Any) -> Any:
-        """An event that comes when all is done that a stream has been asked for so far."""
         event = self._cuda.event()
         event.record(stream)
         return event
 
     def _bytes(self, address: int, size: int) -> torch.Tensor:
-        """As a tensor of where they are: copies between host and device must know."""
+        """Bytes at an address as a tensor of the device that they are on, for copies between host and device."""
         for each in self._arenas:
             if each.holds(address):
                 return each.bytes[address - each.address : address - each.address + size]
         spare = self._spares.at(address)
-        if spare is not None:
-            return spare[:size]
-        found: torch.Tensor = self._cuda.at(address, size, None)
-        return found
+        return self._cuda.at(address, size, None) if spare is None else spare[:size]
 
 
 def _flash_of(work: Transfer) -> Flash:

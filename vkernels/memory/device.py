@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    import torch
+import torch
 
-    from .tiers import Flash
+from .tiers import Flash
 
 
 class Lane(Enum):
@@ -31,9 +30,11 @@ class DeviceMemory(Protocol):
 
     def view(self, offset: int, size: int) -> torch.UntypedStorage:
         """Return a storage of the device's type in this memory, which it keeps alive."""
+        ...
 
     def holds(self, address: int) -> bool:
         """Whether an address is in this memory."""
+        return self.address <= address < self.address + self.size
 
 
 class TransferDone(Protocol):
@@ -45,7 +46,7 @@ class TransferDone(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Bytes for a lane to carry, from an address to another. To flash `to` is an offset in it, from flash `source`."""
+    """Bytes to copy between addresses; for a transfer to or from `flash`, `to` or `source` is an offset in it."""
 
     source: int
     to: int
@@ -54,19 +55,19 @@ class Transfer:
 
 
 class MemoryDevice(Protocol):
-    """One device. *In the program's order*: after all that the program's thread has asked of the device, and before
-    what it asks next."""
+    """One device. *In program order*: after the work that the program's thread has submitted, and before its next work.
+
+    `name`: with its number; `kind`: without. `alignment`: of sizes and offsets, in bytes. `in_step`: operations are
+    synchronous, so that the program's own time adds to theirs.
+    """
 
     name: str
     kind: str
-    """As torch names it: `cuda`, of whatever number."""
     alignment: int
-    """Of sizes and offsets, in bytes."""
     in_step: bool
-    """Whether operations are synchronous, so that the program's own time adds to theirs."""
 
     def takes(self, storage: torch.UntypedStorage) -> bool:
-        """Whether its memory is this device's, and may be exchanged: nobody else shares it."""
+        """Whether a storage is on this device, and its memory can be exchanged: nothing else shares it."""
 
     def arena(self, size: int) -> DeviceMemory:
         """Allocate an arena on the device. Raises `OutOfMemoryError`."""
@@ -81,27 +82,29 @@ class MemoryDevice(Protocol):
         """Create a swap file in a folder. Raises `FileError`."""
 
     def fresh(self, size: int) -> torch.UntypedStorage:
-        """Memory of its own, as the program's own tensors have."""
+        """Allocate a storage as torch does."""
 
     def spare(self, size: int) -> torch.UntypedStorage:
-        """Memory of its own that takes no room on the device, and that operations can use, for what was on flash."""
+        """Allocate a storage outside the device's memory that operations can access, for tensors from flash."""
 
     def turn(self) -> None:
-        """Called before each operation while calls are followed: it may be the first of another of the program's
-        streams."""
+        """Called before each operation under a plan: the program may have switched to another stream."""
 
     def copy(self, to: int, source: int, size: int) -> None:
-        """Between two addresses that operations can use, in the program's order."""
+        """Copy between two addresses that operations can access, in program order."""
 
     def read(self, flash: Flash, offset: int, to: int, size: int) -> None:
-        """From flash to an address, in the program's order. Raises `OSError`."""
+        """Read from flash to an address, in program order. Raises `OSError`."""
 
     def carry(self, lane: Lane, alive: object, work: Transfer, after: Sequence[TransferDone] = ()) -> TransferDone:
-        """Have a lane do it: what the program has asked of the device is done before, and so is all that it is to come
-        `after`; what the program asks next does not wait. `alive` is kept until then."""
+        """Start a transfer on a lane, after the program's work so far and after the transfers `after`.
+
+        The program's next work does not wait for it. `alive` is kept until the end.
+        """
+        ...
 
     def wait(self, done: TransferDone) -> BaseException | None:
-        """What the program asks of the device from now on comes after a transfer; what went wrong with that."""
+        """Let the program's next work wait for a transfer; return the transfer's error, if any."""
 
     def settle(self) -> None:
         """Wait until the device is idle."""

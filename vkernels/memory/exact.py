@@ -1,18 +1,19 @@
-"""Offsets for blocks within a capacity, by search: complete, so that "none" is a proof.
+"""Offsets for blocks within a capacity, by a complete search: if it finds none, there are none.
 
-A solution in which no block can move down has each block at 0 or right on another. So each block has a *floor*, the
-least offset that is left to it, and the block with the least floor is either right there, and all that live with it
-above, or its floor rises to the least top of a block that it could rest on. After either, a moment at which what is
-left does not fit between floors and capacity ends the branch. What falls apart into blocks that never live at the same
-time is searched part by part.
+In a solution in which no block can move down, each block is at 0 or right on another. So each block has a *floor*, the
+least offset that is left to it. The block with the least floor is either at its floor, and all blocks that overlap
+it in time are above it; or its floor rises to the least top of a block that it could rest on. A branch ends at a moment
+where the remaining blocks do not fit between floors and capacity. Blocks in groups without a common moment are searched
+group by group. The search is repeated in rounds: each try has another order of blocks, each round more steps.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,26 @@ from .trace import Lifetime
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 FAR = 1 << 62
 MAX_DEPTH = 300
 """Maximum recursion depth of the search."""
+ORDERS: tuple[tuple[float, float, float], ...] = (
+    (1, 0, 0),
+    (1, 0.25, 0),
+    (1, 0.5, 0),
+    (1, 0.67, 0),
+    (1, 0.75, 0),
+    (1, 1, 0),
+    (1, 0.5, 5),
+    (0, 1, 0),
+)
+"""Powers of a block's lifetime, its size and the most bytes live meanwhile: blocks with a large product are first."""
+STEPS, GROWTH = 3, 1.15
+"""Steps per block of a try in the first round, and their growth per round. Most orders that lead to a solution do so
+within two steps a block."""
+DRAWN = 24
+"""Random orders in each round."""
 
 
 class GivenUp(Exception):
@@ -32,59 +50,46 @@ class GivenUp(Exception):
 
 @dataclass(frozen=True)
 class Geometry:
-    """Blocks as arrays. `starts`, `ends`: moments; one that wraps counts as there always where parts are told apart."""
+    """Blocks as arrays. `starts`, `ends`: moments; a block that wraps counts as always there in them.
+
+    `cover`: block by moment, without moments that add nothing to a neighbouring one; `load`: its bytes. `meets`: block
+    by block, whether two live at the same time; none meets itself. By block: `lengths` counts its moments, `crowds` has
+    the most bytes live during it, `twins` a number that it shares with blocks of the same size and lifetime.
+    """
 
     sizes: Ints
     starts: Ints
     ends: Ints
     cover: Flags
-    """Block by moment; moments at which nothing is there but what is at a neighbouring moment are left out."""
+    load: Ints
     meets: Flags
-    """Block by block: whether two live at the same time. None meets itself."""
-
-    @cached_property
-    def load(self) -> Ints:
-        """Bytes, block by moment."""
-        return self.cover * self.sizes[:, None]
-
-    @cached_property
-    def lengths(self) -> Ints:
-        """Moments that each block lives through."""
-        lengths: Ints = self.cover.sum(1)
-        return lengths
-
-    @cached_property
-    def crowds(self) -> Ints:
-        """The most bytes live at once while each block is."""
-        crowds: Ints = np.where(self.cover, self.load.sum(0)[None, :], 0).max(1, initial=0)
-        return crowds
-
-    @cached_property
-    def twins(self) -> Ints:
-        """For each block a number that it shares with those of the same size and lifetime."""
-        alike = np.column_stack((self.sizes, self.cover))
-        numbers: Ints = np.unique(alike, axis=0, return_inverse=True)[1]
-        return numbers.reshape(-1)
+    lengths: Ints
+    crowds: Ints
+    twins: Ints
 
 
-def geometry_of(blocks: Sequence[Lifetime], count: int) -> Geometry:
-    """Of blocks, one at least, of a byte each at least."""
-    cover = np.zeros((len(blocks), count), bool)
+def geometry_of(blocks: Sequence[Lifetime], moments: int) -> Geometry:
+    """Convert blocks: at least one, of at least a byte each."""
+    sizes = np.array([block.size for block in blocks], np.int64)
+    cover = np.zeros((len(blocks), moments), bool)
     for row, block in zip(cover, blocks, strict=True):
-        for start, end in block.spans(count):
+        for start, end in block.spans(moments):
             row[start:end] = True
-    cover = cover[:, _telling(cover)]
-    wraps = np.array([block.end > count for block in blocks], bool)
+    cover = cover[:, _distinct_moments(cover)]
+    wraps = np.array([block.end > moments for block in blocks], bool)
     starts = np.where(wraps, 0, cover.argmax(1))
     ends = cover.shape[1] - np.where(wraps, 0, cover[:, ::-1].argmax(1))
     counts = cover.astype(np.float32)
     meets = (counts @ counts.T) > 0
     np.fill_diagonal(meets, False)
-    return Geometry(np.array([block.size for block in blocks], np.int64), starts, ends, cover, meets)
+    load = cover * sizes[:, None]
+    crowds = np.where(cover, load.sum(0)[None, :], 0).max(1, initial=0)
+    twins = np.unique(np.column_stack((sizes, cover)), axis=0, return_inverse=True)[1].reshape(-1)
+    return Geometry(sizes, starts, ends, cover, load, meets, cover.sum(1), crowds, twins)
 
 
-def _telling(cover: Flags) -> list[int]:
-    """Moments whose blocks are not all there at the moment kept before, or at the next."""
+def _distinct_moments(cover: Flags) -> list[int]:
+    """Moments whose blocks are not all there at the previous distinct moment, or at the next."""
     kept: list[int] = []
     for moment in range(cover.shape[1]):
         now = cover[:, moment]
@@ -97,19 +102,21 @@ def _telling(cover: Flags) -> list[int]:
 
 @dataclass
 class OffsetSearch:
-    """One try: `rank` says which of the blocks that may come next does, the smallest first."""
+    """One try. Of the blocks that may be next, the one with the smallest `rank` is.
+
+    `steps`: their maximum. `crowded_first`: of the blocks with the least floor, those at the most crowded moment come
+    first.
+    """
 
     geometry: Geometry
     capacity: int
     rank: Ints
     steps: int
-    """At most."""
     deadline: float
     crowded_first: bool = True
-    """Of the blocks with the least floor, those at the most crowded moment come first."""
 
     def run(self) -> Ints | None:
-        """An offset for each block, or None where there is none within the capacity. Raises `GivenUp`."""
+        """Return an offset for each block, or None if there is no solution. Raises `GivenUp`."""
         count = len(self.geometry.sizes)
         found = self._part(np.arange(count), np.zeros(count, np.int64), 0)
         if found is None:
@@ -120,20 +127,22 @@ class OffsetSearch:
         return offsets
 
     def _part(self, left: Ints, floors: Ints, depth: int) -> list[tuple[int, int]] | None:
-        """Places the blocks `left`; `floors` is aligned with it."""
+        """Place the blocks `left`; `floors` is aligned with it."""
         if depth > MAX_DEPTH:
             raise GivenUp
         trail: list[tuple[Ints, Ints, int, int]] = []
         placed: list[tuple[int, int]] = []
         while True:
-            self._count_step()
-            crowd = self._crowd(left, floors)
-            if crowd is not None:
+            self.steps -= 1
+            if self.steps < 0 or (self.steps % 64 == 0 and time.monotonic() > self.deadline):
+                raise GivenUp
+            heights = self._heights(left, floors)
+            if heights.max(initial=0) <= self.capacity:
                 if not len(left):
                     return placed
                 parts = self._parts(left)
                 if len(parts) == 1:
-                    chosen = self._choose(left, floors, crowd)
+                    chosen = self._choose(left, floors, heights)
                     trail.append((left, floors, chosen, len(placed)))
                     placed.append((int(left[chosen]), int(floors[chosen])))
                     left, floors = self._above(left, floors, chosen)
@@ -141,10 +150,14 @@ class OffsetSearch:
                 rest = self._each(parts, left, floors, depth)
                 if rest is not None:
                     return placed + rest
-            back = self._back(trail, placed)
-            if back is None:
-                return None
-            left, floors = back
+            raised = None
+            while raised is None:  # take the last choice the other way
+                if not trail:
+                    return None
+                left, floors, chosen, length = trail.pop()
+                del placed[length:]
+                raised = self._raised(left, floors, chosen)
+            floors = raised
 
     def _each(self, parts: list[Ints], left: Ints, floors: Ints, depth: int) -> list[tuple[int, int]] | None:
         found = []
@@ -155,35 +168,15 @@ class OffsetSearch:
             found += some
         return found
 
-    def _back(
-        self, trail: list[tuple[Ints, Ints, int, int]], placed: list[tuple[int, int]]
-    ) -> tuple[Ints, Ints] | None:
-        """The last choice that can be taken the other way, and what is left then."""
-        while trail:
-            left, floors, chosen, length = trail.pop()
-            del placed[length:]
-            raised = self._raised(left, floors, chosen)
-            if raised is not None:
-                return left, raised
-        return None
-
-    def _count_step(self) -> None:
-        self.steps -= 1
-        if self.steps < 0 or (self.steps % 64 == 0 and time.monotonic() > self.deadline):
-            raise GivenUp
-
-    def _crowd(self, left: Ints, floors: Ints) -> Ints | None:
-        """How high each moment gets at least; None where that is over the capacity.
-
-        The blocks with a floor of at least f take their bytes above f, whichever f.
-        """
+    def _heights(self, left: Ints, floors: Ints) -> Ints:
+        """The least height of each moment: blocks with a floor of at least f take their bytes above f, for every f."""
         if not len(left):
             return floors
         order = np.argsort(-floors, kind="stable")
         stacked = np.cumsum(self.geometry.load[left[order]], axis=0)
         stacked += floors[order][:, None]
         heights: Ints = stacked.max(0)
-        return None if heights.max() > self.capacity else heights
+        return heights
 
     def _parts(self, left: Ints) -> list[Ints]:
         """Positions in `left`, in groups that share no moment."""
@@ -193,23 +186,22 @@ class OffsetSearch:
         cuts = np.nonzero(starts[order][1:] >= reached[:-1])[0] + 1
         return np.split(order, cuts)
 
-    def _choose(self, left: Ints, floors: Ints, crowd: Ints) -> int:
+    def _choose(self, left: Ints, floors: Ints, heights: Ints) -> int:
         lowest = np.nonzero(floors == floors.min())[0]
         if self.crowded_first and len(lowest) > 1:
-            crowds = np.where(self.geometry.cover[left[lowest]], crowd[None, :], 0).max(1)
+            crowds = np.where(self.geometry.cover[left[lowest]], heights[None, :], 0).max(1)
             lowest = lowest[crowds == crowds.max()]
         return int(lowest[np.argmin(self.rank[left[lowest]])])
 
     def _above(self, left: Ints, floors: Ints, chosen: int) -> tuple[Ints, Ints]:
-        """What is left with the chosen block at its floor: all that meet it are above."""
-        block = left[chosen]
+        """The other blocks, and their floors with the chosen block at its floor."""
+        block, top = left[chosen], floors[chosen] + self.geometry.sizes[left[chosen]]
         keep = np.arange(len(left)) != chosen
-        left, top = left[keep], floors[chosen] + self.geometry.sizes[block]
-        floors = floors[keep]
+        left, floors = left[keep], floors[keep]
         return left, np.where(self.geometry.meets[block][left], np.maximum(floors, top), floors)
 
     def _raised(self, left: Ints, floors: Ints, chosen: int) -> Ints | None:
-        """Floors where the chosen block, and so each that is just like it, is higher; None where it cannot be."""
+        """Floors with the chosen block, and its twins, higher; None if there is no higher floor."""
         geometry, block = self.geometry, left[chosen]
         alike = geometry.twins[left] == geometry.twins[block]
         below = geometry.meets[block][left] & ~alike
@@ -219,3 +211,80 @@ class OffsetSearch:
         if least + geometry.sizes[block] > self.capacity:
             return None
         return np.where(alike, np.maximum(floors, least), floors)
+
+
+@dataclass(frozen=True)
+class OffsetSearchResult:
+    """Offsets, aligned with the blocks; None if none were found. `proved`: there are none."""
+
+    offsets: list[int] | None
+    proved: bool = False
+
+
+def fit_within(
+    blocks: Sequence[Lifetime], moments: int, capacity: int, seconds: float, seed: int = 0
+) -> OffsetSearchResult:
+    """Find offsets for blocks of at least a byte each, within `capacity` bytes and about so many seconds."""
+    deadline = time.monotonic() + seconds
+    offsets = np.zeros(len(blocks), np.int64)
+    for part in _apart(blocks, moments):
+        geometry = geometry_of([blocks[n] for n in part], moments)
+        if geometry.load.sum(0).max() > capacity:
+            return OffsetSearchResult(None, proved=True)
+        try:
+            found = _tries(geometry, capacity, deadline, seed)
+        except GivenUp:
+            return OffsetSearchResult(None)
+        if found is None:
+            return OffsetSearchResult(None, proved=True)
+        offsets[part] = found
+    return OffsetSearchResult([int(each) for each in offsets])
+
+
+def _apart(blocks: Sequence[Lifetime], moments: int) -> list[list[int]]:
+    """Split blocks into groups that share no moment; return their indices."""
+    if any(block.end > moments for block in blocks):
+        return [[*range(len(blocks))]]
+    groups: list[list[int]] = []
+    reached = -1
+    for index in sorted(range(len(blocks)), key=lambda n: blocks[n].start):
+        if blocks[index].start >= reached:
+            groups.append([])
+        groups[-1].append(index)
+        reached = max(reached, blocks[index].end)
+    return groups
+
+
+def _tries(geometry: Geometry, capacity: int, deadline: float, seed: int) -> Ints | None:
+    """Return offsets, or None if there are none. Raises `GivenUp` after the deadline."""
+    steps = STEPS * len(geometry.sizes)
+    for powers, noise, factor, crowded in _orders(np.random.default_rng(seed)):
+        if time.monotonic() > deadline:
+            raise GivenUp
+        rank = _rank(geometry, powers, noise)
+        with suppress(GivenUp):
+            return OffsetSearch(geometry, capacity, rank, int(steps * factor) + 20, deadline, crowded).run()
+    raise GivenUp
+
+
+def _orders(random: np.random.Generator) -> Iterator[tuple[tuple[float, ...], Floats | None, float, bool]]:
+    """Yield without end: powers, noise, the factor on steps, whether crowded moments come first."""
+    for factor in (GROWTH**turn for turn in count()):
+        for powers in ORDERS if factor == 1 else ():
+            for crowded in (True, False):
+                yield powers, None, factor, crowded
+        for _ in range(DRAWN):
+            powers = (1.0, random.uniform(0, 1.1), random.choice([0, 0, random.uniform(0, 10)]))
+            noise = random.normal(size=4096) * random.choice([0, 0, 0.05, 0.1])
+            yield powers, noise, factor, bool(random.uniform() < 0.7)
+
+
+def _rank(geometry: Geometry, powers: tuple[float, ...], noise: Floats | None) -> Ints:
+    figures = (geometry.lengths, geometry.sizes, geometry.crowds)
+    score = np.zeros(len(geometry.sizes)) if noise is None else np.resize(noise, len(geometry.sizes))
+    for power, figure in zip(powers, figures, strict=True):
+        score = score + power * np.log(figure)
+    order = np.lexsort((-geometry.sizes, -geometry.lengths, -np.round(score, 9)))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank

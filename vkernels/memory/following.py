@@ -1,5 +1,4 @@
-"""What a step takes when a schedule is followed for real: operations, the program between them, and on top of that what
-following costs its thread."""
+"""Simulate a step as `limit` runs it: operations, the program between them, and the overhead of its thread."""
 
 from __future__ import annotations
 
@@ -8,6 +7,8 @@ from dataclasses import fields, replace
 from statistics import median
 from typing import NamedTuple
 
+from msgspec import structs
+
 from .layout import MemoryLayout
 from .links import MemoryMachine, Tier
 from .simulate import SimulatedRun, simulate
@@ -15,15 +16,14 @@ from .trace import MemoryTrace
 
 
 class StepTimes(NamedTuple):
-    """One call that followed its plan. Seconds: the whole call, and by operation, the operation with what the program
-    took before it."""
+    """Seconds of one planned call: all of it, and of each operation together with the program before it."""
 
     seconds: float
     own: tuple[float, ...]
 
 
 class Followed(MemoryMachine):
-    """The same machine, whose links have nothing to do with what the program's thread carries itself."""
+    """A machine whose links are not used by the small transfers of the program's own thread."""
 
     @staticmethod
     def of(machine: MemoryMachine) -> Followed:
@@ -37,7 +37,7 @@ class Followed(MemoryMachine):
 
 
 def running_ahead(machine: MemoryMachine) -> MemoryMachine:
-    """For a device that a program does not wait for: what its thread does meanwhile costs nothing."""
+    """Return the machine for an asynchronous device: the overhead of the program's thread is hidden."""
     return replace(
         machine, operation_seconds=0.0, made_seconds=0.0, absence_seconds=0.0, hand_over_seconds=0.0, at_once=0,
         flash_at_once=0,
@@ -45,18 +45,18 @@ def running_ahead(machine: MemoryMachine) -> MemoryMachine:
 
 
 def with_program(trace: MemoryTrace, outside: Sequence[float]) -> MemoryTrace:
-    """The trace of a program whose thread waits for each operation. `outside`: what it took before each, and after the
-    last, which here is before the first."""
+    """Add the program's own time to the operations, for a synchronous device.
+
+    `outside`: seconds before each operation, and after the last, which count before the first.
+    """
     before = [outside[0] + outside[-1], *outside[1:-1]]
-    operations = (
-        replace(op, seconds=op.seconds + more) for op, more in zip(trace.operations, before, strict=True)
-    )  # fmt: skip
-    return replace(trace, operations=tuple(operations))
+    pairs = zip(trace.operations, before, strict=True)
+    return replace(trace, operations=tuple(structs.replace(op, seconds=op.seconds + more) for op, more in pairs))
 
 
 def simulated(layout: MemoryLayout, own: Sequence[float] | None = None, timeline: bool = False) -> SimulatedRun:
-    """An iteration as it is followed. `own`: what operations, with the program before each, took; what the trace says
-    if nothing is said."""
+    """Simulate an iteration with its overhead. `own`: seconds of each operation with the program before it; default:
+    those of the trace."""
     seconds = [op.seconds for op in layout.trace.operations] if own is None else own
     whole = [one + more for one, more in zip(seconds, costs(layout), strict=True)]
     run = simulate(layout.trace, layout.schedule, Followed.of(layout.machine), whole, timeline)
@@ -64,12 +64,12 @@ def simulated(layout: MemoryLayout, own: Sequence[float] | None = None, timeline
 
 
 def simulated_times(layout: MemoryLayout, times: Sequence[StepTimes]) -> float:
-    """The median of calls, each simulated with its own times."""
+    """Return the median of calls, each simulated with its own times."""
     return median(simulated(layout, each.own).seconds for each in times)
 
 
 def costs(layout: MemoryLayout) -> list[float]:
-    """By operation, what following costs the program's thread, in seconds."""
+    """Return the overhead of the program's thread by operation, in seconds."""
     trace, machine = layout.trace, layout.machine
     count = len(trace.operations)
     found = [machine.operation_seconds] * count
@@ -85,27 +85,25 @@ def costs(layout: MemoryLayout) -> list[float]:
         elif number in again:
             found[0] += out
         found[each.back % count] += back
-        if each.back >= count and each.tier is Tier.FLASH:  # it is read into ordinary memory when a call ends
+        if each.back >= count and each.tier is Tier.FLASH:  # read into ordinary memory at the end of a call
             found[-1] += machine.absence_seconds + size / machine.from_flash
     return found
 
 
 def copied_again(layout: MemoryLayout) -> Iterator[int]:
-    """Absences whose copies were there already, but are made again when an iteration begins: between calls the program
-    may have written what was on the device."""
-    absences, count = layout.schedule.absences, len(layout.trace.operations)
-    away = {each.tensor for each in absences if each.back >= count}
-    for number, each in sorted(enumerate(absences), key=lambda pair: (pair[1].leave, pair[0])):
+    """Absences whose copies exist, but are made again at the start of an iteration: the program may have written the
+    tensors between calls."""
+    count = len(layout.trace.operations)
+    away = {each.tensor for each in layout.schedule.absences if each.back >= count}
+    for number, each in layout.schedule.by_leave():
         if each.tensor not in away and (each.copy is None or each.copy < 0):
             yield number
         away.add(each.tensor)
 
 
 def _begun(machine: MemoryMachine, tier: Tier, size: int) -> tuple[float, float]:
-    """What the program's thread does for a copy of so many bytes, and for a fetch."""
+    """Return the overhead of a copy and of a fetch."""
     if not machine.is_at_once(tier, size):
         return (machine.absence_seconds + machine.hand_over_seconds,) * 2
-    out, back = (
-        (machine.to_host, machine.from_host) if tier is Tier.HOST else (machine.to_flash, machine.from_flash)
-    )  # fmt: skip
-    return machine.absence_seconds + size / out, machine.absence_seconds + size / back
+    rates = (machine.to_host, machine.from_host) if tier is Tier.HOST else (machine.to_flash, machine.from_flash)
+    return machine.absence_seconds + size / rates[0], machine.absence_seconds + size / rates[1]

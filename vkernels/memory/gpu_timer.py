@@ -1,4 +1,4 @@
-"""Times copies and accesses on a GPU through torch: its kernels, on memory that it did not allocate."""
+"""Time copies and accesses on a GPU by torch's kernels, also on memory that torch did not allocate."""
 
 from __future__ import annotations
 
@@ -8,35 +8,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from vkernels.ir.errors import OutOfMemoryError, SetupError
 
-from .calibrate_gpu import MemoryKind
+from .calibrate_gpu import GpuTimer, MemoryKind
+from .cuda_api import tensor_at
 
 LINE = 8
-"""Elements of float32 that scattered accesses take together."""
+"""Adjacent float32 elements of one scattered access."""
 SEED = 1
 ATTACH_GLOBAL = 1
-"""Managed memory that host and all devices may touch: CU_MEM_ATTACH_GLOBAL, hipMemAttachGlobal."""
+"""Managed memory accessible to the host and all devices: CU_MEM_ATTACH_GLOBAL, hipMemAttachGlobal."""
 CUDA = (("libcuda.so.1", "libcuda.so"), "cuMemAllocManaged", "cuMemFree_v2", "cuMemPrefetchAsync")
 HIP = (("libamdhip64.so",), "hipMallocManaged", "hipFree", "hipMemPrefetchAsync")
-"""Libraries, and what managed memory is allocated, freed and asked for with; both take the same arguments."""
-
-
-@dataclass(frozen=True)
-class _Pointer:
-    """Memory as torch takes it from others. `keeps`: what must live as long."""
-
-    address: int
-    size: int
-    keeps: object
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"data": (self.address, False), "shape": (self.size,), "typestr": "|u1", "version": 2}
+"""Libraries, and their functions to allocate, free and prefetch managed memory, with the same arguments."""
 
 
 class _Managed:
-    """Managed memory of the driver, as long as this lives."""
+    """Managed memory, freed with this object."""
 
     def __init__(self, driver: _Driver, size: int):
         self.driver, pointer = driver, ctypes.c_void_p()
@@ -51,41 +41,28 @@ class _Managed:
 
 @dataclass(frozen=True)
 class _Driver:
-    """The driver's calls for managed memory."""
-
     allocate: Callable[..., int]
     free: Callable[..., int]
     prefetch: Callable[..., int] | None
 
 
 def mapped(pinned: Any, device: Any) -> Any:
-    """The bytes of a pinned tensor of the host as a tensor of a GPU, where the driver gives both one address.
+    """Return the bytes of a pinned host tensor as a tensor of a GPU, if the driver gives both the same address.
 
-    Raises `SetupError` where it does not.
+    Raises `SetupError` otherwise.
     """
-    import torch
-
-    view = _Pointer(pinned.data_ptr(), pinned.numel() * pinned.element_size(), pinned)
-    try:
-        found = torch.as_tensor(view, device=device)
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise SetupError(f"pinned memory cannot be reached from {device}: {str(error).splitlines()[0]}") from error
-    if found.data_ptr() != pinned.data_ptr():
-        raise SetupError(f"pinned memory has another address on {device}, or was copied")
-    return found
+    return tensor_at(pinned.data_ptr(), pinned.numel() * pinned.element_size(), pinned, device)
 
 
-class TorchTimer:
-    """A `calibrate_gpu.Timer`. Raises `SetupError` where torch cannot reach the device."""
+class TorchTimer(GpuTimer):
+    """Times operations of torch. Raises `SetupError` if torch finds no such device."""
 
     def __init__(self, number: int):
-        import torch
-
         if not torch.cuda.is_available() or number >= torch.cuda.device_count():
             raise SetupError(f"torch {torch.__version__} reaches no GPU number {number} here")
-        self.torch, self.device = torch, torch.device("cuda", number)
+        self.device = torch.device("cuda", number)
         torch.cuda.set_device(self.device)
-        torch.zeros(1, device=self.device)  # the context that the driver's calls below need
+        torch.zeros(1, device=self.device)  # creates the context that the driver's calls need
         self._driver = _driver(HIP if torch.version.hip else CUDA)
         properties = torch.cuda.get_device_properties(self.device)
         self.integrated = bool(getattr(properties, "is_integrated", False))
@@ -104,14 +81,10 @@ class TorchTimer:
         buffer = self._on(memory, size)
         if scattered:
             lines, order = buffer.view(-1, LINE), self._order(size)
-            own = (
-                self._on(MemoryKind.DEVICE, size).view(-1, LINE)
-                if memory is not MemoryKind.DEVICE
-                else self._other(size)
-            )
+            own = self._once(("own", size), lambda: torch.ones(size // 4, device=self.device)).view(-1, LINE)
             if writes:
                 return self._timed(lambda: lines.index_copy_(0, order, own))
-            return self._timed(lambda: self.torch.index_select(lines, 0, order, out=own))
+            return self._timed(lambda: torch.index_select(lines, 0, order, out=own))
         if writes:
             return self._timed(lambda: buffer.fill_(1.0))
         if often > 1:
@@ -121,13 +94,12 @@ class TorchTimer:
     def first_touch(self, size: int, by_device: bool) -> float:
         memory = self._managed(size)
         on_host = _host_view(memory)
-        there = self.torch.as_tensor(_Pointer(memory.address, size, memory), device=self.device)
-        there = there.view(self.torch.float32)
+        there = tensor_at(memory.address, size, memory, self.device).view(torch.float32)
         if by_device:
             on_host.fill_(1.0)
             return self._timed(there.sum)
         there.fill_(1.0)
-        self.torch.cuda.synchronize(self.device)
+        torch.cuda.synchronize(self.device)
         begun = time.perf_counter()
         on_host.sum()
         return time.perf_counter() - begun
@@ -138,7 +110,6 @@ class TorchTimer:
         return self._timed(lambda: self._prefetch(memory.address, size))
 
     def launch(self) -> float:
-        """Of a row of them, so that the first one's way to the device does not count."""
         tiny, often = self._on(MemoryKind.DEVICE, 4096), 100
 
         def row() -> None:
@@ -154,10 +125,8 @@ class TorchTimer:
         return time.perf_counter() - begun
 
     def _timed(self, run: Callable[[], object]) -> float:
-        """Seconds on the device, by events of the current stream."""
-        cuda = self.torch.cuda
-        cuda.synchronize(self.device)
-        begin, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+        torch.cuda.synchronize(self.device)
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         begin.record()
         run()
         end.record()
@@ -165,26 +134,18 @@ class TorchTimer:
         return float(begin.elapsed_time(end)) / 1e3
 
     def _on(self, memory: MemoryKind, size: int) -> Any:
-        return self._once((memory, size), lambda: self._make(memory, size))
-
-    def _make(self, memory: MemoryKind, size: int) -> Any:
         if memory is MemoryKind.DEVICE:
-            return self.torch.ones(size // 4, device=self.device)
-        return mapped(self._host(size, pinned=True), self.device).view(self.torch.float32)
+            return self._once((memory, size), lambda: torch.ones(size // 4, device=self.device))
+        pinned = self._host(size, pinned=True)
+        return self._once((memory, size), lambda: mapped(pinned, self.device).view(torch.float32))
 
     def _host(self, size: int, pinned: bool) -> Any:
-        return self._once(("host", size, pinned), lambda: self.torch.ones(size // 4, pin_memory=pinned))
-
-    def _other(self, size: int) -> Any:
-        other = self._once(("other", size), lambda: self.torch.ones(size // 4, device=self.device))
-        return other.view(-1, LINE)
+        return self._once(("host", size, pinned), lambda: torch.ones(size // 4, pin_memory=pinned))
 
     def _order(self, size: int) -> Any:
-        def drawn() -> Any:
-            seeded = self.torch.Generator().manual_seed(SEED)
-            return self.torch.randperm(size // (4 * LINE), generator=seeded).to(self.device)
-
-        return self._once(("order", size), drawn)
+        seeded = torch.Generator().manual_seed(SEED)
+        lines = size // (4 * LINE)
+        return self._once(("order", size), lambda: torch.randperm(lines, generator=seeded).to(self.device))
 
     def _once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         if key not in self._kept:
@@ -204,28 +165,26 @@ class TorchTimer:
             self._prefetch(memory.address, 4096)
         except SetupError:
             return False
-        self.torch.cuda.synchronize(self.device)
+        torch.cuda.synchronize(self.device)
         return True
 
     def _prefetch(self, address: int, size: int) -> None:
-        stream = self.torch.cuda.current_stream(self.device).cuda_stream
-        call = self._driver.prefetch if self._driver is not None else None
-        if call is None or call(
-            ctypes.c_void_p(address), ctypes.c_size_t(size), self.device.index, ctypes.c_void_p(stream)
-        ):
+        assert self._driver is not None
+        assert self._driver.prefetch is not None
+        stream = torch.cuda.current_stream(self.device).cuda_stream
+        pointer, length = ctypes.c_void_p(address), ctypes.c_size_t(size)
+        if self._driver.prefetch(pointer, length, self.device.index, ctypes.c_void_p(stream)):
             raise SetupError("the driver does not prefetch managed memory")
 
 
 def _host_view(memory: _Managed) -> Any:
-    """The same bytes as a tensor of the host."""
-    import torch
-
+    """The same bytes as a host tensor."""
     numbers = (ctypes.c_float * (memory.size // 4)).from_address(memory.address)
     return torch.frombuffer(numbers, dtype=torch.float32)
 
 
 def _driver(names: tuple[tuple[str, ...], str, str, str]) -> _Driver | None:
-    """The driver's calls; None where its library does not have them."""
+    """Load the driver's functions; None if its library is missing or lacks them."""
     libraries, allocate, free, prefetch = names
     for name in libraries:
         try:

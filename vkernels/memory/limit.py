@@ -13,6 +13,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from vkernels.ir.errors import ArgumentError, TraceError
 
+from .following import StepTimes, simulated, simulated_times
 from .links import ANY_SIZE, MemoryMachine
 
 P = ParamSpec("P")
@@ -24,12 +25,10 @@ LINKS = MemoryMachine(
     operation_seconds=1e-5, made_seconds=2e-5, made_rate=1e10, absence_seconds=2e-5, hand_over_seconds=2e-5,
     at_once=1 << 19, flash_at_once=1 << 18,
 )  # fmt: skip
-"""What a CPU copies in memory, and a common drive writes and reads, in bytes a second, and what following costs: round
-figures, not measured here. The last two are the CPU's own."""
+"""Rates of a CPU's memory copies and of a common drive, and the overhead of a plan: round figures, not measured. The
+last two are of `CpuDevice`."""
 CHANGES = 2
 """Consecutive calls that deviate from the recording, after which the step is recorded again."""
-
-
 TIMED = 64
 """Number of recent calls whose times are kept."""
 
@@ -38,16 +37,14 @@ TIMED = 64
 class Report:
     """Statistics of the calls. Bytes, and seconds.
 
-    `planned`: calls that ran wholly under the plan; `changed`: those that left it, `why` says the last one's reason.
-    `peak`: live at once without a plan; `arena`: of the device, which is never more than the limit; `host`, `flash`: of
-    these. `out_bytes`, `back_bytes`: moved, all calls together. `escapes`: tensors that the program kept for longer
-    than its iteration, or than when it was recorded, and that got memory of their own. `strays`: uses of tensors that
-    were not on the device.
+    `planned`: calls that ran entirely under the plan; `changed`: those that left it, `why` the last one did. `peak`:
+    live at once without a plan; `arena`: of the device, at most the limit; `host`, `flash`: arenas of these.
+    `out_bytes`, `back_bytes`: moved by all calls. `escapes`: tensors that outlived their recorded lifetime and got
+    memory of their own. `strays`: uses of tensors that were not on the device.
 
-    `modelled_seconds`: of a call, simulated before any ran, with the times of the one that was watched. Of the last
-    planned calls, medians: `seconds`, measured; `own_seconds`, what operations and the program took of that;
-    `simulated_seconds`, simulated with each call's own times: what moving and following cost is the simulation's. These
-    three are 0 for a device that the program does not wait for.
+    `modelled_seconds`: of a call, simulated before any ran, with the recorded times. Medians of the last planned calls:
+    `seconds`, measured; `own_seconds` of the operations and the program in them; `simulated_seconds`, simulated with
+    each call's own times, so that transfers and overhead are modelled. These three are 0 for asynchronous devices.
     """
 
     calls: int = 0
@@ -78,18 +75,18 @@ def limit(
     links: MemoryMachine = LINKS,
     warm_up: int = 1,
 ) -> Limited[P, R]:
-    """`step` with its tensors in an arena of `bytes`: call it in place of `step`.
+    """Return `step` with its tensors in an arena of `bytes`: call it in place of `step`.
 
-    What does not fit is on the host for a while, in `host_bytes` (as many as it takes, if nothing is said), or in a
-    file without a name in the folder `flash`, of up to `flash_bytes`. `links`: speeds to plan with. Results are the
-    same bits. The first calls run as they are: `warm_up` and two that are watched. Then calls follow the plan; one that
-    does otherwise runs on without it.
+    What does not fit is swapped to the host, within `host_bytes` (default: unlimited), or to a file without a name in
+    the folder `flash`, of up to `flash_bytes`. `links`: speeds to plan with. Results have the same bits. The first
+    calls run unlimited: `warm_up`, and two that are recorded. Later calls follow the plan; one that deviates continues
+    without it.
 
-    Raises `ArgumentError` for sizes that are none. Calls raise, before they run anything, `MemoryPlanError` where so
-    few bytes cannot do, with the least that would, `FileError` for a flash that cannot be written or a full disk,
-    `OutOfMemoryError` where the device or the host has no such arena, `SetupError` for tensors on several GPUs, or on
-    what is neither a GPU nor the CPU; and `FileError` after an iteration in which flash failed, and
-    which ran to its end without the plan. All tensors of the program are intact then.
+    Raises `ArgumentError` for invalid sizes. Calls raise, before they run anything: `MemoryPlanError` if the limit is
+    too low, with the minimum; `FileError` if flash cannot be written or the disk is full; `OutOfMemoryError` if the
+    device or the host cannot allocate the arena; `SetupError` for tensors on several GPUs, or on a device that is
+    neither a GPU nor the CPU. After an iteration in which flash failed, which completes without the plan, `FileError`.
+    All tensors of the program stay intact.
     """
     for name, size in (("bytes", bytes), ("host_bytes", host_bytes), ("flash_bytes", flash_bytes)):
         if size is not None and (type(size) is not int or size < 0):
@@ -106,98 +103,82 @@ def limit(
 
 
 class Limited(Generic[P, R]):
-    """A step under a limit; `limit` makes it. `close` gives all tensors memory of their own, and the arenas back."""
+    """A step under a limit, made by `limit`. `close` frees the arenas, and gives all tensors memory of their own.
+
+    `times`: `following.StepTimes` of the last calls that followed the current plan.
+    """
 
     def __init__(self, step: Callable[P, R], machine: MemoryMachine, folder: Path, warm_up: int):
         self._report = Report()
         self._step, self._machine, self._folder, self._warm_up = step, machine, folder, warm_up
-        self._watch: Any = None
+        self._tracer: Any = None
         self._follow: Any = None
         self._changes = 0
         self._layout: Any = None
-        self.times: deque[Any] = deque(maxlen=TIMED)
-        """`following.Times` of the last calls that followed the plan, as it is now."""
-        self._judged = 0, 0.0
+        self.times: deque[StepTimes] = deque(maxlen=TIMED)
+        self._simulated = 0, 0.0
+        """Planned calls when the times were last simulated, and the result."""
 
     @property
     def report(self) -> Report:
-        """What has become of the calls until now. Looking at it takes milliseconds where calls have been timed."""
-        from .following import simulated_times
-
+        """Statistics of the calls so far. After timed calls this takes milliseconds."""
         if not self.times:
             return self._report
-        if self._judged[0] != self._report.planned:
-            self._judged = self._report.planned, simulated_times(self._layout, self.times)
+        if self._simulated[0] != self._report.planned:
+            self._simulated = self._report.planned, simulated_times(self._layout, self.times)
         return replace(
             self._report, seconds=median(each.seconds for each in self.times),
-            own_seconds=median(sum(each.own) for each in self.times), simulated_seconds=self._judged[1],
+            own_seconds=median(sum(each.own) for each in self.times), simulated_seconds=self._simulated[1],
         )  # fmt: skip
 
     @property
     def layout(self) -> Any:
-        """`layout.Layout` of the plan that is followed, or was last; None before there is one."""
+        """The `layout.MemoryLayout` of the last plan; None before there is one."""
         return self._layout
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """One iteration. Raises as `limit` says; what the step raises goes through."""
-        if self._follow is None and self._watch is not None and len(self._watch.watched.iterations) == 2:
+        """Run one iteration. Raises as `limit` says; exceptions of the step pass through."""
+        if self._follow is None and self._tracer is not None and len(self._tracer.watched.iterations) == 2:
             self._plan()
         self._report = replace(self._report, calls=self._report.calls + 1)
         if self._follow is not None:
             return self._followed(*args, **kwargs)
         if self._report.calls <= self._warm_up:
             return self._step(*args, **kwargs)
-        return self._watched(*args, **kwargs)
+        return self._recorded(*args, **kwargs)
 
     def close(self) -> None:
-        """All tensors get memory of their own; a call after this begins anew, by being watched."""
-        self._watch, follow, self._follow = None, self._follow, None
+        """Free the arenas, and give all tensors memory of their own. The next call records again."""
+        self._tracer, follow, self._follow = None, self._follow, None
         if follow is not None:
             follow.there.close()
 
-    def _watched(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        from .op_tracer import Watch
+    def _recorded(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        from .op_tracer import OpTracer
 
-        watch, self._watch = self._watch or Watch(), None
-        with watch:
+        tracer, self._tracer = self._tracer or OpTracer(), None
+        with tracer:
             result = self._step(*args, **kwargs)
-            watch.end_iteration()
-        self._watch = watch  # not where the step raises
+            tracer.end_iteration()
+        self._tracer = tracer  # not if the step raises
         return result
 
     def _plan(self) -> None:
-        """Where two iterations were not the same, they are watched anew."""
-        from .devices import device_of
-        from .following import running_ahead, simulated, with_program
-        from .layout import lay_out
-        from .op_schedule import agenda_of
-        from .record import recorded_of
-        from .residency import Whereabouts
-        from .schedule_executor import Follow
-        from .tiers import storage_of
+        """Plan from two recorded iterations; if they differ, record again."""
+        from .schedule_executor import executor_for
 
-        watch = self._watch
         try:
-            recorded = recorded_of(watch.watched, getattr(self._step, "__name__", "step"))
+            name = getattr(self._step, "__name__", "step")
+            self._follow = executor_for(self._tracer, name, self._machine, self._folder)
         except TraceError as error:
-            self._watch = None
             self._report = replace(self._report, why=str(error))
+            self._tracer = None
             return
-        alive = {n: storage_of(reference) for n, reference in watch.alive.items() if n in recorded.tensors}
-        storages = {recorded.tensors[n]: storage for n, storage in alive.items() if storage is not None}
-        device = device_of(storages.values())
-        machine = self._machine if device.in_step else running_ahead(self._machine)
-        if device.in_step:
-            recorded = replace(recorded, trace=with_program(recorded.trace, recorded.outside))
-        trace = recorded.trace_on(device.kind)
-        layout = self._layout = lay_out(trace, machine, device.alignment)
-        there = Whereabouts(device, layout.device_bytes, layout.host_bytes, layout.flash_bytes, self._folder)
-        self._follow, self._watch = Follow(agenda_of(recorded, layout), there, device), None
-        for tensor, storage in storages.items():
-            self._follow.bind(tensor, storage)
+        self._tracer, layout = None, self._follow.schedule.layout
+        self._layout = layout
         self.times.clear()
         self._report = replace(
-            self._report, peak=trace.peak, arena=layout.device_bytes, host=layout.host_bytes,
+            self._report, peak=layout.trace.peak, arena=layout.device_bytes, host=layout.host_bytes,
             flash=layout.flash_bytes, modelled_seconds=simulated(layout).seconds,
         )  # fmt: skip
 
@@ -213,15 +194,13 @@ class Limited(Generic[P, R]):
             self._count(follow.clock() - begun)
 
     def _count(self, seconds: float) -> None:
-        from .following import StepTimes
-
         follow, old = self._follow, self._report
         counts, changed = follow.there.counts, bool(follow.changed)
         self._report = replace(
             old, planned=old.planned + (not changed), changed=old.changed + changed, why=follow.changed or old.why,
             out_bytes=counts.out_bytes, back_bytes=counts.back_bytes, escapes=counts.escapes, strays=follow.strays,
         )  # fmt: skip
-        if not changed and follow.on.in_step:  # else nothing has ended yet
+        if not changed and follow.on.in_step:  # asynchronous operations have not ended yet
             self.times.append(StepTimes(seconds, follow.own()))
         self._changes = self._changes + 1 if changed else 0
         failed = follow.there.failed

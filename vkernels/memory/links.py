@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from math import inf, isfinite
 
 from vkernels.ir.errors import OptionError
 
 ANY_SIZE = 1 << 60
-"""Bytes of a host that nothing is said of: more than there is."""
+"""Bytes of an unlimited host."""
 
 
 class Tier(StrEnum):
@@ -21,18 +21,16 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True)
 class MemoryMachine:
-    """A device, its host and its flash. Bytes, bytes a second, seconds. Raises `OptionError` for what cannot be.
+    """A device, its host and its flash. Bytes, bytes a second, seconds. Raises `OptionError` for impossible values.
 
-    Each link carries one transfer at a time each way, all four independently; but host and flash share the device's own
-    link where `shared` says how much that carries each way: while flash moves, the host has what flash leaves.
-    `fault_seconds`: what it costs to find out that memory is missing, once for each `fault_bytes` (only where nothing
-    is planned: unified memory).
+    Each link and direction carries one transfer at a time, all four independently. With `shared`, the rate of the
+    device's own link in each direction, host and flash share it: the host gets what flash leaves. `fault_seconds`: the
+    cost of a page fault for each `fault_bytes` (only without a plan: unified memory).
 
-    What following a schedule costs the program's thread (`following.py`; a simulation alone knows nothing of it):
-    `operation_seconds` an operation, `made_seconds` each tensor that it makes, whose bytes are copied at `made_rate`,
-    `absence_seconds` each transfer that is begun; to or from the host one of up to `at_once` bytes is carried by that
-    thread itself, and no link has to, and of flash one of up to `flash_at_once`; to hand a larger one to its link takes
-    `hand_over_seconds`.
+    The overhead of following a schedule for the program's thread (`following.py`; `simulate` ignores it):
+    `operation_seconds` for an operation, `made_seconds` for each tensor that it makes, whose bytes are copied at
+    `made_rate`, and `absence_seconds` for each transfer. The thread itself copies up to `at_once` bytes to or from the
+    host, and `flash_at_once` to or from flash; handing a larger transfer to its link takes `hand_over_seconds`.
     """
 
     device_bytes: int
@@ -56,44 +54,45 @@ class MemoryMachine:
     flash_at_once: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("to_host", "from_host", "to_flash", "from_flash"):
-            _expect(isfinite(getattr(self, name)) and getattr(self, name) > 0, f"{name}: more than 0 bytes a second")
-        costs = ("operation_seconds", "made_seconds", "absence_seconds", "hand_over_seconds")
-        for name in ("host_seconds", "flash_seconds", "fault_seconds", *costs):
-            _expect(isfinite(getattr(self, name)) and getattr(self, name) >= 0, f"{name}: from 0 seconds, finite")
-        _expect(self.made_rate > 0, "made_rate: more than 0 bytes a second")
-        for name in ("device_bytes", "host_bytes", "flash_bytes", "at_once", "flash_at_once"):
-            _expect(getattr(self, name) >= 0, f"{name}: from 0 bytes")
-        _expect(self.fault_bytes > 0, "fault_bytes: more than 0 bytes")
+        for each in fields(self):
+            name, value = each.name, getattr(self, each.name)
+            if name.endswith("_seconds"):
+                _expect(isfinite(value) and value >= 0, f"{name}: from 0 seconds, finite")
+            elif name.startswith(("to_", "from_")):
+                _expect(isfinite(value) and value > 0, f"{name}: more than 0 bytes a second")
+            elif name in ("made_rate", "fault_bytes"):
+                _expect(value > 0, f"{name}: more than 0")
+            elif name != "shared":
+                _expect(value >= 0, f"{name}: from 0 bytes")
         if self.shared is not None:
             _expect(self.shared > max(self.to_flash, self.from_flash), "shared: the device's link is faster than flash")
 
     @property
     def out_share(self) -> float:
-        """Of its speed, what the link to the host has while flash is written."""
+        """The share of its rate that the link to the host has while flash is written."""
         return 1.0 if self.shared is None else min(1.0, (self.shared - self.to_flash) / self.to_host)
 
     @property
     def in_share(self) -> float:
-        """Of its speed, what the link from the host has while flash is read."""
+        """The share of its rate that the link from the host has while flash is read."""
         return 1.0 if self.shared is None else min(1.0, (self.shared - self.from_flash) / self.from_host)
 
     def with_device(self, size: int) -> MemoryMachine:
-        """The same with `size` bytes on the device."""
+        """Return the machine with `size` bytes on the device."""
         return replace(self, device_bytes=size)
 
     def is_at_once(self, tier: Tier, size: int) -> bool:
-        """Whether the program's thread carries so few bytes itself."""
+        """Whether the program's thread copies so few bytes itself."""
         return size <= (self.at_once if tier is Tier.HOST else self.flash_at_once)
 
     def out_seconds(self, tier: Tier, size: int) -> float:
-        """What it takes to carry `size` bytes from the device to `tier`, with the link to itself."""
+        """Seconds to copy `size` bytes from the device to `tier`, on an unshared link."""
         if tier is Tier.HOST:
             return self.host_seconds + size / self.to_host
         return self.flash_seconds + size / self.to_flash
 
     def in_seconds(self, tier: Tier, size: int) -> float:
-        """What it takes to carry `size` bytes from `tier` to the device, with the link to itself."""
+        """Seconds to copy `size` bytes from `tier` to the device, on an unshared link."""
         if tier is Tier.HOST:
             return self.host_seconds + size / self.from_host
         return self.flash_seconds + size / self.from_flash

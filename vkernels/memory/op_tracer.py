@@ -1,33 +1,86 @@
-"""Watching torch's operations: which storages each reads, writes and makes, how long it takes, when storages die."""
+"""Trace torch's operations: which storages each reads, writes and makes, how long it takes, when storages are freed."""
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from .calls import OpCall
-from .recorded import Iteration, Made, RecordedOp, Storage, Watched
+from .op_storages import OpCall, kind_of
+from .tiers import storage_of
+
+UNWRITTEN = ("empty", "new_empty")
+"""Prefixes of operations that return uninitialised tensors."""
 
 
-class Watch(TorchDispatchMode):
-    """Notes every operation while it is entered; `end_iteration` begins the next iteration."""
+class Made(NamedTuple):
+    """The operation of an iteration that made a storage, and the storage's number among those it made."""
+
+    iteration: int
+    operation: int
+    ordinal: int
+
+
+@dataclass
+class Storage:
+    """A piece of memory. `made`: None if it existed before. `freed`: the iteration and the operation in it before which
+    it was freed; None while it lives. `kind`: torch's type of its device."""
+
+    size: int
+    made: Made | None
+    freed: tuple[int, int] | None = None
+    kind: str = "cpu"
+
+
+@dataclass
+class RecordedOp:
+    """One operation; `reads` and `writes` are indices of storages. `outside`: seconds of the program between the
+    previous operation and this one."""
+
+    name: str
+    seconds: float
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    outside: float = 0.0
+
+
+@dataclass
+class Iteration:
+    """Operations in the order in which they ran. `outside`: seconds of the program after the last."""
+
+    operations: list[RecordedOp] = field(default_factory=list)
+    outside: float = 0.0
+
+
+@dataclass
+class Watched:
+    """Iterations in order, and all storages that they used."""
+
+    iterations: list[Iteration]
+    storages: list[Storage]
+
+
+class OpTracer(TorchDispatchMode):
+    """Records every operation while it is entered; `end_iteration` begins the next iteration."""
 
     def __init__(self) -> None:
         super().__init__()
         self._iterations = [Iteration()]
         self._storages: list[Storage] = []
         self._numbers: dict[int, int] = {}
-        """Of storages that live, by their address in torch; the references keep addresses from being used again."""
+        """Live storages by their address in torch; the references keep addresses from being reused."""
         self._references: dict[int, StorageWeakRef] = {}
         self._times: list[tuple[RecordedOp, Callable[[], float]]] = []
-        self._outside = 0.0
-        """What the program itself has taken since the last operation."""
-        self._left = 0.0
+        self._outside = self._left = 0.0
+        """Seconds of the program since the last operation, until it was last left."""
 
     def __enter__(self) -> Any:
         self._left = time.perf_counter()
@@ -35,93 +88,149 @@ class Watch(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self._outside += time.perf_counter() - self._left
-        self._bury()
+        self._note_freed()
         call = OpCall(func, args, kwargs or {})
         for key, storage in call.given.items():
-            self._known(key, storage)
-        clock = _CudaClock() if any(storage.is_cuda for storage in call.given.values()) else _Clock()
+            self._note_storage(key, storage)
+        is_cuda = any(storage.is_cuda for storage in call.given.values())
+        stop = _cuda_clock() if is_cuda else _clock()
         out = func(*args, **(kwargs or {}))
-        clock.stop()
+        seconds = stop()
         call.end(out)
         if call.is_view:
-            self._outside += clock.seconds() if isinstance(clock, _Clock) else 0.0
+            self._outside += 0.0 if is_cuda else seconds()
         else:
-            self._note(call, clock.seconds)
+            self._note_op(call, seconds)
             self._outside = 0.0
         self._left = time.perf_counter()
         return out
 
     def end_iteration(self) -> None:
-        """What comes is of the next iteration."""
-        now = time.perf_counter()
-        self._iterations[-1].outside = self._outside + now - self._left
-        self._bury()
+        """Begin the next iteration."""
+        self._iterations[-1].outside = self._outside + time.perf_counter() - self._left
+        self._note_freed()
         self._iterations.append(Iteration())
         self._outside, self._left = 0.0, time.perf_counter()
 
     @property
     def watched(self) -> Watched:
-        """All of the iterations that have ended."""
-        for step, seconds in self._times:
-            step.seconds = seconds()
+        """All iterations that have ended."""
+        for op, seconds in self._times:
+            op.seconds = seconds()
         self._times.clear()
         return Watched(self._iterations[:-1], self._storages)
 
     @property
     def alive(self) -> dict[int, StorageWeakRef]:
-        """References to the storages that lived at last sight, by their index in `watched`."""
+        """References to the storages that lived at the last operation, by their index in `watched`."""
         return {self._numbers[key]: reference for key, reference in self._references.items()}
 
-    def _note(self, call: OpCall, seconds: Callable[[], float]) -> None:
-        steps = self._iterations[-1].operations
+    def _note_op(self, call: OpCall, seconds: Callable[[], float]) -> None:
+        operations = self._iterations[-1].operations
         for ordinal, (key, made) in enumerate(call.made.items()):
-            self._known(key, made, Made(len(self._iterations) - 1, len(steps), ordinal))
-        for key, given in call.given.items():  # resized
+            self._note_storage(key, made, Made(len(self._iterations) - 1, len(operations), ordinal))
+        for key, given in call.given.items():  # it may have been resized
             storage = self._storages[self._numbers[key]]
             storage.size = max(storage.size, given.nbytes())
         reads = tuple(self._numbers[key] for key in call.reads)
         writes = tuple(self._numbers[key] for key in call.writes)
-        steps.append(RecordedOp(call.name, 0.0, reads, writes, self._outside))
-        self._times.append((steps[-1], seconds))
+        operations.append(RecordedOp(call.kind.name, 0.0, reads, writes, self._outside))
+        self._times.append((operations[-1], seconds))
 
-    def _known(self, key: int, storage: torch.UntypedStorage, made: Made | None = None) -> None:
+    def _note_storage(self, key: int, storage: torch.UntypedStorage, made: Made | None = None) -> None:
         if key not in self._numbers:
             self._numbers[key] = len(self._storages)
             self._references[key] = StorageWeakRef(storage)
             self._storages.append(Storage(storage.nbytes(), made, kind=storage.device.type))
 
-    def _bury(self) -> None:
-        """Notes which storages are no more."""
+    def _note_freed(self) -> None:
         now = len(self._iterations) - 1, len(self._iterations[-1].operations)
         for key in [key for key, reference in self._references.items() if reference.expired()]:
             self._storages[self._numbers.pop(key)].freed = now
             del self._references[key]
 
 
-class _Clock:
-    """Times what the calling thread does."""
+def _clock() -> Callable[[], Callable[[], float]]:
+    """Start a clock of the calling thread. The returned function stops it and returns a function for its seconds."""
+    begun = time.perf_counter()
+
+    def stop() -> Callable[[], float]:
+        took = time.perf_counter() - begun
+        return lambda: took
+
+    return stop
+
+
+def _cuda_clock() -> Callable[[], Callable[[], float]]:
+    """Start a clock of the current stream, as `_clock`; the function for its seconds waits for the stream."""
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+
+    def seconds() -> float:
+        end.synchronize()
+        return float(begin.elapsed_time(end)) / 1e3
+
+    def stop() -> Callable[[], float]:
+        end.record()
+        return seconds
+
+    return stop
+
+
+class View(NamedTuple):
+    """The part of a storage that an operation used or returned."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+
+class Touched(TorchDispatchMode):
+    """Records, while it is entered, the tensors that operations read and write, without keeping them alive."""
 
     def __init__(self) -> None:
-        self._begun = time.perf_counter()
-        self._took = 0.0
+        super().__init__()
+        self._references: dict[int, StorageWeakRef] = {}
+        """By the storage's address in torch, in order of first use; references keep addresses from being reused."""
+        self._views: defaultdict[int, dict[View, None]] = defaultdict(dict)
 
-    def stop(self) -> None:
-        self._took = time.perf_counter() - self._begun
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        kind = kind_of(func)
+        if not kind.only_views:
+            made = () if kind.name.startswith(UNWRITTEN) else out
+            for leaf in tree_leaves((args, kwargs, made)):
+                if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided:
+                    self._note(leaf)
+        return out
 
-    def seconds(self) -> float:
-        return self._took
+    def contents(self, but: frozenset[int] = frozenset()) -> Iterator[torch.Tensor]:
+        """Yield the tensors that still live, by storage in order of first use, without the storages at addresses `but`.
+
+        None is kept alive after the next is requested.
+        """
+        gc.collect()
+        for key, reference in self._references.items():
+            storage = None if key in but else storage_of(reference)
+            if storage is None:
+                continue
+            for view in self._views[key]:
+                whole = torch.empty(0, dtype=view.dtype, device=storage.device)
+                if _last(view) <= storage.nbytes():
+                    yield whole.set_(storage, view.offset, view.shape, view.strides)
+
+    def _note(self, tensor: torch.Tensor) -> None:
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key not in self._references:
+            self._references[key] = StorageWeakRef(storage)
+        view = View(tensor.dtype, tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset()))
+        self._views[key][view] = None
 
 
-class _CudaClock:
-    """Times what the current stream does; `seconds` waits for it."""
-
-    def __init__(self) -> None:
-        self._events = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        self._events[0].record()
-
-    def stop(self) -> None:
-        self._events[1].record()
-
-    def seconds(self) -> float:
-        self._events[1].synchronize()
-        return float(self._events[0].elapsed_time(self._events[1])) / 1e3
+def _last(view: View) -> int:
+    if 0 in view.shape:
+        return 0
+    reach = sum((length - 1) * stride for length, stride in zip(view.shape, view.strides, strict=True))
+    return (view.offset + reach + 1) * view.dtype.itemsize

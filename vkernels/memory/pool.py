@@ -1,30 +1,31 @@
-"""A pool for blocks whose lifetimes are known: an offset for each, and the smallest footprint."""
+"""A pool for blocks with known lifetimes: an offset for each, and the smallest footprint."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import gcd
 
+import numpy as np
+
 from vkernels.ir.errors import ArgumentError
 
-from .exact_tries import fit_within
-from .pool_orders import fit_in_order, orders_of
+from .exact import FAR, fit_within
 from .trace import Lifetime, MemoryTrace, live_bytes
 
 SEARCHED = 600
-"""Blocks beyond which orders alone are tried: a step of the search takes time in proportion to their square."""
+"""Maximum number of blocks of the exact search: a step takes time in proportion to their square."""
 FIRST_SHARE = 0.5
-"""Of the time that is left: for one footprint, before larger ones are searched."""
+"""Part of the remaining time for one footprint, before larger ones are tried."""
 
 
 @dataclass(frozen=True)
 class PoolPlacement:
-    """Offsets in bytes, aligned with the blocks. `peak`: the most bytes live at once, which no footprint is below.
+    """Offsets in bytes, in the blocks' order. `peak`: the most bytes live at once, a lower bound on the footprint.
 
-    `is_smallest`: it was proved that none is smaller.
+    `is_smallest`: no smaller footprint is possible.
     """
 
     offsets: tuple[int, ...]
@@ -34,7 +35,7 @@ class PoolPlacement:
 
 
 def place_trace(trace: MemoryTrace, seconds: float = 1.0, alignment: int = 1) -> PoolPlacement:
-    """The pool of a trace: offsets for its tensors, and after them for scratch, as `MemoryTrace.blocks` has them."""
+    """Place the blocks of a trace: its tensors, then scratch, in the order of `MemoryTrace.blocks`."""
     return place(trace.blocks(), len(trace.operations), seconds=seconds, alignment=alignment)
 
 
@@ -46,40 +47,34 @@ def place(
     alignment: int = 1,
     seed: int = 0,
 ) -> PoolPlacement:
-    """Offsets for blocks over `count` moments, with the smallest footprint found in about so many seconds.
+    """Find offsets for blocks over `count` moments, with the smallest footprint found in about so many seconds.
 
-    `capacity`: stop as soon as the footprint is within it. `alignment`: of all offsets, and so of sizes. Where the
-    orders do not reach the peak, an exact search follows; the same seed gives the same offsets where time does not run
-    out. Raises `ArgumentError` for a block that does not live within the moments, and an alignment under 1.
+    `capacity`: stop as soon as the footprint is within it. `alignment`: of all offsets and sizes. If simple orders do
+    not reach the peak, an exact search follows. The same seed gives the same offsets unless time runs out. Raises
+    `ArgumentError` for a block that does not live within the moments, and an alignment under 1.
     """
     if alignment < 1:
         raise ArgumentError(f"alignment: expected at least 1, got {alignment}")
     for number, block in enumerate(blocks):
         if not (0 <= block.start < block.end <= block.start + count and block.start < count and block.size >= 0):
             raise ArgumentError(f"block {number}, {block}, does not live within {count} moments")
-    aligned = tuple(replace(block, size=-(-block.size // alignment) * alignment) for block in blocks)
-    always, rest = _always(aligned, count)
-    base = sum(aligned[n].size for n in always)
+    aligned = [replace(block, size=-(-block.size // alignment) * alignment) for block in blocks]
+    offsets, base, rest = [0] * len(blocks), 0, []
+    for index, block in enumerate(aligned):
+        if block.end - block.start == count:  # blocks that live all the time are below all others, without gaps
+            offsets[index] = base
+            base += block.size
+        elif block.size:
+            rest.append(index)
     some = _place([aligned[n] for n in rest], count, None if capacity is None else capacity - base, seconds, seed)
-    offsets = [0] * len(blocks)
     for index, offset in zip(rest, some.offsets, strict=True):
         offsets[index] = base + offset
-    below = 0
-    for index in always:
-        offsets[index] = below
-        below += aligned[index].size
     return PoolPlacement(tuple(offsets), base + some.footprint, base + some.peak, some.is_smallest)
-
-
-def _always(blocks: Sequence[Lifetime], count: int) -> tuple[list[int], list[int]]:
-    """Blocks that live all the time, which lie beneath all others at no loss; and others that take room."""
-    always = [n for n, block in enumerate(blocks) if block.end - block.start == count]
-    return always, [n for n, block in enumerate(blocks) if block.end - block.start < count and block.size]
 
 
 def _place(blocks: list[Lifetime], count: int, capacity: int | None, seconds: float, seed: int) -> PoolPlacement:
     begun = time.monotonic()
-    peak = max(live_bytes(tuple(blocks), count), default=0)
+    peak = max(live_bytes(blocks, count), default=0)
     wanted = max(peak, capacity or 0)
     best = _by_orders(blocks, count, peak, wanted, begun + seconds)
     if best.footprint <= wanted or len(blocks) > SEARCHED:
@@ -89,19 +84,17 @@ def _place(blocks: list[Lifetime], count: int, capacity: int | None, seconds: fl
 
 
 def _by_orders(blocks: list[Lifetime], count: int, peak: int, wanted: int, deadline: float) -> PoolPlacement:
-    best = _placement(blocks, _stacked(blocks), peak)
-    for order in orders_of(blocks, count):
-        for tightest in (False, True):
-            if best.footprint <= wanted or time.monotonic() > deadline:
-                return best
-            found = _placement(blocks, fit_in_order(blocks, count, order, tightest), peak)
-            best = found if found.footprint < best.footprint else best
+    stacked = [*accumulate((block.size for block in blocks), initial=0)][:-1]  # always valid
+    best = _placement(blocks, stacked, peak)
+    for order, tightest in ((order, fit) for order in orders_of(blocks, count) for fit in (False, True)):
+        if best.footprint <= wanted or time.monotonic() > deadline:
+            break
+        best = min(
+            best,
+            _placement(blocks, fit_in_order(blocks, count, order, tightest), peak),
+            key=lambda each: each.footprint,
+        )
     return best
-
-
-def _stacked(blocks: list[Lifetime]) -> list[int]:
-    """Offsets at which nothing shares a byte with anything."""
-    return [*accumulate((block.size for block in blocks), initial=0)][:-1]
 
 
 def _placement(blocks: list[Lifetime], offsets: list[int], peak: int) -> PoolPlacement:
@@ -112,10 +105,10 @@ def _placement(blocks: list[Lifetime], offsets: list[int], peak: int) -> PoolPla
 def _by_search(
     blocks: list[Lifetime], count: int, wanted: int, best: PoolPlacement, seconds: float, seed: int
 ) -> PoolPlacement:
-    """First the footprint that would do, then by halves between what has no offsets and the best that was found."""
+    """Try the wanted footprint, then halve the interval between what is impossible and the best found."""
     deadline = time.monotonic() + seconds
     unit = gcd(*(block.size for block in blocks))  # all offsets are multiples of it
-    proved = low = -(-best.peak // unit) * unit  # below it there are none; below `low` none were found
+    proved = low = -(-best.peak // unit) * unit  # below it is impossible; below `low` none were found
     tried = max(low, wanted // unit * unit)
     while low < best.footprint and (left := deadline - time.monotonic()) > 0:
         found = fit_within(blocks, count, tried, left if low + unit == best.footprint else left * FIRST_SHARE, seed)
@@ -128,3 +121,59 @@ def _by_search(
                 break
         tried = low + (best.footprint - unit - low) // 2 // unit * unit
     return replace(best, is_smallest=proved >= best.footprint)
+
+
+def orders_of(blocks: Sequence[Lifetime], count: int) -> Iterator[list[int]]:
+    """Yield orders of all blocks; those that are best for most programs come first."""
+    live = np.array(live_bytes(blocks, count))
+    crowds = [int(max(live[start:end].max() for start, end in block.spans(count))) for block in blocks]
+    lengths, sizes = [block.end - block.start for block in blocks], [block.size for block in blocks]
+    keys: tuple[Callable[[int], tuple[int, int]], ...] = (
+        lambda n: (-lengths[n], -sizes[n]),
+        lambda n: (-sizes[n], -lengths[n]),
+        lambda n: (-crowds[n], -lengths[n]),
+        lambda n: (-crowds[n], -sizes[n]),
+        lambda n: (blocks[n].start, -lengths[n]),
+        lambda n: (-lengths[n] * sizes[n], 0),
+        lambda n: (-blocks[n].end, 0),
+    )
+    for key in keys:
+        yield sorted(range(len(blocks)), key=key)
+
+
+def fit_in_order(blocks: Sequence[Lifetime], count: int, order: Sequence[int], tightest: bool) -> list[int]:
+    """Place each block in the lowest gap that is large enough, or (`tightest`) in the smallest."""
+    placed = _Placed(len(blocks), count)
+    offsets = [0] * len(blocks)
+    for index in order:
+        offsets[index] = placed.put(blocks[index], tightest)
+    return offsets
+
+
+class _Placed:
+    """Placed blocks, sorted by offset."""
+
+    def __init__(self, most: int, count: int):
+        self._rows = np.zeros((4, most), np.int64)  # offset, top, start, end
+        self._length, self._count = 0, count
+
+    def put(self, block: Lifetime, tightest: bool) -> int:
+        offset = self._offset(block, tightest)
+        rows, length = self._rows, self._length
+        at = int(np.searchsorted(rows[0, :length], offset, side="right"))
+        rows[:, at + 1 : length + 1] = rows[:, at:length]
+        rows[:, at] = offset, offset + block.size, block.start, block.end
+        self._length += 1
+        return offset
+
+    def _offset(self, block: Lifetime, tightest: bool) -> int:
+        offsets, tops, starts, ends = self._rows[:, : self._length]
+        meet = (starts < block.end) & (ends > block.start) | (ends - self._count > block.start)
+        if block.end > self._count:
+            meet |= starts < block.end - self._count
+        if not meet.any():
+            return 0
+        begins = np.concatenate(([0], np.maximum.accumulate(tops[meet])))
+        rooms = np.concatenate((offsets[meet], [FAR])) - begins
+        fits = rooms >= block.size
+        return int(begins[np.where(fits, rooms, FAR + 1).argmin() if tightest else fits.argmax()])

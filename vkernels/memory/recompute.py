@@ -1,10 +1,12 @@
-"""Tensors that are made again by the operation that made them, instead of being kept or carried away and back."""
+"""Recompute tensors by the operation that made them, instead of keeping or swapping them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain
+from itertools import accumulate
+
+from msgspec import structs
 
 from .links import MemoryMachine
 from .schedule import Idle, SwapSchedule, idle_times
@@ -13,12 +15,12 @@ from .strategies.search import GOOD, search
 from .trace import MemoryTrace, Operation, TracedTensor
 
 Known = Callable[[Operation], bool]
-"""Whether an operation may run again: it does the same each time, and nothing but write its tensors."""
+"""Whether an operation may run again: it is deterministic, and has no effects but writing its tensors."""
 
 
 @dataclass(frozen=True)
 class Again:
-    """`tensor` is dropped after operation `last`; operation `maker` runs once more before operation `next`."""
+    """`tensor` is dropped after operation `last`; operation `maker` runs again before operation `next`."""
 
     tensor: int
     maker: int
@@ -28,7 +30,7 @@ class Again:
 
 @dataclass(frozen=True)
 class Recomputed:
-    """The trace with operations run again, and its schedule. `run.ideal_seconds` is of the trace before."""
+    """The trace with operations run again, and its schedule. `run.ideal_seconds` is of the original trace."""
 
     trace: MemoryTrace
     again: tuple[Again, ...]
@@ -37,43 +39,59 @@ class Recomputed:
 
 
 def can_recompute(trace: MemoryTrace, known: Known) -> Iterator[Again]:
-    """Each idle time that recomputing can bridge: the operation that made the tensor is known, wrote it alone or beside
-    tensors that nobody keeps, and all that it reads is then still what it was."""
-    lifetimes = trace.lifetimes()
+    """Each idle time that recomputing can bridge.
+
+    The operation that made the tensor is known and the only one that writes it, it writes no global tensor, and
+    everything that it reads is still unchanged.
+    """
+    count, lifetimes = len(trace.operations), trace.lifetimes()
     writes: list[list[int]] = [[] for _ in trace.tensors]
     for at, op in enumerate(trace.operations):
         for index in op.writes:
             writes[index].append(at)
     for idle in idle_times(trace):
         maker = idle.written
-        if maker is None or maker < 0 or idle.next >= len(trace.operations) or trace.tensors[idle.tensor].is_global:
+        if maker is None or maker < 0 or idle.next >= count or trace.tensors[idle.tensor].is_global:
             continue
-        op, lifetime = trace.operations[maker], lifetimes[idle.tensor]
-        if lifetime.end > len(trace.operations):
+        op = trace.operations[maker]
+        if lifetimes[idle.tensor].end > count or writes[idle.tensor] != [maker]:
             continue
-        if writes[idle.tensor] == [maker] and _repeatable(trace, op, idle, writes) and known(op):
+        if _is_repeatable(trace, maker, idle, writes) and known(op):
             yield Again(idle.tensor, maker, idle.last, idle.next)
 
 
-def _repeatable(trace: MemoryTrace, op: Operation, idle: Idle, writes: list[list[int]]) -> bool:
-    maker, count = idle.written or 0, len(trace.operations)
+def _is_repeatable(trace: MemoryTrace, maker: int, idle: Idle, writes: list[list[int]]) -> bool:
+    op, count = trace.operations[maker], len(trace.operations)
     for index in op.reads:
         lifetime = trace.lifetimes()[index]
-        there = trace.tensors[index].is_global or lifetime.start <= maker < idle.next < min(lifetime.end, count)
-        if index in op.writes or not there or any(maker <= at < idle.next for at in writes[index]):
+        lives = lifetime.start <= maker < idle.next < min(lifetime.end, count)
+        if index in op.writes or not (lives or trace.tensors[index].is_global):
+            return False
+        if any(maker <= at < idle.next for at in writes[index]):
             return False
     return not any(trace.tensors[index].is_global for index in op.writes)
 
 
 def with_recomputed(trace: MemoryTrace, again: Sequence[Again]) -> MemoryTrace:
-    """The trace in which each of these is dropped and made again. They must come from `can_recompute`, no tensor twice,
-    and none may be read by an operation that runs again for another."""
+    """Return the trace in which each of these tensors is dropped and recomputed.
+
+    They must come from `can_recompute`, with no tensor twice, and none may be read by another's operation.
+    """
     count = len(trace.operations)
     added = [0] * count
     for each in again:
         added[each.next] += 1
-    moments = _Moments(added)
-    tensors = [moments.moved(tensor) for tensor in trace.tensors]
+    more = [0, *accumulate(added)]
+
+    def moved(tensor: TracedTensor) -> TracedTensor:
+        """The tensor with its moments in the new trace; it is freed before the operations added at that moment."""
+        made = None if tensor.made is None else tensor.made + more[tensor.made + 1]
+        if tensor.freed is None:
+            return structs.replace(tensor, made=made)
+        turns, at = divmod(tensor.freed, count)
+        return structs.replace(tensor, made=made, freed=turns * (count + more[-1]) + at + more[at])
+
+    tensors = [moved(tensor) for tensor in trace.tensors]
     before: list[list[Operation]] = [[] for _ in range(count)]
     renamed: dict[int, tuple[int, int]] = {}
     for each in again:
@@ -82,46 +100,23 @@ def with_recomputed(trace: MemoryTrace, again: Sequence[Again]) -> MemoryTrace:
             fresh[index] = len(tensors)
             tensors.append(TracedTensor(f"{trace.tensors[index].name} again", trace.tensors[index].size))
         made = fresh[each.tensor]
-        tensors[made] = replace(tensors[made], freed=tensors[each.tensor].freed)
-        tensors[each.tensor] = replace(tensors[each.tensor], freed=None)
+        tensors[made] = structs.replace(tensors[made], freed=tensors[each.tensor].freed)
+        tensors[each.tensor] = structs.replace(tensors[each.tensor], freed=None)
         renamed[each.tensor] = (each.next, made)
-        before[each.next].append(replace(op, name=f"{op.name} again", writes=tuple(fresh.values())))
-
-    def now(index: int, at: int) -> int:
-        since, made = renamed.get(index, (count, index))
-        return made if at >= since else index
-
-    operations = [
-        [*before[at], replace(op, reads=_all(op.reads, at, now), writes=_all(op.writes, at, now))]
-        for at, op in enumerate(trace.operations)
-    ]
-    return MemoryTrace(trace.name, tuple(tensors), tuple(chain.from_iterable(operations)))
-
-
-class _Moments:
-    """Where operations stand when others have been added before some of them."""
-
-    def __init__(self, added: list[int]):
-        self.added, self.count = added, len(added)
-        self.more = [0, *accumulate(added)]
-
-    def moved(self, tensor: TracedTensor) -> TracedTensor:
-        made = None if tensor.made is None else tensor.made + self.more[tensor.made + 1]
-        return replace(tensor, made=made, freed=None if tensor.freed is None else self._freed(tensor.freed))
-
-    def _freed(self, moment: int) -> int:
-        """Given back before what was added in front of the operation: nothing that was added reads it."""
-        turns, at = divmod(moment, self.count)
-        return turns * (self.count + self.more[-1]) + at + self.more[at]
-
-
-def _all(indices: tuple[int, ...], at: int, now: Callable[[int, int], int]) -> tuple[int, ...]:
-    return tuple(now(index, at) for index in indices)
+        before[each.next].append(structs.replace(op, name=f"{op.name} again", writes=tuple(fresh.values())))
+    operations: list[Operation] = []
+    for at, op in enumerate(trace.operations):
+        now = {index: made for index, (since, made) in renamed.items() if at >= since}
+        reads, writes = (tuple(now.get(index, index) for index in used) for used in (op.reads, op.writes))
+        operations += [*before[at], structs.replace(op, reads=reads, writes=writes)]
+    return MemoryTrace(trace.name, tuple(tensors), tuple(operations))
 
 
 def search_recomputing(trace: MemoryTrace, machine: MemoryMachine, known: Known) -> Recomputed:
-    """The best found with and without recomputing: of all that can be made again, those of the least seconds a byte,
-    twice as many each time, as long as that is faster. Raises `MemoryPlanError` as `search` does."""
+    """Return the best schedule found with and without recomputing. Raises `MemoryPlanError` as `search` does.
+
+    It recomputes the cheapest tensors by seconds a byte, twice as many each time, as long as that is faster.
+    """
     best = _tried(trace, machine, ())
     candidates = _cheapest(trace, known)
     number = 1
@@ -136,18 +131,14 @@ def search_recomputing(trace: MemoryTrace, machine: MemoryMachine, known: Known)
 
 
 def _cheapest(trace: MemoryTrace, known: Known) -> list[Again]:
-    """Those that can go together, the least seconds a byte first."""
-    order = sorted(
-        can_recompute(trace, known),
-        key=lambda each: (
-            trace.operations[each.maker].seconds / trace.tensors[each.tensor].size,
-            each.maker,
-            each.next,
-        ),
-    )
+    """Those that do not exclude each other, the least seconds a byte first."""
+
+    def cost(each: Again) -> tuple[float, int, int]:
+        return trace.operations[each.maker].seconds / trace.tensors[each.tensor].size, each.maker, each.next
+
     taken: dict[int, Again] = {}
     read: set[int] = set()
-    for each in order:
+    for each in sorted(can_recompute(trace, known), key=cost):
         reads = trace.operations[each.maker].reads
         if each.tensor not in taken and each.tensor not in read and not any(index in taken for index in reads):
             taken[each.tensor] = each

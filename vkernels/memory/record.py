@@ -1,47 +1,46 @@
-"""One iteration of a torch program as a trace: run as it is, and watched through torch's dispatch."""
+"""Record one iteration of a torch program as a trace, by torch's dispatch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+
+from msgspec import structs
 
 from vkernels.ir.errors import ArgumentError, TraceError
 
-from .recorded import Iteration, Made, Storage, Watched
+from .op_tracer import Iteration, Made, OpTracer, Storage, Watched
 from .trace import MemoryTrace, Operation, TracedTensor
 
 
 def record(step: Callable[[], object], name: str = "step", warm_up: int = 1) -> MemoryTrace:
-    """Runs `step` `warm_up` times, and twice more under watch; the trace is of the last.
+    """Run `step` `warm_up` times, then twice while recording; return the trace of the last run.
 
     `step` is one whole iteration: forward, backward and optimiser, or any other program on torch's tensors, on the CPU
-    or CUDA. Tensors are told apart by their storage: a view takes no room and is no operation. What was there before
-    the watched iterations is global; what is made in one and freed in the next lives across both. Memory that a kernel
-    takes only while it runs is not seen: `scratch` is 0.
+    or CUDA. Tensors are identified by their storage: a view needs no memory and is no operation. Tensors that exist
+    before the recorded iterations are global; a tensor that is made in one and freed in the next lives across both.
+    Memory that a kernel uses only while it runs is not recorded: `scratch` is 0.
 
-    Raises `TraceError` where the two iterations differ, or a tensor has no storage to tell it by; `ArgumentError` for
-    a `warm_up` under 0. What `step` raises goes through.
+    Raises `TraceError` if the two iterations differ, or a tensor has no storage; `ArgumentError` for a `warm_up` under
+    0. Exceptions of `step` pass through.
     """
-    from .op_tracer import Watch
-
     if warm_up < 0:
         raise ArgumentError(f"warm_up: expected at least 0, got {warm_up}")
     for _ in range(warm_up):
         step()
-    with Watch() as watch:
+    with OpTracer() as tracer:
         for _ in range(2):
             step()
-            watch.end_iteration()
-    return trace_of(watch.watched, name)
+            tracer.end_iteration()
+    return recorded_of(tracer.watched, name).trace
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A trace, and of each operation the tensors that it reads and writes, in the order in which torch named them.
+    """A trace, and the tensors that each operation reads and writes, in torch's order.
 
-    `tensors`: of storages, by their index in what was watched; those of the iteration before are left out. `outside`:
-    what the program itself took before each operation, and after the last, in seconds. `kinds`: of device, by tensor.
+    `tensors`: by the index of their storage, without those of the previous iteration. `outside`: seconds of the program
+    before each operation, and after the last. `kinds`: of device, by tensor.
     """
 
     trace: MemoryTrace
@@ -52,31 +51,29 @@ class Recorded:
     kinds: tuple[str, ...]
 
     def trace_on(self, kind: str) -> MemoryTrace:
-        """The trace as one kind of device has it: a tensor that is elsewhere takes no more than a byte there."""
+        """The trace as one kind of device sees it: tensors of other devices take one byte."""
         pairs = zip(self.trace.tensors, self.kinds, strict=True)
-        return replace(self.trace, tensors=tuple(t if is_on == kind else replace(t, size=1) for t, is_on in pairs))
-
-
-def trace_of(watched: Watched, name: str) -> MemoryTrace:
-    """The trace of the last of two iterations. Raises `TraceError` where they differ."""
-    return recorded_of(watched, name).trace
+        tensors = (each if on == kind else structs.replace(each, size=1) for each, on in pairs)
+        return replace(self.trace, tensors=tuple(tensors))
 
 
 def recorded_of(watched: Watched, name: str) -> Recorded:
-    """The last of two iterations. Raises `TraceError` where they differ."""
+    """Return the last of two iterations. Raises `TraceError` if they differ."""
     before, last = watched.iterations
     _check_same(before, last, watched.storages)
-    made = _Tensors(watched, len(last.operations))
-    all_reads, all_writes, operations = [], [], []
+    made = _Tensors(watched)
+    reads: list[tuple[int, ...]] = []
+    writes: list[tuple[int, ...]] = []
+    operations = []
     for at, op in enumerate(last.operations):
-        reads, writes = made.numbers(op.reads), made.numbers(op.writes)
-        all_reads.append(tuple(reads))
-        all_writes.append(tuple(writes))
-        writes += [made.held_over[n] for n in writes if n in made.held_over and made.tensors[n].made == at]
-        operations.append(Operation(op.name, op.seconds, tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes))))
+        reads.append(tuple(map(made.number, op.reads)))
+        writes.append(tuple(map(made.number, op.writes)))
+        held_over = (n + 1 for n in writes[-1] if n in made.held_over and made.tensors[n].made == at)
+        unique = tuple(dict.fromkeys(reads[-1])), tuple(dict.fromkeys((*writes[-1], *held_over)))
+        operations.append(Operation(op.name, op.seconds, *unique))
     trace = MemoryTrace(name, tuple(made.tensors), tuple(operations))
     outside = (*(op.outside for op in last.operations), last.outside)
-    return Recorded(trace, tuple(all_reads), tuple(all_writes), made.of_storages(), outside, tuple(made.kinds))
+    return Recorded(trace, tuple(reads), tuple(writes), made.of_storages(), outside, tuple(made.kinds))
 
 
 def _check_same(before: Iteration, last: Iteration, storages: list[Storage]) -> None:
@@ -94,38 +91,29 @@ def _check_same(before: Iteration, last: Iteration, storages: list[Storage]) -> 
 
 
 class _Tensors:
-    """Numbers the tensors of the last iteration. A storage that the iteration before made is the tensor that this one
-    makes in its place."""
+    """Numbers the tensors of the last iteration. A storage made by the previous iteration is the tensor that this one
+    makes in its place. `held_over`: tensors that outlive an iteration; the next number stands for their end."""
 
-    def __init__(self, watched: Watched, count: int):
+    def __init__(self, watched: Watched):
         self.tensors: list[TracedTensor] = []
         self.kinds: list[str] = []
-        self.held_over: dict[int, int] = {}
-        """For a tensor that lives longer than an iteration, the one that stands for its end."""
-        self._watched, self._count = watched, count
+        self.held_over: set[int] = set()
+        self._watched, self._operations = watched, watched.iterations[1].operations
         self._makers = {s.made: s for s in watched.storages if s.made is not None}
         self._used_before = {n for op in watched.iterations[0].operations for n in (*op.reads, *op.writes)}
-        self._numbers: dict[Any, int] = {}
-
-    def numbers(self, storages: tuple[int, ...]) -> list[int]:
-        """The tensors of storages."""
-        return [self._number(n) for n in storages]
+        self._numbers: dict[int | tuple[int, int], int] = {}
 
     def of_storages(self) -> dict[int, int]:
-        """The tensor of each storage that was there before, or that this iteration made."""
-        found = {}
-        for index, storage in enumerate(self._watched.storages):
-            made = storage.made
-            key = index if made is None else (made.operation, made.ordinal)
-            if key in self._numbers and (made is None or made.iteration == 1):
-                found[index] = self._numbers[key]
-        return found
+        """The tensor of each storage that existed before, or that this iteration made."""
+        storages = enumerate(self._watched.storages)
+        keys = {n: self._key(n) for n, storage in storages if storage.made is None or storage.made.iteration == 1}
+        return {n: self._numbers[key] for n, key in keys.items() if key in self._numbers}
 
-    def _number(self, index: int) -> int:
-        storage = self._watched.storages[index]
-        key = index if storage.made is None else (storage.made.operation, storage.made.ordinal)
+    def number(self, index: int) -> int:
+        key = self._key(index)
         if key not in self._numbers:
             self._numbers[key] = len(self.tensors)
+            storage = self._watched.storages[index]
             if storage.made is None:
                 self.tensors.append(self._found(index, storage))
             else:
@@ -133,30 +121,27 @@ class _Tensors:
             self.kinds += [storage.kind] * (len(self.tensors) - len(self.kinds))
         return self._numbers[key]
 
+    def _key(self, index: int) -> int | tuple[int, int]:
+        made = self._watched.storages[index].made
+        return index if made is None else (made.operation, made.ordinal)
+
     def _found(self, index: int, storage: Storage) -> TracedTensor:
         """A tensor that no operation made: global, or an input that only this iteration has."""
         if storage.freed is None or storage.freed[0] == 0 or index in self._used_before:
             return TracedTensor(f"global {len(self.tensors)}", storage.size, is_global=True)
-        operations = self._watched.iterations[1].operations
-        first = next(at for at, op in enumerate(operations) if index in (*op.reads, *op.writes))
+        first = next(at for at, op in enumerate(self._operations) if index in (*op.reads, *op.writes))
         return TracedTensor(f"input {len(self.tensors)}", storage.size, freed=storage.freed[1], made=first)
 
     def _add_made(self, made: Made, storage: Storage) -> None:
-        at, number = made.operation, len(self.tensors)
-        maker = self._watched.iterations[1].operations[at].name
-        freed = self._freed(made)
-        name = f"{maker} {at}" + (f".{made.ordinal}" if made.ordinal else "")
-        self.tensors.append(TracedTensor(name, storage.size, freed=min(freed, at + self._count), made=at))
-        if freed > at + self._count:
-            self.held_over[number] = number + 1
-            self.tensors.append(TracedTensor(f"{name} held over", storage.size, freed=freed - self._count, made=at))
-
-    def _freed(self, made: Made) -> int:
-        """Before which operation, counted from the beginning of the iteration that makes it."""
-        last = self._makers.get(Made(1, made.operation, made.ordinal))
+        at, count = made.operation, len(self._operations)
+        name = f"{self._operations[at].name} {at}" + (f".{made.ordinal}" if made.ordinal else "")
+        last, before = (self._makers.get(Made(n, at, made.ordinal)) for n in (1, 0))
+        freed = at + count  # if it is never freed: one more each iteration, of which one counts
         if last is not None and last.freed is not None:
-            return last.freed[1]
-        before = self._makers.get(Made(0, made.operation, made.ordinal))
-        if before is None or before.freed is None:
-            return made.operation + self._count  # kept for good: one more each iteration, of which one counts
-        return before.freed[0] * self._count + before.freed[1]
+            freed = last.freed[1]
+        elif before is not None and before.freed is not None:
+            freed = before.freed[0] * count + before.freed[1]
+        self.tensors.append(TracedTensor(name, storage.size, freed=min(freed, at + count), made=at))
+        if freed > at + count:
+            self.held_over.add(len(self.tensors) - 1)
+            self.tensors.append(TracedTensor(f"{name} held over", storage.size, freed=freed - count, made=at))

@@ -1,37 +1,42 @@
-"""What allocators that do not know lifetimes take for the same blocks: asked and given back as the program runs."""
+"""Replay the same blocks with allocators that do not know lifetimes, to compare them with a pool."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from .trace import Lifetime
 
 ITERATIONS = 3
-"""How often the iteration is replayed: the first leaves gaps that the next ones fill differently."""
+"""Iterations to replay: the first leaves gaps that the next ones fill differently."""
+SMALLEST = 512
+"""Sizes are multiples of this many bytes, in torch and in CnMem."""
+MIB = 1 << 20
+SMALL = 1 * MIB
+"""Maximum bytes of a small request, and of an unused rest of a large chunk."""
+SMALL_SEGMENT, LARGE_SEGMENT = 2 * MIB, 20 * MIB
+OWN_SEGMENT = 10 * MIB
+"""Requests of at least this size get a segment of their own, rounded up to 2 MiB."""
 
 
 class Allocator(Protocol):
-    """Gives out addresses. `reserved`: bytes that it has taken from the device, which never become fewer."""
+    """`reserved`: bytes taken from the device, which never decrease."""
 
     reserved: int
 
     def allocate(self, size: int) -> int:
-        """The address of `size` bytes."""
-        ...
+        """Return the address of `size` bytes."""
 
     def free(self, address: int) -> None:
-        """Takes back what `allocate` gave."""
-        ...
+        """Free what `allocate` returned."""
 
 
 def replay(blocks: Sequence[Lifetime], count: int, allocator: Allocator, iterations: int = ITERATIONS) -> int:
-    """The bytes that an allocator has taken after some iterations.
+    """Return the bytes that an allocator has reserved after some iterations.
 
-    At each moment what ends there is given back, then what begins there is asked for, in the blocks' order. Blocks that
-    live all the time are asked for first, once. Blocks of no bytes are left out.
+    At each moment the blocks that end there are freed, then those that begin there are allocated, in the blocks' order.
+    Blocks that live all the time are allocated first, once. Empty blocks are skipped.
     """
     begin: list[list[int]] = [[] for _ in range(count)]
     end: list[list[int]] = [[] for _ in range(count)]
@@ -54,85 +59,133 @@ def replay(blocks: Sequence[Lifetime], count: int, allocator: Allocator, iterati
     return allocator.reserved
 
 
-@dataclass
-class _Chunk:
-    """A piece of a segment, used or free, between its neighbours there."""
-
-    address: int
-    size: int
-    before: _Chunk | None = None
-    after: _Chunk | None = None
-    is_free: bool = False
-
-
 class Chunks:
-    """Segments cut into chunks: the smallest free one that is large enough is given, and free neighbours merge."""
+    """Segments cut into chunks: the smallest free chunk that is large enough is used, and free neighbours merge."""
 
     def __init__(self) -> None:
         self._free: list[tuple[int, int]] = []
         """Size and address of free chunks, ascending."""
-        self._chunks: dict[int, _Chunk] = {}
+        self._sizes: dict[int, int] = {}
+        """Of free chunks, by address."""
+        self._starts: dict[int, int] = {}
+        """Of free chunks, by their end."""
+        self._used: dict[int, int] = {}
+        """Sizes of used chunks, by address."""
+        self._segments: set[int] = set()
 
     def add(self, address: int, size: int) -> None:
-        """A new segment, free, with no neighbours."""
-        self._put(_Chunk(address, size))
+        """Add a free segment, which merges with no other."""
+        self._segments.add(address)
+        self._merge(address, size)
 
     def extend(self, address: int, size: int) -> None:
-        """Free bytes right after the chunk that ends at `address`, as part of its segment."""
-        last = next((each for each in self._chunks.values() if each.address + each.size == address), None)
-        chunk = _Chunk(address, size, before=last)
-        if last is not None:
-            last.after = chunk
-        self._chunks[address] = chunk
-        self._merge(chunk)
+        """Add free bytes to the segment that ends at `address`."""
+        self._merge(address, size)
 
     def tail(self, end: int) -> int:
-        """The bytes of the free chunk that ends at `end`, 0 where there is none."""
-        return next((size for size, address in self._free if address + size == end), 0)
+        """Return the size of the free chunk that ends at `end`, 0 if there is none."""
+        return end - self._starts.get(end, end)
 
     def take(self, size: int, least_rest: int) -> int | None:
-        """The address of the chosen chunk, split where at least `least_rest` bytes are over; None: none is enough."""
+        """Return the address of a chunk, split if at least `least_rest` bytes are left; None: none is large enough."""
         at = bisect_left(self._free, (size, -1))
         if at == len(self._free):
             return None
-        _, address = self._free.pop(at)
-        chunk = self._chunks[address]
-        chunk.is_free = False
-        rest = chunk.size - size
-        if rest >= least_rest:
-            cut = _Chunk(address + size, rest, chunk, chunk.after)
-            if chunk.after is not None:
-                chunk.after.before = cut
-            chunk.after, chunk.size = cut, size
-            self._put(cut)
+        whole, address = self._free[at]
+        self._remove(address)
+        if whole - size >= least_rest:
+            self._put(address + size, whole - size)
+            whole = size
+        self._used[address] = whole
         return address
 
     def give(self, address: int) -> None:
-        """Takes a chunk back."""
-        self._merge(self._chunks[address])
+        """Free a chunk."""
+        self._merge(address, self._used.pop(address))
 
-    def _put(self, chunk: _Chunk) -> None:
-        chunk.is_free = True
-        self._chunks[chunk.address] = chunk
-        insort(self._free, (chunk.size, chunk.address))
+    def _merge(self, address: int, size: int) -> None:
+        """Put a free chunk, together with its free neighbours in the segment."""
+        end, before = address + size, self._starts.get(address)
+        if end in self._sizes and end not in self._segments:
+            size += self._remove(end)
+        if before is not None and address not in self._segments:
+            size += self._remove(before)
+            address = before
+        self._put(address, size)
 
-    def _merge(self, chunk: _Chunk) -> None:
-        after, before = chunk.after, chunk.before
-        if after is not None and after.is_free:
-            chunk = self._join(chunk, after)
-        if before is not None and before.is_free:
-            chunk = self._join(before, chunk)
-        self._put(chunk)
+    def _put(self, address: int, size: int) -> None:
+        insort(self._free, (size, address))
+        self._sizes[address], self._starts[address + size] = size, address
 
-    def _join(self, one: _Chunk, other: _Chunk) -> _Chunk:
-        """Both as one; what was free is on the list no more."""
-        for each in (one, other):
-            if each.is_free:
-                del self._free[bisect_left(self._free, (each.size, each.address))]
-                each.is_free = False
-        del self._chunks[other.address]
-        one.size += other.size
-        one.after = other.after
-        if other.after is not None:
-            other.after.before = one
-        return one
+    def _remove(self, address: int) -> int:
+        size = self._sizes.pop(address)
+        del self._starts[address + size]
+        del self._free[bisect_left(self._free, (size, address))]
+        return size
+
+
+def rounded(size: int, unit: int = SMALLEST) -> int:
+    """Round a size up to a multiple of `unit`, at least one."""
+    return max(1, -(-size // unit)) * unit
+
+
+class CachingAllocator:
+    """The rules of torch's allocator for CUDA, with its default settings and unlimited memory.
+
+    Requests are rounded up to 512 bytes. Those up to 1 MiB come from segments of 2 MiB, others from segments of 20 MiB,
+    from 10 MiB on from one of their own, rounded up to 2 MiB. The smallest free chunk that is large enough is taken,
+    and split if 512 bytes (small) or more than 1 MiB (large) are left. Segments are kept. Modelled after the
+    documentation and not compared with a device; streams, garbage collection and out-of-memory handling are left out.
+    """
+
+    def __init__(self) -> None:
+        self.reserved = 0
+        self._small, self._large = Chunks(), Chunks()
+        self._owner: dict[int, Chunks] = {}
+
+    def allocate(self, size: int) -> int:
+        """Return the address of `size` bytes."""
+        size = rounded(size)
+        is_small = size <= SMALL
+        chunks, least_rest = (self._small, SMALLEST) if is_small else (self._large, SMALL + 1)
+        address = chunks.take(size, least_rest)
+        if address is None:
+            segment = SMALL_SEGMENT if is_small else LARGE_SEGMENT if size < OWN_SEGMENT else rounded(size, 2 * MIB)
+            chunks.add(self.reserved, segment)
+            self.reserved += segment
+            address = chunks.take(size, least_rest)
+            assert address is not None  # the segment is large enough
+        self._owner[address] = chunks
+        return address
+
+    def free(self, address: int) -> None:
+        """Free what `allocate` returned."""
+        self._owner.pop(address).give(address)
+
+
+class BestFitPool:
+    """One pool that serves requests as they arrive, like CnMem's, in units of 512 bytes.
+
+    The smallest free chunk that is large enough is split. If there is none, the pool grows at its end by the missing
+    bytes: an ideal that a pool of several pieces does not reach.
+    """
+
+    def __init__(self) -> None:
+        self.reserved = 0
+        self._chunks = Chunks()
+
+    def allocate(self, size: int) -> int:
+        """Return the address of `size` bytes."""
+        size = rounded(size)
+        address = self._chunks.take(size, SMALLEST)
+        if address is None:
+            missing = size - self._chunks.tail(self.reserved)
+            self._chunks.extend(self.reserved, missing)
+            self.reserved += missing
+            address = self._chunks.take(size, SMALLEST)
+            assert address is not None  # the end is large enough now
+        return address
+
+    def free(self, address: int) -> None:
+        """Free what `allocate` returned."""
+        self._chunks.give(address)

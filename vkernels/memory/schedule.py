@@ -1,41 +1,52 @@
-"""Which tensors leave the device, when, where to, and when they come back: a decision, as data."""
+"""Which tensors leave the device, when, where to, and when they return: a schedule as data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated
+
+from msgspec import Meta
 
 from .links import Tier
+from .strict_json import Record
 from .trace import MemoryTrace
 
+MAX_OPERATION = 1 << 40
+Moment = Annotated[int, Meta(ge=0, le=MAX_OPERATION)]
 
-@dataclass(frozen=True, slots=True)
-class Absence:
+
+class Absence(Record, frozen=True):
     """One tensor is away once in each iteration. Moments are operations; those from the trace's count on are in the
     next iteration.
 
-    `copy`: copying to `tier` begins when this operation has ended; operations may read the tensor meanwhile. None: the
-    tier still has a copy from the absence before, and the tensor has not been written since.
-    `leave`: the last operation that uses the tensor here; its memory is given back when this has ended and the copy is
-    complete. Always one of this iteration; `copy` is negative where it is of the iteration before.
-    `back`: fetching begins, if there is room, when the operation before this one has ended.
+    `copy`: copying to `tier` begins after this operation; operations may read the tensor meanwhile. None: the tier
+    still has a valid copy from the previous absence. Negative: in the previous iteration.
+    `leave`: the last operation of this iteration that uses the tensor; its memory is freed after it, once the copy is
+    complete.
+    `back`: fetching begins after the operation before this one, once there is room.
     `next`: the operation that needs it again.
     """
 
-    tensor: int
+    tensor: Moment
     tier: Tier
-    copy: int | None
-    leave: int
-    back: int
-    next: int
+    copy: Annotated[int, Meta(ge=-MAX_OPERATION, le=MAX_OPERATION)] | None
+    leave: Moment
+    back: Moment
+    next: Moment
+
+    def shifted(self, by: int) -> Absence:
+        """The absence `by` operations later."""
+        copy = None if self.copy is None else self.copy + by
+        return Absence(self.tensor, self.tier, copy, self.leave + by, self.back + by, self.next + by)
 
 
 @dataclass(frozen=True)
 class SwapSchedule:
     """All absences of an iteration, which repeats: what is away at its end is away at its start.
 
-    `faults`: nothing was planned; memory that is missing is found out when it is touched, at `Machine.fault_seconds`.
+    `faults`: nothing was planned; missing memory is found when it is accessed, at `MemoryMachine.fault_seconds`.
     """
 
     absences: tuple[Absence, ...] = ()
@@ -43,16 +54,52 @@ class SwapSchedule:
 
     def moved(self, trace: MemoryTrace) -> tuple[int, int]:
         """Bytes an iteration from the device, and to it."""
-        sizes = [trace.tensors[each.tensor].size for each in self.absences]
-        out = sum(size for each, size in zip(self.absences, sizes, strict=True) if each.copy is not None)
-        return out, sum(sizes)
+        sizes = [(trace.tensors[each.tensor].size, each.copy is not None) for each in self.absences]
+        return sum(size for size, is_copied in sizes if is_copied), sum(size for size, _ in sizes)
+
+    def by_leave(self) -> list[tuple[int, Absence]]:
+        """The absences with their numbers, in the order in which the tensors leave."""
+        return sorted(enumerate(self.absences), key=lambda pair: (pair[1].leave, pair[0]))
+
+    def by_tensor(self) -> dict[int, list[tuple[int, Absence]]]:
+        """`by_leave` for each tensor that is ever away."""
+        found: dict[int, list[tuple[int, Absence]]] = {}
+        for number, each in self.by_leave():
+            found.setdefault(each.tensor, []).append((number, each))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A tensor's copy on a tier, for some absences: from after operation `start` until after operation `end`."""
+
+    tensor: int
+    tier: Tier
+    start: int
+    end: int
+    absences: tuple[int, ...]
+    offset: int = 0
+
+
+def stays_of(schedule: SwapSchedule, count: int) -> Iterator[Stay]:
+    """Every copy on a tier, from its creation until the end of the last absence that uses it."""
+    for tensor, absences in schedule.by_tensor().items():
+        copied = [position for position, (_, each) in enumerate(absences) if each.copy is not None]
+        if not copied:
+            yield Stay(tensor, absences[0][1].tier, 0, count, tuple(number for number, _ in absences))
+            continue
+        turned = absences[copied[0] :] + [(number, each.shifted(count)) for number, each in absences[: copied[0]]]
+        starts = [position for position, (_, each) in enumerate(turned) if each.copy is not None]
+        for begin, end in pairwise([*starts, len(turned)]):
+            copy, part = turned[begin][1].copy or 0, turned[begin:end]
+            yield Stay(tensor, part[0][1].tier, copy, part[-1][1].next, tuple(number for number, _ in part))
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """A tensor is not used after operation `last` and before `next`, which is beyond the last operation where the idle
-    time reaches into the next iteration. `written`: the last operation that writes it before that; negative if that was
-    in the iteration before; None where nothing ever writes it."""
+    """A time in which a tensor is not used: after operation `last` and before `next`, which may be in the next
+    iteration. `written`: the last operation before that writes it; negative in the previous iteration; None if nothing
+    ever writes it."""
 
     tensor: int
     size: int
@@ -61,12 +108,12 @@ class Idle:
     written: int | None
 
     def away(self, tier: Tier, copy: int | None) -> Absence:
-        """The tensor away for all of this time."""
+        """The absence that covers all of this time."""
         return Absence(self.tensor, tier, copy, self.last, self.next, self.next)
 
 
 def idle_times(trace: MemoryTrace) -> Iterator[Idle]:
-    """All times in which some tensor lives and is not used by any operation, tensor by tensor, first ones first."""
+    """All times in which a live tensor is not used by any operation, by tensor and then by time."""
     count = len(trace.operations)
     for index, (tensor, lifetime) in enumerate(zip(trace.tensors, trace.lifetimes(), strict=True)):
         uses = trace.uses[index]
@@ -80,12 +127,5 @@ def idle_times(trace: MemoryTrace) -> Iterator[Idle]:
         for last, following in pairwise(turns):
             if following - last > 1:
                 shift = count if last >= count else 0
-                written = _last_written(writes, last - shift, count)
-                yield Idle(index, tensor.size, last - shift, following - shift, written)
-
-
-def _last_written(writes: list[int], at: int, count: int) -> int | None:
-    if not writes:
-        return None
-    before = [each for each in writes if each <= at]
-    return before[-1] if before else writes[-1] - count
+                before = [*(at - count for at in writes), *(at for at in writes if at <= last - shift)]
+                yield Idle(index, tensor.size, last - shift, following - shift, before[-1] if before else None)

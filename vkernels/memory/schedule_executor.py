@@ -1,54 +1,100 @@
-"""A program's iteration under a layout: around each operation, what the schedule says is done with real bytes.
+"""Run a program's iteration under a layout: the moves of each operation's schedule, on real bytes.
 
-The plan is followed as long as operations and tensors are those that were recorded. Where they are not, nothing more is
-moved in this iteration, and the program runs on with its tensors where they are.
+The plan is followed as long as operations and tensors are those that were recorded. After a difference, nothing more is
+moved in this iteration, and the program continues with its tensors where they are.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from vkernels.ir.errors import TraceError
+from vkernels.ir.errors import SetupError, TraceError
 
-from .calls import OpCall, kind_of
+from .cpu_device import CpuDevice
+from .cuda_device import CudaDevice
 from .device import MemoryDevice
-from .op_schedule import Agenda, ScheduledOp
-from .residency import DEVICE, Held, StorageResidency, Whereabouts
+from .following import running_ahead, with_program
+from .layout import lay_out
+from .links import MemoryMachine
+from .op_schedule import OpSchedule, ScheduledOp, op_schedule_of
+from .op_storages import OpCall, kind_of
+from .op_tracer import OpTracer
+from .record import recorded_of
+from .residency import DEVICE, Held, Residency, StorageResidency
+from .tiers import storage_of
 
 
-class Follow(TorchDispatchMode):
-    """Entered for one iteration after another; `begin` and `end` stand around each. `changed`: why it left
-    the plan."""
+def executor_for(tracer: OpTracer, name: str, machine: MemoryMachine, folder: Path) -> ScheduleExecutor:
+    """Plan a step from two traced iterations, and allocate its arenas. `folder`: for flash.
 
-    def __init__(self, agenda: Agenda, there: Whereabouts, on: MemoryDevice):
+    Raises `TraceError` if the iterations differ, and the errors of `limit`.
+    """
+    recorded = recorded_of(tracer.watched, name)
+    alive = {n: storage_of(reference) for n, reference in tracer.alive.items() if n in recorded.tensors}
+    storages = {recorded.tensors[n]: storage for n, storage in alive.items() if storage is not None}
+    device = device_of(storages.values())
+    trace = recorded.trace_on(device.kind)
+    if device.in_step:
+        trace = with_program(trace, recorded.outside)
+    layout = lay_out(trace, machine if device.in_step else running_ahead(machine), device.alignment)
+    residency = Residency(device, layout.device_bytes, layout.host_bytes, layout.flash_bytes, folder)
+    executor = ScheduleExecutor(op_schedule_of(recorded, layout), residency, device)
+    for tensor, storage in storages.items():
+        executor.bind(tensor, storage)
+    return executor
+
+
+def device_of(storages: Iterable[torch.UntypedStorage]) -> MemoryDevice:
+    """Return the device of a program's tensors: the GPU if some are on one (those on the CPU stay there), else the CPU.
+
+    Raises `SetupError` for tensors on several GPUs, on an absent one, or on a device without arenas.
+    """
+    others = {storage.device for storage in storages} - {torch.device("cpu")}
+    if not others:
+        return CpuDevice()
+    device, *more = sorted(others, key=str)
+    if more:
+        raise SetupError(f"memory on {device} and on {more[0]} cannot be limited together: only that of one device can")
+    if device.type != "cuda":
+        raise SetupError(f"memory on {device} cannot be limited yet: only that of the CPU and of GPUs can")
+    return CudaDevice(device)
+
+
+class ScheduleExecutor(TorchDispatchMode):
+    """Entered for one iteration after another; `begin` and `end` are called around each.
+
+    `changed`: why the iteration left the plan. `strays`: uses of tensors that were not on the device. `clock`: times
+    operations; a benchmark may replace it. `took`, `outside`: seconds of the iteration's operations, and of the program
+    before each and after the last.
+    """
+
+    def __init__(self, schedule: OpSchedule, there: Residency, on: MemoryDevice):
         super().__init__()
-        self.agenda, self.there, self.on = agenda, there, on
+        self.schedule, self.there, self.on = schedule, there, on
         self.clock: Callable[[], float] = time.perf_counter
-        """By which operations are timed; a benchmark may take one that knows what others do to the machine."""
         self.changed = ""
         self.strays = 0
-        """Uses of a tensor that was not on the device."""
-        self._count = len(agenda.turns)
+        self._count = len(schedule.turns)
         self.took = [0.0] * self._count
         self.outside = [0.0] * (self._count + 1)
-        """Seconds of this iteration's operations, and of the program before each and after the last."""
         self._left = 0.0
         self._at = 0
         self._bound: dict[int, Held] = {}
         self._numbers: dict[int, int] = {}
         """Tensors by the address of their storage in torch."""
         self._seen: set[int] = set()
-        """Tensors from outside that operations have met in this iteration."""
+        """Tensors from outside that operations of this iteration have used."""
         self._due: list[int] = []
-        """Absences whose fetches are to begin: with the next operation, when what the last one used is given back."""
+        """Absences to fetch with the next operation, when the memory of the last one's tensors is free."""
 
     def bind(self, tensor: int, storage: torch.UntypedStorage) -> Held:
-        """From now on a tensor of the plan is this storage."""
+        """Let a storage be a tensor of the plan from now on."""
         old = self._bound.get(tensor)
         if old is not None and self._numbers.get(old.key) == tensor:
             del self._numbers[old.key]
@@ -57,32 +103,31 @@ class Follow(TorchDispatchMode):
         return held
 
     def begin(self) -> None:
-        """Before an iteration: what is to be on the device comes there."""
+        """Before an iteration: move the tensors that start on the device there."""
         self._at, self.changed = 0, ""
         self._seen.clear()
-        self._due.clear()
-        for tensor, offset in self.agenda.there:
+        for tensor, offset in self.schedule.there:
             held = self._bound.get(tensor)
             if held is not None:
                 self.there.bring(held, offset)
-        self._copy(self.agenda.starting)
-        self._due += self.agenda.turns[0].fetches
+        self._copy(self.schedule.starting)
+        self._due = [*self.schedule.turns[0].fetches]
         self._left = self.clock()
 
     def end(self) -> None:
-        """After an iteration; the program's tensors are all in memory."""
+        """After an iteration: all of the program's tensors are in memory."""
         self.outside[-1] = self.clock() - self._left
         if not self.changed and self._at < self._count:
             self.changed = f"the iteration ended before operation {self._at}"
         if not self.changed:
-            for number in self.agenda.late:
-                held = self._bound.get(self.agenda.tensors[number])
+            for number in self.schedule.late:
+                held = self._absent(number)
                 if held is not None:
                     self.there.leave(held)
         self.there.settle()
 
     def own(self) -> tuple[float, ...]:
-        """Of the iteration that has ended: each operation with the program before it, the rest before the first."""
+        """Seconds of each operation of the last iteration with the program before it; the rest is before the first."""
         before = [self.outside[0] + self.outside[-1], *self.outside[1:-1]]
         return tuple(map(sum, zip(self.took, before, strict=True)))
 
@@ -103,10 +148,10 @@ class Follow(TorchDispatchMode):
         if kind.resizes:
             self._leave_plan(f"{kind.name} gives a tensor other memory")
             for key in call.given:
-                if (known := self._held(key)) is not None:
-                    self.there.release(known)
+                if key in self._numbers:
+                    self.there.release(self._bound[self._numbers[key]])
             return func(*args, **kwargs)
-        turn = self.agenda.turns[self._at] if self._at < self._count else None
+        turn = self.schedule.turns[self._at] if self._at < self._count else None
         if turn is not None and kind.name == turn.name:
             self._prepare(turn, call)
         strays = self._use(call)
@@ -116,28 +161,28 @@ class Follow(TorchDispatchMode):
         call.end(out)
         if not call.is_view:
             self.strays += strays
-            self._follow(turn, call, took, entered - self._left)
+            self._advance(turn, call, took, entered - self._left)
             self._left = self.clock()
         return out
 
     def _prepare(self, turn: ScheduledOp, call: OpCall) -> None:
-        """For the operation that is next: what it needs is there, and room for what it makes."""
+        """Fetch what the expected operation needs, and make room for its results."""
         if self._due:
             self._fetch()
         get, written = self._numbers.get, len(call.written)
         here = tuple(map(get, call.reads)), tuple(map(get, call.written))
         if here != (turn.reads, turn.writes[:written]):
-            self._meet(turn, call)
+            self._bind_inputs(turn, call)
         for number in turn.needs:
-            held = self._bound.get(self.agenda.tensors[number])
+            held = self._absent(number)
             if held is not None:
-                self.there.fetch(held, self.agenda.back_to[number], wait=True)
+                self.there.fetch(held, self.schedule.back_to[number], wait=True)
                 self.there.arrive(held)
         for place in turn.makes:
             self.there.make_room(place)
 
-    def _meet(self, turn: ScheduledOp, call: OpCall) -> None:
-        """Tensors that come from outside: other storages than in the iteration before may take their part."""
+    def _bind_inputs(self, turn: ScheduledOp, call: OpCall) -> None:
+        """Bind new storages from outside, such as a new batch, to the tensors whose place they take."""
         if len(turn.reads) != len(call.reads):
             return
         expected = (*turn.reads, *turn.writes)
@@ -148,26 +193,26 @@ class Follow(TorchDispatchMode):
             storage = call.given[key]
             if known is None or storage.nbytes() == known.size:
                 held, offset = self.bind(tensor, storage), turn.offsets.get(tensor)
-                if offset is not None and storage.nbytes() <= self.agenda.layout.trace.tensors[tensor].size:
+                if offset is not None and storage.nbytes() <= self.schedule.layout.trace.tensors[tensor].size:
                     self.there.bring(held, offset)
 
     def _use(self, call: OpCall) -> int:
-        """Have what any operation is given where it can be used; how much of that is not on the device."""
+        """Make the arguments of any operation accessible; return how many are not on the device."""
         strays, numbers, bound = 0, self._numbers, self._bound
         for key in call.given:
             tensor = numbers.get(key)
             if tensor is None:
                 continue
             held = bound[tensor]
-            if held.coming is not None or held.place is None or held.place.memory != DEVICE:
+            if held.coming is not None or not held.is_on(DEVICE):
                 self.there.make_readable(held)
-                strays += held.moves and (held.place is None or held.place.memory != DEVICE)
+                strays += held.moves and not held.is_on(DEVICE)
             if held.copy is not None and key in call.written:
                 self.there.will_change(held)
         return strays
 
-    def _follow(self, turn: ScheduledOp | None, call: OpCall, took: float, outside: float) -> None:
-        """The operation has run: if it was the expected one, what it made moves in, and the next begins."""
+    def _advance(self, turn: ScheduledOp | None, call: OpCall, took: float, outside: float) -> None:
+        """After an operation: if it was the expected one, move its results to their places and go on."""
         different = self._difference(turn, call)
         if turn is None or different:
             self._leave_plan(different)
@@ -183,26 +228,23 @@ class Follow(TorchDispatchMode):
             self._copy(turn.copies)
         self._at = at = at + 1
         if at < self._count:
-            self._due += self.agenda.turns[at].fetches
+            self._due += self.schedule.turns[at].fetches
         if self.there.failed is not None:
             self._leave_plan(str(self.there.failed))
 
     def _difference(self, turn: ScheduledOp | None, call: OpCall) -> str:
-        """What is not as it was recorded; nothing where all is."""
+        """What differs from the recording; empty if nothing does."""
         if turn is None:
-            return f"there is an operation {self._at}, {call.name}, after the last"
-        if call.name != turn.name:
-            return f"operation {self._at} was {turn.name}, and is {call.name}"
-        writes, sizes = call.writes, self.agenda.sizes
-        if len(call.reads) != len(turn.reads) or len(writes) != len(turn.writes):
-            return f"operation {self._at}, {turn.name}, has other tensors"
-        is_same = True
-        for tensors, keys in ((turn.reads, call.reads), (turn.writes, writes)):
-            for tensor, key in zip(tensors, keys, strict=True):
-                given = call.given.get(key)
-                if sizes[tensor] != (call.made[key] if given is None else given).nbytes():
-                    return f"operation {self._at}, {turn.name}, has tensors of other sizes"
-                is_same = is_same and (given is None or self._numbers.get(key) == tensor)
+            return f"there is an operation {self._at}, {call.kind.name}, after the last"
+        if call.kind.name != turn.name:
+            return f"operation {self._at} was {turn.name}, and is {call.kind.name}"
+        writes, sizes = call.writes, self.schedule.sizes
+        is_same = len(call.reads) == len(turn.reads) and len(writes) == len(turn.writes)
+        for tensor, key in zip((*turn.reads, *turn.writes), (*call.reads, *writes), strict=True) if is_same else ():
+            given = call.given.get(key)
+            if sizes[tensor] != (call.made[key] if given is None else given).nbytes():
+                return f"operation {self._at}, {turn.name}, has tensors of other sizes"
+            is_same = is_same and (given is None or self._numbers.get(key) == tensor)
         return "" if is_same else f"operation {self._at}, {turn.name}, has other tensors"
 
     def _leave_plan(self, why: str) -> None:
@@ -211,19 +253,17 @@ class Follow(TorchDispatchMode):
 
     def _copy(self, numbers: tuple[int, ...]) -> None:
         for number in numbers:
-            held = self._bound.get(self.agenda.tensors[number])
+            held, stay = self._absent(number), self.schedule.stays[number]
             if held is not None:
-                stay = self.agenda.stays[number]
                 self.there.copy_out(held, stay.tier, stay.offset)
 
     def _fetch(self) -> None:
-        """Begin the fetches that are due; those that wait for flash are tried again before the next operation."""
+        """Begin the fetches that are due; those that wait for flash are retried at the next operation."""
         due, self._due = self._due, []
         for number in due:
-            held = self._bound.get(self.agenda.tensors[number])
-            if held is not None and not self.there.fetch(held, self.agenda.back_to[number], wait=False):
+            held = self._absent(number)
+            if held is not None and not self.there.fetch(held, self.schedule.back_to[number], wait=False):
                 self._due.append(number)
 
-    def _held(self, key: int) -> Held | None:
-        tensor = self._numbers.get(key)
-        return None if tensor is None else self._bound.get(tensor)
+    def _absent(self, number: int) -> Held | None:
+        return self._bound.get(self.schedule.tensors[number])

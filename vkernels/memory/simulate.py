@@ -1,9 +1,8 @@
-"""How long an iteration takes under a schedule: operations on the device, transfers on each link and direction.
+"""Simulate an iteration under a schedule: operations on the device, and transfers on each link and direction.
 
-An operation starts when the one before it has ended, its tensors are here and there is room for those that it makes. A
-link carries its transfers in the order in which they were asked for. A fetch starts when there is room; memory is given
-back when a copy is complete. An operation takes room before a fetch does. `schedule_check.check` shows that this cannot
-get stuck. The same inputs give the same times, always.
+An operation starts when the previous one has ended, its tensors are on the device and there is room for its results. A
+link carries transfers in the order in which they were queued. A fetch starts when there is room; memory is freed when a
+copy is complete. Operations take room before fetches do. `schedule_check.check` rules out deadlocks. Deterministic.
 """
 
 from __future__ import annotations
@@ -15,22 +14,21 @@ from math import inf
 from .links import MemoryMachine
 from .schedule import SwapSchedule
 from .schedule_check import check
-from .simulate_engine import Engine, SimulationInput
-from .simulate_log import Log, Timeline
+from .simulate_engine import Engine, Log, SimulationInput, Timeline
 from .trace import MemoryTrace
 
 ITERATIONS = 8
-"""At most so many are run until one takes as long as the one before."""
+"""Maximum iterations until one takes as long as the previous one."""
 SAME = 1e-9
-"""Of an iteration's time: less apart is the same."""
+"""Relative difference of two times that count as the same."""
 
 
 @dataclass(frozen=True)
 class SimulatedRun:
     """A steady iteration. Seconds.
 
-    `stalls`: by operation, what it waited for tensors or for room. `peak`: the most bytes on the device at any moment.
-    `events`: starts and ends of operations and transfers that were simulated, all iterations together.
+    `stalls`: by operation, its wait for tensors or room. `peak`: the most bytes on the device at any moment. `events`:
+    simulated starts and ends of operations and transfers, in all iterations.
     """
 
     seconds: float
@@ -43,7 +41,7 @@ class SimulatedRun:
 
     @property
     def fraction(self) -> float:
-        """Of the ideal: how fast it is beside a device with memory enough."""
+        """The speed relative to a device with enough memory."""
         return self.ideal_seconds / self.seconds if self.seconds else 1.0
 
 
@@ -54,8 +52,10 @@ def simulate(
     seconds: Sequence[float] | None = None,
     timeline: bool = False,
 ) -> SimulatedRun:
-    """Run the schedule until an iteration takes as long as the one before. `seconds`: what operations really take,
-    where that is not what the trace says. Raises `MemoryPlanError` for a schedule that cannot be kept."""
+    """Run the schedule until an iteration takes as long as the previous one.
+
+    `seconds`: of the operations, if not those of the trace. Raises `MemoryPlanError` for an invalid schedule.
+    """
     check(trace, schedule, machine)
     return run(SimulationInput(trace, machine), schedule, seconds, timeline)
 
@@ -63,7 +63,7 @@ def simulate(
 def run(
     prepared: SimulationInput, schedule: SwapSchedule, seconds: Sequence[float] | None = None, timeline: bool = False
 ) -> SimulatedRun:
-    """`simulate` for a schedule that is known to be right: for many schedules of one trace."""
+    """`simulate` without checking the schedule, for many schedules of one trace."""
     engine = Engine(prepared, schedule, list(seconds) if seconds is not None else prepared.seconds)
     before, steady = -inf, False
     for _ in range(ITERATIONS):

@@ -1,81 +1,65 @@
-"""Read untrusted JSON files within bounds; errors name the line."""
+"""Read untrusted JSON files into msgspec structs, within bounds; errors name the line."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
 
 from vkernels.ir.errors import FileError
+from vkernels.ir.write_file import write_file
 
 MAX_FILE_BYTES = 1 << 29
-"""Bytes of text, unpacked."""
-MAX_NAME_CHARACTERS = 1000
-"""Characters of a name."""
+"""Bytes of text, after decompression."""
+Name = Annotated[str, Meta(max_length=1000)]
+Whole = Annotated[int, Meta(ge=0, le=1 << 60)]
+Number = Annotated[float, Meta(ge=0, le=1e30)]
+T = TypeVar("T")
 At = tuple[str | int, ...]
+
+
+class Record(Struct, frozen=True, forbid_unknown_fields=True):
+    """An object of a file. Constraints of its fields hold for files; code that makes a record is not checked."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A JSON file's text and data; `refuse` finds the line of each part."""
+    """A JSON file's text and data."""
 
     path: Path
     text: str
     data: Any
 
+    def convert(self, kind: type[T]) -> T:
+        """Return the data as a struct. Raises `FileError` with the line of what does not match."""
+        try:
+            return msgspec.convert(self.data, kind)
+        except msgspec.ValidationError as error:
+            message, _, where = str(error).partition(" - at `$")
+        parts = re.findall(r"\.(\w+)|\[(\d+)]", where)
+        self.refuse(tuple(int(index) if index else name for name, index in parts), message)
+
     def refuse(self, at: At, message: str) -> NoReturn:
-        """Raises `FileError` with the file, the line, the place in the document and the message."""
+        """Raise `FileError` with the file, the line, the path in the document and the message."""
         where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in at).lstrip(".")
         line = self.text.count("\n", 0, _position(self.text, at)) + 1
         raise FileError(f"{self.path}:{line}: {where + ': ' if where else ''}{message}")
 
-    def fields(self, data: object, at: At, must: Collection[str], may: Collection[str] = ()) -> Mapping[str, Any]:
-        """Check for an object with all fields of `must`, and no others but those of `may`."""
-        if isinstance(data, _Twice):
-            self.refuse(at, f"the field {shown(data.field)} stands twice")
-        if not isinstance(data, dict):
-            self.refuse(at, f"expected an object, got {shown(data)}")
-        for name in must:
-            if name not in data:
-                self.refuse(at, f"the field {name} is missing")
-        for name in data:
-            if name not in must and name not in may:
-                self.refuse((*at, name), f"there is no such field; there are {', '.join((*must, *may))}")
-        return data
-
-    def items(self, data: object, at: At) -> list[Any]:
-        """A list."""
-        return data if isinstance(data, list) else self.refuse(at, f"expected a list, got {shown(data)}")
-
-    def whole(self, data: object, at: At, most: int = 1 << 60) -> int:
-        """Check for a whole number from 0 to `most`."""
-        if type(data) is int and 0 <= data <= most:
-            return data
-        self.refuse(at, f"expected a whole number from 0 to {most}, got {shown(data)}")
-
-    def number(self, data: object, at: At) -> float:
-        """A number from 0 to 1e30."""
-        if type(data) in (int, float) and 0 <= data <= 1e30:  # type: ignore[operator]
-            return float(data)  # type: ignore[arg-type]
-        self.refuse(at, f"expected a number from 0, got {shown(data)}")
-
-    def truth(self, data: object, at: At) -> bool:
-        """true or false."""
-        return data if type(data) is bool else self.refuse(at, f"expected true or false, got {shown(data)}")
-
-    def name(self, data: object, at: At) -> str:
-        """Check for a printable text."""
-        if type(data) is str and len(data) <= MAX_NAME_CHARACTERS and data.isprintable():
-            return data
-        self.refuse(at, f"expected a printable text of at most {MAX_NAME_CHARACTERS} characters, got {shown(data)}")
-
 
 def read_json(path: Path | str) -> Document:
-    """Read a `.json` or `.json.gz` file. Raises `FileError` with the line: missing, too large, or not JSON."""
+    """Read a `.json` or `.json.gz` file.
+
+    Raises `FileError`, with the line where there is one: missing, too large, not JSON, a repeated field, or text with
+    control characters.
+    """
     path = Path(path)
     text = read_text(path)
     try:
@@ -83,8 +67,21 @@ def read_json(path: Path | str) -> Document:
     except json.JSONDecodeError as error:
         raise FileError(f"{path}:{error.lineno}: not JSON: {error.msg} (column {error.colno})") from None
     except RecursionError:
-        raise FileError(f"{path}: not JSON as it should be: nested too deeply") from None
-    return Document(path, text, data)
+        raise FileError(f"{path}: not JSON: nested too deeply") from None
+    document = Document(path, text, data)
+    pending: list[tuple[At, Any]] = [((), data)]
+    while pending:
+        at, value = pending.pop()
+        if isinstance(value, _RepeatedField):
+            document.refuse(at, f"the field {value.name!r} stands twice")
+        if isinstance(value, str) and not value.isprintable():
+            document.refuse(at, f"expected a printable text, got {value[:60]!r}")
+        if isinstance(value, dict):
+            pending += [(at, name) for name in value]
+            pending += [((*at, name), part) for name, part in value.items()]
+        elif isinstance(value, list):
+            pending += [((*at, index), part) for index, part in enumerate(value)]
+    return document
 
 
 def read_text(path: Path) -> str:
@@ -103,37 +100,37 @@ def read_text(path: Path) -> str:
         raise FileError(f"{path}:{line}: not UTF-8 text") from None
 
 
-def shown(value: object) -> str:
-    """Format a value for a message: short, without control characters."""
-    if isinstance(value, dict | list | _Twice):
-        return "a list" if isinstance(value, list) else "an object"
-    if isinstance(value, int) and value.bit_length() > 200:
-        return "a huge number"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}…"
+def write_lines(path: Path | str, head: Mapping[str, object], **lists: Iterable[object]) -> None:
+    """Write an object to a `.json` or `.json.gz` file, with a line for each element of its `lists`.
+
+    Raises as `write_file`.
+    """
+    parts = [json.dumps(head)[1:-1]]
+    parts += [f'"{name}": [\n' + ",\n".join(map(json.dumps, items)) + "\n]" for name, items in lists.items()]
+    text = "{" + ",\n".join(parts) + "}\n"
+    write_file(path, gzip.compress(text.encode(), mtime=0) if Path(path).suffix == ".gz" else text)
 
 
 @dataclass(frozen=True)
-class _Twice:
-    """In the place of an object of which a field stands twice; `Document.fields` refuses it."""
-
-    field: str
+class _RepeatedField:
+    name: str
 
 
 def _int(digits: str) -> int | float:
-    return int(digits) if len(digits) <= 30 else float(digits)  # no place takes the large ones
+    return int(digits) if len(digits) <= 30 else float(digits)  # no field accepts the large ones
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Twice:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
-    seen: set[str] = set()
-    return next(_Twice(name) for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _RepeatedField:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            return _RepeatedField(name)
+        found[name] = value
+    return found
 
 
 def _position(text: str, at: At) -> int:
-    """Where in a JSON text the part `at` begins; of its nearest parent where there is no such part."""
+    """Where in a JSON text the part `at` begins, or its nearest parent that exists."""
     decoder, position = json.JSONDecoder(parse_int=len), _skip(text, 0)
     for part in at:
         found, key = _skip(text, position + 1), 0

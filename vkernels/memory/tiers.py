@@ -1,4 +1,4 @@
-"""A file for flash, and bytes by their addresses."""
+"""The swap file for flash, and copies by address."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import torch
 from vkernels.ir.errors import FileError
 
 CHUNK = 1 << 30
-"""Bytes that a file is read or written by at once."""
+"""Maximum bytes of one read or write."""
 
 
 class Flash:
-    """A file of a fixed size that has no name, so that nobody else touches it, and that goes with the process.
+    """A file of fixed size without a name: it is private, and disappears with the process.
 
-    Raises `FileError` where there is no such folder, it may not be written, or the disk is full.
+    Raises `FileError` if the folder is missing or not writable, or the disk is full.
     """
 
     def __init__(self, folder: Path, size: int):
@@ -36,20 +36,20 @@ class Flash:
             raise FileError(f"{folder}: no room for {size} bytes of flash: {error.strerror or error}") from error
 
     def write(self, offset: int, address: int, size: int) -> None:
-        """Bytes from an address to the file. Raises `OSError`."""
+        """Copy bytes from an address to the file. Raises `OSError`."""
         _whole(_pwrite, self._file.fileno(), offset, address, size)
 
     def read(self, offset: int, address: int, size: int) -> None:
-        """Bytes from the file to an address. Raises `OSError`."""
+        """Copy bytes from the file to an address. Raises `OSError`."""
         _whole(_pread, self._file.fileno(), offset, address, size)
 
     def close(self) -> None:
-        """Give the file's room back."""
+        """Free the file's space."""
         self._file.close()
 
 
 def _system_call(name: str) -> Any:
-    """C's own: they take addresses, and other threads run meanwhile."""
+    """Load a function of C's library: it takes addresses, and other threads run meanwhile."""
     found = getattr(ctypes.CDLL(None, use_errno=True), name)
     found.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64)
     found.restype = ctypes.c_ssize_t
@@ -72,7 +72,7 @@ def _whole(call: Any, file: int, offset: int, address: int, size: int) -> None:
 
 
 def copy_bytes(to: int, source: int, size: int) -> None:
-    """Between two addresses; other threads run meanwhile."""
+    """Copy between two addresses; other threads run meanwhile."""
     ctypes.memmove(to, source, size)
 
 

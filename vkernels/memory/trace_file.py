@@ -1,104 +1,55 @@
-"""Traces as JSON files: one tensor or operation per line, read strictly; docs/memory.md documents the fields."""
+"""Traces as JSON files: one tensor or operation per line; docs/memory.md documents the fields."""
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from vkernels.ir.errors import TraceError
-from vkernels.ir.write_file import write_file
 
-from .strict_json import At, Document, read_json
+from .strict_json import Document, Name, Record, read_json, write_lines
 from .trace import MemoryTrace, Operation, TracedTensor
 
-FORMAT, SCHEMA = "vkernels trace", 1
+
+class TraceFile(Record, frozen=True):
+    """The contents of a file."""
+
+    format: Literal["vkernels trace"]
+    schema_version: Literal[1]
+    name: Name
+    tensors: tuple[TracedTensor, ...]
+    operations: tuple[Operation, ...]
 
 
 def save(trace: MemoryTrace, path: Path | str) -> None:
     """Write a trace to a `.json` file, compressed if its name ends in `.gz`. Raises as `write_file`."""
-    text = "".join(_lines(trace))
-    write_file(path, gzip.compress(text.encode(), mtime=0) if Path(path).suffix == ".gz" else text)
+    head = {"format": "vkernels trace", "schema_version": 1, "name": trace.name}
+    write_lines(path, head, tensors=map(_given, trace.tensors), operations=map(_given, trace.operations))
 
 
 def load(path: Path | str) -> MemoryTrace:
     """Read a trace that `save` wrote. Raises `FileError` with the line, also for contradictions."""
     document = read_json(path)
-    whole = document.fields(document.data, (), ("format", "schema_version", "name", "tensors", "operations"))
-    if whole["format"] != FORMAT:
-        document.refuse(("format",), f"expected {FORMAT!r}")
-    if whole["schema_version"] != SCHEMA or type(whole["schema_version"]) is not int:
-        document.refuse(("schema_version",), f"expected {SCHEMA}")
-    name = document.name(whole["name"], ("name",))
-    tensors = [
-        _tensor(document, data, ("tensors", n)) for n, data in enumerate(document.items(whole["tensors"], ("tensors",)))
-    ]
-    operations = [
-        _operation(document, data, ("operations", n))
-        for n, data in enumerate(document.items(whole["operations"], ("operations",)))
-    ]
-    return made_of(document, name, tensors, operations)
+    found = document.convert(TraceFile)
+    return trace_from(document, found.name, found.tensors, found.operations)
 
 
-def made_of(document: Document, name: str, tensors: list[TracedTensor], operations: list[Operation]) -> MemoryTrace:
-    """Build a trace from a document. Raises `FileError` for contradictions."""
+def trace_from(
+    document: Document,
+    name: str,
+    tensors: tuple[TracedTensor, ...],
+    operations: tuple[Operation, ...],
+    fields: Mapping[str | int, str] | None = None,
+) -> MemoryTrace:
+    """Build a trace from a document, whose names of `fields` may differ. Raises `FileError` for contradictions."""
     try:
-        return MemoryTrace(name, tuple(tensors), tuple(operations))
+        return MemoryTrace(name, tensors, operations)
     except TraceError as error:
-        document.refuse(error.at, error.message)
+        document.refuse(tuple((fields or {}).get(part, part) for part in error.at), error.message)
 
 
-def _lines(trace: MemoryTrace) -> Iterator[str]:
-    head = {"format": FORMAT, "schema_version": SCHEMA, "name": trace.name}
-    yield f'{json.dumps(head)[:-1]},\n"tensors": [\n'
-    yield ",\n".join(json.dumps(_of_tensor(each)) for each in trace.tensors)
-    yield '\n],\n"operations": [\n'
-    yield ",\n".join(json.dumps(_of_operation(each)) for each in trace.operations)
-    yield "\n]}\n"
-
-
-def _of_tensor(tensor: TracedTensor) -> dict[str, Any]:
-    fields: dict[str, Any] = {"name": tensor.name, "size": tensor.size, "global": tensor.is_global}
-    if tensor.freed is not None:
-        fields["freed"] = tensor.freed
-    if tensor.made is not None:
-        fields["made"] = tensor.made
-    return fields
-
-
-def _of_operation(op: Operation) -> dict[str, Any]:
-    return {
-        "name": op.name, "seconds": op.seconds, "reads": op.reads, "writes": op.writes, "scratch": op.scratch,
-    }  # fmt: skip
-
-
-def _tensor(document: Document, data: object, at: At) -> TracedTensor:
-    fields = document.fields(data, at, ("name", "size", "global"), ("freed", "made"))
-    moments = {
-        name: document.whole(fields[name], (*at, name)) for name in ("freed", "made") if fields.get(name) is not None
-    }
-    return TracedTensor(
-        document.name(fields["name"], (*at, "name")),
-        document.whole(fields["size"], (*at, "size")),
-        document.truth(fields["global"], (*at, "global")),
-        **moments,
-    )
-
-
-def _operation(document: Document, data: object, at: At) -> Operation:
-    fields = document.fields(data, at, ("name", "seconds", "reads", "writes", "scratch"))
-    used = {
-        name: tuple(
-            document.whole(each, (*at, name, n)) for n, each in enumerate(document.items(fields[name], (*at, name)))
-        )
-        for name in ("reads", "writes")
-    }
-    return Operation(
-        document.name(fields["name"], (*at, "name")),
-        document.number(fields["seconds"], (*at, "seconds")),
-        used["reads"],
-        used["writes"],
-        document.whole(fields["scratch"], (*at, "scratch")),
-    )
+def _given(part: TracedTensor | Operation) -> dict[str, Any]:
+    return {name: value for name, value in msgspec.to_builtins(part).items() if value is not None}

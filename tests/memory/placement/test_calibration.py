@@ -3,12 +3,13 @@
 import json
 import random
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs, to_builtins
 
 from vkernels.ir.errors import ArgumentError, FileError, OptionError, SetupError
 from vkernels.memory import calibrate_cpu as cpu
@@ -43,7 +44,7 @@ def test_a_gpu_is_measured_to_be_as_it_is(access):
     found = calibrate_gpu(FakeGpu(access), ORIN)
     assert found.origin is Origin.MEASURED
     assert (found.machine.from_host, found.machine.to_host) == (found.access.to_device, found.access.to_host)
-    measured, given_ = numbers(asdict(found.access)), numbers(asdict(access))
+    measured, given_ = numbers(to_builtins(found.access)), numbers(to_builtins(access))
     assert measured.keys() == given_.keys()
     for name, value in given_.items():
         assert measured[name] == (value if value is None else pytest.approx(value, rel=0.05)), name
@@ -107,29 +108,29 @@ def changed(path, value):
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        ("format", "g10", "expected 'vkernels calibration'"),
-        ("schema_version", 2, "expected 1"),
-        ("schema_version", True, "expected 1"),
-        ("origin", "guessed", "measured or modelled"),
+        ("format", "g10", "Invalid enum value 'g10'"),
+        ("schema_version", 2, "Invalid enum value 2"),
+        ("schema_version", True, "Expected `int`"),
+        ("origin", "guessed", "Invalid enum value 'guessed'"),
         ("target", "a\x1b[2J", "printable"),
-        ("machine", [], "expected an object"),
-        ("machine.to_host", ..., "to_host is missing"),
-        ("machine.to_host", None, "expected a number"),
+        ("machine", [], "Expected `object`"),
+        ("machine.to_host", ..., "missing required field `to_host`"),
+        ("machine.to_host", None, "Expected `float`"),
         ("machine.to_host", 0, "more than 0 bytes a second"),
-        ("machine.to_host", -1.0, "expected a number"),
-        ("machine.device_bytes", 1, "no such field"),
+        ("machine.to_host", -1.0, "Expected `float` >= 0"),
+        ("machine.device_bytes", 1, "unknown field"),
         ("machine.fault_seconds", None, "fault_seconds"),
-        ("access.to_device", 0, "more than 0"),
-        ("access.integrated", 1, "true or false"),
-        ("access.device.read", "fast", "expected a number"),
-        ("access.mapped.write", ..., "write is missing"),
+        ("access.to_device", 0, "Expected `float` > 0"),
+        ("access.integrated", 1, "Expected `bool`"),
+        ("access.device.read", "fast", "Expected `float`"),
+        ("access.mapped.write", ..., "missing required field `write`"),
         ("access.managed.fault_bytes", 0, "fault_bytes"),
-        ("access.managed.fault_bytes", 1.5, "whole number"),
-        ("access.copy_seconds", 1e300, "expected a number"),
-        ("unverified", {}, "expected a list"),
-        ("sources", [], "expected an object"),
+        ("access.managed.fault_bytes", 1.5, "Expected `int`"),
+        ("access.copy_seconds", 1e300, "Expected `float` <= 1e+30"),
+        ("unverified", {}, "Expected `array`"),
+        ("sources", [], "Expected `object`"),
         ("sources", {"x": "\n"}, "printable"),
-        ("extra", 1, "no such field"),
+        ("extra", 1, "unknown field"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_refused_with_its_line(tmp_path, path, value, words):
@@ -162,10 +163,11 @@ def test_files_cut_short_or_with_bytes_changed_load_or_are_refused(tmp_path):
 
 
 def test_figures_that_cannot_be_are_no_calibration():
+    mapped = structs.replace(DISCRETE.mapped, read=0.0)
     with pytest.raises(OptionError, match=r"mapped.read"):
-        Calibration("x", "x", Origin.MEASURED, MACHINE, replace(DISCRETE, mapped=replace(DISCRETE.mapped, read=0.0)))
+        Calibration("x", "x", Origin.MEASURED, MACHINE, structs.replace(DISCRETE, mapped=mapped))
     with pytest.raises(OptionError, match="to_host"):
-        Calibration("x", "x", Origin.MEASURED, MACHINE, replace(DISCRETE, to_host=float("nan")))
+        Calibration("x", "x", Origin.MEASURED, MACHINE, structs.replace(DISCRETE, to_host=float("nan")))
 
 
 def test_links_of_this_cpu_are_measured(tmp_path, monkeypatch):
@@ -220,6 +222,6 @@ def test_placing_says_what_is_not_there():
         place(zero_copy, {"x": [1.0]})
     with pytest.raises(ArgumentError, match="without gaps"):
         place(zero_copy, {"x": torch.ones(4, 4)[:, 1]})
-    managed = decided(replace(DISCRETE, to_device=1e6, mapped=replace(DISCRETE.mapped, read=1e6)))
+    managed = decided(structs.replace(DISCRETE, to_device=1e6, mapped=structs.replace(DISCRETE.mapped, read=1e6)))
     with pytest.raises(SetupError, match="torch makes no managed memory"):
         place(managed, {"x": torch.ones(4)})

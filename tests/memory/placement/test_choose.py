@@ -26,7 +26,7 @@ DISCRETE = AccessCosts(
     1e10,
     1e10,
     4e-6,
-    Managed(1e-5, 64 << 10, LINK, LINK, LINK, 1e-5),
+    Managed(1e-5, 64 << 10, LINK, LINK, LINK, 1e-5, 0.0),
 )
 INTEGRATED = AccessCosts(
     True,
@@ -39,7 +39,7 @@ INTEGRATED = AccessCosts(
     1e10,
     1e9,
     4e-6,
-    Managed(2e-6, 64 << 10),
+    Managed(2e-6, 64 << 10, None, None, None, 0.0, 0.0),
 )
 
 

@@ -1,13 +1,12 @@
 """The timer on a GPU, on a torch whose GPU is this machine's CPU: every call that it makes is made, and made right."""
 
 import ctypes
-import sys
 import time
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
+from msgspec import structs
 
 from vkernels.ir.errors import OutOfMemoryError, SetupError
 from vkernels.memory import calibrate_gpu as calibrating
@@ -66,7 +65,7 @@ class FakeTorch:
 
     def as_tensor(self, pointer, device):
         given = pointer.__cuda_array_interface__
-        assert (given["typestr"], given["version"]) == ("|u1", 2)
+        assert (given["typestr"], given["version"]) == ("|u1", 3)
         made = (ctypes.c_uint8 * given["shape"][0]).from_address(given["data"][0])
         made.keeps = pointer
         return torch.frombuffer(made, dtype=torch.uint8)
@@ -100,7 +99,8 @@ class FakeDriver:
 def fake(monkeypatch):
     """A torch with a GPU, and a driver with managed memory."""
     found, driver = FakeTorch(), FakeDriver()
-    monkeypatch.setitem(sys.modules, "torch", found)
+    for module in ("gpu_timer", "cuda_api", "placement.place"):
+        monkeypatch.setattr(f"vkernels.memory.{module}.torch", found)
     monkeypatch.setattr(gpu_timer, "_driver", lambda names: driver)
     return SimpleNamespace(torch=found, driver=driver)
 
@@ -152,7 +152,7 @@ def test_libraries_that_are_not_here_have_no_managed_memory():
 
 def test_pinned_memory_that_cannot_be_reached_is_a_clear_error(fake, monkeypatch):
     monkeypatch.setattr(fake.torch, "as_tensor", lambda pointer, device: torch.ones(4), raising=False)
-    with pytest.raises(SetupError, match="another address"):
+    with pytest.raises(SetupError, match="copies memory at an address"):
         gpu_timer.mapped(torch.ones(4), "cuda")
 
     def refuses(pointer, device):
@@ -172,7 +172,7 @@ class Pinned(torch.Tensor):
 
 def test_tensors_are_put_where_the_decision_says(fake):
     size = 4096
-    access = replace(DISCRETE, managed=None)
+    access = structs.replace(DISCRETE, managed=None)
     uses = (BufferUse("often", size * 64, 0, size * 6400, 0), BufferUse("once", 0, size, 0, size, fresh=True))
     buffers = (Buffer("often", size * 64), Buffer("once", size, None, wanted=True))
     decision = choose(PlacedProgram(buffers, (PlacedLaunch("k", uses, {}, 0.0),)), access)

@@ -1,120 +1,71 @@
-"""Sums over buffers that are never more than a program's time: what branch and bound cuts by.
+"""A lower bound on a program's time that is a sum over buffers, for branch and bound.
 
-A launch takes its longest part and a share of the others; the longest part is at least any weighted mean of all. So for
-weights of each launch's memory, link and rest, and a price for each byte of footprint beyond the limit, there is a
-bound that is a sum over buffers. Weights and price are moved towards the largest such bound.
+A launch takes its longest part and a share of the others; the longest part is at least any weighted mean of all. So
+weights of each launch's memory, link and rest, and a price for each byte of footprint beyond the limit, give a bound.
+The best weights and price are the dual values of the linear relaxation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linprog
 
 from vkernels.ir.cost_model.plan_batch import OVERLAP
 
 from .costs import PlacementCost
 from .program import LINK, MEMORY, PlacedLaunch
 
-STEPS = 60
-"""Of the weights."""
-PRICES = 30
-"""Halvings of the interval of prices."""
-KEPT = 3
-"""Bounds that are asked at every branch."""
-CLOSE = 1e-6
-"""Of the time: a bound so near cannot be bettered by much."""
 Floats = Any
 """An array of float64."""
 
 
-@dataclass(frozen=True)
-class PlacementBound:
-    """`rows`: seconds of each placement of each buffer; `fixed`: of what no placement changes."""
+def bound_of(
+    launches: Sequence[PlacedLaunch], table: Sequence[Sequence[PlacementCost]], limit: float, seconds: float
+) -> tuple[Floats, float]:
+    """Return the bound's seconds for each placement of each buffer, and those that no placement changes.
 
-    rows: Floats
-    fixed: float
-
-    @property
-    def least(self) -> float:
-        """Seconds that no program takes less than."""
-        return float(self.fixed + self.rows.min(axis=1).sum())
-
-
-class PlacementBounds:
-    """Bounds of one program: `table` has each buffer's placements, `limit` the bytes that they have to fit in."""
-
-    def __init__(self, launches: Sequence[PlacedLaunch], table: Sequence[Sequence[PlacementCost]], limit: float):
-        widest = max((len(row) for row in table), default=1)
-        shape = len(table), widest, len(launches)
-        self.limit = limit
-        self.alone, self.footprints = np.full(shape[:2], inf), np.zeros(shape[:2])
-        self.memory, self.link = np.zeros(shape), np.zeros(shape)
-        for buffer, row in enumerate(table):
-            for number, cost in enumerate(row):
-                self.alone[buffer, number], self.footprints[buffer, number] = cost.alone, cost.footprint
-                self.memory[buffer, number], self.link[buffer, number] = cost.memory, cost.link
-        self.launched = sum(each.launch for each in launches)
-        self.shared = np.array([sum(each.parts.values()) for each in launches])
-        self.own = np.array([_apart(each) for each in launches]).reshape(len(launches), 3)
-
-    def best(self, seconds: float) -> list[PlacementBound]:
-        """The largest that were found, of a program that can take `seconds`."""
-        weights = np.full(self.own.shape, 1 / 3)
-        found: list[PlacementBound] = []
-        for _ in range(STEPS):
-            bound = self._at_best_price(weights)
-            found.append(bound)
-            parts = self._parts(bound)
-            gap, uphill = seconds - bound.least, (1 - OVERLAP) * (parts - parts.mean(axis=1, keepdims=True))
-            norm = float((uphill**2).sum())
-            if gap <= CLOSE * seconds or norm == 0:
-                break
-            weights = _on_simplex(weights + gap / norm * uphill)
-        return sorted(found, key=lambda each: -each.least)[:KEPT]
-
-    def _at_best_price(self, weights: Floats) -> PlacementBound:
-        """The bound grows with the price as long as the cheapest placements take too many bytes, and then falls."""
-        bound = self._at(weights, 0.0)
-        if self._taken(bound) <= self.limit:
-            return bound
-        low, high = 0.0, max(bound.least, 1e-12)
-        for _ in range(PRICES):
-            price = low + (high - low) / 8  # prices are small beside the whole time: those are told apart best
-            other = self._at(weights, price)
-            bound = max(bound, other, key=lambda each: each.least)
-            low, high = (price, high) if self._taken(other) > self.limit else (low, price)
-        return bound
-
-    def _at(self, weights: Floats, price: float) -> PlacementBound:
-        scale = (1 - OVERLAP) * weights + OVERLAP
-        rows = self.alone + price * self.footprints + self.memory @ scale[:, 0] + self.link @ scale[:, 1]
-        fixed = self.launched + OVERLAP * self.shared.sum() + (1 - OVERLAP) * float((weights * self.own).sum())
-        return PlacementBound(rows, float(fixed) - (price * self.limit if price else 0.0))
-
-    def _taken(self, bound: PlacementBound) -> float:
-        """Bytes of the cheapest placements."""
-        return float(self.footprints[np.arange(len(bound.rows)), bound.rows.argmin(axis=1)].sum())
-
-    def _parts(self, bound: PlacementBound) -> Floats:
-        """Seconds of memory, link and the longest of the rest in each launch, with the cheapest placements."""
-        picked = np.arange(len(bound.rows)), bound.rows.argmin(axis=1)
-        nothing = np.zeros(len(self.own))
-        return self.own + np.column_stack([self.memory[picked].sum(axis=0), self.link[picked].sum(axis=0), nothing])
+    `table` has each buffer's placements, `limit` the bytes that they have to fit in, `seconds` the scale of the time.
+    """
+    widest = max((len(row) for row in table), default=1)
+    alone, footprints = np.full((len(table), widest), inf), np.zeros((len(table), widest))
+    memory, link = np.zeros((2, len(table), widest, len(launches)))
+    for buffer, row in enumerate(table):
+        for number, cost in enumerate(row):
+            alone[buffer, number], footprints[buffer, number] = cost.alone, cost.footprint
+            memory[buffer, number], link[buffer, number] = cost.memory, cost.link
+    own = np.array([_parts_of(each) for each in launches]).reshape(len(launches), 3)
+    capacity = min(limit, float(footprints.max(axis=1).sum()))
+    exists, unit = np.isfinite(alone), max(seconds, 1e-12)
+    # Variables: the share of each placement, then the longest part of each launch. Scaled: solvers' tolerances are
+    # absolute.
+    shares = (alone + OVERLAP * (memory + link).sum(axis=2))[exists] / unit
+    parts = np.hstack([np.vstack([memory[exists].T, link[exists].T]) / unit, -np.tile(np.eye(len(launches)), (2, 1))])
+    room = np.append(footprints[exists], np.zeros(len(launches))) / max(1.0, capacity)
+    one_each = np.arange(len(table))[:, None] == np.nonzero(exists)[0]
+    solved = linprog(
+        np.append(shares, np.full(len(launches), 1 - OVERLAP)),
+        np.vstack([parts, room]), np.append(-own[:, :2].T.ravel() / unit, capacity / max(1.0, capacity)),
+        np.hstack([one_each, np.zeros((len(table), len(launches)))]), np.ones(len(table)),
+        [(0, None)] * len(shares) + [(rest / unit, None) for rest in own[:, 2]],
+    )  # fmt: skip
+    weights, price = np.full(own.shape, 1 / 3), 0.0
+    if solved.status == 0:
+        duals = np.maximum(0, -solved.ineqlin.marginals)
+        weights[:, :2] = duals[:-1].reshape(2, -1).T / (1 - OVERLAP)
+        weights[:, :2] /= np.maximum(1, weights[:, :2].sum(axis=1, keepdims=True))
+        weights[:, 2] = 1 - weights[:, :2].sum(axis=1)
+        price = float(duals[-1]) * unit / max(1.0, capacity)
+    scale = (1 - OVERLAP) * weights + OVERLAP
+    rows = alone + price * footprints + memory @ scale[:, 0] + link @ scale[:, 1]
+    fixed = sum(each.launch + OVERLAP * sum(each.parts.values()) for each in launches)
+    return rows, fixed + (1 - OVERLAP) * float((weights * own).sum()) - price * capacity
 
 
-def _apart(launch: PlacedLaunch) -> tuple[float, float, float]:
-    """What a launch takes of memory, of the link, and of the longest of the rest, before any buffer."""
+def _parts_of(launch: PlacedLaunch) -> tuple[float, float, float]:
+    """Seconds of memory, of the link, and of the longest of the rest, without buffers."""
     rest = max((value for name, value in launch.parts.items() if name not in (MEMORY, LINK)), default=0.0)
     return launch.parts.get(MEMORY, 0.0), launch.parts.get(LINK, 0.0), rest
-
-
-def _on_simplex(rows: Floats) -> Floats:
-    """The nearest rows of weights from 0 that add up to 1."""
-    ordered = -np.sort(-rows, axis=1)
-    over = (np.cumsum(ordered, axis=1) - 1) / np.arange(1, rows.shape[1] + 1)
-    last = (ordered > over).sum(axis=1) - 1
-    return np.maximum(0, rows - over[np.arange(len(rows)), last][:, None])

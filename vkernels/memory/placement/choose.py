@@ -1,9 +1,8 @@
-"""The placements of all buffers of a program that take the least modelled time within so many bytes.
+"""Choose the placements of a program's buffers with the least modelled time, within a limit of bytes.
 
-Exact, by branch and bound. A launch's time is that of what takes longest in it and a share of the rest, so buffers are
-not independent: what is reached over the link costs little beside a kernel that computes long. `bounds` has sums over
-buffers that are never more than the time. Time is counted in picoseconds, so that ties are ties; of placements that
-take as long, those of fewer bytes are taken, then the first in the order copy, zero-copy, managed.
+Exact, by branch and bound. A launch takes its longest part and a share of the rest, so buffers are not independent:
+accesses over the link cost little in a kernel that computes long. `bounds` has a lower bound as a sum over buffers.
+Time is compared in picoseconds; among equals, fewer bytes win, then the first of copy, zero-copy, managed.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from vkernels.ir.cost_model.plan_batch import OVERLAP
 from vkernels.ir.errors import MemoryPlanError
 
 from ..calibration import AccessCosts
-from .bounds import PlacementBounds
+from .bounds import bound_of
 from .costs import BufferPlacement, PlacementCost, costs_of
 from .program import LINK, MEMORY, PlacedProgram
 
 PICOSECONDS = 1e12
 SAFE = 1e-9
-"""Of a bound: rounding makes it no larger than this."""
+"""Maximum relative rounding error of the bound."""
 
 
 @dataclass(frozen=True)
 class AlternativePlacement:
-    """What another placement of one buffer would do, the rest as chosen: the program's seconds, and its own cost."""
+    """Another placement of one buffer, with the rest as chosen: its cost, and the program's seconds."""
 
     cost: PlacementCost
     seconds: float
@@ -38,7 +37,7 @@ class AlternativePlacement:
 
 @dataclass(frozen=True)
 class PlacementChoice:
-    """A buffer's placement, and all that it could have had, itself among them."""
+    """A buffer's placement, and all alternatives, itself included."""
 
     buffer: str
     size: int
@@ -53,9 +52,9 @@ class PlacementChoice:
 
 @dataclass(frozen=True)
 class PlacementDecision:
-    """Placements of all buffers, the program's modelled seconds and the bytes of the memory that the device works in.
+    """Placements of all buffers, the program's modelled seconds, and bytes of the memory that the device works in.
 
-    `copying`: the same with every buffer copied, whether or not that fits. `limit`: bytes that it had to fit in.
+    `copying_…`: with every buffer copied, whether or not that fits. `limit`: the maximum footprint.
     """
 
     choices: tuple[PlacementChoice, ...]
@@ -67,16 +66,16 @@ class PlacementDecision:
 
     @property
     def gain(self) -> float:
-        """How many times as long it takes to copy everything."""
+        """The time of copying everything divided by this time."""
         return self.copying_seconds / self.seconds if self.seconds else 1.0
 
     def of(self, buffer: str) -> PlacementChoice:
-        """Raises `KeyError` for a buffer that there is not."""
+        """Return the choice for a buffer. Raises `KeyError` for an unknown one."""
         return {each.buffer: each for each in self.choices}[buffer]
 
 
 def seconds_of(program: PlacedProgram, costs: Sequence[PlacementCost]) -> float:
-    """Of a program whose buffers are placed so."""
+    """Return the modelled seconds of a program with these placements."""
     total = sum(cost.alone for cost in costs)
     for number, launch in enumerate(program.launches):
         parts = dict(launch.parts)
@@ -88,10 +87,9 @@ def seconds_of(program: PlacedProgram, costs: Sequence[PlacementCost]) -> float:
 
 
 def choose(program: PlacedProgram, access: AccessCosts, limit: int | None = None) -> PlacementDecision:
-    """The decision for a program on a device.
+    """Choose placements for a program on a device.
 
-    Raises `MemoryPlanError` where no placement fits `limit` bytes: it names the largest buffer that must be there, and
-    the least bytes that would do.
+    Raises `MemoryPlanError` if no placement fits in `limit` bytes, with the largest buffer and the minimum bytes.
     """
     table = [costs_of(buffer, program, access) for buffer in program.buffers]
     least = sum(min(cost.footprint for cost in row) for row in table)
@@ -102,7 +100,7 @@ def choose(program: PlacedProgram, access: AccessCosts, limit: int | None = None
             f"{limit} bytes are too few: {program.buffers[largest].name} alone takes {size} wherever it is put, and "
             f"all buffers take {least} at least", least=least,
         )  # fmt: skip
-    picked = _Search(program, table, inf if limit is None else limit).best()
+    picked = _Search(program, table, inf if limit is None else limit).best() if table else []
     return _decision(program, table, picked, limit)
 
 
@@ -130,7 +128,6 @@ def _decision(
 
 
 def _why(chosen: PlacementCost, alternatives: Iterable[AlternativePlacement], seconds: float) -> str:
-    """In a few words, with what it was preferred to."""
     others = [each for each in alternatives if each.cost.placement is not chosen.placement]
     faster = [each for each in others if _picoseconds(each.seconds) < _picoseconds(seconds)]
     if faster:
@@ -152,57 +149,49 @@ def _picoseconds(seconds: float) -> int:
 
 
 class _Search:
-    """Depth first over buffers, those that matter most first, the cheapest placement first."""
+    """Depth first: the buffers that matter most first, the cheapest placements first."""
 
     def __init__(self, program: PlacedProgram, table: list[tuple[PlacementCost, ...]], limit: float):
         self.program, self.table, self.limit = program, table, limit
         self.allowed = [_not_dominated(row) for row in table]
         starts = [[row[min(n, len(row) - 1)] for row in self.allowed] for n in range(len(BufferPlacement))]
-        leanest = [min(row, key=lambda n, c=costs: c[n].footprint) for row, costs in self._rows()]  # type: ignore[misc]
-        tried = [self._improved(start) for start in (*starts, leanest) if self._footprint(start) <= limit]
+        pairs = zip(self.allowed, table, strict=True)
+        starts.append([min(row, key=lambda n, c=costs: c[n].footprint) for row, costs in pairs])  # type: ignore[misc]
+        tried = [self._improved(start) for start in starts if self._footprint(start) <= limit]
         self.found = min(tried, key=self._rank)
         self.rank = self._rank(self.found)
         spread = [max(c.alone + sum(c.memory) + sum(c.link) for c in row) for row in table]
         self.order = sorted(range(len(table)), key=lambda n: (-len(self.allowed[n]), -spread[n]))
         ordered = [[table[n][number] for number in self.allowed[n]] for n in self.order]
-        bounds = PlacementBounds(program.launches, ordered, limit).best(seconds_of(program, self._costs(self.found)))
-        self.rows = [bound.rows.tolist() for bound in bounds]
-        self.fixed = [bound.fixed for bound in bounds]
-        self.rest = [_sums_behind([min(row) for row in rows]) for rows in self.rows]
-        self.least = _sums_behind([min(cost.footprint for cost in row) for row in ordered])
+        bound, self.fixed = bound_of(program.launches, ordered, limit, seconds_of(program, self._costs(self.found)))
+        self.rows = bound.tolist()
+        self.rest = _suffix_sums([min(row) for row in self.rows])
+        self.least = _suffix_sums([min(cost.footprint for cost in row) for row in ordered])
 
     def best(self) -> list[int]:
-        """The number of each buffer's placement."""
         self._walk(0, list(self.found), self.fixed, 0)
         return self.found
 
-    def _walk(self, depth: int, picked: list[int], sums: list[float], footprint: int) -> None:
-        if footprint + self.least[depth] > self.limit or self._bounded(depth, sums, footprint):
+    def _walk(self, depth: int, picked: list[int], seconds: float, footprint: int) -> None:
+        """Search the placements of the buffers from `depth` on; `seconds` is the bound of those before."""
+        least = int((seconds + self.rest[depth]) * (1 - SAFE) * PICOSECONDS) - 1
+        smallest = footprint + self.least[depth]
+        if smallest > self.limit or (least, smallest) > self.rank[:2]:
             return
         if depth == len(self.order):
             rank = self._rank(picked)
             if rank < self.rank:
                 self.rank, self.found = rank, list(picked)
             return
-        buffer = self.order[depth]
-        rows = [bound[depth] for bound in self.rows]
+        buffer, row = self.order[depth], self.rows[depth]
         allowed = self.allowed[buffer]
-        for place in sorted(range(len(allowed)), key=lambda n: max(row[n] for row in rows)):
+        for place in sorted(range(len(allowed)), key=row.__getitem__):
             picked[buffer] = allowed[place]
-            more = [have + row[place] for have, row in zip(sums, rows, strict=True)]
-            self._walk(depth + 1, picked, more, footprint + self.table[buffer][allowed[place]].footprint)
-
-    def _bounded(self, depth: int, sums: Sequence[float], footprint: int) -> bool:
-        """Whether nothing below can be better than what was found."""
-        best = max(have + rest[depth] for have, rest in zip(sums, self.rest, strict=True))
-        least = int(best * (1 - SAFE) * PICOSECONDS) - 1
-        return (least, footprint + self.least[depth]) > self.rank[:2]
+            size = self.table[buffer][allowed[place]].footprint
+            self._walk(depth + 1, picked, seconds + row[place], footprint + size)
 
     def _rank(self, picked: Sequence[int]) -> tuple[int, int, tuple[int, ...]]:
         return _picoseconds(seconds_of(self.program, self._costs(picked))), self._footprint(picked), tuple(picked)
-
-    def _rows(self) -> Iterable[tuple[list[int], tuple[PlacementCost, ...]]]:
-        return zip(self.allowed, self.table, strict=True)
 
     def _costs(self, picked: Sequence[int]) -> list[PlacementCost]:
         return [row[number] for row, number in zip(self.table, picked, strict=True)]
@@ -211,7 +200,7 @@ class _Search:
         return sum(cost.footprint for cost in self._costs(picked))
 
     def _improved(self, start: Sequence[int]) -> list[int]:
-        """The best that changes of single buffers lead to."""
+        """Change single buffers as long as that is better."""
         found, rank = list(start), self._rank(start)
         while True:
             near = [
@@ -228,7 +217,7 @@ class _Search:
 
 
 def _not_dominated(row: Sequence[PlacementCost]) -> list[int]:
-    """Placements that no other betters in everything; of equals the first."""
+    """Placements that no other dominates; the first of equals."""
     found: list[int] = []
     for number, cost in enumerate(row):
         others = [(n, each) for n, each in enumerate(row) if n != number and _no_worse(each, cost)]
@@ -243,6 +232,5 @@ def _no_worse(one: PlacementCost, other: PlacementCost) -> bool:
     return all(mine <= its for mine, its in pairs)
 
 
-def _sums_behind(numbers: Sequence[float]) -> list[Any]:
-    """Of all numbers from each place on."""
-    return [*reversed([*accumulate(reversed(numbers))]), 0]
+def _suffix_sums(numbers: Sequence[float]) -> list[Any]:
+    return [*reversed([*accumulate(reversed(numbers), initial=0)])]

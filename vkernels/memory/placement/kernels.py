@@ -1,7 +1,8 @@
-"""A kernel's launch as placing sees it: bytes and accesses of each tensor, by the project's own model of traffic."""
+"""A kernel's launch for placement: bytes and accesses of each tensor, by the cost model of memory traffic."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -25,10 +26,10 @@ from ..calibration import AccessCosts
 from .program import MEMORY, Buffer, BufferUse, PlacedLaunch, PlacedProgram, Side
 
 KEPT = 0.75
-"""Part of the last cache that keeps what is read again, as the model of time has it."""
+"""Part of the last cache that keeps data for the next read, as in the cost model."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Moved:
     """Bytes of one tensor to and from memory, and whether by indices."""
 
@@ -38,7 +39,7 @@ class Moved:
 
 
 def program_of(launch: PlacedLaunch, sizes: Mapping[str, int]) -> PlacedProgram:
-    """One launch whose inputs come from the host and whose results the host wants. `sizes`: bytes of its tensors."""
+    """Return the program of one launch with inputs from the host and results for it. `sizes`: bytes of its tensors."""
     written = {use.buffer for use in launch.uses if use.written or use.put}
     fresh = {use.buffer for use in launch.uses if use.fresh}
     buffers = [
@@ -55,9 +56,9 @@ def launch_of(
     plan: Plan | None = None,
     pin: Pin | None = None,
 ) -> PlacedLaunch:
-    """What a call of a kernel does with its tensors on a GPU under a plan; under the one that is chosen unless given.
+    """Return a kernel's call on a GPU under a plan (default: the chosen one).
 
-    Raises `OptionError` for a CPU, `PlanError` for a plan that the kernel cannot have.
+    Raises `OptionError` for a CPU, `PlanError` for a plan that does not apply to the kernel.
     """
     if limits.warp == 1:
         raise OptionError("a CPU has one memory: there is nothing to place")
@@ -67,8 +68,7 @@ def launch_of(
     use = space.needs.evaluate(plan, sizes, NeedsDevice.of(limits))
     times = model_use(at, use, limits)
     registers = registers_of(at, use, limits)
-    cached: dict[str, Moved] = {}
-    uncached: dict[str, Moved] = {}
+    cached, uncached = defaultdict[str, Moved](Moved), defaultdict[str, Moved](Moved)
     for part in parts_of(at) if at.launched else [at]:
         at_once, _ = programs_at_once(part, limits, registers, use.shared_bytes)
         _add(cached, part, limits.cache * KEPT, at_once)
@@ -81,7 +81,7 @@ def launch_of(
     parts[MEMORY] = parts.get(MEMORY, 0.0) * (1 - own / moved) if moved else 0.0
     unread = _unread(kernel)
     uses = tuple(
-        _use(name, cached.get(name, Moved()), uncached.get(name, Moved()), drawn, name in unread)
+        _use(name, cached[name], uncached[name], drawn, name in unread)
         for name in tensors
         if name in cached or name in uncached
     )
@@ -89,7 +89,7 @@ def launch_of(
 
 
 def _use(name: str, cached: Moved, uncached: Moved, drawn: float, is_unread: bool) -> BufferUse:
-    """`drawn`: how many times as long the bytes take as at the memory's bandwidth, where few programs draw them."""
+    """`drawn`: the time of the bytes relative to the full bandwidth, which few programs do not reach."""
     return BufferUse(
         name, cached.read * drawn, cached.written * drawn,
         max(cached.read, uncached.read) * drawn, max(cached.written, uncached.written) * drawn,
@@ -97,25 +97,23 @@ def _use(name: str, cached: Moved, uncached: Moved, drawn: float, is_unread: boo
     )  # fmt: skip
 
 
-def _add(found: dict[str, Moved], at: PlanBatch, capacity: float, at_once: float) -> None:
-    """What a launch moves beyond a cache, by tensor."""
+def _add(found: defaultdict[str, Moved], at: PlanBatch, capacity: float, at_once: float) -> None:
+    """Add what a launch moves beyond a cache."""
     traffic = CacheTraffic(at, on_chip_counts=False, resident=at_once)
-    for touch, moved in traffic.missed_by_touch(capacity, MEMORY_SECTOR, users=at_once):
-        before, size = found.get(touch.place, Moved()), float(max(moved.flat) if hasattr(moved, "flat") else moved)
-        found[touch.place] = Moved(
-            before.read + (0.0 if touch.writes else size),
-            before.written + (size if touch.writes else 0.0),
-            before.scattered or touch.scattered,
-        )
+    for touch, missed in traffic.missed_by_touch(capacity, MEMORY_SECTOR, users=at_once):
+        moved, size = found[touch.place], float(max(missed.flat) if hasattr(missed, "flat") else missed)
+        moved.read += 0.0 if touch.writes else size
+        moved.written += size if touch.writes else 0.0
+        moved.scattered |= touch.scattered
 
 
 def limits_with(limits: Limits, access: AccessCosts) -> Limits:
-    """The limits of a device whose launches were calibrated."""
+    """Return the limits of a device with the calibrated cost of a launch."""
     return replace(limits, launch_seconds=access.launch_seconds)
 
 
 def tensor_bytes(kernel: KernelOp, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Bytes of all tensors of a call, without gaps."""
+    """Return the bytes of all tensors of a call, without gaps."""
     found = {}
     for argument, parameter in zip(kernel.body.block.args, kernel.parameters, strict=True):
         if isinstance(argument.type, TensorArgumentType):
@@ -125,7 +123,7 @@ def tensor_bytes(kernel: KernelOp, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _unread(kernel: KernelOp) -> set[str]:
-    """Tensors of which nothing is read."""
+    """Tensors that are only written."""
     names = dict(zip(kernel.body.block.args, (each.data for each in kernel.parameters), strict=True))
     stored: set[str] = set()
     read: set[str] = set()

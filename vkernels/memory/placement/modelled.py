@@ -1,6 +1,6 @@
-"""What reaching memory costs on a device that was not measured, from the table of targets and published measurements.
+"""The costs of memory accesses on a device that was not measured, from the table of targets and published measurements.
 
-Figures that nobody has published, as far as is known here, are round guesses: `unverified` names them.
+Figures without a known publication are round guesses, which `unverified` lists.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ READ_BY_ORIN = "infinigence/ApxInf pull request 74: kernels read 152.8 of 204.8 
 UNCACHED = "CUDA C++ Best Practices Guide and CUDA for Tegra: a GPU does not cache mapped pinned memory"
 
 COPIED, READ, WRITTEN = 55.63 / 63, 35.2 / 63, 52.8 / 63
-"""Of a link's bandwidth: by copies, and by kernels that read and write the host's memory."""
+"""Parts of a link's bandwidth: of copies, and of kernels that read and write the host's memory."""
 COPIED_IN_MEMORY = {"to_device": 15.6 / 136.5, "to_host": 28.9 / 136.5}
-"""Of an integrated device's memory bandwidth: by copies within it."""
+"""Part of an integrated device's memory bandwidth that copies within it reach."""
 OF_MEMORY = {"sm_87": 152.8 / 204.8, "sm_110": 257 / 273}
-"""Of the memory's bandwidth, what kernels reach, by architecture."""
+"""Part of the memory's bandwidth that kernels reach, by architecture."""
 USUAL_OF_MEMORY = 0.9
 SCATTERED = 0.4
-"""Of the rate of long runs, that of requests of 32 bytes over a link. A guess."""
+"""Rate of 32-byte requests over a link, relative to sequential accesses. A guess."""
 FAULT_BYTES = 96 << 10
 FAULT_SECONDS = 386.6e-3 / 31774 - 3.17e9 / 31774 / 13.1e9
-"""Beyond what a fault's bytes take at the 13.1 GB/s that copies reach over such a link."""
+"""Without the fault's bytes at 13.1 GB/s, the rate of copies over such a link."""
 FIRST_SECONDS = G10.fault_seconds
-"""Until the page of a fault that comes alone is there: G10's default (MICRO 2023)."""
+"""Latency of a single fault: G10's default (MICRO 2023)."""
 MAPPED_PAGE, MAPPING_SECONDS = 64 << 10, 2e-6
-"""Of managed memory on an integrated device, where nothing moves but caches are cleaned. A guess."""
+"""Managed memory on an integrated device: nothing moves, but caches are flushed. A guess."""
 COPY_SECONDS, PREFETCH_SECONDS = 10e-6, 10e-6
 HOST = 20e9
-"""What a CPU's code reads and writes a second. A guess."""
+"""Bytes a second of a CPU's accesses. A guess."""
 USUAL_LINK = 31.5
-"""GB/s, of PCIe 4.0 x16: where the table has none."""
+"""GB/s of PCIe 4.0 x16, if the table has no link."""
 GUESSED = (
     "copy_seconds",
     "launch_seconds",
@@ -51,7 +51,7 @@ GUESSED = (
 
 
 def modelled(target: Target) -> Calibration:
-    """The calibration of a GPU that is not here. Raises `OptionError` for a CPU, whose one memory leaves no choice."""
+    """Return the calibration of an absent GPU. Raises `OptionError` for a CPU, which has only one memory."""
     if target.rates is None or target.vendor == "cpu":
         raise OptionError(f"{target.key}: a CPU has one memory: there is nothing to place")
     return _integrated(target) if target.integrated else _discrete(target)
@@ -85,7 +85,7 @@ def _integrated(target: Target) -> Calibration:
         device=AccessRates(reached, reached, reached, reached),
         mapped=AccessRates(reached, reached, SCATTERED * reached, SCATTERED * reached),
         is_cached=False, host=HOST, pinned_by_host=HOST, launch_seconds=GPU_LAUNCH,
-        managed=Managed(MAPPING_SECONDS, MAPPED_PAGE),
+        managed=Managed(MAPPING_SECONDS, MAPPED_PAGE, None, None, None, 0.0, 0.0),
     )  # fmt: skip
     guessed = (*GUESSED, "mapped.read", "mapped.write", "managed")
     sources = {"to_device": XAVIER, "to_host": XAVIER, "is_cached": UNCACHED}
@@ -95,7 +95,7 @@ def _integrated(target: Target) -> Calibration:
 
 
 def _machine(access: AccessCosts) -> MemoryMachine:
-    """The links of a step that swaps; flash is G10's."""
+    """The links for swapping; flash is G10's."""
     return MemoryMachine(
         device_bytes=0, host_bytes=ANY_SIZE, flash_bytes=0, to_host=access.to_host, from_host=access.to_device,
         to_flash=G10.to_flash, from_flash=G10.from_flash, host_seconds=access.copy_seconds,

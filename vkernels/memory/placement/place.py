@@ -1,9 +1,11 @@
-"""Tensors put where a decision says."""
+"""Place torch tensors as decided."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+import torch
 
 from vkernels.ir.errors import ArgumentError, SetupError
 
@@ -13,14 +15,13 @@ from .costs import BufferPlacement
 
 
 def place(decision: PlacementDecision, arrays: Mapping[str, Any], device: str = "cuda") -> dict[str, Any]:
-    """The tensors of a launch as it is to take them: `arrays`, torch tensors of the host by buffer.
+    """Return the tensors to launch with. `arrays`: torch tensors on the host, by buffer.
 
-    Copied ones are new tensors of the device; their results are for the caller to copy back. Zero-copy ones have to be
-    pinned and without gaps, and the device's tensor is the same bytes: what a launch writes there the host sees once
-    the launch is over.
+    Copied tensors are new tensors on the device; copy their results back yourself. Zero-copy tensors must be pinned and
+    contiguous, and share their bytes with the returned ones: the host sees results when the launch is over.
 
-    Raises `ArgumentError` for a buffer without a tensor or with one that is not so, and `SetupError` where there is no
-    GPU, where pinned memory cannot be reached from it, and for managed buffers: torch makes none.
+    Raises `ArgumentError` for a buffer with no tensor or an unsuitable one. Raises `SetupError` without a GPU, if it
+    cannot access pinned memory, and for managed buffers, which torch cannot allocate.
     """
     for choice in decision.choices:
         if choice.buffer not in arrays:
@@ -32,8 +33,6 @@ def place(decision: PlacementDecision, arrays: Mapping[str, Any], device: str = 
     managed = [choice.buffer for choice in decision.choices if choice.placement is BufferPlacement.MANAGED]
     if managed:
         raise SetupError(f"{', '.join(managed)}: torch makes no managed memory; place it yourself, or copy")
-    import torch
-
     if not torch.cuda.is_available():
         raise SetupError("torch reaches no GPU here")
     on = torch.device(device)

@@ -1,4 +1,4 @@
-"""Buffers, and what launches and code on the host do with them, as plain numbers."""
+"""Buffers, and how launches and host code use them, as plain numbers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from enum import StrEnum
 from vkernels.ir.errors import ArgumentError
 
 MEMORY, LINK = "memory", "link"
-"""Parts of a launch's time: accesses to the memory that the device works in, and over the link to the host's."""
+"""Parts of a launch's time: accesses to the device's memory, and over the link to the host's."""
 
 
 class Side(StrEnum):
-    """Who can reach a memory at its own speed."""
+    """The processor next to a memory."""
 
     HOST = "host"
     DEVICE = "device"
@@ -22,7 +22,7 @@ class Side(StrEnum):
 
 @dataclass(frozen=True)
 class Buffer:
-    """`size`: bytes. `starts`: where its contents are before, None: nowhere; `wanted`: the host reads it after."""
+    """`size`: bytes. `starts`: where its contents are at first, None: nowhere; `wanted`: the host reads it at the end."""
 
     name: str
     size: int
@@ -32,11 +32,10 @@ class Buffer:
 
 @dataclass(frozen=True)
 class BufferUse:
-    """What one step does with one buffer. Bytes.
+    """One step's use of one buffer. Bytes.
 
-    `read`, `written`: from and to memory, where caches keep what is touched again; `asked`, `put`: where none does.
-    `scattered`: by indices that come out of memory. `fresh`: all of it is written and nothing read, so that nothing
-    has to be brought before.
+    `read`, `written`: from and to memory with caches; `asked`, `put`: without. `scattered`: by indices in memory.
+    `fresh`: all of it is written and nothing read, so that its old contents are not needed.
     """
 
     buffer: str
@@ -50,8 +49,8 @@ class BufferUse:
 
 @dataclass(frozen=True)
 class PlacedLaunch:
-    """One kernel. `parts`: seconds by what else takes them (operations, caches, latency, homes in memory), `memory`
-    among them; `launch`: of launches themselves."""
+    """One kernel. `parts`: its other seconds, by name (operations, caches, latency, `memory` of homes); `launch`: of
+    launches themselves."""
 
     name: str
     uses: tuple[BufferUse, ...]
@@ -59,13 +58,13 @@ class PlacedLaunch:
     launch: float = 0.0
 
     def on(self, buffers: Mapping[str, str]) -> PlacedLaunch:
-        """The same launch on other buffers, by the names of the kernel's tensors: to chain launches."""
+        """Return the launch on other buffers, by the names of the kernel's tensors, to chain launches."""
         return replace(self, uses=tuple(replace(use, buffer=buffers.get(use.buffer, use.buffer)) for use in self.uses))
 
 
 @dataclass(frozen=True)
 class HostCode:
-    """Code that runs on the CPU between launches, after those before it and before those behind it."""
+    """Code that runs on the CPU between launches, in program order."""
 
     name: str
     uses: tuple[BufferUse, ...]
@@ -76,7 +75,7 @@ Step = PlacedLaunch | HostCode
 
 @dataclass(frozen=True)
 class PlacedProgram:
-    """Steps one after another. Raises `ArgumentError` for what contradicts itself."""
+    """Steps one after another. Raises `ArgumentError` for contradictions."""
 
     buffers: tuple[Buffer, ...]
     steps: tuple[Step, ...]

@@ -1,38 +1,36 @@
-"""AutoSwap (Zhang et al. 2019): idle times in the order of a score, as long as the memory they leave is over capacity.
-Re-implemented from the paper, its four scores:
+"""AutoSwap (Zhang et al. 2019), re-implemented from the paper: choose idle times by a score while memory is over
+capacity.
 
-DOA, the duration of absence: idle seconds, less what it takes to carry the tensor out and back. AOA, its area: that
-times the tensor's size. WDOA, weighted: each second of it counts by the bytes that live then. SWDOA, submodular: those
-bytes are counted anew after each choice.
+Four scores. DOA, duration of absence: idle seconds minus the seconds to copy the tensor out and back. AOA, area of
+absence: DOA times the tensor's size. WDOA, weighted: each second is weighted by the bytes live then. SWDOA, submodular:
+these bytes are counted again after each choice.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..links import MemoryMachine, Tier
-from ..schedule import Idle, SwapSchedule
-from ..schedule_rooms import Numbers
+from ..schedule import SwapSchedule
 from ..trace import MemoryTrace
-from .draft import Draft
+from .draft import Draft, Numbers
 
 
 def doa(trace: MemoryTrace, machine: MemoryMachine) -> SwapSchedule:
-    """AutoSwap by duration of absence. As all here, raises `MemoryPlanError` where no schedule could do."""
-    draft = Draft(trace, machine)
-    return _in_order(draft, [_absent(draft, each) for each in draft.idle])
+    """AutoSwap by duration of absence. All of these raise `MemoryPlanError` if no schedule is possible."""
+    return _in_order(Draft(trace, machine), lambda away: away.absent)
 
 
 def aoa(trace: MemoryTrace, machine: MemoryMachine) -> SwapSchedule:
     """AutoSwap by area of absence."""
-    draft = Draft(trace, machine)
-    return _in_order(draft, [_absent(draft, each) * each.size for each in draft.idle])
+    return _in_order(Draft(trace, machine), lambda away: away.absent * [each.size for each in away.draft.idle])
 
 
 def wdoa(trace: MemoryTrace, machine: MemoryMachine) -> SwapSchedule:
     """AutoSwap by weighted duration of absence."""
-    draft = Draft(trace, machine)
-    return _in_order(draft, _Away(draft).weighted().tolist())
+    return _in_order(Draft(trace, machine), _Away.weighted)
 
 
 def swdoa(trace: MemoryTrace, machine: MemoryMachine) -> SwapSchedule:
@@ -48,48 +46,37 @@ def swdoa(trace: MemoryTrace, machine: MemoryMachine) -> SwapSchedule:
             break
         best = int(scores.argmax())
         open_[best] = False
-        _choose(draft, draft.idle[best])
-    return _finished(draft)
-
-
-def _in_order(draft: Draft, scores: list[float]) -> SwapSchedule:
-    """Those of the highest scores, each if some of the memory that it leaves is still over capacity."""
-    for number in sorted(range(len(scores)), key=lambda number: -scores[number]):
-        idle = draft.idle[number]
-        if scores[number] > 0 and not draft.device.fits(idle.last + 1, idle.next, 0):
-            _choose(draft, idle)
-    return _finished(draft)
-
-
-def _choose(draft: Draft, idle: Idle) -> None:
-    tier = draft.tier(idle)
-    if tier is not None:
-        draft.choose(idle, tier)
-
-
-def _finished(draft: Draft) -> SwapSchedule:
+        draft.choose_if_possible(draft.idle[best])
     draft.cover()
     return draft.schedule()
 
 
-def _absent(draft: Draft, idle: Idle) -> float:
-    tier, machine = Tier.HOST, draft.machine
-    return draft.seconds(idle) - machine.out_seconds(tier, idle.size) - machine.in_seconds(tier, idle.size)
+def _in_order(draft: Draft, score: Callable[[_Away], Numbers]) -> SwapSchedule:
+    """Choose by descending score, if some of the memory that is freed is still over capacity."""
+    scores = score(_Away(draft))
+    for number in np.argsort(-scores, kind="stable"):
+        idle = draft.idle[number]
+        if scores[number] > 0 and not draft.device.fits(idle.last + 1, idle.next, 0):
+            draft.choose_if_possible(idle)
+    draft.cover()
+    return draft.schedule()
 
 
 class _Away:
-    """All idle times at once: the operations from `since` until before `until`, and the part in which they are away."""
+    """Arrays of all idle times: operations from `since` until before `until`, seconds away in them (`absent`), and
+    these as a `part` of the idle time."""
 
     def __init__(self, draft: Draft):
         self.draft = draft
         self.since = np.array([each.last + 1 for each in draft.idle], dtype=np.int64)
         self.until = np.array([each.next for each in draft.idle], dtype=np.int64)
         whole = np.array([draft.seconds(each) for each in draft.idle])
-        absent = np.array([_absent(draft, each) for each in draft.idle])
-        self.part = np.divide(absent, whole, out=np.zeros_like(whole), where=absent > 0)
+        out = np.array([draft.machine.out_seconds(Tier.HOST, each.size) for each in draft.idle])
+        self.absent: Numbers = whole - out - [draft.machine.in_seconds(Tier.HOST, each.size) for each in draft.idle]
+        self.part = np.divide(self.absent, whole, out=np.zeros_like(whole), where=self.absent > 0)
 
     def weighted(self) -> Numbers:
-        """Bytes times seconds of all that is on the device while each is away."""
+        """Bytes times seconds of all that is on the device while each tensor is away."""
         seconds = np.diff(self.draft.starts)
         load = np.concatenate([[0.0], np.cumsum(np.tile(seconds * self.draft.device.used, 2))])
         found: Numbers = (load[self.until] - load[self.since]) * self.part

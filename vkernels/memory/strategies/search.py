@@ -1,8 +1,11 @@
-"""Our own schedule: many are made and the simulator judges. Each round puts a price on the moments at which operations
-waited for a link, and fetches earlier what came late."""
+"""Our own strategy: simulate many schedules and keep the best.
+
+Each round raises the price of moments at which operations waited for a link, and fetches late tensors earlier.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,31 +16,32 @@ import numpy as np
 from vkernels.ir.errors import MemoryPlanError
 
 from ..bound import lower_bound
-from ..links import MemoryMachine
+from ..links import MemoryMachine, Tier
 from ..schedule import SwapSchedule
-from ..schedule_check import check, check_possible
-from ..schedule_rooms import Numbers
-from ..simulate import SimulatedRun, run
-from ..simulate_engine import SimulationInput
+from ..schedule_check import check, check_possible, least_bytes
+from ..simulate import run, simulate
+from ..simulate_engine import FROM_HOST, SimulationInput
 from ..trace import MemoryTrace
 from .autoswap import aoa, doa, swdoa, wdoa
-from .draft import Draft
+from .draft import BookedDraft, Draft, Numbers
 from .g10 import EAGER, g10
 from .on_demand import on_demand
-from .pick import Picker
 from .trade import trade
 
 ROUNDS = 6
-"""Of prices, for each of the better ways to begin."""
+"""Rounds of prices for each of the better starts."""
 TRIALS = 60
-"""Of trading places, for each way to fetch."""
+"""Exchanges to try, for each lead."""
 GOOD = 1e-6
-"""Of the ideal time: a schedule that waits less than this is as good as any."""
+"""A schedule that waits for less than this part of the ideal time is good enough."""
 WIDTH = 100
-"""Parts of an iteration: a price that is put on one moment is put on about one of these around it."""
-
+"""A price is spread over about this fraction of an iteration on both sides."""
+CLOSE = 0.97
+"""A candidate is chosen if its score turns out to be this part of the estimate, without comparing others again."""
+STEPS = 10
+"""Halvings in `largest_saving`: the answer is within a thousandth of the peak."""
 LEADS = (0.0, EAGER)
-"""Fetching in time, and as soon as there is room."""
+"""Fetch in time, or as soon as there is room."""
 
 Strategy = Callable[[MemoryTrace, MemoryMachine], SwapSchedule]
 PUBLISHED: dict[str, Strategy] = {
@@ -48,12 +52,12 @@ PUBLISHED: dict[str, Strategy] = {
     "AutoSwap SWDOA": swdoa,
     "G10": g10,
 }
-"""What others do, as re-implemented here, by name."""
+"""Re-implemented strategies of others, by name."""
 
 
 @dataclass(frozen=True)
 class JudgedSchedule:
-    """A schedule, what it takes, and the draft that it came from, if that can still be traded with."""
+    """A simulated schedule, and its draft if exchanges can still improve it."""
 
     schedule: SwapSchedule
     seconds: float
@@ -62,7 +66,7 @@ class JudgedSchedule:
 
     @property
     def order(self) -> tuple[float, int]:
-        """The least first: time, and where that is the same, bytes moved."""
+        """Sort key: time, then bytes moved."""
         return self.seconds, self.moved
 
 
@@ -74,9 +78,10 @@ def search(
     others: Iterable[Strategy] | None = None,
     on_judged: Callable[[JudgedSchedule], None] | None = None,
 ) -> SwapSchedule:
-    """The best schedule found. It is no worse than those of `others`: all published ones if nothing is said. The same
-    call finds the same, always. `on_judged` is told of each that was simulated. Raises `MemoryPlanError` where there
-    can be none."""
+    """Return the best schedule found, which is no worse than those of `others` (default: all published ones).
+
+    Deterministic. `on_judged` is called with each simulated schedule. Raises `MemoryPlanError` if there is none.
+    """
     check_possible(trace, machine)
     best: JudgedSchedule | None = None
     enough = lower_bound(trace, machine).seconds * (1 + GOOD)
@@ -97,7 +102,7 @@ def search(
 def judge(
     trace: MemoryTrace, machine: MemoryMachine, schedule: SwapSchedule, draft: Draft | None = None
 ) -> JudgedSchedule:
-    """What a schedule takes, to a millionth."""
+    """Simulate a schedule; round its time to a millionth."""
     took = run(SimulationInput(trace, machine), schedule)
     step = trace.seconds * GOOD or 1.0
     return JudgedSchedule(schedule, round(took.seconds / step) * step, sum(schedule.moved(trace)), draft)
@@ -106,27 +111,23 @@ def judge(
 def _all(
     trace: MemoryTrace, machine: MemoryMachine, rounds: int, trials: int, others: Iterable[Strategy]
 ) -> Iterator[JudgedSchedule]:
-    """Ways to begin, then rounds of prices on the better ones, then trades on the best; the quick ones first."""
-    found = []
+    """Yield several starts, then rounds of prices on the better ones, then exchanges on the best; quick ones first."""
     if trace.peak <= machine.device_bytes:
         yield judge(trace, machine, SwapSchedule())
         return
-    pricings = [_Pricing(trace, machine, *way) for way in product((True, False), (False, True))]
+    found: list[JudgedSchedule] = []
+    pricings = [_Pricing(trace, machine, found, *way) for way in product((True, False), (False, True))]
     for pricing in pricings:
-        for judged in pricing.round():
-            found.append(judged)
-            yield judged
+        yield from pricing.round()
     for other in others:
-        with suppress(MemoryPlanError):  # what another cannot do says nothing of ours
+        with suppress(MemoryPlanError):  # ours may still succeed
             schedule = other(trace, machine)
             check(trace, schedule, machine)
             yield judge(trace, machine, schedule)
     pricings.sort(key=lambda each: each.best)
     for _ in range(rounds):
         for pricing in pricings[: len(pricings) // 2]:
-            for judged in pricing.round():
-                found.append(judged)
-                yield judged
+            yield from pricing.round()
     draft = min((each for each in found if each.draft is not None), key=lambda each: each.order).draft
     assert draft is not None
     for lead in LEADS:
@@ -135,69 +136,145 @@ def _all(
 
 
 class _Pricing:
-    """One way to choose, and what moments cost so far."""
+    """One way to choose, and the current prices of moments. `more`: seconds to fetch earlier, by tensor and operation.
+    `found`: collects the schedules of all rounds."""
 
-    def __init__(self, trace: MemoryTrace, machine: MemoryMachine, early: bool, flash_first: bool):
-        self.trace, self.machine, self.early, self.flash_first = trace, machine, early, flash_first
-        count = len(trace.operations)
-        self.out, self.back = np.zeros(count), np.zeros(count)
-        self.more: dict[tuple[int, int], float] = {}
+    def __init__(
+        self, trace: MemoryTrace, machine: MemoryMachine, found: list[JudgedSchedule], early: bool, flash_first: bool
+    ):
+        self.input, self.early, self.flash_first = SimulationInput(trace, machine), early, flash_first
+        self.out, self.back = np.zeros(len(trace.operations)), np.zeros(len(trace.operations))
+        self.more: defaultdict[tuple[int, int], float] = defaultdict(float)
+        self.found = found
         self.best = float("inf")
 
     def round(self) -> Iterator[JudgedSchedule]:
-        """Schedules at today's prices; then the prices change by where the best of them waited."""
-        draft = Draft(self.trace, self.machine, self.early)
-        Picker(draft, self.out, self.back, self.flash_first).pick()
+        """Yield schedules at the current prices; then update the prices from the waits of the best of them."""
+        trace, machine, begin = self.input.trace, self.input.machine, len(self.found)
+        draft = Draft(trace, machine, self.early)
+        pick(draft, self.out, self.back, self.flash_first)
         draft.cover()
-        found = []
         for spare in (False, True):
             if spare:
                 draft.spare()
             for lead in LEADS:
-                schedule = draft.schedule(lead, self.more)
-                found.append(judge(self.trace, self.machine, schedule, draft if spare else None))
-                yield found[-1]
-        least = min(found, key=lambda each: each.order)
+                self.found.append(judge(trace, machine, draft.schedule(lead, self.more), draft if spare else None))
+                yield self.found[-1]
+        least = min(self.found[begin:], key=lambda each: each.order)
         self.best = min(self.best, least.seconds)
         self._learn(least.schedule)
 
     def _learn(self, schedule: SwapSchedule) -> None:
-        took = run(SimulationInput(self.trace, self.machine), schedule, timeline=True)
+        took = run(self.input, schedule, timeline=True)
         assert took.timeline is not None
-        count, total = len(self.trace.operations), sum(took.stalls)
+        trace, starts, total = self.input.trace, took.timeline.starts, sum(took.stalls)
+        count = len(trace.operations)
         if not total:
             return
-        late = {each.absence: each.end for each in took.timeline.transfers if each.link >= 2}
         out, back = np.zeros(count), np.zeros(count)
-        for number, each in enumerate(schedule.absences):
-            need = each.next % count
-            stall = took.stalls[need]
-            if stall > 0 and number in late and late[number] >= took.timeline.starts[need] - GOOD * self.trace.seconds:
-                key = (each.tensor, each.leave)
-                self.more[key] = self.more.get(key, 0.0) + stall
+        for transfer in took.timeline.transfers:
+            each = schedule.absences[transfer.absence]
+            stall = took.stalls[each.next % count]
+            is_late = transfer.end >= starts[each.next % count] - GOOD * trace.seconds
+            if transfer.link >= FROM_HOST and stall > 0 and is_late:
+                self.more[each.tensor, each.leave] += stall
                 back[(each.next - 1) % count] += stall / total
-        self._price_copies(schedule, took, out, total)
-        self.out += _spread(out)
-        self.back += _spread(back)
-
-    def _price_copies(self, schedule: SwapSchedule, took: SimulatedRun, out: Numbers, total: float) -> None:
-        """Copies under way while an operation waits cost more."""
-        assert took.timeline is not None
-        count = len(out)
-        ends = sorted((each.start, each.end, each.absence) for each in took.timeline.transfers if each.link < 2)
-        for at, stall in enumerate(took.stalls):
-            if stall <= 0:
-                continue
-            start = took.timeline.starts[at]
-            for begun, ended, number in ends:
+        transfers = (each for each in took.timeline.transfers if each.link < FROM_HOST)
+        copies = sorted((each.start, each.end, each.absence) for each in transfers)
+        for start, stall in zip(starts, took.stalls, strict=True):
+            for begun, ended, number in copies if stall > 0 else ():
                 copy = schedule.absences[number].copy
                 if begun < start and ended > start - stall and copy is not None:
                     out[(copy + 1) % count] += (min(ended, start) - max(begun, start - stall)) / total
+        self.out += _spread(out)
+        self.back += _spread(back)
 
 
 def _spread(prices: Numbers) -> Numbers:
-    """Each price also counts around its moment."""
     width = max(1, len(prices) // WIDTH)
     window = np.ones(2 * width + 1)
     wrapped = np.concatenate([prices[-width:], prices, prices[:width]])
     return np.convolve(wrapped, window, mode="valid")[: len(prices)]
+
+
+def pick(draft: Draft, out_price: Numbers, in_price: Numbers, flash_first: bool) -> None:
+    """Choose idle times until no memory is over capacity, or the links cannot carry more in time.
+
+    A candidate's score is the time over capacity in which it would be away, divided by its price. `out_price` and
+    `in_price`: by operation, how much more than usual a byte costs that is copied, or fetched, at that time.
+    `flash_first`: use flash wherever it is as good as the host, else only if the host is full.
+    """
+    booked = BookedDraft(draft)
+    gone = np.array([each.last for each in draft.idle], dtype=np.int64)
+    until = np.array([each.next for each in draft.idle], dtype=np.int64)
+    begins = np.array([draft.copied_after(each) for each in draft.idle], dtype=np.int64)
+    price = 1 + out_price[(begins + 1) % draft.count] + in_price[(until - 1) % draft.count]
+    open_ = np.ones(len(draft.idle), dtype=bool)
+    while open_.any():
+        over = np.where(booked.away.used > booked.away.limit, booked.seconds, 0.0)
+        time = np.concatenate([[0.0], np.cumsum(np.concatenate([over, over]))])
+        scores = np.where(open_, (time[until] - time[np.minimum(gone + 1, until)]) / price, 0)
+        best = int(scores.argmax())
+        if scores[best] <= 0:
+            return
+        found = _best_window(booked, best, time, flash_first)
+        if found is None:
+            open_[best] = False
+            continue
+        tier, gone[best], until[best] = found
+        if (time[until[best]] - time[gone[best] + 1]) / price[best] >= CLOSE * scores[best]:
+            open_[best] = False
+            booked.book(draft.idle[best], tier, int(gone[best]), int(until[best]))
+
+
+def _best_window(booked: BookedDraft, number: int, time: Numbers, flash_first: bool) -> tuple[Tier, int, int] | None:
+    """The tier, and the window that the links allow, with the longest time over capacity."""
+    idle = booked.draft.idle[number]
+    best: tuple[float, tuple[Tier, int, int] | None] = (0.0, None)
+    tiers = [tier for tier in (Tier.FLASH, Tier.HOST) if booked.draft.fits(idle, tier)]
+    for tier in tiers if flash_first else tiers[-1:]:
+        window = booked.window(idle, tier)
+        if window is None:
+            continue
+        gone, back = window
+        if time[back] - time[gone + 1] > best[0] * 1.0001:
+            best = time[back] - time[gone + 1], (tier, gone, back)
+    return best[1]
+
+
+@dataclass(frozen=True)
+class Saving:
+    """`device_bytes` are enough with `schedule`; `peak` without one."""
+
+    peak: int
+    device_bytes: int
+    schedule: SwapSchedule
+
+    @property
+    def part(self) -> float:
+        """The part of the peak that is saved."""
+        return 1 - self.device_bytes / self.peak if self.peak else 0.0
+
+
+def largest_saving(trace: MemoryTrace, machine: MemoryMachine) -> Saving:
+    """Return the least device memory found with which an iteration takes its ideal time.
+
+    Less may be possible. The machine's own device memory is ignored.
+    """
+    best = Saving(trace.peak, trace.peak, SwapSchedule())
+    low = least_bytes(trace)[0]
+    for _ in range(STEPS):
+        if low >= best.device_bytes:
+            break
+        middle = (low + best.device_bytes) // 2
+        tried = machine.with_device(middle)
+        try:
+            schedule = search(trace, tried, rounds=1, trials=6, others=())
+            is_ideal = simulate(trace, schedule, tried).seconds <= trace.seconds * (1 + 2 * GOOD)
+        except MemoryPlanError:
+            is_ideal = False
+        if is_ideal:
+            best = Saving(trace.peak, middle, schedule)
+        else:
+            low = middle + 1
+    return best

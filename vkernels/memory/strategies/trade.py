@@ -1,24 +1,27 @@
-"""Making a schedule better step by step: where an operation waits for flash, that tensor goes to the host, and another
-that has time goes to flash instead. The simulator judges every step."""
+"""Improve a schedule step by step: a tensor that comes late from flash moves to the host, and another to flash.
+
+Every step is simulated.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from ..links import Tier
-from ..schedule import Absence, Idle, SwapSchedule
+from ..schedule import Idle, SwapSchedule
 from ..simulate import SimulatedRun, run
-from ..simulate_engine import SimulationInput
+from ..simulate_engine import FROM_FLASH, SimulationInput
 from .draft import Draft
 
 PARTNERS = 6
-"""Tensors on the host that are tried in place of one that came late from flash."""
+"""Tensors on the host to try in exchange for one that came late from flash."""
 FAILURES = 6
-"""Late tensors for which no partner was any better, after which it ends."""
+"""Late tensors without a better partner, after which the search ends."""
 
 
 def trade(draft: Draft, lead: float, trials: int) -> Iterator[SwapSchedule]:
-    """Schedules, each better than the one before; at most `trials` are tried. The draft is left at the best."""
+    """Yield ever better schedules; try at most `trials`. The draft is left at the best."""
     prepared = SimulationInput(draft.trace, draft.machine)
     best = draft.schedule(lead)
     now = run(prepared, best, timeline=True)
@@ -30,7 +33,7 @@ def trade(draft: Draft, lead: float, trials: int) -> Iterator[SwapSchedule]:
         given_up.add(late)
         for partners in _partners(draft, late):
             trials -= 1
-            _exchange(draft, late, partners)
+            _exchange(draft, late, partners, back=False)
             tried = draft.schedule(lead)
             result = run(prepared, tried, timeline=True)
             if result.seconds < now.seconds * (1 - 1e-9):
@@ -38,30 +41,29 @@ def trade(draft: Draft, lead: float, trials: int) -> Iterator[SwapSchedule]:
                 given_up.clear()
                 yield best
                 break
-            _exchange_back(draft, late, partners)
+            _exchange(draft, late, partners, back=True)
             if trials <= 0:
                 return
 
 
 def _late(draft: Draft, schedule: SwapSchedule, now: SimulatedRun) -> list[Idle]:
-    """Those that are coming from flash, or have room kept for them, while operations wait: the longest waits first."""
+    """Tensors that come from flash, or have memory reserved for it, while operations wait: the longest waits first."""
     assert now.timeline is not None
     starts = now.timeline.starts
-    fetches = [(each.end, each.absence) for each in now.timeline.transfers if each.link == 3]
-    found: dict[int, float] = {}
-    for ended, number in fetches:
-        back, need = schedule.absences[number].back % draft.count, schedule.absences[number].next % draft.count
-        for at in range(back, need + 1):
-            if now.stalls[at] > 0 and ended > starts[at] - now.stalls[at]:
-                found[number] = found.get(number, 0.0) + now.stalls[at]
-    order = sorted(found, key=lambda number: (-found[number], number))
-    idles = [_idle(draft, schedule.absences[number]) for number in order]
-    return [each for each in idles if each is not None]
+    waits: defaultdict[int, float] = defaultdict(float)
+    for transfer in now.timeline.transfers:
+        each = schedule.absences[transfer.absence]
+        for at in range(each.back % draft.count, each.next % draft.count + 1) if transfer.link == FROM_FLASH else ():
+            if now.stalls[at] > 0 and transfer.end > starts[at] - now.stalls[at]:
+                waits[transfer.absence] += now.stalls[at]
+    chosen = {(each.tensor, each.last): each for each in draft.chosen}
+    order = (schedule.absences[number] for number in sorted(waits, key=lambda number: (-waits[number], number)))
+    return [chosen[each.tensor, each.leave] for each in order if (each.tensor, each.leave) in chosen]
 
 
 def _partners(draft: Draft, late: Idle) -> list[tuple[Idle, ...]]:
-    """Tensors on the host in whose room it fits, spread over the times at which they are needed; and none, if the host
-    has room left."""
+    """Tensors on the host that leave enough memory, spread over the times of their next use; and none, if the host has
+    free memory."""
     alike = [
         each for each, tier in draft.chosen.items() if tier is Tier.HOST and late.size <= each.size <= 2 * late.size
     ]
@@ -70,22 +72,10 @@ def _partners(draft: Draft, late: Idle) -> list[tuple[Idle, ...]]:
     return [*((each,) for each in alike[::step][:PARTNERS]), ()]
 
 
-def _exchange(draft: Draft, late: Idle, partners: tuple[Idle, ...]) -> None:
-    """Where the host has no room for `late` after all, it stays on flash, and nothing is won."""
+def _exchange(draft: Draft, late: Idle, partners: tuple[Idle, ...], back: bool) -> None:
+    """Move `late` to the host, if it has room, and `partners` to flash; or `back`."""
     for each in (late, *partners):
         draft.release(each)
-    draft.choose(late, Tier.HOST if draft.fits(late, Tier.HOST) else Tier.FLASH)
+    draft.choose(late, Tier.HOST if not back and draft.fits(late, Tier.HOST) else Tier.FLASH)
     for each in partners:
-        draft.choose(each, Tier.FLASH)
-
-
-def _exchange_back(draft: Draft, late: Idle, partners: tuple[Idle, ...]) -> None:
-    for each in (late, *partners):
-        draft.release(each)
-    draft.choose(late, Tier.FLASH)
-    for each in partners:
-        draft.choose(each, Tier.HOST)
-
-
-def _idle(draft: Draft, absence: Absence) -> Idle | None:
-    return next((each for each in draft.chosen if each.tensor == absence.tensor and each.last == absence.leave), None)
+        draft.choose(each, Tier.HOST if back else Tier.FLASH)

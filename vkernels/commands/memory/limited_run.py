@@ -9,29 +9,27 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
+from rich.console import Console
+
+from vkernels.ir.errors import OptionError
+from vkernels.memory import Limited, Report, calibration_file
+from vkernels.memory import limit as limit_step
+from vkernels.memory.bound import lower_bound
+from vkernels.memory.following import simulated
+from vkernels.memory.limit import LINKS
+from vkernels.memory.op_tracer import Touched
+from vkernels.memory.record import record
 
 from ..exits import Code
+from ..formatting import format_bytes, format_seconds, plural, printable
 from ..results import check_writable
-from .options import Calibrated, Html, Json, console_for, size_from, status_line, write_result
-from .record import Step
-from .twins import Twin, same_bits, storages, tensors_of
+from .options import console_for, size_from, status_line, write_result
+from .page import PageSubject, write_page
+from .show import run_to_json, trace_to_json
+from .step_file import Twin, same_bits, storages, tensors_of
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from vkernels.memory import Limited, Report
-
-Bytes = Annotated[str, typer.Option("--bytes", metavar="SIZE", help="Device memory: 4GiB, or 60% of the step's peak.")]
-Host = Annotated[str | None, typer.Option(metavar="SIZE", help="Host memory for swapped tensors. Default: unlimited.")]
-Flash = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Folder of a file for what exceeds the host memory.")
-]
-Calls = Annotated[
-    int, typer.Option(min=1, max=1_000_000, help="Number of planned calls, after those that make the plan.")
-]
 UNPLANNED = 3
 """Calls before the first planned one."""
 RETRIES = 8
@@ -51,32 +49,16 @@ class MemoryRun:
 
 
 def run(
-    step: Step,
-    limit: Bytes,
-    host: Host = None,
-    flash: Flash = None,
-    calls: Calls = 20,
-    calibration: Calibrated = None,
-    json: Json = None,
-    html: Html = None,
-) -> None:
-    """Run a torch program's iteration with and without a memory limit, interleaved; compare results bit by bit.
-
-    The file is executed once for each, with the same seeds. Exit code 1: bits differ, or no call followed a plan.
-    """
+    step: str, limit: str, host: str | None, flash: Path | None, calls: int, calibration: Path | None,
+    json: Path | None, html: Path | None,
+) -> None:  # fmt: skip
+    """Run a program with and without a limit, and compare results bit by bit."""
     check_writable(json)
     check_writable(html)
     host_bytes = None if host is None else size_from(host, "--host")
 
-    from vkernels.memory.calibration_file import load
-    from vkernels.memory.following import simulated
-    from vkernels.memory.limit import LINKS
-    from vkernels.memory.limit import limit as limit_step
-
-    from .results import run_to_json, trace_to_json
-
     console = console_for(json)
-    links = LINKS if calibration is None else load(calibration).machine
+    links = LINKS if calibration is None else calibration_file.load(calibration).machine
     with status_line(console, "running the file") as tell:
         size = _bytes(limit, step, tell)
         under = partial(limit_step, bytes=size, host_bytes=host_bytes, flash=flash, links=links)
@@ -102,8 +84,6 @@ def run(
 
 def _bytes(text: str, named: str, tell: Callable[[str], None]) -> int:
     """Parse a size or a share of the peak; the latter records the program. Raises `OptionError`."""
-    from vkernels.ir.errors import OptionError
-    from vkernels.memory.record import record
 
     if not text.endswith("%"):
         return size_from(text, "--bytes")
@@ -144,7 +124,6 @@ def _interleaved(
 
 def _compare_touched(measured: MemoryRun, plain: Twin, other: Twin) -> None:
     """Make one more call, and compare all tensors that the files name or that the step's operations touch."""
-    from vkernels.memory.touched import Touched
 
     touched = Touched(), Touched()
     with touched[0]:
@@ -169,7 +148,6 @@ def _compare(measured: MemoryRun, expected: Any, found: Any) -> None:
 
 def show(console: Console, named: str, size: int, measured: MemoryRun) -> None:
     """Print the results."""
-    from ..formatting import format_bytes, format_seconds, plural, printable
 
     report = measured.report
     console.print(printable(named), style="bold")
@@ -205,9 +183,6 @@ def show(console: Console, named: str, size: int, measured: MemoryRun) -> None:
 
 
 def _draw(path: Path, layout: Any, simulation: Any) -> None:
-    from vkernels.memory.bound import lower_bound
-
-    from .page import PageSubject, write_page
 
     bound = lower_bound(layout.trace, layout.machine)
     said = "Simulated with the measured times of the calls."

@@ -1,10 +1,10 @@
-"""The storages that a torch operation reads, writes and creates, from its schema."""
+"""The storages that a torch operation reads, writes and makes, from its schema."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils._pytree import tree_leaves
@@ -19,10 +19,8 @@ RESIZING = ("resize", "set_")
 """Prefixes of operations that replace a storage's memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
-    """An argument that may hold tensors: its place and name, whether they are `written`, whether nothing of them is
-    read then."""
+class Role(NamedTuple):
+    """An argument that may hold tensors. `pure`: what is written is not read."""
 
     number: int
     name: str
@@ -30,9 +28,8 @@ class Role:
     pure: bool
 
 
-@dataclass(frozen=True, slots=True)
-class OpKind:
-    """What an operation's schema says. `only_views`: of all that it gives; there are more that give only views."""
+class OpKind(NamedTuple):
+    """An operation's schema. `only_views`: all results are views by the schema, others may be too."""
 
     name: str
     roles: tuple[Role, ...]
@@ -41,18 +38,10 @@ class OpKind:
     resizes: bool
 
 
-_kinds: dict[Any, OpKind] = {}
-
-
+@cache
 def kind_of(func: Any) -> OpKind:
-    """Of one of torch's operations."""
-    found = _kinds.get(func)
-    if found is None:
-        found = _kinds[func] = _read(func._schema)
-    return found
-
-
-def _read(schema: Any) -> OpKind:
+    """Read the schema of one of torch's operations."""
+    schema = func._schema
     name, returns = schema.name.removeprefix("aten::"), schema.returns
     overwrites = schema.name.partition("::")[2] in OVERWRITING
     normalises = "batch_norm" in name and "backward" not in name
@@ -68,13 +57,12 @@ def _read(schema: Any) -> OpKind:
 
 
 def _may_hold_tensors(kind: str) -> bool:
-    """Plain numbers and texts do not."""
     inner = kind.replace("Optional", "").replace("List", "").strip("[]")
     return inner not in ("int", "float", "bool", "number", "str", "Device", "Generator", "SymInt")
 
 
 class OpCall:
-    """One operation's storages, by their address in torch. `end`, with what it gave, tells what it `made`."""
+    """The storages of one operation, by their address in torch. `end` completes it with what the operation `made`."""
 
     __slots__ = ("given", "kind", "made", "reads", "written")
 
@@ -89,7 +77,7 @@ class OpCall:
             value = args[role.number] if role.number < count else kwargs.get(role.name)
             if value is None:
                 continue
-            for tensor in (value,) if isinstance(value, torch.Tensor) else _tensors(value):
+            for tensor in _tensors(value):
                 storage = self._storage(tensor)
                 key = storage._cdata
                 given[key] = storage
@@ -97,47 +85,39 @@ class OpCall:
                     written[key] = role.pure and _is_whole(tensor, storage)
                 else:
                     read.add(key)
-        self.reads = (
-            tuple(key for key in given if key in read or not written[key]) if written else tuple(given)
-        )  # fmt: skip
+        self.reads = tuple(key for key in given if key in read or not written[key]) if written else tuple(given)
 
     def end(self, out: Any) -> None:
-        """`out`: what the operation gave."""
-        for tensor in (out,) if isinstance(out, torch.Tensor) else _tensors(out):
+        """Add the storages of the operation's result."""
+        for tensor in _tensors(out):
             storage = self._storage(tensor)
             if storage._cdata not in self.given:
                 self.made[storage._cdata] = storage
 
     @property
-    def name(self) -> str:
-        """As torch calls it."""
-        return self.kind.name
-
-    @property
     def writes(self) -> tuple[int, ...]:
-        """Storages that the operation wrote, then those that it created."""
+        """Storages that the operation wrote, then those that it made."""
         return (*self.written, *self.made)
 
     @property
     def is_view(self) -> bool:
         """Whether the operation accessed no bytes: it returned views, or has no tensors."""
-        if self.made or self.written:
-            return False
-        return self.kind.gives_tensors or not self.given
+        return not (self.made or self.written) and (self.kind.gives_tensors or not self.given)
 
     def _storage(self, tensor: torch.Tensor) -> torch.UntypedStorage:
         try:
             return tensor.untyped_storage()
         except (NotImplementedError, RuntimeError):
             raise TraceError(
-                f"{self.name} has a tensor without a storage ({tensor.layout}): it cannot be watched"
+                f"{self.kind.name} has a tensor without a storage ({tensor.layout}): it cannot be recorded"
             ) from None
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):  # `tree_leaves` is slow
+        return iter((value,))
     return (leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor))
 
 
 def _is_whole(tensor: torch.Tensor, storage: torch.UntypedStorage) -> bool:
-    """Whether a tensor covers all of its storage."""
     return tensor.numel() * tensor.element_size() >= storage.nbytes() and tensor.is_contiguous()

@@ -1,0 +1,141 @@
+"""`vk memory plan` and `simulate`: pools, schedules and their simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from vkernels.ir.errors import MemoryPlanError, OptionError
+from vkernels.memory import schedule_file
+from vkernels.memory.bound import lower_bound
+from vkernels.memory.links import MemoryMachine
+from vkernels.memory.pool import place_trace
+from vkernels.memory.replay import BestFitPool, CachingAllocator, replay
+from vkernels.memory.schedule import SwapSchedule
+from vkernels.memory.schedule_check import check_possible
+from vkernels.memory.simulate import SimulatedRun
+from vkernels.memory.simulate import simulate as simulated
+from vkernels.memory.strategies import PUBLISHED, search
+from vkernels.memory.strategies.search import JudgedSchedule
+from vkernels.memory.trace import MemoryTrace
+
+from ..results import check_writable
+from .options import MachineOptions, console_for, machine_from, read_trace, status_line, write_result
+from .page import PageSubject, write_page
+from .show import machine_to_json, pool_to_json, run_to_json, show_pool, show_runs, show_trace, trace_to_json
+
+ALIGNMENT = 512
+"""Bytes, as in CUDA's allocators."""
+GIVEN, OURS = "given", "ours"
+
+
+def plan(
+    trace: Path, device: str | None, machine_options: MachineOptions, out: Path | None, seconds: float,
+    json: Path | None, html: Path | None,
+) -> None:  # fmt: skip
+    """Place a step's tensors in a pool; with a device also schedule swaps."""
+    for path in (out, json, html):
+        check_writable(path)
+    if device is None and (out is not None or html is not None):
+        raise OptionError(
+            f"{'--out' if out is not None else '--html'}: needs --device: without it there is no schedule"
+        )
+    machine = None if device is None else machine_from(device, *machine_options)
+
+    console = console_for(json)
+    found = read_trace(trace)
+    show_trace(console, found)
+    with status_line(console, "placing tensors"):
+        placed, others = place_trace(found, seconds, ALIGNMENT), allocators_for(found)
+    show_pool(console, placed, others)
+    more = {}
+    if machine is not None:
+        with status_line(console, "looking for a schedule") as tell:
+            schedule, run = ours(found, machine, tell)
+        bound = lower_bound(found, machine)
+        if out is not None:
+            schedule_file.save(schedule, out)
+        show_runs(console, [(OURS, schedule, run)], found, bound)
+        more = {"bound_seconds": bound.seconds, "run": run_to_json(OURS, found, schedule, run)}
+        if html is not None:
+            write_page(html, PageSubject(found, machine, bound, ((OURS, schedule, run),)))
+    write_result(
+        json, "plan", trace=trace_to_json(found), pool=pool_to_json(placed, others),
+        machine=None if machine is None else machine_to_json(machine), **{"bound_seconds": None, "run": None, **more},
+    )  # fmt: skip
+
+
+def simulate(
+    trace: Path, schedule: Path | None, device: str, machine_options: MachineOptions, json: Path | None,
+    html: Path | None,
+) -> None:  # fmt: skip
+    """Simulate a step under a schedule, or under every strategy."""
+    check_writable(json)
+    check_writable(html)
+    machine = machine_from(device, *machine_options)
+
+    console = console_for(json)
+    found = read_trace(trace)
+    given = None if schedule is None else schedule_file.load(schedule)
+    refused: dict[str, str] = {}
+    show_trace(console, found)
+    if given is not None:
+        runs = [(GIVEN, given, simulated(found, given, machine, timeline=True))]
+    else:
+        with status_line(console, "simulating") as report:
+            runs, refused = all_strategies(found, machine, report)
+    bound = lower_bound(found, machine)
+    show_runs(console, runs, found, bound)
+    for name, reason in refused.items():
+        console.print(f"{name}: {reason}", soft_wrap=True)
+    if html is not None:
+        write_page(html, PageSubject(found, machine, bound, tuple(runs)))
+    write_result(
+        json, "simulate", trace=trace_to_json(found), machine=machine_to_json(machine), bound_seconds=bound.seconds,
+        runs=[run_to_json(name, found, each, run) for name, each, run in runs],
+        refused=[{"name": name, "reason": reason} for name, reason in refused.items()],
+    )  # fmt: skip
+
+
+def ours(
+    trace: MemoryTrace, machine: MemoryMachine, report: Callable[[str], None]
+) -> tuple[SwapSchedule, SimulatedRun]:
+    """Search for a schedule and simulate it with its timeline. Raises `MemoryPlanError` if there is none."""
+    tried, best = 0, 0.0
+
+    def judged(each: JudgedSchedule) -> None:
+        nonlocal tried, best
+        tried += 1
+        best = max(best, trace.seconds / each.seconds if each.seconds else 1.0)
+        report(f"looking for a schedule: {tried} tried, the best at {best:.4f} of the ideal")
+
+    schedule = search(trace, machine, on_judged=judged)
+    return schedule, simulated(trace, schedule, machine, timeline=True)
+
+
+def all_strategies(
+    trace: MemoryTrace, machine: MemoryMachine, report: Callable[[str], None]
+) -> tuple[list[tuple[str, SwapSchedule, SimulatedRun]], dict[str, str]]:
+    """Simulate every published strategy and our own; also return the strategies that failed, with the reason.
+
+    Raises `MemoryPlanError` if no schedule is possible.
+    """
+    check_possible(trace, machine)
+    found, refused = [], {}
+    for name, strategy in PUBLISHED.items():
+        report(f"simulating {name}")
+        try:
+            schedule = strategy(trace, machine)
+            found.append((name, schedule, simulated(trace, schedule, machine, timeline=True)))
+        except MemoryPlanError as error:
+            refused[name] = str(error)
+    return [*found, (OURS, *ours(trace, machine, report))], refused
+
+
+def allocators_for(trace: MemoryTrace) -> dict[str, int]:
+    """Return the bytes that online allocators need, by name."""
+    blocks, count = trace.blocks(), len(trace.operations)
+    return {
+        "torch's allocator": replay(blocks, count, CachingAllocator()),
+        "best fit": replay(blocks, count, BestFitPool()),
+    }
