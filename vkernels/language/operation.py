@@ -1,4 +1,4 @@
-"""What makes a function an operation of the language."""
+"""Decorators that make functions operations of the language."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from vkernels.ir.errors import UnsupportedError
-
-from .current import is_building
+from .current import current
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,11 +21,7 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        if not is_building():
-            raise UnsupportedError(
-                f"vk.{function.__name__} works inside a kernel only",
-                help="Write it in a function decorated with `@vk.kernel`, and call that with tensors.",
-            )
+        current(f"vk.{function.__name__}")
         return function(*args, **kwargs)
 
     setattr(checked, _IMPLEMENTATION, function)
@@ -36,19 +30,19 @@ def operation(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def place_operation(function: Callable[P, R]) -> Callable[P, R]:
-    """An operation whose first argument is a subscript that is not loaded: `vk.atomic_add(total[i], x)`."""
+    """Make an operation whose first argument is a subscript that is not loaded: `vk.atomic_add(total[i], x)`."""
     checked = operation(function)
     setattr(checked, _REFERENCES, (0,))
     return checked
 
 
 def implementation_of(function: Any) -> Callable[..., Any] | None:
-    """What an operation does; None for anything that is not one."""
+    """The function behind an operation; None for other values."""
     return getattr(function, _IMPLEMENTATION, None)
 
 
 def references_of(function: Any) -> tuple[int, ...]:
-    """The positions of the arguments that are subscripts not loaded."""
+    """The positions of arguments that are subscripts and are not loaded."""
     return getattr(function, _REFERENCES, ())
 
 

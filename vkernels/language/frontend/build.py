@@ -1,4 +1,4 @@
-"""From an author's function and a signature to a module with one `vk.kernel`."""
+"""Build a module with one `vk.kernel` from an author's function and a signature."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..values import Tensor, Tile
 from .builder import KernelBuilder
 from .frame import CallFrame
 from .races import refuse_races
-from .statements import execute
+from .syntax import HANDLERS
 from .types import memory_element
 
 if TYPE_CHECKING:
@@ -52,11 +52,11 @@ def build_kernel(kernel: DeclaredKernel, signature: Signature) -> ModuleOp:
         else:
             dtype = _SCALARS[scalars[parameter.name]][1]
             names[parameter.name] = Tile(argument, dtype, weak=True)
-    frame = CallFrame(builder, kernel.source, kernel.function, names)
+    frame = CallFrame(builder, HANDLERS, kernel.source, kernel.function, names)
     op.location = kernel.source.location(kernel.source.definition)
     with building(builder):
-        execute(frame, kernel.source.definition.body)
-    refuse_races(op, builder)
+        frame.execute(kernel.source.definition.body)
+    refuse_races(op, frame.sites)
     return ModuleOp([op])
 
 

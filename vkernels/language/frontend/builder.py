@@ -74,7 +74,7 @@ class KernelBuilder(WholeAxes):
             if self.is_nested:
                 help = "Declare the axis before the loop, or give it a size's name."
                 raise Mistake(UnsupportedError, "an axis's extent cannot be computed in a loop or branch", help, extent)
-            return None, self.index_i64(extent)
+            return None, self.convert(extent, int64)
         help = 'It is a size\'s name, as in `vk.tile("M")`, or an integer.'
         raise Mistake(TypeMismatchError, f"expected an extent, found {describe(extent)}", help, extent)
 

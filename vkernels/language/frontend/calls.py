@@ -1,4 +1,4 @@
-"""Calls: operations, helper functions, and what Python can compute while building."""
+"""Calls of operations, of helper functions, and of Python functions on values known while building."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from ..values import AddressableValue, Operand
 from .describe import describe
 from .emitter import listed
 from .frame import CallFrame, did_you_mean
+from .subscripts import reference
 
 _PYTHON = {abs, bool, divmod, float, int, len, max, min, range, round, str, sum, tuple, isinstance}
-"""Python's own functions that kernels may call, with arguments that are known when building."""
+"""Python's own functions that kernels may call with arguments known while building."""
 
 _MAX_HELPER_DEPTH = 64
-"""Helper functions in one another; more is taken for recursion."""
+"""Nested calls of helper functions; a deeper chain counts as recursion."""
 
 
 def call(frame: CallFrame, node: ast.Call, target: str | None = None) -> Any:
-    """The value of a call. `target` is the variable that it is assigned to, if any."""
-    function = _callee(frame, node)
+    """The value of a call. `target`: the variable that it is assigned to, if any."""
+    function = frame.evaluate(node.func)
     if isinstance(function, Function):
         return _inline(frame, node, function)
     if (operation := implementation_of(function)) is not None:
@@ -43,35 +44,27 @@ def call(frame: CallFrame, node: ast.Call, target: str | None = None) -> Any:
     return _python_call(frame, node, function)
 
 
-def _callee(frame: CallFrame, node: ast.Call) -> Any:
-    from .expressions import evaluate
-
-    return evaluate(frame, node.func)
-
-
 def _arguments(
     frame: CallFrame, node: ast.Call, references: tuple[int, ...]
 ) -> tuple[list[Any], dict[str, Any], list[tuple[ast.AST, Any]]]:
-    """Positional and keyword arguments, and each argument's node beside its value."""
-    from .expressions import evaluate, reference
-
+    """Positional and keyword arguments, and pairs of each argument's node and value."""
     args: list[Any] = []
     nodes: list[tuple[ast.AST, Any]] = []
     for number, argument in enumerate(node.args):
         if isinstance(argument, ast.Starred):
-            value = evaluate(frame, argument.value)
+            value = frame.evaluate(argument.value)
             if not isinstance(value, tuple):
                 raise frame.error(argument, TypeMismatchError, f"expected a tuple, found {describe(value)}")
             args.extend(value)
             continue
-        value = reference(frame, argument) if number in references else evaluate(frame, argument)
+        value = reference(frame, argument) if number in references else frame.evaluate(argument)
         args.append(value)
         nodes.append((argument, value))
     kwargs = {}
     for keyword in node.keywords:
         if keyword.arg is None:
             raise frame.error(keyword, UnsupportedError, "`**` cannot be used in a kernel")
-        kwargs[keyword.arg] = evaluate(frame, keyword.value)
+        kwargs[keyword.arg] = frame.evaluate(keyword.value)
         nodes += [(keyword.value, kwargs[keyword.arg]), (keyword.value, keyword.arg)]
     return args, kwargs, nodes
 
@@ -89,7 +82,7 @@ def _bind(
     kwargs: dict[str, Any],
     name: str,
 ) -> dict[str, Any]:
-    """Arguments by parameter, defaults included. Raises what is missing, unknown or too much."""
+    """Arguments by parameter, defaults included. Raises for missing, unknown and extra arguments."""
     signature = _signature(function)
     known = [p for p in signature.parameters if p != "self"]
     for keyword in node.keywords:
@@ -131,8 +124,6 @@ def _operate(frame: CallFrame, node: ast.Call, function: Any, operation: Any, ta
 
 def _inline(frame: CallFrame, node: ast.Call, function: Any) -> Any:
     """Build a helper function's body in place."""
-    from .statements import Returned, execute
-
     args, kwargs, _ = _arguments(frame, node, ())
     names = _bind(frame, node, function.function, args, kwargs, function.name)
     if len(frame.callers) >= _MAX_HELPER_DEPTH:
@@ -141,12 +132,12 @@ def _inline(frame: CallFrame, node: ast.Call, function: Any) -> Any:
     builder = frame.builder
     path = builder.path
     builder.path = (*path, id(node))
-    inner = CallFrame(builder, function.source, function.function, dict(names), (*frame.callers, frame.place(node)))
+    inner = frame.helper(node, function.source, function.function, dict(names))
     try:
-        signal = execute(inner, function.source.definition.body)
+        returned = inner.execute(function.source.definition.body)
     finally:
         builder.path = path
-    return signal.value if isinstance(signal, Returned) else None
+    return None if returned is None else returned.value
 
 
 def _python_call(frame: CallFrame, node: ast.Call, function: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 
 from xdsl.dialects.builtin import FileLineColLoc
 
@@ -11,23 +12,25 @@ from vkernels.ir.dialect import KernelOp
 from vkernels.ir.errors import RaceError, SourceError
 from vkernels.ir.locations import place_of
 
-from .builder import KernelBuilder
 from .frame import CallFrame
+
+Sites = Mapping[FileLineColLoc, tuple[CallFrame, ast.AST]]
+"""The frame and syntax node of each IR location."""
 
 _ATOMIC = "`vk.atomic_add`, `vk.atomic_max` and `vk.atomic_min` update a place at once, whoever else does."
 
 
-def refuse_races(kernel: KernelOp, builder: KernelBuilder) -> None:
+def refuse_races(kernel: KernelOp, sites: Sites) -> None:
     """Raise `RaceError` for the first race of a kernel."""
     race = next(find_races(kernel), None)
     if race is not None:
-        raise _error(race, builder)
+        raise _error(race, sites)
 
 
-def _error(race: Race, builder: KernelBuilder) -> SourceError:
+def _error(race: Race, sites: Sites) -> SourceError:
     name = race.write.base.name_hint or "memory"
     location = race.write.op.location
-    site = builder.sites.get(location) if isinstance(location, FileLineColLoc) else None
+    site = sites.get(location) if isinstance(location, FileLineColLoc) else None
     if race.is_update:
         message = f"positions of `{race.axis}` may share an element of `{name}`: all but one of their updates are lost"
         help = _ATOMIC if site is None else _instead(*site)

@@ -26,14 +26,14 @@ class WholeAxes(Accesses):
         if axis is None:
             if len(whole) == 1:
                 return whole[0]
-            found = f"it has {listed([a.name for a in whole])}" if whole else f"{describe(tile)} has none"
+            found = f"it has {listed(whole)}" if whole else f"{describe(tile)} has none"
             help = "Say along which: `axis=…`." if whole else "Whole axes are declared with `vk.whole`."
             raise Mistake(AxisError, f"expected a tile with one whole axis, {found}", help, value)
         if not isinstance(axis, Axis):
             help = "It is what `j = vk.whole(…)` gives."
             raise Mistake(TypeMismatchError, f"expected an axis, found {describe(axis)}", help, axis)
         if axis not in tile.axes:
-            axes = f"it has {listed(list(tile.names))}" if tile.axes else "it has no axis"
+            axes = f"it has {listed(tile.axes)}" if tile.axes else "it has no axis"
             raise Mistake(AxisError, f"the tile does not have the axis `{axis.name}`, {axes}", culprit=axis)
         if axis.kind != "whole":
             raise Mistake(
@@ -96,7 +96,7 @@ class WholeAxes(Accesses):
             return axis  # type: ignore[no-any-return]
         if len(shared) == 1:
             return shared[0]
-        found = f"they share {listed([x.name for x in shared])}" if shared else "they share none"
+        found = f"they share {listed(shared)}" if shared else "they share none"
         help = "Say along which: `axis=…`." if shared else f"The first is {describe(a)}, the second {describe(b)}."
         raise Mistake(AxisError, f"expected two tiles that share one whole axis, {found}", help)
 
@@ -109,7 +109,7 @@ class WholeAxes(Accesses):
             message = f"the accumulator is {describe(tile)}, the products are added in {dtype.name}"
             raise Mistake(TypeMismatchError, message, f"Convert it: `.to({dtype!r})`.", acc)
         if any(axis not in axes for axis in tile.axes):
-            message = f"the accumulator is {describe(tile)}, the result has {listed([a.name for a in axes])}"
+            message = f"the accumulator is {describe(tile)}, the result has {listed(axes)}"
             raise Mistake(AxisError, message, culprit=acc)
         return self.broadcast(tile, axes)
 
