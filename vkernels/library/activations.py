@@ -8,7 +8,7 @@ import vkernels.language as vk
 
 from .annotations import ACTIVATIONS as ACTIVATIONS
 from .annotations import Activation, Result
-from .arrays import Array, as_rows, empty_like, give_back
+from .arrays import Array, as_rows, empty_like, fill
 from .declared import checked
 from .replay import replayed
 from .samples import CPU_ROWS, SHORT_ROWS, entry
@@ -84,7 +84,7 @@ def activate(x: Float[Array, "*S"], activation: Activation, out: Result[Array, "
     or a new array like x.
     Raises `ArgumentError` for other dtypes or activations, and for an `out` of another shape or dtype.
     """
-    return activate_into(x, activation, empty_like(x, tuple(x.shape)) if out is None else out)
+    return activate_into(x, activation, out)
 
 
 @replayed
@@ -96,28 +96,22 @@ def activate_backward(
 
     `grad`: of x's shape and dtype. Returns `out`, or a new array like x. Raises `ArgumentError` as `activate` does.
     """
-    return slopes_into(grad, x, activation, empty_like(x, tuple(x.shape)) if out is None else out)
+    return slopes_into(grad, x, activation, out)
 
 
 def before_activation(grad: Array, products: Array, activation: str) -> Array:
-    """The gradient of products, of that of their activations: a new array of the latter's dtype."""
+    """The gradient of products, given the gradient of their activations: a new array like `grad`."""
     return slopes_into(grad, products, activation, empty_like(grad, tuple(grad.shape)))
 
 
-def activate_into(x: Array, activation: str, out: Array) -> Array:
-    """`activate` into an array of any dtype, given back."""
-    results = as_rows(out)
-    activate_elements(as_rows(x), results, activation)
-    give_back(results, out)
-    return out
+def activate_into(x: Array, activation: str, out: Array | None) -> Array:
+    """`activate` into an array of any dtype, or a new array like x."""
+    return fill(out, x, lambda results: activate_elements(as_rows(x), results, activation))
 
 
-def slopes_into(grad: Array, x: Array, activation: str, out: Array) -> Array:
-    """`activate_backward` into an array of any dtype, given back."""
-    results = as_rows(out)
-    activation_gradient(as_rows(grad), as_rows(x), results, activation)
-    give_back(results, out)
-    return out
+def slopes_into(grad: Array, x: Array, activation: str, out: Array | None) -> Array:
+    """`activate_backward` into an array of any dtype, or a new array like x."""
+    return fill(out, x, lambda results: activation_gradient(as_rows(grad), as_rows(x), results, activation))
 
 
 CATALOGUE = (

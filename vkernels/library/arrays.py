@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -166,6 +167,20 @@ def give_back(rows: Array, out: Array) -> None:
     if rows is not out and _address(rows) != _address(out):
         refuse()
         out[...] = rows.reshape(out.shape)
+
+
+def fill(
+    out: Array | None, like: Array, run: Callable[[Array], object], view: Callable[[Array], Array] = as_rows
+) -> Array:
+    """Call `run` with the rows of `out`, or of a new array like `like`, for it to write them; return that array.
+
+    `view`: how the array is passed to `run`.
+    """
+    out = empty_like(like, tuple(like.shape)) if out is None else out
+    results = view(out)
+    run(results)
+    give_back(results, out)
+    return out
 
 
 def check_apart(function: str, out: Array, **read: Array) -> None:

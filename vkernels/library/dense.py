@@ -19,7 +19,7 @@ from .arrays import (
     dtype_name,
     empty_like,
     empty_of,
-    give_back,
+    fill,
     is_of_eight_bits,
 )
 from .declared import checked
@@ -130,10 +130,7 @@ def batched_matmul(
     """
     out = _room("batched_matmul", a, (*a.shape[:2], b.shape[-1]), dtype, out)
     if b.ndim == 2:
-        results = as_rows(out)
-        matmul(as_rows(a), b, bias, activation, precision, results)
-        give_back(results, out)
-        return out
+        return fill(out, out, lambda results: matmul(as_rows(a), b, bias, activation, precision, results))
     bias = _no_bias(out, b.shape[2]) if bias is None else bias
     check_apart("batched_matmul", out, a=a, b=b)
     matmul_batches(a, b, bias, out, activation or "none", precision or "ieee")

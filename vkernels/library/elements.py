@@ -11,7 +11,7 @@ from jaxtyping import Float
 import vkernels.language as vk
 
 from .annotations import AtLeastOne, NumberRange, Result, Share, Updated
-from .arrays import Array, as_rows, empty_like, give_back
+from .arrays import Array, as_rows, empty_like, fill, give_back
 from .declared import checked, numbers_checked
 from .replay import DynamicScalar, LiveInt, replayed
 from .samples import CPU_ROWS, SHORT_ROWS, SampleInputs, entry, numbers
@@ -93,11 +93,7 @@ def dropout(x: Float[Array, "*S"], probability: Share, seed: int, out: Result[Ar
 def _dropout(
     x: Float[Array, "*S"], probability: float, scale: float, seed: int, out: Result[Array, "*S", "x"] | None
 ) -> Array:
-    out = empty_like(x, tuple(x.shape)) if out is None else out
-    results = as_rows(out)
-    drop_elements(as_rows(x), probability, scale, seed, results)
-    give_back(results, out)
-    return out
+    return fill(out, x, lambda results: drop_elements(as_rows(x), probability, scale, seed, results))
 
 
 @replayed
@@ -153,17 +149,9 @@ def adamw(
     correction = 1.0 / math.sqrt(1.0 - beta2**step)
     keep, rate = 1.0 - rate * decay, rate / (1.0 - beta1**step)
     _adamw(
-        parameter,
-        grad,
-        mean,
-        square,
-        DynamicScalar(keep),
-        DynamicScalar(rate),
-        float(beta1),
-        float(beta2),
-        DynamicScalar(correction),
-        eps,
-    )
+        parameter, grad, mean, square, DynamicScalar(keep), DynamicScalar(rate), float(beta1), float(beta2),
+        DynamicScalar(correction), eps,
+    )  # fmt: skip
 
 
 @replayed

@@ -12,7 +12,7 @@ import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
 
 from .annotations import OneOf, Result, Share
-from .arrays import Array, as_int64, as_rows, check_shape, empty_like, give_back, integers_like, is_unsigned
+from .arrays import Array, as_int64, as_rows, check_shape, empty_like, fill, integers_like, is_unsigned
 from .declared import checked
 from .indices import is_read_here
 from .replay import expect, replayed
@@ -116,11 +116,7 @@ def log_softmax(x: Float[Array, "*B N"], out: Result[Array, "*B N", "x"] | None 
     x's shape and dtype. NaN or +inf anywhere in a row gives a row of NaN, as in torch.
     Raises `ArgumentError` for other dtypes and for an `out` of another shape or dtype.
     """
-    out = empty_like(x, tuple(x.shape)) if out is None else out
-    results = as_rows(out)
-    log_softmax_rows(as_rows(x), results)
-    give_back(results, out)
-    return out
+    return fill(out, x, lambda results: log_softmax_rows(as_rows(x), results))
 
 
 @replayed
@@ -132,11 +128,7 @@ def log_softmax_backward(
 
     All of one shape and dtype. Returns `out`, or a new array like them. Raises `ArgumentError` where they are not.
     """
-    out = empty_like(grad, tuple(grad.shape)) if out is None else out
-    results = as_rows(out)
-    log_softmax_gradient(as_rows(grad), as_rows(result), results)
-    give_back(results, out)
-    return out
+    return fill(out, grad, lambda results: log_softmax_gradient(as_rows(grad), as_rows(result), results))
 
 
 @replayed

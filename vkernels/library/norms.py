@@ -11,7 +11,7 @@ from vkernels.ir.errors import ArgumentError
 from vkernels.language.kernel import Kernel
 
 from .annotations import AtLeastOne, Result
-from .arrays import Array, as_rows, constant_like, empty_like, give_back
+from .arrays import Array, as_rows, constant_like, empty_like, fill
 from .declared import checked
 from .reductions import reduce_middle
 from .replay import replayed
@@ -180,11 +180,8 @@ def rms_norm(
     column, or none. Returns `out`, or a new array like x.
     Raises `ArgumentError` for other dtypes or shapes that do not go together.
     """
-    out = empty_like(x, tuple(x.shape)) if out is None else out
-    results = as_rows(out)
-    rms_norm_rows(as_rows(x), _ones(x) if weight is None else weight, eps, results)
-    give_back(results, out)
-    return out
+    weight = _ones(x) if weight is None else weight
+    return fill(out, x, lambda results: rms_norm_rows(as_rows(x), weight, eps, results))
 
 
 @replayed
@@ -209,11 +206,7 @@ def l2_normalize(x: Float[Array, "*B N"], eps: float = 1e-12, out: Result[Array,
     rows are divided by. Returns `out`, or a new array of x's shape and dtype. NaN anywhere in a row gives a row of NaN.
     Raises `ArgumentError` for other dtypes and for an `out` of another shape or dtype.
     """
-    out = empty_like(x, tuple(x.shape)) if out is None else out
-    results = as_rows(out)
-    l2_normalize_rows(as_rows(x), eps, results)
-    give_back(results, out)
-    return out
+    return fill(out, x, lambda results: l2_normalize_rows(as_rows(x), eps, results))
 
 
 @replayed
@@ -229,11 +222,7 @@ def l2_normalize_backward(
     `grad`, `x`: of one shape and dtype. Rows shorter than `eps` are only divided by it. Returns `out`, or a new array
     like `grad`. Raises `ArgumentError` for shapes or dtypes that do not go together.
     """
-    out = empty_like(grad, tuple(grad.shape)) if out is None else out
-    results = as_rows(out)
-    l2_normalize_gradient(as_rows(grad), as_rows(x), eps, results)
-    give_back(results, out)
-    return out
+    return fill(out, grad, lambda results: l2_normalize_gradient(as_rows(grad), as_rows(x), eps, results))
 
 
 @replayed
@@ -292,12 +281,10 @@ def group_norm(
     Raises `ArgumentError` for other dtypes, groups or shapes that do not go together.
     """
     _check_groups("group_norm", x, groups)
-    out = empty_like(x, tuple(x.shape)) if out is None else out
-    cut, results = _as_groups(x, groups), _as_groups(out, groups)
-    weight, bias = _of_channels(x, 1.0, weight), _of_channels(x, 0.0, bias)
-    group_norm_groups(cut, _cut(weight, groups), _cut(bias, groups), eps, results)
-    give_back(results, out)
-    return out
+    cut, parameters = _as_groups(x, groups), (_of_channels(x, 1.0, weight, groups), _of_channels(x, 0.0, bias, groups))
+    return fill(
+        out, x, lambda results: group_norm_groups(cut, *parameters, eps, results), lambda out: _as_groups(out, groups)
+    )
 
 
 @replayed
@@ -315,7 +302,7 @@ def group_norm_backward(
     """
     _check_groups("group_norm_backward", x, groups)
     grad, cut = _as_groups(grad, groups), _as_groups(x, groups)
-    weight = _cut(_of_channels(x, 1.0, weight), groups)
+    weight = _of_channels(x, 1.0, weight, groups)
     out = empty_like(x, tuple(cut.shape))
     middle, inverse = (empty_like(x, tuple(cut.shape[:2]), computed=True) for _ in range(2))
     of_weight, of_bias = (empty_like(x, tuple(weight.shape)) for _ in range(2))
@@ -328,12 +315,10 @@ def _ones(x: Array) -> Array:
     return constant_like(x, 1.0, (x.shape[-1],))
 
 
-def _of_channels(x: Array, value: float, given: Array | None) -> Array:
-    return constant_like(x, value, (x.shape[1],)) if given is None else given
-
-
-def _cut(channels: Array, groups: int) -> Array:
-    return channels.reshape((groups, channels.shape[0] // groups))
+def _of_channels(x: Array, value: float, given: Array | None, groups: int) -> Array:
+    """One element per channel of each group: `given`, or all of one value."""
+    shape = (groups, x.shape[1] // groups)
+    return constant_like(x, value, shape) if given is None else given.reshape(shape)
 
 
 def _check_groups(function: str, x: Array, groups: int) -> None:

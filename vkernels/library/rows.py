@@ -8,6 +8,7 @@ normalizer calculation for softmax (2018). Layer normalisation: the pairwise mom
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
@@ -15,7 +16,7 @@ from jaxtyping import Float
 import vkernels.language as vk
 
 from .annotations import Result
-from .arrays import Array, as_rows, as_segments, constant_like, empty_like, give_back
+from .arrays import Array, as_rows, as_segments, constant_like, empty_like, fill
 from .declared import checked
 from .replay import replayed
 from .samples import (
@@ -148,15 +149,10 @@ def softmax(x: Float[Array, "*B N"], out: Result[Array, "*B N", "x"] | None = No
     array of x's shape and dtype. NaN anywhere in a row gives a row of NaN, as in torch.
     Raises `ArgumentError` for other dtypes and for an `out` of another shape or dtype.
     """
-    out = empty_like(x, tuple(x.shape)) if out is None else out
-    rows, results = as_rows(x), as_rows(out)
-    segment = segment_of(rows.shape[1]) if rows.shape == results.shape else None
-    if segment is None:
-        softmax_rows(rows, results)
-    else:
-        softmax_long(rows, results, segment)
-    give_back(results, out)
-    return out
+    rows = as_rows(x)
+    segment = segment_of(rows.shape[1])
+    run = softmax_rows if segment is None else partial(softmax_long, segment)
+    return fill(out, x, lambda results: run(rows, results))
 
 
 @replayed
@@ -169,11 +165,7 @@ def softmax_backward(
     All of one shape and dtype, rows of any length. Returns `out`, or a new array like them; NaN and infinities spread
     as in torch. Raises `ArgumentError` where they do not go together.
     """
-    out = empty_like(result, tuple(result.shape)) if out is None else out
-    results = as_rows(out)
-    softmax_gradient(as_rows(grad), as_rows(result), results)
-    give_back(results, out)
-    return out
+    return fill(out, result, lambda results: softmax_gradient(as_rows(grad), as_rows(result), results))
 
 
 @replayed
@@ -191,19 +183,12 @@ def layer_norm(
     a column, or none. The variance is that of the centred row, divided by N. Returns `out`, or a new array like x.
     Raises `ArgumentError` for other dtypes or shapes that do not go together.
     """
-    columns = (x.shape[-1],)
-    out = empty_like(x, tuple(x.shape)) if out is None else out
+    rows, columns = as_rows(x), (x.shape[-1],)
     weight = constant_like(x, 1.0, columns) if weight is None else weight
     bias = constant_like(x, 0.0, columns) if bias is None else bias
-    rows, results = as_rows(x), as_rows(out)
-    fits = rows.shape == results.shape and tuple(weight.shape) == tuple(bias.shape) == columns
-    segment = segment_of(rows.shape[1]) if fits else None
-    if segment is None:
-        layer_norm_rows(rows, weight, bias, eps, results)
-    else:
-        layer_norm_long(rows, weight, bias, eps, results, segment)
-    give_back(results, out)
-    return out
+    segment = segment_of(rows.shape[1])
+    run = layer_norm_rows if segment is None else partial(layer_norm_long, segment)
+    return fill(out, x, lambda results: run(rows, weight, bias, eps, results))
 
 
 def segment_of(length: int) -> int | None:
@@ -212,16 +197,16 @@ def segment_of(length: int) -> int | None:
     return segment if length >= LONG and segment >= SHORTEST_SEGMENT else None
 
 
-def softmax_long(x: Array, out: Array, segment: int) -> None:
-    """Softmax of the rows of x, which `segment` divides."""
+def softmax_long(segment: int, x: Array, out: Array) -> None:
+    """Softmax of rows whose length is a multiple of `segment`."""
     x, out = as_segments(x, segment), as_segments(out, segment)
     peak, total = _summaries(x), _summaries(x)
     summarise_exponentials(x, peak, total)
     normalise_exponentials(x, peak, total, out)
 
 
-def layer_norm_long(x: Array, weight: Array, bias: Array, eps: float, out: Array, segment: int) -> None:
-    """Layer normalisation of the rows of x, which `segment` divides."""
+def layer_norm_long(segment: int, x: Array, weight: Array, bias: Array, eps: float, out: Array) -> None:
+    """Layer normalisation of rows whose length is a multiple of `segment`."""
     x, out = as_segments(x, segment), as_segments(out, segment)
     mean, squares = _summaries(x), _summaries(x)
     summarise_moments(x, mean, squares)

@@ -8,7 +8,7 @@ import vkernels.language as vk
 from vkernels.runtime import get_threads
 
 from .annotations import Result
-from .arrays import Array, as_rows, as_segments, empty_like, give_back
+from .arrays import Array, as_rows, as_segments, empty_like, fill
 from .declared import checked
 from .replay import replayed
 from .rows import segment_of
@@ -93,19 +93,15 @@ def cumulative_sum_backward(grad: Float[Array, "*B N"], out: Result[Array, "*B N
 
 
 def _cumulative_sum(x: Array, out: Array | None, of_rows: vk.Kernel, of_segments: vk.Kernel) -> Array:
-    out = empty_like(x, tuple(x.shape)) if out is None else out
-    rows, results = as_rows(x), as_rows(out)
+    rows = as_rows(x)
     few = FEW if getattr(x, "is_cuda", False) else get_threads()  # cutting costs a second reading
     segment = segment_of(rows.shape[1]) if rows.shape[0] < few else None
     if segment is None:
-        of_rows(rows, results)
-    else:
-        cut = as_segments(rows, segment)
-        total = empty_like(cut, tuple(cut.shape[:2]), computed=True)
-        sum_of_each_segment(cut, total)
-        of_segments(cut, total, as_segments(results, segment))
-    give_back(results, out)
-    return out
+        return fill(out, x, lambda results: of_rows(rows, results))
+    cut = as_segments(rows, segment)
+    total = empty_like(cut, tuple(cut.shape[:2]), computed=True)
+    sum_of_each_segment(cut, total)
+    return fill(out, x, lambda results: of_segments(cut, total, as_segments(results, segment)))
 
 
 CATALOGUE = (

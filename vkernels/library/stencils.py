@@ -8,7 +8,7 @@ from jaxtyping import Float
 import vkernels.language as vk
 
 from .annotations import Result
-from .arrays import Array, as_images, check_apart, empty_like, flip, give_back
+from .arrays import Array, as_images, check_apart, empty_like, fill, flip
 from .declared import checked
 from .reductions import sum as sum_along
 from .replay import replayed
@@ -70,13 +70,10 @@ def stencil(
     overlap x, or a new array like x.
     Raises `ArgumentError` for other dtypes or shapes that do not go together, and for an `out` that is x.
     """
-    out = empty_like(x, tuple(x.shape)) if out is None else out
-    check_apart("stencil", out, x=x)
-    images, results = as_images(x), as_images(out)
+    if out is not None:
+        check_apart("stencil", out, x=x)
     kernel = stencil_cross if weight.ndim == 1 else stencil_square
-    kernel(images, weight, results)
-    give_back(results, out)
-    return out
+    return fill(out, x, lambda results: kernel(as_images(x), weight, results), as_images)
 
 
 @checked

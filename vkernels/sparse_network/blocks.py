@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .from_matrices import of_layers
 from .groups import Groups, Numbers, find_groups
-from .network import Layers, SparseNetwork
+from .network_layers import Layers, NetworkLayers
 from .reorder import by_first_inputs, in_ascending_order
 
 HEIGHTS = (4, 8, 16, 32)
@@ -40,7 +40,7 @@ class Blocked:
     gathered alone. `in_blocks`, `filled`: connections in blocks, and elements there that are none.
     """
 
-    network: SparseNetwork | None
+    network: NetworkLayers | None
     places: Numbers
     height: int
     widths: tuple[int, ...]
@@ -50,7 +50,7 @@ class Blocked:
     filled: int
 
 
-def find_blocks(network: SparseNetwork) -> Blocked:
+def find_blocks(network: NetworkLayers) -> Blocked:
     """Find groups of outputs with the same inputs, or nearly the same, in each layer, and choose how to run them.
 
     Inputs and outputs may stand in any order: outputs are renumbered, and with them the next layer's inputs. Fill-ins
@@ -82,7 +82,7 @@ def _cost(groups: Groups, each: float, height: int) -> float:
     return each * groups.blocks(height) * height * max(1, groups.widest)
 
 
-def _lay_out(network: SparseNetwork, found: Sequence[Groups | None], height: int) -> tuple[SparseNetwork, Numbers]:
+def _lay_out(network: NetworkLayers, found: Sequence[Groups | None], height: int) -> tuple[NetworkLayers, Numbers]:
     """The network with blocks in layers that have groups, the others' outputs in order; where its outputs lie."""
     counts = _evened([groups.blocks(height) if groups is not None else None for groups in found])
     places: Numbers = np.arange(network.inputs)

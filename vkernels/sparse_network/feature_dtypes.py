@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from vkernels.ir.errors import OptionError
 
-from .network import Floats
+from .network_layers import Floats
 
 FLOAT32 = "float32"
 DTYPES: dict[str, Any] = {FLOAT32: np.float32, "float16": np.float16, "bfloat16": np.uint16}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .network import Floats, Layers, SparseNetwork
+from .network_layers import Floats, Layers, NetworkLayers
 
 EPSILON = 2.0**-24
 """The largest relative error of one rounding to float32."""
@@ -30,7 +30,7 @@ class FixedPoints:
         return np.where(self.full[layer - self.first], np.float32(self.cap), np.float32(0))
 
 
-def find_fixed_points(network: SparseNetwork) -> FixedPoints | None:
+def find_fixed_points(network: NetworkLayers) -> FixedPoints | None:
     """Prove from weights, biases and cap that a state maps to itself, layer after layer, to the end; None if it cannot.
 
     The state begins with all inputs at the cap. Each layer's outputs must be at the cap or at 0 for certain: beyond

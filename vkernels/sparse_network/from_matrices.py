@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vkernels.ir.errors import ArgumentError
 
-from .network import Floats, Layers, SparseNetwork, joined
+from .network_layers import Floats, Layers, NetworkLayers, joined
 
 Csr: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], Floats]
 """Where each output's connections begin, their inputs, their weights."""
@@ -27,7 +27,7 @@ EARLY = 6
 """Layers before this one run on many images, of which few may live later: there padding does not pay."""
 
 
-def build(layers: Sequence[Any], bias: float | Sequence[Any], cap: float, inputs: int | None) -> SparseNetwork:
+def build(layers: Sequence[Any], bias: float | Sequence[Any], cap: float, inputs: int | None) -> NetworkLayers:
     """As `SparseNetwork.of` says."""
     if not cap > 0:
         raise ArgumentError(f"cap is {cap}, expected a positive number")
@@ -43,7 +43,7 @@ def build(layers: Sequence[Any], bias: float | Sequence[Any], cap: float, inputs
     return of_layers(single, cap)
 
 
-def of_layers(single: Sequence[Layers], cap: float) -> SparseNetwork:
+def of_layers(single: Sequence[Layers], cap: float) -> NetworkLayers:
     """A network of layers held one by one, that follow each other; neighbours that are alike are put together."""
     groups: list[list[Layers]] = []
     for number, layer in enumerate(single):
@@ -61,7 +61,7 @@ def of_layers(single: Sequence[Layers], cap: float) -> SparseNetwork:
 
     positive = [number for number, layer in enumerate(single) if (layer.bias > 0).any()]
     sizes = (single[0].inputs, *(layer.outputs for layer in single))
-    return SparseNetwork(sizes, read, cap, tuple(ends), positive[-1] + 1 if positive else 0, held=True)
+    return NetworkLayers(sizes, read, cap, tuple(ends), positive[-1] + 1 if positive else 0, held=True)
 
 
 def from_csr(csr: Csr, bias: Floats, inputs: int, where: str) -> Layers:

@@ -6,7 +6,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from .network import BIASES, Indices, Layers, SparseNetwork, check_size, even_bias
+from vkernels.ir.errors import OptionError
+
+from .network import SparseNetwork
+from .network_layers import Floats, Indices, Layers
+
+BIASES = {1024: -0.30, 4096: -0.35, 16384: -0.40, 65536: -0.45}
+"""Number of neurons → the bias that the challenge adds at each of them."""
+
+MAX_LAYERS = 1920
 
 COPIES = 16
 """Neurons that are joined alike: neuron j has the inputs of neuron j modulo neurons / 16."""
@@ -49,3 +57,17 @@ def _permutation(neurons: int, block: int, seed: int) -> Indices:
     """A permutation of the neurons; built on raw random words, which no version of NumPy may change."""
     words = np.random.PCG64((seed, neurons, block)).random_raw(neurons)
     return np.argsort(words, kind="stable").astype(np.int32)
+
+
+def check_size(neurons: int, layers: int) -> None:
+    """`OptionError` unless the challenge has networks of so many neurons and layers."""
+    if neurons not in BIASES:
+        sizes = ", ".join(map(str, BIASES))
+        raise OptionError(f"no network has {neurons} neurons: the challenge's have {sizes}")
+    if not 1 <= layers <= MAX_LAYERS:
+        raise OptionError(f"{layers} layers: a network has from 1 to {MAX_LAYERS}")
+
+
+def even_bias(layers: int, neurons: int, bias: float) -> Floats:
+    """One bias for all outputs of some layers, in the room of one number."""
+    return np.broadcast_to(np.float32(bias), (layers, neurons))

@@ -24,7 +24,7 @@ from .infer import (
     group_length,
 )
 from .layers import run_layers
-from .network import Floats, Layers, SparseNetwork
+from .network_layers import Floats, Layers, NetworkLayers
 
 if TYPE_CHECKING:
     import torch
@@ -73,7 +73,7 @@ class Resident:
     `seconds`: what reading layers and bringing them there took so far.
     """
 
-    def __init__(self, network: SparseNetwork, device: str):
+    def __init__(self, network: NetworkLayers, device: str):
         self.network, self.device, self.seconds = network, device, 0.0
         self._runs: dict[int, Tensors] = {}
         self._bytes = 0
@@ -103,7 +103,7 @@ class Resident:
 
 def infer_on(
     device: str,
-    network: SparseNetwork,
+    network: NetworkLayers,
     features: Floats,
     fixed: FixedPoints | None = None,
     storage: str = FLOAT32,
@@ -113,9 +113,9 @@ def infer_on(
     `InferenceResult.transfer` is what bringing weights and features there and features back took, weights the first
     time only.
     """
-    if device not in network.resident:
-        network.resident[device] = Resident(network, device)
-    resident = network.resident[device]
+    resident: Resident | None = network.cache.get(("resident", device))
+    if resident is None:
+        resident = network.cache["resident", device] = Resident(network, device)
     batch = max(1, BATCH_BYTES // (COPIES * 4 * max(1, *network.sizes)))
     before = resident.seconds
     ids = np.arange(features.shape[1], dtype=np.int64)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .merge import distinct_rows
-from .network import Floats, Indices
+from .network_layers import Floats, Indices
 
 ROUNDS = 6
 """How often sets that are not equal are looked through for others that are near, at most."""

@@ -2,23 +2,56 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vkernels.ir.errors import FileError
+from vkernels.ir.errors import FileError, OptionError
 
-from .network import Floats
+from .network_layers import Floats
 from .npz_files import read_arrays
 
 LEVEL = {1024: 182, 4096: 186, 16384: 188, 65536: 175}
 """Neurons → the least value, of 255, that becomes a 1: the whole number at which MNIST's training images have
 most nearly as many 1s as the challenge's own inputs (6374505, 25019051, 98858913 and 392191985)."""
 
+DIGITS = "digits"
 BRIGHTEST = 255
 BATCH = 1000
+
+
+@dataclass(frozen=True)
+class ImageSource:
+    """`pixels`: images of values from 0 to 255, count × height × width; `neurons`: inputs that each becomes."""
+
+    pixels: NDArray[Any]
+    neurons: int
+
+    @property
+    def images(self) -> int:
+        return len(self.pixels)
+
+    def part(self, first: int, last: int) -> Floats:
+        """Inputs × images of some of them."""
+        return as_inputs(self.pixels[first:last], self.neurons)
+
+    def spread(self, count: int) -> ImageSource:
+        """So many of the images, evenly spread; all, if there are no more."""
+        if count >= self.images:
+            return self
+        return ImageSource(self.pixels[np.arange(count) * self.images // count], self.neurons)
+
+
+def pixels_of(data: str) -> NDArray[Any]:
+    """scikit-learn's `digits`, or the images of a .npz. Raises `OptionError` for what is neither, `FileError`."""
+    if data == DIGITS:
+        return digit_pixels()
+    if Path(data).suffix == ".npz":
+        return read_pixels(Path(data))
+    raise OptionError(f"images: expected `{DIGITS}` or a .npz, got {data!r}")
 
 
 def digits(neurons: int) -> Floats:

@@ -17,8 +17,8 @@ from vkernels.ir.errors import OptionError
 from .feature_dtypes import DTYPES, FLOAT32, as_floats, for_kernels
 from .fixed_points import FixedPoints
 from .layers import run_layers
-from .network import Floats, Indices, Layers, SparseNetwork
-from .ordered_reader import OrderedReader
+from .network_layers import Floats, Indices, Layers, NetworkLayers
+from .reorder import OrderedReader
 from .shared_plans import kernel_for
 
 BATCH_BYTES = 16 << 20
@@ -89,7 +89,7 @@ class InferenceResult:
 
 
 def infer(
-    network: SparseNetwork,
+    network: NetworkLayers,
     features: Floats,
     *,
     threads: int | None = None,
@@ -160,7 +160,7 @@ class _Work:
     `layer_bytes`: of a layer that was read last."""
 
     kernel: LayerKernel
-    network: SparseNetwork
+    network: NetworkLayers
     turn: OrderedReader
     lengths: Sequence[int] | None
     batch: int

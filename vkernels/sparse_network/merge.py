@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .from_matrices import LAUNCH, as_csr, of_layers
-from .network import Floats, Indices, Layers, SparseNetwork
+from .network_layers import Floats, Indices, Layers, NetworkLayers
 
 HASH_MULTIPLIER = 0x9E3779B97F4A7C15
 """An odd number of 64 bits whose multiples are spread evenly: the golden ratio's."""
@@ -25,14 +25,14 @@ class Merged:
     `distinct`: how many different outputs each layer has; `connections`, `connections_before`: of all layers together.
     """
 
-    network: SparseNetwork
+    network: NetworkLayers
     copies: Copies
     distinct: tuple[int, ...]
     connections: int
     connections_before: int
 
 
-def merge_equal(network: SparseNetwork) -> Merged:
+def merge_equal(network: NetworkLayers) -> Merged:
     """Merge outputs that have equal weights, inputs and biases, layer by layer.
 
     What comes from inputs that were merged is added up, with their multiplicities, so that outputs can become equal

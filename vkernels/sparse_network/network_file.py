@@ -16,7 +16,7 @@ from vkernels.ir.errors import ArgumentError, FileError
 from vkernels.ir.write_file import replacing
 
 from .from_matrices import as_csr, build, from_csr
-from .network import Layers, SparseNetwork, joined
+from .network_layers import Layers, NetworkLayers, joined
 from .npz_files import ArrayStream, read_arrays
 
 RUN_BYTES = 1 << 28
@@ -25,7 +25,7 @@ RUN_BYTES = 1 << 28
 ARRAYS: dict[str, DTypeLike] = {"start": np.int64, "column": np.int32, "weight": np.float32, "bias": np.float32}
 
 
-def save(network: SparseNetwork, path: Path) -> None:
+def save(network: NetworkLayers, path: Path) -> None:
     """As `SparseNetwork.save` says. `start` holds outputs + 1 numbers for each layer, counted within it."""
     outputs = sum(network.sizes[1:])
     connections = 0
@@ -45,7 +45,7 @@ def save(network: SparseNetwork, path: Path) -> None:
         _write(archive, "bias", np.float32, outputs, _each(network, lambda layers, index: layers.bias[index]))
 
 
-def _each(network: SparseNetwork, part: Callable[[Layers, int], Any]) -> Iterator[Any]:
+def _each(network: NetworkLayers, part: Callable[[Layers, int], Any]) -> Iterator[Any]:
     """Part of each layer, layer by layer."""
     for first, last in network.each_run(RUN_BYTES):
         layers = network.read(first, last)
@@ -62,7 +62,7 @@ def _write(archive: zipfile.ZipFile, name: str, dtype: DTypeLike, size: int, par
             stream.write(np.ascontiguousarray(part, dtype).tobytes())
 
 
-def load(path: Path) -> SparseNetwork:
+def load(path: Path) -> NetworkLayers:
     """As `SparseNetwork.load` says, in memory."""
     found = read_arrays(path, **{name: (dtype, 1) for name, dtype in ARRAYS.items()})
     sizes, cap = _described(path)
@@ -83,13 +83,13 @@ def load(path: Path) -> SparseNetwork:
         raise FileError(f"{path}: {error}") from error
 
 
-def stream(path: Path) -> SparseNetwork:
+def stream(path: Path) -> NetworkLayers:
     """As `SparseNetwork.load` says, layers read when they are asked for."""
     sizes, cap = _described(path)
     if not cap > 0:
         raise FileError(f"{path}: cap is {cap}, expected a positive number")
     source = _Source(path, sizes)
-    return SparseNetwork(sizes, source.read, cap, settled_from=source.settled_from())
+    return NetworkLayers(sizes, source.read, cap, settled_from=source.settled_from())
 
 
 class _Source:

@@ -10,7 +10,7 @@ from vkernels.ir.errors import OptionError
 from .blocks import Blocked, find_blocks
 from .fixed_points import FixedPoints, find_fixed_points
 from .merge import Copies, Merged, merge_equal
-from .network import SparseNetwork
+from .network_layers import NetworkLayers
 from .reorder import reorder_outputs
 
 KINDS = ("auto", "general", "structured", "saturating")
@@ -25,28 +25,28 @@ class PreparedNetwork:
     `fixed`: states in which images are done; `findings`: in words."""
 
     kind: str
-    network: SparseNetwork
+    network: NetworkLayers
     copies: Copies | None
     fixed: FixedPoints | None
     findings: tuple[str, ...]
 
 
-def prepare(network: SparseNetwork, kind: str) -> tuple[PreparedNetwork, float]:
+def prepare(network: NetworkLayers, kind: str) -> tuple[PreparedNetwork, float]:
     """The network made ready for a class, and the seconds that took now: 0 when it was ready.
 
     "structured" and "saturating" become "general" where nothing is found. Raises `OptionError` for unknown kinds.
     """
     if kind not in KINDS:
         raise OptionError(f"kind is {kind!r}, expected one of {', '.join(KINDS)}")
-    kept = network.prepared
-    if kind in kept:
-        return kept[kind], 0.0
     start = perf_counter()
-    kept[kind] = _prepare(network, kind)
-    return kept[kind], perf_counter() - start
+    prepared: PreparedNetwork | None = network.cache.get(("prepared", kind))
+    if prepared is not None:
+        return prepared, 0.0
+    prepared = network.cache["prepared", kind] = _prepare(network, kind)
+    return prepared, perf_counter() - start
 
 
-def _prepare(network: SparseNetwork, kind: str) -> PreparedNetwork:
+def _prepare(network: NetworkLayers, kind: str) -> PreparedNetwork:
     if kind == "general":
         return _as_it_is(network)
     if kind == "structured":
@@ -70,12 +70,12 @@ def _prepare(network: SparseNetwork, kind: str) -> PreparedNetwork:
     return _structured(structure) if structure.blocked.network is not None else prepare(network, "general")[0]
 
 
-def bytes_of(network: SparseNetwork) -> int:
+def bytes_of(network: NetworkLayers) -> int:
     """Bytes of all its layers, if runs of them are like their first."""
     return sum((last - first) * network.read(first, first + 1).nbytes for first, last in network.each_run())
 
 
-def _as_it_is(network: SparseNetwork) -> PreparedNetwork:
+def _as_it_is(network: NetworkLayers) -> PreparedNetwork:
     """Any weights: in memory and in order if they are few enough; indices are narrow in any case."""
     if bytes_of(network) <= network.most_held:
         return PreparedNetwork("general", reorder_outputs(network), None, None, ())
@@ -102,7 +102,7 @@ class _Structure:
         return self.has_copies or self.blocked.network is not None
 
 
-def _analyse(network: SparseNetwork) -> _Structure:
+def _analyse(network: NetworkLayers) -> _Structure:
     start = perf_counter()
     merged = merge_equal(network)
     between = perf_counter()
@@ -143,7 +143,7 @@ def _of_blocks(structure: _Structure) -> tuple[str, ...]:
     )
 
 
-def _general(network: SparseNetwork, structure: _Structure | None = None) -> PreparedNetwork:
+def _general(network: NetworkLayers, structure: _Structure | None = None) -> PreparedNetwork:
     found: tuple[str, ...] = ("no fixed point is proved",)
     if structure is not None:
         found = (*_of_copies(structure), *_of_blocks(structure))
@@ -151,6 +151,6 @@ def _general(network: SparseNetwork, structure: _Structure | None = None) -> Pre
     return PreparedNetwork("general", general.network, None, None, found)
 
 
-def _proof(network: SparseNetwork, fixed: FixedPoints) -> str:
+def _proof(network: NetworkLayers, fixed: FixedPoints) -> str:
     at_cap, size = int(fixed.full[-1].sum()), network.outputs
     return f"from layer {fixed.first} on a fixed point is proved; {at_cap} of {size} outputs end at the cap in it"

@@ -6,26 +6,29 @@ where features lie in memory, so that what one output has gathered is still in t
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .merge import HASH_MULTIPLIER
-from .network import Floats, Indices, Layers, SparseNetwork
+from .network_layers import Floats, Indices, Layers, NetworkLayers
 
 INPUTS_IN_KEY = 8
 """So many of an output's inputs, the lowest, decide on its place among those that are not equal, at most: as many as
 leave, of 64 bits, `HASH_BITS` that tell those alike so far from others."""
 
 HASH_BITS = 24
-"""Bits."""
+
+MIN_IMAGES_TO_REORDER = 256
+"""Live images from which on reordering a layer pays."""
 
 Places = NDArray[np.int32]
 """For each feature as it was numbered, where it lies now."""
 
 
-def reorder_outputs(network: SparseNetwork) -> SparseNetwork:
+def reorder_outputs(network: NetworkLayers) -> NetworkLayers:
     """The network in memory, each layer's outputs in the order of their lowest inputs, with narrow indices.
 
     Inputs of the first layer and outputs of the last stay where they are. An output's inputs are ascending. Weights of
@@ -109,3 +112,46 @@ def by_first_inputs(column: Indices) -> NDArray[np.int64]:
 def _factors(count: int) -> NDArray[np.uint32]:
     """Odd numbers that sums of products with tell rows apart by."""
     return np.multiply.accumulate(np.full(count, HASH_MULTIPLIER & 0xFFFFFFFF, np.uint32), dtype=np.uint32)
+
+
+@dataclass
+class OrderedReader:
+    """Reads a network from the first layer to the last. `seconds`: the time that reordering took.
+
+    A layer that is read again, for other images, has the order of its first reading.
+    """
+
+    network: NetworkLayers
+    seconds: float = 0.0
+    _places: dict[int, Places] = field(default_factory=dict)
+    _ordered: dict[tuple[int, int], bool] = field(default_factory=dict)
+
+    def read(self, first: int, last: int, images: int) -> Layers:
+        """Layers from `first` up to `last`, exclusive, for so many live images; those before were read already."""
+        layers = self.network.read(first, last)
+        if self.network.held or layers.weight.ndim != 3:  # in order, or in blocks
+            return layers
+        start = perf_counter()
+        layers = self._moved(layers, first, last, images)
+        self.seconds += perf_counter() - start
+        return layers
+
+    def numbered(self, values: Floats, layer: int) -> Floats:
+        """One value for each input of a layer, in the order in which features lie before it."""
+        places = self._places.get(layer)
+        if places is None:
+            return values
+        moved = values.copy()
+        moved[places] = values
+        return moved
+
+    def _moved(self, layers: Layers, first: int, last: int, images: int) -> Layers:
+        places = self._places.get(first)
+        if self._ordered.setdefault((first, last), images >= MIN_IMAGES_TO_REORDER):
+            before = identity_places(layers.inputs) if places is None else places
+            layers, self._places[last] = reorder_layers(layers, before, last == self.network.layers)
+        elif places is not None:
+            column = layers.column.copy()
+            column[0] = places.take(column[0])
+            layers = replace(layers, column=column)
+        return layers

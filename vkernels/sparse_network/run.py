@@ -15,8 +15,9 @@ from vkernels.ir.thread_pools import ThreadPool
 
 from .devices import InferenceWorker, cut, parse_devices
 from .feature_dtypes import FLOAT32, check_storage, holds
-from .infer import InferenceResult, LayerGroup, infer
-from .network import Floats, SparseNetwork
+from .gpu_inference import infer_on
+from .infer import InferenceResult, LayerGroup, infer, using_threads
+from .network_layers import Floats, NetworkLayers
 from .prepare import PreparedNetwork, prepare
 
 PROBE = 8
@@ -70,7 +71,7 @@ class Inference:
 
 
 def run(
-    network: SparseNetwork, images: Any, devices: Sequence[str], kind: str, storage: str = FLOAT32, check: bool = False
+    network: NetworkLayers, images: Any, devices: Sequence[str], kind: str, storage: str = FLOAT32, check: bool = False
 ) -> Inference:
     """As `SparseNetwork.infer` says."""
     found = _run(network, images, devices, kind, storage)
@@ -80,7 +81,7 @@ def run(
     return replace(found, record=replace(found.record, same_as_float32=same))
 
 
-def _run(network: SparseNetwork, images: Any, devices: Sequence[str], kind: str, storage: str = FLOAT32) -> Inference:
+def _run(network: NetworkLayers, images: Any, devices: Sequence[str], kind: str, storage: str = FLOAT32) -> Inference:
     workers = parse_devices(devices)
     check_storage(storage, network.cap)
     start = perf_counter()
@@ -126,8 +127,6 @@ def _run_on(
             parts[number] += [(chosen, result)] if counts else []
         return perf_counter() - start
 
-    from .infer import using_threads
-
     with using_threads(1), ThreadPool(len(workers)) as pool:
         probe, rest = everyone[::PROBE], np.delete(everyone, np.s_[::PROBE])
         first = cut(probe, [1.0] * len(workers))
@@ -146,8 +145,6 @@ def _infer(
 ) -> InferenceResult:
     if worker.gpu is None:
         return infer(prepared.network, features, threads=threads, fixed=prepared.fixed, storage=storage)
-    from .gpu_inference import infer_on
-
     return infer_on(worker.gpu, prepared.network, features, prepared.fixed, storage)
 
 

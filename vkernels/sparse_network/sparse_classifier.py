@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from vkernels.ir.errors import ArgumentError
 
-from .network import Floats, SparseNetwork
+from .from_matrices import as_rows
+from .network import SparseNetwork
+from .network_layers import Floats
 
 Mask = NDArray[np.bool_]
 
@@ -27,7 +29,7 @@ class SparseClassifier:
         """From weights in any form that `SparseNetwork.of` takes as a matrix, outputs × inputs, and biases."""
         if not layers:
             raise ArgumentError("layers is empty, expected at least one layer")
-        last, bias = _rows(layers[-1]), np.asarray(_array(biases[-1]), np.float32)
+        last, bias = as_rows(layers[-1], "the last layer"), np.asarray(_array(biases[-1]), np.float32)
         from scipy.sparse import vstack
 
         both = [*layers[:-1], vstack([last, -last]).tocsr()]
@@ -81,12 +83,6 @@ def largest_of_each(weights: Floats, kept: int, group: int) -> Mask:
     mask = np.zeros(parts.shape, np.bool_)
     np.put_along_axis(mask, places, True, axis=2)
     return mask.reshape(outputs, -1)[:, :inputs]
-
-
-def _rows(layer: Any) -> Any:
-    from .from_matrices import as_rows
-
-    return as_rows(layer, "the last layer")
 
 
 def _array(bias: Any) -> Any:

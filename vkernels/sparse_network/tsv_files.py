@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from vkernels.ir.errors import FileError
 
-from .network import BIASES, Floats, Layers, SparseNetwork, check_size, even_bias, joined
+from .generate import BIASES, check_size, even_bias
+from .network import SparseNetwork
+from .network_layers import Floats, Layers, joined
 
 NUMBER = rb"[ ]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[ ]*"
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..from_matrices import as_csr
-from ..network import Floats, Indices, SparseNetwork
+from ..network_layers import Floats, Indices, NetworkLayers
 
 if TYPE_CHECKING:
     import torch
@@ -27,7 +27,7 @@ BATCH = 1024
 BATCH_LAYERS = 4
 
 
-def prepare_baselines(network: SparseNetwork, features: Floats, threads: int) -> dict[str, Run]:
+def prepare_baselines(network: NetworkLayers, features: Floats, threads: int) -> dict[str, Run]:
     """Each baseline ready to run, its matrices built; `features`: inputs × images. A run gives the survivors' ids.
 
     `torch_csr` takes all images at once and drops dead ones after every layer; `torch_csr_batched` takes
@@ -48,7 +48,7 @@ def prepare_baselines(network: SparseNetwork, features: Floats, threads: int) ->
     }
 
 
-def prepare_dense(network: SparseNetwork, features: Floats, threads: int, batch: int, drop_every: int) -> Run:
+def prepare_dense(network: NetworkLayers, features: Floats, threads: int, batch: int, drop_every: int) -> Run:
     """The network's layers as dense matrices in torch, `addmm` each, ready to run like the others.
 
     What a network merged by `merge_equal` is measured against. `batch`: images at a time; dead ones are dropped after
@@ -72,13 +72,13 @@ def _dense_step(weight: torch.Tensor, bias: torch.Tensor, cap: float, values: to
     return torch.addmm(bias, weight, values).clamp_(0, cap)
 
 
-def _csr_parts(network: SparseNetwork, layer: int) -> Parts:
+def _csr_parts(network: NetworkLayers, layer: int) -> Parts:
     """A layer's weights, their inputs, and where each output's begin: padding left out."""
     start, column, weight = as_csr(network.read(layer, layer + 1), 0)
     return weight, column.astype(np.int32), start.astype(np.int32)
 
 
-def _bias_of(network: SparseNetwork, layer: int) -> Any:
+def _bias_of(network: NetworkLayers, layer: int) -> Any:
     """One number, where all outputs have the same."""
     bias = network.read(layer, layer + 1).bias[0]
     return float(bias[0]) if bias.size and (bias == bias[0]).all() else np.array(bias)[:, None]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vkernels.ir.errors import OptionError
 
 from ..infer import LayerGroup, LayerKernel, infer
-from ..network import Floats, SparseNetwork
+from ..network_layers import Floats, NetworkLayers
 from ..prepare import bytes_of
 from .baselines import prepare_baselines
 from .reference import ReferenceResult, run_reference
@@ -61,7 +61,7 @@ class ChallengeReport:
 
 
 def run_challenge(
-    network: SparseNetwork,
+    network: NetworkLayers,
     inputs: Floats,
     *,
     threads: int,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..image_source import ImageSource
+from ..images import ImageSource
 from ..merge import merge_equal
 from ..network import SparseNetwork
 from ..prepare import bytes_of, prepare

@@ -10,9 +10,10 @@ from vkernels.ir.errors import OptionError
 
 from ..devices import parse_devices, threads_of
 from ..feature_dtypes import FLOAT32, check_storage
-from ..generate import radix_network
-from ..image_source import ImageSource
-from ..network import BIASES, CAP, SparseNetwork, check_size
+from ..generate import BIASES, check_size, radix_network
+from ..images import ImageSource
+from ..network import SparseNetwork
+from ..network_layers import CAP
 from .estimate import (
     RuntimeEstimate,
     bytes_of_merged,

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..feature_dtypes import DTYPES
-from ..image_source import ImageSource
+from ..images import ImageSource
 from ..merge import merge_equal
-from ..network import Floats, Layers, SparseNetwork
+from ..network import SparseNetwork
+from ..network_layers import Floats, Layers, NetworkLayers
 from ..prepare import prepare
 from ..run import Inference
 from .baselines import prepare_baselines, prepare_dense
@@ -257,7 +258,7 @@ def _one(
 
 
 def _rivals(
-    network: SparseNetwork, features: Floats, kinds: Sequence[str], wanted: Sequence[str], threads: int
+    network: NetworkLayers, features: Floats, kinds: Sequence[str], wanted: Sequence[str], threads: int
 ) -> dict[str, Callable[[], NDArray[np.int64]]]:
     """The baselines that are asked for, of classes that run."""
     names = [name for name in wanted if BASELINE_CLASSES[name] in kinds]

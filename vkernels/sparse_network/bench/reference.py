@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from vkernels.ir.thread_pools import ThreadPool
 
 from ..merge import distinct_rows
-from ..network import Indices, Layers, SparseNetwork
+from ..network_layers import Indices, Layers, NetworkLayers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -77,7 +77,7 @@ class _Distinct:
 class ReferenceNetwork:
     """A network ready to run in float64 on images that come in parts, within about so many bytes of memory."""
 
-    def __init__(self, network: SparseNetwork, memory: int = DEFAULT_MEMORY):
+    def __init__(self, network: NetworkLayers, memory: int = DEFAULT_MEMORY):
         self.network, self.memory = network, memory
         self._kept: list[tuple[_Distinct, int]] = []
 
@@ -124,7 +124,7 @@ class ReferenceNetwork:
 
 
 def run_reference(
-    network: SparseNetwork,
+    network: NetworkLayers,
     features: NDArray[Any],
     threads: int = 1,
     progress: Callable[[int, int], None] = lambda layers, live: None,
@@ -162,7 +162,7 @@ def _alive(features: NDArray[np.float64], ids: NDArray[np.int64]) -> State:
     return (features, ids) if alive.all() else (features[:, alive], ids[alive])
 
 
-def _distinct_layers(network: SparseNetwork, begin: int, most_bytes: int) -> Iterator[tuple[_Distinct, int]]:
+def _distinct_layers(network: NetworkLayers, begin: int, most_bytes: int) -> Iterator[tuple[_Distinct, int]]:
     """Each layer's distinct rows, with the layer's connections, from the layer `begin` on, some bytes at a time."""
     for start, last in network.each_run(most_bytes):
         if last <= begin:
