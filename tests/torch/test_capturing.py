@@ -18,7 +18,7 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Let the CPU look like a GPU whose work is captured."""
 
     def begin() -> None:
-        monkeypatch.setattr("vkernels.torch.capturing.is_captured", lambda device: True)
+        monkeypatch.setattr("vkernels.torch.registering.is_captured", lambda device: True)
         monkeypatch.setattr("vkernels.library.attention_blocks.is_captured", lambda device: True)
 
     return begin

@@ -123,7 +123,6 @@ def _dtypes(function: Callable[..., Any], name: str, names: Any) -> tuple[str, .
 
 
 def _mistake(function: Callable[..., Any], name: str | None, why: str) -> UnsupportedError:
-    """An error at a parameter, or at the function where no parameter is named."""
     from .source import read_source
 
     help = (

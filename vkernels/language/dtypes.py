@@ -105,7 +105,6 @@ def promote(a: DType, b: DType) -> DType:
 
 
 def _signed(unsigned: DType, signed: DType) -> DType:
-    """The smallest signed integer that holds the values of both."""
     for dtype in (int8, int16, int32, int64):
         if dtype.bits > unsigned.bits and dtype.bits >= signed.bits:
             return dtype

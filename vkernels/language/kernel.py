@@ -67,7 +67,7 @@ class Kernel(DeclaredKernel):
     def signature(self, **given: Any) -> Signature:
         """Make a signature: a dtype or its name for a tensor, float, int or bool for a scalar, a value for a
         constant."""
-        from .signature import make_signature
+        from .declaration import make_signature
 
         return make_signature(self, given)
 
@@ -152,7 +152,7 @@ class Kernel(DeclaredKernel):
         from vkernels.compiler.default_session import default_session
         from vkernels.runtime.present_target import present_target
 
-        from .signature import with_dtype
+        from .declaration import with_dtype
 
         signature = self.signature(**with_dtype(self, dtype, given))
         left_open = [parameter.name for parameter in self.parameters if parameter.name not in given]

@@ -62,7 +62,6 @@ def read_source(function: Callable[..., Any]) -> FunctionSource:
 
 
 def _move(tree: ast.AST, lines: int, columns: int) -> None:
-    """Shift positions from the dedented text to the file."""
     for node in ast.walk(tree):
         if isinstance(node, ast.expr | ast.stmt | ast.arg | ast.keyword):
             node.lineno += lines

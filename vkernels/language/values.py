@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .current import current
 from .dtypes import DType
+from .operation import current
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue

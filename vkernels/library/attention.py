@@ -244,7 +244,6 @@ def attention_of_sequences_backward(
 
 
 def _as_batch(array: Array | None) -> Array:
-    """T × H × D as 1 × H × T × D; a view."""
     return None if array is None else array.swapaxes(0, 1)[None]
 
 

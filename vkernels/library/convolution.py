@@ -269,8 +269,6 @@ def _weights_in_groups(weight: Array, groups: int) -> Array:
 
 
 def _side(image: str, weight: str, step: str, before: str, apart: str) -> Callable[[Sizes, Constants], int]:
-    """A side of a convolution's result."""
-
     def length(sizes: Sizes, constants: Constants) -> int:
         room = sizes[image] + 2 * int(constants[before]) - int(constants[apart]) * (sizes[weight] - 1) - 1
         return max(0, room // int(constants[step]) + 1)

@@ -22,8 +22,7 @@ from vkernels.ir.errors import ArgumentError
 from vkernels.runtime.aliasing import overlaps_itself, share_memory
 from vkernels.runtime.arrays import is_torch, kind_of, view_of
 
-from .rules import MismatchError, Rules, TensorRule, is_tensor, rules_of
-from .sizes import Sizes
+from .rules import MismatchError, Rules, Sizes, TensorRule, is_tensor, rules_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,8 +75,6 @@ def numbers_checked(function: F) -> F:
 
 @dataclass(frozen=True)
 class _Tensor:
-    """A tensor argument as it was found."""
-
     name: str
     value: Any
     rule: TensorRule
@@ -192,7 +189,6 @@ class Declaration:
         raise self._mistake(f"{name} has dtype {view.dtype}, expected dtype one of {expected}")
 
     def _check_places(self, tensors: Sequence[_Tensor]) -> None:
-        """All tensors are of one library and on one device."""
         for each in tensors[1:]:
             first = tensors[0]
             if is_torch(each.value) != is_torch(first.value):
@@ -204,7 +200,6 @@ class Declaration:
                 raise self._mistake(f"{each.name} is on device {each.view.device}, expected {expected}")
 
     def _check_sizes(self, values: Mapping[str, Any], tensors: Sequence[_Tensor]) -> None:
-        """Sizes of one name are one size."""
         sizes = Sizes({name: value for name, value in values.items() if type(value) is int})
         order = sorted(tensors, key=lambda each: (each.rule.written is not None) * 2 + (each.name in LATE))
         for each in (*order, *order):  # again: what one tells may be known from those behind it
@@ -281,7 +276,6 @@ def _have_memory(values: Sequence[Any], extents: Iterable[tuple[int, int, int]])
 
 
 def _shown(value: Any) -> str:
-    """A value in messages."""
     if value is None or isinstance(value, bool | str | float):
         text = repr(value)
         return text if len(text) <= 60 else f"{text[:60]}…"

@@ -256,7 +256,6 @@ def mlp_backward(
 
 
 def _products(grad: Array) -> Array:
-    """Room for products as they are computed."""
     return empty_like(grad, tuple(grad.shape), computed=True)
 
 

@@ -71,7 +71,6 @@ def _starts_are_right(start: Array, values: int) -> bool:
 
 
 def _all_within(index: Array, length: int) -> bool:
-    """As `_starts_are_right`."""
     if not is_read_here(index) or index.ndim == 0:
         return False
     found = integers_like(index, (2,))

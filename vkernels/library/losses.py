@@ -202,7 +202,6 @@ def cross_entropy_backward(
 
 
 def _repeated(one: Array, times: int) -> Array:
-    """One element seen as many."""
     if hasattr(one, "expand"):
         return one.expand(times)
     return np.broadcast_to(one, (times,))

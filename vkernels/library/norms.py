@@ -322,7 +322,6 @@ def _of_channels(x: Array, value: float, given: Array | None, groups: int) -> Ar
 
 
 def _check_groups(function: str, x: Array, groups: int) -> None:
-    """Raises `ArgumentError` for groups that do not divide the channels."""
     if x.shape[1] % groups:
         expected = "batches of channels that the groups divide"
         raise ArgumentError(f"{function}: x has shape {tuple(x.shape)} for {groups} groups, expected {expected}")

@@ -92,7 +92,6 @@ def replayed(function: F) -> F:
 
 
 def _find(names: list[Any]) -> bool:
-    """Fill in what a call asks torch for; False where torch is not imported."""
     torch = _modules.get("torch")
     if torch is not None:
         names[:] = torch.Tensor, torch.nn.Parameter, torch.is_grad_enabled
@@ -147,8 +146,6 @@ def _record(function: Callable[..., Any], args: Any, kwargs: Any, tapes: dict[An
 
 @dataclass
 class _Recorder:
-    """What one call did."""
-
     made: list[Any] = field(default_factory=list)
     constants: list[Any] = field(default_factory=list)
     steps: list[Any] = field(default_factory=list)
@@ -203,7 +200,6 @@ class _Taping:
         )  # fmt: skip
 
     def _owner(self, result: Any) -> Any:
-        """The array made that a result is all of."""
         for array in self.recorder.made:
             if array.data_ptr() == result.data_ptr() and array.numel() == result.numel():
                 return array
@@ -234,7 +230,6 @@ class _Taping:
         return _Step(entry, prepared, sources, tuple(scalars), pairs, written, live)
 
     def _live(self, value: Any) -> int:
-        """The argument that a number is."""
         for number, given in enumerate(self.values):
             if given is value:
                 return number

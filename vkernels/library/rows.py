@@ -214,13 +214,10 @@ def layer_norm_long(segment: int, x: Array, weight: Array, bias: Array, eps: flo
 
 
 def _summaries(x: Array) -> Array:
-    """Room for one number a segment, in the dtype that x is computed in."""
     return empty_like(x, tuple(x.shape[:-1]), computed=True)
 
 
 def _positive(*names: str) -> ArraySampler:
-    """Tensors M × S of positive numbers."""
-
     def arrays(sizes: Sizes, constants: Constants, random: np.random.Generator) -> Arrays:
         return {name: 1 + np.abs(random.standard_normal((sizes["M"], sizes["S"]))) for name in names}
 

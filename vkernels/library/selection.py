@@ -156,12 +156,10 @@ def _selected(x: Array, k: int) -> tuple[Array, Array]:
 
 
 def _for_every_row(row: Array, rows: int) -> Array:
-    """One row seen as many."""
     return np.broadcast_to(row, (rows, row.shape[0])) if isinstance(row, np.ndarray) else row.expand(rows, -1)
 
 
 def _room(length: int) -> int:
-    """The least power of two that is not below a length."""
     return 1 << max(0, length - 1).bit_length()
 
 

@@ -180,8 +180,6 @@ def _layers(inputs: str, *shape: str, weight_rank: int | None = None) -> ArraySa
 
 
 def _block_layers(several: bool) -> ArraySampler:
-    """The same for layers in blocks: several layers, or one."""
-
     def arrays(sizes: Sizes, constants: Constants, random: np.random.Generator) -> Arrays:
         before = (sizes["L"],) if several else ()
         blocks, inputs = (*before, sizes["G"]), sizes["G"] * sizes["P"] if several else sizes["M"]

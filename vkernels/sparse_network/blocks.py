@@ -1,4 +1,4 @@
-"""Put outputs that gather the same inputs side by side: a layer becomes dense blocks times gathered features."""
+"""Put outputs with common inputs side by side: a layer becomes dense blocks times gathered features."""
 
 from __future__ import annotations
 
@@ -9,9 +9,137 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .from_matrices import of_layers
-from .groups import Groups, Numbers, find_groups
-from .network_layers import Layers, NetworkLayers
+from .merge import distinct_rows
+from .network_layers import Floats, Indices, Layers, NetworkLayers
 from .reorder import by_first_inputs, in_ascending_order
+
+ROUNDS = 6
+"""How often sets that are not equal are looked through for others that are near, at most."""
+
+NEAR = 0.75
+"""The part of the larger one of two sets that both must have to be near."""
+
+FEW = 4
+"""Sets of so many outputs, or more, make blocks as they are."""
+
+MAX_FILL = 1.25
+"""A group's outputs times its inputs, at most, as a multiple of its connections."""
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Outputs that gather together: `member[n]` is output n's group, `start[g] : start[g + 1]` where its inputs lie in
+    `inputs`, ascending; `connections`: of the layer, each once."""
+
+    member: Numbers
+    start: Numbers
+    inputs: Numbers
+    connections: int
+
+    @property
+    def outputs(self) -> Numbers:
+        """How many each group has."""
+        return np.bincount(self.member, minlength=self.start.size - 1)
+
+    @property
+    def widest(self) -> int:
+        """Inputs of the group that has the most."""
+        return int(np.diff(self.start).max(initial=0))
+
+    @property
+    def filled(self) -> int:
+        """Elements of blocks that are no connections."""
+        return int((self.outputs * np.diff(self.start)).sum()) - self.connections
+
+    def blocks(self, height: int) -> int:
+        """How many blocks of so many outputs there are, the last one of each group filled up."""
+        return int((-(-self.outputs // height)).sum())
+
+
+def find_groups(column: Indices, weight: Floats, inputs: int) -> Groups:
+    """Group a layer's outputs by the sets of their inputs; connections of weight 0 are none.
+
+    Equal sets are always found. Of sets that few outputs have and that are near another, most are: they are compared
+    where the least of their inputs, in some random orders, are the same. A group of those has the inputs of all, unless
+    that fills in too much.
+    """
+    sets = _sets(column, weight, inputs)
+    if not sets.size:
+        none = np.zeros(0, np.int64)
+        return Groups(none, np.zeros(1, np.int64), none, 0)
+    first, copy = distinct_rows(sets, np.zeros(sets.shape, np.float32), np.zeros(len(sets), np.float32))
+    distinct, count = sets[first], np.bincount(copy)
+    connections = (distinct < inputs).sum(axis=1) * count
+    leader = _near(distinct, count, inputs)
+    start, _ = _unions(distinct, leader, inputs)
+    together = np.unique(leader, return_inverse=True)[1]
+    area = np.bincount(together, count) * np.diff(start)
+    too_full = area > MAX_FILL * np.bincount(together, connections)
+    leader = np.where(too_full[together], np.arange(len(leader)), leader)
+    start, union = _unions(distinct, leader, inputs)
+    return Groups(np.unique(leader, return_inverse=True)[1][copy], start, union, int(connections.sum()))
+
+
+def _sets(column: Indices, weight: Floats, inputs: int) -> Numbers:
+    """Each output's inputs, ascending; in place of what is none, or none again, `inputs` stands last."""
+    sets = np.sort(np.where(weight != 0, column, inputs).astype(np.int64), axis=1)
+    again = sets[:, 1:] == sets[:, :-1]
+    if (again & (sets[:, 1:] < inputs)).any():
+        sets[:, 1:][again] = inputs
+        sets.sort(axis=1)
+    return sets
+
+
+def _near(sets: Numbers, count: Numbers, inputs: int) -> Numbers:
+    """For each set the one that it goes with; `count`: how many outputs have it."""
+    leader, everyone, count = np.arange(len(sets)), np.arange(len(sets)), count.copy()
+    size, few = (sets < inputs).sum(axis=1), count < FEW
+    random = np.random.Generator(np.random.PCG64(0))
+    for _ in range(ROUNDS):
+        alone = np.flatnonzero(leader == everyone)
+        keys = _least(sets[alone], inputs, random) * (inputs + 1) + _least(sets[alone], inputs, random)
+        order = np.lexsort((alone, -count[alone], keys))  # of one key, what most outputs have comes first
+        alone, keys = alone[order], keys[order]
+        begins = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+        chief = np.repeat(alone[begins], np.diff(np.append(begins, len(keys))))
+        alone, chief = alone[alone != chief], chief[alone != chief]
+        near = _shared(sets[alone], sets[chief], inputs) >= NEAR * np.maximum(size[alone], size[chief])
+        near &= few[alone]
+        if not near.any():
+            break
+        leader[alone[near]] = chief[near]
+        np.add.at(count, chief[near], count[alone[near]])
+    while (leader[leader] != leader).any():
+        leader = leader[leader]
+    return leader
+
+
+def _least(sets: Numbers, inputs: int, random: np.random.Generator) -> Numbers:
+    """The place of each set's first element in a random order of all inputs."""
+    places = np.append(random.permutation(inputs), inputs)
+    least: Numbers = places[sets].min(axis=1)
+    return least
+
+
+def _shared(sets: Numbers, others: Numbers, inputs: int) -> Numbers:
+    both = np.sort(np.concatenate([sets, others], axis=1), axis=1)
+    shared: Numbers = ((both[:, 1:] == both[:, :-1]) & (both[:, 1:] < inputs)).sum(axis=1)
+    return shared
+
+
+def _unions(sets: Numbers, leader: Numbers, inputs: int) -> tuple[Numbers, Numbers]:
+    """Where each group's inputs begin, and these inputs; groups in the order of their leaders."""
+    leaders, group = np.unique(leader, return_inverse=True)
+    real = sets < inputs
+    if leaders.size == len(sets):  # each on its own
+        return np.append(0, np.cumsum(real.sum(axis=1))), sets[real]
+    pairs = np.sort((group[:, None] * inputs + sets)[real])
+    pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])] if pairs.size else pairs
+    start = np.searchsorted(pairs, np.arange(len(leaders) + 1) * inputs)
+    return start.astype(np.int64), pairs % max(1, inputs)
+
 
 HEIGHTS = (4, 8, 16, 32)
 """Outputs that a block may have."""
@@ -26,8 +154,6 @@ FAR = 32768
 UNEVEN = 1.125
 """Layers that follow each other get equally many blocks, so that one launch can take them, where the most is no more
 than this times the fewest."""
-
-READ_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -59,12 +185,10 @@ def find_blocks(network: NetworkLayers) -> Blocked:
     found: list[Groups] = []
     alone: list[int] = []
     each: list[float] = []
-    for first, last in network.each_run(READ_BYTES):
-        layers = network.read(first, last)
-        for index in range(last - first):
-            found.append(find_groups(layers.column[index], layers.weight[index], layers.inputs))
-            alone.append(int(layers.column[index].size))
-            each.append(COST if layers.inputs < FAR else COST_FAR)
+    for layer in network.each_layer():
+        found.append(find_groups(layer.column[0], layer.weight[0], layer.inputs))
+        alone.append(int(layer.column.size))
+        each.append(COST if layer.inputs < FAR else COST_FAR)
     costs = {height: [_cost(*of, height) for of in zip(found, each, strict=True)] for height in HEIGHTS}
     height = min(HEIGHTS, key=lambda h: (sum(map(min, costs[h], alone)), sum(costs[h]), -h))
     taken = [cost < other for cost, other in zip(costs[height], alone, strict=True)]
@@ -87,16 +211,13 @@ def _lay_out(network: NetworkLayers, found: Sequence[Groups | None], height: int
     counts = _evened([groups.blocks(height) if groups is not None else None for groups in found])
     places: Numbers = np.arange(network.inputs)
     single: list[Layers] = []
-    for first, last in network.each_run(READ_BYTES):
-        layers = network.read(first, last)
-        for index in range(last - first):
-            layer, groups, count = layers.part(index, index + 1), found[len(single)], counts[len(single)]
-            inputs = single[-1].outputs if single else network.inputs
-            if groups is None or count is None:
-                layer, places = _in_order(layer, places, inputs)
-            else:
-                layer, places = _in_blocks(layer, places, inputs, groups, count, height)
-            single.append(layer.narrow())
+    for layer, groups, count in zip(network.each_layer(), found, counts, strict=True):
+        inputs = single[-1].outputs if single else network.inputs
+        if groups is None or count is None:
+            laid, places = _in_order(layer, places, inputs)
+        else:
+            laid, places = _in_blocks(layer, places, inputs, groups, count, height)
+        single.append(laid.narrow())
     return of_layers(single, network.cap), places
 
 

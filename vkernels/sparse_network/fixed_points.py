@@ -41,23 +41,20 @@ def find_fixed_points(network: NetworkLayers) -> FixedPoints | None:
         return None
     full = np.ones(network.inputs, np.bool_)
     states, first = [full], 0
-    for begin, end in network.each_run(1 << 28):
-        layers = network.read(begin, end)
-        for index in range(end - begin):
-            full, proved = _propagate(layers, index, full, network.cap)
-            if not proved:
-                states, first = [], begin + index + 1
-            states.append(full)
+    for number, layer in enumerate(network.each_layer()):
+        full, proved = _propagate(layer, full, network.cap)
+        if not proved:
+            states, first = [], number + 1
+        states.append(full)
     return FixedPoints(first, tuple(states), network.cap) if first < network.layers else None
 
 
-def _propagate(layers: Layers, index: int, full: NDArray[np.bool_], cap: float) -> tuple[NDArray[np.bool_], bool]:
+def _propagate(layer: Layers, full: NDArray[np.bool_], cap: float) -> tuple[NDArray[np.bool_], bool]:
     """Which outputs are at the cap where these inputs are and others are 0; whether all are there or 0 for certain."""
-    column, bias = layers.column[index], layers.bias[index].astype(np.float64)
-    if not layers.inputs or not column.size:
-        weight = np.zeros((layers.outputs, 1))
-    else:
-        weight = np.where(full[column], layers.weight[index], 0).astype(np.float64)
+    column, bias = layer.column[0], layer.bias[0].astype(np.float64)
+    weight = np.zeros((layer.outputs, 1))
+    if layer.inputs and column.size:
+        weight = np.where(full[column], layer.weight[0], 0).astype(np.float64)
     total = cap * weight.sum(axis=1) + bias
     terms = weight.shape[1] + 4
     slack = 2 * terms * EPSILON * (cap * np.abs(weight).sum(axis=1) + np.abs(bias) + cap)

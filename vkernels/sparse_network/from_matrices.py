@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vkernels.ir.errors import ArgumentError
 
-from .network_layers import Floats, Layers, NetworkLayers, joined
+from .network_layers import Floats, Indices, Layers, NetworkLayers, joined, reading
 
 Csr: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], Floats]
 """Where each output's connections begin, their inputs, their weights."""
@@ -52,15 +52,9 @@ def of_layers(single: Sequence[Layers], cap: float) -> NetworkLayers:
         else:
             groups.append([layer])
     ends = np.cumsum([len(group) for group in groups]).tolist()
-    runs = [joined(group) for group in groups]
-
-    def read(first: int, last: int) -> Layers:
-        number = int(np.searchsorted(ends, first, side="right"))
-        start = ends[number] - len(groups[number])
-        return runs[number].part(first - start, last - start)
-
     positive = [number for number, layer in enumerate(single) if (layer.bias > 0).any()]
     sizes = (single[0].inputs, *(layer.outputs for layer in single))
+    read = reading([joined(group) for group in groups])
     return NetworkLayers(sizes, read, cap, tuple(ends), positive[-1] + 1 if positive else 0, held=True)
 
 
@@ -74,20 +68,29 @@ def from_csr(csr: Csr, bias: Floats, inputs: int, where: str) -> Layers:
         raise ArgumentError(f"{where}: column has shape {column.shape} and weight {weight.shape}, expected the same")
     if (wrong := np.flatnonzero((column < 0) | (column >= inputs))).size:
         raise ArgumentError(f"{where}: index {column[wrong[0]]} is out of range, expected 0 to {inputs - 1}")
-    output = np.repeat(np.arange(counts.size), counts)
     if (wrong := np.flatnonzero(~np.isfinite(weight))).size:
-        place = f"from input {column[wrong[0]]} to output {output[wrong[0]]}"
+        output = np.searchsorted(start, wrong[0], side="right") - 1
+        place = f"from input {column[wrong[0]]} to output {output}"
         raise ArgumentError(f"{where}: the weight {place} is {weight[wrong[0]]}, expected finite numbers of float32")
+    columns, weights = to_ell(csr)
+    return Layers(columns[None], weights[None], bias[None], np.array([np.count_nonzero(weight)]), inputs)
+
+
+def to_ell(csr: Csr) -> tuple[Indices, Floats]:
+    """Rows as outputs × most inputs of one output, padded with weights of 0."""
+    start, column, weight = csr
+    counts = np.diff(start)
+    output = np.repeat(np.arange(counts.size), counts)
     slot = np.arange(column.size) - np.repeat(start[:-1], counts)
-    shape = (1, counts.size, max(1, int(counts.max(initial=0))))
+    shape = (counts.size, max(1, int(counts.max(initial=0))))
     columns, weights = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
-    columns[0, output, slot], weights[0, output, slot] = column, weight
-    return Layers(columns, weights, bias[None], np.array([np.count_nonzero(weight)]), inputs)
+    columns[output, slot], weights[output, slot] = column, weight
+    return columns, weights
 
 
-def as_csr(layers: Layers, index: int) -> Csr:
+def as_csr(layer: Layers) -> Csr:
     """One layer's weights in CSR form, padding and other zeros left out."""
-    weight, column = layers.weight[index], layers.column[index]
+    weight, column = layer.weight[0], layer.column[0]
     real = weight != 0
     start = np.concatenate([[0], real.sum(axis=1).cumsum()]).astype(np.int64)
     return start, column[real].astype(np.int64), weight[real]

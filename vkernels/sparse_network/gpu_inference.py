@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .feature_dtypes import FLOAT32
 from .fixed_points import FixedPoints
 from .infer import (
     GROUP_BYTES,
@@ -23,8 +22,8 @@ from .infer import (
     finished,
     group_length,
 )
-from .layers import run_layers
 from .network_layers import Floats, Layers, NetworkLayers
+from .run_layers import FLOAT32, run_layers
 
 if TYPE_CHECKING:
     import torch
@@ -192,7 +191,6 @@ class _Run:
         return alive
 
     def _settle(self, state: Floats) -> None:
-        """Put the images aside that have reached this state."""
         import torch
 
         from vkernels.library.spdnn import distance_to_state
@@ -224,7 +222,6 @@ def _bring(array: NDArray[Any], device: Any) -> Tensor:
 
 @contextmanager
 def _current(device: str) -> Iterator[None]:
-    """Torch's work goes to this device meanwhile."""
     import torch
 
     if torch.device(device).type != "cuda":

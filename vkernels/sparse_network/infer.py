@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from vkernels.ir.errors import OptionError
 
-from .feature_dtypes import DTYPES, FLOAT32, as_floats, for_kernels
 from .fixed_points import FixedPoints
-from .layers import run_layers
 from .network_layers import Floats, Indices, Layers, NetworkLayers
 from .reorder import OrderedReader
+from .run_layers import DTYPES, FLOAT32, as_floats, for_kernels, run_layers
 from .shared_plans import kernel_for
 
 BATCH_BYTES = 16 << 20
@@ -272,7 +271,6 @@ class _Batch:
         return out, peak
 
     def _drop(self, living: NDArray[np.bool_], layers: Layers, last: int) -> None:
-        """Drop the dead, where that costs less than to carry them through the next two groups."""
         network = self.work.network
         self.alive = int(np.count_nonzero(living))
         if self.work.lengths is None and self.work.fixed is None and self.alive and last < network.layers:
@@ -284,7 +282,6 @@ class _Batch:
         self._keep(living)
 
     def _settle(self, state: Floats) -> None:
-        """Put the images aside that have reached this state."""
         from vkernels.library.spdnn import distance_to_state
 
         away = np.empty(self.ids.size, np.float32)

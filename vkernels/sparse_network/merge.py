@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .from_matrices import LAUNCH, as_csr, of_layers
+from .from_matrices import LAUNCH, as_csr, of_layers, to_ell
 from .network_layers import Floats, Indices, Layers, NetworkLayers
 
 HASH_MULTIPLIER = 0x9E3779B97F4A7C15
@@ -40,13 +40,11 @@ def merge_equal(network: NetworkLayers) -> Merged:
     """
     copies: Copies = np.arange(network.inputs)
     distinct, single, before = network.inputs, [], 0
-    for first, last in network.each_run(1 << 28):
-        layers = network.read(first, last)
-        before += int(layers.nonzeros.sum())
-        for index in range(last - first):
-            layer, copies = _merge(layers.part(index, index + 1), copies, distinct)
-            distinct = layer.outputs
-            single.append(layer)
+    for layer in network.each_layer():
+        before += int(layer.nonzeros[0])
+        merged_layer, copies = _merge(layer, copies, distinct)
+        distinct = merged_layer.outputs
+        single.append(merged_layer)
     after = sum(int(layer.nonzeros.sum()) for layer in single)
     sizes = tuple(layer.outputs for layer in single)
     merged = of_layers([layer.narrow() for layer in _evened(single)], network.cap)
@@ -81,19 +79,12 @@ def _merge(layer: Layers, copies: Copies, inputs: int) -> tuple[Layers, Copies]:
 
 
 def _add_up(layer: Layers, copies: Copies, inputs: int) -> tuple[Indices, Floats]:
-    """ELL rows on merged inputs, sorted."""
     from scipy.sparse import csr_array
 
-    start, column, weight = as_csr(layer, 0)
+    start, column, weight = as_csr(layer)
     rows = csr_array((weight.astype(np.float64), copies[column], start), shape=(layer.outputs, inputs))
     rows.sum_duplicates()
-    counts = np.diff(rows.indptr)
-    output = np.repeat(np.arange(counts.size), counts)
-    slot = np.arange(rows.indices.size) - np.repeat(rows.indptr[:-1], counts)
-    shape = (counts.size, max(1, int(counts.max(initial=0))))
-    columns, weights = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
-    columns[output, slot], weights[output, slot] = rows.indices, rows.data
-    return columns, weights
+    return to_ell((rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data.astype(np.float32)))
 
 
 def distinct_rows(column: Indices, weight: Floats, bias: Floats) -> tuple[NDArray[np.int64], Copies]:

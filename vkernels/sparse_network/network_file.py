@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -15,12 +15,12 @@ from numpy.typing import DTypeLike, NDArray
 from vkernels.ir.errors import ArgumentError, FileError
 from vkernels.ir.write_file import replacing
 
-from .from_matrices import as_csr, build, from_csr
+from .from_matrices import Csr, as_csr, build, from_csr
 from .network_layers import Layers, NetworkLayers, joined
 from .npz_files import ArrayStream, read_arrays
 
 RUN_BYTES = 1 << 28
-"""Layers that are written at once."""
+"""Bytes of layers that are read at once to be written."""
 
 ARRAYS: dict[str, DTypeLike] = {"start": np.int64, "column": np.int32, "weight": np.float32, "bias": np.float32}
 
@@ -30,9 +30,12 @@ def save(network: NetworkLayers, path: Path) -> None:
     outputs = sum(network.sizes[1:])
     connections = 0
 
+    def rows() -> Iterator[Csr]:
+        return (as_csr(layer) for layer in network.each_layer(RUN_BYTES))
+
     def starts() -> Iterator[NDArray[Any]]:
         nonlocal connections
-        for start, column, _ in _each(network, as_csr):
+        for start, column, _ in rows():
             connections += column.size
             yield start
 
@@ -40,21 +43,12 @@ def save(network: NetworkLayers, path: Path) -> None:
         _write(archive, "sizes", np.int64, len(network.sizes), iter([np.array(network.sizes)]))
         _write(archive, "cap", np.float64, 1, iter([np.array([network.cap])]))
         _write(archive, "start", np.int64, outputs + network.layers, starts())
-        _write(archive, "column", np.int32, connections, (csr[1] for csr in _each(network, as_csr)))
-        _write(archive, "weight", np.float32, connections, (csr[2] for csr in _each(network, as_csr)))
-        _write(archive, "bias", np.float32, outputs, _each(network, lambda layers, index: layers.bias[index]))
-
-
-def _each(network: NetworkLayers, part: Callable[[Layers, int], Any]) -> Iterator[Any]:
-    """Part of each layer, layer by layer."""
-    for first, last in network.each_run(RUN_BYTES):
-        layers = network.read(first, last)
-        for index in range(last - first):
-            yield part(layers, index)
+        _write(archive, "column", np.int32, connections, (csr[1] for csr in rows()))
+        _write(archive, "weight", np.float32, connections, (csr[2] for csr in rows()))
+        _write(archive, "bias", np.float32, outputs, (layer.bias[0] for layer in network.each_layer(RUN_BYTES)))
 
 
 def _write(archive: zipfile.ZipFile, name: str, dtype: DTypeLike, size: int, parts: Iterator[NDArray[Any]]) -> None:
-    """An array whose parts come one after another."""
     head = {"descr": npy.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (size,)}
     with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
         npy.write_array_header_1_0(stream, head)
@@ -145,7 +139,6 @@ class _Source:
 
 
 def _described(path: Path) -> tuple[tuple[int, ...], float]:
-    """A file's sizes and cap."""
     found = read_arrays(path, sizes=(np.int64, 1), cap=(np.float64, 1))
     sizes = found["sizes"]
     if sizes.size < 2 or (sizes < 0).any() or found["cap"].size != 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self, TypeAlias
@@ -17,6 +17,9 @@ Indices: TypeAlias = NDArray[Any]
 
 CAP = 32.0
 """The challenge's upper bound on features."""
+
+READ_BYTES = 1 << 28
+"""Default limit, in bytes, for layers that are read at once."""
 
 MAX_HELD_BYTES = 6 << 30
 """Default limit, in bytes, for holding a network's layers in memory during inference."""
@@ -116,14 +119,14 @@ class NetworkLayers:
 
     def in_memory(self) -> Self:
         """The same network with all layers in memory."""
-        starts = (0, *self.ends[:-1]) if self.layers else ()
-        runs = [self.read(first, last) for first, last in zip(starts, self.ends, strict=bool(starts))]
+        return replace(self, read=reading([self.read(first, last) for first, last in self.each_run()]), held=True)
 
-        def part(first: int, last: int) -> Layers:
-            number = bisect_right(self.ends, first)
-            return runs[number].part(first - starts[number], last - starts[number])
-
-        return replace(self, read=part, held=True)
+    def each_layer(self, most_bytes: int = READ_BYTES) -> Iterator[Layers]:
+        """One layer after another; as many are read at once as `most_bytes` allow."""
+        for first, last in self.each_run(most_bytes):
+            layers = self.read(first, last)
+            for index in range(last - first):
+                yield layers.part(index, index + 1)
 
     def each_run(self, most_bytes: int = 1 << 62) -> list[tuple[int, int]]:
         """Groups of layers that can be read at once: first layer and last, exclusive."""
@@ -152,3 +155,15 @@ def joined(parts: Sequence[Layers]) -> Layers:
         np.concatenate([part.nonzeros for part in parts]),
         parts[0].inputs,
     )
+
+
+def reading(runs: Sequence[Layers]) -> Callable[[int, int], Layers]:
+    """The `read` function of a network whose runs of layers are in memory."""
+    ends = np.cumsum([len(run.nonzeros) for run in runs]).tolist()
+
+    def read(first: int, last: int) -> Layers:
+        number = bisect_right(ends, first)
+        start = ends[number] - len(runs[number].nonzeros)
+        return runs[number].part(first - start, last - start)
+
+    return read

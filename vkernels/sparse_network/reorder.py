@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .merge import HASH_MULTIPLIER
-from .network_layers import Floats, Indices, Layers, NetworkLayers
+from .network_layers import Floats, Indices, Layers, NetworkLayers, reading
 
 INPUTS_IN_KEY = 8
 """So many of an output's inputs, the lowest, decide on its place among those that are not equal, at most: as many as
@@ -35,19 +35,11 @@ def reorder_outputs(network: NetworkLayers) -> NetworkLayers:
     a run of layers of which each output has equal ones take the room of one an output: their last stride is 0.
     """
     places = identity_places(network.inputs)
-    runs = network.each_run()
     found = []
-    for first, last in runs:
+    for first, last in network.each_run():
         ordered, places = reorder_layers(network.read(first, last), places, last == network.layers)
         found.append(ordered)
-
-    starts = [first for first, _ in runs]
-
-    def read(first: int, last: int) -> Layers:
-        number = int(np.searchsorted(starts, first, side="right")) - 1
-        return found[number].part(first - starts[number], last - starts[number])
-
-    return replace(network, read=read, held=True)
+    return replace(network, read=reading(found), held=True)
 
 
 def identity_places(features: int) -> Places:

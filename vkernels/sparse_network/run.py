@@ -14,11 +14,11 @@ from vkernels.ir.errors import ArgumentError
 from vkernels.ir.thread_pools import ThreadPool
 
 from .devices import InferenceWorker, cut, parse_devices
-from .feature_dtypes import FLOAT32, check_storage, holds
 from .gpu_inference import infer_on
 from .infer import InferenceResult, LayerGroup, infer, using_threads
 from .network_layers import Floats, NetworkLayers
 from .prepare import PreparedNetwork, prepare
+from .run_layers import FLOAT32, check_storage, holds
 
 PROBE = 8
 """One in so many images, spread evenly, tells how fast each worker is."""
@@ -149,7 +149,6 @@ def _infer(
 
 
 def _shares(workers: Sequence[InferenceWorker], parts: Sequence[Sequence[Part]]) -> tuple[Share, ...]:
-    """What each device did, whose workers have these parts."""
     shares = []
     for device, number in dict.fromkeys((worker.device, worker.number) for worker in workers):
         own = [done for worker, done in zip(workers, parts, strict=True) if worker.number == number]

@@ -6,13 +6,13 @@ import re
 from io import BytesIO
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vkernels.ir.errors import FileError
 
+from .from_matrices import to_ell
 from .generate import BIASES, check_size, even_bias
 from .network import SparseNetwork
 from .network_layers import Floats, Layers, joined
@@ -68,20 +68,9 @@ def read_layer(path: Path, neurons: int, bias: float = 0.0) -> Layers:
         raise FileError(
             f"{path}:{order[again + 1].min() + 1}: this input and output are joined on an earlier line already"
         )
-    return _ell(source, target, weight, neurons, bias)
-
-
-def _ell(
-    source: NDArray[np.int64], target: NDArray[np.int64], weight: NDArray[Any], neurons: int, bias: float
-) -> Layers:
-    """Connections sorted by output, as one layer."""
-    counts = np.bincount(target, minlength=neurons)
-    slot = np.arange(len(target)) - np.repeat(counts.cumsum() - counts, counts)
-    shape = (1, neurons, max(1, int(counts.max())))
-    column, values = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
-    column[0, target, slot] = source
-    values[0, target, slot] = weight
-    return Layers(column, values, even_bias(1, neurons, bias), np.array([len(target)]), neurons)
+    start = np.searchsorted(target, np.arange(neurons + 1))
+    columns, weights = to_ell((start, source, weight.astype(np.float32)))
+    return Layers(columns[None], weights[None], even_bias(1, neurons, bias), np.array([len(target)]), neurons)
 
 
 def read_image_table(path: Path, neurons: int) -> Floats:

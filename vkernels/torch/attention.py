@@ -16,8 +16,7 @@ from vkernels.library.attention import (
 )
 from vkernels.library.attention_blocks import Window, bounds_of
 
-from .capturing import refuse
-from .registering import Context, computed_dtype, define, like, like_each
+from .registering import Context, computed_dtype, define, like, like_each, refuse
 
 __all__ = ["attention", "attention_of_sequences"]
 
@@ -155,5 +154,4 @@ def attention_of_sequences(
 
 
 def _bounds(window: Window) -> Bounds:
-    """Raises `ArgumentError` for what no window is."""
     return bounds_of("attention", window)

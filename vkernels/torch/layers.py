@@ -13,14 +13,12 @@ from torch import nn
 
 from vkernels.library.activations import ACTIVATIONS
 
-from .activations import activate
-from .capturing import is_capturing
 from .convolution import conv2d
 from .dense import matmul
-from .elements import dropout
+from .elements import activate, dropout
 from .losses import cross_entropy
-from .norms import group_norm, layer_norm, rms_norm
-from .rows import log_softmax, softmax
+from .norms import group_norm, layer_norm, log_softmax, rms_norm, softmax
+from .registering import is_capturing
 from .sparse import embedding_bag
 
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)

@@ -8,8 +8,7 @@ import torch
 
 from vkernels.library import losses
 
-from .capturing import refuse_checks
-from .registering import Context, computed_dtype, define, like
+from .registering import Context, computed_dtype, define, like, refuse_checks
 
 __all__ = ["cross_entropy"]
 

@@ -154,7 +154,6 @@ def _unfit(layer: nn.Module) -> str | None:
 
 
 def _record(model: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[nn.Module, LayerCall]:
-    """What each layer is given first when the model is called."""
     calls: dict[nn.Module, LayerCall] = {}
     backward = model.training and torch.is_grad_enabled()
 
@@ -175,7 +174,6 @@ def _record(model: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any])
 
 @contextmanager
 def _kept(model: nn.Module) -> Iterator[None]:
-    """Leave buffers and torch's random state as they were."""
     buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
     try:
         with torch.random.fork_rng():

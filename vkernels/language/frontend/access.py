@@ -11,8 +11,8 @@ from xdsl.ir import SSAValue
 from vkernels.ir.dialect import GatherOp, Index, LoadOp, ScatterOp, StoreOp, arith
 from vkernels.ir.errors import AxisError, TypeMismatchError, UnsupportedError
 
-from ..current import Mistake
 from ..dtypes import RANK, DType, int32, int64
+from ..operation import Mistake
 from ..values import AddressableValue, Affine, Axis, Extent, Scratch, SubscriptReference, Tile
 from .affine import as_affine
 from .arithmetic import Arithmetic, is_number

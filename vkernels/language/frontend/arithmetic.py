@@ -12,8 +12,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from vkernels.ir.dialect import BroadcastOp, PositionOp, arith
 from vkernels.ir.errors import SourceError, TypeMismatchError
 
-from ..current import Mistake
 from ..dtypes import DEFAULT, WEAK, DType, PromotionError, bool_, float32, float64, int32, int64, result_type, weak_type
+from ..operation import Mistake
 from ..values import AddressableValue, Affine, Axis, Number, Scratch, Tile
 from .affine import affine_binary
 from .describe import describe
@@ -198,7 +198,6 @@ class Arithmetic(LocatedEmitter):
         return self.elementwise(operation_of(name, dtype), tiles, dtype, weak)
 
     def _int_remainder(self, left: Tile, right: Tile) -> Tile:
-        """Python's remainder, which has the divisor's sign."""
         rest = self.elementwise(arith.RemSIOp, (left, right), left.dtype)
         signs = self.elementwise(arith.XOrIOp, (rest, right), left.dtype)
         wrong = self.binary("&", self.compare("!=", rest, 0), self.compare("<", signs, 0))
@@ -255,7 +254,6 @@ class Arithmetic(LocatedEmitter):
         return self.where(self.binary("&", is_even, self.compare(">=", exponent, top)), 0, power)
 
     def _multiplied(self, base: Tile, exponent: int) -> Tile:
-        """A power by repeated squaring."""
         result: Tile | None = None
         while exponent:
             if exponent & 1:

@@ -11,8 +11,8 @@ from vkernels.compiler.protocols import size_name
 from vkernels.ir.dialect import KernelOp, TensorArgumentType
 from vkernels.ir.errors import ArgumentError
 
-from ..current import building
 from ..dtypes import DTYPES, bool_, float64, int64
+from ..operation import building
 from ..values import Tensor, Tile
 from .builder import KernelBuilder
 from .frame import CallFrame

@@ -19,8 +19,8 @@ from vkernels.ir.dialect import (
 )
 from vkernels.ir.errors import AxisError, TypeMismatchError, UnsupportedError
 
-from ..current import Mistake
 from ..dtypes import DEFAULT, DType, bool_, int64
+from ..operation import Mistake
 from ..values import Axis, Extent, Range, Scratch, Tile
 from .arithmetic import is_number
 from .describe import describe

@@ -123,7 +123,6 @@ def _operate(frame: CallFrame, node: ast.Call, function: Any, operation: Any, ta
 
 
 def _inline(frame: CallFrame, node: ast.Call, function: Any) -> Any:
-    """Build a helper function's body in place."""
     args, kwargs, _ = _arguments(frame, node, ())
     names = _bind(frame, node, function.function, args, kwargs, function.name)
     if len(frame.callers) >= _MAX_HELPER_DEPTH:

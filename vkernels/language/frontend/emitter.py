@@ -13,8 +13,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from vkernels.ir.dialect import SizeOp, arith
 from vkernels.ir.errors import UnknownNameError
 
-from ..current import Mistake
 from ..dtypes import int64
+from ..operation import Mistake
 from ..values import Tile
 from .types import number_attribute
 

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import FileLineColLoc
 
 from vkernels.ir.errors import SourceError, SourceRange, UnknownNameError, UnsupportedError
 
-from ..current import Mistake
+from ..operation import Mistake
 from ..source import FunctionSource
 from .builder import KernelBuilder
 

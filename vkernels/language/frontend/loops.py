@@ -204,7 +204,6 @@ def _check_fixed(frame: CallFrame, node: ast.For | ast.While, fixed: dict[str, A
 
 
 def _assignment(node: ast.For | ast.While, name: str) -> ast.AST:
-    """The last assignment to a variable in a loop's body."""
     found: ast.AST = node
     for inner in ast.walk(node):
         if isinstance(inner, ast.Assign | ast.AugAssign | ast.AnnAssign) and name in _assigned_names([inner]):
@@ -213,7 +212,6 @@ def _assignment(node: ast.For | ast.While, name: str) -> ast.AST:
 
 
 def _assign(frame: CallFrame, shapes: Shapes, values: Iterable[SSAValue]) -> None:
-    """Give a loop's variables values in the IR."""
     for (name, shape), value in zip(shapes.items(), values, strict=True):
         value.name_hint = name
         frame.names[name] = shape.tile(value)
@@ -239,7 +237,6 @@ def _assigned(statement: ast.stmt) -> Iterator[str]:
 
 
 def _target_names(target: ast.expr) -> Iterator[str]:
-    """The names that an assignment's target binds."""
     if isinstance(target, ast.Name):
         yield target.id
     elif isinstance(target, ast.Tuple | ast.List):

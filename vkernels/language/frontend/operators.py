@@ -11,8 +11,8 @@ from xdsl.ir import Operation
 from vkernels.ir.dialect import arith
 from vkernels.ir.errors import TypeMismatchError
 
-from ..current import Mistake
 from ..dtypes import DType
+from ..operation import Mistake
 
 PYTHON: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,

@@ -8,8 +8,8 @@ from vkernels.ir.dialect import DotOp, ScanOp
 from vkernels.ir.dialect.combining import REDUCTION_OF
 from vkernels.ir.errors import AxisError, SourceError, TypeMismatchError
 
-from ..current import Mistake
 from ..dtypes import DType, bool_, float32, int32, int64, uint32
+from ..operation import Mistake
 from ..values import Axis, Tile
 from .access import Accesses, combination
 from .describe import describe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from ..current import current
+from ..operation import current
 
 if TYPE_CHECKING:
     from ..frontend.builder import KernelBuilder

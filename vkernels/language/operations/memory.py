@@ -6,9 +6,8 @@ from typing import Any
 
 from vkernels.ir.errors import TypeMismatchError
 
-from ..current import Mistake
 from ..dtypes import DType
-from ..operation import operation, place_operation
+from ..operation import Mistake, operation, place_operation
 from ..values import Scratch, SubscriptReference, Tile
 from .current_builder import current_builder
 

@@ -9,9 +9,8 @@ from typing import Any
 
 from vkernels.ir.errors import TypeMismatchError
 
-from ..current import Mistake
 from ..dtypes import int32
-from ..operation import operation
+from ..operation import Mistake, operation
 from ..values import Axis, Tile
 from .current_builder import current_builder
 from .elementwise import isnan, where

@@ -6,9 +6,8 @@ from typing import Any
 
 from vkernels.ir.errors import AxisError, TypeMismatchError
 
-from ..current import Mistake
 from ..dtypes import DType, float32
-from ..operation import operation
+from ..operation import Mistake, operation
 from ..values import Axis, Tile
 from .current_builder import current_builder
 

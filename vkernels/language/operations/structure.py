@@ -6,8 +6,7 @@ from typing import Any
 
 from vkernels.ir.errors import TypeMismatchError
 
-from ..current import Mistake
-from ..operation import operation
+from ..operation import Mistake, operation
 from ..values import Axis, Range, Tile
 from .current_builder import current_builder
 

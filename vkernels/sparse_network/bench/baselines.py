@@ -73,13 +73,11 @@ def _dense_step(weight: torch.Tensor, bias: torch.Tensor, cap: float, values: to
 
 
 def _csr_parts(network: NetworkLayers, layer: int) -> Parts:
-    """A layer's weights, their inputs, and where each output's begin: padding left out."""
-    start, column, weight = as_csr(network.read(layer, layer + 1), 0)
+    start, column, weight = as_csr(network.read(layer, layer + 1))
     return weight, column.astype(np.int32), start.astype(np.int32)
 
 
 def _bias_of(network: NetworkLayers, layer: int) -> Any:
-    """One number, where all outputs have the same."""
     bias = network.read(layer, layer + 1).bias[0]
     return float(bias[0]) if bias.size and (bias == bias[0]).all() else np.array(bias)[:, None]
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from vkernels.ir.errors import OptionError
 
 from ..devices import parse_devices, threads_of
-from ..feature_dtypes import FLOAT32, check_storage
 from ..generate import BIASES, check_size, radix_network
 from ..images import ImageSource
 from ..network import SparseNetwork
 from ..network_layers import CAP
+from ..run_layers import FLOAT32, check_storage
 from .estimate import (
     RuntimeEstimate,
     bytes_of_merged,

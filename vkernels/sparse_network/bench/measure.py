@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..feature_dtypes import DTYPES
 from ..images import ImageSource
 from ..merge import merge_equal
 from ..network import SparseNetwork
 from ..network_layers import Floats, Layers, NetworkLayers
 from ..prepare import prepare
 from ..run import Inference
+from ..run_layers import DTYPES
 from .baselines import prepare_baselines, prepare_dense
 from .machine_peaks import MachinePeaks
 from .reference import DEFAULT_MEMORY, ReferenceNetwork, ReferenceResult
@@ -132,8 +132,6 @@ class TimedReads:
 
 @dataclass
 class _BaselineRecord:
-    """A baseline, ready to run, and what it did so far."""
-
     run: Callable[[], NDArray[np.int64]]
     seconds: list[float] = field(default_factory=list)
     matches: bool = True
@@ -260,7 +258,6 @@ def _one(
 def _rivals(
     network: NetworkLayers, features: Floats, kinds: Sequence[str], wanted: Sequence[str], threads: int
 ) -> dict[str, Callable[[], NDArray[np.int64]]]:
-    """The baselines that are asked for, of classes that run."""
     names = [name for name in wanted if BASELINE_CLASSES[name] in kinds]
     found: dict[str, Callable[[], NDArray[np.int64]]] = {}
     if any(BASELINE_CLASSES[name] == GENERAL for name in names):

@@ -146,7 +146,6 @@ def _start(features: NDArray[Any], first: int, may_drop: bool) -> State:
 
 
 def _advance(layer: _Distinct, state: State) -> State:
-    """One layer, and what is still alive after it."""
     features, ids = state
     values = layer.rows @ features
     values += layer.bias[:, None]
@@ -157,7 +156,6 @@ def _advance(layer: _Distinct, state: State) -> State:
 
 
 def _alive(features: NDArray[np.float64], ids: NDArray[np.int64]) -> State:
-    """The images that have a feature which is not 0."""
     alive = features.any(axis=0)
     return (features, ids) if alive.all() else (features[:, alive], ids[alive])
 

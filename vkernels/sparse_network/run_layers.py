@@ -1,13 +1,63 @@
-"""Run some layers of a network in one launch of a library kernel, for each form of their weights."""
+"""Run some layers of a network in one launch of a library kernel, for each form of weights and dtype of features.
+
+Features of 16 bits halve the bytes to fetch; sums are float32, rounded when stored. NumPy has no bfloat16, so such
+features are arrays of uint16 here, and torch tensors for kernels.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .feature_dtypes import for_kernels, stored
+from vkernels.ir.errors import OptionError
+
+from .network_layers import Floats
 from .shared_plans import kernel_for
+
+FLOAT32 = "float32"
+DTYPES: dict[str, Any] = {FLOAT32: np.float32, "float16": np.float16, "bfloat16": np.uint16}
+"""The NumPy dtype that holds features of each dtype."""
+
+
+def check_storage(storage: str, cap: float) -> None:
+    """Raises `OptionError` for an unknown dtype, and for one that cannot hold features up to the cap."""
+    if storage not in DTYPES:
+        raise OptionError(f"storage is {storage!r}, expected one of {', '.join(DTYPES)}")
+    if storage == "float16" and cap > np.finfo(np.float16).max:
+        raise OptionError(f"storage: float16 holds no features up to the cap {cap}; bfloat16 does")
+
+
+def holds(storage: str, value: float) -> bool:
+    """Whether a dtype holds a number exactly."""
+    return bool(as_floats(stored(np.array([value], np.float32), DTYPES[storage]))[0] == np.float32(value))
+
+
+def stored(values: Floats, dtype: Any) -> NDArray[Any]:
+    """Features as they are held, rounded to nearest even."""
+    if dtype != np.uint16:
+        return values.astype(dtype)
+    import torch
+
+    halves: NDArray[Any] = torch.from_numpy(values).to(torch.bfloat16).view(torch.uint16).numpy()
+    return halves
+
+
+def as_floats(features: NDArray[Any]) -> Floats:
+    """Features of any of the dtypes, as float32."""
+    if features.dtype == np.uint16:
+        return (features.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return features.astype(np.float32, copy=False)
+
+
+def for_kernels(features: NDArray[Any]) -> Any:
+    """The same memory, as kernels take it."""
+    if features.dtype != np.uint16:
+        return features
+    import torch
+
+    return torch.from_numpy(features).view(torch.bfloat16)
 
 
 def run_layers(y: Any, column: Any, weight: Any, bias: Any, cap: float, out: Any, peak: Any) -> None:
@@ -33,7 +83,6 @@ def run_layers(y: Any, column: Any, weight: Any, bias: Any, cap: float, out: Any
 
 
 def _alone(bias: Any, cap: float, out: Any, peak: Any) -> None:
-    """A layer without inputs, or without outputs."""
     on_device = not isinstance(bias, np.ndarray)
     alone = np.clip((bias.cpu().numpy() if on_device else bias)[:, None], 0, cap)
     peak[:] = float(alone.max(initial=0))
@@ -41,7 +90,6 @@ def _alone(bias: Any, cap: float, out: Any, peak: Any) -> None:
 
 
 def _strides(array: Any) -> tuple[int, ...]:
-    """0 where they are 0: bytes of an array, elements of a tensor."""
     strides: tuple[int, ...] = array.strides if isinstance(array, np.ndarray) else array.stride()
     return strides
 
