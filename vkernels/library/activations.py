@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from jaxtyping import Float
 
 import vkernels.language as vk
@@ -99,8 +101,15 @@ def activate_backward(
     return slopes_into(grad, x, activation, out)
 
 
-def before_activation(grad: Array, products: Array, activation: str) -> Array:
-    """The gradient of products, given the gradient of their activations: a new array like `grad`."""
+def before_activation(grad: Array, activation: str | None, compute: Callable[[Array], object]) -> Array:
+    """The gradient of an activation's input, given that of its output: a new array like `grad`, or `grad` without one.
+
+    `compute` writes the activation's input into an array.
+    """
+    if activation in (None, "none"):
+        return grad
+    products = empty_like(grad, tuple(grad.shape), computed=True)
+    compute(products)
     return slopes_into(grad, products, activation, empty_like(grad, tuple(grad.shape)))
 
 
@@ -109,7 +118,7 @@ def activate_into(x: Array, activation: str, out: Array | None) -> Array:
     return fill(out, x, lambda results: activate_elements(as_rows(x), results, activation))
 
 
-def slopes_into(grad: Array, x: Array, activation: str, out: Array | None) -> Array:
+def slopes_into(grad: Array, x: Array, activation: str | None, out: Array | None) -> Array:
     """`activate_backward` into an array of any dtype, or a new array like x."""
     return fill(out, x, lambda results: activation_gradient(as_rows(grad), as_rows(x), results, activation))
 

@@ -197,8 +197,7 @@ def matmul_backward(
     kept; its slope times `grad` is rounded to that dtype. New arrays.
     Raises `ArgumentError` for shapes or dtypes that do not go together.
     """
-    if activation not in (None, "none"):
-        grad = before_activation(grad, matmul(a, b, bias, None, precision, _products(grad)), activation)
+    grad = before_activation(grad, activation, lambda products: matmul(a, b, bias, None, precision, products))
     of_a = matmul(grad, b.swapaxes(0, 1), precision=precision)
     of_b = matmul(a.swapaxes(0, 1), grad, precision=precision)
     return of_a, of_b, None if bias is None else sum_along(grad, 0)
@@ -221,8 +220,7 @@ def batched_matmul_backward(
     if b.ndim == 2:
         of_a, of_b, of_bias = matmul_backward(as_rows(grad), as_rows(a), b, bias, activation, precision)
         return of_a.reshape(a.shape), of_b, of_bias
-    if activation not in (None, "none"):
-        grad = before_activation(grad, batched_matmul(a, b, bias, None, precision, _products(grad)), activation)
+    grad = before_activation(grad, activation, lambda products: batched_matmul(a, b, bias, None, precision, products))
     of_a = batched_matmul(grad, b.swapaxes(1, 2), precision=precision)
     of_b = batched_matmul(a.swapaxes(1, 2), grad, precision=precision)
     return of_a, of_b, None if bias is None else sum_along(as_rows(grad), 0)
@@ -253,10 +251,6 @@ def mlp_backward(
     of_x, of_w1 = matmul(change, w1.swapaxes(0, 1)), matmul(x.swapaxes(0, 1), change)
     of_b1, of_b2 = (None if bias is None else sum_along(over, 0) for bias, over in ((b1, change), (b2, grad)))
     return of_x, of_w1, of_b1, matmul(hidden.swapaxes(0, 1), grad), of_b2
-
-
-def _products(grad: Array) -> Array:
-    return empty_like(grad, tuple(grad.shape), computed=True)
 
 
 CATALOGUE = (

@@ -207,11 +207,11 @@ def grouped_matmul_backward(
     check_shape("grouped_matmul_backward", "grad", grad, (rows, weight.shape[2]))  # x's own where there is no `row`
     if row is not None and checked:
         check_indices("grouped_matmul_backward", "row", row, x.shape[0])
-    change = grad
-    if activation != "none":
-        products = empty_like(grad, tuple(grad.shape), computed=True)
-        grouped_matmul(x, weight, start, bias, "none", row, products, checked=False)
-        change = before_activation(grad, products, activation)
+    change = before_activation(
+        grad,
+        activation,
+        lambda products: grouped_matmul(x, weight, start, bias, "none", row, products, checked=False),
+    )
     of_rows = empty_like(x, (rows, x.shape[1]), computed=row is not None)
     grouped_matmul(change, laid_out(weight.swapaxes(1, 2)), start, out=of_rows)
     of_weight = empty_like(weight, tuple(weight.shape))

@@ -85,11 +85,7 @@ def csr_matmul_backward(
     check_starts("csr_matmul_backward", start, value.shape[0], checked)
     if checked:
         check_indices("csr_matmul_backward", "column", column, dense.shape[0])
-    change = grad
-    if activation != "none":
-        sums = empty_like(grad, tuple(grad.shape), computed=True)
-        csr_product(start, column, value, dense, sums, bias)
-        change = before_activation(grad, sums, activation)
+    change = before_activation(grad, activation, lambda sums: csr_product(start, column, value, dense, sums, bias))
     of_value, of_dense = empty_like(value, tuple(value.shape)), empty_like(dense, tuple(dense.shape))
     csr_value_gradient(rows_of(start, value.shape[0]), column, change, dense, of_value)
     transpose = csr_transpose(start, column, dense.shape[0]) if transpose is None else transpose
@@ -116,12 +112,8 @@ def ell_matmul_backward(
     """
     if checked:
         check_indices("ell_matmul_backward", "column", column, dense.shape[0])
-    change = grad
-    if activation != "none":
-        sums = empty_like(grad, tuple(grad.shape), computed=True)
-        kept = constant_like(value, 0.0, (value.shape[0],)) if bias is None else bias
-        ell_times_dense(column, value, dense, kept, sums)
-        change = before_activation(grad, sums, activation)
+    biases = constant_like(value, 0.0, (value.shape[0],)) if bias is None else bias
+    change = before_activation(grad, activation, lambda sums: ell_times_dense(column, value, dense, biases, sums))
     of_value, of_dense = empty_like(value, tuple(value.shape)), empty_like(dense, tuple(dense.shape))
     ell_value_gradient(column, change, dense, of_value)
     transpose = ell_transpose(column, dense.shape[0]) if transpose is None else transpose
@@ -150,12 +142,10 @@ def block_matmul_backward(
     cut = cut_for_blocks("block_matmul_backward", start, column, block, dense, checked)
     rows, (down, across) = start.shape[0] - 1, block.shape[1:]
     shape = (rows, down, dense.shape[1])
-    change = grad.reshape(shape)
-    if activation != "none":
-        sums = empty_like(grad, shape, computed=True)
-        kept = constant_like(block, 0.0, shape[:2]) if bias is None else bias.reshape(shape[:2])
-        blocks_times_dense(start, column, block, cut, kept, sums)
-        change = before_activation(grad, sums.reshape(grad.shape), activation).reshape(shape)
+    biases = constant_like(block, 0.0, shape[:2]) if bias is None else bias.reshape(shape[:2])
+    change = before_activation(
+        grad, activation, lambda sums: blocks_times_dense(start, column, block, cut, biases, sums.reshape(shape))
+    ).reshape(shape)
     of_block, of_dense = empty_like(block, tuple(block.shape)), empty_like(dense, tuple(cut.shape))
     lying = laid_out(cut.swapaxes(1, 2)).swapaxes(1, 2)  # read once a block, along Q
     block_gradient(rows_of(start, block.shape[0]), column, change, lying, of_block)

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+
+from vkernels.library.spdnn import distance_to_state, take_columns
 
 from .fixed_points import FixedPoints
 from .infer import (
@@ -24,11 +27,6 @@ from .infer import (
 )
 from .network_layers import Floats, Layers, NetworkLayers
 from .run_layers import FLOAT32, run_layers
-
-if TYPE_CHECKING:
-    import torch
-
-Tensor: TypeAlias = "torch.Tensor"
 
 BATCH_BYTES = 4 << 30
 """Features that are on a device at once."""
@@ -44,9 +42,9 @@ DROP = 16
 class Tensors:
     """`Layers` on a device; `nonzeros` on the host."""
 
-    column: Tensor
-    weight: Tensor
-    bias: Tensor
+    column: torch.Tensor
+    weight: torch.Tensor
+    bias: torch.Tensor
     nonzeros: NDArray[np.int64]
     inputs: int
 
@@ -138,8 +136,6 @@ class _Run:
     """One batch of images on its way; `ids`: those that may be alive; `result`: their features at the end."""
 
     def __init__(self, resident: Resident, fixed: FixedPoints | None, storage: str, ids: NDArray[np.int64]):
-        import torch
-
         self.resident, self.fixed, self.ids = resident, fixed, ids
         self.network, self.device = resident.network, torch.device(resident.device)
         self.dtype: torch.dtype = getattr(torch, storage)
@@ -168,8 +164,6 @@ class _Run:
 
     def _advance(self, first: int, length: int) -> int:
         """One group; how many images are alive after it."""
-        import torch
-
         layers, images, last = self.resident.read(first, first + length), self.ids.size, first + length
         start = perf_counter()
         out = torch.empty((layers.bias.shape[1], images), dtype=self.dtype, device=self.device)
@@ -191,10 +185,6 @@ class _Run:
         return alive
 
     def _settle(self, state: Floats) -> None:
-        import torch
-
-        from vkernels.library.spdnn import distance_to_state
-
         away = torch.empty(self.ids.size, dtype=torch.float32, device=self.device)
         distance_to_state(self.features, _bring(state, self.device), away)
         left = away.cpu().numpy() != 0
@@ -202,8 +192,6 @@ class _Run:
         self._keep(left)
 
     def _keep(self, chosen: NDArray[np.bool_]) -> None:
-        from vkernels.library.spdnn import take_columns
-
         live = np.flatnonzero(chosen)
         if live.size == self.ids.size:
             return
@@ -213,17 +201,13 @@ class _Run:
         self.features, self.ids = out, self.ids[live]
 
 
-def _bring(array: NDArray[Any], device: Any) -> Tensor:
+def _bring(array: NDArray[Any], device: Any) -> torch.Tensor:
     """An array on a device; on the host a copy, too, so that nothing depends on what becomes of the array."""
-    import torch
-
     return torch.from_numpy(np.array(array, order="C")).to(device)
 
 
 @contextmanager
 def _current(device: str) -> Iterator[None]:
-    import torch
-
     if torch.device(device).type != "cuda":
         yield
         return

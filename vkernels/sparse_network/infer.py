@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vkernels.ir.errors import OptionError
+from vkernels.library.spdnn import distance_to_state, take_columns
+from vkernels.runtime.threads import get_threads, set_threads
 
 from .fixed_points import FixedPoints
 from .network_layers import Floats, Indices, Layers, NetworkLayers
@@ -282,8 +284,6 @@ class _Batch:
         self._keep(living)
 
     def _settle(self, state: Floats) -> None:
-        from vkernels.library.spdnn import distance_to_state
-
         away = np.empty(self.ids.size, np.float32)
         kernel_for(self.features, distance_to_state)(for_kernels(self.features), state, away)
         self.work.settled.append(self.ids[away == 0])
@@ -293,8 +293,6 @@ class _Batch:
     def _keep(self, chosen: NDArray[np.bool_]) -> None:
         live = np.flatnonzero(chosen).astype(np.int32)
         if live.size < self.ids.size:
-            from vkernels.library.spdnn import take_columns
-
             self.has_left = self.leaves or (self.images < self.among and self.has_few)
             take = partial(_lines, None, dtype=self.work.dtype) if self.has_left else self._take_spare
             out = take(self.features.shape[0], live.size)
@@ -348,8 +346,6 @@ def group_length(
 @contextmanager
 def using_threads(threads: int | None) -> Iterator[None]:
     """Let calls use so many threads meanwhile; None: as many as they do."""
-    from vkernels.runtime.threads import get_threads, set_threads
-
     before = get_threads()
     if threads is None or threads == before:  # said again, it would make kernels forget how they were called
         yield

@@ -14,7 +14,6 @@ from vkernels.ir.errors import ArgumentError
 from vkernels.ir.thread_pools import ThreadPool
 
 from .devices import InferenceWorker, cut, parse_devices
-from .gpu_inference import infer_on
 from .infer import InferenceResult, LayerGroup, infer, using_threads
 from .network_layers import Floats, NetworkLayers
 from .prepare import PreparedNetwork, prepare
@@ -145,6 +144,8 @@ def _infer(
 ) -> InferenceResult:
     if worker.gpu is None:
         return infer(prepared.network, features, threads=threads, fixed=prepared.fixed, storage=storage)
+    from .gpu_inference import infer_on  # imports torch
+
     return infer_on(worker.gpu, prepared.network, features, prepared.fixed, storage)
 
 

@@ -12,6 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vkernels.ir.errors import OptionError
+from vkernels.library.arrays import zeros
+from vkernels.library.spdnn import (
+    block_layer,
+    block_layers,
+    distance_to_state,
+    equal_weight_layers,
+    sparse_layer,
+    sparse_layers,
+)
 
 from .network_layers import Floats
 from .shared_plans import kernel_for
@@ -66,8 +75,6 @@ def run_layers(y: Any, column: Any, weight: Any, bias: Any, cap: float, out: Any
     Weights whose last stride is 0 are read once an output; those of four dimensions are blocks. All are arrays, or all
     tensors of torch on one device.
     """
-    from vkernels.library.spdnn import equal_weight_layers, sparse_layer, sparse_layers
-
     if 0 in (y.shape[0], out.shape[0]):  # nothing to gather, or nothing to find the largest of
         _alone(bias[-1], cap, out, peak)
         return
@@ -96,9 +103,6 @@ def _strides(array: Any) -> tuple[int, ...]:
 
 def _run_blocks(y: Any, column: Any, weight: Any, bias: Any, cap: float, out: Any, peak: Any) -> None:
     """`run_layers` for weights of layers × blocks × outputs of a block × inputs of a block."""
-    from vkernels.library.arrays import zeros
-    from vkernels.library.spdnn import block_layer, block_layers, distance_to_state
-
     images, shape = out.shape[1], weight.shape[:3]
     blocks = out.reshape((*shape[1:], images))
     if y.shape[0] == out.shape[0]:

@@ -69,8 +69,9 @@ class Accesses(Arithmetic):
         tile = self.tile(mask)
         if not tile.dtype.is_bool or any(axis not in access.axes for axis in tile.axes) or not access.axes:
             along = listed(access.axes) if access.axes else "no axis"
-            message = f"expected a mask of bool along {along}, found {describe(tile)}"
-            raise Mistake(TypeMismatchError, message, culprit=mask)
+            raise Mistake(
+                TypeMismatchError, f"expected a mask of bool along {along}, found {describe(tile)}", culprit=mask
+            )
         return self.broadcast(tile, access.axes).ssa
 
     def _stored(self, memory: AddressableValue, access: Subscript, value: Any) -> Tile:
@@ -99,8 +100,9 @@ class Accesses(Arithmetic):
         memory, extents = reference.memory, reference.memory.extents
         if len(reference.index) != len(extents):
             count = len(reference.index)
-            message = f"{count} {'index is' if count == 1 else 'indices are'} given"
-            raise Mistake(AxisError, message, _declared(reference))
+            raise Mistake(
+                AxisError, f"{count} {'index is' if count == 1 else 'indices are'} given", _declared(reference)
+            )
         indices: list[Index] = []
         axes: dict[Axis, None] = {}
         guarded: list[int] = []
@@ -130,8 +132,12 @@ class Accesses(Arithmetic):
                 meant = f" From the end it is `{end} - {-constant}`." if extent is not None else ""
                 raise Mistake(AxisError, f"the index {constant} is negative", f"Indices count from 0.{meant}", index)
             if isinstance(extent, int) and constant >= extent:
-                message = f"the index {constant} is outside of dimension {dimension} of `{memory.name}`"
-                raise Mistake(AxisError, message, f"It has {extent} positions, from 0.", index)
+                raise Mistake(
+                    AxisError,
+                    f"the index {constant} is outside of dimension {dimension} of `{memory.name}`",
+                    f"It has {extent} positions, from 0.",
+                    index,
+                )
         return expression
 
     def _offset(self, expression: Affine) -> Tile | None:
@@ -202,9 +208,11 @@ def _check_own_axis(scratch: Scratch, dimension: int, index: Any) -> None:
 def _check_storable(memory: AddressableValue, dtype: DType, value: Any) -> None:
     if RANK[dtype.kind] <= RANK[memory.dtype.kind]:
         return
-    remedy = "Compare it with something: `… != 0`." if memory.dtype.is_bool else f"Convert it: `.to({memory.dtype!r})`."
     raise Mistake(
-        TypeMismatchError, f"`{memory.name}` holds {memory.dtype.name}, found {describe(value)}", remedy, value
+        TypeMismatchError,
+        f"`{memory.name}` holds {memory.dtype.name}, found {describe(value)}",
+        "Compare it with something: `… != 0`." if memory.dtype.is_bool else f"Convert it: `.to({memory.dtype!r})`.",
+        value,
     )
 
 

@@ -21,9 +21,12 @@ def is_decided(frame: CallFrame, node: ast.expr, value: Any) -> bool:
     if isinstance(value, Tile) and not value.axes:
         return False
     if isinstance(value, Operand):
-        help = "Every position decides for itself: `vk.where(condition, a, b)`."
-        message = f"a condition of `if` and `while` is one scalar, found {describe(value)}"
-        raise frame.error(node, TypeMismatchError, message, help)
+        raise frame.error(
+            node,
+            TypeMismatchError,
+            f"a condition of `if` and `while` is one scalar, found {describe(value)}",
+            "Every position decides for itself: `vk.where(condition, a, b)`.",
+        )
     if isinstance(value, AddressableValue):
         raise frame.error(node, TypeMismatchError, f"expected a condition, found {describe(value)}")
     return True
@@ -41,8 +44,12 @@ def conditional(frame: CallFrame, node: ast.IfExp) -> Any:
             values.append(frame.evaluate(branch))
     shape = _common(frame, *values)
     if shape is None:
-        message = f"the two values do not go together: {describe(values[0])}, {describe(values[1])}"
-        raise frame.error(node, TypeMismatchError, message, "Convert one: `.to(…)`.")
+        raise frame.error(
+            node,
+            TypeMismatchError,
+            f"the two values do not go together: {describe(values[0])}, {describe(values[1])}",
+            "Convert one: `.to(…)`.",
+        )
     return _emit(frame, node, test, blocks, [shape], [[value] for value in values])[0]
 
 
@@ -89,8 +96,12 @@ def _merged(frame: CallFrame, node: ast.If, name: str, names: list[dict[str, Any
         return shape
     if not isinstance(first, Operand) and is_same(first, second):
         return first
-    message = f"`{name}` differs between the branches: {describe(first)}, {describe(second)}"
-    raise frame.error(node.test, TypeMismatchError, message, "A variable has one type, whichever branch runs.")
+    raise frame.error(
+        node.test,
+        TypeMismatchError,
+        f"`{name}` differs between the branches: {describe(first)}, {describe(second)}",
+        "A variable has one type, whichever branch runs.",
+    )
 
 
 def _common(frame: CallFrame, first: Any, second: Any) -> VariableShape | None:

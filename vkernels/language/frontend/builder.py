@@ -72,24 +72,40 @@ class KernelBuilder(WholeAxes):
             if extent.size is not None:
                 return extent.size, extent
             if self.is_nested:
-                help = "Declare the axis before the loop, or give it a size's name."
-                raise Mistake(UnsupportedError, "an axis's extent cannot be computed in a loop or branch", help, extent)
+                raise Mistake(
+                    UnsupportedError,
+                    "an axis's extent cannot be computed in a loop or branch",
+                    "Declare the axis before the loop, or give it a size's name.",
+                    extent,
+                )
             return None, self.convert(extent, int64)
-        help = 'It is a size\'s name, as in `vk.tile("M")`, or an integer.'
-        raise Mistake(TypeMismatchError, f"expected an extent, found {describe(extent)}", help, extent)
+        raise Mistake(
+            TypeMismatchError,
+            f"expected an extent, found {describe(extent)}",
+            'It is a size\'s name, as in `vk.tile("M")`, or an integer.',
+            extent,
+        )
 
     def scratch(self, axes: Any, dtype: Any) -> Scratch:
         """New scratchpad named after the variable it is assigned to."""
         axes = axes if isinstance(axes, tuple) else (axes,)
         for axis in axes:
             if not isinstance(axis, Axis):
-                help = "The dimensions of a scratchpad are axes: `vk.scratch((n, i), vk.float32)`."
-                raise Mistake(TypeMismatchError, f"expected an axis, found {describe(axis)}", help, axis)
+                raise Mistake(
+                    TypeMismatchError,
+                    f"expected an axis, found {describe(axis)}",
+                    "The dimensions of a scratchpad are axes: `vk.scratch((n, i), vk.float32)`.",
+                    axis,
+                )
         if len(set(axes)) < len(axes):
             raise Mistake(AxisError, "an axis appears twice in the scratchpad's dimensions")
         if not isinstance(dtype, DType):
-            message = f"expected a dtype, found {describe(dtype)}"
-            raise Mistake(TypeMismatchError, message, "Such as `vk.float32`, or `x.dtype`.", dtype)
+            raise Mistake(
+                TypeMismatchError,
+                f"expected a dtype, found {describe(dtype)}",
+                "Such as `vk.float32`, or `x.dtype`.",
+                dtype,
+            )
         found = self._declared.get(self.path)
         if found is not None and found[0] == (axes, dtype) and isinstance(found[1], Scratch):
             return found[1]
@@ -102,8 +118,11 @@ class KernelBuilder(WholeAxes):
     def _label(self, operation: str, what: str, example: str) -> str:
         name = self.target
         if name is None:
-            help = f"Assign it to a variable, which names the {what}: `{example} = {operation}(…)`."
-            raise Mistake(UnsupportedError, f"the {what} has no name", help)
+            raise Mistake(
+                UnsupportedError,
+                f"the {what} has no name",
+                f"Assign it to a variable, which names the {what}: `{example} = {operation}(…)`.",
+            )
         if not name.isascii():
             raise Mistake(UnsupportedError, f"the name `{name}` of an {what} has letters outside of ASCII")
         if name in self.labels:
@@ -133,8 +152,9 @@ class KernelBuilder(WholeAxes):
         operand = self.operand(value)
         if self.meet(operand)[0].is_int:
             return self.convert(operand, int64)
-        message = f"expected an integer or a size's name, found {describe(value)}"
-        raise Mistake(TypeMismatchError, message, culprit=value)
+        raise Mistake(
+            TypeMismatchError, f"expected an integer or a size's name, found {describe(value)}", culprit=value
+        )
 
     # Phases and checks.
 
@@ -165,11 +185,16 @@ class KernelBuilder(WholeAxes):
     def full(self, value: Any, axes: tuple[Axis, ...], dtype: Any) -> Tile:
         """One scalar along axes."""
         if not isinstance(dtype, DType):
-            message = f"expected a dtype, found {describe(dtype)}"
-            raise Mistake(TypeMismatchError, message, "Such as `vk.float32`.", dtype)
+            raise Mistake(
+                TypeMismatchError, f"expected a dtype, found {describe(dtype)}", "Such as `vk.float32`.", dtype
+            )
         if isinstance(value, Tile) and value.axes:
-            message = f"expected a number or a scalar, found {describe(value)}"
-            raise Mistake(TypeMismatchError, message, "To repeat a tile along more axes, use `vk.broadcast`.", value)
+            raise Mistake(
+                TypeMismatchError,
+                f"expected a number or a scalar, found {describe(value)}",
+                "To repeat a tile along more axes, use `vk.broadcast`.",
+                value,
+            )
         return self.broadcast(self.convert(value, dtype), axes)
 
     def unnamed_scratch(self, axes: tuple[Axis, ...], dtype: DType) -> Scratch:

@@ -39,8 +39,12 @@ def call(frame: CallFrame, node: ast.Call, target: str | None = None) -> Any:
         with frame.at(node, nodes):
             return function(*args, **kwargs)
     if isinstance(function, DeclaredKernel):
-        help = "To share code between kernels, write a helper with `@vk.function`."
-        raise frame.error(node, UnsupportedError, f"`{function.name}` is a kernel; kernels do not call kernels", help)
+        raise frame.error(
+            node,
+            UnsupportedError,
+            f"`{function.name}` is a kernel; kernels do not call kernels",
+            "To share code between kernels, write a helper with `@vk.function`.",
+        )
     return _python_call(frame, node, function)
 
 
@@ -87,8 +91,12 @@ def _bind(
     known = [p for p in signature.parameters if p != "self"]
     for keyword in node.keywords:
         if keyword.arg not in known:
-            help = did_you_mean(keyword.arg or "", known) or (f"It takes {listed(known)}." if known else "")
-            raise frame.error(keyword, UnknownNameError, f"`{name}` has no parameter `{keyword.arg}`", help)
+            raise frame.error(
+                keyword,
+                UnknownNameError,
+                f"`{name}` has no parameter `{keyword.arg}`",
+                did_you_mean(keyword.arg or "", known) or (f"It takes {listed(known)}." if known else ""),
+            )
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -126,8 +134,12 @@ def _inline(frame: CallFrame, node: ast.Call, function: Any) -> Any:
     args, kwargs, _ = _arguments(frame, node, ())
     names = _bind(frame, node, function.function, args, kwargs, function.name)
     if len(frame.callers) >= _MAX_HELPER_DEPTH:
-        help = "Helper functions are built in place, so they cannot call themselves."
-        raise frame.error(node, UnsupportedError, f"`{function.name}` is nested too deeply", help)
+        raise frame.error(
+            node,
+            UnsupportedError,
+            f"`{function.name}` is nested too deeply",
+            "Helper functions are built in place, so they cannot call themselves.",
+        )
     builder = frame.builder
     path = builder.path
     builder.path = (*path, id(node))
@@ -154,9 +166,12 @@ def _python_call(frame: CallFrame, node: ast.Call, function: Any) -> Any:
     plain = {"min": "minimum", "max": "maximum"}.get(plain, plain) if len(args) > 1 else plain
     help = f"Did you mean `vk.{plain}`?" if plain in operation_names() else ""
     if known:
-        help = {"float": "Convert: `.to(vk.float32)`.", "int": "Convert: `.to(vk.int64)`."}.get(plain, help)
-        message = f"`{name}` works on what is known when building, not on tiles"
-        raise frame.error(node.func, UnsupportedError, message, help)
+        raise frame.error(
+            node.func,
+            UnsupportedError,
+            f"`{name}` works on what is known when building, not on tiles",
+            {"float": "Convert: `.to(vk.float32)`.", "int": "Convert: `.to(vk.int64)`."}.get(plain, help),
+        )
     if not callable(function):
         raise frame.error(node.func, TypeMismatchError, f"expected a function, found {describe(function)}")
     if not help and isinstance(function, types.FunctionType):

@@ -125,8 +125,7 @@ def logical(frame: CallFrame, node: ast.BoolOp) -> Any:
 
 def _need_scalar(frame: CallFrame, node: ast.AST, value: Any, what: str, help: str) -> None:
     if not isinstance(value, Tile) or value.axes:
-        message = f"{what} works on scalars, found {describe(value)}"
-        raise frame.error(node, TypeMismatchError, message, help)
+        raise frame.error(node, TypeMismatchError, f"{what} works on scalars, found {describe(value)}", help)
 
 
 _ATTRIBUTES: dict[type, tuple[str, ...]] = {
@@ -156,16 +155,28 @@ def attribute(frame: CallFrame, node: ast.Attribute) -> Any:
     if type(base) in _ATTRIBUTES:
         known = _ATTRIBUTES[type(base)]
         if name not in known:
-            help = did_you_mean(name, known) or (f"It has {', '.join(f'`{k}`' for k in known)}." if known else "")
-            raise frame.error(node, UnknownNameError, f"{describe(base)} has no attribute `{name}`", help)
+            raise frame.error(
+                node,
+                UnknownNameError,
+                f"{describe(base)} has no attribute `{name}`",
+                did_you_mean(name, known) or (f"It has {', '.join(f'`{k}`' for k in known)}." if known else ""),
+            )
         with frame.at(node):
             return getattr(base, name)
     if isinstance(base, ModuleType):
         if not hasattr(base, name):
-            help = _FROM_TRITON.get(name) or did_you_mean(name, dir(base), f"{ast.unparse(node.value)}.")
-            raise frame.error(node, UnknownNameError, f"`{base.__name__}` has no `{name}`", help)
+            raise frame.error(
+                node,
+                UnknownNameError,
+                f"`{base.__name__}` has no `{name}`",
+                _FROM_TRITON.get(name) or did_you_mean(name, dir(base), f"{ast.unparse(node.value)}."),
+            )
         return getattr(base, name)
     if is_number(base) or not hasattr(base, name):
-        help = "Convert with `vk.cast(value, dtype)`." if name == "to" else ""
-        raise frame.error(node, UnknownNameError, f"{describe(base)} has no attribute `{name}`", help)
+        raise frame.error(
+            node,
+            UnknownNameError,
+            f"{describe(base)} has no attribute `{name}`",
+            "Convert with `vk.cast(value, dtype)`." if name == "to" else "",
+        )
     return getattr(base, name)

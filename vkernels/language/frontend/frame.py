@@ -124,8 +124,12 @@ class CallFrame:
         try:
             yield
         except Mistake as mistake:
-            culprit = next((n for n, value in arguments if value is mistake.culprit), node)
-            raise self.error(culprit, mistake.kind, mistake.message, mistake.help) from None
+            raise self.error(
+                next((n for n, value in arguments if value is mistake.culprit), node),
+                mistake.kind,
+                mistake.message,
+                mistake.help,
+            ) from None
         finally:
             builder.location = before
 

@@ -47,8 +47,12 @@ def for_loop(frame: CallFrame, node: ast.For) -> Returned | None:
 
 def _unrolled(frame: CallFrame, node: ast.For, values: Sequence[Any]) -> Returned | None:
     if len(values) > _MAX_UNROLLED:
-        help = "Use `vk.range` for a loop that runs in the kernel."
-        raise frame.error(node.iter, UnsupportedError, f"{len(values)} steps are too many to unroll", help)
+        raise frame.error(
+            node.iter,
+            UnsupportedError,
+            f"{len(values)} steps are too many to unroll",
+            "Use `vk.range` for a loop that runs in the kernel.",
+        )
     for value in values:
         bind(frame, node.target, value)
         returned = frame.execute(node.body)
@@ -106,8 +110,12 @@ def while_loop(frame: CallFrame, node: ast.While) -> None:
         with builder.inside(before):
             test = frame.evaluate(node.test)
             if is_decided(frame, node.test, test):
-                help = "A condition known when building never changes: use `if`, or `for` over a range."
-                raise frame.error(node.test, UnsupportedError, "the condition does not change in the loop", help)
+                raise frame.error(
+                    node.test,
+                    UnsupportedError,
+                    "the condition does not change in the loop",
+                    "A condition known when building never changes: use `if`, or `for` over a range.",
+                )
             with frame.at(node.test):
                 builder.insert(scf.ConditionOp(builder.condition(test).ssa, *before.args))
         _assign(frame, shapes, after.args)
@@ -189,18 +197,24 @@ def _grown(frame: CallFrame, node: ast.For | ast.While, name: str, shape: Variab
     grown = None if last is None else unify(shape, last)
     if grown is None:
         found = describe(end) if last is None else str(last)
-        help = f"Begin with that type, as in `{name} = vk.zeros(…)`, or convert in the loop: `.to({shape.dtype!r})`."
-        message = f"`{name}` changes its type in the loop: it begins as {shape}, and becomes {found}"
-        raise frame.error(_assignment(node, name), TypeMismatchError, message, help)
+        raise frame.error(
+            _assignment(node, name),
+            TypeMismatchError,
+            f"`{name}` changes its type in the loop: it begins as {shape}, and becomes {found}",
+            f"Begin with that type, as in `{name} = vk.zeros(…)`, or convert in the loop: `.to({shape.dtype!r})`.",
+        )
     return VariableShape(grown.dtype, shape.axes, grown.weak) if set(grown.axes) == set(shape.axes) else grown
 
 
 def _check_fixed(frame: CallFrame, node: ast.For | ast.While, fixed: dict[str, Any], ends: dict[str, Any]) -> None:
     for name, value in fixed.items():
         if not is_same(value, ends[name]):
-            message = f"`{name}` is {describe(value)} before the loop, and becomes {describe(ends[name])}"
-            help = "Only numbers and tiles change in a loop. Choose another name."
-            raise frame.error(_assignment(node, name), TypeMismatchError, message, help)
+            raise frame.error(
+                _assignment(node, name),
+                TypeMismatchError,
+                f"`{name}` is {describe(value)} before the loop, and becomes {describe(ends[name])}",
+                "Only numbers and tiles change in a loop. Choose another name.",
+            )
 
 
 def _assignment(node: ast.For | ast.While, name: str) -> ast.AST:

@@ -45,8 +45,7 @@ def _set(frame: CallFrame, target: ast.expr, value: Any, source: ast.expr) -> No
             raise frame.error(starred[0], UnsupportedError, "`*` cannot be used in a kernel")
         if not isinstance(value, tuple) or len(value) != len(target.elts):
             found = f"{len(value)}" if isinstance(value, tuple) else describe(value)
-            message = f"expected {len(target.elts)} values, found {found}"
-            raise frame.error(source, TypeMismatchError, message)
+            raise frame.error(source, TypeMismatchError, f"expected {len(target.elts)} values, found {found}")
         for element, one in zip(target.elts, value, strict=True):
             _set(frame, element, one, source)
     else:
@@ -86,11 +85,19 @@ def annotated_assign(frame: CallFrame, node: ast.AnnAssign) -> None:
 
 def return_statement(frame: CallFrame, node: ast.Return) -> Returned:
     if frame.open:
-        help = "Assign to a variable there, and return it at the end."
-        raise frame.error(node, UnsupportedError, f"`return` cannot stand in {frame.open[-1]} that runs", help)
+        raise frame.error(
+            node,
+            UnsupportedError,
+            f"`return` cannot stand in {frame.open[-1]} that runs",
+            "Assign to a variable there, and return it at the end.",
+        )
     if node.value is not None and not frame.callers:
-        help = "It stores its results into tensors that it is given: `out[i, j] = …`."
-        raise frame.error(node, UnsupportedError, "a kernel returns nothing", help)
+        raise frame.error(
+            node,
+            UnsupportedError,
+            "a kernel returns nothing",
+            "It stores its results into tensors that it is given: `out[i, j] = …`.",
+        )
     return Returned(None if node.value is None else frame.evaluate(node.value))
 
 
@@ -101,8 +108,12 @@ def expression_statement(frame: CallFrame, node: ast.Expr) -> None:
 def assert_statement(frame: CallFrame, node: ast.Assert) -> None:
     test = frame.evaluate(node.test)
     if isinstance(test, Operand | AddressableValue):
-        help = "Values computed while the kernel runs are checked with `vk.device_assert(condition, message)`."
-        raise frame.error(node, UnsupportedError, "`assert` works on what is known when building", help)
+        raise frame.error(
+            node,
+            UnsupportedError,
+            "`assert` works on what is known when building",
+            "Values computed while the kernel runs are checked with `vk.device_assert(condition, message)`.",
+        )
     if not test:
         text = "" if node.msg is None else f": {frame.evaluate(node.msg)}"
         raise frame.error(node, SourceError, f"the assertion does not hold{text}")

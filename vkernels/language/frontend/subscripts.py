@@ -21,11 +21,19 @@ def subscript(frame: CallFrame, node: ast.Subscript) -> Any:
         with frame.at(node, index_nodes(node, reference)):
             return frame.builder.load(reference)
     if isinstance(base, Operand):
-        help = "A tile has no subscripts: axes are chosen where it is loaded, and joined by name."
-        raise frame.error(node, TypeMismatchError, f"expected a tensor, found {describe(base)}", help)
+        raise frame.error(
+            node,
+            TypeMismatchError,
+            f"expected a tensor, found {describe(base)}",
+            "A tile has no subscripts: axes are chosen where it is loaded, and joined by name.",
+        )
     if isinstance(index, Operand):
-        help = "Which one it is must be known when building."
-        raise frame.error(node.slice, TypeMismatchError, f"expected an int, found {describe(index)}", help)
+        raise frame.error(
+            node.slice,
+            TypeMismatchError,
+            f"expected an int, found {describe(index)}",
+            "Which one it is must be known when building.",
+        )
     try:
         return base[index]
     except (TypeError, KeyError, IndexError) as error:
@@ -46,9 +54,12 @@ def stored_place(frame: CallFrame, target: ast.Subscript) -> SubscriptReference:
     """The place that an assignment to a subscript stores into."""
     base = frame.evaluate(target.value)
     if not isinstance(base, AddressableValue):
-        help = "A tile is not changed in place: `vk.where` makes a new one." if isinstance(base, Operand) else ""
-        message = f"expected a tensor or a scratchpad to store into, found {describe(base)}"
-        raise frame.error(target.value, TypeMismatchError, message, help)
+        raise frame.error(
+            target.value,
+            TypeMismatchError,
+            f"expected a tensor or a scratchpad to store into, found {describe(base)}",
+            "A tile is not changed in place: `vk.where` makes a new one." if isinstance(base, Operand) else "",
+        )
     return SubscriptReference.of(base, frame.evaluate(target.slice))
 
 

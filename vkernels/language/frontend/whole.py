@@ -27,11 +27,19 @@ class WholeAxes(Accesses):
             if len(whole) == 1:
                 return whole[0]
             found = f"it has {listed(whole)}" if whole else f"{describe(tile)} has none"
-            help = "Say along which: `axis=…`." if whole else "Whole axes are declared with `vk.whole`."
-            raise Mistake(AxisError, f"expected a tile with one whole axis, {found}", help, value)
+            raise Mistake(
+                AxisError,
+                f"expected a tile with one whole axis, {found}",
+                "Say along which: `axis=…`." if whole else "Whole axes are declared with `vk.whole`.",
+                value,
+            )
         if not isinstance(axis, Axis):
-            help = "It is what `j = vk.whole(…)` gives."
-            raise Mistake(TypeMismatchError, f"expected an axis, found {describe(axis)}", help, axis)
+            raise Mistake(
+                TypeMismatchError,
+                f"expected an axis, found {describe(axis)}",
+                "It is what `j = vk.whole(…)` gives.",
+                axis,
+            )
         if axis not in tile.axes:
             axes = f"it has {listed(tile.axes)}" if tile.axes else "it has no axis"
             raise Mistake(AxisError, f"the tile does not have the axis `{axis.name}`, {axes}", culprit=axis)
@@ -70,8 +78,7 @@ class WholeAxes(Accesses):
         if kind in ("sum", "product"):
             return tile if tile.dtype.is_float else self.convert(tile, int64)
         if tile.dtype is bool_:
-            help = "Use `vk.any` or `vk.all`."
-            raise Mistake(TypeMismatchError, f"`vk.{kind}` does not work on bool", help)
+            raise Mistake(TypeMismatchError, f"`vk.{kind}` does not work on bool", "Use `vk.any` or `vk.all`.")
         return tile
 
     def dot(self, left: Any, right: Any, acc: Any, axis: Any, precision: Any) -> Tile:
@@ -79,8 +86,7 @@ class WholeAxes(Accesses):
         a, b = self.tile(left), self.tile(right)
         along = self._contracted(a, b, axis)
         if precision not in ("ieee", "tf32"):
-            help = 'It is "ieee" or "tf32".'
-            raise Mistake(SourceError, f"there is no precision {precision!r}", help, "precision")
+            raise Mistake(SourceError, f"there is no precision {precision!r}", 'It is "ieee" or "tf32".', "precision")
         dtype = _accumulator(self.meet(a, b)[0])
         a, b = self.convert(a, dtype), self.convert(b, dtype)
         axes = tuple(x for x in joined_in_order(a, b) if x is not along)
@@ -97,8 +103,11 @@ class WholeAxes(Accesses):
         if len(shared) == 1:
             return shared[0]
         found = f"they share {listed(shared)}" if shared else "they share none"
-        help = "Say along which: `axis=…`." if shared else f"The first is {describe(a)}, the second {describe(b)}."
-        raise Mistake(AxisError, f"expected two tiles that share one whole axis, {found}", help)
+        raise Mistake(
+            AxisError,
+            f"expected two tiles that share one whole axis, {found}",
+            "Say along which: `axis=…`." if shared else f"The first is {describe(a)}, the second {describe(b)}.",
+        )
 
     def _initial(self, acc: Any, dtype: DType, axes: tuple[Axis, ...]) -> Tile:
         if acc is None:
@@ -106,11 +115,14 @@ class WholeAxes(Accesses):
         given = self.operand(acc)
         tile = self.convert(given, dtype) if not isinstance(given, Tile) or given.weak else given
         if tile.dtype is not dtype and computed_element(tile.dtype) != computed_element(dtype):
-            message = f"the accumulator is {describe(tile)}, the products are added in {dtype.name}"
-            raise Mistake(TypeMismatchError, message, f"Convert it: `.to({dtype!r})`.", acc)
+            raise Mistake(
+                TypeMismatchError,
+                f"the accumulator is {describe(tile)}, the products are added in {dtype.name}",
+                f"Convert it: `.to({dtype!r})`.",
+                acc,
+            )
         if any(axis not in axes for axis in tile.axes):
-            message = f"the accumulator is {describe(tile)}, the result has {listed(axes)}"
-            raise Mistake(AxisError, message, culprit=acc)
+            raise Mistake(AxisError, f"the accumulator is {describe(tile)}, the result has {listed(axes)}", culprit=acc)
         return self.broadcast(tile, axes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..operation import operation
@@ -12,76 +13,41 @@ _SQRT_HALF = 0.7071067811865476
 _SQRT_2_OVER_PI = 0.7978845608028654
 
 
-@operation
-def exp(x: Any) -> Tile:
-    """e to the power of x."""
-    return current_builder().mathematical("Exp", x)
+def _function(name: str, math_operation: str, doc: str, keeps_integers: bool = False) -> Callable[[Any], Tile]:
+    """An operation that is one of the math dialect; `keeps_integers`: integers are returned unchanged."""
+
+    def apply(x: Any) -> Tile:
+        value = current_builder().tile(x) if keeps_integers else x
+        if keeps_integers and not value.dtype.is_float:
+            return value
+        return current_builder().mathematical(math_operation, value)
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = doc
+    return operation(apply)
 
 
-@operation
-def exp2(x: Any) -> Tile:
-    """2 to the power of x."""
-    return current_builder().mathematical("Exp2", x)
-
-
-@operation
-def expm1(x: Any) -> Tile:
-    """exp(x) - 1, accurate near 0."""
-    return current_builder().mathematical("ExpM1", x)
-
-
-@operation
-def log(x: Any) -> Tile:
-    """The natural logarithm."""
-    return current_builder().mathematical("Log", x)
-
-
-@operation
-def log2(x: Any) -> Tile:
-    """The logarithm to base 2."""
-    return current_builder().mathematical("Log2", x)
-
-
-@operation
-def log1p(x: Any) -> Tile:
-    """log(1 + x), accurate near 0."""
-    return current_builder().mathematical("Log1p", x)
-
-
-@operation
-def sqrt(x: Any) -> Tile:
-    """The square root; NaN below 0."""
-    return current_builder().mathematical("Sqrt", x)
-
-
-@operation
-def rsqrt(x: Any) -> Tile:
-    """1 / sqrt(x)."""
-    return current_builder().mathematical("Rsqrt", x)
-
-
-@operation
-def sin(x: Any) -> Tile:
-    """The sine of x in radians."""
-    return current_builder().mathematical("Sin", x)
-
-
-@operation
-def cos(x: Any) -> Tile:
-    """The cosine of x in radians."""
-    return current_builder().mathematical("Cos", x)
-
-
-@operation
-def tanh(x: Any) -> Tile:
-    """The hyperbolic tangent."""
-    return current_builder().mathematical("Tanh", x)
-
-
-@operation
-def erf(x: Any) -> Tile:
-    """The error function."""
-    return current_builder().mathematical("Erf", x)
+exp = _function("exp", "Exp", "e to the power of x.")
+exp2 = _function("exp2", "Exp2", "2 to the power of x.")
+expm1 = _function("expm1", "ExpM1", "exp(x) - 1, accurate near 0.")
+log = _function("log", "Log", "The natural logarithm.")
+log2 = _function("log2", "Log2", "The logarithm to base 2.")
+log1p = _function("log1p", "Log1p", "log(1 + x), accurate near 0.")
+sqrt = _function("sqrt", "Sqrt", "The square root; NaN below 0.")
+rsqrt = _function("rsqrt", "Rsqrt", "1 / sqrt(x).")
+sin = _function("sin", "Sin", "The sine of x in radians.")
+cos = _function("cos", "Cos", "The cosine of x in radians.")
+tanh = _function("tanh", "Tanh", "The hyperbolic tangent.")
+erf = _function("erf", "Erf", "The error function.")
+floor = _function("floor", "Floor", "x rounded down; integers are unchanged.", keeps_integers=True)
+ceil = _function("ceil", "Ceil", "x rounded up; integers are unchanged.", keeps_integers=True)
+round = _function(
+    "round",
+    "RoundEven",
+    "x rounded to the nearest whole number, ties to even; integers are unchanged.",
+    keeps_integers=True,
+)
+trunc = _function("trunc", "Trunc", "x rounded towards zero; integers are unchanged.", keeps_integers=True)
 
 
 @operation
@@ -106,35 +72,6 @@ def abs(x: Any) -> Tile:
     if value.dtype.is_uint:
         return value
     return builder.extreme("max", value, -value)  # type: ignore[no-any-return]
-
-
-def _rounded(name: str, x: Any) -> Tile:
-    value = current_builder().tile(x)
-    return current_builder().mathematical(name, value) if value.dtype.is_float else value
-
-
-@operation
-def floor(x: Any) -> Tile:
-    """x rounded down; integers are unchanged."""
-    return _rounded("Floor", x)
-
-
-@operation
-def ceil(x: Any) -> Tile:
-    """x rounded up; integers are unchanged."""
-    return _rounded("Ceil", x)
-
-
-@operation
-def round(x: Any) -> Tile:
-    """x rounded to the nearest whole number, ties to even; integers are unchanged."""
-    return _rounded("RoundEven", x)
-
-
-@operation
-def trunc(x: Any) -> Tile:
-    """x rounded towards zero; integers are unchanged."""
-    return _rounded("Trunc", x)
 
 
 @operation

@@ -54,8 +54,9 @@ def mean(x: Any, axis: Any = None) -> Tile:
     """The sum along an axis divided by its number of positions. NaN for an empty axis."""
     value, axes = _axes(x, axis)
     if not value.dtype.is_float:
-        message = f"expected floats, found {value.dtype.name}"
-        raise Mistake(TypeMismatchError, message, "Convert first: `.to(vk.float32)`.", x)
+        raise Mistake(
+            TypeMismatchError, f"expected floats, found {value.dtype.name}", "Convert first: `.to(vk.float32)`.", x
+        )
     count: Any = 1
     for one in axes:
         positions = one.extent if isinstance(one.extent, int) else one.size

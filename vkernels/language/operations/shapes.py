@@ -58,8 +58,12 @@ def broadcast(x: Any, axes: Any) -> Tile:
     given = _axes(axes)
     missing = [axis.name for axis in value.axes if axis not in given]
     if missing:
-        message = f"the tile has the axis `{missing[0]}`, which the result would lack"
-        raise Mistake(AxisError, message, f"Reduce along it, or add `{missing[0]}` to the axes.", axes)
+        raise Mistake(
+            AxisError,
+            f"the tile has the axis `{missing[0]}`, which the result would lack",
+            f"Reduce along it, or add `{missing[0]}` to the axes.",
+            axes,
+        )
     result = builder.broadcast(value, given)
     return Tile(result.ssa, builder.settled(value.dtype, value.weak), given)
 
@@ -70,8 +74,12 @@ def transpose(x: Any, axes: Any) -> Tile:
     value = current_builder().tile(x)
     given = _axes(axes)
     if set(given) != set(value.axes):
-        message = f"the axes are {', '.join(value.names) or 'none'}, in any order"
-        raise Mistake(AxisError, message, "To add axes, use `vk.broadcast`.", axes)
+        raise Mistake(
+            AxisError,
+            f"the axes are {', '.join(value.names) or 'none'}, in any order",
+            "To add axes, use `vk.broadcast`.",
+            axes,
+        )
     return current_builder().broadcast(value, given)
 
 

@@ -5,23 +5,37 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ..from_matrices import as_csr
 from ..network_layers import Floats, Indices, NetworkLayers
-
-if TYPE_CHECKING:
-    import torch
-    from scipy.sparse import csr_array
+from .timing import Spread, ratio
 
 Survivors: TypeAlias = NDArray[np.int64]
 Run: TypeAlias = Callable[[], Survivors]
-Step: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
+Step: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 Parts: TypeAlias = tuple[Floats, Indices, Indices]
+
+
+@dataclass(frozen=True)
+class BaselineResult:
+    """A baseline's seconds, how many times faster ours was in the same rounds, and whether its survivors are right."""
+
+    seconds: Spread
+    ratio: Spread
+    matches: bool
+
+    @staticmethod
+    def of(theirs: Sequence[float], ours: Sequence[float], matches: bool) -> BaselineResult:
+        return BaselineResult(Spread.of(theirs), ratio(theirs, ours), matches)
+
 
 BATCH = 1024
 BATCH_LAYERS = 4
@@ -54,8 +68,6 @@ def prepare_dense(network: NetworkLayers, features: Floats, threads: int, batch:
     What a network merged by `merge_equal` is measured against. `batch`: images at a time; dead ones are dropped after
     every so many layers.
     """
-    import torch
-
     steps = []
     for layer in range(network.layers):
         weight, column, ends = _csr_parts(network, layer)
@@ -67,8 +79,6 @@ def prepare_dense(network: NetworkLayers, features: Floats, threads: int, batch:
 
 
 def _dense_step(weight: torch.Tensor, bias: torch.Tensor, cap: float, values: torch.Tensor) -> torch.Tensor:
-    import torch
-
     return torch.addmm(bias, weight, values).clamp_(0, cap)
 
 
@@ -83,8 +93,6 @@ def _bias_of(network: NetworkLayers, layer: int) -> Any:
 
 
 def _in_torch(bias: Any) -> Any:
-    import torch
-
     return bias if isinstance(bias, float) else torch.from_numpy(bias)
 
 
@@ -93,8 +101,6 @@ def _torch_step(matrix: torch.Tensor, bias: Any, cap: float, values: torch.Tenso
 
 
 def _torch_matrix(parts: Parts, shape: tuple[int, int]) -> torch.Tensor:
-    import torch
-
     weight, column, ends = map(torch.from_numpy, parts)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
@@ -104,8 +110,6 @@ def _torch_matrix(parts: Parts, shape: tuple[int, int]) -> torch.Tensor:
 
 @contextmanager
 def _torch_threads(threads: int) -> Iterator[None]:
-    import torch
-
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -115,8 +119,6 @@ def _torch_threads(threads: int) -> Iterator[None]:
 
 
 def _torch_csr(steps: Sequence[Step], features: Floats, threads: int) -> Survivors:
-    import torch
-
     with _torch_threads(threads):
         values, ids = torch.from_numpy(features), torch.arange(features.shape[1])
         for step in steps:
@@ -125,8 +127,6 @@ def _torch_csr(steps: Sequence[Step], features: Floats, threads: int) -> Survivo
 
 
 def _torch_batched(steps: Sequence[Step], features: Floats, threads: int, batch: int, drop_every: int) -> Survivors:
-    import torch
-
     with _torch_threads(threads):
         survivors = [torch.zeros(0, dtype=torch.int64)]
         for start in range(0, features.shape[1], batch):
@@ -156,8 +156,6 @@ def _numbers(ids: torch.Tensor) -> Survivors:
 
 
 def _scipy_matrix(parts: Parts, shape: tuple[int, int]) -> csr_array[Any]:
-    from scipy.sparse import csr_array
-
     return csr_array(parts, shape=shape)
 
 

@@ -14,23 +14,14 @@ from vkernels.ir.errors import OptionError
 from ..infer import LayerGroup, LayerKernel, infer
 from ..network_layers import Floats, NetworkLayers
 from ..prepare import bytes_of
-from .baselines import prepare_baselines
+from .baselines import BaselineResult, prepare_baselines
 from .reference import ReferenceResult, run_reference
-from .timing import Spread, interleave, ratio
+from .timing import Spread, interleave
 
 OURS = "vkernels"
 
 Progress = Callable[[str, int, int, str], None]
 """Told what is going on, how many steps of it are done, how many there are, and what they are."""
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """A baseline's seconds, how many times faster ours was in the same rounds, and whether it is right."""
-
-    seconds: Spread
-    ratio: Spread
-    matches: bool
 
 
 @dataclass(frozen=True)
@@ -47,7 +38,7 @@ class ChallengeReport:
     rounds: int
     executed_edges: int
     groups: tuple[LayerGroup, ...]
-    baselines: Mapping[str, Baseline]
+    baselines: Mapping[str, BaselineResult]
 
     @property
     def matches(self) -> bool:
@@ -101,9 +92,7 @@ def run_challenge(
         runs |= peers
     seconds = interleave(runs, rounds, patience, lambda done: progress("measuring", done, rounds, "rounds"))
     ours = [result.seconds for result in results[1:]]
-    baselines = {
-        name: Baseline(Spread.of(seconds[name]), ratio(seconds[name], ours), right) for name, right in checks.items()
-    }
+    baselines = {name: BaselineResult.of(seconds[name], ours, right) for name, right in checks.items()}
     wrong = next((result for result in results if not np.array_equal(result.survivors, truth.survivors)), first)
     return ChallengeReport(
         network.inputs, network.layers, images, threads, wrong.survivors, truth,
@@ -138,7 +127,7 @@ def as_json(report: ChallengeReport, target: str) -> dict[str, Any]:
     }
 
 
-def _baseline_json(baseline: Baseline) -> dict[str, Any]:
+def _baseline_json(baseline: BaselineResult) -> dict[str, Any]:
     return {
         "categories": "match" if baseline.matches else "differ",
         "seconds": baseline.seconds.middle,

@@ -17,10 +17,10 @@ from ..network_layers import Floats, Layers, NetworkLayers
 from ..prepare import prepare
 from ..run import Inference
 from ..run_layers import DTYPES
-from .baselines import prepare_baselines, prepare_dense
+from .baselines import BaselineResult, prepare_baselines, prepare_dense
 from .machine_peaks import MachinePeaks
 from .reference import DEFAULT_MEMORY, ReferenceNetwork, ReferenceResult
-from .timing import Spread, ratio
+from .timing import Spread
 
 GENERAL, STRUCTURED, SATURATING = CLASSES = ("general", "structured", "saturating")
 
@@ -29,15 +29,6 @@ BASELINE_CLASSES = {"torch_csr": GENERAL, "torch_csr_batched": GENERAL, "scipy_c
 
 DENSE_BATCH, DENSE_LAYERS = 16384, 4
 """Images at a time, and layers between dropping, of `torch_dense`."""
-
-
-@dataclass(frozen=True)
-class BaselineResult:
-    """A baseline's seconds, how many times faster we were in the same rounds, whether it is right."""
-
-    seconds: Spread
-    ratio: Spread
-    matches: bool
 
 
 @dataclass(frozen=True)
@@ -271,7 +262,7 @@ def _rivals(
 
 def _peers(turn: _ClassRecord, peers: Mapping[str, _BaselineRecord]) -> dict[str, BaselineResult]:
     return {
-        name: BaselineResult(Spread.of(peer.seconds), ratio(peer.seconds, turn.seconds), peer.matches)
+        name: BaselineResult.of(peer.seconds, turn.seconds, peer.matches)
         for name, peer in peers.items()
         if BASELINE_CLASSES[name] == turn.kind
     }
