@@ -9,10 +9,8 @@ from jaxtyping import Float
 import vkernels.language as vk
 
 from .annotations import ACTIVATIONS as ACTIVATIONS
-from .annotations import Activation, Result
 from .arrays import Array, as_rows, empty_like, fill
-from .declared import checked
-from .replay import replayed
+from .declared import Activation, Result, checked, replayed
 from .samples import CPU_ROWS, SHORT_ROWS, entry
 
 __all__ = ["activate"]

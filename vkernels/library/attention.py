@@ -9,7 +9,6 @@ from jaxtyping import Float, Integer
 import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
 
-from .annotations import Result
 from .arrays import Array, check_apart, empty_like
 from .attention_blocks import (
     BY_HEADS,
@@ -26,8 +25,7 @@ from .attention_blocks import (
     scale_of,
 )
 from .attention_gradients import run_gradients
-from .declared import checked
-from .replay import replayed
+from .declared import Result, checked, replayed
 from .samples import SampleInputs, entry
 
 __all__ = ["attention", "attention_of_sequences"]

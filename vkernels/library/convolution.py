@@ -12,11 +12,9 @@ from vkernels.ir.errors import ArgumentError
 from vkernels.language.kernel import Kernel
 
 from .activations import activated
-from .annotations import Activation, AtLeastOne, NotNegative, Result
 from .arrays import Array, check_apart, check_shape, constant_like, empty_like, zeros
-from .declared import checked
+from .declared import Activation, AtLeastOne, NotNegative, Result, checked, replayed
 from .reductions import reduce_middle
-from .replay import replayed
 from .samples import Constants, SampleInputs, Sizes, ceil_div, entry
 
 __all__ = ["conv2d"]

@@ -22,7 +22,14 @@ from vkernels.ir.errors import ArgumentError
 from vkernels.runtime.aliasing import overlaps_itself, share_memory
 from vkernels.runtime.arrays import is_torch, kind_of, view_of
 
+from .annotations import Activation, AtLeastOne, NotNegative, NumberRange, OneOf, Result, Share, Size, Updated
+from .replay import replayed
 from .rules import MismatchError, Rules, Sizes, TensorRule, is_tensor, rules_of
+
+__all__ = [
+    "Activation", "AtLeastOne", "NotNegative", "NumberRange", "OneOf", "Result", "Share", "Size", "Updated", "checked",
+    "numbers_checked", "replayed",
+]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -10,7 +10,6 @@ import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
 
 from .activations import activate_into, activated, before_activation, slopes_into
-from .annotations import Activation, OneOf, Result
 from .arrays import (
     Array,
     as_rows,
@@ -22,9 +21,8 @@ from .arrays import (
     fill,
     is_of_eight_bits,
 )
-from .declared import checked
+from .declared import Activation, OneOf, Result, checked, replayed
 from .reductions import sum as sum_along
-from .replay import replayed
 from .samples import entry
 
 __all__ = ["batched_matmul", "matmul", "mlp"]

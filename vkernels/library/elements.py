@@ -10,10 +10,9 @@ from jaxtyping import Float
 
 import vkernels.language as vk
 
-from .annotations import AtLeastOne, NumberRange, Result, Share, Updated
 from .arrays import Array, as_rows, empty_like, fill, give_back
-from .declared import checked, numbers_checked
-from .replay import DynamicScalar, LiveInt, replayed
+from .declared import AtLeastOne, NumberRange, Result, Share, Updated, checked, numbers_checked, replayed
+from .replay import DynamicScalar, LiveInt
 from .samples import CPU_ROWS, SHORT_ROWS, SampleInputs, entry, numbers
 
 __all__ = ["adamw", "dropout", "rotary_embedding"]

@@ -14,11 +14,9 @@ import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
 
 from .activations import activated, before_activation
-from .annotations import Activation, Result
 from .arrays import Array, as_signed, check_shape, constant_like, empty_like, laid_out
-from .declared import checked
+from .declared import Activation, Result, checked, replayed
 from .indices import check_indices
-from .replay import replayed
 from .samples import Arrays, Constants, SampleInputs, Sizes, entry, random_indices
 from .segments import segment_sum
 from .sparse_products import csr_product, ell_times_dense

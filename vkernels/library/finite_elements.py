@@ -14,10 +14,8 @@ from numpy.polynomial import legendre
 
 import vkernels.language as vk
 
-from .annotations import AtLeastOne, Result
 from .arrays import Array, check_apart, empty_like
-from .declared import checked
-from .replay import replayed
+from .declared import AtLeastOne, Result, checked, replayed
 from .samples import entry
 
 __all__ = ["apply_mass", "apply_stiffness", "apply_stiffness_at_nodes"]

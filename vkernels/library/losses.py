@@ -11,11 +11,10 @@ from jaxtyping import Float, Int, Integer
 import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
 
-from .annotations import OneOf, Result, Share
 from .arrays import Array, as_int64, as_rows, check_shape, empty_like, fill, integers_like, is_unsigned
-from .declared import checked
+from .declared import OneOf, Result, Share, checked, replayed
 from .indices import is_read_here
-from .replay import expect, replayed
+from .replay import expect
 from .samples import CPU_ROWS, SHORT_ROWS, Arrays, Constants, SampleInputs, Sizes, entry, numbers, random_indices
 
 __all__ = ["cross_entropy", "log_softmax"]

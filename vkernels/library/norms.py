@@ -10,11 +10,9 @@ import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
 from vkernels.language.kernel import Kernel
 
-from .annotations import AtLeastOne, Result
 from .arrays import Array, as_rows, constant_like, empty_like, fill
-from .declared import checked
+from .declared import AtLeastOne, Result, checked, replayed
 from .reductions import reduce_middle
-from .replay import replayed
 from .samples import CPU_ROWS, SHORT_ROWS, SampleInputs, ceil_div, entry, numbers
 
 __all__ = ["group_norm", "l2_normalize", "rms_norm"]

@@ -11,10 +11,8 @@ from jaxtyping import Bool, Float, Int, Num
 import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
 
-from .annotations import AtLeastOne
 from .arrays import Array, empty_like, integers_like
-from .declared import checked
-from .replay import replayed
+from .declared import AtLeastOne, checked, replayed
 from .samples import SampleInputs, ceil_div, entry
 from .selection import topk as topk
 

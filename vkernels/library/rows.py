@@ -15,10 +15,8 @@ from jaxtyping import Float
 
 import vkernels.language as vk
 
-from .annotations import Result
 from .arrays import Array, as_rows, as_segments, constant_like, empty_like, fill
-from .declared import checked
-from .replay import replayed
+from .declared import Result, checked, replayed
 from .samples import (
     CPU_ROW_SEGMENTS,
     CPU_ROWS,

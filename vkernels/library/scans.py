@@ -7,10 +7,8 @@ from jaxtyping import Float
 import vkernels.language as vk
 from vkernels.runtime import get_threads
 
-from .annotations import Result
 from .arrays import Array, as_rows, as_segments, empty_like, fill
-from .declared import checked
-from .replay import replayed
+from .declared import Result, checked, replayed
 from .rows import segment_of
 from .samples import CPU_ROW_SEGMENTS, CPU_ROWS, LONG_ROWS, ROW_SEGMENTS, SHORT_ROWS, entry
 

@@ -9,11 +9,9 @@ from jaxtyping import Float, Int, Integer
 
 import vkernels.language as vk
 
-from .annotations import OneOf, Result, Size
 from .arrays import Array, empty_like, integers_like
-from .declared import checked
+from .declared import OneOf, Result, Size, checked, replayed
 from .indices import check_indices, check_starts
-from .replay import replayed
 from .samples import (
     Arrays,
     Constants,

@@ -13,10 +13,9 @@ from jaxtyping import Float, Int
 import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
 
-from .annotations import NotNegative
 from .arrays import Array, empty_like, integers_like
-from .declared import checked
-from .replay import refuse, replayed
+from .declared import NotNegative, checked, replayed
+from .replay import refuse
 from .samples import Constants, SampleInputs, Sizes, entry, random_indices
 from .transposes import count_up
 

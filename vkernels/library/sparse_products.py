@@ -9,11 +9,9 @@ import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
 
 from .activations import activated
-from .annotations import Activation, Result
 from .arrays import Array, constant_like, empty_like
-from .declared import checked
+from .declared import Activation, Result, checked, replayed
 from .indices import check_indices, check_starts
-from .replay import replayed
 from .samples import SampleInputs, coordinates, entry, indices, segments
 
 __all__ = ["block_matmul", "csr_matmul", "ell_matmul", "sampled_matmul"]

@@ -7,9 +7,8 @@ from jaxtyping import Float, Integer
 import vkernels.language as vk
 
 from .activations import before_activation
-from .annotations import Activation
 from .arrays import Array, as_computed, constant_like, empty_like, laid_out
-from .declared import checked
+from .declared import Activation, checked
 from .indices import check_indices, check_starts
 from .reductions import sum as sum_along
 from .samples import SampleInputs, coordinates, entry, indices

@@ -7,11 +7,9 @@ from jaxtyping import Float
 
 import vkernels.language as vk
 
-from .annotations import Result
 from .arrays import Array, as_images, check_apart, empty_like, fill, flip
-from .declared import checked
+from .declared import Result, checked, replayed
 from .reductions import sum as sum_along
-from .replay import replayed
 from .samples import entry
 
 __all__ = ["stencil"]

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Integer
 
-from .annotations import Size
 from .arrays import AllocationCheck, Array, as_int64, as_signed
-from .declared import checked
+from .declared import Size, checked
 from .replay import constant
 
 

@@ -60,25 +60,12 @@ _rotary_embedding: Operation = define(
 )
 
 
-def _step(
-    parameter: torch.Tensor,
-    grad: torch.Tensor,
-    mean: torch.Tensor,
-    square: torch.Tensor,
-    step: int,
-    rate: float,
-    beta1: float,
-    beta2: float,
-    eps: float,
-    decay: float,
-) -> None:
-    elements.adamw(parameter, grad, mean, square, step, rate, (beta1, beta2), eps, decay)
-
-
 _adamw = define(
     "adamw(Tensor(a!) parameter, Tensor grad, Tensor(b!) mean, Tensor(c!) square, int step, float rate, float beta1, "
     "float beta2, float eps, float decay) -> ()",
-    _step,
+    lambda parameter, grad, mean, square, step, rate, beta1, beta2, eps, decay: elements.adamw(
+        parameter, grad, mean, square, step, rate, (beta1, beta2), eps, decay
+    ),
     lambda *arguments: None,
 )
 

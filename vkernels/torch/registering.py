@@ -23,28 +23,26 @@ def is_capturing(x: torch.Tensor) -> bool:
     return is_captured(x.device)
 
 
-def refuse_checks(function: str, x: torch.Tensor, checked: bool) -> None:
-    """Raise `ArgumentError` where indices would be read while a graph is captured."""
-    if checked and is_capturing(x):
-        raise ArgumentError(
-            f"{function}: checked=True reads indices, which cannot be done while a CUDA graph is captured: check them "
-            "before, and pass checked=False"
-        )
-
-
 def refuse(function: str, x: torch.Tensor, why: str) -> None:
     """Raise `ArgumentError` for what cannot be captured at all."""
     if is_capturing(x):
         raise ArgumentError(f"{function}: {why}, which cannot be done while a CUDA graph is captured")
 
 
-def with_checks_refused(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A library function whose last argument is `checked`: refuses to read indices while a graph is captured."""
+def with_checks_refused(function: Callable[..., Any], name: str = "") -> Callable[..., Any]:
+    """A library function whose last argument is `checked`: refuses to read indices while a graph is captured.
+
+    `name`: the function's name in messages.
+    """
 
     @wraps(function)
     def run(*arguments: Any) -> Any:
         *others, checked = arguments
-        refuse_checks(function.__name__, others[0], checked)
+        if checked and is_capturing(others[0]):
+            raise ArgumentError(
+                f"{name or function.__name__}: checked=True reads indices, which cannot be done while a CUDA graph is "
+                "captured: check them before, and pass checked=False"
+            )
         return function(*others, checked=checked)
 
     return run

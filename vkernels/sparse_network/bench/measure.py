@@ -137,14 +137,11 @@ class _BaselineRecord:
 
 @dataclass
 class _ClassRecord:
-    """What one class did so far; lists hold one number a round, added up over the pieces."""
+    """What one class did so far. `times`: seconds, reading, transfer and kernels of each round, all pieces together."""
 
     kind: str
     preprocessing: float
-    seconds: list[float]
-    reading: list[float]
-    transfer: list[float]
-    kernels: list[float]
+    times: NDArray[np.float64]
     matches: bool = True
     edges: int = 0
     moved: int = 0
@@ -152,19 +149,21 @@ class _ClassRecord:
     findings: tuple[str, ...] = ()
     found: str = ""
 
+    @property
+    def seconds(self) -> list[float]:
+        found: list[float] = self.times[0].tolist()
+        return found
+
     @staticmethod
     def begin(reads: TimedReads, kind: str, rounds: int) -> _ClassRecord:
         """The network made ready."""
         _, seconds, _ = reads.during(lambda: prepare(reads.network, kind))
-        return _ClassRecord(kind, seconds, [0.0] * rounds, [0.0] * rounds, [0.0] * rounds, [0.0] * rounds)
+        return _ClassRecord(kind, seconds, np.zeros((4, rounds)))
 
     def add(self, number: int, inference: Inference, seconds: float, reading: float, sizes: tuple[int, ...]) -> None:
         """One piece in one round; `sizes`: of the network that ran."""
         record = inference.record
-        self.seconds[number] += seconds
-        self.reading[number] += reading
-        self.transfer[number] += record.transfer
-        self.kernels[number] += record.kernels
+        self.times[:, number] += seconds, reading, record.transfer, record.kernels
         if number == 0:
             self.found, self.findings = record.kind, record.findings or self.findings
             self.edges += record.executed_edges
@@ -173,11 +172,13 @@ class _ClassRecord:
             self.live = np.array(record.live, np.int64) + (0 if self.live is None else self.live)
 
     def end(self, peers: Mapping[str, BaselineResult]) -> NetworkRun:
-        middle = int(np.argsort(self.seconds)[(len(self.seconds) - 1) // 2])
+        seconds = self.seconds
+        middle = int(np.argsort(seconds)[(len(seconds) - 1) // 2])
+        _, reading, transfer, kernels = self.times[:, middle].tolist()
         live = () if self.live is None else tuple(self.live.tolist())
         return NetworkRun(
-            self.kind, self.found, self.findings, self.matches, self.preprocessing, self.reading[middle],
-            self.transfer[middle], self.kernels[middle], Spread.of(self.seconds), self.edges, self.moved, live, peers,
+            self.kind, self.found, self.findings, self.matches, self.preprocessing, reading,
+            transfer, kernels, Spread.of(seconds), self.edges, self.moved, live, peers,
         )  # fmt: skip
 
 
