@@ -38,7 +38,7 @@ _FORWARD: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 @dataclass(frozen=True)
 class DeclaredShape:
-    """A declared shape. `sizes`: one expression a dimension, `_` for any; `rest`: the place of `*B`, and its name."""
+    """A declared shape. `sizes`: an expression per dimension, `_` for any; `rest`, `rest_name`: place, name of `*B`."""
 
     text: str
     sizes: tuple[str, ...]
@@ -56,11 +56,11 @@ class DeclaredShape:
         return DeclaredShape(text, tuple(word for word in words if word[0] != "*"), stars[0], words[stars[0]][1:])
 
     def takes(self, rank: int) -> bool:
-        """Whether a tensor of so many dimensions can have this shape."""
+        """Whether a tensor of this rank can have the shape."""
         return rank == len(self.sizes) if self.rest is None else rank >= len(self.sizes)
 
     def split(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """A tensor's sizes that have expressions, and those that `*` stands for."""
+        """Split a tensor's sizes into those with expressions and those of `*`."""
         if self.rest is None:
             return shape, ()
         end = len(shape) - (len(self.sizes) - self.rest)
@@ -68,7 +68,7 @@ class DeclaredShape:
 
     @property
     def dimensions(self) -> str:
-        """How many dimensions that is, for messages."""
+        """The number of dimensions, for messages."""
         count, named = len(self.sizes), f": {self.text.replace(' ', ' × ')}" if self.text else ""
         least = "at least " if self.rest is not None else ""
         return f"{least}{count} {'dimension' if count == 1 else 'dimensions'}{named}"
@@ -76,16 +76,13 @@ class DeclaredShape:
 
 @dataclass
 class Sizes:
-    """Sizes by name, as tensors and whole numbers give them."""
+    """Sizes by name, found from tensors and integer arguments."""
 
     known: dict[str, int]
     rests: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def bind(self, shape: DeclaredShape, actual: tuple[int, ...]) -> bool:
-        """Learn what a tensor's sizes tell: of a sum or product the one name that is not known. Names come first.
-
-        False where they contradict what is known.
-        """
+        """Learn names from a tensor's sizes; a sum or product gives its one unknown name. False on a contradiction."""
         sizes, rest = shape.split(actual)
         if shape.rest is not None and self.rests.setdefault(shape.rest_name, rest) != rest:
             return False
@@ -93,7 +90,7 @@ class Sizes:
         return all(text == "_" or _solve(_parsed(text), length, self.known) for text, length in pairs)
 
     def expected(self, shape: DeclaredShape) -> str:
-        """What a shape must be, for messages: numbers as far as they are known."""
+        """The expected shape, for messages: known sizes as numbers."""
         found = self.shape(shape)
         if found is not None:
             return str(found)
@@ -102,7 +99,7 @@ class Sizes:
         )
 
     def shape(self, shape: DeclaredShape) -> tuple[int, ...] | None:
-        """The sizes that a shape must have; None where they are not all known."""
+        """The sizes of a shape; None if they are not all known."""
         if shape.rest is not None and shape.rest_name not in self.rests:
             return None
         sizes = [None if text == "_" else _value(_parsed(text), self.known) for text in shape.sizes]
@@ -119,7 +116,7 @@ def _parsed(text: str) -> ast.expr:
 
 
 def _value(node: ast.expr, known: Known) -> int | None:
-    """What an expression is; None where a name in it is not known, or it divides by 0."""
+    """The value of an expression; None if a name in it is unknown or it divides by 0."""
     if isinstance(node, ast.Constant):
         return int(node.value)  # type: ignore[arg-type]
     if isinstance(node, ast.Name):
@@ -132,7 +129,7 @@ def _value(node: ast.expr, known: Known) -> int | None:
 
 
 def _solve(node: ast.expr, length: int, known: dict[str, int]) -> bool:
-    """Make an expression a length by learning the one name in it that is not known; False where it cannot be."""
+    """Set an expression to `length` by learning its one unknown name; False if that is impossible."""
     if isinstance(node, ast.Name):
         return known.setdefault(node.id, length) == length
     value = _value(node, known)
@@ -163,12 +160,12 @@ _LARGEST = sys.float_info.max
 
 
 class MismatchError(Exception):
-    """A value is not what a rule takes."""
+    """A value does not match a rule."""
 
 
 @dataclass(frozen=True)
 class TensorRule:
-    """A tensor of some dtypes and a shape. `written`: whether, and as what, the function writes it."""
+    """A tensor with a shape and one of some dtypes. `written`: None if the function only reads it."""
 
     shape: DeclaredShape
     dtypes: tuple[str, ...]
@@ -177,7 +174,7 @@ class TensorRule:
 
 @dataclass(frozen=True)
 class ValueRule:
-    """Anything but a tensor. `accept` gives the value as the function gets it, or raises `MismatchError`."""
+    """A value that is no tensor. `accept` returns the value to pass to the function, or raises `MismatchError`."""
 
     expected: str
     accept: Accept
@@ -186,7 +183,7 @@ class ValueRule:
 
 @dataclass(frozen=True)
 class Rules:
-    """All that an argument may be."""
+    """The alternatives that an argument allows."""
 
     tensors: tuple[TensorRule, ...]
     values: tuple[ValueRule, ...]
@@ -198,11 +195,11 @@ class Rules:
 
     @property
     def plain(self) -> tuple[type, float, float] | None:
-        """Kind and range of numbers that are taken as they are; None where it is not that simple."""
+        """Type and range of numbers that need no conversion; None if there are other alternatives."""
         return self.values[0].plain if len(self.values) == 1 else None
 
     def accept(self, value: Any) -> Any:
-        """A value that is no tensor as the function gets it. Raises `MismatchError`."""
+        """The value to pass to the function, for one that is no tensor. Raises `MismatchError`."""
         for rule in self.values:
             try:
                 return rule.accept(value)
@@ -212,7 +209,7 @@ class Rules:
 
 
 def rules_of(annotation: Any) -> Rules:
-    """The rules that an annotation stands for. Raises `TypeError` for one that declares nothing."""
+    """The rules that an annotation declares. Raises `TypeError` if it declares none."""
     tensors: list[TensorRule] = []
     values: list[ValueRule] = []
     for one, extra in _alternatives(annotation, ()):
@@ -267,14 +264,14 @@ def _bool(value: Any) -> bool:
 
 
 def _int(value: Any) -> int:
-    """An integer of any library; numbers of Python's stay the very same, as replays know them by identity."""
+    """An integer of any library; Python integers are returned themselves, because replays identify them."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, bool | np.bool_) or str(getattr(value, "dtype", "")).removeprefix("torch.") == "bool":
         raise MismatchError
     try:
         return operator.index(value)
-    except Exception:  # what `__index__` of any value may raise
+    except Exception:  # `__index__` may raise anything
         raise MismatchError from None
 
 
@@ -338,5 +335,5 @@ def _instance(kind: type) -> Accept:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether a value is of a kind that tensor rules look at."""
+    """Whether a value is a NumPy array or torch tensor."""
     return isinstance(value, np.ndarray) or is_torch(value)

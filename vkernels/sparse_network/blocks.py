@@ -14,24 +14,24 @@ from .network_layers import Floats, Indices, Layers, NetworkLayers
 from .reorder import by_first_inputs, in_ascending_order
 
 ROUNDS = 6
-"""How often sets that are not equal are looked through for others that are near, at most."""
+"""Searches for similar sets, at most."""
 
 NEAR = 0.75
-"""The part of the larger one of two sets that both must have to be near."""
+"""Two sets are similar if they share this part of the larger one."""
 
 FEW = 4
-"""Sets of so many outputs, or more, make blocks as they are."""
+"""Sets of at least this many outputs become blocks without a search."""
 
 MAX_FILL = 1.25
-"""A group's outputs times its inputs, at most, as a multiple of its connections."""
+"""Limit for a group's outputs times its inputs, as a multiple of its connections."""
 
 Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Outputs that gather together: `member[n]` is output n's group, `start[g] : start[g + 1]` where its inputs lie in
-    `inputs`, ascending; `connections`: of the layer, each once."""
+    """Groups of outputs: `member[n]` is output n's group, `inputs[start[g] : start[g + 1]]` are group g's inputs,
+    ascending; `connections`: distinct connections of the layer."""
 
     member: Numbers
     start: Numbers
@@ -40,30 +40,29 @@ class Groups:
 
     @property
     def outputs(self) -> Numbers:
-        """How many each group has."""
+        """The number of outputs of each group."""
         return np.bincount(self.member, minlength=self.start.size - 1)
 
     @property
     def widest(self) -> int:
-        """Inputs of the group that has the most."""
+        """The largest number of inputs of a group."""
         return int(np.diff(self.start).max(initial=0))
 
     @property
     def filled(self) -> int:
-        """Elements of blocks that are no connections."""
+        """Elements of groups that are no connections."""
         return int((self.outputs * np.diff(self.start)).sum()) - self.connections
 
     def blocks(self, height: int) -> int:
-        """How many blocks of so many outputs there are, the last one of each group filled up."""
+        """The number of blocks of `height` outputs; the last one of each group is padded."""
         return int((-(-self.outputs // height)).sum())
 
 
 def find_groups(column: Indices, weight: Floats, inputs: int) -> Groups:
-    """Group a layer's outputs by the sets of their inputs; connections of weight 0 are none.
+    """Group a layer's outputs by the sets of their inputs; connections of weight 0 do not count.
 
-    Equal sets are always found. Of sets that few outputs have and that are near another, most are: they are compared
-    where the least of their inputs, in some random orders, are the same. A group of those has the inputs of all, unless
-    that fills in too much.
+    Equal sets are always found. Most similar sets of few outputs are found too: sets are compared if their least inputs
+    in some random orders are equal. A group has the inputs of all its sets, unless that needs too much padding.
     """
     sets = _sets(column, weight, inputs)
     if not sets.size:
@@ -83,7 +82,7 @@ def find_groups(column: Indices, weight: Floats, inputs: int) -> Groups:
 
 
 def _sets(column: Indices, weight: Floats, inputs: int) -> Numbers:
-    """Each output's inputs, ascending; in place of what is none, or none again, `inputs` stands last."""
+    """Each output's inputs, ascending and without repetition, padded with `inputs`."""
     sets = np.sort(np.where(weight != 0, column, inputs).astype(np.int64), axis=1)
     again = sets[:, 1:] == sets[:, :-1]
     if (again & (sets[:, 1:] < inputs)).any():
@@ -93,14 +92,14 @@ def _sets(column: Indices, weight: Floats, inputs: int) -> Numbers:
 
 
 def _near(sets: Numbers, count: Numbers, inputs: int) -> Numbers:
-    """For each set the one that it goes with; `count`: how many outputs have it."""
+    """The set that each set is grouped with; `count`: outputs of each set."""
     leader, everyone, count = np.arange(len(sets)), np.arange(len(sets)), count.copy()
     size, few = (sets < inputs).sum(axis=1), count < FEW
     random = np.random.Generator(np.random.PCG64(0))
     for _ in range(ROUNDS):
         alone = np.flatnonzero(leader == everyone)
         keys = _least(sets[alone], inputs, random) * (inputs + 1) + _least(sets[alone], inputs, random)
-        order = np.lexsort((alone, -count[alone], keys))  # of one key, what most outputs have comes first
+        order = np.lexsort((alone, -count[alone], keys))  # among equal keys, sets of most outputs first
         alone, keys = alone[order], keys[order]
         begins = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
         chief = np.repeat(alone[begins], np.diff(np.append(begins, len(keys))))
@@ -117,7 +116,7 @@ def _near(sets: Numbers, count: Numbers, inputs: int) -> Numbers:
 
 
 def _least(sets: Numbers, inputs: int, random: np.random.Generator) -> Numbers:
-    """The place of each set's first element in a random order of all inputs."""
+    """The position of each set's first element in a random order of all inputs."""
     places = np.append(random.permutation(inputs), inputs)
     least: Numbers = places[sets].min(axis=1)
     return least
@@ -130,7 +129,7 @@ def _shared(sets: Numbers, others: Numbers, inputs: int) -> Numbers:
 
 
 def _unions(sets: Numbers, leader: Numbers, inputs: int) -> tuple[Numbers, Numbers]:
-    """Where each group's inputs begin, and these inputs; groups in the order of their leaders."""
+    """Starts of each group's inputs, and the inputs; groups are in the order of their leaders."""
     leaders, group = np.unique(leader, return_inverse=True)
     real = sets < inputs
     if leaders.size == len(sets):  # each on its own
@@ -142,28 +141,28 @@ def _unions(sets: Numbers, leader: Numbers, inputs: int) -> tuple[Numbers, Numbe
 
 
 HEIGHTS = (4, 8, 16, 32)
-"""Outputs that a block may have."""
+"""Possible numbers of outputs of a block."""
 
 COST, COST_FAR = 0.9, 0.75
-"""What an element of a block costs, compared with a connection that is gathered alone: measured on one core, 0.80 to
-0.96 at 1024 to 16384 inputs, 0.55 to 0.6 at 65536, which leave the cache."""
+"""Cost of an element of a block relative to a connection outside of blocks: measured on one core, 0.80 to 0.96 at 1024
+to 16384 inputs, 0.55 to 0.6 at 65536, which exceed the cache."""
 
 FAR = 32768
-"""Inputs of a layer from which on its features leave a core's cache."""
+"""Number of inputs from which on a layer's features exceed a core's cache."""
 
 UNEVEN = 1.125
-"""Layers that follow each other get equally many blocks, so that one launch can take them, where the most is no more
-than this times the fewest."""
+"""Consecutive layers get equally many blocks, so that one launch can run them, if the most is at most this times the
+fewest."""
 
 
 @dataclass(frozen=True)
 class Blocked:
-    """`network`: with blocks in those layers where they pay, or None if they pay in none; output n of the one that it
-    was made of is its output `places[n]`.
+    """`network`: with blocks in the layers where they pay, or None if they pay in none; output n of the original is its
+    output `places[n]`.
 
-    `height`: outputs of a block; `widths`: inputs of the blocks of each layer that has some, at most. `work`: elements
-    of blocks, weighted by what they cost, and connections gathered alone, padding included; `work_before`: all of them
-    gathered alone. `in_blocks`, `filled`: connections in blocks, and elements there that are none.
+    `height`: outputs of a block; `widths`: the most inputs of a block in each layer with blocks. `work`: elements of
+    blocks, weighted by their cost, and other connections, with padding; `work_before`: work without blocks.
+    `in_blocks`, `filled`: connections in blocks, and padding there.
     """
 
     network: NetworkLayers | None
@@ -177,10 +176,10 @@ class Blocked:
 
 
 def find_blocks(network: NetworkLayers) -> Blocked:
-    """Find groups of outputs with the same inputs, or nearly the same, in each layer, and choose how to run them.
+    """Find groups of outputs with equal or similar inputs in each layer, and decide which layers run as blocks.
 
-    Inputs and outputs may stand in any order: outputs are renumbered, and with them the next layer's inputs. Fill-ins
-    are weights of 0. Where no layer is worth it the network is None and `work` what blocks would take at best.
+    Outputs are renumbered, and with them the next layer's inputs. Padding has weights of 0. If no layer profits, the
+    network is None and `work` is the least work with blocks.
     """
     found: list[Groups] = []
     alone: list[int] = []
@@ -207,7 +206,7 @@ def _cost(groups: Groups, each: float, height: int) -> float:
 
 
 def _lay_out(network: NetworkLayers, found: Sequence[Groups | None], height: int) -> tuple[NetworkLayers, Numbers]:
-    """The network with blocks in layers that have groups, the others' outputs in order; where its outputs lie."""
+    """The network with blocks in layers that have groups, and the places of its outputs."""
     counts = _evened([groups.blocks(height) if groups is not None else None for groups in found])
     places: Numbers = np.arange(network.inputs)
     single: list[Layers] = []
@@ -222,7 +221,7 @@ def _lay_out(network: NetworkLayers, found: Sequence[Groups | None], height: int
 
 
 def _evened(counts: Sequence[int | None]) -> list[int | None]:
-    """Numbers of blocks, raised to the largest of the layers beside them that are alike."""
+    """Numbers of blocks, raised to the largest of similar neighbouring layers."""
     result = list(counts)
     begin = 0
     for number in range(len(counts) + 1):
@@ -247,9 +246,9 @@ def _in_order(layer: Layers, places: Numbers, inputs: int) -> tuple[Layers, Numb
 def _in_blocks(
     layer: Layers, places: Numbers, inputs: int, groups: Groups, count: int, height: int
 ) -> tuple[Layers, Numbers]:
-    """The layer as `count` blocks, and where its outputs lie."""
+    """The layer as `count` blocks, and the places of its outputs."""
     number = np.repeat(np.arange(groups.start.size - 1), np.diff(groups.start))
-    pairs = np.sort(number * inputs + places[groups.inputs])  # groups stay where they were, their inputs ascend
+    pairs = np.sort(number * inputs + places[groups.inputs])  # groups keep their order, their inputs ascend
     gathered = np.zeros((groups.start.size - 1, max(1, groups.widest)), np.int64)
     gathered[number, np.arange(number.size) - groups.start[number]] = pairs % max(1, inputs)
     output_place, block_group = _cut(groups, gathered, height)
@@ -268,7 +267,7 @@ def _in_blocks(
 
 
 def _cut(groups: Groups, gathered: NDArray[np.int64], height: int) -> tuple[Numbers, Numbers]:
-    """Where each output lies once groups are in the order of their inputs and cut into blocks; each block's group."""
+    """The place of each output when groups are sorted by inputs and cut into blocks, and each block's group."""
     order = by_first_inputs(gathered)
     blocks = -(-groups.outputs // height)
     first = np.empty_like(blocks)

@@ -14,21 +14,20 @@ from vkernels.ir.errors import ArgumentError
 from .network_layers import Floats, Indices, Layers, NetworkLayers, joined, reading
 
 Csr: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], Floats]
-"""Where each output's connections begin, their inputs, their weights."""
+"""Starts of each output's connections, their inputs, their weights."""
 
 ALIKE = 1.5
-"""Layers whose widest rows differ no more than this are kept, and run, together."""
+"""Consecutive layers are stored and run together if their widest rows differ by at most this factor."""
 
 LAUNCH = 4096
-"""Connections of a layer that take no longer than another launch, at a few thousand images: padding up to as many costs
-less than it saves."""
+"""Connections of a layer that take about as long as a launch at a few thousand images: padding up to this size pays."""
 
 EARLY = 6
-"""Layers before this one run on many images, of which few may live later: there padding does not pay."""
+"""Layers before this one run on many images, most of which die later, so padding does not pay there."""
 
 
 def build(layers: Sequence[Any], bias: float | Sequence[Any], cap: float, inputs: int | None) -> NetworkLayers:
-    """As `SparseNetwork.of` says."""
+    """See `SparseNetwork.of`."""
     if not cap > 0:
         raise ArgumentError(f"cap is {cap}, expected a positive number")
     single: list[Layers] = []
@@ -44,7 +43,7 @@ def build(layers: Sequence[Any], bias: float | Sequence[Any], cap: float, inputs
 
 
 def of_layers(single: Sequence[Layers], cap: float) -> NetworkLayers:
-    """A network of layers held one by one, that follow each other; neighbours that are alike are put together."""
+    """A network of single layers in order; similar neighbours are joined."""
     groups: list[list[Layers]] = []
     for number, layer in enumerate(single):
         if groups and _go_together(groups[-1], layer, number):
@@ -59,7 +58,7 @@ def of_layers(single: Sequence[Layers], cap: float) -> NetworkLayers:
 
 
 def from_csr(csr: Csr, bias: Floats, inputs: int, where: str) -> Layers:
-    """One layer, checked. Raises `ArgumentError`, with `where` before it."""
+    """One checked layer. Raises `ArgumentError`; `where` begins the message."""
     start, column, weight = csr
     counts = np.diff(start)
     if start.ndim != 1 or start.size == 0 or start[0] != 0 or (counts < 0).any() or start[-1] != column.size:
@@ -89,7 +88,7 @@ def to_ell(csr: Csr) -> tuple[Indices, Floats]:
 
 
 def as_csr(layer: Layers) -> Csr:
-    """One layer's weights in CSR form, padding and other zeros left out."""
+    """The first layer's weights in CSR form, without zeros."""
     weight, column = layer.weight[0], layer.column[0]
     real = weight != 0
     start = np.concatenate([[0], real.sum(axis=1).cumsum()]).astype(np.int64)
@@ -131,7 +130,7 @@ def _from_ell(column: NDArray[Any], weight: Floats, where: str) -> Csr:
 
 
 def as_rows(layer: Any, where: str) -> Any:
-    """A matrix of any kind as SciPy's CSR matrix, without equal elements twice."""
+    """A matrix of any kind as a SciPy CSR matrix without duplicate elements."""
     from scipy.sparse import csr_array, issparse
 
     if not issparse(layer) and hasattr(layer, "is_sparse"):

@@ -29,13 +29,13 @@ from .network_layers import Floats, Layers, NetworkLayers
 from .run_layers import FLOAT32, run_layers
 
 BATCH_BYTES = 4 << 30
-"""Features that are on a device at once."""
+"""Bytes of features on a device at once."""
 
 COPIES = 3
-"""Arrays of a batch's features there, at most: before and after a group, and what is kept of that."""
+"""Arrays of a batch's features on the device, at most: before and after a group, and of kept images."""
 
 DROP = 16
-"""The dead are dropped once they are one in so many images."""
+"""Dead images are dropped once they are at least one in this many."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Tensors:
     @staticmethod
     def of(layers: Layers, device: str) -> Tensors:
         weight = layers.weight
-        if weight.ndim == 3 and weight.strides[2] == 0:  # stored once an output: so they are there, too
+        if weight.ndim == 3 and weight.strides[2] == 0:  # stored once per output, on the device too
             weights = _bring(weight[:, :, :1], device).expand(weight.shape)
         else:
             weights = _bring(weight, device)
@@ -65,9 +65,9 @@ class Tensors:
 
 
 class Resident:
-    """A network's layers on a device: of one that is held all, once; of another those that are asked for.
+    """A network's layers on a device: copied once if the network is held in memory, else for every use.
 
-    `seconds`: what reading layers and bringing them there took so far.
+    `seconds`: time spent reading and copying layers so far.
     """
 
     def __init__(self, network: NetworkLayers, device: str):
@@ -94,7 +94,7 @@ class Resident:
 
     @property
     def most_read(self) -> int:
-        """Layers that may be read at once, if they are like the last."""
+        """Layers that may be read at once, if they are as large as the last."""
         return MAX_LAYERS_A_LAUNCH if self.network.held else max(1, GROUP_BYTES // max(1, self._bytes))
 
 
@@ -105,10 +105,9 @@ def infer_on(
     fixed: FixedPoints | None = None,
     storage: str = FLOAT32,
 ) -> InferenceResult:
-    """As `infer`, on a device by the name that torch gives it. One number an image comes back after each launch.
+    """As `infer`, on a torch device. Each launch copies one number per image back to the host.
 
-    `InferenceResult.transfer` is what bringing weights and features there and features back took, weights the first
-    time only.
+    `InferenceResult.transfer` includes copying features both ways, and weights to the device the first time.
     """
     resident: Resident | None = network.cache.get(("resident", device))
     if resident is None:
@@ -133,7 +132,7 @@ def infer_on(
 
 
 class _Run:
-    """One batch of images on its way; `ids`: those that may be alive; `result`: their features at the end."""
+    """One batch of images; `ids`: those that may be alive; `result`: their features after the last layer."""
 
     def __init__(self, resident: Resident, fixed: FixedPoints | None, storage: str, ids: NDArray[np.int64]):
         self.resident, self.fixed, self.ids = resident, fixed, ids
@@ -145,7 +144,7 @@ class _Run:
         self.result: Floats = np.empty((self.network.outputs, 0), np.float32)
 
     def through(self, features: Floats) -> None:
-        """All layers, until no image is left."""
+        """Run all layers, or until no image is left."""
         start = perf_counter()
         self.features = _bring(features, self.device)
         self.transfer += perf_counter() - start
@@ -163,7 +162,7 @@ class _Run:
         self.transfer += perf_counter() - start
 
     def _advance(self, first: int, length: int) -> int:
-        """One group; how many images are alive after it."""
+        """Run one group of layers. Returns the number of images alive after it."""
         layers, images, last = self.resident.read(first, first + length), self.ids.size, first + length
         start = perf_counter()
         out = torch.empty((layers.bias.shape[1], images), dtype=self.dtype, device=self.device)
@@ -172,7 +171,7 @@ class _Run:
         self.features = out
         alive = images
         if last >= self.network.settled_from:
-            living = peak.cpu().numpy() != 0  # this waits until the launch is over
+            living = peak.cpu().numpy() != 0  # waits for the launch
             alive = int(np.count_nonzero(living))
             if (images - alive) * DROP >= images or last == self.network.layers:
                 self._keep(living)
@@ -202,7 +201,7 @@ class _Run:
 
 
 def _bring(array: NDArray[Any], device: Any) -> torch.Tensor:
-    """An array on a device; on the host a copy, too, so that nothing depends on what becomes of the array."""
+    """Copy an array to a device; also a copy on the host, so that the original may change."""
     return torch.from_numpy(np.array(array, order="C")).to(device)
 
 

@@ -1,4 +1,4 @@
-"""Real images as the challenge's inputs: resized to a square of as many pixels as neurons, and made 0 or 1."""
+"""Images as the challenge's inputs: resized to a square of as many pixels as neurons, and rounded to 0 or 1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .network_layers import Floats
 from .npz_files import read_arrays
 
 LEVEL = {1024: 182, 4096: 186, 16384: 188, 65536: 175}
-"""Neurons → the least value, of 255, that becomes a 1: the whole number at which MNIST's training images have
+"""Number of neurons → the least value, of 255, that becomes a 1: the integer for which MNIST's training images have
 most nearly as many 1s as the challenge's own inputs (6374505, 25019051, 98858913 and 392191985)."""
 
 DIGITS = "digits"
@@ -25,7 +25,7 @@ BATCH = 1000
 
 @dataclass(frozen=True)
 class ImageSource:
-    """`pixels`: images of values from 0 to 255, count × height × width; `neurons`: inputs that each becomes."""
+    """Images that are converted a part at a time. `pixels`: values from 0 to 255, count × height × width."""
 
     pixels: NDArray[Any]
     neurons: int
@@ -35,18 +35,18 @@ class ImageSource:
         return len(self.pixels)
 
     def part(self, first: int, last: int) -> Floats:
-        """Inputs × images of some of them."""
+        """The inputs of some images: neurons × images."""
         return as_inputs(self.pixels[first:last], self.neurons)
 
     def spread(self, count: int) -> ImageSource:
-        """So many of the images, evenly spread; all, if there are no more."""
+        """`count` of the images, evenly spread; all images if there are no more."""
         if count >= self.images:
             return self
         return ImageSource(self.pixels[np.arange(count) * self.images // count], self.neurons)
 
 
 def pixels_of(data: str) -> NDArray[Any]:
-    """scikit-learn's `digits`, or the images of a .npz. Raises `OptionError` for what is neither, `FileError`."""
+    """scikit-learn's `digits`, or the images of a .npz file. Raises `OptionError` for other names, and `FileError`."""
     if data == DIGITS:
         return digit_pixels()
     if Path(data).suffix == ".npz":
@@ -70,13 +70,13 @@ def digit_pixels() -> NDArray[Any]:
 def read_images(path: Path, neurons: int) -> Floats:
     """The images of a .npz, `images[count, height, width]` of bytes (MNIST, say), as inputs: neurons × images.
 
-    `FileError` where the file is missing, damaged or holds something else.
+    Raises `FileError` for missing, damaged and other files.
     """
     return as_inputs(read_pixels(path), neurons)
 
 
 def read_pixels(path: Path) -> NDArray[Any]:
-    """The images of a .npz as they are. Raises `FileError`."""
+    """The images of a .npz file, not converted. Raises `FileError`."""
     images = read_arrays(path, images=(np.uint8, 3))["images"]
     if 0 in images.shape:
         raise FileError(f"{path}: array `images` is empty: its shape is {images.shape}")

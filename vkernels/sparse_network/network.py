@@ -25,24 +25,24 @@ class SparseNetwork(NetworkLayers):
         """The network of these layers' weights, outputs × inputs each, as float32.
 
         Each layer: a sparse matrix or array of SciPy, a sparse tensor of torch, a dense array or tensor, or arrays
-        `(start, column, weight)` of CSR form or `(column, weight)` of ELL form; the first layer's `inputs` must be
-        said for the last two. `bias`: one number, or for each layer a number or an array of one for each output.
-        Raises `ArgumentError` for weights or biases that are not finite, indices out of range, and sizes that do not
-        go together; it names the layer.
+        `(start, column, weight)` of CSR form or `(column, weight)` of ELL form; `inputs` is required if the first layer
+        has one of the last two forms. `bias`: one number, or for each layer a number or an array, one for each output.
+        Raises `ArgumentError`, naming the layer, for weights or biases that are not finite, indices out of range, and
+        sizes that do not match.
         """
         return _network(build(layers, bias, cap, inputs))
 
     @staticmethod
     def load(path: Path | str, streamed: bool = False) -> SparseNetwork:
-        """The network that `save` wrote. Raises `FileError` where it is missing, damaged or something else.
+        """Load a network that `save` wrote. Raises `FileError` for missing, damaged and other files.
 
-        `streamed`: layers are read when they are asked for, in any order but fastest in theirs, and checked then, so
-        that the network may be larger than memory; the file stays open, and must stay as it is.
+        `streamed`: layers are read and checked on demand, fastest in order, so that the network may be larger than
+        memory; the file stays open, and must not change.
         """
         return _network(stream(Path(path)) if streamed else load(Path(path)))
 
     def save(self, path: Path | str) -> None:
-        """Write the network to a .npz, in CSR form, some layers at a time. Raises `FileError` where that cannot be."""
+        """Write the network to a .npz file in CSR form, a part at a time. Raises `FileError` if that fails."""
         save(self, Path(path))
 
     def infer(
@@ -55,18 +55,16 @@ class SparseNetwork(NetworkLayers):
     ) -> Inference:
         """Run the network on images: inputs × images of numbers, in NumPy or torch; each image is a column.
 
-        `kind`: "general" (any weights), "structured" (equal outputs are merged where there are any, outputs that gather
-        the same inputs run as blocks where that is less work), "saturating" (images are done once they have provably
-        reached a fixed point), or "auto", which is structured where merging leaves no more than half of the
-        connections, else saturating where fixed points are proved from the middle of the layers or before, else
-        structured where blocks pay, else general. `devices`: "cpu", which is all threads that calls may use, slices of
-        it, "cpu:cores=1", or GPUs, "cuda:0" as torch names them, "nvidia:0", "amd:0"; with several, each has its part
-        of the images, by measured speed, and all the weights.
-        `storage`: what features are held as between layers, "float32", "float16" or "bfloat16"; sums are float32 in any
-        case, features that come back too. `check`: run in float32 as well, and say in the record whether the same
-        images survived. What is found out about the weights is kept for the next call. Raises `ArgumentError` for
-        images of another shape, `OptionError` for unknown kinds, devices and storage, and for float16 where the cap
-        exceeds it, `SetupError` for a GPU that is not here.
+        `kind`: "general" (any weights), "structured" (equal outputs are merged, and outputs with common inputs run as
+        blocks if that is less work), "saturating" (images are finished once they have provably reached a fixed point),
+        or "auto": structured if merging leaves at most half of the connections, else saturating if fixed points are
+        proved from the middle of the layers or before, else structured if blocks pay, else general. `devices`: "cpu"
+        (all threads that calls may use), slices of it, "cpu:cores=1", or GPUs, "cuda:0" as torch names them,
+        "nvidia:0", "amd:0"; each of several devices has all weights and a part of the images, by measured speed.
+        `storage`: dtype of features between layers, "float32", "float16" or "bfloat16"; sums and returned features are
+        always float32. `check`: run in float32 as well, and record whether the same images survived. Findings about the
+        weights are kept for the next call. Raises `ArgumentError` for images of another shape, `OptionError` for
+        unknown kinds, devices and storage, and for a cap that float16 cannot hold, `SetupError` for an absent GPU.
         """
         return run(self, images, devices, kind, storage, check)
 

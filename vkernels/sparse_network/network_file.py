@@ -1,4 +1,4 @@
-"""Networks in .npz files: the connections of all layers in CSR form, written and read a part at a time."""
+"""Save and load networks as .npz files: connections of all layers in CSR form, a part at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ARRAYS: dict[str, DTypeLike] = {"start": np.int64, "column": np.int32, "weight":
 
 
 def save(network: NetworkLayers, path: Path) -> None:
-    """As `SparseNetwork.save` says. `start` holds outputs + 1 numbers for each layer, counted within it."""
+    """See `SparseNetwork.save`. `start` holds outputs + 1 numbers for each layer, counted within the layer."""
     outputs = sum(network.sizes[1:])
     connections = 0
 
@@ -57,7 +57,7 @@ def _write(archive: zipfile.ZipFile, name: str, dtype: DTypeLike, size: int, par
 
 
 def load(path: Path) -> NetworkLayers:
-    """As `SparseNetwork.load` says, in memory."""
+    """See `SparseNetwork.load`: all layers in memory."""
     found = read_arrays(path, **{name: (dtype, 1) for name, dtype in ARRAYS.items()})
     sizes, cap = _described(path)
     start, column, weight, bias = (found[name] for name in ARRAYS)
@@ -78,7 +78,7 @@ def load(path: Path) -> NetworkLayers:
 
 
 def stream(path: Path) -> NetworkLayers:
-    """As `SparseNetwork.load` says, layers read when they are asked for."""
+    """See `SparseNetwork.load`: layers are read on demand."""
     sizes, cap = _described(path)
     if not cap > 0:
         raise FileError(f"{path}: cap is {cap}, expected a positive number")
@@ -87,7 +87,7 @@ def stream(path: Path) -> NetworkLayers:
 
 
 class _Source:
-    """A file whose layers are read in turn; `_begins[l]`: where the connections of layer l begin, as far as known."""
+    """A file whose layers are read in order; `_begins[l]`: start of the connections of layer l, as far as known."""
 
     def __init__(self, path: Path, sizes: tuple[int, ...]):
         self._path, self._sizes, self._lock = path, sizes, Lock()
@@ -123,7 +123,7 @@ class _Source:
             raise FileError(f"{self._path}: {error}") from error
 
     def _start(self, layer: int) -> NDArray[Any]:
-        """Where the layer's rows begin, within it; where the next layer's connections do becomes known."""
+        """Starts of a layer's rows, within the layer; also finds the start of the next layer's connections."""
         first = int(self._outputs[layer]) + layer
         start = self._arrays["start"].read(first, self._sizes[layer + 1] + 1)
         if len(self._begins) == layer + 1:

@@ -1,4 +1,4 @@
-"""Prepare a network before its first image, and find which classes of execution it allows."""
+"""Prepare a network for inference: find the classes of execution that its weights allow."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from .reorder import reorder_outputs
 KINDS = ("auto", "general", "structured", "saturating")
 
 WORTHWHILE = 0.5
-"""The part of all connections that merging may leave at most, for "auto" to take what was merged."""
+"""The largest share of connections that merging may leave for "auto" to use the merged network."""
 
 
 @dataclass(frozen=True)
 class PreparedNetwork:
-    """`kind`: the class; `network`: what to run; `copies`: which of its outputs each real one is, None for the same;
-    `fixed`: states in which images are done; `findings`: in words."""
+    """A network ready for inference in the class `kind`.
+
+    `copies`: the output of `network` for each output of the original, None if they are the same. `fixed`: states in
+    which images are finished. `findings`: in words.
+    """
 
     kind: str
     network: NetworkLayers
@@ -32,9 +35,9 @@ class PreparedNetwork:
 
 
 def prepare(network: NetworkLayers, kind: str) -> tuple[PreparedNetwork, float]:
-    """The network made ready for a class, and the seconds that took now: 0 when it was ready.
+    """The network prepared for a class, and the seconds that this took: 0 if it was prepared before.
 
-    "structured" and "saturating" become "general" where nothing is found. Raises `OptionError` for unknown kinds.
+    "structured" and "saturating" become "general" if nothing is found. Raises `OptionError` for unknown kinds.
     """
     if kind not in KINDS:
         raise OptionError(f"kind is {kind!r}, expected one of {', '.join(KINDS)}")
@@ -53,12 +56,12 @@ def _prepare(network: NetworkLayers, kind: str) -> PreparedNetwork:
         structure = _analyse(network)
         return _structured(structure) if structure.there_is else _general(network, structure)
     if kind == "saturating":
-        general = prepare(network, "general")[0].network  # states are told apart in the order that features have there
+        general = prepare(network, "general")[0].network  # states are in that network's order of features
         fixed = find_fixed_points(general)
         if fixed is None:
             return _general(network)
         return PreparedNetwork("saturating", general, None, fixed, (_proof(network, fixed),))
-    if bytes_of(network) > network.most_held:  # too large to be analysed by the way
+    if bytes_of(network) > network.most_held:  # too large to be analysed unasked
         return prepare(network, "general")[0]
     structure = _analyse(network)
     merged = structure.merged
@@ -71,12 +74,12 @@ def _prepare(network: NetworkLayers, kind: str) -> PreparedNetwork:
 
 
 def bytes_of(network: NetworkLayers) -> int:
-    """Bytes of all its layers, if runs of them are like their first."""
+    """Bytes of all layers, estimated from the first of each run."""
     return sum((last - first) * network.read(first, first + 1).nbytes for first, last in network.each_run())
 
 
 def _as_it_is(network: NetworkLayers) -> PreparedNetwork:
-    """Any weights: in memory and in order if they are few enough; indices are narrow in any case."""
+    """Any weights: reordered and in memory if they are small enough; indices are narrow in either case."""
     if bytes_of(network) <= network.most_held:
         return PreparedNetwork("general", reorder_outputs(network), None, None, ())
     read = network.read
@@ -87,7 +90,7 @@ def _as_it_is(network: NetworkLayers) -> PreparedNetwork:
 
 @dataclass(frozen=True)
 class _Structure:
-    """Equal outputs `merged`, and blocks in what that leaves; `seconds`: that the search for each of them took."""
+    """The merged network and the blocks found in it; `seconds`: the time of each search."""
 
     merged: Merged
     blocked: Blocked
@@ -111,7 +114,7 @@ def _analyse(network: NetworkLayers) -> _Structure:
 
 
 def _structured(structure: _Structure) -> PreparedNetwork:
-    """Merged, in blocks, or both, whichever is less work."""
+    """Merged, in blocks, or both."""
     merged, blocked = structure.merged, structure.blocked
     findings = (*_of_copies(structure), *_of_blocks(structure))
     if blocked.network is None:

@@ -1,4 +1,4 @@
-"""`SparseNetwork.infer`: choose a class of execution, divide images among devices, and record what was done."""
+"""`SparseNetwork.infer`: choose a class of execution, divide images among devices, and record the work."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .prepare import PreparedNetwork, prepare
 from .run_layers import FLOAT32, check_storage, holds
 
 PROBE = 8
-"""One in so many images, spread evenly, tells how fast each worker is."""
+"""One in this many images, spread evenly, is used to measure the speed of each worker."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """What one device did: `images` that it was given, its seconds in kernels, and those of bringing things there."""
+    """The work of one device: its images, seconds in kernels and seconds of transfers."""
 
     device: str
     images: int
@@ -35,15 +35,14 @@ class Share:
 
 @dataclass(frozen=True)
 class Record:
-    """What was done. Times are seconds.
+    """A record of one inference. Times are seconds, of the slowest device.
 
-    `kind`: "general", "structured" or "saturating"; `findings`: what was found in the weights, in words.
-    `preprocessing`: analysing weights and holding them as kernels want them; 0 where an earlier call did it.
-    `transfer`: bringing images to where and how kernels want them and, to a GPU, weights the first time; of the device
-    that took longest. `kernels`: launches and dropping images, of the
-    device that took longest; it includes compiling, where a kernel is new.
-    `executed_edges`: multiply-adds that ran. `live[l]`: images that layer l ran on; `groups`: the launches.
-    `storage`: what features were held as; `same_as_float32`: whether the same images survived, None if not asked.
+    `kind`: "general", "structured" or "saturating"; `findings`: structure found in the weights, in words.
+    `preprocessing`: analysing and arranging weights; 0 if an earlier call did it. `transfer`: converting images and
+    copying them to devices, and copying weights to a GPU the first time. `kernels`: launches and dropping images;
+    includes compiling new kernels. `executed_edges`: multiply-adds that ran. `live[l]`: images that layer l ran on;
+    `groups`: the launches. `storage`: the dtype of stored features; `same_as_float32`: whether the same images
+    survived in float32, None if not checked.
     """
 
     kind: str
@@ -61,8 +60,8 @@ class Record:
 
 @dataclass(frozen=True)
 class Inference:
-    """`survivors`: ids, from 0 and ascending, of the images with a feature that is not 0 after the last layer;
-    `features`: these images' features, outputs × survivors; `record`: how that was found."""
+    """`survivors`: ascending ids, from 0, of the images with a nonzero feature after the last layer; `features`: their
+    features, outputs × survivors; `record`: a record of the work."""
 
     survivors: NDArray[np.int64]
     features: Floats
@@ -72,7 +71,7 @@ class Inference:
 def run(
     network: NetworkLayers, images: Any, devices: Sequence[str], kind: str, storage: str = FLOAT32, check: bool = False
 ) -> Inference:
-    """As `SparseNetwork.infer` says."""
+    """See `SparseNetwork.infer`."""
     found = _run(network, images, devices, kind, storage)
     if not check:
         return found
@@ -87,7 +86,7 @@ def _run(network: NetworkLayers, images: Any, devices: Sequence[str], kind: str,
     features = _as_features(images, network.inputs)
     transfer = perf_counter() - start
     prepared, preprocessing = prepare(network, kind)
-    if prepared.fixed is not None and not holds(storage, network.cap):  # what is proved holds for the cap itself
+    if prepared.fixed is not None and not holds(storage, network.cap):  # the proof is for the exact cap
         prepared, preprocessing = prepare(network, "general")
     results, shares = _run_on(prepared, features, workers, storage)
     ids = np.concatenate([chosen[result.survivors] for chosen, result in results])
@@ -111,7 +110,7 @@ Part = tuple[NDArray[np.int64], InferenceResult]
 def _run_on(
     prepared: PreparedNetwork, features: Floats, workers: Sequence[InferenceWorker], storage: str
 ) -> tuple[list[Part], tuple[Share, ...]]:
-    """Each worker's results with the ids of its images, and what each device did."""
+    """Each worker's results with the ids of its images, and the work of each device."""
     everyone = np.arange(features.shape[1])
     if len(workers) == 1:
         (worker,) = workers
@@ -129,7 +128,7 @@ def _run_on(
     with using_threads(1), ThreadPool(len(workers)) as pool:
         probe, rest = everyone[::PROBE], np.delete(everyone, np.s_[::PROBE])
         first = cut(probe, [1.0] * len(workers))
-        if any(worker.gpu is not None for worker in workers):  # kernels differ, and so do seconds to make them
+        if any(worker.gpu is not None for worker in workers):  # compile kernels first
             list(pool.map(lambda number: work(number, first[number], counts=False), range(len(workers))))
         seconds = list(pool.map(work, range(len(workers)), first))
         speeds = [part.size / max(second, 1e-9) for part, second in zip(first, seconds, strict=True)]

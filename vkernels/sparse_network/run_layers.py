@@ -27,11 +27,11 @@ from .shared_plans import kernel_for
 
 FLOAT32 = "float32"
 DTYPES: dict[str, Any] = {FLOAT32: np.float32, "float16": np.float16, "bfloat16": np.uint16}
-"""The NumPy dtype that holds features of each dtype."""
+"""The NumPy dtype of stored features of each dtype."""
 
 
 def check_storage(storage: str, cap: float) -> None:
-    """Raises `OptionError` for an unknown dtype, and for one that cannot hold features up to the cap."""
+    """Raise `OptionError` for an unknown dtype, and for one that cannot hold features up to the cap."""
     if storage not in DTYPES:
         raise OptionError(f"storage is {storage!r}, expected one of {', '.join(DTYPES)}")
     if storage == "float16" and cap > np.finfo(np.float16).max:
@@ -39,12 +39,12 @@ def check_storage(storage: str, cap: float) -> None:
 
 
 def holds(storage: str, value: float) -> bool:
-    """Whether a dtype holds a number exactly."""
+    """Whether a dtype represents a number exactly."""
     return bool(as_floats(stored(np.array([value], np.float32), DTYPES[storage]))[0] == np.float32(value))
 
 
 def stored(values: Floats, dtype: Any) -> NDArray[Any]:
-    """Features as they are held, rounded to nearest even."""
+    """Features as stored, rounded to nearest even."""
     if dtype != np.uint16:
         return values.astype(dtype)
     import torch
@@ -61,7 +61,7 @@ def as_floats(features: NDArray[Any]) -> Floats:
 
 
 def for_kernels(features: NDArray[Any]) -> Any:
-    """The same memory, as kernels take it."""
+    """The same memory in the form that kernels take."""
     if features.dtype != np.uint16:
         return features
     import torch
@@ -70,12 +70,12 @@ def for_kernels(features: NDArray[Any]) -> Any:
 
 
 def run_layers(y: Any, column: Any, weight: Any, bias: Any, cap: float, out: Any, peak: Any) -> None:
-    """The library's kernels: layers × outputs × connections, one layer where not as many come out as go in.
+    """Run layers with the library's kernels; there is one layer if the numbers of inputs and outputs differ.
 
-    Weights whose last stride is 0 are read once an output; those of four dimensions are blocks. All are arrays, or all
-    tensors of torch on one device.
+    Weights with a last stride of 0 are read once per output; weights of four dimensions are blocks. All arguments are
+    NumPy arrays, or torch tensors on one device.
     """
-    if 0 in (y.shape[0], out.shape[0]):  # nothing to gather, or nothing to find the largest of
+    if 0 in (y.shape[0], out.shape[0]):  # no inputs or no outputs
         _alone(bias[-1], cap, out, peak)
         return
     y, out = for_kernels(y), for_kernels(out)

@@ -113,7 +113,7 @@ def attention(
 ) -> torch.Tensor:
     """softmax(q kᵀ · scale) v for every head: `vkernels.library.attention`. Gradients: of q, k and v.
 
-    For the gradient one number a query is kept beside the arguments and the result; scores are computed again.
+    For the gradient, one number per query is kept in addition to arguments and result; scores are recomputed.
     """
     settings = (scale, causal, *bounds_of("attention", window))
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
@@ -132,9 +132,9 @@ def attention_of_sequences(
     causal: bool = False,
     window: Window = None,
 ) -> torch.Tensor:
-    """`attention` within sequences whose rows stand one after another: the library's `attention_of_sequences`.
+    """`attention` within each of several concatenated sequences: the library's `attention_of_sequences`.
 
-    Gradients: of q, k and v. Starts are read on the host, so that it cannot be captured in a CUDA graph.
+    Gradients: of q, k and v. Starts are read on the host, so it cannot be captured in a CUDA graph.
     """
     out: torch.Tensor = _attention_of_sequences(
         q, k, v, q_start, k_start, scale, causal, *bounds_of("attention", window)

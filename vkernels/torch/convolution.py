@@ -65,7 +65,7 @@ def conv2d(
 ) -> torch.Tensor:
     """activation(weight ∗ image + bias): `vkernels.library.conv2d`. Gradients: of image, weight and bias.
 
-    With an activation the convolution is computed again for the gradient, so that nothing of it need be kept.
+    With an activation, the gradient recomputes the convolution, so nothing of it is kept.
     """
     pairs = ([each, each] if isinstance(each, int) else list(each) for each in (stride, padding, dilation))
     return _conv2d(image, weight, bias, *pairs, groups, activation)

@@ -29,7 +29,7 @@ _CONSTANTS = {bool: "bool", int: "int", float: "float", str: "str"}
 
 @dataclass(frozen=True)
 class OperationDefinition:
-    """A kernel's operation in the making; fields are `torch_op`'s arguments."""
+    """The definition of a kernel's operation; the fields are `torch_op`'s arguments."""
 
     kernel: Kernel
     name: str
@@ -38,7 +38,7 @@ class OperationDefinition:
     dtypes: dict[str, torch.dtype | str]
 
     def check(self) -> tuple[str, str]:
-        """Namespace and name. Raises `OptionError`."""
+        """Check the options. Returns namespace and name. Raises `OptionError`."""
         match = _NAME.fullmatch(self.name)
         if match is None or match[1] in ("aten", "prim", "prims", "vkernels"):
             raise self.mistake(f"name is {self.name!r}, expected one like `mine::{self.kernel.name}`, not torch's own")
@@ -64,7 +64,7 @@ class OperationDefinition:
 
     @cached_property
     def access(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The tensors that the kernel writes, and those that it reads."""
+        """Names of the tensors that the kernel writes, and of those that it reads."""
         constants = {p.name for p in self.kernel.parameters if p.kind == "constant"}
         given = {name: value for name, value in self.fixed.items() if name in constants}
         scalars = {
@@ -82,7 +82,7 @@ class OperationDefinition:
 
     @cached_property
     def results(self) -> tuple[Parameter, ...]:
-        """What is allocated."""
+        """Tensors that the operation allocates and returns."""
         written, read = self.access
         return tuple(each for each in self.tensors if each.name in written - read)
 
@@ -95,13 +95,13 @@ class OperationDefinition:
 
     @cached_property
     def all_fixed(self) -> dict[str, Any]:
-        """What is fixed, constants whose default is None among them."""
+        """Values of fixed parameters, including constants whose default is None."""
         nothing = {p.name: None for p in self.kernel.parameters if p.kind == "constant" and p.default is None}
         return {**nothing, **self.fixed}
 
     @cached_property
     def known_sizes(self) -> dict[str, tuple[int, int]]:
-        """Sizes that arguments have: which argument, and which of its dimensions."""
+        """Sizes known from arguments: an argument's position and a dimension."""
         found: dict[str, tuple[int, int]] = {}
         for place, argument in enumerate(self.arguments):
             for at, size in enumerate(argument.dimensions):
@@ -111,7 +111,7 @@ class OperationDefinition:
 
     @cached_property
     def schema(self) -> str:
-        """The operation as torch writes it."""
+        """The operation's schema in torch's syntax."""
         written, _ = self.access
         shown, aliases = [], iter("abcdefghijklmnopqrstuvwxyz")
         for each in self.arguments:
@@ -135,7 +135,7 @@ class OperationDefinition:
 
     @cached_property
     def sources(self) -> tuple[tuple[int, Any], ...]:
-        """For each parameter of the kernel: of the arguments, which one; of the results (1), which; or a value (2)."""
+        """The source of each kernel parameter: (0, argument), (1, result) or (2, value)."""
         arguments = {each.name: place for place, each in enumerate(self.arguments)}
         results = {each.name: place for place, each in enumerate(self.results)}
         return tuple(
@@ -146,7 +146,7 @@ class OperationDefinition:
         )  # fmt: skip
 
     def allocate(self, given: Sequence[Any]) -> list[torch.Tensor]:
-        """The results, uninitialised; sizes and tensors may be symbolic. Raises `ArgumentError` for other ranks."""
+        """Uninitialised results; sizes and tensors may be symbolic. Raises `ArgumentError` for wrong ranks."""
         for argument, value in zip(self.arguments, given, strict=True):
             if argument.kind == "tensor" and value.ndim != len(argument.dimensions):
                 expected = f"{len(argument.dimensions)} dimensions [{', '.join(map(str, argument.dimensions))}]"
@@ -174,11 +174,11 @@ class OperationDefinition:
         raise self.mistake(f"`{result.name}` can have no argument's dtype: say which, dtypes=")
 
     def complete(self, given: Sequence[Any]) -> tuple[Any, ...]:
-        """With the defaults that torch leaves out."""
+        """Arguments with the defaults that torch omits."""
         return (*given, *self.defaults[len(given) :])
 
     def run(self, *given: Any) -> Any:
-        """The kernel on arguments, and new results."""
+        """Run the kernel on arguments, and return new results."""
         values = self.complete(given)
         results = self.allocate(values)
         places = (values, results)
@@ -217,7 +217,7 @@ def _literal(value: Any) -> str:
 
 @dataclass(frozen=True)
 class AuthorsGradient:
-    """An author's gradient: what it is given of a call, by name, and how."""
+    """An author's gradient function; it receives values of a call by name."""
 
     made: OperationDefinition
     function: Callable[..., Any]
@@ -234,7 +234,7 @@ class AuthorsGradient:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What is kept for it: its parameters behind those for each result's gradient."""
+        """Names of the values that it receives after the gradient of each result."""
         return tuple(inspect.signature(self.function).parameters)[len(self.made.results) :]
 
     def keep(self, ctx: Context, inputs: tuple[Any, ...], output: Any) -> None:
@@ -259,7 +259,7 @@ class AuthorsGradient:
 
 
 _MADE: dict[str, Library] = {}
-"""What holds each operation; one that is made again takes the place of the one before."""
+"""The library of each operation; registering a name again replaces the operation."""
 
 
 def torch_op(
@@ -271,15 +271,15 @@ def torch_op(
     dtypes: Mapping[str, torch.dtype | str] | None = None,
     backward: Callable[..., Any] | None = None,
 ) -> Operation:
-    """Register a kernel as an operation of torch's, and return that: under `torch.compile`, with gradients.
+    """Register a kernel as a torch operation, for use with `torch.compile` and autograd, and return the operation.
 
-    Its arguments are the kernel's, in order, but for tensors that the kernel writes and does not read: those it
-    allocates, contiguous, and returns. Tensors that the kernel reads and writes, atomically too, stay arguments, and
-    are changed in place.
+    Its arguments are the kernel's, in order, except tensors that the kernel writes and does not read: the operation
+    allocates these, contiguous, and returns them. Tensors that the kernel reads and writes, also atomically, stay
+    arguments and are changed in place.
 
-    `name`: `"namespace::name"`; `vk::` and the kernel's name unless given. Given again, it is the new kernel's.
-    `fixed`: values of constants, or of scalars, that are no arguments; constants without a default of a type must be.
-    `sizes`: for sizes that only results have, how they follow from the others by name: `{"Y": lambda n: n["H"] - 2}`.
+    `name`: `"namespace::name"`, by default `vk::` and the kernel's name. Registering a name again replaces it.
+    `fixed`: values of constants or scalars that are no arguments; constants without a typed default must be fixed.
+    `sizes`: functions for sizes that only results have, from the other sizes by name: `{"Y": lambda n: n["H"] - 2}`.
     `dtypes`: of results, a dtype or an argument's name; else that of the first argument whose dtype the result can
     have. `backward`: takes the gradient of each result, and what its further parameters name among arguments and
     results, which are kept for it: `def backward(grad, out, eps)`; it returns the gradient of each tensor argument in

@@ -30,13 +30,13 @@ _matmul_backward = define(
 
 
 def _fake_product(a: torch.Tensor, shape: tuple[int, ...], dtype: str | None) -> torch.Tensor:
-    """Of the dtype that is named; where none is of a's, or float32 for floats of 8 bits."""
+    """A fake product of the named dtype, by default a's, or float32 for f8."""
     usual = torch.float32 if a.dtype.itemsize == 1 else a.dtype
     return like(a, shape, usual if dtype is None else getattr(torch, dtype))
 
 
 def _matmul_gradients(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-    """Those that are wanted: without an activation they are products of their own."""
+    """The required gradients; without an activation each is one product."""
     a, b, bias = ctx.saved_tensors
     for_a, for_b, for_bias, *_ = ctx.needs_input_grad
     grad = grad.to(a.dtype)
@@ -91,7 +91,7 @@ def matmul(
 ) -> torch.Tensor:
     """activation(a @ b + bias) of two matrices: `vkernels.library.matmul`. Gradients: of a, b and bias.
 
-    With an activation the product is computed again for the gradient, so that nothing of it need be kept.
+    With an activation, the gradient recomputes the product, so nothing of it is kept.
     """
     return _matmul(a, b, bias, activation, precision, dtype)
 

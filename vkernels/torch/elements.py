@@ -71,7 +71,7 @@ _adamw = define(
 
 
 def dropout(x: torch.Tensor, probability: float, seed: int) -> torch.Tensor:
-    """0 for each element with a probability, others divided by what is left: `vkernels.library.dropout`.
+    """Each element set to 0 with a probability, others scaled up: `vkernels.library.dropout`.
 
     Gradient: of x, of any order; no mask is kept.
     """

@@ -1,4 +1,4 @@
-"""Products of which every row has a matrix of its own among a few, and mixtures of experts made of them."""
+"""Grouped matrix products, in which each group of rows has its own matrix, and mixtures of experts."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def grouped_matmul(
     row: torch.Tensor | None = None,
     checked: bool = True,
 ) -> torch.Tensor:
-    """Every group of rows times a matrix of its own: `vkernels.library.grouped_matmul`.
+    """Each group of rows times its own matrix: `vkernels.library.grouped_matmul`.
 
-    Gradients: of x, weight and bias. `start` is read on the host, so that it cannot be captured in a CUDA graph.
+    Gradients: of x, weight and bias. `start` is read on the host, so it cannot be captured in a CUDA graph.
     """
     return _grouped_matmul(x, weight, start, bias, activation, row, checked)
 

@@ -1,4 +1,4 @@
-"""What operators do inside each of many hexahedral elements: the CEED bake-off kernels."""
+"""The element operators of the CEED bake-off kernels, for many hexahedral elements."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def cross_entropy(
 ) -> torch.Tensor:
     """-log softmax(x)[target] of rows of scores: `vkernels.library.cross_entropy`, with the gradient of x.
 
-    Of what is kept for the gradient beside the arguments, nothing is of x's size.
+    Beyond the arguments, nothing of x's size is kept for the gradient.
     """
     loss: torch.Tensor = _cross_entropy(x, target, ignored, smoothing, reduction, checked)[0]
     return loss

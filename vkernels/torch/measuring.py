@@ -1,4 +1,4 @@
-"""Is a layer faster as it is or replaced? Both are called in turns with what it was given."""
+"""Compare a layer's time with its replacement's: both are called in turns with recorded arguments."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
 ROUNDS = 7
-"""Rounds, in which both are timed one after the other; the shortest of each counts: what disturbs only adds time."""
+"""Rounds of timing both; the shortest time of each counts, because disturbances only add time."""
 
 ROUND_SECONDS = 2e-3
-"""How long a round calls each, at least once."""
+"""Time for calls of each in a round; each is called at least once."""
 
 
 @dataclass(frozen=True)
 class LayerCall:
-    """What a layer was given, detached; tensors that required grad still do. `backward`: whether gradients count."""
+    """A layer's arguments, detached; tensors keep `requires_grad`. `backward`: whether to time gradients too."""
 
     arguments: tuple[Any, ...]
     named: Mapping[str, Any]
@@ -27,7 +27,7 @@ class LayerCall:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The same for calls that take the same time."""
+        """A key that is equal for calls of equal time."""
         leaves, structure = tree_flatten((self.arguments, self.named))
         shapes = tuple(
             (each.dtype, each.shape, each.stride(), each.device, each.requires_grad)
@@ -39,7 +39,7 @@ class LayerCall:
 
 
 def recorded(arguments: tuple[Any, ...], named: Mapping[str, Any], backward: bool) -> LayerCall:
-    """A call with these arguments; what comes later does not change them, unless it works in place."""
+    """A call with these arguments, detached."""
 
     def detached(value: Any) -> Any:
         is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
@@ -51,7 +51,7 @@ def recorded(arguments: tuple[Any, ...], named: Mapping[str, Any], backward: boo
 def seconds(
     run: Callable[..., Any], other: Callable[..., Any], call: LayerCall, parameters: Iterator[torch.Tensor]
 ) -> tuple[float, float]:
-    """The time that each of two layers takes for a call. Raises what they raise."""
+    """Seconds of a call of each of two layers. Raises what they raise."""
     wanted = [each for each in (*tree_flatten((call.arguments, call.named))[0], *parameters) if _is_wanted(each)]
     steps = [_step(each, call, wanted) for each in (run, other)]
     times: list[list[float]] = [[], []]

@@ -44,7 +44,7 @@ def _keep_x(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None
 
 
 def _repeated(ctx: Context, grad: torch.Tensor) -> torch.Tensor:
-    """The gradient of each result, once for each element that went into it."""
+    """The gradient of each result, repeated for each of its elements."""
     if ctx.dim is not None and not ctx.keepdim:
         grad = grad.unsqueeze(ctx.dim)
     return grad.reshape((1,) * len(ctx.shape)).expand(ctx.shape) if ctx.dim is None else grad.expand(ctx.shape)
@@ -57,7 +57,7 @@ def _of_mean(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor, None, None
 
 
 def _to_place(find: Operation) -> Any:
-    """The whole gradient goes to the first element that is the largest or smallest."""
+    """The gradient goes to the first of the largest or smallest elements."""
 
     def backward(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         (x,) = ctx.saved_tensors
@@ -118,12 +118,12 @@ def mean(x: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> torc
 
 
 def max(x: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> torch.Tensor:
-    """The largest element along a dimension, or of all: `vkernels.library.max`. The first such has the gradient."""
+    """The largest element along a dimension, or of all: `vkernels.library.max`. The first one gets the gradient."""
     return _max(x, dim, keepdim)
 
 
 def min(x: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> torch.Tensor:
-    """The smallest element along a dimension, or of all: `vkernels.library.min`. The first such has the gradient."""
+    """The smallest element along a dimension, or of all: `vkernels.library.min`. The first one gets the gradient."""
     return _min(x, dim, keepdim)
 
 
@@ -144,5 +144,5 @@ def topk(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def histogram(x: torch.Tensor, bins: int, low: float, high: float) -> torch.Tensor:
-    """How many elements fall into each of some bins of one width, int64: `vkernels.library.histogram`."""
+    """Counts of elements in bins of equal width, int64: `vkernels.library.histogram`."""
     return _histogram(x, bins, low, high)

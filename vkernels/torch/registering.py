@@ -19,12 +19,12 @@ from vkernels.library.arrays import is_captured
 
 
 def is_capturing(x: torch.Tensor) -> bool:
-    """Whether work with a tensor goes into a graph instead of to its GPU."""
+    """Whether work with a tensor is captured into a CUDA graph."""
     return is_captured(x.device)
 
 
 def refuse(function: str, x: torch.Tensor, why: str) -> None:
-    """Raise `ArgumentError` for what cannot be captured at all."""
+    """Raise `ArgumentError` for work that cannot be captured."""
     if is_capturing(x):
         raise ArgumentError(f"{function}: {why}, which cannot be done while a CUDA graph is captured")
 
@@ -62,10 +62,10 @@ def not_captured(function: Callable[..., Any], why: str) -> Callable[..., Any]:
 NAMESPACE = "vkernels"
 
 ANY_DEVICE = "CompositeExplicitAutograd"
-"""One implementation for tensors on CPUs and GPUs; those elsewhere are refused by the kernels themselves."""
+"""One implementation for tensors on CPUs and GPUs; kernels refuse other devices."""
 
 Context = Any
-"""What torch keeps from a call for its gradient."""
+"""Torch's object that keeps a call's data for its gradient."""
 
 Keep = Callable[[Context, tuple[Any, ...], Any], None]
 Backward = Callable[..., Any]
@@ -99,14 +99,14 @@ def define_in(
     keep: Keep | None = None,
     backward: Backward | None = None,
 ) -> Operation:
-    """The same in another namespace's library, which lives as long as the operation should."""
+    """As `define`, in another namespace's library, which must be kept as long as the operation."""
     name = schema[: schema.index("(")]
     library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
     qualified = f"{namespace}::{name}"
     library.impl(name, _without_tangents(qualified, run), ANY_DEVICE)
     register_fake(qualified, fake, lib=library)
     operation: Operation = getattr(getattr(torch.ops, namespace), name).default
-    if not operation._schema.is_mutable:  # the kernels refuse to write what requires grad
+    if not operation._schema.is_mutable:  # kernels refuse to write tensors that require grad
         register_autograd(qualified, backward or _refusal(qualified), setup_context=keep, lib=library)
     return operation
 
@@ -168,22 +168,22 @@ def define_differentiable(
 
 
 def like(x: torch.Tensor, shape: Sequence[int], dtype: torch.dtype | None = None) -> torch.Tensor:
-    """A contiguous tensor of a shape, on x's device, in its dtype unless another is given, with anything in it."""
+    """An uninitialised contiguous tensor of a shape, on x's device, of x's dtype unless another is given."""
     return x.new_empty(tuple(shape), dtype=x.dtype if dtype is None else dtype)
 
 
 def like_first(x: torch.Tensor, *others: Any) -> torch.Tensor:
-    """The fake result of operations whose results are as their first argument is."""
+    """The fake result of operations whose result is like their first argument."""
     return like(x, x.shape)
 
 
 def like_each(grad: torch.Tensor, *arguments: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
-    """Fake gradients of arguments; an empty tensor, as `or_empty` gives it, where there is no argument."""
+    """Fake gradients of arguments; an empty tensor for an argument that is None."""
     return tuple(like(grad, (0,)) if each is None else like(each, each.shape) for each in arguments)
 
 
 def or_empty(x: torch.Tensor, results: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor, ...]:
-    """Results with an empty tensor where there is none: operations return tensors."""
+    """Results with empty tensors in place of None, because operations return tensors."""
     return tuple(like(x, (0,)) if result is None else result for result in results)
 
 
@@ -193,14 +193,14 @@ def computed_dtype(x: torch.Tensor) -> torch.dtype:
 
 
 def refuse_gradients(ctx: Context, operation: str, **places: int) -> None:
-    """Raise `UnsupportedError` where a gradient is wanted that there is not; `places`: of such arguments."""
+    """Raise `UnsupportedError` if an argument without a gradient requires one; `places`: arguments by name."""
     for name, place in places.items():
         if ctx.needs_input_grad[place]:
             raise UnsupportedError(f"{operation}: {name} requires grad, but there is no gradient of it; `.detach()` it")
 
 
 def _without_tangents(qualified: str, run: Callable[..., Any]) -> Callable[..., Any]:
-    """Refuses forward-mode differentiation, for which torch would take tangents to be 0 without a word."""
+    """Refuse forward-mode differentiation, in which torch would silently assume tangents of 0."""
 
     def call(*arguments: Any) -> Any:
         if forward_ad._current_level >= 0:

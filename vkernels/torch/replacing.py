@@ -1,4 +1,4 @@
-"""Layers of a model with the library's functions inside, where that is measured to help; and back."""
+"""Replace a model's layers by the library's where measurements show that it helps, and restore them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from .layers import FUSING, LAYERS, Sequential, activation_of, has_hooks, origin
 from .measuring import LayerCall, recorded, seconds
 
 WORTH = 1.05
-"""How many times as fast a layer has to become."""
+"""The speed-up from which on a layer is replaced."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """What became of a layer. `name`: as `named_modules` has it; of two in one pass, the first's with the second's.
+    """The decision for a layer. `name`: as in `named_modules`; two layers in one pass have both names.
 
-    `kind`: torch's name of its class. `before` and `after`: seconds of a call, as it was and replaced, if measured.
+    `kind`: the name of its torch class. `before`, `after`: seconds of a call of the original and the replacement, if
+    measured.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class ReplaceReport:
-    """What `replace` did, layer by layer; its text says it."""
+    """The decisions of `replace`, layer by layer; `str` lists them."""
 
     layers: tuple[Layer, ...]
 
@@ -62,17 +63,17 @@ class ReplaceReport:
 
 
 def replace(model: nn.Module, *arguments: Any, everywhere: bool = False, **named: Any) -> ReplaceReport:
-    """Let a model's layers compute by the library where that is faster, in place, and say what was done.
+    """Replace a model's layers, in place, by the library's where these are faster, and report the decisions.
 
-    The model is called once with `arguments` and `named`, as an example. Each layer that has a counterpart is then
-    timed with what it was given, as it is and replaced: with gradients where the model trains, forward alone where it
-    is in evaluation mode or within `torch.no_grad()`. It is replaced where it becomes 1.05 times as fast. A linear
-    layer or convolution with an activation behind it in an `nn.Sequential` is also tried in one pass. Random state and
-    buffers are as before. `everywhere`: replace all layers that can be, without an example.
+    The model is called once with `arguments` and `named` as an example. Each layer that has a counterpart is then timed
+    with the arguments that it got, original and replaced: with gradients if the model is in training mode, forward only
+    in evaluation mode or within `torch.no_grad()`. It is replaced if that makes it at least 1.05 times as fast. A
+    linear layer or convolution before an activation in an `nn.Sequential` is also tried in one pass. Random state and
+    buffers are restored. `everywhere`: replace all supported layers, without an example.
 
-    Parameters, their names and `state_dict` stay what they are, and so do the layers themselves and hooks on them:
-    their classes are exchanged. Only torch's own classes are, not subclasses. What was replaced before is decided anew.
-    Raises `OptionError` without an example, and what the model raises.
+    Parameters, their names, `state_dict`, layer objects and hooks are kept: only the classes of layers change.
+    Subclasses of torch's layers are not replaced. A second call decides again for all layers. Raises `OptionError`
+    without an example, and what the model raises.
     """
     restore(model)
     layers = {name: layer for name, layer in model.named_modules() if not any(True for _ in layer.children())}
@@ -97,7 +98,7 @@ def replace(model: nn.Module, *arguments: Any, everywhere: bool = False, **named
 
 
 def restore(model: nn.Module) -> None:
-    """Take back what `replace` did to a model, or to the one that it was copied from."""
+    """Undo `replace` for a model or a copy of it."""
     for layer in model.modules():
         if isinstance(layer, Sequential):
             del layer.fused
@@ -107,7 +108,7 @@ def restore(model: nn.Module) -> None:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A layer and the activation behind it in a `Sequential`, by their names in the model."""
+    """A layer and the activation after it in a `Sequential`, with their names in the model."""
 
     first: str
     second: str
@@ -121,7 +122,7 @@ class _Pair:
 
 
 def _pairs(model: nn.Module) -> Iterator[tuple[str, _Pair]]:
-    """By the first's name."""
+    """Pairs that can run in one pass, by the first layer's name."""
     for parent, module in model.named_modules():
         if type(module) is not nn.Sequential:
             continue
@@ -140,16 +141,16 @@ def _all(layers: dict[str, nn.Module], pairs: dict[str, _Pair]) -> ReplaceReport
     for name, layer in layers.items():
         if name in pairs:
             pair = pairs[name]
-            found.append(Layer(f"{name} + {pair.second}", pair.kind, True, "as asked, in one pass"))
+            found.append(Layer(f"{name} + {pair.second}", pair.kind, True, "as requested, in one pass"))
         elif name not in behind:
             reason = _unfit(layer)
-            found.append(Layer(name, type(layer).__name__, reason is None, reason or "as asked"))
+            found.append(Layer(name, type(layer).__name__, reason is None, reason or "as requested"))
     return ReplaceReport(tuple(found))
 
 
 def _unfit(layer: nn.Module) -> str | None:
     if type(layer) not in LAYERS and any(isinstance(layer, kind) for kind in LAYERS):
-        return "a subclass of torch's layer, which may do something else"
+        return "a subclass of torch's layer, which may behave differently"
     return unfit(layer)
 
 
@@ -206,7 +207,7 @@ def _where_faster(
 
 
 class _Timing:
-    """Times layers by their calls; layers alike, with calls alike, once."""
+    """Times layers; equal layers with equal calls are timed once."""
 
     def __init__(self, calls: dict[nn.Module, LayerCall]):
         self.calls = calls
@@ -222,7 +223,7 @@ class _Timing:
         return self._layer(name, kind, layer, layer.forward, partial(ours.forward, layer))
 
     def together(self, pair: _Pair, alone: Layer, second: Layer) -> Layer:
-        """One pass for both, beside the better of each alone."""
+        """Time one pass for both, against the better version of each alone."""
         name, layer = f"{pair.first} + {pair.second}", pair.layer
         if layer not in self.calls or pair.following not in self.calls:
             return Layer(name, pair.kind, False, "not called with the example")

@@ -1,6 +1,6 @@
 """Products with sparse matrices, sums over segments, bags of embeddings.
 
-Indices are read before a product, unless `checked=False`, and not again for its gradient.
+Indices are checked before a product, unless `checked=False`, and not again for its gradient.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def ell_matmul(
     activation: str = "none",
     checked: bool = True,
 ) -> torch.Tensor:
-    """A matrix of as many elements in each row times a dense one: `vkernels.library.ell_matmul`.
+    """A matrix in ELL form times a dense one: `vkernels.library.ell_matmul`.
 
     Gradients: of value, dense and bias.
     """
@@ -127,7 +127,7 @@ def block_matmul(
     activation: str = "none",
     checked: bool = True,
 ) -> torch.Tensor:
-    """A matrix of which only some blocks are stored times a dense one: `vkernels.library.block_matmul`.
+    """A block-sparse matrix times a dense one: `vkernels.library.block_matmul`.
 
     Gradients: of block, dense and bias.
     """
