@@ -1,4 +1,4 @@
-"""What parameters are declared as: jaxtyping's annotations on `vk.Tensor`, `vk.Scalar`, `vk.Constant`."""
+"""Annotations of kernel parameters: jaxtyping's on `vk.Tensor`, `vk.Scalar`, `vk.Constant`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .values import Tensor, Tile
 
 if TYPE_CHECKING:
     Constant = Any
-    """A parameter whose value is known when the kernel is built: a number, a string, None or a dtype."""
+    """A parameter whose value is known while the kernel is built: a number, a string, None or a dtype."""
 else:
 
     class Constant:
-        """A parameter whose value is known when the kernel is built: a number, a string, None or a dtype."""
+        """A parameter whose value is known while the kernel is built: a number, a string, None or a dtype."""
 
 
 class Scalar(Tile):
-    """A number parameter: float, int or bool at the call; weak, as Python's own."""
+    """A scalar parameter: float, int or bool; weak, as Python numbers are."""
 
 
 SCALARS: dict[Any, tuple[str, ...]] = {
@@ -32,17 +32,17 @@ SCALARS: dict[Any, tuple[str, ...]] = {
     int: ("i64",),
     bool: ("i1",),
 }
-"""Annotations of scalars, and the kinds that each allows."""
+"""Annotations of scalars, and the types that each allows."""
 
 
 @dataclass(frozen=True)
 class Parameter:
     """One parameter of a kernel.
 
-    `kind`: "tensor", "scalar" or "constant". Of a tensor, `dimensions` names its sizes or gives them, `_` where
-    nothing is said. `dtypes`: the names of a tensor's allowed dtypes, or a scalar's allowed kinds (f64, i64, i1).
-    `default`: what an omitted scalar or constant is, `inspect.Parameter.empty` where it must be given. `tunable`: what
-    else a constant may be, where tuning may choose.
+    `kind`: "tensor", "scalar" or "constant". `dimensions`: a tensor's sizes, as names or numbers, `_` for unnamed ones.
+    `dtypes`: the names of a tensor's allowed dtypes, or a scalar's allowed types (f64, i64, i1). `default`: the default
+    of a scalar or constant, `inspect.Parameter.empty` if it is required. `tunable`: the candidates of a constant that
+    tuning may choose.
     """
 
     MISSING: ClassVar[Any] = inspect.Parameter.empty
@@ -56,7 +56,7 @@ class Parameter:
 
 
 def parse_parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    """The parameters that a function's annotations declare. Raises `UnsupportedError` for what kernels cannot have."""
+    """The parameters of a function. Raises `UnsupportedError` for parameters that kernels cannot have."""
     annotations = _annotations(function)
     parameters = []
     for parameter in inspect.signature(function).parameters.values():
@@ -69,7 +69,7 @@ def parse_parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
 
 
 def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
-    """A function's annotations, evaluated where they are strings, in the function's globals and closure."""
+    """A function's annotations; strings are evaluated in its globals and closure."""
     closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     cells: dict[str, Any] = {}
     for name, cell in closure.items():

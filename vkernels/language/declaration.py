@@ -35,10 +35,10 @@ class SourceFunction:
 
 
 class Function(SourceFunction):
-    """A helper function: inlined into kernels; its arguments are tiles, axes, tensors or constants."""
+    """A helper function, inlined into kernels; its arguments are tiles, axes, tensors or constants."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Only kernels call helpers. Raises `UnsupportedError`."""
+        """Raise `UnsupportedError`: only kernels call helpers."""
         from vkernels.ir.errors import UnsupportedError
 
         raise UnsupportedError(f"`{self.name}` is a helper function of kernels; only a kernel calls it")
@@ -62,8 +62,8 @@ _KINDS = {float: "f64", int: "i64", bool: "i1"}
 
 
 def make_signature(kernel: DeclaredKernel, given: dict[str, Any]) -> Signature:
-    """Make a signature: a dtype or its name for a tensor, a type or f64, i64, i1 for a scalar, a value for a
-    constant."""
+    """Make a signature from a dtype or its name for each tensor, a type or f64, i64 or i1 for each scalar, and a value
+    for each constant."""
     names = [parameter.name for parameter in kernel.parameters]
     for name in given:
         if name not in names:

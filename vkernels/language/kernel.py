@@ -47,9 +47,9 @@ class Options:
 
 
 class Kernel(DeclaredKernel):
-    """A kernel as its author wrote it: call it with tensors (torch's or NumPy's), scalars and constants.
+    """A kernel: call it with tensors (torch's or NumPy's), scalars and constants.
 
-    `name`, `function`, `parameters`, `options`, `pin`, `budget`: as declared. `source`: read when first needed.
+    `name`, `function`, `parameters`, `options`, `pin`, `budget`: as declared. `source`: read on first use.
     `samples`: typical arguments; assign it next to the kernel.
     """
 
@@ -72,7 +72,7 @@ class Kernel(DeclaredKernel):
         return make_signature(self, given)
 
     def build(self, signature: Signature) -> ModuleOp:
-        """Build a new module with one `vk.kernel`. Raises the author's mistakes (`SourceError`)."""
+        """Build a new module with one `vk.kernel`. Raises `SourceError` for the author's mistakes."""
         from .frontend.build import build_kernel
 
         return build_kernel(self, signature)
@@ -97,7 +97,7 @@ class Kernel(DeclaredKernel):
         return drawer
 
     def inputs_for(self, sizes: Mapping[str, int], dtypes: Mapping[str, str], random: Any) -> Mapping[str, Any]:
-        """Return the author's inputs; nothing without any."""
+        """Return the author's inputs; empty without any."""
         return {} if self._inputs is None else self._inputs(sizes, dtypes, random)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:

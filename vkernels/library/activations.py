@@ -1,4 +1,4 @@
-"""Activations as helpers of kernels, and as kernels of their own."""
+"""Activations as helper functions and as kernels."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def activate(x: Float[Array, "*S"], activation: Activation, out: Result[Array, "
 def activate_backward(
     grad: Float[Array, "*S"], x: Float[Array, "*S"], activation: Activation, out: Result[Array, "*S", "x"] | None = None
 ) -> Array:
-    """The gradient of x, of the gradient of `activate(x, activation)`: grad times the activation's slope at x.
+    """The gradient of x, given the gradient of `activate(x, activation)`: grad times the activation's derivative at x.
 
     `grad`: of x's shape and dtype. Returns `out`, or a new array like x. Raises `ArgumentError` as `activate` does.
     """

@@ -1,6 +1,6 @@
-"""The gradients of attention: of queries, block by block of them, and of keys and values, block by block of those.
+"""The gradients of attention: of queries by blocks of queries, of keys and values by blocks of keys.
 
-Exponentials are computed again from the normaliser that the forward pass kept (Dao et al. 2022).
+Exponentials are recomputed from the normaliser of the forward pass (Dao et al. 2022).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .attention_blocks import (
 from .samples import entry
 
 ALONG_KEYS = Pin(lanes="n")
-"""Keys are what all products have and none adds up along; three other axes look likelier to the chooser, which tries
-no more, and are twenty times slower on a CPU."""
+"""All products have the axis of keys, and none sums along it. Planning tries only three axes, which it ranks higher but
+which are twenty times slower on a CPU."""
 
 
 @vk.kernel

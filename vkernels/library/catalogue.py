@@ -1,4 +1,4 @@
-"""The kernels of the library by name, with typical sizes and dtypes: what `vk check all` and `vk tune all` take.
+"""The kernels of the library by name, with typical sizes and dtypes, for `vk check all` and `vk tune all`.
 
 Each family's file describes its kernels in a tuple CATALOGUE; a new family gets its line here.
 """

@@ -1,4 +1,4 @@
-"""Normalisation to unit length, by root mean square and by groups, and gradients of all normalisations."""
+"""Normalisation to unit length, by root mean square and by groups, with gradients, also of layer normalisation."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def rms_norm(
 
     `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. `weight`: one element a
     column, or none. Returns `out`, or a new array like x.
-    Raises `ArgumentError` for other dtypes or shapes that do not go together.
+    Raises `ArgumentError` for other dtypes or shapes that do not match.
     """
     weight = _ones(x) if weight is None else weight
     return fill(out, x, lambda results: rms_norm_rows(as_rows(x), weight, eps, results))
@@ -187,7 +187,7 @@ def rms_norm(
 def rms_norm_backward(
     grad: Float[Array, "*B N"], x: Float[Array, "*B N"], weight: Float[Array, "N"] | None = None, eps: float = 1e-5
 ) -> tuple[Array, Array]:
-    """The gradients of x and weight, of the gradient of `rms_norm(x, weight, eps)`: new arrays.
+    """The gradients of x and weight, given the gradient of `rms_norm(x, weight, eps)`: new arrays.
 
     `grad`: of x's shape and dtype. Raises `ArgumentError` as `rms_norm` does.
     """
@@ -200,8 +200,8 @@ def rms_norm_backward(
 def l2_normalize(x: Float[Array, "*B N"], eps: float = 1e-12, out: Result[Array, "*B N", "x"] | None = None) -> Array:
     """x / max(sqrt(sum(x²)), eps) along the last dimension: rows of length 1.
 
-    `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. `eps`: the length that shorter
-    rows are divided by. Returns `out`, or a new array of x's shape and dtype. NaN anywhere in a row gives a row of NaN.
+    `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. `eps`: the divisor of
+    shorter rows. Returns `out`, or a new array of x's shape and dtype. NaN anywhere in a row gives a row of NaN.
     Raises `ArgumentError` for other dtypes and for an `out` of another shape or dtype.
     """
     return fill(out, x, lambda results: l2_normalize_rows(as_rows(x), eps, results))
@@ -215,10 +215,10 @@ def l2_normalize_backward(
     eps: float = 1e-12,
     out: Result[Array, "*B N", "grad"] | None = None,
 ) -> Array:
-    """The gradient of x, of the gradient of `l2_normalize(x, eps)`.
+    """The gradient of x, given the gradient of `l2_normalize(x, eps)`.
 
     `grad`, `x`: of one shape and dtype. Rows shorter than `eps` are only divided by it. Returns `out`, or a new array
-    like `grad`. Raises `ArgumentError` for shapes or dtypes that do not go together.
+    like `grad`. Raises `ArgumentError` for shapes or dtypes that do not match.
     """
     return fill(out, grad, lambda results: l2_normalize_gradient(as_rows(grad), as_rows(x), eps, results))
 
@@ -228,7 +228,7 @@ def l2_normalize_backward(
 def layer_norm_backward(
     grad: Float[Array, "*B N"], x: Float[Array, "*B N"], weight: Float[Array, "N"] | None = None, eps: float = 1e-5
 ) -> tuple[Array, Array, Array]:
-    """The gradients of x, weight and bias, of the gradient of `layer_norm(x, weight, bias, eps)`: new arrays.
+    """The gradients of x, weight and bias, given the gradient of `layer_norm(x, weight, bias, eps)`: new arrays.
 
     `grad`: of x's shape and dtype. Raises `ArgumentError` as `layer_norm` does.
     """
@@ -237,15 +237,15 @@ def layer_norm_backward(
 
 
 ROWS = 32
-"""Rows of which a program adds up the gradients of parameters, at least."""
+"""Rows per program that sums gradients of parameters, at least."""
 PARTS = 256
-"""Parts of those sums, at most."""
+"""Partial sums of these gradients, at most."""
 
 
 def _gradients(
     kernel: Kernel, count: int, grad: Array, x: Array, weight: Array | None, eps: float
 ) -> tuple[Array, list[Array]]:
-    """The gradient of x, and those of `count` parameters, which are added up in parts: so rows are read once."""
+    """The gradient of x, and those of `count` parameters, as partial sums, so that rows are read once."""
     grad, rows, weight = as_rows(grad), as_rows(x), _ones(x) if weight is None else weight
     each = max(ROWS, -(-rows.shape[0] // PARTS))
     parts = max(1, -(-rows.shape[0] // each))
@@ -276,7 +276,7 @@ def group_norm(
     `x`: B × C × any more, of any strides; f64, f32, f16 or bf16, the latter two computed in f32. `groups`: divides C.
     `weight` and `bias`: one element a channel, or none. The variance is that of the centred group, divided by its
     number of elements. Returns `out`, or a new array like x.
-    Raises `ArgumentError` for other dtypes, groups or shapes that do not go together.
+    Raises `ArgumentError` for other dtypes, groups or shapes that do not match.
     """
     _check_groups("group_norm", x, groups)
     cut, parameters = _as_groups(x, groups), (_of_channels(x, 1.0, weight, groups), _of_channels(x, 0.0, bias, groups))
@@ -294,7 +294,8 @@ def group_norm_backward(
     weight: Float[Array, "C"] | None = None,
     eps: float = 1e-5,
 ) -> tuple[Array, Array, Array]:
-    """The gradients of x, weight and bias, of the gradient of `group_norm(x, groups, weight, bias, eps)`: new arrays.
+    """The gradients of x, weight and bias, given the gradient of `group_norm(x, groups, weight, bias, eps)`: new
+    arrays.
 
     `grad`: of x's shape and dtype. Raises `ArgumentError` as `group_norm` does.
     """
@@ -326,7 +327,7 @@ def _check_groups(function: str, x: Array, groups: int) -> None:
 
 
 def _as_groups(x: Array, groups: int) -> Array:
-    """B × C × any more as B × groups × C / groups × the rest; a view wherever strides allow one."""
+    """B × C × … as B × groups × C / groups × the rest; a view if strides allow one."""
     return x.reshape((x.shape[0], groups, x.shape[1] // groups, math.prod(x.shape[2:])))
 
 

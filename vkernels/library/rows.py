@@ -1,7 +1,7 @@
 """Softmax and layer normalisation along rows of any length, with the gradient of softmax.
 
-Rows longer than a core's cache are cut into segments: each segment is summarised while it is in the cache, and the
-summaries are combined, so that memory is read twice instead of three times. Softmax: Milakov and Gimelshein, Online
+Rows longer than a core's cache are split into segments. Each segment is summarised while it is in the cache, and the
+summaries are combined, so memory is read twice instead of three times. Softmax: Milakov and Gimelshein, Online
 normalizer calculation for softmax (2018). Layer normalisation: the pairwise moments of Chan, Golub and LeVeque (1979).
 """
 
@@ -69,7 +69,7 @@ def layer_norm_rows(
 
 
 LONG = 1 << 21
-"""Elements of a row that is worth cutting: shorter ones stay in a last-level cache from one reading to the next."""
+"""Length from which on rows are split: shorter ones stay in the last-level cache between passes."""
 
 
 LONGEST_SEGMENT = 1 << 16
@@ -158,7 +158,7 @@ def softmax(x: Float[Array, "*B N"], out: Result[Array, "*B N", "x"] | None = No
 def softmax_backward(
     grad: Float[Array, "*B N"], result: Float[Array, "*B N"], out: Result[Array, "*B N", "result"] | None = None
 ) -> Array:
-    """The gradient of x, of the gradient of `softmax(x)` and that result: result * (grad - sum(grad * result)).
+    """The gradient of x, given the gradient of `softmax(x)` and that result: result * (grad - sum(grad * result)).
 
     All of one shape and dtype, rows of any length. Returns `out`, or a new array like them; NaN and infinities spread
     as in torch. Raises `ArgumentError` where they do not go together.
@@ -179,7 +179,7 @@ def layer_norm(
 
     `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. `weight` and `bias`: one element
     a column, or none. The variance is that of the centred row, divided by N. Returns `out`, or a new array like x.
-    Raises `ArgumentError` for other dtypes or shapes that do not go together.
+    Raises `ArgumentError` for other dtypes or shapes that do not match.
     """
     rows, columns = as_rows(x), (x.shape[-1],)
     weight = constant_like(x, 1.0, columns) if weight is None else weight
@@ -190,7 +190,7 @@ def layer_norm(
 
 
 def segment_of(length: int) -> int | None:
-    """Elements of the segments that a row is cut into; None where it is short, or no such length divides it."""
+    """The length of a row's segments; None for short rows and if no suitable length divides the row."""
     segment = math.gcd(length, LONGEST_SEGMENT)
     return segment if length >= LONG and segment >= SHORTEST_SEGMENT else None
 

@@ -1,4 +1,4 @@
-"""Cumulative sums along rows, from either end; a few long rows are cut into segments, whose sums come first."""
+"""Cumulative sums along rows, from either end; few long rows are split into segments, which are summed first."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def cumulative_sum_segments_from_the_end(
 
 
 FEW = 64
-"""Rows that are too few to keep all of a GPU busy."""
+"""Fewer rows do not occupy a whole GPU."""
 
 
 @replayed
@@ -73,7 +73,7 @@ def cumulative_sum(x: Float[Array, "*B N"], out: Result[Array, "*B N", "x"] | No
     """The sum of each element and all before it along the last dimension.
 
     `x`: any shape and strides; f64, f32, f16 or bf16, the latter two added in f32. Returns `out`, which may be x, or a
-    new array of x's shape and dtype. NaN and infinities reach all that follows, as in torch.
+    new array of x's shape and dtype. NaN and infinities affect all later elements, as in torch.
     Raises `ArgumentError` for other dtypes and for an `out` of another shape or dtype.
     """
     return _cumulative_sum(x, out, cumulative_sum_rows, cumulative_sum_segments)
@@ -82,9 +82,9 @@ def cumulative_sum(x: Float[Array, "*B N"], out: Result[Array, "*B N", "x"] | No
 @replayed
 @checked
 def cumulative_sum_backward(grad: Float[Array, "*B N"], out: Result[Array, "*B N", "grad"] | None = None) -> Array:
-    """The gradient of x, of the gradient of `cumulative_sum(x)`: the sum of each element and all after it.
+    """The gradient of x, given the gradient of `cumulative_sum(x)`: the sum of each element and all after it.
 
-    `grad`: of x's shape and dtype; the rest is as of `cumulative_sum`.
+    `grad`: of x's shape and dtype; otherwise as `cumulative_sum`.
     """
     kernels = cumulative_sum_from_the_end, cumulative_sum_segments_from_the_end
     return _cumulative_sum(grad, out, *kernels)
@@ -92,7 +92,7 @@ def cumulative_sum_backward(grad: Float[Array, "*B N"], out: Result[Array, "*B N
 
 def _cumulative_sum(x: Array, out: Array | None, of_rows: vk.Kernel, of_segments: vk.Kernel) -> Array:
     rows = as_rows(x)
-    few = FEW if getattr(x, "is_cuda", False) else get_threads()  # cutting costs a second reading
+    few = FEW if getattr(x, "is_cuda", False) else get_threads()  # splitting needs a second pass
     segment = segment_of(rows.shape[1]) if rows.shape[0] < few else None
     if segment is None:
         return fill(out, x, lambda results: of_rows(rows, results))

@@ -1,5 +1,4 @@
-"""Stencils over the last two dimensions: each result is a weighted sum of its neighbours, 0 beyond the boundary; with
-their gradients."""
+"""Stencils over the last two dimensions: each result is a weighted sum of its neighbours, 0 beyond the boundary."""
 
 from __future__ import annotations
 
@@ -50,7 +49,7 @@ def stencil_weight_gradient(
 
 
 CROSS = (1, 3, 4, 5, 7)
-"""Which of 3 × 3 weights, row after row, are a cross."""
+"""The positions of a cross among 3 × 3 weights in row-major order."""
 
 
 @replayed
@@ -60,13 +59,13 @@ def stencil(
     weight: Float[Array, "3 3"] | Float[Array, "5"],
     out: Result[Array, "*B M N", "x"] | None = None,
 ) -> Array:
-    """Each element and its neighbours in the last two dimensions, weighted and added; what lies beyond is 0.
+    """Each element and its neighbours in the last two dimensions, weighted and added; 0 beyond the boundary.
 
     `x`: at least two dimensions, any strides; f64, f32, f16 or bf16, the latter two computed in f32. `weight`, of x's
     dtype: 3 × 3, `out[i, j] = sum of weight[a, b] * x[i + a - 1, j + b - 1]` (a cross-correlation, as torch's conv2d
     with a padding of 1); or 5 elements, for a cross: above, left, centre, right, below. Returns `out`, which must not
     overlap x, or a new array like x.
-    Raises `ArgumentError` for other dtypes or shapes that do not go together, and for an `out` that is x.
+    Raises `ArgumentError` for other dtypes or shapes that do not match, and for an `out` that is x.
     """
     if out is not None:
         check_apart("stencil", out, x=x)
@@ -78,10 +77,10 @@ def stencil(
 def stencil_backward(
     grad: Float[Array, "*B M N"], x: Float[Array, "*B M N"], weight: Float[Array, "3 3"] | Float[Array, "5"]
 ) -> tuple[Array, Array]:
-    """The gradients of x and weight, of the gradient of `stencil(x, weight)`: new arrays.
+    """The gradients of x and weight, given the gradient of `stencil(x, weight)`: new arrays.
 
     That of x is the stencil of `grad` with the weights turned round. `grad`: as x is.
-    Raises `ArgumentError` for dtypes or shapes that do not go together.
+    Raises `ArgumentError` for dtypes or shapes that do not match.
     """
     of_x = stencil(grad, flip(weight, tuple(range(weight.ndim))))
     images = as_images(x)

@@ -30,7 +30,7 @@ def affine_binary(name: str, left: Any, right: Any) -> Affine | None:
 
 
 def as_affine(value: Any) -> Affine | None:
-    """An axis, a whole number or integers as an index expression; None for anything else."""
+    """An axis, a Python integer or a tile of integers as an index expression; None for other values."""
     if isinstance(value, Affine):
         return value
     if isinstance(value, Axis):
@@ -70,5 +70,5 @@ def _times(index: Affine, factor: int) -> Affine | None:
 
 
 def _wide(offset: Tile) -> Tile:
-    """Offsets are added in 64 bits: an index may exceed its tile's own dtype."""
+    """An offset in 64 bits, because an index may exceed its tile's own dtype."""
     return offset if offset.weak else offset.to(int64)

@@ -1,4 +1,4 @@
-"""The builder of one kernel: what operations speak to. Declarations of axes, scratchpads and phases stand here."""
+"""The builder of one kernel, which operations call; it declares axes, scratchpads, ranges and phases."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _DECLARE = {"tile": TileOp, "whole": WholeOp}
 class KernelBuilder(WholeAxes):
     """Builds the body of one `vk.kernel`.
 
-    `target`: the variable that the call at work is assigned to, which names axes and scratchpads. `path`: the calls
-    of helper functions that are open, and the call at work: a declaration met again (a loop's body is built twice
-    where its variables grow axes) is the same declaration.
+    `target`: the variable that the current call is assigned to, which names axes and scratchpads. `path`: the open
+    calls of helper functions and the current call. A declaration with the same path is the same declaration: a loop's
+    body is built again if its variables get more axes.
     """
 
     def __init__(self, top: Block, sizes: Sequence[str]):
@@ -46,10 +46,8 @@ class KernelBuilder(WholeAxes):
         self.labels: set[str] = set()
         self._declared: dict[Any, tuple[Any, Axis | Scratch]] = {}
 
-    # Declarations.
-
     def declare_axis(self, kind: str, extent: Any) -> Axis:
-        """A new axis named after the variable it is assigned to."""
+        """Declare an axis, named after the variable that it is assigned to."""
         known, count = self._extent(extent)
         found = self._declared.get(self.path)
         if found is not None and isinstance(found[1], Axis) and found[1].extent == known:
@@ -61,7 +59,7 @@ class KernelBuilder(WholeAxes):
         return axis
 
     def _extent(self, extent: Any) -> tuple[Extent, Tile]:
-        """What is known of an extent, and its value as an i64 that stands in the kernel's own block."""
+        """An extent as known while building, and its value as an i64 in the kernel's own block."""
         if isinstance(extent, str):
             return extent, self.size(extent)
         if isinstance(extent, int) and not isinstance(extent, bool):
@@ -87,7 +85,7 @@ class KernelBuilder(WholeAxes):
         )
 
     def scratch(self, axes: Any, dtype: Any) -> Scratch:
-        """New scratchpad named after the variable it is assigned to."""
+        """Declare a scratchpad, named after the variable that it is assigned to."""
         axes = axes if isinstance(axes, tuple) else (axes,)
         for axis in axes:
             if not isinstance(axis, Axis):
@@ -136,7 +134,7 @@ class KernelBuilder(WholeAxes):
         return name
 
     def range(self, start: Any, stop: Any) -> Range:
-        """The positions from `start` (None: 0) up to `stop`: a size's name, integers, or tiles of integers."""
+        """The positions from `start` (None: 0) to `stop` - 1; bounds are names of sizes, integers, or integer tiles."""
         covers: Extent = None
         if isinstance(stop, str) or is_number(stop):
             covers = stop
@@ -156,34 +154,32 @@ class KernelBuilder(WholeAxes):
             TypeMismatchError, f"expected an integer or a size's name, found {describe(value)}", culprit=value
         )
 
-    # Phases and checks.
-
     def boundary(self, name: str | None) -> None:
-        """Everything before is complete before anything after begins."""
+        """End the phase: everything before is complete before anything after begins."""
         self.insert(BoundaryOp(name))
 
     def show(self, prefix: str, values: Sequence[Any]) -> None:
-        """Print values, interpreted or checked."""
+        """Print values if the kernel is interpreted or checked."""
         tiles = [self.tile(value) for value in values]
         self.insert(PrintOp(prefix, [tile.ssa for tile in tiles], [tile.dtype.is_uint for tile in tiles]))
 
     def require(self, condition: Any, message: str) -> None:
-        """Stop where a condition is false, interpreted or checked."""
+        """Stop if a condition is false and the kernel is interpreted or checked."""
         tile = self.tile(condition)
         if tile.dtype is not bool_:
             raise Mistake(TypeMismatchError, f"expected a condition of bool, found {describe(tile)}", culprit=condition)
         self.insert(AssertOp(tile.ssa, message))
 
     def condition(self, value: Tile) -> Tile:
-        """A scalar as the i1 that `if` and `while` decide on."""
+        """A scalar as the i1 condition of `if` and `while`."""
         return value if value.ssa.type == i1 else self.convert(value, bool_)
 
     def settled(self, dtype: DType, weak: bool) -> DType:
-        """A dtype of its own for a value that may be weak: torch's default for its kind."""
+        """A strong dtype for a value that may be weak: torch's default for its kind."""
         return DEFAULT[dtype.kind] if weak else dtype
 
     def full(self, value: Any, axes: tuple[Axis, ...], dtype: Any) -> Tile:
-        """One scalar along axes."""
+        """A tile of one scalar along axes."""
         if not isinstance(dtype, DType):
             raise Mistake(
                 TypeMismatchError, f"expected a dtype, found {describe(dtype)}", "Such as `vk.float32`.", dtype
@@ -198,7 +194,7 @@ class KernelBuilder(WholeAxes):
         return self.broadcast(self.convert(value, dtype), axes)
 
     def unnamed_scratch(self, axes: tuple[Axis, ...], dtype: DType) -> Scratch:
-        """Scratchpad of an operation's own."""
+        """Declare a scratchpad for an operation's own use."""
         before = self.target, self.in_helper, self.path
         self.target, self.in_helper, self.path = "through", True, (*self.path, "through")
         try:

@@ -1,4 +1,4 @@
-"""Refuse kernels whose updates would get lost, or whose programs would meet in memory, at the author's line."""
+"""Refuse kernels with lost updates or with races between programs, at the author's line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .frame import CallFrame
 Sites = Mapping[FileLineColLoc, tuple[CallFrame, ast.AST]]
 """The frame and syntax node of each IR location."""
 
-_ATOMIC = "`vk.atomic_add`, `vk.atomic_max` and `vk.atomic_min` update a place at once, whoever else does."
+_ATOMIC = "`vk.atomic_add`, `vk.atomic_max` and `vk.atomic_min` update a place atomically."
 
 
 def refuse_races(kernel: KernelOp, sites: Sites) -> None:
@@ -54,7 +54,7 @@ def _also(race: Race) -> str:
 
 
 def _instead(frame: CallFrame, node: ast.AST) -> str:
-    """The atomic update to write in place of `out[index[i]] += x[i]`; which there are, for anything else."""
+    """The atomic update that replaces `out[index[i]] += x[i]`, or the list of atomic operations."""
     for statement in ast.walk(frame.source.definition):
         if isinstance(statement, ast.AugAssign) and _is_at(statement.target, node):
             place, value = ast.unparse(statement.target), ast.unparse(statement.value)

@@ -1,4 +1,4 @@
-"""What works on whole axes: reductions, scans, contraction."""
+"""Operations along whole axes: reductions, scans, contraction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class WholeAxes(Accesses):
     """The part of the builder that combines elements along axes."""
 
     def whole_axis(self, tile: Tile, axis: Any, value: Any) -> Axis:
-        """The whole axis of a tile that an operation goes along: the one given, or the only one there is."""
+        """The whole axis that an operation runs along: the given one, or the tile's only one."""
         whole = [a for a in tile.axes if a.kind == "whole"]
         if axis is None:
             if len(whole) == 1:
@@ -53,7 +53,7 @@ class WholeAxes(Accesses):
         return axis
 
     def reduce(self, kind: str, value: Any, axis: Any) -> Tile:
-        """One value for all elements along an axis, or along several."""
+        """Reduce a tile along an axis or a tuple of axes."""
         tile = self.tile(value)
         if isinstance(axis, tuple):
             for one in axis:
@@ -66,7 +66,7 @@ class WholeAxes(Accesses):
         return Tile(self.result(op(tile.ssa, along.name)), tile.dtype, axes)
 
     def scan(self, kind: str, value: Any, axis: Any) -> Tile:
-        """Every element combined with all before it along an axis."""
+        """Combine every element with all before it along an axis."""
         tile = self.tile(value)
         along = self.whole_axis(tile, axis, value)
         tile = self._summable(tile, kind)
@@ -74,7 +74,7 @@ class WholeAxes(Accesses):
         return Tile(self.result(op), tile.dtype, tile.axes)
 
     def _summable(self, tile: Tile, kind: str) -> Tile:
-        """Integers are summed and multiplied in int64, as in torch; bool is not ordered here."""
+        """Integers are summed and multiplied in int64, as in torch; bool has no maximum or minimum."""
         if kind in ("sum", "product"):
             return tile if tile.dtype.is_float else self.convert(tile, int64)
         if tile.dtype is bool_:
@@ -82,7 +82,7 @@ class WholeAxes(Accesses):
         return tile
 
     def dot(self, left: Any, right: Any, acc: Any, axis: Any, precision: Any) -> Tile:
-        """Products summed along the whole axis that both share."""
+        """Sum products along the whole axis that both operands share."""
         a, b = self.tile(left), self.tile(right)
         along = self._contracted(a, b, axis)
         if precision not in ("ieee", "tf32"):
@@ -127,12 +127,12 @@ class WholeAxes(Accesses):
 
 
 def joined_in_order(a: Tile, b: Tile) -> tuple[Axis, ...]:
-    """The first tile's axes, then those that only the second has."""
+    """The first tile's axes, then the other axes of the second."""
     return (*a.axes, *(axis for axis in b.axes if axis not in a.axes))
 
 
 def _accumulator(dtype: DType) -> DType:
-    """What products are added in: f32 for f16, bf16 and f8, int32 for short integers and uint8, uint32 for uint16."""
+    """The dtype of sums of products: f32 for shorter floats, int32 for shorter integers, uint32 for uint16."""
     if dtype.is_float:
         return dtype if dtype.bits >= 32 else float32
     if dtype.bits > 32:

@@ -16,8 +16,8 @@ from .current_builder import current_builder
 def scratch(axes: Any, dtype: DType) -> Scratch:
     """A program's virtual scratchpad, of any size: `features = vk.scratch((n, i), vk.float32)`.
 
-    Store and load it with subscripts; index its tile axes by themselves. Do not load elements that have not been
-    stored. The variable that it is assigned to names it.
+    Store and load it with subscripts; index its tile axes by themselves. Store elements before loading them. It has the
+    name of the variable that it is assigned to.
     """
     return current_builder().scratch(axes, dtype)
 

@@ -15,7 +15,7 @@ from .current_builder import current_builder
 def tile(extent: Any) -> Axis:
     """An axis with positions 0 to `extent` - 1, split over programs: `i = vk.tile("M")`.
 
-    `extent`: a size's name, or an integer. The variable that it is assigned to names the axis.
+    `extent`: a size's name, or an integer. The axis has the name of the variable that it is assigned to.
     """
     return current_builder().declare_axis("tile", extent)
 
@@ -24,7 +24,7 @@ def tile(extent: Any) -> Axis:
 def whole(extent: Any) -> Axis:
     """An axis that belongs to one program as a whole: `j = vk.whole("N")`. Reductions run along whole axes.
 
-    `extent`: a size's name, or an integer. The variable that it is assigned to names the axis.
+    `extent`: a size's name, or an integer. The axis has the name of the variable that it is assigned to.
     """
     return current_builder().declare_axis("whole", extent)
 
@@ -53,14 +53,14 @@ def phase(name: str | None = None) -> None:
 
 @operation
 def print(*values: Any) -> None:
-    """Show strings and values, interpreted or checked; compiled kernels leave it out."""
+    """Print strings and values if the kernel is interpreted or checked; compiled kernels omit it."""
     shown = [value for value in values if not isinstance(value, str)]
     current_builder().show(" ".join(value for value in values if isinstance(value, str)), shown)
 
 
 @operation
 def device_assert(condition: Any, message: str = "") -> None:
-    """Stop with `message` if a condition is false, interpreted or checked; compiled kernels leave it out."""
+    """Stop with `message` if a condition is false, in interpreted and checked kernels; compiled kernels omit it."""
     if not isinstance(message, str):
         raise Mistake(TypeMismatchError, "expected a message known when building", culprit=message)
     current_builder().require(condition, message)
