@@ -85,13 +85,8 @@ class Axis(Operand):
     name: str
     kind: str
     extent: Extent
-    count: Tile
-    """The number of positions, as a value."""
-
-    @property
-    def size(self) -> Tile:
-        """The number of positions along the axis."""
-        return self.count
+    size: Tile
+    """The number of positions along the axis, as a value."""
 
     def __str__(self) -> str:
         return self.name

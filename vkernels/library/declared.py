@@ -203,8 +203,9 @@ class Declaration:
                 found, expected = kinds[is_torch(each.value)], kinds[is_torch(first.value)]
                 raise self._mistake(f"{each.name} is {found}, expected {expected}, as {first.name}")
             if each.view.device != first.view.device:
-                expected = f"{first.view.device}, as {first.name}"
-                raise self._mistake(f"{each.name} is on device {each.view.device}, expected {expected}")
+                raise self._mistake(
+                    f"{each.name} is on device {each.view.device}, expected {first.view.device}, as {first.name}"
+                )
 
     def _check_sizes(self, values: Mapping[str, Any], tensors: Sequence[_Tensor]) -> None:
         sizes = Sizes({name: value for name, value in values.items() if type(value) is int})
@@ -220,14 +221,17 @@ class Declaration:
         for each, declared in written:
             name, view = each.name, each.view
             if view.dtype != dtypes.get(declared.like, view.dtype):
-                expected = f"{dtypes[declared.like]}, as {declared.like}"
-                raise self._mistake(f"{name} has dtype {view.dtype}, expected {expected}")
+                raise self._mistake(
+                    f"{name} has dtype {view.dtype}, expected {dtypes[declared.like]}, as {declared.like}"
+                )
             if not view.writable:
                 kind = "requires grad" if is_torch(each.value) else "is read-only"
                 raise self._mistake(f"{name} {kind}, expected memory that may be written")
             if overlaps_itself(view):
-                shown = f"{name} has shape {view.shape} with strides {view.strides}"
-                raise self._mistake(f"{shown}, expected elements at distinct addresses")
+                raise self._mistake(
+                    f"{name} has shape {view.shape} with strides {view.strides}"
+                    ", expected elements at distinct addresses"
+                )
         for (one, _), (other, _) in combinations(written, 2):
             if share_memory(one.view, other.view):
                 raise self._mistake(f"{other.name} shares memory with {one.name}, expected memory of its own")

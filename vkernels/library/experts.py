@@ -97,8 +97,10 @@ def grouped_matmul(
     rows = x.shape[0] if row is None else row.shape[0]
     ends = tuple(start.tolist())
     if ends[0] != 0 or ends[-1] != rows or any(end < begin for begin, end in pairwise(ends)):
-        expected = f"{weight.shape[0] + 1} starts that do not fall, from 0 to {rows}"
-        raise ArgumentError(f"grouped_matmul: start is {list(ends)}, expected {expected}")
+        raise ArgumentError(
+            f"grouped_matmul: start is {list(ends)}, expected "
+            f"{weight.shape[0] + 1} starts that do not fall, from 0 to {rows}"
+        )
     if row is not None and checked:
         check_indices("grouped_matmul", "row", row, x.shape[0])
     if out is not None:

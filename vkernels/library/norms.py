@@ -322,8 +322,10 @@ def _of_channels(x: Array, value: float, given: Array | None, groups: int) -> Ar
 
 def _check_groups(function: str, x: Array, groups: int) -> None:
     if x.shape[1] % groups:
-        expected = "batches of channels that the groups divide"
-        raise ArgumentError(f"{function}: x has shape {tuple(x.shape)} for {groups} groups, expected {expected}")
+        raise ArgumentError(
+            f"{function}: x has shape {tuple(x.shape)} for {groups} groups, expected "
+            "batches of channels that the groups divide"
+        )
 
 
 def _as_groups(x: Array, groups: int) -> Array:

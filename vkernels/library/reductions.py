@@ -133,8 +133,9 @@ def histogram(x: Float[Array, "*S"], bins: AtLeastOne, low: float, high: float) 
     """
     dtype, largest = ("float64", _LARGEST[np.float64]) if x.dtype.itemsize == 8 else ("float32", _LARGEST[np.float32])
     if not (-largest <= low < high <= largest) or (dtype == "float32" and np.float32(low) == np.float32(high)):
-        expected = f"low below high, both finite and apart in {dtype}"
-        raise ArgumentError(f"histogram: low is {low} and high is {high}, expected {expected}")
+        raise ArgumentError(
+            f"histogram: low is {low} and high is {high}, expected low below high, both finite and apart in {dtype}"
+        )
     half = 1.0 if high - low <= largest else 0.5
     flat = x.reshape(-1)
     parts = PARTS if PARTS * bins <= MOST_COUNTS else -(-MOST_COUNTS // bins)

@@ -88,8 +88,10 @@ def _gpu(device: str) -> str | None:
 def _cores(device: str) -> int | None:
     match = re.fullmatch(r"cpu(?::cores=([1-9][0-9]{0,5}))?", device)
     if match is None:
-        expected = "neither `cpu`, some of its cores, `cpu:cores=1`, nor a GPU, `cuda:0`, `nvidia:0`, `amd:0`"
-        raise OptionError(f"devices: {device!r} is {expected}")
+        raise OptionError(
+            f"devices: {device!r} is "
+            "neither `cpu`, some of its cores, `cpu:cores=1`, nor a GPU, `cuda:0`, `nvidia:0`, `amd:0`"
+        )
     if match[1] is None:
         return None
     if int(match[1]) > usable_cores():

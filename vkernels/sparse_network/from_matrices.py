@@ -69,8 +69,10 @@ def from_csr(csr: Csr, bias: Floats, inputs: int, where: str) -> Layers:
         raise ArgumentError(f"{where}: index {column[wrong[0]]} is out of range, expected 0 to {inputs - 1}")
     if (wrong := np.flatnonzero(~np.isfinite(weight))).size:
         output = np.searchsorted(start, wrong[0], side="right") - 1
-        place = f"from input {column[wrong[0]]} to output {output}"
-        raise ArgumentError(f"{where}: the weight {place} is {weight[wrong[0]]}, expected finite numbers of float32")
+        raise ArgumentError(
+            f"{where}: the weight from input {column[wrong[0]]} to output {output} is {weight[wrong[0]]}, "
+            "expected finite numbers of float32"
+        )
     columns, weights = to_ell(csr)
     return Layers(columns[None], weights[None], bias[None], np.array([np.count_nonzero(weight)]), inputs)
 
@@ -122,8 +124,9 @@ def _as_csr(layer: Any, inputs: int | None, where: str) -> tuple[Csr, int]:
 
 def _from_ell(column: NDArray[Any], weight: Floats, where: str) -> Csr:
     if column.ndim != 2 or column.shape != weight.shape:
-        shapes = f"column has shape {column.shape} and weight {weight.shape}"
-        raise ArgumentError(f"{where}: {shapes}, expected the same two dimensions")
+        raise ArgumentError(
+            f"{where}: column has shape {column.shape} and weight {weight.shape}, expected the same two dimensions"
+        )
     real = weight != 0  # NaN is not 0
     start = np.concatenate([[0], real.sum(axis=1).cumsum()]).astype(np.int64)
     return start, column[real].astype(np.int64), weight[real]

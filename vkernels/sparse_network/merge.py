@@ -1,4 +1,4 @@
-"""Find outputs that are equal for every image, for any weights, so that one is computed for all of them."""
+"""Merge outputs that are equal for every image, for any weights."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from .from_matrices import LAUNCH, as_csr, of_layers, to_ell
 from .network_layers import Floats, Indices, Layers, NetworkLayers
 
 HASH_MULTIPLIER = 0x9E3779B97F4A7C15
-"""An odd number of 64 bits whose multiples are spread evenly: the golden ratio's."""
+"""An odd 64-bit number with evenly spread multiples, from the golden ratio."""
 
 Copies = NDArray[np.int64]
-"""For each feature, which of the merged ones it equals."""
+"""The merged feature that each feature equals."""
 
 
 @dataclass(frozen=True)
 class Merged:
-    """`network` has each output of a layer once; output n of the one that it was made of is its output `copies[n]`.
+    """`network` has each distinct output once; output n of the original is its output `copies[n]`.
 
-    Inputs are as they were. Small layers have outputs besides, of no use, so that one launch can take several.
-    `distinct`: how many different outputs each layer has; `connections`, `connections_before`: of all layers together.
+    Inputs are unchanged. Small layers are padded with unused outputs, so that one launch can run several. `distinct`:
+    distinct outputs of each layer; `connections`, `connections_before`: of all layers together.
     """
 
     network: NetworkLayers
@@ -35,8 +35,8 @@ class Merged:
 def merge_equal(network: NetworkLayers) -> Merged:
     """Merge outputs that have equal weights, inputs and biases, layer by layer.
 
-    What comes from inputs that were merged is added up, with their multiplicities, so that outputs can become equal
-    which were not. Sums are taken in float64 and rounded.
+    Weights of merged inputs are summed, so outputs can become equal by merging the layer before. Sums are in float64
+    and rounded.
     """
     copies: Copies = np.arange(network.inputs)
     distinct, single, before = network.inputs, [], 0
@@ -52,7 +52,7 @@ def merge_equal(network: NetworkLayers) -> Merged:
 
 
 def _evened(single: list[Layers]) -> list[Layers]:
-    """Small layers filled up, with outputs that are always 0, to as many as the layers around them have."""
+    """Small layers, padded with outputs of 0 to the size of neighbouring layers."""
     result: list[Layers] = []
     for number, layer in enumerate(single):
         around = max(each.outputs for each in single[max(0, number - 2) : number + 3])
@@ -65,7 +65,7 @@ def _evened(single: list[Layers]) -> list[Layers]:
 
 
 def _merge(layer: Layers, copies: Copies, inputs: int) -> tuple[Layers, Copies]:
-    """A layer on merged inputs, of which there are so many, with each output once; which output is which of these."""
+    """A layer on merged inputs with each distinct output once, and the distinct output for each output."""
     column, weight, bias = layer.column[0].astype(np.int32), layer.weight[0], np.asarray(layer.bias[0], np.float32)
     rows, copy = distinct_rows(column, weight, bias)
     if inputs < layer.inputs:
@@ -88,7 +88,7 @@ def _add_up(layer: Layers, copies: Copies, inputs: int) -> tuple[Indices, Floats
 
 
 def distinct_rows(column: Indices, weight: Floats, bias: Floats) -> tuple[NDArray[np.int64], Copies]:
-    """The first of each set of equal rows, ascending, and for each row which of these it equals."""
+    """The first of each set of equal rows, ascending, and the set of each row."""
     if not len(column):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     bits = weight.view(np.uint32).astype(np.uint64) << np.uint64(32) | column.astype(np.uint64)
@@ -100,5 +100,5 @@ def distinct_rows(column: Indices, weight: Floats, bias: Floats) -> tuple[NDArra
     told = rows[copy]
     if (column == column[told]).all() and (weight == weight[told]).all() and (bias == bias[told]).all():
         return rows, copy
-    alone = np.arange(len(column))  # two different rows with one key: rare, and to merge none is right too
+    alone = np.arange(len(column))  # two different rows with one key: rare; merging none is correct
     return alone, alone

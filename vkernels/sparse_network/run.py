@@ -162,8 +162,9 @@ def _shares(workers: Sequence[InferenceWorker], parts: Sequence[Sequence[Part]])
 def _as_features(images: Any, inputs: int) -> Floats:
     array = images.detach().cpu().numpy() if hasattr(images, "detach") else np.asarray(images)
     if array.ndim != 2 or array.shape[0] != inputs or array.dtype.kind not in "fiub":
-        found = f"{array.dtype} of shape {array.shape}"
-        raise ArgumentError(f"images: {found}, expected numbers, {inputs} (inputs) × images")
+        raise ArgumentError(
+            f"images: {array.dtype} of shape {array.shape}, expected numbers, {inputs} (inputs) × images"
+        )
     return array.astype(np.float32, copy=False)
 
 

@@ -28,7 +28,7 @@ def layer_file(neurons: int, layer: int) -> str:
 def read_network(folder: Path, neurons: int, layers: int) -> SparseNetwork:
     """The network in a folder of `nN-l1.tsv`, `nN-l2.tsv`, …: lines of input, output and weight.
 
-    Files are read when their layers are. `FileError` where one is missing, or a line of it malformed.
+    Files are read with their layers. Raises `FileError` for missing files and malformed lines.
     """
     check_size(neurons, layers)
     if not folder.is_dir():
@@ -54,7 +54,7 @@ def _missing(folder: Path, neurons: int, layers: int, layer: int) -> str:
 
 
 def read_layer(path: Path, neurons: int, bias: float = 0.0) -> Layers:
-    """One layer with this bias, from lines of input, output (from 1 to `neurons`) and weight, in any order."""
+    """One layer, from lines of input, output (both from 1 to `neurons`) and weight, in any order."""
     table = _read_table(path, 3)
     for position, name in enumerate(("input", "output")):
         _check_range(path, table[:, position], neurons, name)
@@ -76,7 +76,7 @@ def read_layer(path: Path, neurons: int, bias: float = 0.0) -> Layers:
 def read_image_table(path: Path, neurons: int) -> Floats:
     """The inputs in a `sparse-images-N.tsv`, lines of image, pixel and value: neurons × images.
 
-    There are as many images as the largest number of one says.
+    The number of images is the largest image number.
     """
     table = _read_table(path, 3)
     if not len(table):
@@ -93,7 +93,7 @@ def read_image_table(path: Path, neurons: int) -> Floats:
 
 
 def _read_table(path: Path, columns: int) -> NDArray[np.float64]:
-    """Lines of numbers with tabs between them: lines × columns, row r from line r + 1."""
+    """Lines of tab-separated numbers: lines × columns, row r from line r + 1."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -113,7 +113,7 @@ def _read_table(path: Path, columns: int) -> NDArray[np.float64]:
 
 
 def _malformed(path: Path, data: bytes, columns: int) -> str:
-    """What is wrong with the first line that is."""
+    """A message about the first malformed line."""
     pattern = re.compile(rb"\t".join([NUMBER] * columns))
     form = "a number" if columns == 1 else f"{columns} numbers with tabs between them"
     for number, line in enumerate(data.splitlines(), 1):

@@ -149,9 +149,10 @@ class OperationDefinition:
         """Uninitialised results; sizes and tensors may be symbolic. Raises `ArgumentError` for wrong ranks."""
         for argument, value in zip(self.arguments, given, strict=True):
             if argument.kind == "tensor" and value.ndim != len(argument.dimensions):
-                expected = f"{len(argument.dimensions)} dimensions [{', '.join(map(str, argument.dimensions))}]"
-                what = f"{self.kernel.name}: argument `{argument.name}`"
-                raise ArgumentError(f"{what}: expected {expected}, got {list(value.shape)}")
+                raise ArgumentError(
+                    f"{self.kernel.name}: argument `{argument.name}`: expected {len(argument.dimensions)} dimensions "
+                    f"[{', '.join(map(str, argument.dimensions))}], got {list(value.shape)}"
+                )
         sizes: dict[str, int] = {name: given[place].shape[at] for name, (place, at) in self.known_sizes.items()}
         sizes |= {name: follows(sizes) for name, follows in self.sizes.items()}
         first = next(each for each in given if isinstance(each, torch.Tensor))

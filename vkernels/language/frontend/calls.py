@@ -159,8 +159,9 @@ def _python_call(frame: CallFrame, node: ast.Call, function: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError, ArithmeticError) as error:
-            text = f"{type(error).__name__}: {error}"
-            raise frame.error(node, SourceError, f"Python cannot compute this ({text})") from None
+            raise frame.error(
+                node, SourceError, f"Python cannot compute this ({type(error).__name__}: {error})"
+            ) from None
     name = ast.unparse(node.func)
     plain = getattr(function, "__name__", name).rsplit(".")[-1]
     plain = {"min": "minimum", "max": "maximum"}.get(plain, plain) if len(args) > 1 else plain

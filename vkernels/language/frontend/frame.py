@@ -75,8 +75,12 @@ class CallFrame:
         """Build an expression or statement. Raises the author's mistakes."""
         handler = self._handlers.get(type(node))
         if handler is None:
-            kind = f"this {'statement' if isinstance(node, ast.stmt) else 'expression'} ({type(node).__name__})"
-            raise self.error(node, UnsupportedError, f"{kind} cannot be used in a kernel")
+            raise self.error(
+                node,
+                UnsupportedError,
+                f"this {'statement' if isinstance(node, ast.stmt) else 'expression'} ({type(node).__name__})"
+                " cannot be used in a kernel",
+            )
         return handler(self, node)
 
     def execute(self, statements: Sequence[ast.stmt]) -> Returned | None:

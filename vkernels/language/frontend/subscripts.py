@@ -37,8 +37,7 @@ def subscript(frame: CallFrame, node: ast.Subscript) -> Any:
     try:
         return base[index]
     except (TypeError, KeyError, IndexError) as error:
-        text = f"{type(error).__name__}: {error}"
-        raise frame.error(node, SourceError, f"Python cannot index this ({text})") from None
+        raise frame.error(node, SourceError, f"Python cannot index this ({type(error).__name__}: {error})") from None
 
 
 def reference(frame: CallFrame, node: ast.expr) -> Any:

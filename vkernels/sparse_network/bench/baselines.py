@@ -1,4 +1,4 @@
-"""The same inference on torch's and SciPy's own sparse matrices: what ours is measured against."""
+"""Baselines: the same inference with torch's and SciPy's sparse matrices."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ BATCH_LAYERS = 4
 
 
 def prepare_baselines(network: NetworkLayers, features: Floats, threads: int) -> dict[str, Run]:
-    """Each baseline ready to run, its matrices built; `features`: inputs × images. A run gives the survivors' ids.
+    """Prepare each baseline; `features`: inputs × images. A run returns the survivors' ids.
 
-    `torch_csr` takes all images at once and drops dead ones after every layer; `torch_csr_batched` takes
-    1024 images at a time and drops them after every fourth. `scipy_csr` takes 1024 at a time too, drops after
-    every layer, and knows no threads. No bias may be positive.
+    `torch_csr` runs all images at once and drops dead ones after every layer; `torch_csr_batched` runs 1024 images at a
+    time and drops after every fourth layer; `scipy_csr` runs 1024 at a time on one thread and drops after every layer.
+    No bias may be positive.
     """
     parts = [_csr_parts(network, layer) for layer in range(network.layers)]
     shapes = list(zip(network.sizes[1:], network.sizes[:-1], strict=True))
@@ -63,10 +63,10 @@ def prepare_baselines(network: NetworkLayers, features: Floats, threads: int) ->
 
 
 def prepare_dense(network: NetworkLayers, features: Floats, threads: int, batch: int, drop_every: int) -> Run:
-    """The network's layers as dense matrices in torch, `addmm` each, ready to run like the others.
+    """Prepare a baseline with dense matrices in torch, one `addmm` per layer.
 
-    What a network merged by `merge_equal` is measured against. `batch`: images at a time; dead ones are dropped after
-    every so many layers.
+    It is compared with networks merged by `merge_equal`. `batch`: images at a time; dead ones are dropped after every
+    `drop_every` layers.
     """
     steps = []
     for layer in range(network.layers):

@@ -1,4 +1,4 @@
-"""The challenge as one measured, checked run: ours, the reference, and the baselines in turns with ours."""
+"""The challenge as one checked and measured run: our inference, the reference, and interleaved baselines."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .timing import Spread, interleave
 OURS = "vkernels"
 
 Progress = Callable[[str, int, int, str], None]
-"""Told what is going on, how many steps of it are done, how many there are, and what they are."""
+"""Receives the current activity, its steps done, its number of steps, and the unit of steps."""
 
 
 @dataclass(frozen=True)
 class ChallengeReport:
-    """What a run found. `seconds`: of each round's inference, reading and generating left out."""
+    """Results of a run. `seconds`: of each round's inference, without reading and generating."""
 
     neurons: int
     layers: int
@@ -64,8 +64,8 @@ def run_challenge(
 ) -> ChallengeReport:
     """Check and time the network on the images of `inputs` (neurons × images).
 
-    There are `rounds` rounds, fewer where `patience` seconds do not suffice. With `compare`, each round runs
-    the baselines too; `OptionError` where the network is too large to be kept in memory for them.
+    There are `rounds` rounds, fewer if they take longer than `patience` seconds. With `compare`, each round also runs
+    the baselines; raises `OptionError` if the network is too large for them.
     """
     if bytes_of(network) <= network.most_held:
         network = network.in_memory()
@@ -101,7 +101,7 @@ def run_challenge(
 
 
 def as_json(report: ChallengeReport, target: str) -> dict[str, Any]:
-    """The report as `docs/json.md` describes it."""
+    """The report as JSON, as `docs/json.md` describes it."""
     seconds = report.seconds.middle
     return {
         "schema_version": 1,
@@ -142,7 +142,7 @@ def _layers_with(live: int) -> str:
 
 
 class _Meter:
-    """Adds up the layers that batches of images report, each as a share of all images."""
+    """Sums the layers that batches report, weighted by their shares of all images."""
 
     def __init__(self, layers: int, progress: Progress):
         self.layers, self.progress, self.done = layers, progress, 0.0

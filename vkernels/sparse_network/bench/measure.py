@@ -25,7 +25,7 @@ from .timing import Spread
 GENERAL, STRUCTURED, SATURATING = CLASSES = ("general", "structured", "saturating")
 
 BASELINE_CLASSES = {"torch_csr": GENERAL, "torch_csr_batched": GENERAL, "scipy_csr": GENERAL, "torch_dense": STRUCTURED}
-"""The baselines, and the class of execution that each is compared with."""
+"""The baselines and the class that each is compared with."""
 
 DENSE_BATCH, DENSE_LAYERS = 16384, 4
 """Images at a time, and layers between dropping, of `torch_dense`."""
@@ -35,12 +35,11 @@ DENSE_BATCH, DENSE_LAYERS = 16384, 4
 class NetworkRun:
     """One network in one class. Times are seconds, of all images.
 
-    `kind`: the class that was asked for; `found`: the one that ran; `findings`: in words. `matches`: whether in every
-    round the survivors were the reference's. `seconds`: of inference, preprocessing and reading left out; its parts in
-    the middle round are `transfer` (bringing images to where kernels want them), `kernels` (launches and dropping
-    images) and what is left. `preprocessing`: analysing weights and holding them, done once. `reading`: reading or
-    generating weights during a round, where they are not held. `moved_bytes`: features that went into launches and came
-    out of them. `live[l]`: images that layer l ran on.
+    `kind`: the requested class; `found`: the class that ran; `findings`: in words. `matches`: whether the survivors
+    were the reference's in every round. `seconds`: of inference, without preprocessing and reading; parts of the median
+    round are `transfer` (converting and copying images) and `kernels` (launches and dropping images). `preprocessing`:
+    analysing and arranging weights, once. `reading`: reading or generating weights in a round, if they are not held in
+    memory. `moved_bytes`: features read and written by launches. `live[l]`: images that layer l ran on.
     """
 
     kind: str
@@ -60,8 +59,8 @@ class NetworkRun:
 
 @dataclass(frozen=True)
 class NetworkMeasurement:
-    """One network in several classes. `pieces`: parts that the images came in; `held`: whether all weights were in
-    memory; `reference`: seconds that checking took."""
+    """One network in several classes. `pieces`: number of parts of the images; `held`: whether all weights were in
+    memory; `reference`: seconds of checking."""
 
     images: int
     pieces: int
@@ -79,8 +78,8 @@ class NetworkMeasurement:
 
 @dataclass(frozen=True)
 class NetworkRates:
-    """Edges a second, and which part of each ceiling that is: of copying, counting features that launches take in and
-    give out; of multiply-adds and of gathers from a core's cache, counting edges that were executed."""
+    """Edges per second, and shares of the ceilings: of copies, by bytes of features read and written by launches; of
+    multiply-adds and of gathers, by executed edges."""
 
     real: float
     executed: float
@@ -100,7 +99,7 @@ class NetworkRates:
 
 
 class TimedReads:
-    """A network, `network`, that counts the `seconds` which reading its layers takes."""
+    """A wrapped `network` that measures the `seconds` of reading its layers."""
 
     def __init__(self, network: SparseNetwork):
         self.seconds = 0.0
@@ -114,7 +113,7 @@ class TimedReads:
         return layers
 
     def during(self, work: Callable[[], Any]) -> tuple[Any, float, float]:
-        """What work gives, its seconds without reading, and those of reading."""
+        """The result of `work`, its seconds without reading, and the seconds of reading."""
         before, start = self.seconds, perf_counter()
         result = work()
         reading = self.seconds - before
@@ -137,7 +136,7 @@ class _BaselineRecord:
 
 @dataclass
 class _ClassRecord:
-    """What one class did so far. `times`: seconds, reading, transfer and kernels of each round, all pieces together."""
+    """Results of one class so far. `times`: seconds, reading, transfer and kernels of each round, over all pieces."""
 
     kind: str
     preprocessing: float
@@ -156,12 +155,12 @@ class _ClassRecord:
 
     @staticmethod
     def begin(reads: TimedReads, kind: str, rounds: int) -> _ClassRecord:
-        """The network made ready."""
+        """Prepare the network."""
         _, seconds, _ = reads.during(lambda: prepare(reads.network, kind))
         return _ClassRecord(kind, seconds, np.zeros((4, rounds)))
 
     def add(self, number: int, inference: Inference, seconds: float, reading: float, sizes: tuple[int, ...]) -> None:
-        """One piece in one round; `sizes`: of the network that ran."""
+        """Add one piece in one round; `sizes`: of the network that ran."""
         record = inference.record
         self.times[:, number] += seconds, reading, record.transfer, record.kernels
         if number == 0:
@@ -196,17 +195,17 @@ def measure_interleaved(
     options: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] = lambda what: None,
 ) -> NetworkMeasurement:
-    """Run the network in each class, `piece` images at a time, `rounds` times after one that is not counted.
+    """Run the network in each class, `piece` images at a time, `rounds` times after a warm-up.
 
-    Survivors are compared with the float64 reference's each time. Baselines run where all images are one piece only.
-    `options` go to `SparseNetwork.infer`; `checking_memory`: bytes that the reference may take.
+    Survivors are compared with the float64 reference's each time. Baselines run only if all images are one piece.
+    `options` go to `SparseNetwork.infer`; `checking_memory`: memory limit of the reference, in bytes.
     """
     piece = max(1, piece or source.images)
     reads, reference = TimedReads(network), ReferenceNetwork(network, checking_memory)
     turns = [_ClassRecord.begin(reads, kind, rounds) for kind in kinds]
     general = sum(turn.preprocessing for turn in turns if turn.kind == GENERAL)
     for turn in turns:
-        turn.preprocessing += general if turn.kind == SATURATING else 0  # it runs on what was made ready for that
+        turn.preprocessing += general if turn.kind == SATURATING else 0  # it uses the general preparation
     starts = range(0, max(1, source.images), piece)
     truths: list[ReferenceResult] = []
     checking = 0.0
@@ -238,7 +237,7 @@ def _one(
     reads: TimedReads, turn: _ClassRecord, features: Floats, number: int, truth: ReferenceResult,
     devices: Sequence[str], options: Mapping[str, Any],
 ) -> None:  # fmt: skip
-    """One class on one piece; `number`: the round, -1 for one that is not counted."""
+    """Run one class on one piece; `number`: the round, -1 for the warm-up."""
     inference, seconds, reading = reads.during(
         lambda: reads.network.infer(features, devices=devices, kind=turn.kind, **options)
     )
