@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from vkernels.ir.errors import OptionError, UnsupportedError
 
-from .dtypes import DTYPES, DType
+from .dtypes import DTYPES
 from .values import Tensor, Tile
 
 Value = bool | int | float | str | None
@@ -182,6 +182,3 @@ def _mistake(function: Callable[..., Any], name: str | None, why: str) -> Unsupp
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
     node = next((a for a in every if a is not None and a.arg == name), source.definition)
     return UnsupportedError(message, source.place(node), help)
-
-
-__all__ = ["SCALARS", "Constant", "DType", "Parameter", "Scalar", "parse_parameters"]

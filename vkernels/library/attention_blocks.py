@@ -144,25 +144,11 @@ class Sequences:
     band: Band
 
 
-@dataclass(frozen=True)
-class Blocks:
-    """The blocks' table, band and size, as arguments of the kernels."""
-
-    table: Array
-    band: Band
-    size: int
-
-    @property
-    def arguments(self) -> tuple[Array, int, int]:
-        return self.table, self.band.back, self.band.ahead
-
-    @property
-    def constants(self) -> tuple[bool, int]:
-        return self.band.back < UNLIMITED, self.size
-
-
-def blocks_of(sequences: Sequences, device: Any, of_keys: bool = False) -> Blocks:
-    """Blocks of queries, each with the keys that it sees; or of keys, each with the queries that see it.
+def blocks_of(
+    sequences: Sequences, device: Any, of_keys: bool = False
+) -> tuple[tuple[Array, int, int], tuple[bool, int]]:
+    """Blocks of queries, each with the keys that it sees; or of keys, each with the queries that see it: the kernels'
+    arguments for the blocks (table and band), and their constants (whether there is a window, and the blocks' size).
 
     `device`: a torch device, or None for NumPy. Raises `ArgumentError` if the table does not exist yet while a CUDA
     graph is captured; tables that graphs read are kept.
@@ -170,7 +156,7 @@ def blocks_of(sequences: Sequences, device: Any, of_keys: bool = False) -> Block
     table, band, size = _blocks_of(sequences, device, of_keys)
     if is_captured(device):
         _captured[id(table)] = table
-    return Blocks(constant(table), band, size)
+    return (constant(table), band.back, band.ahead), (band.back < UNLIMITED, size)
 
 
 _captured: dict[int, Array] = {}
@@ -235,10 +221,10 @@ def run_blocks(q: Array, k: Array, v: Array, scale: float, sequences: Sequences,
     if k.shape[2] == 0:
         out[...], normaliser[...] = 0, -float("inf")
         return normaliser
-    blocks = blocks_of(sequences, None if isinstance(q, np.ndarray) else q.device)
+    blocks, constants = blocks_of(sequences, None if isinstance(q, np.ndarray) else q.device)
     query, result = (by_groups(each, groups).swapaxes(3, 4) for each in (q, out))
     sums = by_groups(normaliser, groups)
-    attention_blocks(query, k, v, scale, *blocks.arguments, result, sums, *blocks.constants)
+    attention_blocks(query, k, v, scale, *blocks, result, sums, *constants)
     return normaliser
 
 

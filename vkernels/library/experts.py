@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -21,7 +20,7 @@ from .samples import Arrays, Constants, SampleInputs, Sizes, entry, random_indic
 from .segments import segment_sum
 from .sparse_products import csr_product, ell_times_dense
 from .sparse_products_gradients import ell_value_gradient
-from .transposes import count_up, grouped
+from .transposes import Transpose, count_up, grouped
 
 __all__ = ["grouped_matmul", "mixture_of_experts"]
 
@@ -154,37 +153,24 @@ def mixture_of_experts(
     what it says must be right. Returns a new T × N array like x.
     Raises `ArgumentError` for other dtypes, shapes that do not match, and unknown experts.
     """
-    routes = route("mixture_of_experts", expert, w1.shape[0], checked)
-    hidden = grouped_matmul(x, w1, routes.start, b1, activation, routes.token, checked=False)
+    routes, place = route("mixture_of_experts", expert, w1.shape[0], checked)
+    hidden = grouped_matmul(x, w1, routes.start, b1, activation, routes.row, checked=False)
     results = grouped_matmul(hidden, w2, routes.start, b2)
     out = empty_like(x, (x.shape[0], w2.shape[2]))
-    ell_times_dense(routes.place, gate, results, constant_like(gate, 0.0, (x.shape[0],)), out)
+    ell_times_dense(place, gate, results, constant_like(gate, 0.0, (x.shape[0],)), out)
     return out
 
 
-@dataclass(frozen=True)
-class Routes:
-    """The choices of all tokens, sorted by expert.
+def route(function: str, expert: Array, experts: int, checked: bool) -> tuple[Transpose, Array]:
+    """Sort the choices of tokens, T × C, by expert; raises `ArgumentError` for wrong experts.
 
-    `start`: the start of each expert's choices, and the end of the last. `order`: the number of each choice, `token`
-    its token. `place`: T × C, the position of each choice in this order.
+    Returns the choices by expert, with their tokens as rows, and T × C positions of choices in this order.
     """
-
-    start: Array
-    order: Array
-    token: Array
-    place: Array
-
-
-def route(function: str, expert: Array, experts: int, checked: bool) -> Routes:
-    """Sort the choices of tokens, T × C, by expert; raises `ArgumentError` for wrong experts."""
     if checked:
         check_indices(function, "expert", expert, experts)
-    choices = max(1, expert.shape[1])
     flat = as_signed(expert).reshape(-1)
-    routes = grouped(flat, count_up(flat, flat.shape[0]) // choices, experts)
-    place = routes.order.argsort().reshape(expert.shape)
-    return Routes(routes.start, routes.order, routes.row, place)
+    routes = grouped(flat, count_up(flat, flat.shape[0]) // max(1, expert.shape[1]), experts)
+    return routes, routes.order.argsort().reshape(expert.shape)
 
 
 @checked
@@ -240,24 +226,24 @@ def mixture_of_experts_backward(
     `grad`: T × N. The values between the layers are recomputed; they and their gradients are rounded to x's dtype. New
     arrays; None without a bias. Raises `ArgumentError` as `mixture_of_experts` does.
     """
-    routes = route("mixture_of_experts_backward", expert, w1.shape[0], checked)
-    hidden = grouped_matmul(x, w1, routes.start, b1, activation, routes.token, checked=False)
+    routes, place = route("mixture_of_experts_backward", expert, w1.shape[0], checked)
+    hidden = grouped_matmul(x, w1, routes.start, b1, activation, routes.row, checked=False)
     results = grouped_matmul(hidden, w2, routes.start, b2)
     of_gate = empty_like(gate, tuple(gate.shape))
-    ell_value_gradient(routes.place, grad, results, of_gate)
+    ell_value_gradient(place, grad, results, of_gate)
     of_results = _weighted_by_gate(grad, gate, routes)
     of_hidden, of_w2, of_b2 = grouped_matmul_backward(of_results, hidden, w2, routes.start, b2)
     of_x, of_w1, of_b1 = grouped_matmul_backward(
-        of_hidden, x, w1, routes.start, b1, activation, routes.token, checked=False
+        of_hidden, x, w1, routes.start, b1, activation, routes.row, checked=False
     )
     return of_x, of_gate, of_w1, of_w2, of_b1, of_b2
 
 
-def _weighted_by_gate(grad: Array, gate: Array, routes: Routes) -> Array:
+def _weighted_by_gate(grad: Array, gate: Array, routes: Transpose) -> Array:
     """The gradient of each choice's result, sorted by expert."""
-    out = empty_like(grad, (routes.token.shape[0], grad.shape[1]))
-    each = count_up(routes.token, routes.token.shape[0] + 1)
-    csr_product(each, routes.token, gate.reshape(-1)[routes.order], grad, out)
+    out = empty_like(grad, (routes.row.shape[0], grad.shape[1]))
+    each = count_up(routes.row, routes.row.shape[0] + 1)
+    csr_product(each, routes.row, gate.reshape(-1)[routes.order], grad, out)
     return out
 
 

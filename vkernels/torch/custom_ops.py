@@ -19,7 +19,7 @@ from vkernels.ir.errors import ArgumentError, OptionError
 from vkernels.language import Kernel, Parameter
 from vkernels.language.declaration import with_dtype
 
-from .registering import Context, Operation, define_in, like
+from .registering import Context, Operation, define, like
 
 _NAME = re.compile(r"([A-Za-z_]\w*)::([A-Za-z_]\w*)")
 
@@ -298,6 +298,6 @@ def torch_op(
         before._destroy()
     library = Library(namespace, "FRAGMENT")
     keep, back = (None, None) if gradient is None else (gradient.keep, gradient.backward)
-    operation = define_in(library, namespace, made.schema, made.run, made.fake, keep, back)
+    operation = define(made.schema, made.run, made.fake, keep, back, library)
     _MADE[made.name] = library
     return operation

@@ -80,26 +80,16 @@ def define(
     fake: Callable[..., Any],
     keep: Keep | None = None,
     backward: Backward | None = None,
+    library: Library = _LIBRARY,
 ) -> Operation:
-    """Register an operation of the library, and return it.
+    """Register an operation, and return it.
 
-    `schema`: its name, arguments and results, as torch writes them. `run` computes them, `fake` makes results of the
-    same shapes and dtypes, contiguous as `run`'s are, of tensors without memory and of symbolic sizes. `keep` and
-    `backward`: as `torch.library.register_autograd` takes them; without them, differentiating is refused.
+    `schema`: its name, arguments and results, as torch writes them. `run` computes the results, `fake` makes
+    uninitialised ones of the same shapes and dtypes, contiguous as `run`'s, also for tensors without memory and for
+    symbolic sizes. `keep` and `backward`: as for `torch.library.register_autograd`; without them, differentiating is
+    refused. `library`: the namespace's library, which must be kept as long as the operation.
     """
-    return define_in(_LIBRARY, NAMESPACE, schema, run, fake, keep, backward)
-
-
-def define_in(
-    library: Library,
-    namespace: str,
-    schema: str,
-    run: Callable[..., Any],
-    fake: Callable[..., Any],
-    keep: Keep | None = None,
-    backward: Backward | None = None,
-) -> Operation:
-    """As `define`, in another namespace's library, which must be kept as long as the operation."""
+    namespace = library.ns
     name = schema[: schema.index("(")]
     library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
     qualified = f"{namespace}::{name}"
