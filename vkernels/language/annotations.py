@@ -112,7 +112,6 @@ def parse_parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
 
 
 def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
-    """A function's annotations; strings are evaluated in its globals and closure."""
     closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     cells: dict[str, Any] = {}
     for name, cell in closure.items():

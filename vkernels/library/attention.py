@@ -139,7 +139,6 @@ def attention_backward(
 
 
 def _band(function: str, q: Array, k: Array, causal: bool, window: Window) -> Band:
-    """Which keys queries see; raises `ArgumentError` if heads or rows do not match."""
     check_heads(function, q.shape[1], k.shape[1])
     rows, keys = q.shape[2], k.shape[2]
     band = band_of(causal, window)

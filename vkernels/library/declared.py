@@ -183,7 +183,6 @@ class Declaration:
         return values
 
     def _tensor(self, name: str, value: Any, rules: Rules) -> _Tensor:
-        """A tensor argument, with the rule that it matches."""
         view = view_of(value, f"{self.name}: {name}")
         fitting = [rule for rule in rules.tensors if rule.shape.takes(len(view.shape))]
         if not fitting:

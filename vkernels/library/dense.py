@@ -136,7 +136,6 @@ def batched_matmul(
 
 
 def _room(function: str, a: Array, shape: tuple[int, ...], dtype: str | None, out: Array | None) -> Array:
-    """`out`, or a new array for products, of the named dtype, by default a's, or float32 for f8."""
     if out is None:
         dtype = "float32" if dtype is None and is_of_eight_bits(a) else dtype
         return empty_like(a, shape) if dtype is None else empty_of(a, shape, dtype, function)

@@ -240,7 +240,6 @@ def mixture_of_experts_backward(
 
 
 def _weighted_by_gate(grad: Array, gate: Array, routes: Transpose) -> Array:
-    """The gradient of each choice's result, sorted by expert."""
     out = empty_like(grad, (routes.row.shape[0], grad.shape[1]))
     each = count_up(routes.row, routes.row.shape[0] + 1)
     csr_product(each, routes.row, gate.reshape(-1)[routes.order], grad, out)
@@ -248,7 +247,6 @@ def _weighted_by_gate(grad: Array, gate: Array, routes: Transpose) -> Array:
 
 
 def _added_up(of_rows: Array, row: Array, out: Array) -> Array:
-    """The sum of gradients of each row of x."""
     transpose = grouped(row, count_up(row, row.shape[0]), out.shape[0])
     ones = constant_like(of_rows, 1.0, (row.shape[0],))
     csr_product(transpose.start, transpose.row, ones, of_rows, out)

@@ -315,7 +315,6 @@ def _ones(x: Array) -> Array:
 
 
 def _of_channels(x: Array, value: float, given: Array | None, groups: int) -> Array:
-    """One element per channel of each group: `given`, or all of one value."""
     shape = (groups, x.shape[1] // groups)
     return constant_like(x, value, shape) if given is None else given.reshape(shape)
 

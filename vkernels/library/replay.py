@@ -352,7 +352,6 @@ class CapturedCall:
         return tuple([None if number is None else arrays[number] for number in self.results]) if self.several else None
 
     def _others(self) -> list[Any]:
-        """Temporary arrays; small ones are reused."""
         try:
             return self.spare.pop()  # type: ignore[union-attr]
         except (IndexError, AttributeError):
@@ -360,7 +359,6 @@ class CapturedCall:
 
 
 def _count_writes(tensors: list[Any]) -> None:
-    """Report writes to autograd, as every kernel call does."""
     _version_counter()(tensors)
 
 

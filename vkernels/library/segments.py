@@ -229,7 +229,6 @@ def embedding_bag_backward(
 
 
 def _random_bags(sizes: Sizes, constants: Constants, random: np.random.Generator) -> Arrays:
-    """Bags of rows of a table, and for each row its elements in bags."""
     start, index = random_starts(sizes["R"], sizes["E"], random), random_indices(sizes["V"], sizes["E"], random)
     order = np.argsort(index, kind="stable")
     bag = np.repeat(np.arange(sizes["R"]), np.diff(start))

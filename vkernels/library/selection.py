@@ -148,7 +148,6 @@ def topk(x: Float[Array, "M N"], k: NotNegative) -> tuple[Array, Array]:
 
 
 def _selected(x: Array, k: int) -> tuple[Array, Array]:
-    """The k largest of each row and their positions, in the order of positions."""
     value, index = empty_like(x, (x.shape[0], k)), integers_like(x, (x.shape[0], k))
     select_largest(x, value, index, x.shape[1] > EXACT)
     return value, index

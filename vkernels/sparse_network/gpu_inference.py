@@ -162,7 +162,6 @@ class _Run:
         self.transfer += perf_counter() - start
 
     def _advance(self, first: int, length: int) -> int:
-        """Run one group of layers. Returns the number of images alive after it."""
         layers, images, last = self.resident.read(first, first + length), self.ids.size, first + length
         start = perf_counter()
         out = torch.empty((layers.bias.shape[1], images), dtype=self.dtype, device=self.device)

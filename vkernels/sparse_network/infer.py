@@ -144,7 +144,6 @@ def finished(
 def _with_settled(
     features: Floats, ids: NDArray[np.int64], settled: NDArray[np.int64], state: Floats
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """Images that ran to the end and finished ones, in the order of their ids."""
     everyone = np.concatenate([ids, settled])
     order = np.argsort(everyone)
     result = np.empty((state.size, everyone.size), np.float32)
@@ -306,7 +305,6 @@ class _Batch:
 
 
 def _lines(memory: NDArray[Any] | None, outputs: int, images: int, dtype: Any) -> Floats:
-    """Rows aligned to cache lines, in this memory or in new memory."""
     stride = row_stride(images, dtype)
     memory = aligned(outputs * stride, dtype) if memory is None else memory
     return memory[: outputs * stride].reshape(outputs, stride)[:, :images]

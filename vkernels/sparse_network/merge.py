@@ -31,6 +31,11 @@ class Merged:
     connections: int
     connections_before: int
 
+    @property
+    def has_copies(self) -> bool:
+        """Whether outputs were merged."""
+        return self.connections < self.connections_before
+
 
 def merge_equal(network: NetworkLayers) -> Merged:
     """Merge outputs that have equal weights, inputs and biases, layer by layer.

@@ -71,7 +71,6 @@ class ArrayStream:
 
 @contextmanager
 def _refusing(path: Path) -> Iterator[None]:
-    """Raise errors of reading as `FileError`."""
     try:
         yield
     except OSError as error:

@@ -54,12 +54,12 @@ def _prepare(network: NetworkLayers, kind: str) -> PreparedNetwork:
         return _as_it_is(network)
     if kind == "structured":
         structure = _analyse(network)
-        return _structured(structure) if structure.there_is else _general(network, structure)
+        return _structured(structure) if structure.there_is else _general(network, structure.findings)
     if kind == "saturating":
         general = prepare(network, "general")[0].network  # states are in that network's order of features
         fixed = find_fixed_points(general)
         if fixed is None:
-            return _general(network)
+            return _general(network, ("no fixed point is proved",))
         return PreparedNetwork("saturating", general, None, fixed, (_proof(network, fixed),))
     if bytes_of(network) > network.most_held:  # too large to be analysed unasked
         return prepare(network, "general")[0]
@@ -90,19 +90,15 @@ def _as_it_is(network: NetworkLayers) -> PreparedNetwork:
 
 @dataclass(frozen=True)
 class _Structure:
-    """The merged network and the blocks found in it; `seconds`: the time of each search."""
+    """The merged network, the blocks found in it, and both in words."""
 
     merged: Merged
     blocked: Blocked
-    seconds: tuple[float, float]
-
-    @property
-    def has_copies(self) -> bool:
-        return self.merged.connections < self.merged.connections_before
+    findings: tuple[str, ...]
 
     @property
     def there_is(self) -> bool:
-        return self.has_copies or self.blocked.network is not None
+        return self.merged.has_copies or self.blocked.network is not None
 
 
 def _analyse(network: NetworkLayers) -> _Structure:
@@ -110,22 +106,20 @@ def _analyse(network: NetworkLayers) -> _Structure:
     merged = merge_equal(network)
     between = perf_counter()
     blocked = find_blocks(merged.network)
-    return _Structure(merged, blocked, (between - start, perf_counter() - between))
+    findings = (*_of_copies(merged, between - start), *_of_blocks(merged, blocked, perf_counter() - between))
+    return _Structure(merged, blocked, findings)
 
 
 def _structured(structure: _Structure) -> PreparedNetwork:
-    """Merged, in blocks, or both."""
     merged, blocked = structure.merged, structure.blocked
-    findings = (*_of_copies(structure), *_of_blocks(structure))
     if blocked.network is None:
-        return PreparedNetwork("structured", merged.network, merged.copies, None, findings)
-    return PreparedNetwork("structured", blocked.network, blocked.places[merged.copies], None, findings)
+        return PreparedNetwork("structured", merged.network, merged.copies, None, structure.findings)
+    return PreparedNetwork("structured", blocked.network, blocked.places[merged.copies], None, structure.findings)
 
 
-def _of_copies(structure: _Structure) -> tuple[str, ...]:
-    merged = structure.merged
-    found = f"found in {structure.seconds[0]:.3f} s"
-    if not structure.has_copies:
+def _of_copies(merged: Merged, seconds: float) -> tuple[str, ...]:
+    found = f"found in {seconds:.3f} s"
+    if not merged.has_copies:
         return (f"no two outputs are equal, {found}",)
     return (
         f"equal outputs merged: {merged.connections_before} connections became {merged.connections}, {found}",
@@ -133,9 +127,8 @@ def _of_copies(structure: _Structure) -> tuple[str, ...]:
     )
 
 
-def _of_blocks(structure: _Structure) -> tuple[str, ...]:
-    merged, blocked = structure.merged, structure.blocked
-    found, times = f"found in {structure.seconds[1]:.3f} s", blocked.work / max(1, blocked.work_before)
+def _of_blocks(merged: Merged, blocked: Blocked, seconds: float) -> tuple[str, ...]:
+    found, times = f"found in {seconds:.3f} s", blocked.work / max(1, blocked.work_before)
     if blocked.network is None:
         return (f"no blocks: they would take {times:.2f} times the work, {found}",)
     layers, most = f"{len(blocked.widths)} of {merged.network.layers} layers", f"up to {max(blocked.widths)} inputs"
@@ -146,12 +139,8 @@ def _of_blocks(structure: _Structure) -> tuple[str, ...]:
     )
 
 
-def _general(network: NetworkLayers, structure: _Structure | None = None) -> PreparedNetwork:
-    found: tuple[str, ...] = ("no fixed point is proved",)
-    if structure is not None:
-        found = (*_of_copies(structure), *_of_blocks(structure))
-    general = prepare(network, "general")[0]
-    return PreparedNetwork("general", general.network, None, None, found)
+def _general(network: NetworkLayers, findings: tuple[str, ...]) -> PreparedNetwork:
+    return replace(prepare(network, "general")[0], findings=findings)
 
 
 def _proof(network: NetworkLayers, fixed: FixedPoints) -> str:

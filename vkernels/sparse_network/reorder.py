@@ -95,16 +95,12 @@ def by_first_inputs(column: Indices) -> NDArray[np.int64]:
     first = min(INPUTS_IN_KEY, width, max(1, (64 - HASH_BITS) // bits))
     for place in range(first):
         keys = keys << np.uint64(bits) | column[:, place].astype(np.uint64)
-    mixed = np.einsum("nk,k->n", column.astype(np.uint32, copy=False), _factors(width))
+    factors = np.multiply.accumulate(np.full(width, HASH_MULTIPLIER & 0xFFFFFFFF, np.uint32), dtype=np.uint32)
+    mixed = np.einsum("nk,k->n", column.astype(np.uint32, copy=False), factors)
     room = max(0, 64 - first * bits)
     spread = mixed.astype(np.uint64) * np.uint64(HASH_MULTIPLIER)
     keys = spread if not first else keys << np.uint64(room) | spread >> np.uint64(64 - room)
     return np.argsort(keys, kind="stable")
-
-
-def _factors(count: int) -> NDArray[np.uint32]:
-    """Odd numbers for hashing rows."""
-    return np.multiply.accumulate(np.full(count, HASH_MULTIPLIER & 0xFFFFFFFF, np.uint32), dtype=np.uint32)
 
 
 @dataclass

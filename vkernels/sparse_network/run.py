@@ -110,7 +110,6 @@ Part = tuple[NDArray[np.int64], InferenceResult]
 def _run_on(
     prepared: PreparedNetwork, features: Floats, workers: Sequence[InferenceWorker], storage: str
 ) -> tuple[list[Part], tuple[Share, ...]]:
-    """Each worker's results with the ids of its images, and the work of each device."""
     everyone = np.arange(features.shape[1])
     if len(workers) == 1:
         (worker,) = workers

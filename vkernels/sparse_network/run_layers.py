@@ -81,7 +81,7 @@ def run_layers(y: Any, column: Any, weight: Any, bias: Any, cap: float, out: Any
     y, out = for_kernels(y), for_kernels(out)
     if weight.ndim == 4:
         _run_blocks(y, column, weight, bias, cap, out, peak)
-    elif y.shape[0] == out.shape[0] and _strides(weight)[2] == 0:
+    elif y.shape[0] == out.shape[0] and (weight.strides if isinstance(weight, np.ndarray) else weight.stride())[2] == 0:
         kernel_for(y, equal_weight_layers)(y, column, weight[:, :, 0], bias, cap, out, peak)
     elif y.shape[0] == out.shape[0]:
         kernel_for(y, sparse_layers)(y, column, weight, bias, cap, out, peak)
@@ -96,13 +96,7 @@ def _alone(bias: Any, cap: float, out: Any, peak: Any) -> None:
     out[:] = bias[:, None].clamp(0, cap) if on_device else stored(alone, out.dtype)
 
 
-def _strides(array: Any) -> tuple[int, ...]:
-    strides: tuple[int, ...] = array.strides if isinstance(array, np.ndarray) else array.stride()
-    return strides
-
-
 def _run_blocks(y: Any, column: Any, weight: Any, bias: Any, cap: float, out: Any, peak: Any) -> None:
-    """`run_layers` for weights of layers × blocks × outputs of a block × inputs of a block."""
     images, shape = out.shape[1], weight.shape[:3]
     blocks = out.reshape((*shape[1:], images))
     if y.shape[0] == out.shape[0]:

@@ -30,7 +30,6 @@ _matmul_backward = define(
 
 
 def _fake_product(a: torch.Tensor, shape: tuple[int, ...], dtype: str | None) -> torch.Tensor:
-    """A fake product of the named dtype, by default a's, or float32 for f8."""
     usual = torch.float32 if a.dtype.itemsize == 1 else a.dtype
     return like(a, shape, usual if dtype is None else getattr(torch, dtype))
 

@@ -138,7 +138,6 @@ class EmbeddingBag(Named, nn.EmbeddingBag):
         return embedding_bag(self.weight, input.reshape(-1), start, self.mode)
 
     def _starts(self, input: torch.Tensor, offsets: torch.Tensor | None) -> torch.Tensor | None:
-        """The starts of bags and the end of the last; None for unsupported inputs."""
         if input.ndim == 2 and offsets is None:
             return torch.arange(len(input) + 1, device=input.device) * input.shape[1]
         if input.ndim != 1 or offsets is None or offsets.ndim != 1 or offsets.dtype != input.dtype:

@@ -44,7 +44,6 @@ def _keep_x(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None
 
 
 def _repeated(ctx: Context, grad: torch.Tensor) -> torch.Tensor:
-    """The gradient of each result, repeated for each of its elements."""
     if ctx.dim is not None and not ctx.keepdim:
         grad = grad.unsqueeze(ctx.dim)
     return grad.reshape((1,) * len(ctx.shape)).expand(ctx.shape) if ctx.dim is None else grad.expand(ctx.shape)

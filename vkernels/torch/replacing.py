@@ -194,8 +194,6 @@ def restore(model: nn.Module) -> None:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A layer and the activation after it in a `Sequential`, with their names in the model."""
-
     first: str
     second: str
     layer: nn.Module
@@ -208,7 +206,6 @@ class _Pair:
 
 
 def _pairs(model: nn.Module) -> Iterator[tuple[str, _Pair]]:
-    """Pairs that can run in one pass, by the first layer's name."""
     for parent, module in model.named_modules():
         if type(module) is not nn.Sequential:
             continue

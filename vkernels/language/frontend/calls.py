@@ -152,7 +152,7 @@ def _inline(frame: CallFrame, node: ast.Call, function: Any) -> Any:
 
 
 def _python_call(frame: CallFrame, node: ast.Call, function: Any) -> Any:
-    known = _is_known(function)
+    known = any(function is each for each in _PYTHON) or getattr(function, "__module__", None) == math.__name__
     args, kwargs, nodes = _arguments(frame, node, ())
     built = next((n for n, v in nodes if isinstance(v, Operand | AddressableValue)), None)
     if known and built is None:
@@ -178,10 +178,3 @@ def _python_call(frame: CallFrame, node: ast.Call, function: Any) -> Any:
     if not help and isinstance(function, types.FunctionType):
         help = f"If `{name}` works on tiles, decorate it with `@vk.function`."
     raise frame.error(node.func, UnsupportedError, f"`{name}` is not an operation of vkernels", help)
-
-
-def _is_known(function: Any) -> bool:
-    try:
-        return function in _PYTHON or getattr(function, "__module__", None) == math.__name__
-    except TypeError:  # not hashable
-        return False

@@ -48,7 +48,6 @@ def _error(race: Race, sites: Sites) -> SourceError:
 
 
 def _also(race: Race) -> str:
-    """`line 7 reads`."""
     place = place_of(race.other.op)
     return f"{'also' if place is None else f'line {place.line}'} {'writes' if race.other.writes else 'reads'}"
 

@@ -52,8 +52,8 @@ def prepare_baselines(network: NetworkLayers, features: Floats, threads: int) ->
     shapes = list(zip(network.sizes[1:], network.sizes[:-1], strict=True))
     biases = [_bias_of(network, layer) for layer in range(network.layers)]
     in_torch = [_torch_matrix(part, shape) for part, shape in zip(parts, shapes, strict=True)]
-    in_scipy = [_scipy_matrix(part, shape) for part, shape in zip(parts, shapes, strict=True)]
-    for_torch = [_in_torch(bias) for bias in biases]
+    in_scipy = [csr_array(part, shape=shape) for part, shape in zip(parts, shapes, strict=True)]
+    for_torch = [bias if isinstance(bias, float) else torch.from_numpy(bias) for bias in biases]
     steps = [partial(_torch_step, *both, network.cap) for both in zip(in_torch, for_torch, strict=True)]
     return {
         "torch_csr": partial(_torch_csr, steps, features, threads),
@@ -90,10 +90,6 @@ def _csr_parts(network: NetworkLayers, layer: int) -> Parts:
 def _bias_of(network: NetworkLayers, layer: int) -> Any:
     bias = network.read(layer, layer + 1).bias[0]
     return float(bias[0]) if bias.size and (bias == bias[0]).all() else np.array(bias)[:, None]
-
-
-def _in_torch(bias: Any) -> Any:
-    return bias if isinstance(bias, float) else torch.from_numpy(bias)
 
 
 def _torch_step(matrix: torch.Tensor, bias: Any, cap: float, values: torch.Tensor) -> torch.Tensor:
@@ -153,10 +149,6 @@ def _torch_drop(values: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, 
 def _numbers(ids: torch.Tensor) -> Survivors:
     numbers: Survivors = ids.numpy()
     return numbers
-
-
-def _scipy_matrix(parts: Parts, shape: tuple[int, int]) -> csr_array[Any]:
-    return csr_array(parts, shape=shape)
 
 
 def _scipy_csr(matrices: list[csr_array[Any]], biases: list[Any], cap: float, features: Floats) -> Survivors:

@@ -123,17 +123,16 @@ def as_json(report: ChallengeReport, target: str) -> dict[str, Any]:
         "executed_edges_per_second": report.executed_edges / seconds,
         "nominal_edges_per_second": report.nominal_edges / seconds,
         "groups": [[group.layers, group.images] for group in report.groups],
-        "baselines": {name: _baseline_json(baseline) for name, baseline in report.baselines.items()},
-    }
-
-
-def _baseline_json(baseline: BaselineResult) -> dict[str, Any]:
-    return {
-        "categories": "match" if baseline.matches else "differ",
-        "seconds": baseline.seconds.middle,
-        "seconds_spread": [baseline.seconds.least, baseline.seconds.most],
-        "ratio": baseline.ratio.middle,
-        "ratio_spread": [baseline.ratio.least, baseline.ratio.most],
+        "baselines": {
+            name: {
+                "categories": "match" if baseline.matches else "differ",
+                "seconds": baseline.seconds.middle,
+                "seconds_spread": [baseline.seconds.least, baseline.seconds.most],
+                "ratio": baseline.ratio.middle,
+                "ratio_spread": [baseline.ratio.least, baseline.ratio.most],
+            }
+            for name, baseline in report.baselines.items()
+        },
     }
 
 
@@ -142,8 +141,6 @@ def _layers_with(live: int) -> str:
 
 
 class _Meter:
-    """Sums the layers that batches report, weighted by their shares of all images."""
-
     def __init__(self, layers: int, progress: Progress):
         self.layers, self.progress, self.done = layers, progress, 0.0
 

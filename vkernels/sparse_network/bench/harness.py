@@ -166,7 +166,6 @@ def _bench_one(
 
 
 def _that_fit(size: Size, network: SparseNetwork, settings: Settings) -> tuple[list[str], list[Skipped]]:
-    """The classes whose weights fit into memory; merged weights are always held."""
     kinds, left_out = list(settings.kinds), []
     if STRUCTURED in kinds and (need := bytes_of_merged(network)) > settings.memory // 2:
         kinds.remove(STRUCTURED)

@@ -237,7 +237,6 @@ def _one(
     reads: TimedReads, turn: _ClassRecord, features: Floats, number: int, truth: ReferenceResult,
     devices: Sequence[str], options: Mapping[str, Any],
 ) -> None:  # fmt: skip
-    """Run one class on one piece; `number`: the round, -1 for the warm-up."""
     inference, seconds, reading = reads.during(
         lambda: reads.network.infer(features, devices=devices, kind=turn.kind, **options)
     )

@@ -98,7 +98,6 @@ class ReferenceNetwork:
     def _run_piece(
         self, features: NDArray[Any], batch: int, pool: ThreadPool, progress: Callable[[int, int], None]
     ) -> ReferenceResult:
-        """Run batches of images on the pool, layer by layer."""
         starts = range(0, max(1, features.shape[1]), batch)
         may_drop = self.network.settled_from == 0
         states = [_start(features[:, i : i + batch], i, may_drop) for i in starts]
