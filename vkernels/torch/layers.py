@@ -70,9 +70,8 @@ class RMSNorm(Named, nn.RMSNorm):
 
 class GroupNorm(Named, nn.GroupNorm):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        if input.ndim < 2 or input.shape[1] != self.num_channels or input.numel() == 0:
-            return nn.GroupNorm.forward(self, input)
-        if not is_for_library(input, self.weight, self.bias):
+        fits = input.ndim >= 2 and input.shape[1] == self.num_channels and input.numel() > 0
+        if not fits or not is_for_library(input, self.weight, self.bias):
             return nn.GroupNorm.forward(self, input)
         return group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
@@ -94,9 +93,8 @@ class LogSoftmax(Named, nn.LogSoftmax):
 class CrossEntropyLoss(Named, nn.CrossEntropyLoss):
     def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         classes = input.shape[:1] + input.shape[2:]
-        if input.ndim < 2 or target.dtype != torch.int64 or target.shape != classes or is_capturing(input):
-            return nn.CrossEntropyLoss.forward(self, input, target)
-        if not is_for_library(input):
+        fits = input.ndim >= 2 and target.dtype == torch.int64 and target.shape == classes
+        if not fits or is_capturing(input) or not is_for_library(input):
             return nn.CrossEntropyLoss.forward(self, input, target)
         rows = input if input.ndim == 2 else input.movedim(1, -1).reshape(-1, input.shape[1])
         loss = cross_entropy(rows, target.reshape(-1), self.ignore_index, self.label_smoothing, self.reduction)
