@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -116,7 +115,7 @@ def infer_on(
     before = resident.seconds
     ids = np.arange(features.shape[1], dtype=np.int64)
     runs = []
-    with _current(device):
+    with torch.cuda.device(device) if torch.device(device).type == "cuda" else nullcontext():
         for first in range(0, max(1, ids.size), batch):
             run = _Run(resident, fixed, storage, ids[first : first + batch])
             run.through(features[:, first : first + batch])
@@ -202,12 +201,3 @@ class _Run:
 def _bring(array: NDArray[Any], device: Any) -> torch.Tensor:
     """Copy an array to a device; also a copy on the host, so that the original may change."""
     return torch.from_numpy(np.array(array, order="C")).to(device)
-
-
-@contextmanager
-def _current(device: str) -> Iterator[None]:
-    if torch.device(device).type != "cuda":
-        yield
-        return
-    with torch.cuda.device(device):
-        yield

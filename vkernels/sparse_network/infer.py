@@ -251,7 +251,10 @@ class _Batch:
             layers = work.turn.read(first, last, images)
             work.layer_bytes = layers.nbytes // length
             start = perf_counter()
-            self.features, peak = self._launch(layers)
+            out, peak = self._take_spare(layers.outputs, images), np.empty(images, np.float32)
+            self.has_left = False
+            work.kernel(self.features, layers.column, layers.weight, layers.bias, work.network.cap, out, peak)
+            self.features = out
             self.pace.append(LayerGroup(length, self.alive, first))
             if last >= work.network.settled_from:
                 self._drop(peak != 0, layers, last)
@@ -263,12 +266,6 @@ class _Batch:
         else:
             self.features = np.empty((work.network.sizes[last], 0), work.dtype)
         work.progress(length * self.share, self.ids.size)
-
-    def _launch(self, layers: Layers) -> tuple[Floats, NDArray[np.float32]]:
-        out, peak = self._take_spare(layers.outputs, self.ids.size), np.empty(self.ids.size, np.float32)
-        self.has_left = False
-        self.work.kernel(self.features, layers.column, layers.weight, layers.bias, self.work.network.cap, out, peak)
-        return out, peak
 
     def _drop(self, living: NDArray[np.bool_], layers: Layers, last: int) -> None:
         network = self.work.network

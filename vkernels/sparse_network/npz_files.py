@@ -97,7 +97,9 @@ def _opened(
         raise FileError(f"{path}: there is no array `{name}` in it; it holds {found}")
     stream = archive.open(member)
     try:
-        shape, fortran, found_dtype = _header(stream)
+        version = npy.read_magic(stream)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, fortran, found_dtype = read(stream)
     except UNREADABLE as error:
         raise FileError(f"{path}: array `{name}` is damaged: {error}") from error
     _check(path, name, shape, found_dtype, np.dtype(dtype), rank)
@@ -105,13 +107,6 @@ def _opened(
     if archive.getinfo(member).file_size - stream.tell() != size:
         raise FileError(f"{path}: array `{name}` says it has the shape {shape}, which its length does not fit")
     return stream, shape, fortran, found_dtype
-
-
-def _header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    version = npy.read_magic(stream)
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, fortran, dtype = read(stream)
-    return shape, fortran, dtype
 
 
 def _check(

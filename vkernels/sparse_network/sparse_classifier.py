@@ -29,7 +29,8 @@ class SparseClassifier:
         """A classifier from weights, matrices outputs × inputs as for `SparseNetwork.of`, and biases."""
         if not layers:
             raise ArgumentError("layers is empty, expected at least one layer")
-        last, bias = as_rows(layers[-1], "the last layer"), np.asarray(_array(biases[-1]), np.float32)
+        last, bias = as_rows(layers[-1], "the last layer"), biases[-1]
+        bias = np.asarray(bias.detach().cpu().numpy() if hasattr(bias, "detach") else bias, np.float32)
         from scipy.sparse import vstack
 
         both = [*layers[:-1], vstack([last, -last]).tocsr()]
@@ -83,7 +84,3 @@ def largest_of_each(weights: Floats, kept: int, group: int) -> Mask:
     mask = np.zeros(parts.shape, np.bool_)
     np.put_along_axis(mask, places, True, axis=2)
     return mask.reshape(outputs, -1)[:, :inputs]
-
-
-def _array(bias: Any) -> Any:
-    return bias.detach().cpu().numpy() if hasattr(bias, "detach") else bias

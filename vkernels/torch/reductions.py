@@ -25,10 +25,6 @@ def _fake(x: torch.Tensor, dim: int | None, keepdim: bool) -> torch.Tensor:
     return like(x, _shape(x, dim, keepdim))
 
 
-def _fake_sum(x: torch.Tensor, dim: int | None, keepdim: bool) -> torch.Tensor:
-    return like(x, _shape(x, dim, keepdim), x.dtype if x.dtype.is_floating_point else torch.int64)
-
-
 def _fake_place(x: torch.Tensor, dim: int | None, keepdim: bool) -> torch.Tensor:
     return like(x, _shape(x, dim, keepdim), torch.int64)
 
@@ -72,7 +68,11 @@ def _to_place(find: Operation) -> Any:
 
 _ARGUMENTS = "(Tensor x, int? dim, bool keepdim) -> Tensor"
 _sum = define(
-    f"sum{_ARGUMENTS}", reductions.sum, _fake_sum, _keep_shape, lambda ctx, grad: (_repeated(ctx, grad), None, None)
+    f"sum{_ARGUMENTS}",
+    reductions.sum,
+    lambda x, *where: like(x, _shape(x, *where), x.dtype if x.dtype.is_floating_point else torch.int64),
+    _keep_shape,
+    lambda ctx, grad: (_repeated(ctx, grad), None, None),
 )
 _mean = define(f"mean{_ARGUMENTS}", reductions.mean, _fake, _keep_shape, _of_mean)
 _argmax = define(f"argmax{_ARGUMENTS}", reductions.argmax, _fake_place)

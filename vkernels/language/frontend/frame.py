@@ -68,7 +68,7 @@ class CallFrame:
     ) -> CallFrame:
         """The frame of a helper function that is called at a node."""
         inner = CallFrame(self.builder, self._handlers, source, function, names)
-        inner.callers, inner.sites = (*self.callers, self.place(node)), self.sites
+        inner.callers, inner.sites = (*self.callers, self.source.place(node)), self.sites
         return inner
 
     def evaluate(self, node: ast.AST) -> Any:
@@ -108,15 +108,12 @@ class CallFrame:
         known = [*self.names, *self._closure, *self._globals]
         raise self.error(node, UnknownNameError, f"`{name}` does not exist", did_you_mean(name, known))
 
-    def place(self, node: ast.AST) -> SourceRange:
-        return self.source.place(node)
-
     def error(self, node: ast.AST, kind: type[SourceError], message: str, help: str = "") -> SourceError:
         """An error at a node, with the chain of calls that led here."""
         chain = [f"called from {p.file}:{p.line}:{p.column + 1}" for p in reversed(self.callers)]
         if len(chain) > _MAX_CALL_CHAIN:
             chain = [*chain[:-1][:_MAX_CALL_CHAIN], "…", chain[-1]]
-        return kind(message, self.place(node), "\n".join(filter(None, (help, *chain))))
+        return kind(message, self.source.place(node), "\n".join(filter(None, (help, *chain))))
 
     @contextmanager
     def at(self, node: ast.AST, arguments: Sequence[tuple[ast.AST, Any]] = ()) -> Iterator[None]:
