@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vkernels.compiler.default_dtypes import default_dtype
 from vkernels.compiler.protocols import Signature
-from vkernels.ir.errors import ArgumentError
+from vkernels.ir.errors import ArgumentError, UnsupportedError
 
 from .annotations import Parameter, parse_parameters
 from .dtypes import DType
@@ -39,8 +39,6 @@ class Function(SourceFunction):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raise `UnsupportedError`: only kernels call helpers."""
-        from vkernels.ir.errors import UnsupportedError
-
         raise UnsupportedError(f"`{self.name}` is a helper function of kernels; only a kernel calls it")
 
 

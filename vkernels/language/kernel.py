@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from vkernels.ir.budget import Budget
 from vkernels.ir.errors import Error, OptionError
+from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Plan
 
-from .declaration import DeclaredKernel, Function
+from .declaration import DeclaredKernel, Function, make_signature, with_dtype
 from .samples import SampleInputs
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from vkernels.compiler.ahead import AheadResult
     from vkernels.compiler.protocols import Signature
     from vkernels.ir.limits import Limits
-    from vkernels.ir.pin import Pin
     from vkernels.runtime.dispatch import Launcher
 
 Planner = Callable[[Mapping[str, int], Mapping[str, str], "Limits"], Plan]
@@ -67,8 +67,6 @@ class Kernel(DeclaredKernel):
     def signature(self, **given: Any) -> Signature:
         """Make a signature: a dtype or its name for a tensor, float, int or bool for a scalar, a value for a
         constant."""
-        from .declaration import make_signature
-
         return make_signature(self, given)
 
     def build(self, signature: Signature) -> ModuleOp:
@@ -152,8 +150,6 @@ class Kernel(DeclaredKernel):
         from vkernels.compiler.default_session import default_session
         from vkernels.runtime.present_target import present_target
 
-        from .declaration import with_dtype
-
         signature = self.signature(**with_dtype(self, dtype, given))
         left_open = [parameter.name for parameter in self.parameters if parameter.name not in given]
         return compile_ahead(self, signature, shapes, targets, present_target(CPU), default_session(), left_open)
@@ -161,8 +157,6 @@ class Kernel(DeclaredKernel):
 
 def _pin_and_planner(plan: object) -> tuple[Pin | None, Plan | Planner | None]:
     """Split the `plan` option into pin and planner. Raises `OptionError` for anything else."""
-    from vkernels.ir.pin import Pin
-
     if isinstance(plan, Pin):
         return plan, None
     if plan is None or isinstance(plan, Plan) or callable(plan):

@@ -99,10 +99,11 @@ def as_inputs(images: NDArray[Any], neurons: int) -> Floats:
 
 def _resized(images: NDArray[Any], side: int) -> Floats:
     import torch
-    from torch.nn.functional import interpolate
 
     values = torch.from_numpy(images.astype(np.float32))[:, None]
     # antialias: torch has Keys' kernel with a = -1/2 under this name, and with a = -3/4 otherwise.
-    resized = interpolate(values, size=(side, side), mode="bicubic", align_corners=False, antialias=True)
+    resized = torch.nn.functional.interpolate(
+        values, size=(side, side), mode="bicubic", align_corners=False, antialias=True
+    )
     squares: Floats = resized[:, 0].numpy()
     return squares

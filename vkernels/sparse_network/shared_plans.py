@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from vkernels.ir.limits import Limits
-    from vkernels.ir.pin import Pin
-    from vkernels.ir.plan import Plan
-    from vkernels.language.kernel import Kernel
+from vkernels.compiler.default_session import default_session
+from vkernels.compiler.specialise import kernel_in
+from vkernels.ir.limits import Limits
+from vkernels.ir.pin import Pin
+from vkernels.ir.plan import Plan
+from vkernels.language.kernel import Kernel
 
 LAYERS = 8
 """Number of layers that plans are chosen for."""
@@ -48,8 +49,6 @@ def kernel_for(features: Any, kernel: Kernel) -> Kernel:
 @lru_cache(maxsize=64)
 def with_shared_plans(kernel: Kernel) -> Kernel:
     """The same kernel with plans that serve many shapes."""
-    from vkernels.language.kernel import Kernel
-
     return Kernel(kernel.function, replace(kernel.options, plan=_planner(kernel)))
 
 
@@ -80,9 +79,6 @@ def _planner(kernel: Kernel) -> Callable[[Mapping[str, int], Mapping[str, str], 
 
 def _choose(kernel: Kernel, sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
     """The tuned or cached plan for these sizes, else the best one, which is cached."""
-    from vkernels.compiler.default_session import default_session
-    from vkernels.compiler.specialise import kernel_in
-
     scalars = {parameter.name: float for parameter in kernel.parameters if parameter.kind == "scalar"}
     built = kernel_in(kernel.build(kernel.signature(**dtypes, **scalars)))
     pin = _pin(sizes, dtypes, limits)
@@ -100,8 +96,6 @@ def _choose(kernel: Kernel, sizes: Mapping[str, int], dtypes: Mapping[str, str],
 
 def _pin(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Pin | None:
     """Fixed decisions for dropping images, and for layers whose features, in two copies, exceed a core's cache."""
-    from vkernels.ir.pin import Pin
-
     if sizes.keys() == {"N", "P", "I"}:  # a chunk of all images would need a plan for every number of images
         return Pin(tiles={"n": ROWS}, chunks={"i": min(sizes["I"] // 2, LINE // 4)})
     if not {"L", "N", "K", "I"} <= sizes.keys() or 2 * LINE * sizes["N"] <= limits.shared:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp, f64, i1, i64
 from xdsl.ir import Attribute
 
-from vkernels.compiler.protocols import size_name
+from vkernels.compiler.protocols import Signature, size_name
 from vkernels.ir.dialect import KernelOp, TensorArgumentType
 from vkernels.ir.errors import ArgumentError
 
+from ..annotations import Parameter
+from ..declaration import DeclaredKernel
 from ..dtypes import DTYPES, bool_, float64, int64
 from ..operation import building
 from ..values import Tensor, Tile
@@ -19,12 +21,6 @@ from .frame import CallFrame
 from .races import refuse_races
 from .syntax import HANDLERS
 from .types import memory_element
-
-if TYPE_CHECKING:
-    from vkernels.compiler.protocols import Signature
-
-    from ..annotations import Parameter
-    from ..declaration import DeclaredKernel
 
 _SCALARS: dict[str, tuple[Attribute, Any]] = {"f64": (f64, float64), "i64": (i64, int64), "i1": (i1, bool_)}
 

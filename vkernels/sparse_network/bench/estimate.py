@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..images import ImageSource
+from ..infer import GROUP_BYTES
 from ..merge import merge_equal
 from ..network import SparseNetwork
 from ..prepare import bytes_of, prepare
@@ -45,8 +46,6 @@ class RuntimeEstimate:
 
 def bytes_of_weights(network: SparseNetwork) -> int:
     """Bytes of weights in memory during inference: all of them, or the groups that are read at once."""
-    from ..infer import GROUP_BYTES
-
     whole = bytes_of(network)
     return whole if whole <= network.most_held else min(whole, 3 * GROUP_BYTES)
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from vkernels.ir.thread_pools import ThreadPool
 
 from ..merge import distinct_rows
 from ..network_layers import Indices, Layers, NetworkLayers
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 State: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int64]]
 """Features, neurons × live images, and the images' ids."""
@@ -172,8 +170,6 @@ def _distinct_layers(network: NetworkLayers, begin: int, most_bytes: int) -> Ite
 
 
 def _distinct(layers: Layers, index: int, cap: float, may_drop: bool) -> _Distinct:
-    from scipy.sparse import csr_array
-
     column, weight = layers.column[index].astype(np.int32), layers.weight[index]
     bias = np.ascontiguousarray(layers.bias[index], np.float32)
     first, copy = distinct_rows(column, weight, bias)
