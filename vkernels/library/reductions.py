@@ -81,7 +81,7 @@ def sum(x: Num[Array, "*S"] | Bool[Array, "*S"], dim: int | None = None, keepdim
 @replayed
 @checked
 def mean(x: Float[Array, "*S"], dim: int | None = None, keepdim: bool = False) -> Array:
-    """The mean along a dimension, or of all elements; of no elements NaN. Floats alone; otherwise as `sum`."""
+    """The mean along a dimension, or of all elements; NaN without elements. Only floats; otherwise as `sum`."""
     return _reduce("mean", x, dim, keepdim)
 
 
@@ -112,7 +112,7 @@ def argmax(x: Num[Array, "*S"], dim: int | None = None, keepdim: bool = False) -
 @replayed
 @checked
 def argmin(x: Num[Array, "*S"], dim: int | None = None, keepdim: bool = False) -> Array:
-    """The first place of the smallest element; otherwise as `argmax`."""
+    """The first position of the smallest element; otherwise as `argmax`."""
     return _find("argmin", x, dim, keepdim)
 
 

@@ -185,7 +185,7 @@ def segment_sum_backward(
     out: Result[Array, "elements", "grad"] | Result[Array, "elements C", "grad"] | None = None,
     checked: bool = True,
 ) -> Array:
-    """The gradient of value, given the gradient of `segment_sum(value, start)` ; `elements`: elements or rows of value.
+    """The gradient of value, given the gradient of `segment_sum(value, start)`; `elements`: rows of value.
 
     `grad`: R, or R × C. Elements in no segment get 0. Returns `out`, or a new array like grad.
     Raises `ArgumentError` for other shapes, and for starts that are out of order.
