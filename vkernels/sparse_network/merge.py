@@ -102,8 +102,8 @@ def distinct_rows(column: Indices, weight: Floats, bias: Floats) -> tuple[NDArra
     _, first, copy = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rows, copy = first[order], np.argsort(order)[copy.ravel()]
-    told = rows[copy]
-    if (column == column[told]).all() and (weight == weight[told]).all() and (bias == bias[told]).all():
+    leader = rows[copy]
+    if (column == column[leader]).all() and (weight == weight[leader]).all() and (bias == bias[leader]).all():
         return rows, copy
     alone = np.arange(len(column))  # two different rows with one key: rare; merging none is correct
     return alone, alone
