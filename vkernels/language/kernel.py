@@ -133,7 +133,7 @@ class Kernel(DeclaredKernel):
         `compile(x, out)` returns the code that this call would run, with the text of every stage.
         `compile(shapes={"M": 4096, "N": 1024}, targets=["h100-sxm5-80:1g.10gb", "cpu"], dtype="float16")` returns an
         `AheadResult` for each shape on each target: plan, rung, code, resources. `shapes`: sizes by name, or a list of
-        these; `targets`: names from `vk targets`, also slices. Parameters are passed by name, as to `signature`; `dtype`
+        these; `targets`: names from `vk targets`, also slices. Parameters are passed as to `signature`; `dtype`
         applies to all tensors that support it, others have their default dtype. Raises as calls do, and `OptionError`
         for unknown targets and sizes.
         """

@@ -124,7 +124,7 @@ class Layer:
     after: float | None = None
 
     def __str__(self) -> str:
-        times = "" if self.before is None or self.after is None else f"{_time_text(self.before)} → {_time_text(self.after)}, "
+        times = "" if self.before is None or self.after is None else f"{_shown(self.before)} → {_shown(self.after)}, "
         return (
             f"{'swapped' if self.swapped else 'left   '}  {self.name or '(itself)'}: {self.kind}: {times}{self.reason}"
         )
@@ -348,5 +348,5 @@ def _fuse(sequential: Any, child: str) -> None:
     sequential.fused = (*sequential.fused, child)
 
 
-def _time_text(time: float) -> str:
+def _shown(time: float) -> str:
     return f"{time * 1e6:.0f} µs" if time < 1e-2 else f"{time * 1e3:.1f} ms"
