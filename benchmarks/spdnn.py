@@ -28,10 +28,11 @@ from vkernels.sparse_network.bench.baselines import Run, prepare_baselines, prep
 from vkernels.sparse_network.bench.measure import CLASSES
 from vkernels.sparse_network.bench.reference import ReferenceResult, run_reference
 from vkernels.sparse_network.bench.timing import Spread, interleave, ratio
-from vkernels.sparse_network.generate import WEIGHT, radix_network
+from vkernels.sparse_network.generate import BIASES, MAX_LAYERS, WEIGHT, even_bias, radix_network
 from vkernels.sparse_network.images import digits, read_images
 from vkernels.sparse_network.merge import merge_equal
-from vkernels.sparse_network.network import BIASES, MAX_LAYERS, Floats, Layers, SparseNetwork, even_bias
+from vkernels.sparse_network.network import SparseNetwork
+from vkernels.sparse_network.network_layers import Floats, Layers
 from vkernels.sparse_network.npz_files import read_arrays
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "spdnn"

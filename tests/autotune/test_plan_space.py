@@ -186,8 +186,8 @@ def test_a_call_without_tuning_takes_the_first_value_and_one_given_is_no_paramet
     ("make", "message"),
     [
         (lambda: vk.tunable(), "expected the values"),
-        (lambda: vk.tunable(1, 1), "stands twice"),
-        (lambda: vk.tunable(1, True), "stands twice"),
+        (lambda: vk.tunable(1, 1), "is repeated"),
+        (lambda: vk.tunable(1, True), "is repeated"),
         (lambda: vk.tunable([1]), "expected numbers"),
         (lambda: vk.tunable(float("nan")), "expected numbers"),
         (lambda: vk.tunable(1, 2, where=3), "where: expected a function"),

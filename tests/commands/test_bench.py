@@ -20,7 +20,7 @@ from vkernels.sparse_network.bench.harness import ALL_SIZES, Size
 from vkernels.sparse_network.bench.measure import NetworkRates, measure_interleaved
 from vkernels.sparse_network.bench.reference import run_reference
 from vkernels.sparse_network.generate import radix_network
-from vkernels.sparse_network.image_source import ImageSource, pixels_of
+from vkernels.sparse_network.images import ImageSource, pixels_of
 from vkernels.sparse_network.tsv_files import layer_file
 
 from ..sparse_network.test_challenge import deaf

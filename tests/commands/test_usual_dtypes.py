@@ -8,7 +8,7 @@ from vkernels.inspect.resolve import JitOptions, resolve_cases
 from vkernels.inspect.specialisation import SpecialisationRequest, parse_specialisation
 from vkernels.inspect.task import kernel_of
 from vkernels.inspect.worker_client import InspectPool
-from vkernels.language.signature import with_dtype
+from vkernels.language.declaration import with_dtype
 from vkernels.library.catalogue import CATALOGUE
 from vkernels.library.tasks import library_tasks
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import vkernels as vk
 from vkernels.language import operations
-from vkernels.language.current import current
 from vkernels.language.dtypes import DTYPES
-from vkernels.language.operation import operation
+from vkernels.language.operation import current, operation
 
 from .test_docs import between
 

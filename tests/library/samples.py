@@ -14,8 +14,7 @@ import torch
 
 from vkernels import library
 from vkernels.library.declared import Declaration
-from vkernels.library.rules import Rules
-from vkernels.library.sizes import DeclaredShape, Sizes
+from vkernels.library.rules import DeclaredShape, Rules, Sizes
 
 SIDE = 4
 """Every size that is not said below."""

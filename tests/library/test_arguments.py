@@ -14,7 +14,7 @@ import vkernels as vk
 from vkernels import library
 from vkernels.library.replay import replayed
 from vkernels.library.rows import softmax_rows
-from vkernels.library.sizes import DeclaredShape, Sizes
+from vkernels.library.rules import DeclaredShape, Sizes
 
 from .reference import fresh_seed
 from .samples import declaration_of, public

@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vkernels.sparse_network.network import Layers, SparseNetwork, even_bias
+from vkernels.sparse_network.generate import even_bias
+from vkernels.sparse_network.network import SparseNetwork
+from vkernels.sparse_network.network_layers import Layers
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "spdnn"
 

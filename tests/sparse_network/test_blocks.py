@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vkernels.sparse_network import blocks
-from vkernels.sparse_network.blocks import find_blocks
+from vkernels.sparse_network.blocks import find_blocks, find_groups
 from vkernels.sparse_network.generate import radix_network
-from vkernels.sparse_network.groups import find_groups
 from vkernels.sparse_network.network import SparseNetwork
 
 from ..library.reference import fresh_seed

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from vkernels.ir.errors import OptionError
-from vkernels.sparse_network.feature_dtypes import as_floats, for_kernels, holds, stored
 from vkernels.sparse_network.generate import radix_network
-from vkernels.sparse_network.image_source import ImageSource, pixels_of
+from vkernels.sparse_network.images import ImageSource, pixels_of
 from vkernels.sparse_network.network import SparseNetwork
+from vkernels.sparse_network.run_layers import as_floats, for_kernels, holds, stored
 
 from ..library.reference import fresh_seed
 from .test_network import KINDS, random_images, random_layers

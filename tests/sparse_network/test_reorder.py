@@ -6,11 +6,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from vkernels.sparse_network import ordered_reader
+from vkernels.sparse_network import reorder
 from vkernels.sparse_network.generate import radix_network
 from vkernels.sparse_network.network import SparseNetwork
-from vkernels.sparse_network.ordered_reader import OrderedReader
-from vkernels.sparse_network.reorder import reorder_outputs
+from vkernels.sparse_network.reorder import OrderedReader, reorder_outputs
 
 from ..library.reference import fresh_seed
 
@@ -91,7 +90,7 @@ def test_a_network_in_order_has_narrow_indices_and_stays_where_it_begins_and_end
 @pytest.mark.parametrize("equal", [False, True])
 @pytest.mark.parametrize("kind", ["general", "saturating"])
 def test_layers_that_are_not_held_are_put_in_order_as_they_come_while_many_images_live(equal, kind, monkeypatch):
-    monkeypatch.setattr(ordered_reader, "MIN_IMAGES_TO_REORDER", 60)
+    monkeypatch.setattr(reorder, "MIN_IMAGES_TO_REORDER", 60)
     random = np.random.default_rng(fresh_seed())
     sizes = (40,) + (48,) * 20 + (17,)
     layers = random_layers(sizes, random, equal)
@@ -115,7 +114,7 @@ def test_layers_are_read_in_order_and_values_are_moved_with_their_features():
     network = replace(SparseNetwork.of(layers), held=False)
     turn = OrderedReader(network)
     features = expected = random.random((48, 3))
-    many = ordered_reader.MIN_IMAGES_TO_REORDER
+    many = reorder.MIN_IMAGES_TO_REORDER
     for number, images in enumerate((many, many, 1, 1, many)):
         expected = np.clip(layers[number] @ expected, 0, 32)
         for _ in range(2):  # the second time for fewer images: the order stays

@@ -9,8 +9,8 @@ import vkernels as vk
 from vkernels.library.spdnn import equal_weight_layers
 from vkernels.runtime import dispatch
 from vkernels.sparse_network.generate import radix_network
-from vkernels.sparse_network.layers import run_layers
 from vkernels.sparse_network.network import SparseNetwork
+from vkernels.sparse_network.run_layers import run_layers
 from vkernels.sparse_network.shared_plans import IMAGES, round_sizes, with_shared_plans
 
 from ..library.reference import fresh_seed

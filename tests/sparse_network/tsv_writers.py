@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vkernels.ir.write_file import write_file
-from vkernels.sparse_network.network import Floats, Layers
+from vkernels.sparse_network.network_layers import Floats, Layers
 from vkernels.sparse_network.tsv_files import _check_range, _read_table
 
 

@@ -18,7 +18,7 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Let the CPU look like a GPU whose work is captured."""
 
     def begin() -> None:
-        monkeypatch.setattr("vkernels.torch.capturing.is_captured", lambda device: True)
+        monkeypatch.setattr("vkernels.torch.registering.is_captured", lambda device: True)
         monkeypatch.setattr("vkernels.library.attention_blocks.is_captured", lambda device: True)
 
     return begin
@@ -58,9 +58,9 @@ def test_what_needs_to_read_is_refused(captured: Any) -> None:
 
 def test_tables_of_attention_come_before_and_stay(captured: Any) -> None:
     device, known, new = torch.device("cpu"), *(Sequences((0, n), (0, n), Band()) for n in (1237, 1239))
-    before = blocks_of(known, device).table
+    before = blocks_of(known, device)[0][0]
     captured()
-    assert blocks_of(known, device).table is before
+    assert blocks_of(known, device)[0][0] is before
     assert any(each is before for each in attention_blocks._captured.values())
     with pytest.raises(vk.ArgumentError, match=r"attention: a first call .* make a call like it before"):
         blocks_of(new, device)

@@ -186,12 +186,12 @@ def test_what_cannot_be_replaced_is_left_and_the_reason_said() -> None:
     )
     report = vt.replace(model, everywhere=True)
     assert {each.name: each.reason for each in report.left} == {
-        "own": "a subclass of torch's layer, which may do something else",
+        "own": "a subclass of torch's layer, which may behave differently",
         "reflected": "padding (1, 1) of mode 'reflect'",
         "weighted": "weights of classes",
         "placed": "works in place",
         "bag": "option padding_idx",
-        "batch": "nothing in the library stands for it",
+        "batch": "the library has no counterpart",
     }
     assert not report.swapped
 

@@ -11,8 +11,8 @@ from vkernels.inspect.task import Task
 from vkernels.ir.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from vkernels.language.annotations import Tunable
     from vkernels.language.kernel import Kernel
-    from vkernels.language.tunable import Tunable
 
 CONSTANT = "constant "
 """Parameters of search spaces that are tunable constants are named so."""

@@ -17,7 +17,8 @@ from .results import check_writable, write_json
 
 if TYPE_CHECKING:
     from vkernels.sparse_network.bench.challenge import ChallengeReport, Progress
-    from vkernels.sparse_network.network import Floats, SparseNetwork
+    from vkernels.sparse_network.network import SparseNetwork
+    from vkernels.sparse_network.network_layers import Floats
 
 ROUNDS = 5
 PATIENCE = 20.0

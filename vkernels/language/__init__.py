@@ -1,6 +1,6 @@
 """The language of kernels: decorators, annotations, dtypes, operations. `docs/language.md` is its reference."""
 
-from .annotations import Constant, Parameter, Scalar
+from .annotations import Constant, Parameter, Scalar, tunable
 from .declaration import Function
 from .dtypes import (
     DType,
@@ -23,7 +23,6 @@ from .dtypes import (
 )
 from .kernel import Kernel, function, kernel
 from .operations import *
-from .tunable import tunable
 from .values import Axis, Scratch, Tensor, Tile
 
 bool = bool_

@@ -1,29 +1,72 @@
-"""What parameters are declared as: jaxtyping's annotations on `vk.Tensor`, `vk.Scalar`, `vk.Constant`."""
+"""Annotations of kernel parameters: jaxtyping's on `vk.Tensor`, `vk.Scalar`, `vk.Constant`, and tunable constants."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import isnan
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from vkernels.ir.errors import UnsupportedError
+from vkernels.ir.errors import OptionError, UnsupportedError
 
-from .dtypes import DTYPES, DType
-from .tunable import Tunable
+from .dtypes import DTYPES
 from .values import Tensor, Tile
+
+Value = bool | int | float | str | None
+
+
+@dataclass(frozen=True)
+class Tunable:
+    """`values`: the candidates; a call without tuning takes the first. `where`: a condition on them."""
+
+    values: tuple[Value, ...]
+    where: Callable[..., bool] | None = None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the constants and sizes that `where` takes."""
+        return () if self.where is None else tuple(inspect.signature(self.where).parameters)
+
+    def holds(self, known: Mapping[str, Any]) -> bool:
+        """Whether `where` holds for constants and sizes by name. Raises what it raises, and `KeyError` for a missing
+        name."""
+        return self.where is None or bool(self.where(**{name: known[name] for name in self.names}))
+
+
+def tunable(*values: Value, where: Callable[..., bool] | None = None) -> Tunable:
+    """The default of a constant parameter that tuning may choose: `block: vk.Constant = vk.tunable(32, 16, 64)`.
+
+    A call takes the first value unless it passes one. `where` rules out values: a function of constants and sizes by
+    name, `where=lambda block, N: block <= N`. Raises `OptionError` for no values, repeated values, and values that no
+    constant can have.
+    """
+    if not values:
+        raise OptionError("vk.tunable: expected the values that the constant may have")
+    for value in values:
+        if not (value is None or isinstance(value, bool | int | float | str)) or (
+            isinstance(value, float) and isnan(value)
+        ):
+            raise OptionError(f"vk.tunable: expected numbers, texts, booleans or None, got {value!r}")
+    if len(set(values)) < len(values):
+        raise OptionError(f"vk.tunable: a value is repeated among {', '.join(map(repr, values))}")
+    if where is not None and not callable(where):
+        raise OptionError(f"vk.tunable: where: expected a function of constants and sizes, got {where!r}")
+    return Tunable(values, where)
+
 
 if TYPE_CHECKING:
     Constant = Any
-    """A parameter whose value is known when the kernel is built: a number, a string, None or a dtype."""
+    """A parameter whose value is known while the kernel is built: a number, a string, None or a dtype."""
 else:
 
     class Constant:
-        """A parameter whose value is known when the kernel is built: a number, a string, None or a dtype."""
+        """A parameter whose value is known while the kernel is built: a number, a string, None or a dtype."""
 
 
 class Scalar(Tile):
-    """A number parameter: float, int or bool at the call; weak, as Python's own."""
+    """A scalar parameter: float, int or bool; weak, as Python numbers are."""
 
 
 SCALARS: dict[Any, tuple[str, ...]] = {
@@ -32,17 +75,17 @@ SCALARS: dict[Any, tuple[str, ...]] = {
     int: ("i64",),
     bool: ("i1",),
 }
-"""Annotations of scalars, and the kinds that each allows."""
+"""Annotations of scalars, and the types that each allows."""
 
 
 @dataclass(frozen=True)
 class Parameter:
     """One parameter of a kernel.
 
-    `kind`: "tensor", "scalar" or "constant". Of a tensor, `dimensions` names its sizes or gives them, `_` where
-    nothing is said. `dtypes`: the names of a tensor's allowed dtypes, or a scalar's allowed kinds (f64, i64, i1).
-    `default`: what an omitted scalar or constant is, `inspect.Parameter.empty` where it must be given. `tunable`: what
-    else a constant may be, where tuning may choose.
+    `kind`: "tensor", "scalar" or "constant". `dimensions`: a tensor's sizes, as names or numbers, `_` for unnamed ones.
+    `dtypes`: the names of a tensor's allowed dtypes, or a scalar's allowed types (f64, i64, i1). `default`: the default
+    of a scalar or constant, `inspect.Parameter.empty` if it is required. `tunable`: the candidates of a constant that
+    tuning may choose.
     """
 
     MISSING: ClassVar[Any] = inspect.Parameter.empty
@@ -56,7 +99,7 @@ class Parameter:
 
 
 def parse_parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    """The parameters that a function's annotations declare. Raises `UnsupportedError` for what kernels cannot have."""
+    """The parameters of a function. Raises `UnsupportedError` for parameters that kernels cannot have."""
     annotations = _annotations(function)
     parameters = []
     for parameter in inspect.signature(function).parameters.values():
@@ -69,7 +112,6 @@ def parse_parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
 
 
 def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
-    """A function's annotations, evaluated where they are strings, in the function's globals and closure."""
     closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     cells: dict[str, Any] = {}
     for name, cell in closure.items():
@@ -123,7 +165,6 @@ def _dtypes(function: Callable[..., Any], name: str, names: Any) -> tuple[str, .
 
 
 def _mistake(function: Callable[..., Any], name: str | None, why: str) -> UnsupportedError:
-    """An error at a parameter, or at the function where no parameter is named."""
     from .source import read_source
 
     help = (
@@ -140,6 +181,3 @@ def _mistake(function: Callable[..., Any], name: str | None, why: str) -> Unsupp
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
     node = next((a for a in every if a is not None and a.arg == name), source.definition)
     return UnsupportedError(message, source.place(node), help)
-
-
-__all__ = ["SCALARS", "Constant", "DType", "Parameter", "Scalar", "parse_parameters"]

@@ -1,12 +1,18 @@
-"""What authors declare: kernels and helper functions, as the front end sees them."""
+"""Kernels and helper functions as authors declare them, and the signatures that kernels are specialised on."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from vkernels.compiler.default_dtypes import default_dtype
+from vkernels.compiler.protocols import Signature
+from vkernels.ir.errors import ArgumentError, UnsupportedError
+
 from .annotations import Parameter, parse_parameters
+from .dtypes import DType
 
 if TYPE_CHECKING:
     from .source import FunctionSource
@@ -29,12 +35,10 @@ class SourceFunction:
 
 
 class Function(SourceFunction):
-    """A helper function: inlined into kernels; its arguments are tiles, axes, tensors or constants."""
+    """A helper function, inlined into kernels; its arguments are tiles, axes, tensors or constants."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Only kernels call helpers. Raises `UnsupportedError`."""
-        from vkernels.ir.errors import UnsupportedError
-
+        """Raise `UnsupportedError`: only kernels call helpers."""
         raise UnsupportedError(f"`{self.name}` is a helper function of kernels; only a kernel calls it")
 
 
@@ -50,3 +54,45 @@ class DeclaredKernel(SourceFunction):
         """The names of the sizes that the parameters declare, in order."""
         named = (d for p in self.parameters for d in p.dimensions if isinstance(d, str) and d != "_")
         return tuple(dict.fromkeys(named))
+
+
+_KINDS = {float: "f64", int: "i64", bool: "i1"}
+
+
+def make_signature(kernel: DeclaredKernel, given: dict[str, Any]) -> Signature:
+    """Make a signature from a dtype or its name for each tensor, a type or f64, i64 or i1 for each scalar, and a value
+    for each constant."""
+    names = [parameter.name for parameter in kernel.parameters]
+    for name in given:
+        if name not in names:
+            close = get_close_matches(name, names, 1)
+            meant = f" Did you mean `{close[0]}`?" if close else ""
+            raise ArgumentError(f"{kernel.name} has no parameter `{name}`.{meant}")
+    by_kind: dict[str, list[tuple[str, Any]]] = {"tensor": [], "scalar": [], "constant": []}
+    for parameter in kernel.parameters:
+        if parameter.name in given:
+            value = given[parameter.name]
+            value = value.name if isinstance(value, DType) and parameter.kind == "tensor" else value
+            value = _KINDS.get(value, value) if isinstance(value, type) and parameter.kind == "scalar" else value
+            by_kind[parameter.kind].append((parameter.name, value))
+        elif parameter.kind == "scalar" and parameter.default is not parameter.MISSING:
+            by_kind["scalar"].append((parameter.name, _KINDS[type(parameter.default)]))
+        elif parameter.kind == "constant" and parameter.default is not parameter.MISSING:
+            by_kind["constant"].append((parameter.name, parameter.default))
+    return Signature(tuple(by_kind["tensor"]), tuple(by_kind["scalar"]), tuple(by_kind["constant"]))
+
+
+def with_dtype(kernel: DeclaredKernel, dtype: DType | str | None, given: dict[str, Any]) -> dict[str, Any]:
+    """Add `dtype` for all other tensors that support it, and the default dtype for the rest.
+
+    Raises `ArgumentError` for a dtype that no tensor supports.
+    """
+    name = dtype.name if isinstance(dtype, DType) else dtype
+    tensors = [parameter for parameter in kernel.parameters if parameter.kind == "tensor"]
+    if name is not None and not any(name in tensor.dtypes for tensor in tensors):
+        takes = "; ".join(f"{tensor.name} takes {', '.join(tensor.dtypes)}" for tensor in tensors)
+        raise ArgumentError(f"{kernel.name}: no tensor supports {name!r}: {takes}")
+    found = {}
+    for tensor in tensors:
+        found[tensor.name] = default_dtype(tensor.dtypes, name)
+    return {**found, **given}

@@ -1,17 +1,18 @@
-"""Element types of tiles and tensors, and how they promote: exactly as torch's, Python scalars being weak."""
+"""Element types of tiles and tensors, and their promotion, which is torch's; Python scalars are weak."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 
 @dataclass(frozen=True, eq=False)
 class DType:
-    """An element type. `kind` is "bool", "int" or "float"; `bits` its size in memory (bool takes a byte there).
-    `is_uint`: an integer without a sign.
+    """An element type. `kind` is "bool", "int" or "float"; `bits` its size in memory, where bool takes a byte.
+    `is_uint`: whether it is an unsigned integer.
 
-    f16, bf16 and f8 are computed in f32 and rounded when stored, or where the author casts.
+    f16, bf16 and f8 are computed in f32 and rounded by stores and casts.
     """
 
     name: str
@@ -72,28 +73,30 @@ DTYPES: dict[str, DType] = {
 """Every dtype, by torch's name for it."""
 
 WEAK: dict[type, DType] = {bool: bool_, int: int64, float: float64}
-"""What a Python scalar is computed in while nothing else says."""
+"""The dtype of a Python scalar on its own."""
 
 DEFAULT: dict[str, DType] = {"bool": bool_, "int": int64, "float": float32}
-"""What a Python scalar of a kind becomes where a dtype of its own is needed: torch's defaults."""
+"""The strong dtype of a Python scalar of each kind: torch's defaults."""
 
-_RANK = {"bool": 0, "int": 1, "float": 2}
+RANK = {"bool": 0, "int": 1, "float": 2}
 
 
 class PromotionError(TypeError):
-    """Two dtypes that have no common one: f8 with anything but itself, uint64 with signed integers."""
+    """Two dtypes have no common dtype: f8 with anything but itself, uint64 with signed integers."""
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The dtype of `a` and `b` together, as `torch.promote_types`. Integers of both signs, and the unsigned integers
-    for which torch has no rule, take the smallest integer dtype that holds both. Raises `PromotionError` for f8 with
-    another dtype, and for uint64 with a signed one."""
+    """The common dtype of `a` and `b`, as `torch.promote_types`.
+
+    A signed and an unsigned integer give the smallest integer dtype that holds both; so do unsigned integers for which
+    torch has no rule. Raises `PromotionError` for f8 with another dtype, and for uint64 with a signed one.
+    """
     if a is b:
         return a
     if a.is_f8 or b.is_f8:
         raise PromotionError(f"{a.name} and {b.name} do not promote")
     if a.kind != b.kind:
-        return a if _RANK[a.kind] > _RANK[b.kind] else b
+        return a if RANK[a.kind] > RANK[b.kind] else b
     if a.is_uint != b.is_uint:
         return _signed(a, b) if a.is_uint else _signed(b, a)
     if a.bits == b.bits:
@@ -102,7 +105,6 @@ def promote(a: DType, b: DType) -> DType:
 
 
 def _signed(unsigned: DType, signed: DType) -> DType:
-    """The smallest signed integer that holds the values of both."""
     for dtype in (int8, int16, int32, int64):
         if dtype.bits > unsigned.bits and dtype.bits >= signed.bits:
             return dtype
@@ -110,28 +112,18 @@ def _signed(unsigned: DType, signed: DType) -> DType:
 
 
 def result_type(tiles: Iterable[DType], scalars: Iterable[DType] = (), weak: Iterable[DType] = ()) -> DType:
-    """The dtype in which tiles, values without axes and Python scalars meet, as `torch.result_type`.
+    """The common dtype of tiles, values without axes and Python scalars, as `torch.result_type`.
 
-    Values without axes (torch's tensors of rank 0) decide only where they are of a higher kind than every tile,
-    Python scalars only where they are of a higher kind than both. At least one of the three is not empty.
+    Values without axes (torch's tensors of rank 0) matter only if they are of a higher kind than every tile, Python
+    scalars only if they are of a higher kind than both. At least one of the three is not empty.
     """
-    defaults = [DEFAULT[dtype.kind] for dtype in weak]
-    result: DType | None = None
-    for group in (defaults, list(scalars), list(tiles)):
-        higher: DType | None = None
-        for dtype in group:
-            higher = dtype if higher is None else promote(higher, dtype)
-        if higher is not None:
-            result = higher if result is None else _higher_wins(higher, result)
-    if result is None:
+    groups = [DEFAULT[dtype.kind] for dtype in weak], list(scalars), list(tiles)
+    promoted = [reduce(promote, group) for group in groups if group]
+    if not promoted:
         raise PromotionError("nothing to promote")
-    return result
-
-
-def _higher_wins(higher: DType, lower: DType) -> DType:
-    return promote(higher, lower) if _RANK[lower.kind] > _RANK[higher.kind] else higher
+    return reduce(lambda low, high: promote(high, low) if RANK[low.kind] > RANK[high.kind] else high, promoted)
 
 
 def weak_type(weak: Iterable[DType]) -> DType:
-    """The dtype in which Python scalars alone meet: bool, int64 or float64."""
-    return max(weak, key=lambda dtype: _RANK[dtype.kind])
+    """The common dtype of Python scalars alone: bool, int64 or float64."""
+    return max(weak, key=lambda dtype: RANK[dtype.kind])

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from vkernels.ir.budget import Budget
 from vkernels.ir.errors import Error, OptionError
+from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Plan
 
-from .declaration import DeclaredKernel, Function
+from .declaration import DeclaredKernel, Function, make_signature, with_dtype
 from .samples import SampleInputs
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from vkernels.compiler.ahead import AheadResult
     from vkernels.compiler.protocols import Signature
     from vkernels.ir.limits import Limits
-    from vkernels.ir.pin import Pin
     from vkernels.runtime.dispatch import Launcher
 
 Planner = Callable[[Mapping[str, int], Mapping[str, str], "Limits"], Plan]
@@ -47,9 +47,9 @@ class Options:
 
 
 class Kernel(DeclaredKernel):
-    """A kernel as its author wrote it: call it with tensors (torch's or NumPy's), scalars and constants.
+    """A kernel: call it with tensors (torch's or NumPy's), scalars and constants.
 
-    `name`, `function`, `parameters`, `options`, `pin`, `budget`: as declared. `source`: read when first needed.
+    `name`, `function`, `parameters`, `options`, `pin`, `budget`: as declared. `source`: read on first use.
     `samples`: typical arguments; assign it next to the kernel.
     """
 
@@ -67,12 +67,10 @@ class Kernel(DeclaredKernel):
     def signature(self, **given: Any) -> Signature:
         """Make a signature: a dtype or its name for a tensor, float, int or bool for a scalar, a value for a
         constant."""
-        from .signature import make_signature
-
         return make_signature(self, given)
 
     def build(self, signature: Signature) -> ModuleOp:
-        """Build a new module with one `vk.kernel`. Raises the author's mistakes (`SourceError`)."""
+        """Build a new module with one `vk.kernel`. Raises `SourceError` for the author's mistakes."""
         from .frontend.build import build_kernel
 
         return build_kernel(self, signature)
@@ -97,7 +95,7 @@ class Kernel(DeclaredKernel):
         return drawer
 
     def inputs_for(self, sizes: Mapping[str, int], dtypes: Mapping[str, str], random: Any) -> Mapping[str, Any]:
-        """Return the author's inputs; nothing without any."""
+        """Return the author's inputs; empty without any."""
         return {} if self._inputs is None else self._inputs(sizes, dtypes, random)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
@@ -135,7 +133,7 @@ class Kernel(DeclaredKernel):
         `compile(x, out)` returns the code that this call would run, with the text of every stage.
         `compile(shapes={"M": 4096, "N": 1024}, targets=["h100-sxm5-80:1g.10gb", "cpu"], dtype="float16")` returns an
         `AheadResult` for each shape on each target: plan, rung, code, resources. `shapes`: sizes by name, or a list of
-        such; `targets`: names from `vk targets`, also slices. Parameters are passed by name, as to `signature`; `dtype`
+        these; `targets`: names from `vk targets`, also slices. Parameters are passed as to `signature`; `dtype`
         applies to all tensors that support it, others have their default dtype. Raises as calls do, and `OptionError`
         for unknown targets and sizes.
         """
@@ -152,8 +150,6 @@ class Kernel(DeclaredKernel):
         from vkernels.compiler.default_session import default_session
         from vkernels.runtime.present_target import present_target
 
-        from .signature import with_dtype
-
         signature = self.signature(**with_dtype(self, dtype, given))
         left_open = [parameter.name for parameter in self.parameters if parameter.name not in given]
         return compile_ahead(self, signature, shapes, targets, present_target(CPU), default_session(), left_open)
@@ -161,8 +157,6 @@ class Kernel(DeclaredKernel):
 
 def _pin_and_planner(plan: object) -> tuple[Pin | None, Plan | Planner | None]:
     """Split the `plan` option into pin and planner. Raises `OptionError` for anything else."""
-    from vkernels.ir.pin import Pin
-
     if isinstance(plan, Pin):
         return plan, None
     if plan is None or isinstance(plan, Plan) or callable(plan):

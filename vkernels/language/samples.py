@@ -1,4 +1,4 @@
-"""What a kernel is typically called with: data that the kernel carries, for checking, explaining, tuning and tests."""
+"""Typical arguments of a kernel, kept with it for checking, explaining, tuning and tests."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Arrays = Mapping[str, Any]
 class SampleInputs:
     """Sample inputs of one kernel, kept as its attribute `samples`.
 
-    `sizes`: sizes that follow from the other sizes and the constants, by name. `constants`: constants that follow from
-    the sizes. `numbers`: scalars by name. `arrays`: tensors that are not just normal random numbers, from the sizes,
-    the constants and a random generator; integers as int64, floats as float64, for the caller to round. `layout`: of a
-    tensor, the names of its sizes from the slowest to the fastest in memory, where that is not their order; names that
-    occur twice and numbers are left out if they keep their places. `cpu_sizes`: sizes for which a call on a CPU core or
-    two takes about a millisecond, without those in `sizes`.
+    `sizes`: functions for sizes that follow from the other sizes and the constants. `constants`: constants that follow
+    from the sizes. `numbers`: scalars by name. `arrays`: tensors that are not normal random numbers, from the sizes,
+    the constants and a random generator; integers as int64 and floats as float64, for the caller to round. `layout`:
+    for a tensor, the names of its sizes from the slowest to the fastest in memory, if that is not their order; repeated
+    names and numbers are omitted if they keep their places. `cpu_sizes`: sizes for which a call on one or two CPU cores
+    takes about a millisecond, without those in `sizes`.
     """
 
     sizes: Mapping[str, Callable[[Sizes, Constants], int]] = field(default_factory=dict)
@@ -34,11 +34,11 @@ class SampleInputs:
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """A kernel that can be found by name, and its typical arguments.
+    """A kernel in the catalogue, and its typical arguments.
 
-    `family`: the function that launches it. `name`: the kernel's, in `module`. `shape`: sizes by name. `dtype`: the
-    usual dtype of the tensors that may have it; `dtypes`: what it can be. `computed`: tensors of the dtype that kernels
-    compute in, float32 where `dtype` has 16 bits.
+    `family`: the function that launches it. `name`: its name in `module`. `shape`: sizes by name. `dtype`: the usual
+    dtype of the tensors that support it; `dtypes`: all supported ones. `computed`: tensors of the dtype that kernels
+    compute in: float32 if `dtype` has 16 bits.
     """
 
     family: str

@@ -1,4 +1,4 @@
-"""An author's function as text and syntax tree, read once, with places that point into its file."""
+"""An author's function as a syntax tree, with locations in its file."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from vkernels.ir.errors import SourceRange, UnsupportedError
 
 @dataclass(frozen=True, eq=False)
 class FunctionSource:
-    """A function's definition. Its nodes' lines and columns are those of `file`: lines from 1, columns from 0."""
+    """A function's definition. Lines and columns of its nodes are those of `file`: lines from 1, columns from 0."""
 
     file: str
     definition: ast.FunctionDef
 
     def place(self, node: ast.AST) -> SourceRange:
-        """Where a node stands: its first line only, where it has several."""
+        """The source range of a node's first line."""
         line, column = node.lineno, node.col_offset  # type: ignore[attr-defined]
         end = node.end_col_offset if node.end_lineno == line else 1 << 30  # type: ignore[attr-defined]
         return SourceRange(self.file, line, column, end)
 
     def location(self, node: ast.AST) -> FileLineColLoc:
-        """The same as a location of the IR; its columns count from 1."""
+        """The IR location of a node; its columns count from 1."""
         return _location(self.file, node.lineno, node.col_offset + 1)  # type: ignore[attr-defined]
 
 
@@ -39,7 +39,7 @@ def _location(file: str, line: int, column: int) -> FileLineColLoc:
 
 
 def read_source(function: Callable[..., Any]) -> FunctionSource:
-    """The source of a function. Raises `UnsupportedError` where Python does not have it, or where it is a lambda."""
+    """The source of a function. Raises `UnsupportedError` for lambdas and if Python does not have the source."""
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError):
@@ -62,7 +62,6 @@ def read_source(function: Callable[..., Any]) -> FunctionSource:
 
 
 def _move(tree: ast.AST, lines: int, columns: int) -> None:
-    """Shift positions from the dedented text to the file."""
     for node in ast.walk(tree):
         if isinstance(node, ast.expr | ast.stmt | ast.arg | ast.keyword):
             node.lineno += lines

@@ -1,111 +1,70 @@
-"""What the names in a kernel stand for: tensors, tiles, axes, scratchpads, index expressions.
+"""Values of names in a kernel: tensors, tiles, axes, scratchpads, index expressions.
 
-The front end makes them, operations take and give them, and Python's operators on them build IR, so that an
-operation can be written in terms of others. Outside a kernel there are none; as annotations, `vk.Tensor`, `vk.Tile`
-and `vk.Axis` tell type checkers what kernels work on.
+The front end creates them. Operations take and return them. Python's operators on them build IR, so operations can be
+written in terms of others. They exist only while a kernel is built; in annotations, `vk.Tensor`, `vk.Tile` and
+`vk.Axis` inform type checkers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .current import current
 from .dtypes import DType
+from .operation import current
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
 Extent = str | int | None
-"""How far an axis or a dimension goes, as known when building: a size's name, a number, or not known."""
+"""The length of an axis or dimension at build time: the name of a size, a number, or None if unknown."""
 
-Scalar = bool | int | float
-"""A Python number in a kernel: weak, it takes the dtype of what it meets."""
+Number = bool | int | float
+"""A Python number in a kernel. It is weak: it takes the dtype of the other operand."""
+
+Operator = Callable[[Any, Any], Any]
+
+
+def _operators(name: str) -> tuple[Operator, Operator]:
+    """An operator's methods for the left operand and, reflected, for the right one."""
+    return (
+        lambda left, right: current().binary(name, left, right),
+        lambda right, left: current().binary(name, left, right),
+    )
+
+
+def _comparison(name: str) -> Operator:
+    return lambda left, right: current().compare(name, left, right)
 
 
 class Operand:
-    """What Python's operators work on inside a kernel."""
+    """Python's operators inside a kernel: each builds IR."""
 
     __slots__ = ()
 
-    def __add__(self, other: Any) -> Any:
-        return current().binary("+", self, other)
+    __add__, __radd__ = _operators("+")
+    __sub__, __rsub__ = _operators("-")
+    __mul__, __rmul__ = _operators("*")
+    __truediv__, __rtruediv__ = _operators("/")
+    __floordiv__, __rfloordiv__ = _operators("//")
+    __mod__, __rmod__ = _operators("%")
+    __pow__, __rpow__ = _operators("**")
+    __and__, __rand__ = _operators("&")
+    __or__, __ror__ = _operators("|")
+    __xor__, __rxor__ = _operators("^")
+    __lshift__, __rlshift__ = _operators("<<")
+    __rshift__, __rrshift__ = _operators(">>")
+    __lt__ = _comparison("<")
+    __le__ = _comparison("<=")
+    __gt__ = _comparison(">")
+    __ge__ = _comparison(">=")
 
-    def __radd__(self, other: Any) -> Any:
-        return current().binary("+", other, self)
+    def __neg__(self) -> Any:
+        return current().unary("-", self)
 
-    def __sub__(self, other: Any) -> Any:
-        return current().binary("-", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return current().binary("-", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return current().binary("*", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return current().binary("*", other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return current().binary("/", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return current().binary("/", other, self)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return current().binary("//", self, other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return current().binary("//", other, self)
-
-    def __mod__(self, other: Any) -> Any:
-        return current().binary("%", self, other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return current().binary("%", other, self)
-
-    def __pow__(self, other: Any) -> Any:
-        return current().binary("**", self, other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return current().binary("**", other, self)
-
-    def __and__(self, other: Any) -> Any:
-        return current().binary("&", self, other)
-
-    def __rand__(self, other: Any) -> Any:
-        return current().binary("&", other, self)
-
-    def __or__(self, other: Any) -> Any:
-        return current().binary("|", self, other)
-
-    def __ror__(self, other: Any) -> Any:
-        return current().binary("|", other, self)
-
-    def __xor__(self, other: Any) -> Any:
-        return current().binary("^", self, other)
-
-    def __rxor__(self, other: Any) -> Any:
-        return current().binary("^", other, self)
-
-    def __lshift__(self, other: Any) -> Any:
-        return current().binary("<<", self, other)
-
-    def __rshift__(self, other: Any) -> Any:
-        return current().binary(">>", self, other)
-
-    def __lt__(self, other: Any) -> Any:
-        return current().compare("<", self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return current().compare("<=", self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return current().compare(">", self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return current().compare(">=", self, other)
+    def __invert__(self) -> Any:
+        return current().unary("~", self)
 
     if TYPE_CHECKING:  # the front end reads `==` and `!=` in kernels; in Python they compare identities
 
@@ -114,12 +73,6 @@ class Operand:
         def __ne__(self, other: Any) -> Any: ...
 
         def __hash__(self) -> int: ...
-
-    def __neg__(self) -> Any:
-        return current().unary("-", self)
-
-    def __invert__(self) -> Any:
-        return current().unary("~", self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,13 +85,8 @@ class Axis(Operand):
     name: str
     kind: str
     extent: Extent
-    count: Tile
-    """The number of positions, as a value."""
-
-    @property
-    def size(self) -> Tile:
-        """The number of positions along the axis."""
-        return self.count
+    size: Tile
+    """The number of positions along the axis, as a value."""
 
     def __str__(self) -> str:
         return self.name
@@ -146,10 +94,10 @@ class Axis(Operand):
 
 @dataclass(frozen=True, eq=False)
 class Tile(Operand):
-    """A value with axes; one without is a scalar. `dtype` is what it promotes as, f16 and bf16 being held in f32.
+    """A value with axes; without axes it is a scalar. `dtype` decides promotion; f16 and bf16 are held in f32.
 
-    `weak`: a Python number, or computed from nothing else. `size`: the name of the size it is. `covers`: the extent
-    that it counts the positions of, 0 up to it.
+    `weak`: a Python number, or computed from Python numbers only. `size`: the name of the size that it equals.
+    `covers`: the extent of a loop variable, whose values are 0 to `covers` - 1.
     """
 
     ssa: SSAValue
@@ -160,10 +108,12 @@ class Tile(Operand):
     covers: Extent = None
 
     def to(self, dtype: DType) -> Tile:
-        """The same values in another dtype: to f16, bf16 and f8 to nearest; float to integer towards zero, where what
-        does not fit gives the nearest integer that does, and NaN 0; integer to integer keeps the low bits.
+        """The same values in another dtype.
+
+        Conversion to f16, bf16 and f8 rounds to nearest. Float to integer rounds towards zero and saturates; NaN gives
+        0. Integer to integer keeps the low bits.
         """
-        return current().cast(self, dtype)
+        return current().cast(self, dtype)  # type: ignore[no-any-return]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -173,7 +123,7 @@ class Tile(Operand):
 
 @dataclass(frozen=True, eq=False)
 class Affine(Operand):
-    """A sum of axes times whole numbers, a constant, and an offset of integers: an index that needs no index tile."""
+    """An affine index: a sum of axes times integers, a constant, and an optional integer offset."""
 
     terms: tuple[tuple[Axis, int], ...]
     constant: int = 0
@@ -181,7 +131,7 @@ class Affine(Operand):
 
 
 class AddressableValue:
-    """What is loaded from and stored into by subscripts."""
+    """A tensor or scratchpad: subscripts load from it and store into it."""
 
     __slots__ = ()
 
@@ -190,26 +140,26 @@ class AddressableValue:
     dtype: DType
 
     def __getitem__(self, index: Any) -> Tile:
-        return current().load(SubscriptReference(self, index if isinstance(index, tuple) else (index,)))
+        return current().load(SubscriptReference.of(self, index))  # type: ignore[no-any-return]
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        current().store(SubscriptReference(self, index if isinstance(index, tuple) else (index,)), value)
+        current().store(SubscriptReference.of(self, index), value)
 
     @property
     def extents(self) -> tuple[Extent, ...]:
-        """How far each dimension goes."""
+        """The length of each dimension."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
 class Tensor(AddressableValue):
-    """A tensor that the caller passes, of any strides: `x: Float[vk.Tensor, "M N"]`. Subscripts load and store."""
+    """A tensor parameter, of any strides: `x: Float[vk.Tensor, "M N"]`. Subscripts load and store."""
 
     name: str
     ssa: SSAValue
     dtype: DType
     dimensions: tuple[str | int, ...]
-    """Numbers and names of sizes; those that the author left unnamed begin with `_`."""
+    """Numbers and names of sizes; names of unnamed sizes begin with `_`."""
 
     @property
     def extents(self) -> tuple[Extent, ...]:
@@ -228,7 +178,7 @@ class Tensor(AddressableValue):
 
 @dataclass(frozen=True, eq=False)
 class Scratch(AddressableValue):
-    """Virtual scratchpad of a program, as large as its axes are. What has not been stored must not be loaded."""
+    """A program's virtual scratchpad, as large as its axes. Elements must be stored before they are loaded."""
 
     name: str
     ssa: SSAValue
@@ -242,15 +192,19 @@ class Scratch(AddressableValue):
 
 @dataclass(frozen=True, eq=False)
 class SubscriptReference:
-    """A subscript that is neither loaded nor stored yet: what atomics take."""
+    """A subscript that is neither loaded nor stored yet: the first argument of atomics."""
 
     memory: AddressableValue
     index: tuple[Any, ...]
 
+    @staticmethod
+    def of(memory: AddressableValue, index: Any) -> SubscriptReference:
+        return SubscriptReference(memory, index if isinstance(index, tuple) else (index,))
+
 
 @dataclass(frozen=True, eq=False)
 class Range:
-    """What a `for` in a kernel runs over: positions from `start` up to `stop`, scalars or tiles."""
+    """The iterable of a `for` in a kernel: positions from `start` to `stop` - 1; both are scalars or tiles."""
 
     start: Any
     stop: Any

@@ -1,16 +1,16 @@
-"""Activations as helpers of kernels, and as kernels of their own."""
+"""Activations as helper functions and as kernels."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from jaxtyping import Float
 
 import vkernels.language as vk
 
 from .annotations import ACTIVATIONS as ACTIVATIONS
-from .annotations import Activation, Result
-from .arrays import Array, as_rows, empty_like, give_back
-from .declared import checked
-from .replay import replayed
+from .arrays import Array, as_rows, empty_like, fill
+from .declared import Activation, Result, checked, replayed
 from .samples import CPU_ROWS, SHORT_ROWS, entry
 
 __all__ = ["activate"]
@@ -84,7 +84,7 @@ def activate(x: Float[Array, "*S"], activation: Activation, out: Result[Array, "
     or a new array like x.
     Raises `ArgumentError` for other dtypes or activations, and for an `out` of another shape or dtype.
     """
-    return activate_into(x, activation, empty_like(x, tuple(x.shape)) if out is None else out)
+    return activate_into(x, activation, out)
 
 
 @replayed
@@ -92,32 +92,33 @@ def activate(x: Float[Array, "*S"], activation: Activation, out: Result[Array, "
 def activate_backward(
     grad: Float[Array, "*S"], x: Float[Array, "*S"], activation: Activation, out: Result[Array, "*S", "x"] | None = None
 ) -> Array:
-    """The gradient of x, of the gradient of `activate(x, activation)`: grad times the activation's slope at x.
+    """The gradient of x, given the gradient of `activate(x, activation)`: grad times the activation's derivative at x.
 
     `grad`: of x's shape and dtype. Returns `out`, or a new array like x. Raises `ArgumentError` as `activate` does.
     """
-    return slopes_into(grad, x, activation, empty_like(x, tuple(x.shape)) if out is None else out)
+    return slopes_into(grad, x, activation, out)
 
 
-def before_activation(grad: Array, products: Array, activation: str) -> Array:
-    """The gradient of products, of that of their activations: a new array of the latter's dtype."""
+def before_activation(grad: Array, activation: str | None, compute: Callable[[Array], object]) -> Array:
+    """The gradient of an activation's input, given that of its output: a new array like `grad`, or `grad` without one.
+
+    `compute` writes the activation's input into an array.
+    """
+    if activation in (None, "none"):
+        return grad
+    products = empty_like(grad, tuple(grad.shape), computed=True)
+    compute(products)
     return slopes_into(grad, products, activation, empty_like(grad, tuple(grad.shape)))
 
 
-def activate_into(x: Array, activation: str, out: Array) -> Array:
-    """`activate` into an array of any dtype, given back."""
-    results = as_rows(out)
-    activate_elements(as_rows(x), results, activation)
-    give_back(results, out)
-    return out
+def activate_into(x: Array, activation: str, out: Array | None) -> Array:
+    """`activate` into an array of any dtype, or a new array like x."""
+    return fill(out, x, lambda results: activate_elements(as_rows(x), results, activation))
 
 
-def slopes_into(grad: Array, x: Array, activation: str, out: Array) -> Array:
-    """`activate_backward` into an array of any dtype, given back."""
-    results = as_rows(out)
-    activation_gradient(as_rows(grad), as_rows(x), results, activation)
-    give_back(results, out)
-    return out
+def slopes_into(grad: Array, x: Array, activation: str | None, out: Array | None) -> Array:
+    """`activate_backward` into an array of any dtype, or a new array like x."""
+    return fill(out, x, lambda results: activation_gradient(as_rows(grad), as_rows(x), results, activation))
 
 
 CATALOGUE = (

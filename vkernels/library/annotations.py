@@ -1,9 +1,9 @@
-"""What arguments of library functions are declared as, beside jaxtyping's shapes: results, ranges of numbers.
+"""Annotations of library functions in addition to jaxtyping's shapes: results, ranges of numbers, choices.
 
     def softmax(x: Float[Array, "*B N"], out: Result[Array, "*B N", "x"] | None = None) -> Array
 
-`declared` checks what annotations say before a function runs. A size may be a name, an integer, a sum or product of
-such (`"R+1"`, `"C//groups"`, where `groups` may be an argument), `*B` for any number of dimensions, or `_`.
+`declared` checks arguments against them. A size may be a name, an integer, a sum or product of these (`"R+1"`,
+`"C//groups"`, where `groups` may be an argument), `*B` for any number of dimensions, or `_`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Written:
-    """The function writes this argument. `like`: the argument whose dtype it must have; any where it is empty."""
+    """The function writes this argument. `like`: the argument whose dtype it must have; empty for any."""
 
     like: str = ""
 
@@ -65,14 +65,14 @@ if TYPE_CHECKING:
 else:
 
     class Result:
-        """What the function writes and returns: `Result[Array, "M N", "x"]`, of floats, here of x's dtype."""
+        """An array that the function writes and returns: `Result[Array, "M N", "x"]`, of floats, here of x's dtype."""
 
         def __class_getitem__(cls, declared: tuple[Any, ...]) -> Any:
             array, sizes, *like = declared
             return Annotated[Float[array, sizes], Written(*like)]
 
     Updated = Result
-    """What the function reads and writes: `Updated[Array, "M N"]`, of floats."""
+    """An array that the function reads and writes: `Updated[Array, "M N"]`, of floats."""
 
 ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
 Activation = Annotated[str, OneOf(ACTIVATIONS)]

@@ -1,8 +1,9 @@
-"""Arrays in and out of library functions: torch tensors stay torch tensors, NumPy arrays NumPy arrays."""
+"""Arrays in library functions: results are of the arguments' library, torch or NumPy."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ Array = Any
 
 
 class AllocationCheck:
-    """Raises `OutOfMemoryError` where an array of a shape cannot be made, be it larger than addresses reach."""
+    """Raises `OutOfMemoryError` if an array of a shape cannot be allocated."""
 
     __slots__ = ("shape",)
 
@@ -25,7 +26,7 @@ class AllocationCheck:
         self.shape = shape
 
     def __enter__(self) -> None:
-        """Nothing to do."""
+        pass
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, MemoryError | ValueError | TypeError | OverflowError | RuntimeError):
@@ -35,7 +36,7 @@ class AllocationCheck:
 def empty_like(array: Array, shape: tuple[int, ...], computed: bool = False) -> Array:
     """An uninitialised array of the given shape, with the library, dtype and device of another.
 
-    `computed`: of the dtype that kernels compute in, which is float32 for 16-bit floats.
+    `computed`: in the dtype that kernels compute in, which is float32 for 16-bit floats.
     """
     small = computed and array.dtype.itemsize < 4
     with AllocationCheck(shape):
@@ -49,7 +50,7 @@ def empty_like(array: Array, shape: tuple[int, ...], computed: bool = False) -> 
 
 
 def integers_like(array: Array, shape: tuple[int, ...]) -> Array:
-    """An uninitialised array of int64, of the library and on the device of another."""
+    """An uninitialised array of int64, with the library and device of another."""
     with AllocationCheck(shape):
         if isinstance(array, np.ndarray):
             return np.empty(shape, np.int64)
@@ -61,7 +62,7 @@ def integers_like(array: Array, shape: tuple[int, ...]) -> Array:
 def empty_of(array: Array, shape: tuple[int, ...], dtype: str, function: str = "empty_of") -> Array:
     """An uninitialised array of a dtype by its name, with the library and device of another.
 
-    Raises `ArgumentError` for a name that the library has no dtype of.
+    Raises `ArgumentError` if the library has no such dtype.
     """
     if isinstance(array, np.ndarray):
         found = getattr(np, dtype, None)
@@ -78,12 +79,12 @@ def empty_of(array: Array, shape: tuple[int, ...], dtype: str, function: str = "
 
 
 def is_of_eight_bits(array: Array) -> bool:
-    """Whether an array is of one of the two f8, which torch alone has."""
+    """Whether an array has an f8 dtype, which only torch has."""
     return not isinstance(array, np.ndarray) and str(array.dtype).startswith("torch.float8")
 
 
 def constant_like(array: Array, value: float, shape: tuple[int, ...]) -> Array:
-    """One value seen as an array of any shape, with the dtype of another; it takes no memory of its own (strides 0)."""
+    """One value as an array of any shape (strides 0), with the dtype of another."""
     if isinstance(array, np.ndarray):
         return np.broadcast_to(np.asarray(value, array.dtype), shape)
     return constant(array.new_full((1,) * len(shape), value).expand(shape))
@@ -97,7 +98,7 @@ def zeros(array: Array, shape: tuple[int, ...]) -> Array:
 
 
 def is_captured(device: Any) -> bool:
-    """Whether work on a torch device, or for NumPy on None, goes into a graph of a GPU's instead of to it."""
+    """Whether work on a torch device is captured into a CUDA graph; `device` is None for NumPy."""
     if device is None or device.type != "cuda":
         return False
     import torch
@@ -106,7 +107,7 @@ def is_captured(device: Any) -> bool:
 
 
 def as_computed(array: Array) -> Array:
-    """An array in the dtype that kernels compute in: float32 for 16-bit floats; itself where it is."""
+    """An array in the dtype that kernels compute in: float32 for 16-bit floats, else the array itself."""
     if array.dtype.itemsize >= 4:
         return array
     refuse()
@@ -114,13 +115,13 @@ def as_computed(array: Array) -> Array:
 
 
 def laid_out(array: Array) -> Array:
-    """An array whose elements lie row after row: itself where they do, else a copy."""
+    """A contiguous array: the array itself or a copy."""
     refuse()
     return np.ascontiguousarray(array) if isinstance(array, np.ndarray) else array.contiguous()
 
 
 def dtype_name(array: Array) -> str:
-    """The name of an array's dtype, as both torch and NumPy spell it."""
+    """The name of an array's dtype, common to torch and NumPy."""
     return str(array.dtype).removeprefix("torch.")
 
 
@@ -130,53 +131,67 @@ def is_unsigned(index: Array) -> bool:
 
 
 def as_int64(index: Array) -> Array:
-    """Integers as int64; unsigned ones from 2⁶³ on become negative, which no index is."""
+    """Integers as int64; unsigned ones from 2⁶³ on become negative, so that they are out of range too."""
     return index.astype(np.int64, copy=False) if isinstance(index, np.ndarray) else index.long()
 
 
 def as_signed(index: Array) -> Array:
-    """Integers that torch and NumPy compare, count and sort together with int64: unsigned ones become int64."""
+    """Integers that torch and NumPy can compare with int64: unsigned ones become int64."""
     return as_int64(index) if is_unsigned(index) else index
 
 
 def flip(array: Array, dimensions: tuple[int, ...]) -> Array:
-    """An array with some dimensions in reverse."""
+    """An array with some dimensions reversed."""
     return np.flip(array, dimensions) if isinstance(array, np.ndarray) else array.flip(dimensions)
 
 
 def as_rows(array: Array) -> Array:
-    """An array of any rank as a matrix of its last dimension's rows; a view wherever strides allow one."""
+    """An array of any rank as a matrix of its last dimension's rows; a view if strides allow one."""
     if array.ndim == 2:
         return array
     return array.reshape((math.prod(array.shape[:-1]), *(array.shape[-1:] or (1,))))
 
 
 def as_images(array: Array) -> Array:
-    """An array of any rank from two as its last two dimensions' images; a view wherever strides allow one."""
+    """An array of rank two or more as a stack of matrices; a view if strides allow one."""
     return array if array.ndim == 3 else array.reshape(math.prod(array.shape[:-2]), *array.shape[-2:])
 
 
 def as_segments(array: Array, segment: int) -> Array:
-    """The last dimension as segments of one length, which divides it; a view, whatever the strides."""
+    """The last dimension in segments of a length that divides it; always a view."""
     return array.reshape(*array.shape[:-1], array.shape[-1] // segment, segment)
 
 
 def give_back(rows: Array, out: Array) -> None:
-    """Write `rows = as_rows(out)`, or `as_images(out)`, into `out` where its strides had no such view."""
+    """Copy `rows = as_rows(out)`, or `as_images(out)`, into `out` if it is no view of it."""
     if rows is not out and _address(rows) != _address(out):
         refuse()
         out[...] = rows.reshape(out.shape)
 
 
+def fill(
+    out: Array | None, like: Array, run: Callable[[Array], object], view: Callable[[Array], Array] = as_rows
+) -> Array:
+    """Call `run` with the rows of `out`, or of a new array like `like`, for it to write them; return that array.
+
+    `view`: how the array is passed to `run`.
+    """
+    out = empty_like(like, tuple(like.shape)) if out is None else out
+    results = view(out)
+    run(results)
+    give_back(results, out)
+    return out
+
+
 def check_apart(function: str, out: Array, **read: Array) -> None:
-    """Raises `ArgumentError` where results would go into an argument that other programs still read."""
+    """Raise `ArgumentError` if results would overwrite an argument that other programs still read."""
     for name, array in read.items():
         if 0 not in (*out.shape, *array.shape) and _address(out) == _address(array):
             raise ArgumentError(f"{function}: out is {name}, expected memory of its own")
 
 
 def check_shape(function: str, name: str, array: Array, shape: tuple[int, ...]) -> None:
-    """Raises `ArgumentError` where an argument, the gradient of a result say, is of another shape."""
+    """Raise `ArgumentError` if an argument has another shape."""
     if tuple(array.shape) != tuple(shape):
         raise ArgumentError(f"{function}: {name} has shape {tuple(array.shape)}, expected {tuple(shape)}")
 

@@ -1,5 +1,4 @@
-"""Attention, of batches and of sequences of any lengths: queries look at all keys, or, causal, at those up to their own
-place, or at a window around it; with gradients."""
+"""Attention of batches and of sequences of any lengths, with gradients: full, causal, or within a window."""
 
 from __future__ import annotations
 
@@ -9,7 +8,6 @@ from jaxtyping import Float, Integer
 import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
 
-from .annotations import Result
 from .arrays import Array, check_apart, empty_like
 from .attention_blocks import (
     BY_HEADS,
@@ -26,8 +24,7 @@ from .attention_blocks import (
     scale_of,
 )
 from .attention_gradients import run_gradients
-from .declared import checked
-from .replay import replayed
+from .declared import Result, checked, replayed
 from .samples import SampleInputs, entry
 
 __all__ = ["attention", "attention_of_sequences"]
@@ -74,18 +71,17 @@ def attention(
     """softmax(q kᵀ · scale) v for every head (Vaswani et al. 2017), the row's maximum subtracted.
 
     `q`: B × H × M × D, `k`: B × G × N × D, `v`: B × G × N × E, of any strides and one dtype: f64, f32, f16 or bf16, the
-    latter two computed in f32, exponentials rounded to v's dtype before they meet it. H is a multiple of G: consecutive
+    latter two computed in f32, with exponentials rounded to v's dtype. H is a multiple of G: consecutive
     H / G heads of queries share one of keys and values (Ainslie et al. 2023). `scale`: 1 / sqrt(D) unless given.
-    Query m's own place is key m + N - M, so the last query stands at the last key. `causal`: it sees no key after its
-    place. `window`: it sees only keys at most so many places before or after its own; or two numbers, for before and
-    after, None for no bound (Beltagy et al. 2020). There must be a key that each query sees. Keys that no query of a
-    block sees cost nothing.
+    Query m has the position of key m + N - M, so the last query is at the last key. `causal`: a query sees no later
+    keys. `window`: a query sees only keys within this distance; or two distances, before and after, None for no bound
+    (Beltagy et al. 2020). Each query must see a key. Keys that no query of a block sees cost nothing.
     Returns `out`, or a new B × H × M × E array of q's dtype. Without keys it is 0.
-    Raises `ArgumentError` for shapes or dtypes that do not go together.
+    Raises `ArgumentError` for shapes or dtypes that do not match.
     """
     band = _band("attention", q, k, causal, window)
     out = _room("attention", q, k, v, out)
-    if q.shape[2] == 1 and band.back < UNLIMITED:  # it stands at the last key
+    if q.shape[2] == 1 and band.back < UNLIMITED:  # the query is at the last key
         seen = slice(k.shape[2] - 1 - band.back, None)
         k, v, band = k[:, :, seen], v[:, :, seen], Band()
     if band != Band() and q.shape[2] > 1:
@@ -93,7 +89,7 @@ def attention(
     elif k.shape[2] == 0:
         out[...] = 0
     else:
-        one = q.shape[2] == 1  # heads that share keys then stand in for queries
+        one = q.shape[2] == 1  # heads that share keys take the place of queries
         attention_rows(_grouped(q, k.shape[1], one), k, v, scale_of(scale, q), _grouped(out, k.shape[1], one))
     return out
 
@@ -109,7 +105,7 @@ def attention_forward(
     window: Window = None,
     out: Result[Array, "B H M E", "q"] | None = None,
 ) -> tuple[Array, Array]:
-    """What `attention` gives, and the normaliser that its gradient needs: log(sum(exp(q kᵀ · scale))) of the keys seen.
+    """The result of `attention`, and the normaliser for its gradient: log(sum(exp(q kᵀ · scale))) of the keys seen.
 
     The normaliser is a new B × H × M array of the dtype that q is computed in; -inf without keys.
     """
@@ -131,18 +127,18 @@ def attention_backward(
     causal: bool = False,
     window: Window = None,
 ) -> tuple[Array, Array, Array]:
-    """The gradients of q, k and v, of the gradient of `out`, which `attention_forward` gave beside the normaliser.
+    """The gradients of q, k and v, given the gradient of `out`; `out`, `normaliser`: as `attention_forward` returns
+    them.
 
-    `grad`: of out's shape and dtype; the rest is as of `attention`. Scores are computed again; those of 16 bits have
+    `grad`: of out's shape and dtype; otherwise as `attention`. Scores are recomputed; those of 16 bits have
     exponentials and slopes rounded to their dtype before products. Returns new arrays like q, k and v.
-    Raises `ArgumentError` for shapes or dtypes that do not go together.
+    Raises `ArgumentError` for shapes or dtypes that do not match.
     """
     band = _band("attention_backward", q, k, causal, window)
     return run_gradients(grad, q, k, v, out, normaliser, scale_of(scale, q), _as_sequences(q, k, band))
 
 
 def _band(function: str, q: Array, k: Array, causal: bool, window: Window) -> Band:
-    """Which keys queries see; raises `ArgumentError` for what is no attention."""
     check_heads(function, q.shape[1], k.shape[1])
     rows, keys = q.shape[2], k.shape[2]
     band = band_of(causal, window)
@@ -164,7 +160,7 @@ def _as_sequences(q: Array, k: Array, band: Band) -> Sequences:
 
 
 def _grouped(array: Array, groups: int, one: bool) -> Array:
-    """B × H × M × D as B × G × H / G × D × M, or where M is one as B × G × 1 × D × H / G; a view."""
+    """B × H × M × D as B × G × H / G × D × M, or, if M is one, as B × G × 1 × D × H / G; a view."""
     parts = by_groups(array, groups)
     parts = parts.swapaxes(2, 3) if one else parts
     return parts.swapaxes(3, 4)
@@ -185,10 +181,10 @@ def attention_of_sequences(
     """`attention` of each sequence's queries and keys: rows `q_start[s] : q_start[s + 1]` of q and so on.
 
     `q`: T × H × D, the queries of all sequences one after another; `k`: U × G × D, `v`: U × G × E; strides, dtypes,
-    heads, `scale`, `causal` and `window` as in `attention`, the last query of a sequence at its last key. `q_start`,
-    `k_start`: S + 1 integers that do not fall, from 0 to T and to U, read on the host. Returns `out`, or a new
-    T × H × E array like q; 0 where a query sees no key.
-    Raises `ArgumentError` for shapes or dtypes that do not go together, and for starts out of order.
+    heads, `scale`, `causal` and `window` as in `attention`, with the last query of a sequence at its last key.
+    `q_start`, `k_start`: S + 1 non-decreasing integers from 0 to T and to U, read on the host. Returns `out`, or a new
+    T × H × E array like q; 0 if a query sees no key. Raises `ArgumentError` for shapes or dtypes that do not match, and
+    for starts out of order.
     """
     return attention_of_sequences_forward(q, k, v, q_start, k_start, scale, causal, window, out)[0]
 
@@ -205,7 +201,7 @@ def attention_of_sequences_forward(
     window: Window = None,
     out: Result[Array, "T H E", "q"] | None = None,
 ) -> tuple[Array, Array]:
-    """What `attention_of_sequences` gives, and the normaliser that its gradient needs: H × T, -inf without keys."""
+    """The result of `attention_of_sequences`, and the normaliser for its gradient: H × T, -inf without keys."""
     function = "attention_of_sequences"
     q, k, v, out_ = (_as_batch(each) for each in (q, k, v, out))
     check_heads(function, q.shape[1], k.shape[1])
@@ -232,7 +228,7 @@ def attention_of_sequences_backward(
     causal: bool = False,
     window: Window = None,
 ) -> tuple[Array, Array, Array]:
-    """The gradients of q, k and v, of the gradient of `out`, which `attention_of_sequences_forward` gave beside the
+    """The gradients of q, k and v, given the gradient of `out`, which `attention_of_sequences_forward` gave beside the
     normaliser: new arrays. `grad`: of out's shape and dtype. Raises `ArgumentError` as that does."""
     function = "attention_of_sequences_backward"
     grad, q, k, v, out = (_as_batch(each) for each in (grad, q, k, v, out))
@@ -244,7 +240,6 @@ def attention_of_sequences_backward(
 
 
 def _as_batch(array: Array | None) -> Array:
-    """T × H × D as 1 × H × T × D; a view."""
     return None if array is None else array.swapaxes(0, 1)[None]
 
 

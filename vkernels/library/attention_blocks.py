@@ -1,4 +1,4 @@
-"""Attention by blocks of queries, each of which computes only the keys that it sees: sequences, causal, windows.
+"""Attention by blocks of queries; a block computes only keys that it sees: sequences, causal attention, windows.
 
 A running maximum and sum: Milakov and Gimelshein (2018); blocks of queries and keys: Dao et al. (2022).
 """
@@ -24,12 +24,12 @@ from .rules import MismatchError, rules_of
 from .samples import Arrays, Constants, Numbers, SampleInputs, Sizes, entry
 
 STEP = 64
-"""Keys, or queries, that a block looks at at a time."""
+"""Keys, or queries, per step of a block."""
 
 
 @vk.function
 def is_seen(key, low, high, windowed):
-    """Whether a key is one from low up to high; without windows there is no low."""
+    """Whether a key is from low to high - 1; without a window there is no low."""
     if windowed:
         return (key >= low) & (key < high)
     return key < high
@@ -87,37 +87,37 @@ def attention_blocks(
 
 
 Window = NotNegative | tuple[NotNegative | None, NotNegative | None] | None
-"""How many places before and after its own a query sees; None: no bound."""
+"""Distances before and after a query within which it sees keys; None: no bound."""
 
 
 UNLIMITED = 1 << 62
-"""Places that are more than there are."""
+"""A distance beyond any length."""
 
 
 LARGEST, SMALLEST = 64, 16
-"""Queries, or keys, of a block."""
+"""The largest and smallest number of queries, or keys, of a block."""
 
 
 @dataclass(frozen=True)
 class Band:
-    """How many places before its own a query sees, and how many after it."""
+    """The distances before and after a query within which it sees keys."""
 
     back: int = UNLIMITED
     ahead: int = UNLIMITED
 
     @property
     def turned(self) -> Band:
-        """How many places before its own a key is seen from, and how many after it."""
+        """The distances before and after a key within which queries see it."""
         return Band(self.ahead, self.back)
 
     def within(self, rows: int, keys: int) -> Band:
-        """The same, without bounds that bind none of so many queries among so many keys."""
+        """The band without bounds that have no effect for these numbers of queries and keys."""
         back = UNLIMITED if self.back >= keys - 1 else self.back
         return Band(back, UNLIMITED if self.ahead >= rows - 1 else self.ahead)
 
 
 def bounds_of(function: str, window: Window) -> tuple[int | None, int | None]:
-    """How many places before and after its own a query sees; raises `ArgumentError` for what no window is."""
+    """A window's distances before and after a query; raises `ArgumentError` for other values."""
     try:
         found = None if window is None else _WINDOW.accept(window)
     except MismatchError:
@@ -129,7 +129,7 @@ _WINDOW = rules_of(Window)
 
 
 def band_of(causal: bool, window: Window) -> Band:
-    """Which keys queries see."""
+    """The band of keys that queries see."""
     pair = (window, window) if window is None or isinstance(window, int) else window
     back, ahead = (UNLIMITED if each is None else min(each, UNLIMITED) for each in pair)
     return Band(back, 0 if causal else ahead)
@@ -137,44 +137,30 @@ def band_of(causal: bool, window: Window) -> Band:
 
 @dataclass(frozen=True)
 class Sequences:
-    """Where sequences of queries and of keys start and the last ends, and which of its keys each query sees."""
+    """The starts of sequences of queries and keys, with the end of the last, and the band of keys that queries see."""
 
     queries: tuple[int, ...]
     keys: tuple[int, ...]
     band: Band
 
 
-@dataclass(frozen=True)
-class Blocks:
-    """What `attention_blocks` and its like are told of the blocks that they work on."""
+def blocks_of(
+    sequences: Sequences, device: Any, of_keys: bool = False
+) -> tuple[tuple[Array, int, int], tuple[bool, int]]:
+    """Blocks of queries, each with the keys that it sees; or of keys, each with the queries that see it: the kernels'
+    arguments for the blocks (table and band), and their constants (whether there is a window, and the blocks' size).
 
-    table: Array
-    band: Band
-    size: int
-
-    @property
-    def arguments(self) -> tuple[Array, int, int]:
-        return self.table, self.band.back, self.band.ahead
-
-    @property
-    def constants(self) -> tuple[bool, int]:
-        return self.band.back < UNLIMITED, self.size
-
-
-def blocks_of(sequences: Sequences, device: Any, of_keys: bool = False) -> Blocks:
-    """Blocks of queries, each with the keys that it sees; or of keys, each with the queries that see it.
-
-    `device`: a torch device, or None for NumPy. Raises `ArgumentError` for what is not known yet while a GPU's graph is
-    captured; what is stays where it is from then on, since replays read it.
+    `device`: a torch device, or None for NumPy. Raises `ArgumentError` if the table does not exist yet while a CUDA
+    graph is captured; tables that graphs read are kept.
     """
     table, band, size = _blocks_of(sequences, device, of_keys)
     if is_captured(device):
         _captured[id(table)] = table
-    return Blocks(constant(table), band, size)
+    return (constant(table), band.back, band.ahead), (band.back < UNLIMITED, size)
 
 
 _captured: dict[int, Array] = {}
-"""Tables that graphs read whenever they are replayed."""
+"""Tables that captured graphs read."""
 
 
 @lru_cache(maxsize=256)
@@ -197,8 +183,8 @@ def _blocks_of(sequences: Sequences, device: Any, of_keys: bool) -> tuple[Array,
 
 
 def table_of_blocks(start: np.ndarray, other: np.ndarray, band: Band, size: int) -> np.ndarray:
-    """Of each block: its first row and where it ends; the first of the other rows that it looks at and where those end;
-    and how far its rows' places among the others are from them: the last row of a sequence stands at the others' last.
+    """For each block: its first row and end; the first of the other rows that it reads and their end; and the offset
+    from its rows to their positions among the other rows: the last row of a sequence is at the last of the others.
     """
     counts = -(-np.diff(start) // size)
     sequence = np.repeat(np.arange(len(counts)), counts)
@@ -213,7 +199,7 @@ def table_of_blocks(start: np.ndarray, other: np.ndarray, band: Band, size: int)
 
 
 def check_heads(function: str, heads: int, groups: int) -> None:
-    """Raises `ArgumentError` where heads of queries do not share those of keys evenly."""
+    """Raise `ArgumentError` unless the heads of queries are a multiple of those of keys."""
     if heads != groups * (heads // max(1, groups)):
         raise ArgumentError(f"{function}: q has {heads} heads, expected a multiple of k's {groups}")
 
@@ -235,10 +221,10 @@ def run_blocks(q: Array, k: Array, v: Array, scale: float, sequences: Sequences,
     if k.shape[2] == 0:
         out[...], normaliser[...] = 0, -float("inf")
         return normaliser
-    blocks = blocks_of(sequences, None if isinstance(q, np.ndarray) else q.device)
+    blocks, constants = blocks_of(sequences, None if isinstance(q, np.ndarray) else q.device)
     query, result = (by_groups(each, groups).swapaxes(3, 4) for each in (q, out))
     sums = by_groups(normaliser, groups)
-    attention_blocks(query, k, v, scale, *blocks.arguments, result, sums, *blocks.constants)
+    attention_blocks(query, k, v, scale, *blocks, result, sums, *constants)
     return normaliser
 
 
@@ -248,7 +234,7 @@ def scale_number(sizes: Sizes) -> Numbers:
 
 
 def block_samples(along: str, across: str, layout: Mapping[str, str]) -> SampleInputs:
-    """Blocks along queries or keys, each of which sees all of the others, and a plausible normaliser."""
+    """Blocks along queries or keys that see all of the others, and a plausible normaliser."""
 
     def count(sizes: Sizes, constants: Constants) -> int:
         return -(-sizes[along] // int(constants["size"]))

@@ -1,6 +1,6 @@
-"""The gradients of attention: of queries, block by block of them, and of keys and values, block by block of those.
+"""The gradients of attention: of queries by blocks of queries, of keys and values by blocks of keys.
 
-Exponentials are computed again from the normaliser that the forward pass kept (Dao et al. 2022).
+Exponentials are recomputed from the normaliser of the forward pass (Dao et al. 2022).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .attention_blocks import (
 from .samples import entry
 
 ALONG_KEYS = Pin(lanes="n")
-"""Keys are what all products have and none adds up along; three other axes look likelier to the chooser, which tries
-no more, and are twenty times slower on a CPU."""
+"""All products have the axis of keys, and none sums along it. Planning tries only three axes, which it ranks higher but
+which are twenty times slower on a CPU."""
 
 
 @vk.kernel
@@ -149,16 +149,12 @@ def run_gradients(
     dq, dk, dv = (empty_like(each, tuple(each.shape)) for each in (q, k, v))
     grad, q, out, normaliser, of_q = (by_groups(each, groups) for each in (grad, q, out, normaliser, dq))
     mean = empty_like(normaliser, tuple(normaliser.shape))
-    blocks = blocks_of(sequences, device)
+    blocks, constants = blocks_of(sequences, device)
     change, query, result, of_query = (each.swapaxes(3, 4) for each in (grad, q, out, of_q))
-    attention_query_gradient(
-        change, query, k, v, result, normaliser, scale, *blocks.arguments, mean, of_query, *blocks.constants
-    )
-    blocks = blocks_of(sequences, device, of_keys=True)
+    attention_query_gradient(change, query, k, v, result, normaliser, scale, *blocks, mean, of_query, *constants)
+    blocks, constants = blocks_of(sequences, device, of_keys=True)
     key, value, of_key, of_value = (each.swapaxes(2, 3) for each in (k, v, dk, dv))
-    attention_key_gradients(
-        grad, q, key, value, normaliser, mean, scale, *blocks.arguments, of_key, of_value, *blocks.constants
-    )
+    attention_key_gradients(grad, q, key, value, normaliser, mean, scale, *blocks, of_key, of_value, *constants)
     return dq, dk, dv
 
 

@@ -12,11 +12,9 @@ from vkernels.ir.errors import ArgumentError
 from vkernels.language.kernel import Kernel
 
 from .activations import activated
-from .annotations import Activation, AtLeastOne, NotNegative, Result
 from .arrays import Array, check_apart, check_shape, constant_like, empty_like, zeros
-from .declared import checked
+from .declared import Activation, AtLeastOne, NotNegative, Result, checked, replayed
 from .reductions import reduce_middle
-from .replay import replayed
 from .samples import Constants, SampleInputs, Sizes, ceil_div, entry
 
 __all__ = ["conv2d"]
@@ -135,7 +133,7 @@ def conv2d(
     activation: Activation = "none",
     out: Result[Array, "B O Y X", "image"] | None = None,
 ) -> Array:
-    """activation(weight ∗ image + bias), as `torch.nn.functional.conv2d` counts: 0 beyond the image's boundary.
+    """activation(weight ∗ image + bias), as `torch.nn.functional.conv2d`: 0 beyond the image's boundary.
 
     `image`: B × C × H × W, `weight`: O × C / groups × R × S, of any strides and one dtype: f64, f32, f16 or bf16, the
     latter two added in f32. `bias`: O elements, or none. `stride`, `padding`, `dilation`: of rows and columns. Returns
@@ -166,7 +164,7 @@ def conv2d_backward(
     dilation: Strides = 1,
     groups: AtLeastOne = 1,
 ) -> tuple[Array, Array, Array]:
-    """The gradients of image, weight and bias, of the gradient of `conv2d` without an activation: new arrays.
+    """The gradients of image, weight and bias, given the gradient of `conv2d` without an activation: new arrays.
 
     `grad`: B × O × Y × X, as the result is, of the dtype of all. Raises `ArgumentError` for another shape, and as
     `conv2d` does.
@@ -184,15 +182,15 @@ Steps = tuple[int, int, int, int, int, int]
 
 
 PARTIAL_BYTES = 8 << 20
-"""Memory that partial gradients of weights may take."""
+"""Memory limit of partial gradients of weights."""
 
 
 def _weight_gradient(grad: Array, image: Array, weight: Array, steps: Steps, groups: int) -> Array:
-    """In as many parts as there are images, if there is room, so that a part's images stay in a core's cache."""
+    """Computed in one part per image, if there is memory, so that a part's images stay in a core's cache."""
     of_weight = empty_like(weight, tuple(weight.shape))
     images, bytes_ = grad.shape[0], math.prod(weight.shape) * max(4, weight.dtype.itemsize)
     parts = max(1, min(images, PARTIAL_BYTES // max(1, bytes_)))
-    last = empty_like(grad, (images, *grad.shape[2:], grad.shape[1]))  # outputs, which the lanes are, side by side
+    last = empty_like(grad, (images, *grad.shape[2:], grad.shape[1]))  # outputs, along which lanes run, are adjacent
     channels_last(grad, last)
     cut = _in_groups(last.swapaxes(2, 3).swapaxes(1, 2), groups)
     shape = (parts, groups, weight.shape[0] // groups, *weight.shape[1:])
@@ -208,7 +206,7 @@ def _weight_gradient(grad: Array, image: Array, weight: Array, steps: Steps, gro
 
 
 def _image_gradient(grad: Array, image: Array, weight: Array, steps: Steps, groups: int) -> Array:
-    """A convolution with the weights turned round, of the gradient with as much space between as strides leave out."""
+    """A convolution of the gradient, spread out by the strides, with the weights turned round."""
     down, across, above, left, apart_y, apart_x = steps
     reach = (apart_y * (weight.shape[2] - 1), apart_x * (weight.shape[3] - 1))
     spread = grad
@@ -252,9 +250,9 @@ def _in_groups(image: Array, groups: int) -> Array:
 
 
 def _arranged(kernel: Kernel, weight: Array) -> Array:
-    """Weights copied so that those of all outputs stand beside one another, as a view G × O × C × R × S.
+    """A copy of the weights in which those of all outputs are adjacent, as a view G × O × C × R × S.
 
-    A program reads them again and again, and as torch lays them out each one is in a line of its own.
+    Programs read weights repeatedly; in torch's layout each one is in a cache line of its own.
     """
     groups, outputs, channels, rows, columns = weight.shape
     if kernel is turn_weights:
@@ -269,8 +267,6 @@ def _weights_in_groups(weight: Array, groups: int) -> Array:
 
 
 def _side(image: str, weight: str, step: str, before: str, apart: str) -> Callable[[Sizes, Constants], int]:
-    """A side of a convolution's result."""
-
     def length(sizes: Sizes, constants: Constants) -> int:
         room = sizes[image] + 2 * int(constants[before]) - int(constants[apart]) * (sizes[weight] - 1) - 1
         return max(0, room // int(constants[step]) + 1)

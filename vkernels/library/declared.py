@@ -1,8 +1,8 @@
-"""Arguments of library functions, checked before a function runs by what its annotations declare.
+"""Check the arguments of library functions against their annotations before they run.
 
-Type, dtype, rank, sizes, device, memory; of what is written, that it may be, that its elements lie apart, that results
-lie apart; of numbers, that they are finite and in range. Calls that `replay` repeats are checked when they are
-recorded; others of a kind that was checked before pay for a key and a look at their memory.
+Tensors: type, dtype, rank, sizes, device and memory; written tensors must be writable and must not overlap. Numbers
+must be finite and in range. Calls that `replay` repeats are checked when they are recorded. Other calls of a kind that
+was checked before cost a key and a check of their memory.
 """
 
 from __future__ import annotations
@@ -22,23 +22,29 @@ from vkernels.ir.errors import ArgumentError
 from vkernels.runtime.aliasing import overlaps_itself, share_memory
 from vkernels.runtime.arrays import is_torch, kind_of, view_of
 
-from .rules import MismatchError, Rules, TensorRule, is_tensor, rules_of
-from .sizes import Sizes
+from .annotations import Activation, AtLeastOne, NotNegative, NumberRange, OneOf, Result, Share, Size, Updated
+from .replay import replayed
+from .rules import MismatchError, Rules, Sizes, TensorRule, is_tensor, rules_of
+
+__all__ = [
+    "Activation", "AtLeastOne", "NotNegative", "NumberRange", "OneOf", "Result", "Share", "Size", "Updated", "checked",
+    "numbers_checked", "replayed",
+]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 REMEMBERED = 256
-"""Kinds of calls that a function remembers as right."""
+"""Checked kinds of calls that are kept per function."""
 
 LATE = ("grad",)
-"""What follows other arguments' shapes: where they disagree, it is named, as what is written is."""
+"""Arguments whose shapes follow those of others: on a mismatch, messages name these, as they name written ones."""
 
 _PLAIN = frozenset((bool, int, float, str, type(None)))
 _modules = sys.modules
 
 
 def checked(function: F) -> F:
-    """Check the arguments of a library function. A leading underscore of its name is left out in messages."""
+    """Check the arguments of a library function. Messages omit a leading underscore of its name."""
     declaration = Declaration(function)
     known: dict[Any, tuple[tuple[int, int, int], ...]] = {}
 
@@ -60,7 +66,7 @@ def checked(function: F) -> F:
 
 
 def numbers_checked(function: F) -> F:
-    """Check the numbers of a library function that hands its tensors to another, which is `checked` itself."""
+    """Check the numbers of a library function that passes its tensors to another `checked` function."""
     declaration = Declaration(function)
 
     @wraps(function)
@@ -76,8 +82,6 @@ def numbers_checked(function: F) -> F:
 
 @dataclass(frozen=True)
 class _Tensor:
-    """A tensor argument as it was found."""
-
     name: str
     value: Any
     rule: TensorRule
@@ -85,29 +89,29 @@ class _Tensor:
 
 
 class Declaration:
-    """What a function's annotations say of its arguments."""
+    """A function's parameters as its annotations declare them."""
 
     def __init__(self, function: Callable[..., Any]):
         self.function, self.name = function, function.__name__.lstrip("_")
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
-        """Of each parameter, `inspect.Parameter.empty` where there is none."""
+        """The default of each parameter; `inspect.Parameter.empty` if it has none."""
         return {name: each.default for name, each in inspect.signature(self.function).parameters.items()}
 
     @cached_property
     def rules(self) -> dict[str, Rules]:
-        """Of each parameter."""
+        """The rules of each parameter."""
         annotations = inspect.get_annotations(self.function, eval_str=True)
         return {name: rules_of(annotations[name]) for name in self.defaults}
 
     @cached_property
     def is_one_written(self) -> bool:
-        """Whether at most one tensor is written, so that which addresses a call has does not matter here."""
+        """Whether at most one tensor is written, so that addresses need no check."""
         return sum(any(rule.written for rule in rules.tensors) for rules in self.rules.values()) <= 1
 
     def check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The value of every parameter, in order, as the function gets it. Raises `ArgumentError`."""
+        """The checked value of every parameter, in order. Raises `ArgumentError`."""
         values, tensors = self._bound(args, kwargs), []
         for name, value in values.items():
             rules = self.rules[name]
@@ -124,27 +128,27 @@ class Declaration:
 
     @cached_property
     def numbers(self) -> tuple[tuple[int, str, Rules], ...]:
-        """Position, name and rules of each parameter that is no tensor."""
+        """Position, name and rules of each parameter that takes no tensor."""
         rules = enumerate(self.rules.items())
         return tuple((position, name, rule) for position, (name, rule) in rules if not rule.tensors)
 
     @cached_property
     def tails(self) -> dict[int, tuple[Any, ...]]:
-        """The defaults that complete so many arguments; none where that is too few or too many."""
+        """The defaults to append, by number of given arguments; numbers that are too small or too large are missing."""
         defaults = tuple(self.defaults.values())
         tails = {count: defaults[count:] for count in range(len(defaults) + 1)}
         return {count: tail for count, tail in tails.items() if inspect.Parameter.empty not in tail}
 
     @cached_property
     def plain(self) -> tuple[tuple[int, Any, Any, float, float], ...]:
-        """Position, default and, of a number of one kind, what is right without a closer look: kind and range."""
+        """Position and default of each number, and the type and range that need no further check."""
         return tuple(
             (position, self.defaults[name], *(rules.plain or (None, 0.0, 0.0)))
             for position, name, rules in self.numbers
         )
 
     def is_plain(self, values: Sequence[Any]) -> bool:
-        """Whether numbers are right, as is soon seen of most."""
+        """Whether numbers pass the quick check."""
         for position, default, kind, low, high in self.plain:
             value = values[position]
             if value is not default and (type(value) is not kind or not low <= value <= high):
@@ -152,7 +156,7 @@ class Declaration:
         return True
 
     def check_numbers(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        """As `check`, of the arguments that are no tensors."""
+        """As `check`, for arguments that are no tensors."""
         values = list(self._bound(args, kwargs).values())
         for position, name, rules in self.numbers:
             try:
@@ -179,7 +183,6 @@ class Declaration:
         return values
 
     def _tensor(self, name: str, value: Any, rules: Rules) -> _Tensor:
-        """An argument as memory, with the rule that it goes by."""
         view = view_of(value, f"{self.name}: {name}")
         fitting = [rule for rule in rules.tensors if rule.shape.takes(len(view.shape))]
         if not fitting:
@@ -192,7 +195,6 @@ class Declaration:
         raise self._mistake(f"{name} has dtype {view.dtype}, expected dtype one of {expected}")
 
     def _check_places(self, tensors: Sequence[_Tensor]) -> None:
-        """All tensors are of one library and on one device."""
         for each in tensors[1:]:
             first = tensors[0]
             if is_torch(each.value) != is_torch(first.value):
@@ -200,14 +202,14 @@ class Declaration:
                 found, expected = kinds[is_torch(each.value)], kinds[is_torch(first.value)]
                 raise self._mistake(f"{each.name} is {found}, expected {expected}, as {first.name}")
             if each.view.device != first.view.device:
-                expected = f"{first.view.device}, as {first.name}"
-                raise self._mistake(f"{each.name} is on device {each.view.device}, expected {expected}")
+                raise self._mistake(
+                    f"{each.name} is on device {each.view.device}, expected {first.view.device}, as {first.name}"
+                )
 
     def _check_sizes(self, values: Mapping[str, Any], tensors: Sequence[_Tensor]) -> None:
-        """Sizes of one name are one size."""
         sizes = Sizes({name: value for name, value in values.items() if type(value) is int})
         order = sorted(tensors, key=lambda each: (each.rule.written is not None) * 2 + (each.name in LATE))
-        for each in (*order, *order):  # again: what one tells may be known from those behind it
+        for each in (*order, *order):  # twice: later tensors may determine sizes of earlier ones
             if not sizes.bind(each.rule.shape, each.view.shape):
                 expected = sizes.expected(each.rule.shape)
                 raise self._mistake(f"{each.name} has shape {each.view.shape}, expected {expected}")
@@ -218,14 +220,17 @@ class Declaration:
         for each, declared in written:
             name, view = each.name, each.view
             if view.dtype != dtypes.get(declared.like, view.dtype):
-                expected = f"{dtypes[declared.like]}, as {declared.like}"
-                raise self._mistake(f"{name} has dtype {view.dtype}, expected {expected}")
+                raise self._mistake(
+                    f"{name} has dtype {view.dtype}, expected {dtypes[declared.like]}, as {declared.like}"
+                )
             if not view.writable:
                 kind = "requires grad" if is_torch(each.value) else "is read-only"
                 raise self._mistake(f"{name} {kind}, expected memory that may be written")
             if overlaps_itself(view):
-                shown = f"{name} has shape {view.shape} with strides {view.strides}"
-                raise self._mistake(f"{shown}, expected elements at places of their own")
+                raise self._mistake(
+                    f"{name} has shape {view.shape} with strides {view.strides}"
+                    ", expected elements at distinct addresses"
+                )
         for (one, _), (other, _) in combinations(written, 2):
             if share_memory(one.view, other.view):
                 raise self._mistake(f"{other.name} shares memory with {one.name}, expected memory of its own")
@@ -235,7 +240,7 @@ class Declaration:
 
 
 def key_of(values: Sequence[Any], names: Iterable[str]) -> Any:
-    """What calls are told apart by; None for those to check each time, with values of unusual kinds."""
+    """The key of a kind of call; None for unusual values, which are checked at every call."""
     torch = _modules.get("torch")
     tensor, parameter = (None, None) if torch is None else (torch.Tensor, torch.nn.Parameter)
     key: Any = tuple(names)
@@ -252,13 +257,13 @@ def key_of(values: Sequence[Any], names: Iterable[str]) -> Any:
                 key = key, kind, value
             else:
                 return None
-    except RuntimeError:  # torch's, of tensors without strides
+    except RuntimeError:  # torch's, for tensors without strides
         return None
     return key
 
 
 def _extents(values: Sequence[Any]) -> tuple[tuple[int, int, int], ...]:
-    """Position of each torch tensor with elements, the bytes that these reach over, and an element's."""
+    """Position, span and element size, in bytes, of each torch tensor with elements."""
     found = []
     for position, value in enumerate(values):
         if is_torch(value) and 0 not in value.shape:
@@ -268,20 +273,19 @@ def _extents(values: Sequence[Any]) -> tuple[tuple[int, int, int], ...]:
 
 
 def _have_memory(values: Sequence[Any], extents: Iterable[tuple[int, int, int]]) -> bool:
-    """Whether tensors like those that were checked have plain memory, as those had."""
+    """Whether tensors of a checked kind have plain memory, as the checked ones had."""
     try:
         for position, needed, itemsize in extents:
             tensor = values[position]
             left = len(tensor.untyped_storage()) - tensor.storage_offset() * itemsize
             if left < needed or not tensor.data_ptr() or tensor.is_neg():
                 return False
-    except RuntimeError:  # torch's, of tensors without memory
+    except RuntimeError:  # torch's, for tensors without memory
         return False
     return True
 
 
 def _shown(value: Any) -> str:
-    """A value in messages."""
     if value is None or isinstance(value, bool | str | float):
         text = repr(value)
         return text if len(text) <= 60 else f"{text[:60]}…"

@@ -1,4 +1,4 @@
-"""Matrix products, one or many, with bias and activation in the same pass, two layers in one launch; and gradients."""
+"""Matrix products, single and batched, with bias and activation in the same pass, and two layers in one launch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
 
 from .activations import activate_into, activated, before_activation, slopes_into
-from .annotations import Activation, OneOf, Result
 from .arrays import (
     Array,
     as_rows,
@@ -19,12 +18,11 @@ from .arrays import (
     dtype_name,
     empty_like,
     empty_of,
-    give_back,
+    fill,
     is_of_eight_bits,
 )
-from .declared import checked
+from .declared import Activation, OneOf, Result, checked, replayed
 from .reductions import sum as sum_along
-from .replay import replayed
 from .samples import entry
 
 __all__ = ["batched_matmul", "matmul", "mlp"]
@@ -104,7 +102,7 @@ def matmul(
     operands to tf32, and add up to 128 products of f8 in fewer bits than f32 has (sm_90 is much faster so). Returns
     `out`, or a new M × N array of the dtype that `dtype` names, such as "float16": a's where it names none, float32
     for f8.
-    Raises `ArgumentError` for shapes or dtypes that do not go together, and for an unknown activation or precision.
+    Raises `ArgumentError` for shapes or dtypes that do not match, and for an unknown activation or precision.
     """
     out = _room("matmul", a, (a.shape[0], b.shape[1]), dtype, out)
     bias = _no_bias(out, b.shape[1]) if bias is None else bias
@@ -126,14 +124,11 @@ def batched_matmul(
 ) -> Array:
     """activation(a[n] @ b[n] + bias) for each n, or with one b for all.
 
-    `a`: B × M × K, `b`: B × K × N or K × N; the rest is as of `matmul`. Returns `out`, or a new B × M × N array.
+    `a`: B × M × K, `b`: B × K × N or K × N; otherwise as `matmul`. Returns `out`, or a new B × M × N array.
     """
     out = _room("batched_matmul", a, (*a.shape[:2], b.shape[-1]), dtype, out)
     if b.ndim == 2:
-        results = as_rows(out)
-        matmul(as_rows(a), b, bias, activation, precision, results)
-        give_back(results, out)
-        return out
+        return fill(out, out, lambda results: matmul(as_rows(a), b, bias, activation, precision, results))
     bias = _no_bias(out, b.shape[2]) if bias is None else bias
     check_apart("batched_matmul", out, a=a, b=b)
     matmul_batches(a, b, bias, out, activation or "none", precision or "ieee")
@@ -141,7 +136,6 @@ def batched_matmul(
 
 
 def _room(function: str, a: Array, shape: tuple[int, ...], dtype: str | None, out: Array | None) -> Array:
-    """`out`, or a new array for products, of a dtype by its name or else of a's, float32 for f8."""
     if out is None:
         dtype = "float32" if dtype is None and is_of_eight_bits(a) else dtype
         return empty_like(a, shape) if dtype is None else empty_of(a, shape, dtype, function)
@@ -152,7 +146,7 @@ def _room(function: str, a: Array, shape: tuple[int, ...], dtype: str | None, ou
 
 
 def _no_bias(out: Array, columns: int) -> Array:
-    """A bias of zeros; f8 meets no other dtype."""
+    """A bias of zeros; f8 does not promote with other dtypes."""
     like = empty_of(out, (0,), "float32") if is_of_eight_bits(out) else out
     return constant_like(like, 0.0, (columns,))
 
@@ -174,7 +168,7 @@ def mlp(
     of one dtype: f64, f32, f16 or bf16. `b1`: H elements, `b2`: N, or none. `activation`: none, relu, gelu (exact,
     with erf), gelu_tanh, silu, sigmoid or tanh; its results are rounded to x's dtype. Returns `out`, or a new M × N
     array of x's dtype.
-    Raises `ArgumentError` for shapes or dtypes that do not go together, or an unknown activation.
+    Raises `ArgumentError` for shapes or dtypes that do not match, or an unknown activation.
     """
     out = empty_like(x, (x.shape[0], w2.shape[-1])) if out is None else out
     b1 = constant_like(x, 0.0, (w1.shape[-1],)) if b1 is None else b1
@@ -194,14 +188,13 @@ def matmul_backward(
     activation: Activation | None = None,
     precision: Precision | None = None,
 ) -> tuple[Array, Array, Array | None]:
-    """The gradients of a, b and bias, of the gradient of `matmul(a, b, bias, activation)`; none where there is no bias.
+    """The gradients of a, b and bias, given the gradient of `matmul(a, b, bias, activation)`; None without a bias.
 
-    `grad`: M × N; all of one dtype. With an activation the product is computed again, so that nothing of it need be
-    kept; its slope times `grad` is rounded to that dtype. New arrays.
-    Raises `ArgumentError` for shapes or dtypes that do not go together.
+    `grad`: M × N; all of one dtype. With an activation the product is recomputed, so nothing of it is kept;
+    the activation's derivative times `grad` is rounded to that dtype. New arrays.
+    Raises `ArgumentError` for shapes or dtypes that do not match.
     """
-    if activation not in (None, "none"):
-        grad = before_activation(grad, matmul(a, b, bias, None, precision, _products(grad)), activation)
+    grad = before_activation(grad, activation, lambda products: matmul(a, b, bias, None, precision, products))
     of_a = matmul(grad, b.swapaxes(0, 1), precision=precision)
     of_b = matmul(a.swapaxes(0, 1), grad, precision=precision)
     return of_a, of_b, None if bias is None else sum_along(grad, 0)
@@ -217,15 +210,14 @@ def batched_matmul_backward(
     activation: Activation | None = None,
     precision: Precision | None = None,
 ) -> tuple[Array, Array, Array | None]:
-    """The gradients of a, b and bias, of the gradient of `batched_matmul(a, b, bias, activation)`: new arrays.
+    """The gradients of a, b and bias, given the gradient of `batched_matmul(a, b, bias, activation)`: new arrays.
 
-    `grad`: B × M × N; the rest is as of `matmul_backward`. That of one b for all is the sum over n.
+    `grad`: B × M × N; otherwise as `matmul_backward`. The gradient of a shared b is the sum over n.
     """
     if b.ndim == 2:
         of_a, of_b, of_bias = matmul_backward(as_rows(grad), as_rows(a), b, bias, activation, precision)
         return of_a.reshape(a.shape), of_b, of_bias
-    if activation not in (None, "none"):
-        grad = before_activation(grad, batched_matmul(a, b, bias, None, precision, _products(grad)), activation)
+    grad = before_activation(grad, activation, lambda products: batched_matmul(a, b, bias, None, precision, products))
     of_a = batched_matmul(grad, b.swapaxes(1, 2), precision=precision)
     of_b = batched_matmul(a.swapaxes(1, 2), grad, precision=precision)
     return of_a, of_b, None if bias is None else sum_along(as_rows(grad), 0)
@@ -242,11 +234,11 @@ def mlp_backward(
     b2: Float[Array, "N"] | None = None,
     activation: Activation = "relu",
 ) -> tuple[Array, Array, Array | None, Array, Array | None]:
-    """The gradients of x, w1, b1, w2 and b2, of the gradient of `mlp(x, w1, b1, w2, b2, activation)`.
+    """The gradients of x, w1, b1, w2 and b2, given the gradient of `mlp(x, w1, b1, w2, b2, activation)`.
 
-    `grad`: M × N; all of one dtype, to which what lies between the layers, computed again, and its gradient are
-    rounded. None for a bias that there is not; otherwise new arrays.
-    Raises `ArgumentError` for shapes or dtypes that do not go together, or an unknown activation.
+    `grad`: M × N; all of one dtype. The values between the layers are recomputed; they and their gradient are rounded
+    to that dtype. None for a missing bias; otherwise new arrays.
+    Raises `ArgumentError` for shapes or dtypes that do not match, or an unknown activation.
     """
     products, upper = (empty_like(x, (x.shape[0], w1.shape[1]), computed=True) for _ in range(2))
     matmul(x, w1, b1, out=products)
@@ -256,11 +248,6 @@ def mlp_backward(
     of_x, of_w1 = matmul(change, w1.swapaxes(0, 1)), matmul(x.swapaxes(0, 1), change)
     of_b1, of_b2 = (None if bias is None else sum_along(over, 0) for bias, over in ((b1, change), (b2, grad)))
     return of_x, of_w1, of_b1, matmul(hidden.swapaxes(0, 1), grad), of_b2
-
-
-def _products(grad: Array) -> Array:
-    """Room for products as they are computed."""
-    return empty_like(grad, tuple(grad.shape), computed=True)
 
 
 CATALOGUE = (

@@ -1,4 +1,4 @@
-"""Kernels that treat each element, or pair of elements, by itself: dropout, rotary embedding, the AdamW step."""
+"""Kernels on single elements or pairs of elements: dropout, rotary embedding, the AdamW step."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from jaxtyping import Float
 
 import vkernels.language as vk
 
-from .annotations import AtLeastOne, NumberRange, Result, Share, Updated
-from .arrays import Array, as_rows, empty_like, give_back
-from .declared import checked, numbers_checked
-from .replay import DynamicScalar, LiveInt, replayed
+from .arrays import Array, as_rows, empty_like, fill, give_back
+from .declared import AtLeastOne, NumberRange, Result, Share, Updated, checked, numbers_checked, replayed
+from .replay import DynamicScalar, LiveInt
 from .samples import CPU_ROWS, SHORT_ROWS, SampleInputs, entry, numbers
 
 __all__ = ["adamw", "dropout", "rotary_embedding"]
@@ -72,15 +71,15 @@ def adamw_elements(
 
 
 Decay = Annotated[float, NumberRange(0.0, 1.0, below=True)]
-"""The share of a running mean that stays."""
+"""The share of a running mean that is kept."""
 
 
 @numbers_checked
 def dropout(x: Float[Array, "*S"], probability: Share, seed: int, out: Result[Array, "*S", "x"] | None = None) -> Array:
-    """0 for each element with a probability, others divided by what is left (Srivastava et al. 2014).
+    """Set each element to 0 with a probability, and scale the others by 1 / (1 - probability) (Srivastava et al. 2014).
 
-    Which ones follows from `seed` and an element's place alone (Philox4x32-10, Salmon et al. 2011), so that the
-    gradient of x is `dropout(grad, probability, seed)`, and no mask is kept. `x`: any shape and strides; f64, f32, f16
+    The choice depends only on `seed` and the element's position (Philox4x32-10, Salmon et al. 2011), so the gradient
+    of x is `dropout(grad, probability, seed)`, and no mask is kept. `x`: any shape and strides; f64, f32, f16
     or bf16. `probability`: 0 to 1. Returns `out`, which may be x, or a new array like x.
     Raises `ArgumentError` for other dtypes or probabilities, and for an `out` of another shape or dtype.
     """
@@ -93,11 +92,7 @@ def dropout(x: Float[Array, "*S"], probability: Share, seed: int, out: Result[Ar
 def _dropout(
     x: Float[Array, "*S"], probability: float, scale: float, seed: int, out: Result[Array, "*S", "x"] | None
 ) -> Array:
-    out = empty_like(x, tuple(x.shape)) if out is None else out
-    results = as_rows(out)
-    drop_elements(as_rows(x), probability, scale, seed, results)
-    give_back(results, out)
-    return out
+    return fill(out, x, lambda results: drop_elements(as_rows(x), probability, scale, seed, results))
 
 
 @replayed
@@ -110,11 +105,11 @@ def rotary_embedding(
     backward: bool = False,
     out: Result[Array, "B M H 2*P", "x"] | None = None,
 ) -> Array:
-    """Pairs of elements of each head, turned by an angle of their own for each place (RoPE, Su et al. 2021).
+    """Rotate pairs of elements of each head by an angle that depends on the position (RoPE, Su et al. 2021).
 
     `x`: B × M × H × D, of any strides; f64, f32, f16 or bf16. `cosine`, `sine`: M × D / 2, of x's dtype or float32. A
     pair is elements p and p + D / 2, or, `interleaved`, 2p and 2p + 1. `backward` turns back: the gradient of x.
-    Returns `out`, or a new array like x. Raises `ArgumentError` for shapes or dtypes that do not go together.
+    Returns `out`, or a new array like x. Raises `ArgumentError` for shapes or dtypes that do not match.
     """
     out = empty_like(x, tuple(x.shape)) if out is None else out
     rotate_pairs(_pairs(x, interleaved), cosine, sine, -1.0 if backward else 1.0, _pairs(out, interleaved))
@@ -122,7 +117,7 @@ def rotary_embedding(
 
 
 def _pairs(x: Array, interleaved: bool) -> Array:
-    """The last dimension as first and other elements of its pairs; a view, whatever the strides."""
+    """The last dimension as the first and second elements of its pairs; always a view."""
     half = x.shape[-1] // 2
     if interleaved:
         return x.reshape((*x.shape[:-1], half, 2)).swapaxes(-1, -2)
@@ -145,25 +140,17 @@ def adamw(
 
     `parameter`, `grad`, and the running `mean` and `square` of the gradient: of one shape, and any strides; f64, f32,
     f16 or bf16, each its own; all but `grad` in memory of their own. `step`: from 1 on. `rate`: learning rate. `betas`:
-    the shares of the running mean and square that stay, from 0 and below 1. `eps` is added to the root of the square.
-    `decay`: of weights.
-    Raises `ArgumentError` for other dtypes or numbers, shapes that do not go together, and states that share memory.
+    the shares of the running mean and square that are kept, from 0 to below 1. `eps` is added to the root of the
+    square. `decay`: weight decay. Raises `ArgumentError` for other dtypes or numbers, shapes that do not match, and
+    states that share memory.
     """
     beta1, beta2 = betas
     correction = 1.0 / math.sqrt(1.0 - beta2**step)
     keep, rate = 1.0 - rate * decay, rate / (1.0 - beta1**step)
     _adamw(
-        parameter,
-        grad,
-        mean,
-        square,
-        DynamicScalar(keep),
-        DynamicScalar(rate),
-        float(beta1),
-        float(beta2),
-        DynamicScalar(correction),
-        eps,
-    )
+        parameter, grad, mean, square, DynamicScalar(keep), DynamicScalar(rate), float(beta1), float(beta2),
+        DynamicScalar(correction), eps,
+    )  # fmt: skip
 
 
 @replayed

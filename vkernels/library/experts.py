@@ -1,8 +1,7 @@
-"""Grouped matrix products, each group of rows with a matrix of its own; mixtures of experts; and their gradients."""
+"""Grouped matrix products, in which each group of rows has its own matrix, and mixtures of experts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -14,21 +13,19 @@ import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
 
 from .activations import activated, before_activation
-from .annotations import Activation, Result
 from .arrays import Array, as_signed, check_shape, constant_like, empty_like, laid_out
-from .declared import checked
+from .declared import Activation, Result, checked, replayed
 from .indices import check_indices
-from .replay import replayed
 from .samples import Arrays, Constants, SampleInputs, Sizes, entry, random_indices
 from .segments import segment_sum
 from .sparse_products import csr_product, ell_times_dense
 from .sparse_products_gradients import ell_value_gradient
-from .transposes import count_up, grouped
+from .transposes import Transpose, count_up, grouped
 
 __all__ = ["grouped_matmul", "mixture_of_experts"]
 
 BLOCK = 32
-"""Rows that are multiplied at a time; of every group the last ones may be fewer."""
+"""Rows per block; the last block of a group may have fewer."""
 
 
 @vk.kernel
@@ -65,7 +62,7 @@ def group_weight_gradient(
     k = vk.tile("K")
     n = vk.tile("N")
     i = vk.whole(BLOCK)
-    first = start[g].to(vk.int64)  # of few bits, what is added below might overflow
+    first = start[g].to(vk.int64)  # int64: sums below may overflow shorter integers
     length = start[g + 1].to(vk.int64) - first
     total = vk.zeros((g, k, n), vk.float64 if x.dtype == vk.float64 else vk.float32)
     for step in vk.range(0, (length + BLOCK - 1) // BLOCK):
@@ -91,16 +88,18 @@ def grouped_matmul(
     """`activation(x[row[s]] @ weight[g] + bias[g])` for each s from start[g] up to start[g + 1].
 
     `x`: T × K, `weight`: G × K × N, of any strides and one dtype: f64, f32, f16 or bf16, the latter two added in f32.
-    `start`: G + 1 integers that do not fall, from 0 to S, read on the host. `bias`: G × N, or none. `row`: S integers,
-    the rows of x in the order of groups; x's own where there is none. `checked`: read `row` first. Returns `out`, of
+    `start`: G + 1 non-decreasing integers from 0 to S, read on the host. `bias`: G × N, or none. `row`: S integers,
+    the rows of x in the order of groups; by default 0, 1, …. `checked`: read `row` first. Returns `out`, of
     any of these dtypes, or a new S × N array like x.
-    Raises `ArgumentError` for other dtypes, shapes that do not go together, and wrong indices.
+    Raises `ArgumentError` for other dtypes, shapes that do not match, and wrong indices.
     """
     rows = x.shape[0] if row is None else row.shape[0]
     ends = tuple(start.tolist())
     if ends[0] != 0 or ends[-1] != rows or any(end < begin for begin, end in pairwise(ends)):
-        expected = f"{weight.shape[0] + 1} starts that do not fall, from 0 to {rows}"
-        raise ArgumentError(f"grouped_matmul: start is {list(ends)}, expected {expected}")
+        raise ArgumentError(
+            f"grouped_matmul: start is {list(ends)}, expected "
+            f"{weight.shape[0] + 1} starts that do not fall, from 0 to {rows}"
+        )
     if row is not None and checked:
         check_indices("grouped_matmul", "row", row, x.shape[0])
     if out is not None:
@@ -121,7 +120,7 @@ def _multiply(
 
 @lru_cache(maxsize=64)
 def _blocks_and_rows(ends: tuple[int, ...], device: Any) -> tuple[Array, Array]:
-    """Each block's group, first row and where that group ends; and all rows in order. `device`: torch's, or None."""
+    """Each block's group, first row and group end, and all row numbers. `device`: a torch device, or None for NumPy."""
     blocks = [
         (group, first, end) for group, (begin, end) in enumerate(pairwise(ends)) for first in range(begin, end, BLOCK)
     ]
@@ -148,43 +147,30 @@ def mixture_of_experts(
 ) -> Array:
     """The sum over each token's experts of `gate * (activation(x @ w1 + b1) @ w2 + b2)` (Shazeer et al. 2017).
 
-    `x`: T × K tokens; `expert`: T × C integers, each token's experts; `gate`: T × C, what they count; `w1`: G × K × H
+    `x`: T × K tokens; `expert`: T × C integers, each token's experts; `gate`: T × C, their weights; `w1`: G × K × H
     and `w2`: G × H × N, one matrix an expert, `b1`: G × H and `b2`: G × N, or none; of any strides and one dtype: f64,
     f32, f16 or bf16. No token is dropped, however many an expert gets. `checked`: read `expert` first; without,
     what it says must be right. Returns a new T × N array like x.
-    Raises `ArgumentError` for other dtypes, shapes that do not go together, and experts that there are not.
+    Raises `ArgumentError` for other dtypes, shapes that do not match, and unknown experts.
     """
-    routes = route("mixture_of_experts", expert, w1.shape[0], checked)
-    hidden = grouped_matmul(x, w1, routes.start, b1, activation, routes.token, checked=False)
+    routes, place = route("mixture_of_experts", expert, w1.shape[0], checked)
+    hidden = grouped_matmul(x, w1, routes.start, b1, activation, routes.row, checked=False)
     results = grouped_matmul(hidden, w2, routes.start, b2)
     out = empty_like(x, (x.shape[0], w2.shape[2]))
-    ell_times_dense(routes.place, gate, results, constant_like(gate, 0.0, (x.shape[0],)), out)
+    ell_times_dense(place, gate, results, constant_like(gate, 0.0, (x.shape[0],)), out)
     return out
 
 
-@dataclass(frozen=True)
-class Routes:
-    """Every token's choices in the order of experts.
+def route(function: str, expert: Array, experts: int, checked: bool) -> tuple[Transpose, Array]:
+    """Sort the choices of tokens, T × C, by expert; raises `ArgumentError` for wrong experts.
 
-    `start`: where each expert's begin, and where the last ends. `order`: the number of each choice, `token` its token.
-    `place`: T × C, where each choice stands in this order.
+    Returns the choices by expert, with their tokens as rows, and T × C positions of choices in this order.
     """
-
-    start: Array
-    order: Array
-    token: Array
-    place: Array
-
-
-def route(function: str, expert: Array, experts: int, checked: bool) -> Routes:
-    """The choices of tokens, T × C, in the order of so many experts; raises `ArgumentError` for wrong ones."""
     if checked:
         check_indices(function, "expert", expert, experts)
-    choices = max(1, expert.shape[1])
     flat = as_signed(expert).reshape(-1)
-    routes = grouped(flat, count_up(flat, flat.shape[0]) // choices, experts)
-    place = routes.order.argsort().reshape(expert.shape)
-    return Routes(routes.start, routes.order, routes.row, place)
+    routes = grouped(flat, count_up(flat, flat.shape[0]) // max(1, expert.shape[1]), experts)
+    return routes, routes.order.argsort().reshape(expert.shape)
 
 
 @checked
@@ -198,20 +184,20 @@ def grouped_matmul_backward(
     row: Integer[Array, "S"] | None = None,
     checked: bool = True,
 ) -> tuple[Array, Array, Array | None]:
-    """The gradients of x, weight and bias, of that of `grouped_matmul(x, weight, start, bias, activation, row)`.
+    """The gradients of x, weight and bias, given that of `grouped_matmul(x, weight, start, bias, activation, row)`.
 
-    `grad`: S × N. With an activation the products are computed again. New arrays; none where there is no bias. Sums
+    `grad`: S × N. With an activation the products are recomputed. New arrays; None without a bias. Sums
     have one order, without atomics. Raises `ArgumentError` as `grouped_matmul` does.
     """
     rows = x.shape[0] if row is None else row.shape[0]
-    check_shape("grouped_matmul_backward", "grad", grad, (rows, weight.shape[2]))  # x's own where there is no `row`
+    check_shape("grouped_matmul_backward", "grad", grad, (rows, weight.shape[2]))
     if row is not None and checked:
         check_indices("grouped_matmul_backward", "row", row, x.shape[0])
-    change = grad
-    if activation != "none":
-        products = empty_like(grad, tuple(grad.shape), computed=True)
-        grouped_matmul(x, weight, start, bias, "none", row, products, checked=False)
-        change = before_activation(grad, products, activation)
+    change = before_activation(
+        grad,
+        activation,
+        lambda products: grouped_matmul(x, weight, start, bias, "none", row, products, checked=False),
+    )
     of_rows = empty_like(x, (rows, x.shape[1]), computed=row is not None)
     grouped_matmul(change, laid_out(weight.swapaxes(1, 2)), start, out=of_rows)
     of_weight = empty_like(weight, tuple(weight.shape))
@@ -234,34 +220,33 @@ def mixture_of_experts_backward(
     activation: Activation = "gelu",
     checked: bool = True,
 ) -> tuple[Array, Array, Array, Array, Array | None, Array | None]:
-    """The gradients of x, gate, w1, w2, b1 and b2, of the gradient of `mixture_of_experts`, whose arguments these are.
+    """The gradients of x, gate, w1, w2, b1 and b2, given the gradient of `mixture_of_experts`, whose arguments these
+    are.
 
-    `grad`: T × N. What lies between the layers is computed again; it and its gradients are rounded to x's dtype. New
-    arrays; none where there is no bias. Raises `ArgumentError` as `mixture_of_experts` does.
+    `grad`: T × N. The values between the layers are recomputed; they and their gradients are rounded to x's dtype. New
+    arrays; None without a bias. Raises `ArgumentError` as `mixture_of_experts` does.
     """
-    routes = route("mixture_of_experts_backward", expert, w1.shape[0], checked)
-    hidden = grouped_matmul(x, w1, routes.start, b1, activation, routes.token, checked=False)
+    routes, place = route("mixture_of_experts_backward", expert, w1.shape[0], checked)
+    hidden = grouped_matmul(x, w1, routes.start, b1, activation, routes.row, checked=False)
     results = grouped_matmul(hidden, w2, routes.start, b2)
     of_gate = empty_like(gate, tuple(gate.shape))
-    ell_value_gradient(routes.place, grad, results, of_gate)
+    ell_value_gradient(place, grad, results, of_gate)
     of_results = _weighted_by_gate(grad, gate, routes)
     of_hidden, of_w2, of_b2 = grouped_matmul_backward(of_results, hidden, w2, routes.start, b2)
     of_x, of_w1, of_b1 = grouped_matmul_backward(
-        of_hidden, x, w1, routes.start, b1, activation, routes.token, checked=False
+        of_hidden, x, w1, routes.start, b1, activation, routes.row, checked=False
     )
     return of_x, of_gate, of_w1, of_w2, of_b1, of_b2
 
 
-def _weighted_by_gate(grad: Array, gate: Array, routes: Routes) -> Array:
-    """The gradient of each choice's result, in the order of experts: a row of one element each."""
-    out = empty_like(grad, (routes.token.shape[0], grad.shape[1]))
-    each = count_up(routes.token, routes.token.shape[0] + 1)
-    csr_product(each, routes.token, gate.reshape(-1)[routes.order], grad, out)
+def _weighted_by_gate(grad: Array, gate: Array, routes: Transpose) -> Array:
+    out = empty_like(grad, (routes.row.shape[0], grad.shape[1]))
+    each = count_up(routes.row, routes.row.shape[0] + 1)
+    csr_product(each, routes.row, gate.reshape(-1)[routes.order], grad, out)
     return out
 
 
 def _added_up(of_rows: Array, row: Array, out: Array) -> Array:
-    """The sum of what each row of x was taken for."""
     transpose = grouped(row, count_up(row, row.shape[0]), out.shape[0])
     ones = constant_like(of_rows, 1.0, (row.shape[0],))
     csr_product(transpose.start, transpose.row, ones, of_rows, out)
@@ -269,14 +254,14 @@ def _added_up(of_rows: Array, row: Array, out: Array) -> Array:
 
 
 def _group_ends(rows: int, groups: int) -> np.ndarray:
-    """Ends of groups of unequal lengths, as routed tokens have: the last is three times as long as the first."""
+    """Ends of groups of unequal lengths, as for routed tokens: the last is three times as long as the first."""
     shares = np.linspace(1, 3, max(1, groups))
     ends: np.ndarray = np.floor(np.cumsum(shares) / shares.sum() * rows + 0.5).astype(np.int64)[:groups]
     return ends
 
 
 def _group_blocks(sizes: Sizes) -> np.ndarray:
-    """For each block of rows of one group: the group, its first row, and where the group ends."""
+    """For each block: its group, its first row and its group's end."""
     ends = _group_ends(sizes["S"], sizes["G"])
     begins = [0, *ends[:-1]]
     blocks = [(g, first, ends[g]) for g in range(len(ends)) for first in range(begins[g], ends[g], BLOCK)]

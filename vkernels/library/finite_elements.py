@@ -1,4 +1,4 @@
-"""The CEED bake-off kernels BK1 to BK6: what an operator does inside each of many hexahedral elements, sum-factorised.
+"""The CEED bake-off kernels BK1 to BK6: operators inside hexahedral elements, sum-factorised.
 
 Fischer et al., Scalability of high-performance PDE solvers (2020). With degree p there are P = p + 1 nodes along each
 side; BK1 to BK4 integrate at Q = P + 1 Gauss points, BK5 and BK6 at the nodes themselves (Gauss-Lobatto), as libCEED's.
@@ -14,10 +14,8 @@ from numpy.polynomial import legendre
 
 import vkernels.language as vk
 
-from .annotations import AtLeastOne, Result
 from .arrays import Array, check_apart, empty_like
-from .declared import checked
-from .replay import replayed
+from .declared import AtLeastOne, Result, checked, replayed
 from .samples import entry
 
 __all__ = ["apply_mass", "apply_stiffness", "apply_stiffness_at_nodes"]
@@ -116,11 +114,11 @@ def stiffness_at_nodes(
 
 @dataclass(frozen=True)
 class Basis:
-    """What elements of a degree p are made of, in float64, on [-1, 1]; P = p + 1, Q = P + 1.
+    """The basis of elements of degree p, in float64, on [-1, 1]; P = p + 1, Q = P + 1.
 
-    `nodes`: P Gauss-Lobatto points; `points`, `weights`: Q of Gauss. `values`, `slopes`: Q × P, each polynomial that is
-    1 at one node and 0 at the others, and its slope, at the points. `node_weights`: P; `node_slopes`: P × P, slopes at
-    the nodes.
+    `nodes`: P Gauss-Lobatto points; `points`, `weights`: Q of Gauss. `values`, `slopes`: Q × P, the polynomials that
+    are 1 at one node and 0 at the others, and their derivatives, at the points. `node_weights`: P; `node_slopes`: P ×
+    P, derivatives at the nodes.
     """
 
     nodes: np.ndarray
@@ -162,7 +160,7 @@ def apply_mass(
     `x`: E × C × P × P × P values at nodes; `values`: Q × P, each node's polynomial at the points along a side;
     `weight`: E × Q × Q × Q, quadrature weight times the volume at each point. Of any strides and one dtype: f64, f32,
     f16 or bf16, the latter two computed in f32. Returns `out`, or a new array like x.
-    Raises `ArgumentError` for shapes or dtypes that do not go together.
+    Raises `ArgumentError` for shapes or dtypes that do not match.
     """
     out = _like("apply_mass", x, out)
     mass(x, values, weight, out)
@@ -183,7 +181,7 @@ def apply_stiffness(
     `x`: E × C × P × P × P values at nodes; `values`, `slopes`: Q × P, each node's polynomial and its derivative at the
     points along a side; `metric`: E × 6 × Q × Q × Q, the symmetric matrix of each point: xx, xy, xz, yy, yz, zz. Of any
     strides and one dtype: f64, f32, f16 or bf16, the latter two computed in f32. Returns `out`, or a new array like x.
-    Raises `ArgumentError` for shapes or dtypes that do not go together.
+    Raises `ArgumentError` for shapes or dtypes that do not match.
     """
     out = _like("apply_stiffness", x, out)
     stiffness(x, values, slopes, metric, out)
@@ -198,8 +196,8 @@ def apply_stiffness_at_nodes(
     metric: Float[Array, "E 6 P P P"],
     out: Result[Array, "E C P P P", "x"] | None = None,
 ) -> Array:
-    """The stiffness operator with the nodes as points, as spectral elements have it: BK5 with one component, BK6 with
-    three. `slopes`: P × P, `metric`: E × 6 × P × P × P; the rest is as of `apply_stiffness`."""
+    """The stiffness operator with the nodes as points, as for spectral elements: BK5 with one component, BK6 with
+    three. `slopes`: P × P, `metric`: E × 6 × P × P × P; otherwise as `apply_stiffness`."""
     out = _like("apply_stiffness_at_nodes", x, out)
     stiffness_at_nodes(x, slopes, metric, out)
     return out

@@ -1,4 +1,4 @@
-"""Checks of tensors of indices, which would read memory that is not theirs where they are wrong."""
+"""Checks of index tensors; wrong indices would access memory out of range."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def find_fall(
 
 
 def check_starts(function: str, start: Array, values: int, checked: bool, name: str = "start") -> None:
-    """Raises `ArgumentError` for what no segments of so many values start at; `checked`: looks at elements too."""
+    """Raise `ArgumentError` unless `start` holds starts of segments of the values; `checked`: check elements too."""
     if start.ndim != 1 or start.shape[0] == 0:
         raise ArgumentError(f"{function}: {name} has shape {tuple(start.shape)}, expected one more than segments")
     if not checked or _starts_are_right(start, values):
@@ -52,17 +52,17 @@ def check_starts(function: str, start: Array, values: int, checked: bool, name: 
 
 
 def check_indices(function: str, name: str, index: Array, length: int) -> None:
-    """Raises `ArgumentError` where an index is not from 0 up to a length."""
+    """Raise `ArgumentError` if an index is not from 0 to `length` - 1."""
     if 0 in index.shape or _all_within(index, length):
         return
     index = as_signed(index)
-    least, most = int(index.min()), int(index.max())  # compared as Python's integers, which have no bounds
+    least, most = int(index.min()), int(index.max())  # compared as Python integers, which do not overflow
     if least < 0 or most >= length:
         raise ArgumentError(f"{function}: {name} holds {least} to {most}, expected 0 to {length - 1}")
 
 
 def _starts_are_right(start: Array, values: int) -> bool:
-    """Found in one reading; False also where only torch or NumPy can tell: on a GPU, which one program is slow on."""
+    """Check all in one pass; False also on a GPU, where one program is slow and torch checks instead."""
     if not is_read_here(start):
         return False
     found = integers_like(start, (3,))
@@ -71,7 +71,6 @@ def _starts_are_right(start: Array, values: int) -> bool:
 
 
 def _all_within(index: Array, length: int) -> bool:
-    """As `_starts_are_right`."""
     if not is_read_here(index) or index.ndim == 0:
         return False
     found = integers_like(index, (2,))
@@ -80,7 +79,7 @@ def _all_within(index: Array, length: int) -> bool:
 
 
 def is_read_here(index: Array) -> bool:
-    """Whether one program reads these integers quickly: not on a GPU."""
+    """Whether one program reads these integers fast: not on a GPU."""
     return not getattr(index, "is_cuda", False) and dtype_name(index) in _INTEGERS
 
 

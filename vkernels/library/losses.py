@@ -11,17 +11,16 @@ from jaxtyping import Float, Int, Integer
 import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
 
-from .annotations import OneOf, Result, Share
-from .arrays import Array, as_int64, as_rows, check_shape, empty_like, give_back, integers_like, is_unsigned
-from .declared import checked
+from .arrays import Array, as_int64, as_rows, check_shape, empty_like, fill, integers_like, is_unsigned
+from .declared import OneOf, Result, Share, checked, replayed
 from .indices import is_read_here
-from .replay import expect, replayed
+from .replay import expect
 from .samples import CPU_ROWS, SHORT_ROWS, Arrays, Constants, SampleInputs, Sizes, entry, numbers, random_indices
 
 __all__ = ["cross_entropy", "log_softmax"]
 
 IGNORED = -100
-"""The class of rows that do not count, as in torch."""
+"""The class of ignored rows, as in torch."""
 
 Reduction = Annotated[str, OneOf(("mean", "sum", "none"))]
 
@@ -116,11 +115,7 @@ def log_softmax(x: Float[Array, "*B N"], out: Result[Array, "*B N", "x"] | None 
     x's shape and dtype. NaN or +inf anywhere in a row gives a row of NaN, as in torch.
     Raises `ArgumentError` for other dtypes and for an `out` of another shape or dtype.
     """
-    out = empty_like(x, tuple(x.shape)) if out is None else out
-    results = as_rows(out)
-    log_softmax_rows(as_rows(x), results)
-    give_back(results, out)
-    return out
+    return fill(out, x, lambda results: log_softmax_rows(as_rows(x), results))
 
 
 @replayed
@@ -128,15 +123,11 @@ def log_softmax(x: Float[Array, "*B N"], out: Result[Array, "*B N", "x"] | None 
 def log_softmax_backward(
     grad: Float[Array, "*B N"], result: Float[Array, "*B N"], out: Result[Array, "*B N", "grad"] | None = None
 ) -> Array:
-    """The gradient of x, of the gradient of `log_softmax(x)` and that result: grad - exp(result) * sum(grad).
+    """The gradient of x, given the gradient of `log_softmax(x)` and that result: grad - exp(result) * sum(grad).
 
     All of one shape and dtype. Returns `out`, or a new array like them. Raises `ArgumentError` where they are not.
     """
-    out = empty_like(grad, tuple(grad.shape)) if out is None else out
-    results = as_rows(out)
-    log_softmax_gradient(as_rows(grad), as_rows(result), results)
-    give_back(results, out)
-    return out
+    return fill(out, grad, lambda results: log_softmax_gradient(as_rows(grad), as_rows(result), results))
 
 
 @replayed
@@ -155,7 +146,7 @@ def cross_entropy(
     or `ignored`, whose rows are 0 and do not count. `smoothing`: the share of the loss that is the mean over all
     classes (label smoothing, Szegedy et al. 2016). `reduction`: mean, sum or none. Nothing of x's size is kept.
     Returns a new array of x's dtype: of no dimensions, or M losses. The mean of no rows is NaN, as in torch.
-    `checked`: read `target` first; without, what it says must be right.
+    `checked`: read `target` first; otherwise it must be right.
     Raises `ArgumentError` for other shapes, dtypes or reductions, and for targets out of range.
     """
     return cross_entropy_parts(x, target, ignored, smoothing, reduction, checked)[0]
@@ -171,8 +162,8 @@ def cross_entropy_parts(
     reduction: Reduction,
     checked: bool,
 ) -> tuple[Array, Array, Array]:
-    """The loss as `cross_entropy` gives it, and what its gradient needs, in the dtype that x is computed in:
-    log(sum(exp(x))) of each of the M rows, and how many rows count, one number. Raises `ArgumentError` as it does."""
+    """The loss as `cross_entropy` returns it, and the data for its gradient, in the dtype of the computation:
+    log(sum(exp(x))) of each of the M rows, and the number of rows that count. Raises `ArgumentError` as it does."""
     if checked:
         _check_classes(x, target, ignored)
     normaliser, count = (empty_like(x, shape, computed=True) for shape in ((x.shape[0],), (1,)))
@@ -195,11 +186,10 @@ def cross_entropy_backward(
     reduction: Reduction = "mean",
     out: Result[Array, "M V", "x"] | None = None,
 ) -> Array:
-    """The gradient of x: grad times softmax(x) less what the row's loss asks for.
+    """The gradient of x: grad times the difference of softmax(x) and the target distribution.
 
-    `grad`: as the loss is. `normaliser`, `count`: what `cross_entropy_parts` gave beside the loss; the rest is as of
-    `cross_entropy`. Returns `out`, or a new array like x.
-    Raises `ArgumentError` for shapes or dtypes that do not go together.
+    `grad`: as the loss. `normaliser`, `count`: from `cross_entropy_parts`. Other arguments: as for `cross_entropy`.
+    Returns `out`, or a new array like x. Raises `ArgumentError` for shapes or dtypes that do not match.
     """
     check_shape("cross_entropy_backward", "grad", grad, (x.shape[0],) if reduction == "none" else ())
     out = empty_like(x, tuple(x.shape)) if out is None else out
@@ -210,20 +200,19 @@ def cross_entropy_backward(
 
 
 def _repeated(one: Array, times: int) -> Array:
-    """One element seen as many."""
     if hasattr(one, "expand"):
         return one.expand(times)
     return np.broadcast_to(one, (times,))
 
 
 def _check_classes(x: Array, target: Array, ignored: int) -> None:
-    """Raises `ArgumentError` for targets out of range.
+    """Raise `ArgumentError` for targets out of range.
 
-    No unsigned target is a negative class, though as int64 the largest of uint64 look like one.
+    Large uint64 targets look negative as int64, but are no negative class.
     """
     is_found = ignored >= 0 or not is_unsigned(target)
     if 0 not in target.shape and is_read_here(target):
-        classes = x.shape[1]  # what is asked again keeps no tensor alive
+        classes = x.shape[1]  # the recorded check must not keep tensors alive
         found = integers_like(target, (2,))
         find_classes(target, ignored if is_found else 0, found[0:1], found[1:2])
         if expect(found, lambda numbers: numbers[0] >= 0 and numbers[1] < classes):

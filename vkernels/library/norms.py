@@ -1,4 +1,4 @@
-"""Normalisation to unit length, by root mean square and by groups, and gradients of all normalisations."""
+"""Normalisation to unit length, by root mean square and by groups, with gradients, also of layer normalisation."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
 from vkernels.language.kernel import Kernel
 
-from .annotations import AtLeastOne, Result
-from .arrays import Array, as_rows, constant_like, empty_like, give_back
-from .declared import checked
+from .arrays import Array, as_rows, constant_like, empty_like, fill
+from .declared import AtLeastOne, Result, checked, replayed
 from .reductions import reduce_middle
-from .replay import replayed
 from .samples import CPU_ROWS, SHORT_ROWS, SampleInputs, ceil_div, entry, numbers
 
 __all__ = ["group_norm", "l2_normalize", "rms_norm"]
@@ -178,13 +176,10 @@ def rms_norm(
 
     `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. `weight`: one element a
     column, or none. Returns `out`, or a new array like x.
-    Raises `ArgumentError` for other dtypes or shapes that do not go together.
+    Raises `ArgumentError` for other dtypes or shapes that do not match.
     """
-    out = empty_like(x, tuple(x.shape)) if out is None else out
-    results = as_rows(out)
-    rms_norm_rows(as_rows(x), _ones(x) if weight is None else weight, eps, results)
-    give_back(results, out)
-    return out
+    weight = _ones(x) if weight is None else weight
+    return fill(out, x, lambda results: rms_norm_rows(as_rows(x), weight, eps, results))
 
 
 @replayed
@@ -192,7 +187,7 @@ def rms_norm(
 def rms_norm_backward(
     grad: Float[Array, "*B N"], x: Float[Array, "*B N"], weight: Float[Array, "N"] | None = None, eps: float = 1e-5
 ) -> tuple[Array, Array]:
-    """The gradients of x and weight, of the gradient of `rms_norm(x, weight, eps)`: new arrays.
+    """The gradients of x and weight, given the gradient of `rms_norm(x, weight, eps)`: new arrays.
 
     `grad`: of x's shape and dtype. Raises `ArgumentError` as `rms_norm` does.
     """
@@ -205,15 +200,11 @@ def rms_norm_backward(
 def l2_normalize(x: Float[Array, "*B N"], eps: float = 1e-12, out: Result[Array, "*B N", "x"] | None = None) -> Array:
     """x / max(sqrt(sum(x²)), eps) along the last dimension: rows of length 1.
 
-    `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. `eps`: the length that shorter
-    rows are divided by. Returns `out`, or a new array of x's shape and dtype. NaN anywhere in a row gives a row of NaN.
+    `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. `eps`: the divisor of
+    shorter rows. Returns `out`, or a new array of x's shape and dtype. NaN anywhere in a row gives a row of NaN.
     Raises `ArgumentError` for other dtypes and for an `out` of another shape or dtype.
     """
-    out = empty_like(x, tuple(x.shape)) if out is None else out
-    results = as_rows(out)
-    l2_normalize_rows(as_rows(x), eps, results)
-    give_back(results, out)
-    return out
+    return fill(out, x, lambda results: l2_normalize_rows(as_rows(x), eps, results))
 
 
 @replayed
@@ -224,16 +215,12 @@ def l2_normalize_backward(
     eps: float = 1e-12,
     out: Result[Array, "*B N", "grad"] | None = None,
 ) -> Array:
-    """The gradient of x, of the gradient of `l2_normalize(x, eps)`.
+    """The gradient of x, given the gradient of `l2_normalize(x, eps)`.
 
     `grad`, `x`: of one shape and dtype. Rows shorter than `eps` are only divided by it. Returns `out`, or a new array
-    like `grad`. Raises `ArgumentError` for shapes or dtypes that do not go together.
+    like `grad`. Raises `ArgumentError` for shapes or dtypes that do not match.
     """
-    out = empty_like(grad, tuple(grad.shape)) if out is None else out
-    results = as_rows(out)
-    l2_normalize_gradient(as_rows(grad), as_rows(x), eps, results)
-    give_back(results, out)
-    return out
+    return fill(out, grad, lambda results: l2_normalize_gradient(as_rows(grad), as_rows(x), eps, results))
 
 
 @replayed
@@ -241,7 +228,7 @@ def l2_normalize_backward(
 def layer_norm_backward(
     grad: Float[Array, "*B N"], x: Float[Array, "*B N"], weight: Float[Array, "N"] | None = None, eps: float = 1e-5
 ) -> tuple[Array, Array, Array]:
-    """The gradients of x, weight and bias, of the gradient of `layer_norm(x, weight, bias, eps)`: new arrays.
+    """The gradients of x, weight and bias, given the gradient of `layer_norm(x, weight, bias, eps)`: new arrays.
 
     `grad`: of x's shape and dtype. Raises `ArgumentError` as `layer_norm` does.
     """
@@ -250,15 +237,15 @@ def layer_norm_backward(
 
 
 ROWS = 32
-"""Rows of which a program adds up the gradients of parameters, at least."""
+"""Rows per program that sums gradients of parameters, at least."""
 PARTS = 256
-"""Parts of those sums, at most."""
+"""Partial sums of these gradients, at most."""
 
 
 def _gradients(
     kernel: Kernel, count: int, grad: Array, x: Array, weight: Array | None, eps: float
 ) -> tuple[Array, list[Array]]:
-    """The gradient of x, and those of `count` parameters, which are added up in parts: so rows are read once."""
+    """The gradient of x, and those of `count` parameters, as partial sums, so that rows are read once."""
     grad, rows, weight = as_rows(grad), as_rows(x), _ones(x) if weight is None else weight
     each = max(ROWS, -(-rows.shape[0] // PARTS))
     parts = max(1, -(-rows.shape[0] // each))
@@ -289,15 +276,13 @@ def group_norm(
     `x`: B × C × any more, of any strides; f64, f32, f16 or bf16, the latter two computed in f32. `groups`: divides C.
     `weight` and `bias`: one element a channel, or none. The variance is that of the centred group, divided by its
     number of elements. Returns `out`, or a new array like x.
-    Raises `ArgumentError` for other dtypes, groups or shapes that do not go together.
+    Raises `ArgumentError` for other dtypes, groups or shapes that do not match.
     """
     _check_groups("group_norm", x, groups)
-    out = empty_like(x, tuple(x.shape)) if out is None else out
-    cut, results = _as_groups(x, groups), _as_groups(out, groups)
-    weight, bias = _of_channels(x, 1.0, weight), _of_channels(x, 0.0, bias)
-    group_norm_groups(cut, _cut(weight, groups), _cut(bias, groups), eps, results)
-    give_back(results, out)
-    return out
+    cut, parameters = _as_groups(x, groups), (_of_channels(x, 1.0, weight, groups), _of_channels(x, 0.0, bias, groups))
+    return fill(
+        out, x, lambda results: group_norm_groups(cut, *parameters, eps, results), lambda out: _as_groups(out, groups)
+    )
 
 
 @replayed
@@ -309,13 +294,14 @@ def group_norm_backward(
     weight: Float[Array, "C"] | None = None,
     eps: float = 1e-5,
 ) -> tuple[Array, Array, Array]:
-    """The gradients of x, weight and bias, of the gradient of `group_norm(x, groups, weight, bias, eps)`: new arrays.
+    """The gradients of x, weight and bias, given the gradient of `group_norm(x, groups, weight, bias, eps)`: new
+    arrays.
 
     `grad`: of x's shape and dtype. Raises `ArgumentError` as `group_norm` does.
     """
     _check_groups("group_norm_backward", x, groups)
     grad, cut = _as_groups(grad, groups), _as_groups(x, groups)
-    weight = _cut(_of_channels(x, 1.0, weight), groups)
+    weight = _of_channels(x, 1.0, weight, groups)
     out = empty_like(x, tuple(cut.shape))
     middle, inverse = (empty_like(x, tuple(cut.shape[:2]), computed=True) for _ in range(2))
     of_weight, of_bias = (empty_like(x, tuple(weight.shape)) for _ in range(2))
@@ -328,23 +314,21 @@ def _ones(x: Array) -> Array:
     return constant_like(x, 1.0, (x.shape[-1],))
 
 
-def _of_channels(x: Array, value: float, given: Array | None) -> Array:
-    return constant_like(x, value, (x.shape[1],)) if given is None else given
-
-
-def _cut(channels: Array, groups: int) -> Array:
-    return channels.reshape((groups, channels.shape[0] // groups))
+def _of_channels(x: Array, value: float, given: Array | None, groups: int) -> Array:
+    shape = (groups, x.shape[1] // groups)
+    return constant_like(x, value, shape) if given is None else given.reshape(shape)
 
 
 def _check_groups(function: str, x: Array, groups: int) -> None:
-    """Raises `ArgumentError` for groups that do not divide the channels."""
     if x.shape[1] % groups:
-        expected = "batches of channels that the groups divide"
-        raise ArgumentError(f"{function}: x has shape {tuple(x.shape)} for {groups} groups, expected {expected}")
+        raise ArgumentError(
+            f"{function}: x has shape {tuple(x.shape)} for {groups} groups, expected "
+            "batches of channels that the groups divide"
+        )
 
 
 def _as_groups(x: Array, groups: int) -> Array:
-    """B × C × any more as B × groups × C / groups × the rest; a view wherever strides allow one."""
+    """B × C × … as B × groups × C / groups × the rest; a view if strides allow one."""
     return x.reshape((x.shape[0], groups, x.shape[1] // groups, math.prod(x.shape[2:])))
 
 

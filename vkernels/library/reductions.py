@@ -11,10 +11,8 @@ from jaxtyping import Bool, Float, Int, Num
 import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
 
-from .annotations import AtLeastOne
 from .arrays import Array, empty_like, integers_like
-from .declared import checked
-from .replay import replayed
+from .declared import AtLeastOne, checked, replayed
 from .samples import SampleInputs, ceil_div, entry
 from .selection import topk as topk
 
@@ -83,7 +81,7 @@ def sum(x: Num[Array, "*S"] | Bool[Array, "*S"], dim: int | None = None, keepdim
 @replayed
 @checked
 def mean(x: Float[Array, "*S"], dim: int | None = None, keepdim: bool = False) -> Array:
-    """The mean along a dimension, or of all elements; of no elements NaN. Floats alone; the rest is as of `sum`."""
+    """The mean along a dimension, or of all elements; NaN without elements. Only floats; otherwise as `sum`."""
     return _reduce("mean", x, dim, keepdim)
 
 
@@ -114,29 +112,30 @@ def argmax(x: Num[Array, "*S"], dim: int | None = None, keepdim: bool = False) -
 @replayed
 @checked
 def argmin(x: Num[Array, "*S"], dim: int | None = None, keepdim: bool = False) -> Array:
-    """The first place of the smallest element; the rest is as of `argmax`."""
+    """The first position of the smallest element; otherwise as `argmax`."""
     return _find("argmin", x, dim, keepdim)
 
 
 PARTS = 256
-"""Parts of its own each program counts, so that none writes where another does."""
+"""Parts that are counted separately, so that programs write to different memory."""
 _LARGEST = {dtype: float(np.finfo(dtype).max) for dtype in (np.float32, np.float64)}
 MOST_COUNTS = 1 << 22
-"""Counts of all parts together; of more bins than that there is one part."""
+"""Limit for the counts of all parts together."""
 
 
 @checked
 def histogram(x: Float[Array, "*S"], bins: AtLeastOne, low: float, high: float) -> Array:
-    """How many elements fall into each of some bins of one width, int64; the last holds what equals `high` too.
+    """Counts of elements in bins of equal width, int64; the last bin includes `high`.
 
-    `x`: any shape and strides; f64, f32, f16 or bf16. What is outside, and NaN, does not count, as in `torch.histc`.
-    `bins`: 1 or more. `low` is below `high`, both finite, in the dtype that x is computed in too.
+    `x`: any shape and strides; f64, f32, f16 or bf16. Elements outside and NaN do not count, as in `torch.histc`.
+    `bins`: 1 or more. `low` is below `high`, both finite and distinct in the dtype of the computation.
     Raises `ArgumentError` for other dtypes, bins or bounds.
     """
     dtype, largest = ("float64", _LARGEST[np.float64]) if x.dtype.itemsize == 8 else ("float32", _LARGEST[np.float32])
     if not (-largest <= low < high <= largest) or (dtype == "float32" and np.float32(low) == np.float32(high)):
-        expected = f"low below high, both finite and apart in {dtype}"
-        raise ArgumentError(f"histogram: low is {low} and high is {high}, expected {expected}")
+        raise ArgumentError(
+            f"histogram: low is {low} and high is {high}, expected low below high, both finite and apart in {dtype}"
+        )
     half = 1.0 if high - low <= largest else 0.5
     flat = x.reshape(-1)
     parts = PARTS if PARTS * bins <= MOST_COUNTS else -(-MOST_COUNTS // bins)
@@ -165,7 +164,7 @@ def _find(kind: str, x: Array, dim: int | None, keepdim: bool) -> Array:
 
 
 def _around(kind: str, x: Array, dim: int | None, keepdim: bool) -> tuple[Array, tuple[int, ...]]:
-    """x as what comes before a dimension, it, and what comes after; and the shape of results."""
+    """x with the dimensions before and after `dim` merged, and the shape of results."""
     rank = x.ndim
     if dim is not None and not -rank <= dim < rank:
         raise ArgumentError(f"{kind}: dim is {dim}, but x has {rank} dimensions")

@@ -1,10 +1,10 @@
-"""Calls of library functions on torch tensors of a CPU, repeated without what Python does around their kernels.
+"""Repeat calls of library functions on torch tensors of a CPU without the Python code around their kernels.
 
-The first call of a kind is recorded: its kernels' calls, the arrays made for it, and what it returns. A later one of
-the same kind (dtypes, shapes, strides, numbers) makes the same results and runs the same code on its own addresses. So
-a function may be `replayed` if all that it does to the elements of arrays it does by kernels and the helpers of
-`arrays` and `indices`; what those cannot repeat they say (`refuse`), and an address that is neither an argument's nor
-one of the arrays made is not repeated either.
+The first call of a kind is recorded: its kernel calls, the arrays that it creates, and its results. A later call of the
+same kind (dtypes, shapes, strides, numbers) creates the same results and runs the same code on its own addresses. So a
+function may be `replayed` if it changes elements of arrays only by kernels and by the helpers of `arrays` and
+`indices`. Helpers that cannot be repeated call `refuse`. A call is not repeated either if an address belongs to no
+argument and to no array that the call created.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ Expectation = Callable[[Sequence[int]], bool]
 
 
 class DynamicScalar(float):
-    """A number that changes from call to call, so that calls of one kind have others; kernels alone are given it."""
+    """A number that may differ between calls of one kind; only kernels receive it."""
 
 
 class LiveInt(int):
-    """The same of a whole number."""
+    """An integer that may differ between calls of one kind."""
 
 
 REMEMBERED = 256
-"""Kinds of calls that a function remembers; the oldest goes first."""
+"""Recorded kinds of calls per function; the oldest is dropped first."""
 
 KEPT_BYTES = 1 << 16
-"""An array that no caller sees is kept from one call to the next up to this size."""
+"""Size limit, in bytes, of temporary arrays that are kept from one call to the next."""
 
 _modules = sys.modules
 _tables: list[dict[Any, Any]] = []
@@ -46,7 +46,7 @@ _PLAIN = frozenset((int, float, bool, str, type(None)))
 
 
 def replayed(function: F) -> F:
-    """Repeat the calls of a library function; see above for what such a function may do."""
+    """Repeat the calls of a library function; the module's docstring lists the conditions."""
     tapes: dict[Any, CapturedCall | None] = {}
     torch_names = _torch_names
     _tables.append(tapes)
@@ -54,7 +54,7 @@ def replayed(function: F) -> F:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if events.LISTENERS or (recording.recording and current() is not None):
-            return function(*args, **kwargs)  # who records this one's caller needs to see all of it
+            return function(*args, **kwargs)  # the recording of a caller needs every launch
         if not torch_names and not _find(torch_names):
             return function(*args, **kwargs)
         tensor, parameter, is_grad_enabled = torch_names
@@ -75,15 +75,15 @@ def replayed(function: F) -> F:
                     key = key, kind, value
                 else:
                     return function(*args, **kwargs)
-        except RuntimeError:  # torch's, of tensors without strides
+        except RuntimeError:  # torch's, for tensors without strides
             return function(*args, **kwargs)
         tape = tapes.get(key, _NEW)
         if tape is not None and tape is not _NEW:
             try:
                 return tape.play(values)
-            except _NotThisTime:
+            except _NotRepeatable:
                 return function(*args, **kwargs)
-            except _CannotPlay:
+            except _OutOfDate:
                 tapes.pop(key, None)
                 return function(*args, **kwargs)
         return function(*args, **kwargs) if tape is None else _record(function, args, kwargs, tapes, key)
@@ -92,7 +92,6 @@ def replayed(function: F) -> F:
 
 
 def _find(names: list[Any]) -> bool:
-    """Fill in what a call asks torch for; False where torch is not imported."""
     torch = _modules.get("torch")
     if torch is not None:
         names[:] = torch.Tensor, torch.nn.Parameter, torch.is_grad_enabled
@@ -100,38 +99,38 @@ def _find(names: list[Any]) -> bool:
 
 
 def made(array: Any) -> Any:
-    """An array that the present call has made, not initialised; given back."""
+    """Note an uninitialised array that the current call has created, and return it."""
     if (recorder := current()) is not None:
         recorder.made.append(array)
     return array
 
 
 def constant(array: Any) -> Any:
-    """An array of which the present call only reads, and the same in each call of its kind; given back."""
+    """Note an array that the current call only reads and that is the same in each call of its kind, and return it."""
     if (recorder := current()) is not None:
         recorder.constants.append(array)
     return array
 
 
 def refuse() -> None:
-    """The present call does what cannot be repeated."""
+    """Note that the current call cannot be repeated."""
     if (recorder := current()) is not None:
         recorder.refused = True
 
 
 def expect(array: Any, holds: Expectation) -> bool:
-    """Whether what the present call has computed into an array of its own is as expected; asked again in each call."""
+    """Whether an array that the current call has computed is as expected; repeated calls check it again."""
     if (recorder := current()) is not None:
         recorder.steps.append((array, holds))
     return holds(array.tolist())
 
 
-class _CannotPlay(Exception):
-    """What was recorded is no longer how calls go."""
+class _OutOfDate(Exception):
+    """The recorded call is out of date."""
 
 
-class _NotThisTime(Exception):
-    """These arguments are not like those recorded: they share memory, or are not as expected."""
+class _NotRepeatable(Exception):
+    """These arguments differ from the recorded ones: they share memory, or fail a check."""
 
 
 def _record(function: Callable[..., Any], args: Any, kwargs: Any, tapes: dict[Any, Any], key: Any) -> Any:
@@ -147,8 +146,6 @@ def _record(function: Callable[..., Any], args: Any, kwargs: Any, tapes: dict[An
 
 @dataclass
 class _Recorder:
-    """What one call did."""
-
     made: list[Any] = field(default_factory=list)
     constants: list[Any] = field(default_factory=list)
     steps: list[Any] = field(default_factory=list)
@@ -157,19 +154,19 @@ class _Recorder:
 
     def launched(self, entry: Any, prepared: Any, addresses: Sequence[int], scalars: Sequence[Any]) -> None:
         self.refused = self.refused or not hasattr(prepared, "template")  # a GPU's
-        self.settled = self.settled and prepared is entry.distinct  # and not about to be replaced by something better
+        self.settled = self.settled and prepared is entry.distinct  # not about to be replaced by better code
         self.steps.append((entry, prepared, tuple(addresses), tuple(scalars), len(self.made)))
 
     def tape(self, values: Sequence[Any], result: Any) -> CapturedCall | None:
-        """How to repeat it; None where that is not known."""
+        """The captured call; None if it cannot be repeated."""
         try:
-            return None if self.refused or not self.steps else _Taping(self, values).tape(result)
-        except _CannotPlay:
+            return None if self.refused or not self.steps else _AddressResolver(self, values).tape(result)
+        except _OutOfDate:
             return None
 
 
-class _Taping:
-    """Finds where a recorded call's addresses come from. Arrays are numbered: arguments, results, others, constants."""
+class _AddressResolver:
+    """Resolves a recorded call's addresses. Arrays are numbered: arguments, results, temporaries, constants."""
 
     def __init__(self, recorder: _Recorder, values: Sequence[Any]):
         import torch
@@ -180,16 +177,16 @@ class _Taping:
         spans = [_span(array) for array in [*self.arrays, *recorder.made]]
         shared = any(one[1] > two[0] for one, two in pairwise(sorted(spans)))
         if shared or any(low >= high for low, high in spans):
-            raise _CannotPlay
+            raise _OutOfDate
 
     def tape(self, result: Any) -> CapturedCall:
         results = result if isinstance(result, tuple) else (result,)
         if not all(each is None or isinstance(each, self.torch.Tensor) for each in results):
-            raise _CannotPlay
+            raise _OutOfDate
         returned = [each for each in results if each is not None and all(each is not value for value in self.values)]
         owners = [self._owner(each) for each in returned]
         if len({id(owner) for owner in owners}) < len(owners):
-            raise _CannotPlay
+            raise _OutOfDate
         others = [array for array in self.recorder.made if all(array is not owner for owner in owners)]
         self.arrays += [*owners, *others, *self.recorder.constants]
         numbers = {id(each): len(self.given) + number for number, each in enumerate(returned)}
@@ -203,24 +200,23 @@ class _Taping:
         )  # fmt: skip
 
     def _owner(self, result: Any) -> Any:
-        """The array made that a result is all of."""
         for array in self.recorder.made:
             if array.data_ptr() == result.data_ptr() and array.numel() == result.numel():
                 return array
-        raise _CannotPlay
+        raise _OutOfDate
 
     def _template(self, array: Any) -> Any:
-        """A tensor without memory whose likes are like this one."""
+        """A tensor without memory, for `empty_like`."""
         template = self.torch.empty_strided(array.shape, array.stride(), dtype=array.dtype, device=array.device)
         if self.torch.empty_like(template).stride() != array.stride():
-            raise _CannotPlay
+            raise _OutOfDate
         template.untyped_storage().resize_(0)
         return template
 
     def _step(
         self, entry: Any, prepared: Any, addresses: Sequence[int], scalars: Sequence[Any], made_then: int
     ) -> _Step:
-        later = self.recorder.made[made_then:]  # where memory of this call's that nobody noted may have been
+        later = self.recorder.made[made_then:]  # unnoted memory of this call may have been there
         sources = tuple(self._source(address, later) for address in addresses)
         pairs = tuple(
             (sources[a], sources[b], low, high) for a, b, low, high in entry.pairs
@@ -234,29 +230,28 @@ class _Taping:
         return _Step(entry, prepared, sources, tuple(scalars), pairs, written, live)
 
     def _live(self, value: Any) -> int:
-        """The argument that a number is."""
         for number, given in enumerate(self.values):
             if given is value:
                 return number
-        raise _CannotPlay
+        raise _OutOfDate
 
     def _test(self, array: Any, holds: Expectation) -> _Step:
         number, offset = self._source(array.data_ptr())
         if offset:
-            raise _CannotPlay
+            raise _OutOfDate
         return _Step(None, None, ((number, 0),), (), (), (), (), holds)
 
     def _source(self, address: int, later: Sequence[Any] = ()) -> tuple[int, int]:
-        """The number of an array that is none of those made later, and the bytes from its first element on."""
+        """The number of the array that holds an address, and the offset in bytes; `later`: arrays created later."""
         for number, array in enumerate(self.arrays):
             low, high = _span(array)
             if low <= address < high and all(array is not other for other in later):
                 return number, address - array.data_ptr()
-        raise _CannotPlay
+        raise _OutOfDate
 
 
 def _span(array: Any) -> tuple[int, int]:
-    """The memory that an array lies in, from its lowest byte to past its highest; torch has no negative strides."""
+    """The first address of an array and the end of its memory; torch has no negative strides."""
     if array.device.type != "cpu" or 0 in array.shape:
         return 0, 0
     last = sum((length - 1) * stride for length, stride in zip(array.shape, array.stride(), strict=True))
@@ -264,17 +259,17 @@ def _span(array: Any) -> tuple[int, int]:
 
 
 def _extent(at: int, array: Any) -> tuple[int, int, int]:
-    """An argument, the bytes that it reaches over, and an element's: its storage may be resized before a later call."""
+    """An argument's number, its span and its element size in bytes: a later call may have a resized storage."""
     low, high = _span(array)
     return at, high - low, array.itemsize
 
 
 @dataclass(frozen=True)
 class _Step:
-    """One call of a kernel, or, where `holds` is given, a look at what an array holds.
+    """One kernel call or, if `holds` is given, one check of an array.
 
-    `sources`: for each address an array's number and an offset. `pairs`: as the entry's, those that arguments can
-    share. `written`: arguments. `live`: scalars and the arguments that they are.
+    `sources`: an array's number and an offset for each address. `pairs`: those of the entry that arguments may share.
+    `written`: numbers of written arguments. `live`: positions of scalars and the arguments that they come from.
     """
 
     entry: Any
@@ -288,7 +283,7 @@ class _Step:
 
 
 class CapturedCall:
-    """One kind of call, ready to be repeated; from several threads at once."""
+    """One kind of call, ready to be repeated, also from several threads at once."""
 
     def __init__(
         self, given: tuple[int, ...], templates: tuple[Any, ...], others: tuple[Any, ...], constants: tuple[Any, ...],
@@ -317,11 +312,11 @@ class CapturedCall:
             for number, needed, itemsize in self.extents:
                 array = arrays[number]
                 if len(array.untyped_storage()) - array.storage_offset() * itemsize < needed:
-                    raise _NotThisTime
-        except RuntimeError:  # torch's, of tensors without memory: the function says so
-            raise _NotThisTime from None
+                    raise _NotRepeatable
+        except RuntimeError:  # torch's, for tensors without memory; the function reports it
+            raise _NotRepeatable from None
         if 0 in addresses:
-            raise _NotThisTime
+            raise _NotRepeatable
         others: list[Any] = []
         if self.others:
             others = self._others()
@@ -330,10 +325,10 @@ class CapturedCall:
             addresses += self.fixed
         for (one, start), (other, end), low, high in self.pairs:
             if low < addresses[other] + end - addresses[one] - start < high:
-                raise _NotThisTime
+                raise _NotRepeatable
         for step in self.steps:
             if step.entry is not None and step.entry.distinct is not step.prepared:
-                raise _CannotPlay
+                raise _OutOfDate
         for step in self.steps:
             if step.holds is None:
                 scalars: Any = step.scalars
@@ -344,10 +339,10 @@ class CapturedCall:
                 try:
                     step.prepared.run([addresses[number] + offset for number, offset in step.sources], scalars)
                 except OutOfMemoryError:
-                    raise _CannotPlay from None
+                    raise _OutOfDate from None
                 step.entry.counters.calls += 1
             elif not step.holds([*arrays, *others][step.sources[0][0]].tolist()):
-                raise _NotThisTime
+                raise _NotRepeatable
         if self.written:
             _count_writes([arrays[number] for number in self.written])
         if others and self.spare is not None:
@@ -357,7 +352,6 @@ class CapturedCall:
         return tuple([None if number is None else arrays[number] for number in self.results]) if self.several else None
 
     def _others(self) -> list[Any]:
-        """Arrays that no caller sees: those of an earlier call where they are small."""
         try:
             return self.spare.pop()  # type: ignore[union-attr]
         except (IndexError, AttributeError):
@@ -365,7 +359,6 @@ class CapturedCall:
 
 
 def _count_writes(tensors: list[Any]) -> None:
-    """Tell autograd, as every call of a kernel does."""
     _version_counter()(tensors)
 
 

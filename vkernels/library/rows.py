@@ -1,23 +1,22 @@
 """Softmax and layer normalisation along rows of any length, with the gradient of softmax.
 
-Rows longer than a core's cache are cut into segments: each segment is summarised while it is in the cache, and the
-summaries are combined, so that memory is read twice instead of three times. Softmax: Milakov and Gimelshein, Online
+Rows longer than a core's cache are split into segments. Each segment is summarised while it is in the cache, and the
+summaries are combined, so memory is read twice instead of three times. Softmax: Milakov and Gimelshein, Online
 normalizer calculation for softmax (2018). Layer normalisation: the pairwise moments of Chan, Golub and LeVeque (1979).
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
 
 import vkernels.language as vk
 
-from .annotations import Result
-from .arrays import Array, as_rows, as_segments, constant_like, empty_like, give_back
-from .declared import checked
-from .replay import replayed
+from .arrays import Array, as_rows, as_segments, constant_like, empty_like, fill
+from .declared import Result, checked, replayed
 from .samples import (
     CPU_ROW_SEGMENTS,
     CPU_ROWS,
@@ -70,7 +69,7 @@ def layer_norm_rows(
 
 
 LONG = 1 << 21
-"""Elements of a row that is worth cutting: shorter ones stay in a last-level cache from one reading to the next."""
+"""Length from which on rows are split: shorter ones stay in the last-level cache between passes."""
 
 
 LONGEST_SEGMENT = 1 << 16
@@ -148,15 +147,10 @@ def softmax(x: Float[Array, "*B N"], out: Result[Array, "*B N", "x"] | None = No
     array of x's shape and dtype. NaN anywhere in a row gives a row of NaN, as in torch.
     Raises `ArgumentError` for other dtypes and for an `out` of another shape or dtype.
     """
-    out = empty_like(x, tuple(x.shape)) if out is None else out
-    rows, results = as_rows(x), as_rows(out)
-    segment = segment_of(rows.shape[1]) if rows.shape == results.shape else None
-    if segment is None:
-        softmax_rows(rows, results)
-    else:
-        softmax_long(rows, results, segment)
-    give_back(results, out)
-    return out
+    rows = as_rows(x)
+    segment = segment_of(rows.shape[1])
+    run = softmax_rows if segment is None else partial(softmax_long, segment)
+    return fill(out, x, lambda results: run(rows, results))
 
 
 @replayed
@@ -164,16 +158,12 @@ def softmax(x: Float[Array, "*B N"], out: Result[Array, "*B N", "x"] | None = No
 def softmax_backward(
     grad: Float[Array, "*B N"], result: Float[Array, "*B N"], out: Result[Array, "*B N", "result"] | None = None
 ) -> Array:
-    """The gradient of x, of the gradient of `softmax(x)` and that result: result * (grad - sum(grad * result)).
+    """The gradient of x, given the gradient of `softmax(x)` and that result: result * (grad - sum(grad * result)).
 
     All of one shape and dtype, rows of any length. Returns `out`, or a new array like them; NaN and infinities spread
     as in torch. Raises `ArgumentError` where they do not go together.
     """
-    out = empty_like(result, tuple(result.shape)) if out is None else out
-    results = as_rows(out)
-    softmax_gradient(as_rows(grad), as_rows(result), results)
-    give_back(results, out)
-    return out
+    return fill(out, result, lambda results: softmax_gradient(as_rows(grad), as_rows(result), results))
 
 
 @replayed
@@ -189,39 +179,32 @@ def layer_norm(
 
     `x`: any shape and strides; f64, f32, f16 or bf16, the latter two computed in f32. `weight` and `bias`: one element
     a column, or none. The variance is that of the centred row, divided by N. Returns `out`, or a new array like x.
-    Raises `ArgumentError` for other dtypes or shapes that do not go together.
+    Raises `ArgumentError` for other dtypes or shapes that do not match.
     """
-    columns = (x.shape[-1],)
-    out = empty_like(x, tuple(x.shape)) if out is None else out
+    rows, columns = as_rows(x), (x.shape[-1],)
     weight = constant_like(x, 1.0, columns) if weight is None else weight
     bias = constant_like(x, 0.0, columns) if bias is None else bias
-    rows, results = as_rows(x), as_rows(out)
-    fits = rows.shape == results.shape and tuple(weight.shape) == tuple(bias.shape) == columns
-    segment = segment_of(rows.shape[1]) if fits else None
-    if segment is None:
-        layer_norm_rows(rows, weight, bias, eps, results)
-    else:
-        layer_norm_long(rows, weight, bias, eps, results, segment)
-    give_back(results, out)
-    return out
+    segment = segment_of(rows.shape[1])
+    run = layer_norm_rows if segment is None else partial(layer_norm_long, segment)
+    return fill(out, x, lambda results: run(rows, weight, bias, eps, results))
 
 
 def segment_of(length: int) -> int | None:
-    """Elements of the segments that a row is cut into; None where it is short, or no such length divides it."""
+    """The length of a row's segments; None for short rows and if no suitable length divides the row."""
     segment = math.gcd(length, LONGEST_SEGMENT)
     return segment if length >= LONG and segment >= SHORTEST_SEGMENT else None
 
 
-def softmax_long(x: Array, out: Array, segment: int) -> None:
-    """Softmax of the rows of x, which `segment` divides."""
+def softmax_long(segment: int, x: Array, out: Array) -> None:
+    """Softmax of rows whose length is a multiple of `segment`."""
     x, out = as_segments(x, segment), as_segments(out, segment)
     peak, total = _summaries(x), _summaries(x)
     summarise_exponentials(x, peak, total)
     normalise_exponentials(x, peak, total, out)
 
 
-def layer_norm_long(x: Array, weight: Array, bias: Array, eps: float, out: Array, segment: int) -> None:
-    """Layer normalisation of the rows of x, which `segment` divides."""
+def layer_norm_long(segment: int, x: Array, weight: Array, bias: Array, eps: float, out: Array) -> None:
+    """Layer normalisation of rows whose length is a multiple of `segment`."""
     x, out = as_segments(x, segment), as_segments(out, segment)
     mean, squares = _summaries(x), _summaries(x)
     summarise_moments(x, mean, squares)
@@ -229,13 +212,10 @@ def layer_norm_long(x: Array, weight: Array, bias: Array, eps: float, out: Array
 
 
 def _summaries(x: Array) -> Array:
-    """Room for one number a segment, in the dtype that x is computed in."""
     return empty_like(x, tuple(x.shape[:-1]), computed=True)
 
 
 def _positive(*names: str) -> ArraySampler:
-    """Tensors M × S of positive numbers."""
-
     def arrays(sizes: Sizes, constants: Constants, random: np.random.Generator) -> Arrays:
         return {name: 1 + np.abs(random.standard_normal((sizes["M"], sizes["S"]))) for name in names}
 

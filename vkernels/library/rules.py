@@ -1,14 +1,20 @@
-"""What one argument may be: rules made of its annotation, each with the text that messages give."""
+"""Rules for one argument, made of its annotation: dtypes, shapes and values, with their texts in messages.
+
+Shapes name sizes, which are bound and compared: `"*B N"`, `"R+1"`, `"C//groups"`.
+"""
 
 from __future__ import annotations
 
+import ast
 import math
 import operator
+import re
 import sys
 import types
 import typing
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import numpy as np
@@ -19,7 +25,132 @@ from vkernels.runtime.arrays import is_torch
 from vkernels.runtime.bind_arguments import as_scalar
 
 from .annotations import NumberRange, OneOf, Written
-from .sizes import DeclaredShape
+
+Known = Mapping[str, int]
+
+_FORWARD: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
+
+
+@dataclass(frozen=True)
+class DeclaredShape:
+    """A declared shape. `sizes`: an expression per dimension, `_` for any; `rest`, `rest_name`: place, name of `*B`."""
+
+    text: str
+    sizes: tuple[str, ...]
+    rest: int | None = None
+    rest_name: str = ""
+
+    @staticmethod
+    def of(text: str) -> DeclaredShape:
+        words = text.split()
+        stars = [at for at, word in enumerate(words) if word.startswith("*")]
+        if len(stars) > 1:
+            raise TypeError(f"a shape has at most one `*`: {text!r}")
+        if not stars:
+            return DeclaredShape(text, tuple(words))
+        return DeclaredShape(text, tuple(word for word in words if word[0] != "*"), stars[0], words[stars[0]][1:])
+
+    def takes(self, rank: int) -> bool:
+        """Whether a tensor of this rank can have the shape."""
+        return rank == len(self.sizes) if self.rest is None else rank >= len(self.sizes)
+
+    def split(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Split a tensor's sizes into those with expressions and those of `*`."""
+        if self.rest is None:
+            return shape, ()
+        end = len(shape) - (len(self.sizes) - self.rest)
+        return (*shape[: self.rest], *shape[end:]), shape[self.rest : end]
+
+    @property
+    def dimensions(self) -> str:
+        """The number of dimensions, for messages."""
+        count, named = len(self.sizes), f": {self.text.replace(' ', ' × ')}" if self.text else ""
+        least = "at least " if self.rest is not None else ""
+        return f"{least}{count} {'dimension' if count == 1 else 'dimensions'}{named}"
+
+
+@dataclass
+class Sizes:
+    """Sizes by name, found from tensors and integer arguments."""
+
+    known: dict[str, int]
+    rests: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def bind(self, shape: DeclaredShape, actual: tuple[int, ...]) -> bool:
+        """Learn names from a tensor's sizes; a sum or product gives its one unknown name. False on a contradiction."""
+        sizes, rest = shape.split(actual)
+        if shape.rest is not None and self.rests.setdefault(shape.rest_name, rest) != rest:
+            return False
+        pairs = sorted(zip(shape.sizes, sizes, strict=True), key=lambda pair: not pair[0].isidentifier())
+        return all(text == "_" or _solve(_parsed(text), length, self.known) for text, length in pairs)
+
+    def expected(self, shape: DeclaredShape) -> str:
+        """The expected shape, for messages: known sizes as numbers."""
+        found = self.shape(shape)
+        if found is not None:
+            return str(found)
+        return re.sub(r"[A-Za-z_]\w*", lambda name: str(self.known.get(name[0], name[0])), shape.text).replace(
+            " ", " × "
+        )
+
+    def shape(self, shape: DeclaredShape) -> tuple[int, ...] | None:
+        """The sizes of a shape; None if they are not all known."""
+        if shape.rest is not None and shape.rest_name not in self.rests:
+            return None
+        sizes = [None if text == "_" else _value(_parsed(text), self.known) for text in shape.sizes]
+        found = tuple(size for size in sizes if size is not None)
+        if len(found) < len(sizes):
+            return None
+        at = shape.rest
+        return found if at is None else (*found[:at], *self.rests[shape.rest_name], *found[at:])
+
+
+@cache
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+def _value(node: ast.expr, known: Known) -> int | None:
+    """The value of an expression; None if a name in it is unknown or it divides by 0."""
+    if isinstance(node, ast.Constant):
+        return int(node.value)  # type: ignore[arg-type]
+    if isinstance(node, ast.Name):
+        return known.get(node.id)
+    assert isinstance(node, ast.BinOp), "sizes are names, integers, sums, differences, products and quotients"
+    left, right = _value(node.left, known), _value(node.right, known)
+    if left is None or right is None or (isinstance(node.op, ast.FloorDiv) and right == 0):
+        return None
+    return _FORWARD[type(node.op)](left, right)
+
+
+def _solve(node: ast.expr, length: int, known: dict[str, int]) -> bool:
+    """Set an expression to `length` by learning its one unknown name; False if that is impossible."""
+    if isinstance(node, ast.Name):
+        return known.setdefault(node.id, length) == length
+    value = _value(node, known)
+    if value is not None:
+        return value == length
+    if not isinstance(node, ast.BinOp):
+        return False
+    left, right = _value(node.left, known), _value(node.right, known)
+    if left is None and right is None:
+        return True  # nothing is known to compare with
+    unknown, other = (node.left, right) if left is None else (node.right, left)
+    if other is None:
+        return True
+    if isinstance(node.op, ast.Add):
+        return length >= other and _solve(unknown, length - other, known)
+    if isinstance(node.op, ast.Sub) and left is None:
+        return _solve(unknown, length + other, known)
+    if isinstance(node.op, ast.Mult):
+        return length == 0 if other == 0 else length % other == 0 and _solve(unknown, length // other, known)
+    return True
+
 
 Accept = Callable[[Any], Any]
 Said = TypeVar("Said")
@@ -29,12 +160,12 @@ _LARGEST = sys.float_info.max
 
 
 class MismatchError(Exception):
-    """A value is not what a rule takes."""
+    """A value does not match a rule."""
 
 
 @dataclass(frozen=True)
 class TensorRule:
-    """A tensor of some dtypes and a shape. `written`: whether, and as what, the function writes it."""
+    """A tensor with a shape and one of some dtypes. `written`: None if the function only reads it."""
 
     shape: DeclaredShape
     dtypes: tuple[str, ...]
@@ -43,7 +174,7 @@ class TensorRule:
 
 @dataclass(frozen=True)
 class ValueRule:
-    """Anything but a tensor. `accept` gives the value as the function gets it, or raises `MismatchError`."""
+    """A value that is no tensor. `accept` returns the value to pass to the function, or raises `MismatchError`."""
 
     expected: str
     accept: Accept
@@ -52,7 +183,7 @@ class ValueRule:
 
 @dataclass(frozen=True)
 class Rules:
-    """All that an argument may be."""
+    """The alternatives that an argument allows."""
 
     tensors: tuple[TensorRule, ...]
     values: tuple[ValueRule, ...]
@@ -64,11 +195,11 @@ class Rules:
 
     @property
     def plain(self) -> tuple[type, float, float] | None:
-        """Kind and range of numbers that are taken as they are; None where it is not that simple."""
+        """Type and range of numbers that need no conversion; None if there are other alternatives."""
         return self.values[0].plain if len(self.values) == 1 else None
 
     def accept(self, value: Any) -> Any:
-        """A value that is no tensor as the function gets it. Raises `MismatchError`."""
+        """The value to pass to the function, for one that is no tensor. Raises `MismatchError`."""
         for rule in self.values:
             try:
                 return rule.accept(value)
@@ -78,7 +209,7 @@ class Rules:
 
 
 def rules_of(annotation: Any) -> Rules:
-    """The rules that an annotation stands for. Raises `TypeError` for one that declares nothing."""
+    """The rules that an annotation declares. Raises `TypeError` if it declares none."""
     tensors: list[TensorRule] = []
     values: list[ValueRule] = []
     for one, extra in _alternatives(annotation, ()):
@@ -100,7 +231,6 @@ def _alternatives(annotation: Any, extra: tuple[Any, ...]) -> list[tuple[Any, tu
 
 
 def _first(extra: tuple[Any, ...], kind: type[Said]) -> Said | None:
-    """What `Annotated` says of one kind."""
     return next((each for each in extra if isinstance(each, kind)), None)
 
 
@@ -134,14 +264,14 @@ def _bool(value: Any) -> bool:
 
 
 def _int(value: Any) -> int:
-    """An integer of any library; numbers of Python's stay the very same, as replays know them by identity."""
+    """An integer of any library; Python integers are returned themselves, because replays identify them."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, bool | np.bool_) or str(getattr(value, "dtype", "")).removeprefix("torch.") == "bool":
         raise MismatchError
     try:
         return operator.index(value)
-    except Exception:  # what `__index__` of any value may raise
+    except Exception:  # `__index__` may raise anything
         raise MismatchError from None
 
 
@@ -205,5 +335,5 @@ def _instance(kind: type) -> Accept:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether a value is of a kind that tensor rules look at."""
+    """Whether a value is a NumPy array or torch tensor."""
     return isinstance(value, np.ndarray) or is_torch(value)

@@ -1,4 +1,4 @@
-"""How a family's file describes its kernels: `entry` for the catalogue, and what sample inputs are made of."""
+"""Describe a family's kernels: `entry` for the catalogue, and helpers for sample inputs."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def entry(
 
 
 def numbers(**values: bool | int | float) -> Callable[[Sizes], Numbers]:
-    """Scalars that do not depend on the sizes."""
+    """Scalars that are independent of the sizes."""
     return lambda sizes: values
 
 
 def ceil_div(size: int, parts: int) -> int:
-    """The largest of so many nearly equal parts."""
+    """The size of the largest of `parts` nearly equal parts."""
     return -(-size // max(1, parts))
 
 
 def random_starts(rows: int, elements: int, random: np.random.Generator) -> Array:
-    """Where rows of random lengths begin, and where the last one ends."""
+    """Starts of rows of random lengths, and the end of the last."""
     lengths = random.multinomial(elements, np.full(max(1, rows), 1 / max(1, rows)))[:rows]
     starts: Array = np.cumsum([0, *lengths])
     return starts
@@ -76,7 +76,7 @@ def indices(name: str, limit: str, *shape: str) -> ArraySampler:
 
 
 def segments(**index: str) -> SampleInputs:
-    """R segments with E elements together; for each element random indices, each below the named size."""
+    """R segments with E elements in total, and random indices for each element, below the named sizes."""
 
     def arrays(sizes: Sizes, constants: Constants, random: np.random.Generator) -> Arrays:
         start = random_starts(sizes["R"], sizes["E"], random)

@@ -1,4 +1,4 @@
-"""Cumulative sums along rows, from either end; a few long rows are cut into segments, whose sums come first."""
+"""Cumulative sums along rows, from either end; few long rows are split into segments, which are summed first."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from jaxtyping import Float
 import vkernels.language as vk
 from vkernels.runtime import get_threads
 
-from .annotations import Result
-from .arrays import Array, as_rows, as_segments, empty_like, give_back
-from .declared import checked
-from .replay import replayed
+from .arrays import Array, as_rows, as_segments, empty_like, fill
+from .declared import Result, checked, replayed
 from .rows import segment_of
 from .samples import CPU_ROW_SEGMENTS, CPU_ROWS, LONG_ROWS, ROW_SEGMENTS, SHORT_ROWS, entry
 
@@ -66,7 +64,7 @@ def cumulative_sum_segments_from_the_end(
 
 
 FEW = 64
-"""Rows that are too few to keep all of a GPU busy."""
+"""Fewer rows do not occupy a whole GPU."""
 
 
 @replayed
@@ -75,7 +73,7 @@ def cumulative_sum(x: Float[Array, "*B N"], out: Result[Array, "*B N", "x"] | No
     """The sum of each element and all before it along the last dimension.
 
     `x`: any shape and strides; f64, f32, f16 or bf16, the latter two added in f32. Returns `out`, which may be x, or a
-    new array of x's shape and dtype. NaN and infinities reach all that follows, as in torch.
+    new array of x's shape and dtype. NaN and infinities affect all later elements, as in torch.
     Raises `ArgumentError` for other dtypes and for an `out` of another shape or dtype.
     """
     return _cumulative_sum(x, out, cumulative_sum_rows, cumulative_sum_segments)
@@ -84,28 +82,24 @@ def cumulative_sum(x: Float[Array, "*B N"], out: Result[Array, "*B N", "x"] | No
 @replayed
 @checked
 def cumulative_sum_backward(grad: Float[Array, "*B N"], out: Result[Array, "*B N", "grad"] | None = None) -> Array:
-    """The gradient of x, of the gradient of `cumulative_sum(x)`: the sum of each element and all after it.
+    """The gradient of x, given the gradient of `cumulative_sum(x)`: the sum of each element and all after it.
 
-    `grad`: of x's shape and dtype; the rest is as of `cumulative_sum`.
+    `grad`: of x's shape and dtype; otherwise as `cumulative_sum`.
     """
     kernels = cumulative_sum_from_the_end, cumulative_sum_segments_from_the_end
     return _cumulative_sum(grad, out, *kernels)
 
 
 def _cumulative_sum(x: Array, out: Array | None, of_rows: vk.Kernel, of_segments: vk.Kernel) -> Array:
-    out = empty_like(x, tuple(x.shape)) if out is None else out
-    rows, results = as_rows(x), as_rows(out)
-    few = FEW if getattr(x, "is_cuda", False) else get_threads()  # cutting costs a second reading
+    rows = as_rows(x)
+    few = FEW if getattr(x, "is_cuda", False) else get_threads()  # splitting needs a second pass
     segment = segment_of(rows.shape[1]) if rows.shape[0] < few else None
     if segment is None:
-        of_rows(rows, results)
-    else:
-        cut = as_segments(rows, segment)
-        total = empty_like(cut, tuple(cut.shape[:2]), computed=True)
-        sum_of_each_segment(cut, total)
-        of_segments(cut, total, as_segments(results, segment))
-    give_back(results, out)
-    return out
+        return fill(out, x, lambda results: of_rows(rows, results))
+    cut = as_segments(rows, segment)
+    total = empty_like(cut, tuple(cut.shape[:2]), computed=True)
+    sum_of_each_segment(cut, total)
+    return fill(out, x, lambda results: of_segments(cut, total, as_segments(results, segment)))
 
 
 CATALOGUE = (

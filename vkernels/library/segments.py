@@ -1,4 +1,4 @@
-"""Sums over segments of any lengths, one after another, and bags of embeddings; with gradients, without atomics."""
+"""Sums over consecutive segments of any lengths, and bags of embeddings; with gradients, without atomics."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from jaxtyping import Float, Int, Integer
 
 import vkernels.language as vk
 
-from .annotations import OneOf, Result, Size
 from .arrays import Array, empty_like, integers_like
-from .declared import checked
+from .declared import OneOf, Result, Size, checked, replayed
 from .indices import check_indices, check_starts
-from .replay import replayed
 from .samples import (
     Arrays,
     Constants,
@@ -34,7 +32,7 @@ __all__ = ["embedding_bag", "segment_sum"]
 def sum_segments(start: Integer[vk.Tensor, "S"], value: Float[vk.Tensor, "E"], out: Float[vk.Tensor, "R"]):
     r = vk.tile("R")
     a = vk.whole(32)
-    first = start[r].to(vk.int64)  # of few bits, what is added below might overflow
+    first = start[r].to(vk.int64)  # int64: sums below may overflow shorter integers
     length = start[r + 1].to(vk.int64) - first
     total = vk.zeros((r, a), value.dtype)
     for step in vk.range(0, (length + 31) // 32):
@@ -76,7 +74,7 @@ def bags_of_rows(
 def spread_over_segments(row: Integer[vk.Tensor, "E"], grad: Float[vk.Tensor, "R C"], out: Float[vk.Tensor, "E C"]):
     e = vk.tile("E")
     c = vk.tile("C")
-    at = row[e].to(vk.int64)  # the number of rows need not fit into its dtype
+    at = row[e].to(vk.int64)  # int64: the number of rows may exceed its dtype
     inside = (at >= 0) & (at < vk.size("R"))
     out[e, c] = vk.load(grad[row[e], c], where=inside)
 
@@ -135,9 +133,9 @@ def segment_sum(
     """`out[r] = sum of value[start[r] : start[r + 1]]`; 0 for an empty segment.
 
     `value`: E values, or E × C, of any strides; f64, f32, f16 or bf16, the latter two added in f32. `start`: R + 1
-    integers that do not fall, from 0 up to E, as of the rows of a CSR matrix. Returns `out`, or a new array of R
-    results, or R × C, of value's dtype. `checked`: read `start` first; without, what it says must be right.
-    Raises `ArgumentError` for other dtypes or shapes that do not go together, and for starts that are out of order.
+    non-decreasing integers from 0 up to E, as in the CSR format. Returns `out`, or a new array of R
+    results, or R × C, of value's dtype. `checked`: read `start` first; otherwise it must be right.
+    Raises `ArgumentError` for other dtypes or shapes that do not match, and for starts that are out of order.
     """
     check_starts("segment_sum", start, value.shape[0], checked)
     out = empty_like(value, (start.shape[0] - 1, *value.shape[1:])) if out is None else out
@@ -162,9 +160,9 @@ def embedding_bag(
     """The sum, mean or max of a table's rows for each bag, whose indices are `index[start[r] : start[r + 1]]`.
 
     `table`: V × C, of any strides; f64, f32, f16 or bf16, the latter two computed in f32. `index`: E integers from 0 up
-    to V. `start`: R + 1 integers that do not fall, from 0 up to E. `kind`: which of the three. An empty bag gives 0.
+    to V. `start`: R + 1 non-decreasing integers from 0 up to E. `kind`: sum, mean or max. An empty bag gives 0.
     `checked`: read `start` and `index` first. Returns `out`, or a new R × C array like table.
-    Raises `ArgumentError` for other dtypes or kinds, shapes that do not go together, and wrong indices.
+    Raises `ArgumentError` for other dtypes or kinds, shapes that do not match, and wrong indices.
     """
     check_bags("embedding_bag", table, index, start, checked)
     out = empty_like(table, (start.shape[0] - 1, table.shape[1])) if out is None else out
@@ -173,7 +171,7 @@ def embedding_bag(
 
 
 def check_bags(function: str, table: Array, index: Array, start: Array, checked: bool) -> None:
-    """Raises `ArgumentError` as `embedding_bag` does; `checked`: looks at elements too."""
+    """Raise `ArgumentError` as `embedding_bag` does; `checked`: check elements too."""
     check_starts(function, start, index.shape[0], checked)
     if checked:
         check_indices(function, "index", index, table.shape[0])
@@ -187,9 +185,9 @@ def segment_sum_backward(
     out: Result[Array, "elements", "grad"] | Result[Array, "elements C", "grad"] | None = None,
     checked: bool = True,
 ) -> Array:
-    """The gradient of value, of the gradient of `segment_sum(value, start)` of a value of so many elements or rows.
+    """The gradient of value, given the gradient of `segment_sum(value, start)`; `elements`: rows of value.
 
-    `grad`: R, or R × C. What is in no segment gets 0. Returns `out`, or a new array like grad.
+    `grad`: R, or R × C. Elements in no segment get 0. Returns `out`, or a new array like grad.
     Raises `ArgumentError` for other shapes, and for starts that are out of order.
     """
     check_starts("segment_sum_backward", start, elements, checked)
@@ -213,12 +211,12 @@ def embedding_bag_backward(
     out: Result[Array, "V C", "table"] | None = None,
     checked: bool = True,
 ) -> Array:
-    """The gradient of table, of the gradient of `embedding_bag(table, index, start, kind)`.
+    """The gradient of table, given the gradient of `embedding_bag(table, index, start, kind)`.
 
-    `grad`: R × C. Of equal largest elements of a bag the first gets all, as in torch, and so does the first NaN.
-    `transpose`: what `csr_transpose(start, index, V)` gives, built anew where it is not given. Returns `out`, or a new
+    `grad`: R × C. The first of equal largest elements of a bag, or the first NaN, gets the whole gradient, as in torch.
+    `transpose`: `csr_transpose(start, index, V)`, computed if not given. Returns `out`, or a new
     array like table.
-    Raises `ArgumentError` for other dtypes or kinds, shapes that do not go together, and wrong indices.
+    Raises `ArgumentError` for other dtypes or kinds, shapes that do not match, and wrong indices.
     """
     check_bags("embedding_bag_backward", table, index, start, checked)
     transpose = csr_transpose(start, index, table.shape[0]) if transpose is None else transpose
@@ -231,7 +229,6 @@ def embedding_bag_backward(
 
 
 def _random_bags(sizes: Sizes, constants: Constants, random: np.random.Generator) -> Arrays:
-    """Bags of rows of a table, and for each row of the table the elements of bags that it is in."""
     start, index = random_starts(sizes["R"], sizes["E"], random), random_indices(sizes["V"], sizes["E"], random)
     order = np.argsort(index, kind="stable")
     bag = np.repeat(np.arange(sizes["R"]), np.diff(start))

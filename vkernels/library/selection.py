@@ -1,8 +1,8 @@
-"""The largest elements of rows and their places, in falling order, for any number of them.
+"""The k largest elements of rows and their positions, in descending order.
 
-Few are found one after another. Otherwise a threshold is found by bisection over bit patterns, which takes as many
-readings of a row as elements have bits; what reaches it is moved together, and sorted by Batcher's bitonic network
-(1968), all rows at once: lanes lie along rows, so that no step of it moves anything between lanes.
+For small k they are found one after another. Otherwise a threshold is found by bisection over bit patterns, with one
+pass over a row per bit; elements from the threshold on are compacted, and sorted by Batcher's bitonic network (1968),
+all rows at once: lanes run along rows, so no step moves data between lanes.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from jaxtyping import Float, Int
 import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
 
-from .annotations import NotNegative
 from .arrays import Array, empty_like, integers_like
-from .declared import checked
-from .replay import refuse, replayed
+from .declared import NotNegative, checked, replayed
+from .replay import refuse
 from .samples import Constants, SampleInputs, Sizes, entry, random_indices
 from .transposes import count_up
 
@@ -42,19 +41,19 @@ def largest_in_turn(x: Float[vk.Tensor, "M N"], value: Float[vk.Tensor, "M K"], 
 
 @vk.function
 def ordered(x):
-    """Integers in the order of numbers: NaN above all, and -0 equal to 0."""
+    """Integers in the order of floats: NaN is largest, and -0 equals 0."""
     bits = vk.bits(vk.where(x == 0.0, 0.0, x))
     most = 0x7FFFFFFFFFFFFFFF if x.dtype == vk.float64 else 0x7FFFFFFF
     return vk.where(vk.isnan(x), most, vk.where(bits < 0, bits ^ most, bits))
 
 
 EXACT = 1 << 24
-"""Float32 counts no further."""
+"""The largest count that float32 can hold."""
 
 
 @vk.function
 def as_count(condition, many: vk.Constant):
-    """What to add up to count where a condition holds: float32 is fastest, int64 counts more than `EXACT`."""
+    """Summands that count where a condition holds: float32 is fastest, int64 counts beyond `EXACT`."""
     if many:
         return vk.where(condition, 1, 0)
     return vk.where(condition, 1.0, 0.0)
@@ -101,7 +100,7 @@ def sort_rows(
     is_there = j < vk.size("N")
     given = vk.where(is_there, vk.load(x[i, j], where=is_there), float("-inf"))
     number[j, i] = vk.where(vk.isnan(given), float("inf"), given)
-    place[j, i] = vk.where(vk.isnan(given), j - room, j).to(vk.int32)  # before what is infinite
+    place[j, i] = vk.where(vk.isnan(given), j - room, j).to(vk.int32)  # sorts NaN before infinity
     run, apart = vk.full((), 2), vk.full((), 1)
     for _ in vk.range(steps):
         other = j ^ apart
@@ -119,16 +118,16 @@ def sort_rows(
 
 
 FEW = 8
-"""Elements that are found soonest one after another."""
+"""The largest k for which elements are found one after another."""
 
 
 @replayed
 @checked
 def topk(x: Float[Array, "M N"], k: NotNegative) -> tuple[Array, Array]:
-    """The k largest elements of each row, in falling order, and their places, int64; of equal ones the first first.
+    """The k largest elements of each row in descending order, and their positions, int64; ties in order of position.
 
-    `x`: M × N, of any strides; f64, f32, f16 or bf16; N below 2³¹. `k`: 0 to N. NaN is larger than all, as in torch
-    (which leaves open which of equal ones come first). New arrays.
+    `x`: M × N, of any strides; f64, f32, f16 or bf16; N below 2³¹. `k`: 0 to N. NaN is largest, as in torch
+    (which leaves the order of ties open). New arrays.
     Raises `ArgumentError` for other shapes, dtypes or numbers.
     """
     if not k <= x.shape[1] < 1 << 31:
@@ -141,7 +140,7 @@ def topk(x: Float[Array, "M N"], k: NotNegative) -> tuple[Array, Array]:
     x, origin = _selected(x, k) if is_selected else (x, _for_every_row(count_up(index, x.shape[1]), x.shape[0]))
     room = _room(x.shape[1])
     digits = room.bit_length() - 1
-    by_place = empty_like(x, (k, x.shape[0])), integers_like(x, (k, x.shape[0]))  # rows side by side, as lanes are
+    by_place = empty_like(x, (k, x.shape[0])), integers_like(x, (k, x.shape[0]))  # rows are adjacent, as lanes
     sort_rows(x, origin, by_place[0].T, by_place[1].T, room, digits * (digits + 1) // 2)
     refuse()
     value[...], index[...] = by_place[0].T, by_place[1].T
@@ -149,19 +148,16 @@ def topk(x: Float[Array, "M N"], k: NotNegative) -> tuple[Array, Array]:
 
 
 def _selected(x: Array, k: int) -> tuple[Array, Array]:
-    """The k largest of each row and their places, in the order that they stand in."""
     value, index = empty_like(x, (x.shape[0], k)), integers_like(x, (x.shape[0], k))
     select_largest(x, value, index, x.shape[1] > EXACT)
     return value, index
 
 
 def _for_every_row(row: Array, rows: int) -> Array:
-    """One row seen as many."""
     return np.broadcast_to(row, (rows, row.shape[0])) if isinstance(row, np.ndarray) else row.expand(rows, -1)
 
 
 def _room(length: int) -> int:
-    """The least power of two that is not below a length."""
     return 1 << max(0, length - 1).bit_length()
 
 

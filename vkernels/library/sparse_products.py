@@ -1,5 +1,5 @@
-"""Products with sparse matrices: CSR, ELL and block-sparse rows times dense, and dense times dense at the places of a
-sparse matrix (SDDMM). Gradients are in `sparse_products_gradients`."""
+"""Products of CSR, ELL and block-sparse matrices with dense ones, and sampled dense products (SDDMM). Gradients are in
+`sparse_products_gradients`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import vkernels.language as vk
 from vkernels.ir.errors import ArgumentError
 
 from .activations import activated
-from .annotations import Activation, Result
 from .arrays import Array, constant_like, empty_like
-from .declared import checked
+from .declared import Activation, Result, checked, replayed
 from .indices import check_indices, check_starts
-from .replay import replayed
 from .samples import SampleInputs, coordinates, entry, indices, segments
 
 __all__ = ["block_matmul", "csr_matmul", "ell_matmul", "sampled_matmul"]
@@ -102,9 +100,9 @@ def ell_matmul(
     """A sparse matrix in ELL form times a dense one: `activation(sum of value[r, l] * dense[column[r, l]] + bias[r])`.
 
     `column`: R × L integers from 0 up to K. `value`: R × L, `dense`: K × C; of any strides; f64, f32, f16 or bf16, the
-    latter two added in f32. Rows of fewer elements are filled up with values of 0. `bias`: R elements, or none.
-    `checked`: read `column` first; without, what it says must be right. Returns `out`, or a new R × C array like dense.
-    Raises `ArgumentError` for other dtypes, shapes that do not go together, and indices out of range.
+    latter two added in f32. Shorter rows are padded with values of 0. `bias`: R elements, or none.
+    `checked`: read `column` first; otherwise it must be right. Returns `out`, or a new R × C array like dense.
+    Raises `ArgumentError` for other dtypes, shapes that do not match, and indices out of range.
     """
     if checked:
         check_indices("ell_matmul", "column", column, dense.shape[0])
@@ -126,13 +124,13 @@ def block_matmul(
     out: Result[Array, "R*P C", "dense"] | None = None,
     checked: bool = True,
 ) -> Array:
-    """A matrix of which only some blocks are stored, row by row of blocks (BSR), times a dense one.
+    """A block-sparse matrix, stored by rows of blocks (BSR), times a dense one.
 
-    `start`: R + 1 integers that do not fall, from 0 up to E: the blocks of each row of blocks. `column`: E integers,
+    `start`: R + 1 non-decreasing integers from 0 up to E: the blocks of each row of blocks. `column`: E integers,
     the column of each block, in blocks. `block`: E × P × Q; `dense`: a multiple of Q rows of C; of any strides; f64,
-    f32, f16 or bf16, the latter two added in f32. `bias`: R · P elements, or none. `activation`: as `activate` has it.
-    `checked`: read `start` and `column` first; without, what they say must be right. Returns `out`, or a new R · P × C
-    array like dense. Raises `ArgumentError` for other dtypes, shapes that do not go together, and wrong indices.
+    f32, f16 or bf16, the latter two added in f32. `bias`: R · P elements, or none. `activation`: as in `activate`.
+    `checked`: read `start` and `column` first; otherwise they must be right. Returns `out`, or a new R · P × C
+    array like dense. Raises `ArgumentError` for other dtypes, shapes that do not match, and wrong indices.
     """
     cut = cut_for_blocks("block_matmul", start, column, block, dense, checked)
     down = block.shape[1]
@@ -145,7 +143,7 @@ def block_matmul(
 
 
 def cut_for_blocks(function: str, start: Array, column: Array, block: Array, dense: Array, checked: bool) -> Array:
-    """Dense as rows of blocks have it: columns of blocks × Q × C; raises `ArgumentError` as `block_matmul` does."""
+    """Dense as columns of blocks × Q × C; raises `ArgumentError` as `block_matmul` does."""
     if block.shape[2] == 0:
         raise ArgumentError(f"{function}: block has shape {tuple(block.shape)}, expected columns")
     across = block.shape[2]
@@ -166,12 +164,12 @@ def sampled_matmul(
     out: Result[Array, "E", "value"] | None = None,
     checked: bool = True,
 ) -> Array:
-    """The elements of a dense product where a sparse matrix has some (SDDMM): `value[e] * (a[row[e]] · b[column[e]])`.
+    """The elements of a dense product at those of a sparse matrix (SDDMM): `value[e] * (a[row[e]] · b[column[e]])`.
 
     `row`, `column`: E integers. `value`: E; `a`: R × K, `b`: C × K (the second factor, transposed), of any strides;
     f64, f32, f16 or bf16, the latter two added in f32. `checked`: read `row` and `column` first. Returns `out`, or a
     new array of E elements like value.
-    Raises `ArgumentError` for other dtypes, shapes that do not go together, and wrong indices.
+    Raises `ArgumentError` for other dtypes, shapes that do not match, and wrong indices.
     """
     if checked:
         check_indices("sampled_matmul", "row", row, a.shape[0])
@@ -196,11 +194,11 @@ def csr_matmul(
     """A sparse matrix in CSR form times a dense one: `activation(sum of value[e] * dense[column[e]] + bias[r])` over
     the elements e of row r.
 
-    `start`: R + 1 integers that do not fall, from 0 up to E. `column`: E integers. `value`: E values; `dense`: K × C;
+    `start`: R + 1 non-decreasing integers from 0 up to E. `column`: E integers. `value`: E values; `dense`: K × C;
     of any strides; f64, f32, f16 or bf16, the latter two added in f32. `bias`: R elements, or none. `activation`: as
-    `activate` has it. `checked`: read `start` and `column` first; without, what they say must be right. Returns `out`,
+    in `activate`. `checked`: read `start` and `column` first; otherwise they must be right. Returns `out`,
     or a new R × C array like dense.
-    Raises `ArgumentError` for other dtypes or shapes that do not go together, and for indices out of range or order.
+    Raises `ArgumentError` for other dtypes or shapes that do not match, and for wrong indices.
     """
     check_starts("csr_matmul", start, value.shape[0], checked)
     if checked:
@@ -219,7 +217,7 @@ def csr_product(
     bias: Array | None = None,
     activation: str = "none",
 ) -> None:
-    """`csr_matmul` of arguments that are known to go together."""
+    """`csr_matmul` of checked arguments."""
     bias = constant_like(value, 0.0, (start.shape[0] - 1,)) if bias is None else bias
     csr_times_dense(start, column, value, dense, bias, out, activation)
 

@@ -1,4 +1,4 @@
-"""Gradients of products with sparse matrices. Every sum has one order: no atomics, the same bits every time."""
+"""Gradients of products with sparse matrices. Sums have a fixed order, without atomics: results are reproducible."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from jaxtyping import Float, Integer
 import vkernels.language as vk
 
 from .activations import before_activation
-from .annotations import Activation
 from .arrays import Array, as_computed, constant_like, empty_like, laid_out
-from .declared import checked
+from .declared import Activation, checked
 from .indices import check_indices, check_starts
 from .reductions import sum as sum_along
 from .samples import SampleInputs, coordinates, entry, indices
@@ -27,7 +26,7 @@ def csr_value_gradient(
 ):
     e = vk.tile("E")
     c = vk.whole("C")
-    at = row[e].to(vk.int64)  # the number of rows need not fit into its dtype
+    at = row[e].to(vk.int64)  # int64: the number of rows may exceed its dtype
     inside = (at >= 0) & (at < vk.size("R"))
     products = vk.load(grad[row[e], c], where=inside) * vk.load(dense[column[e], c], where=inside)
     out[e] = vk.sum(products, axis=c)
@@ -58,7 +57,7 @@ def block_gradient(
     p = vk.tile("P")
     q = vk.tile("Q")
     c = vk.whole("C")
-    at = row[e].to(vk.int64)  # the number of rows need not fit into its dtype
+    at = row[e].to(vk.int64)  # int64: the number of rows may exceed its dtype
     inside = (at >= 0) & (at < vk.size("R"))
     change, factor = vk.load(grad[row[e], p, c], where=inside), vk.load(dense[column[e], q, c], where=inside)
     out[e, p, q] = vk.dot(change, factor)
@@ -76,20 +75,17 @@ def csr_matmul_backward(
     transpose: Transpose | None = None,
     checked: bool = True,
 ) -> tuple[Array, Array, Array | None]:
-    """The gradients of value, dense and bias, of that of `csr_matmul(start, column, value, dense, bias, activation)`.
+    """The gradients of value, dense and bias, given that of `csr_matmul(start, column, value, dense, bias,
+    activation)`.
 
-    `grad`: R × C. With an activation the sums are computed again. `transpose`: what `csr_transpose(start, column, K)`
-    gives, built anew where it is not given. New arrays; none where there is no bias.
-    Raises `ArgumentError` for other dtypes, shapes that do not go together, and indices out of range or order.
+    `grad`: R × C. With an activation, sums are recomputed. `transpose`: `csr_transpose(start, column, K)`,
+    computed if not given. New arrays; None without a bias.
+    Raises `ArgumentError` for other dtypes, shapes that do not match, and indices out of range or order.
     """
     check_starts("csr_matmul_backward", start, value.shape[0], checked)
     if checked:
         check_indices("csr_matmul_backward", "column", column, dense.shape[0])
-    change = grad
-    if activation != "none":
-        sums = empty_like(grad, tuple(grad.shape), computed=True)
-        csr_product(start, column, value, dense, sums, bias)
-        change = before_activation(grad, sums, activation)
+    change = before_activation(grad, activation, lambda sums: csr_product(start, column, value, dense, sums, bias))
     of_value, of_dense = empty_like(value, tuple(value.shape)), empty_like(dense, tuple(dense.shape))
     csr_value_gradient(rows_of(start, value.shape[0]), column, change, dense, of_value)
     transpose = csr_transpose(start, column, dense.shape[0]) if transpose is None else transpose
@@ -108,20 +104,16 @@ def ell_matmul_backward(
     transpose: Transpose | None = None,
     checked: bool = True,
 ) -> tuple[Array, Array, Array | None]:
-    """The gradients of value, dense and bias, of that of `ell_matmul(column, value, dense, bias, activation)`.
+    """The gradients of value, dense and bias, given that of `ell_matmul(column, value, dense, bias, activation)`.
 
-    `grad`: R × C. With an activation the sums are computed again. `transpose`: what `ell_transpose(column, K)` gives,
-    built anew where it is not given. New arrays; none where there is no bias.
-    Raises `ArgumentError` for other dtypes, shapes that do not go together, and indices out of range.
+    `grad`: R × C. With an activation, sums are recomputed. `transpose`: `ell_transpose(column, K)`, computed
+    if not given. New arrays; None without a bias.
+    Raises `ArgumentError` for other dtypes, shapes that do not match, and indices out of range.
     """
     if checked:
         check_indices("ell_matmul_backward", "column", column, dense.shape[0])
-    change = grad
-    if activation != "none":
-        sums = empty_like(grad, tuple(grad.shape), computed=True)
-        kept = constant_like(value, 0.0, (value.shape[0],)) if bias is None else bias
-        ell_times_dense(column, value, dense, kept, sums)
-        change = before_activation(grad, sums, activation)
+    biases = constant_like(value, 0.0, (value.shape[0],)) if bias is None else bias
+    change = before_activation(grad, activation, lambda sums: ell_times_dense(column, value, dense, biases, sums))
     of_value, of_dense = empty_like(value, tuple(value.shape)), empty_like(dense, tuple(dense.shape))
     ell_value_gradient(column, change, dense, of_value)
     transpose = ell_transpose(column, dense.shape[0]) if transpose is None else transpose
@@ -141,21 +133,20 @@ def block_matmul_backward(
     transpose: Transpose | None = None,
     checked: bool = True,
 ) -> tuple[Array, Array, Array | None]:
-    """The gradients of block, dense and bias, of that of `block_matmul(start, column, block, dense, bias, activation)`.
+    """The gradients of block, dense and bias, given that of `block_matmul(start, column, block, dense, bias,
+    activation)`.
 
-    `grad`: R · P × C. With an activation the sums are computed again. `transpose`: what `csr_transpose(start, column,
-    columns of blocks)` gives, built anew where it is not given. New arrays; none where there is no bias.
-    Raises `ArgumentError` for other dtypes, shapes that do not go together, and wrong indices.
+    `grad`: R · P × C. With an activation, sums are recomputed. `transpose`: `csr_transpose(start, column,
+    columns of blocks)`, computed if not given. New arrays; None without a bias.
+    Raises `ArgumentError` for other dtypes, shapes that do not match, and wrong indices.
     """
     cut = cut_for_blocks("block_matmul_backward", start, column, block, dense, checked)
     rows, (down, across) = start.shape[0] - 1, block.shape[1:]
     shape = (rows, down, dense.shape[1])
-    change = grad.reshape(shape)
-    if activation != "none":
-        sums = empty_like(grad, shape, computed=True)
-        kept = constant_like(block, 0.0, shape[:2]) if bias is None else bias.reshape(shape[:2])
-        blocks_times_dense(start, column, block, cut, kept, sums)
-        change = before_activation(grad, sums.reshape(grad.shape), activation).reshape(shape)
+    biases = constant_like(block, 0.0, shape[:2]) if bias is None else bias.reshape(shape[:2])
+    change = before_activation(
+        grad, activation, lambda sums: blocks_times_dense(start, column, block, cut, biases, sums.reshape(shape))
+    ).reshape(shape)
     of_block, of_dense = empty_like(block, tuple(block.shape)), empty_like(dense, tuple(cut.shape))
     lying = laid_out(cut.swapaxes(1, 2)).swapaxes(1, 2)  # read once a block, along Q
     block_gradient(rows_of(start, block.shape[0]), column, change, lying, of_block)
@@ -178,10 +169,10 @@ def sampled_matmul_backward(
     transposes: tuple[Transpose, Transpose] | None = None,
     checked: bool = True,
 ) -> tuple[Array, Array, Array]:
-    """The gradients of value, a and b, of the gradient of `sampled_matmul(row, column, value, a, b)`: new arrays.
+    """The gradients of value, a and b, given the gradient of `sampled_matmul(row, column, value, a, b)`: new arrays.
 
-    `grad`: E elements. `transposes`: what `pair_transposes(row, column, R, C)` gives, built anew where it is not given.
-    Raises `ArgumentError` for other dtypes, shapes that do not go together, and wrong indices.
+    `grad`: E elements. `transposes`: `pair_transposes(row, column, R, C)`, computed if not given.
+    Raises `ArgumentError` for other dtypes, shapes that do not match, and wrong indices.
     """
     if checked:
         check_indices("sampled_matmul_backward", "row", row, a.shape[0])

@@ -1,5 +1,5 @@
-"""Sparse-DNN inference: any weights, many layers a launch, features on chip between them; the same where outputs come
-in blocks that gather the same inputs; and dropping columns."""
+"""Sparse-DNN inference: layers of any weights or of blocks with common inputs, several per launch with features on
+chip, and dropping columns."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def distance_to_state(y: Float[vk.Tensor, "N I"], state: Float[vk.Tensor, "N"], 
 
 
 def _layers(inputs: str, *shape: str, weight_rank: int | None = None) -> ArraySampler:
-    """Images of zeros and ones, random connections, and weights and biases that neither saturate nor empty them."""
+    """Images of zeros and ones, random connections, and weights and biases that keep features between 0 and the cap."""
 
     def arrays(sizes: Sizes, constants: Constants, random: np.random.Generator) -> Arrays:
         connections = tuple(sizes[name] for name in shape)
@@ -180,8 +180,6 @@ def _layers(inputs: str, *shape: str, weight_rank: int | None = None) -> ArraySa
 
 
 def _block_layers(several: bool) -> ArraySampler:
-    """The same for layers in blocks: several layers, or one."""
-
     def arrays(sizes: Sizes, constants: Constants, random: np.random.Generator) -> Arrays:
         before = (sizes["L"],) if several else ()
         blocks, inputs = (*before, sizes["G"]), sizes["G"] * sizes["P"] if several else sizes["M"]

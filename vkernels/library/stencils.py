@@ -1,5 +1,4 @@
-"""Stencils over the last two dimensions: each result is a weighted sum of its neighbours, 0 beyond the boundary; with
-their gradients."""
+"""Stencils over the last two dimensions: each result is a weighted sum of its neighbours, 0 beyond the boundary."""
 
 from __future__ import annotations
 
@@ -7,11 +6,9 @@ from jaxtyping import Float
 
 import vkernels.language as vk
 
-from .annotations import Result
-from .arrays import Array, as_images, check_apart, empty_like, flip, give_back
-from .declared import checked
+from .arrays import Array, as_images, check_apart, empty_like, fill, flip
+from .declared import Result, checked, replayed
 from .reductions import sum as sum_along
-from .replay import replayed
 from .samples import entry
 
 __all__ = ["stencil"]
@@ -52,7 +49,7 @@ def stencil_weight_gradient(
 
 
 CROSS = (1, 3, 4, 5, 7)
-"""Which of 3 × 3 weights, row after row, are a cross."""
+"""The positions of a cross among 3 × 3 weights in row-major order."""
 
 
 @replayed
@@ -62,31 +59,28 @@ def stencil(
     weight: Float[Array, "3 3"] | Float[Array, "5"],
     out: Result[Array, "*B M N", "x"] | None = None,
 ) -> Array:
-    """Each element and its neighbours in the last two dimensions, weighted and added; what lies beyond is 0.
+    """Each element and its neighbours in the last two dimensions, weighted and added; 0 beyond the boundary.
 
     `x`: at least two dimensions, any strides; f64, f32, f16 or bf16, the latter two computed in f32. `weight`, of x's
     dtype: 3 × 3, `out[i, j] = sum of weight[a, b] * x[i + a - 1, j + b - 1]` (a cross-correlation, as torch's conv2d
     with a padding of 1); or 5 elements, for a cross: above, left, centre, right, below. Returns `out`, which must not
     overlap x, or a new array like x.
-    Raises `ArgumentError` for other dtypes or shapes that do not go together, and for an `out` that is x.
+    Raises `ArgumentError` for other dtypes or shapes that do not match, and for an `out` that is x.
     """
-    out = empty_like(x, tuple(x.shape)) if out is None else out
-    check_apart("stencil", out, x=x)
-    images, results = as_images(x), as_images(out)
+    if out is not None:
+        check_apart("stencil", out, x=x)
     kernel = stencil_cross if weight.ndim == 1 else stencil_square
-    kernel(images, weight, results)
-    give_back(results, out)
-    return out
+    return fill(out, x, lambda results: kernel(as_images(x), weight, results), as_images)
 
 
 @checked
 def stencil_backward(
     grad: Float[Array, "*B M N"], x: Float[Array, "*B M N"], weight: Float[Array, "3 3"] | Float[Array, "5"]
 ) -> tuple[Array, Array]:
-    """The gradients of x and weight, of the gradient of `stencil(x, weight)`: new arrays.
+    """The gradients of x and weight, given the gradient of `stencil(x, weight)`: new arrays.
 
     That of x is the stencil of `grad` with the weights turned round. `grad`: as x is.
-    Raises `ArgumentError` for dtypes or shapes that do not go together.
+    Raises `ArgumentError` for dtypes or shapes that do not match.
     """
     of_x = stencil(grad, flip(weight, tuple(range(weight.ndim))))
     images = as_images(x)

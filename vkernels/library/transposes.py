@@ -1,7 +1,7 @@
-"""Sparse structures seen from their other side: the elements of each column, where those of each row are known.
+"""Transposes of sparse structures: the elements of each column, from those of each row.
 
-Gradients of sparse products add up over columns. With the elements of each column in one fixed order every result is
-added by one program, without atomics: the same bits every time.
+Gradients of sparse products sum over columns. With the elements of each column in a fixed order, one program sums each
+result, without atomics, so results are reproducible.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Integer
 
-from .annotations import Size
 from .arrays import AllocationCheck, Array, as_int64, as_signed
-from .declared import checked
+from .declared import Size, checked
 from .replay import constant
 
 
 @dataclass(frozen=True)
 class Transpose:
-    """Elements in the order of their columns: those of column k are at `start[k]` up to `start[k + 1]`.
+    """Elements sorted by column: those of column k are at `start[k] : start[k + 1]`.
 
-    `start`: one more than columns. `row`: the row of each element, in this order. `order`: its number before.
+    `start`: columns + 1 integers. `row`: the row of each element, in this order. `order`: its original number.
     """
 
     start: Array
@@ -31,10 +30,10 @@ class Transpose:
 
 @checked
 def csr_transpose(start: Integer[Array, "R+1"], column: Integer[Array, "E"], columns: Size) -> Transpose:
-    """Of rows that begin at `start`, R + 1 integers, and whose elements have these columns, E integers below `columns`.
+    """The transpose of CSR rows: `start`, R + 1 integers, and `column`, E integers below `columns`.
 
-    Built once for a structure, it serves every gradient of `csr_matmul`, `block_matmul` (columns of blocks) and
-    `embedding_bag` (bags are rows, what they hold is columns). What is in no row is in no column either.
+    It can be reused for all gradients of `csr_matmul`, `block_matmul` (columns of blocks) and `embedding_bag` (bags are
+    rows, their indices columns) with this structure. Elements in no row are in no column.
     """
     row, column = rows_of(start, column.shape[0]), as_signed(column)
     inside = (row >= 0) & (row < start.shape[0] - 1)
@@ -43,7 +42,7 @@ def csr_transpose(start: Integer[Array, "R+1"], column: Integer[Array, "E"], col
 
 @checked
 def ell_transpose(column: Integer[Array, "R L"], columns: Size) -> Transpose:
-    """Of rows that all have as many elements, `column`: R × L integers below `columns`; for `ell_matmul`."""
+    """The transpose of ELL rows, `column`: R × L integers below `columns`; for `ell_matmul`."""
     column = as_signed(column)
     every = count_up(column, column.shape[0])[:, None] + 0 * column
     return grouped(column.reshape(-1), every.reshape(-1), columns)
@@ -53,23 +52,23 @@ def ell_transpose(column: Integer[Array, "R L"], columns: Size) -> Transpose:
 def pair_transposes(
     row: Integer[Array, "E"], column: Integer[Array, "E"], rows: Size, columns: Size
 ) -> tuple[Transpose, Transpose]:
-    """Of elements in any order: by their rows, with the column of each in the place of `row`, and by their columns."""
+    """Elements in any order, sorted by row, with their columns in place of `row`, and sorted by column."""
     row, column = as_signed(row), as_signed(column)
     return grouped(row, column, rows), grouped(column, row, columns)
 
 
 def grouped(group: Array, row: Array, groups: int) -> Transpose:
-    """Elements in the order of their group, those of one in the order that they have; groups beyond `groups` last."""
+    """Elements sorted stably by group; those of groups from `groups` on come last."""
     order = group.argsort(kind="stable") if isinstance(group, np.ndarray) else group.argsort(stable=True)
     return Transpose(_searched(group[order], count_up(group, groups + 1), "left"), row[order], order)
 
 
 def rows_of(start: Array, elements: int) -> Array:
-    """The row of each element of rows that begin at `start`; -1 before the first row, and R after the last."""
+    """The row of each element, from starts of rows; -1 before the first row, and R after the last."""
     start = as_signed(start)
     if isinstance(start, np.ndarray):
         return np.bincount(start, minlength=elements + 1)[:elements].cumsum() - 1
-    if not start.is_cuda:  # where counting waits for nothing
+    if not start.is_cuda:  # on a CPU, counting needs no synchronisation
         return start.bincount(minlength=elements + 1)[:elements].cumsum(0) - 1
     return _searched(start, count_up(start, elements), "right") - 1
 

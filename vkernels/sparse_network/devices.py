@@ -1,4 +1,4 @@
-"""The devices of inference: the CPU, slices of it, and GPUs; several share the images among them."""
+"""Devices for inference: the CPU, slices of it, and GPUs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from vkernels.ir.errors import OptionError, SetupError
 from vkernels.targets.host_cpu import usable_cores
 
 VENDORS = {"cuda": "", "nvidia": "NVIDIA", "amd": "AMD"}
-"""How names of GPUs begin: torch's own, for both vendors, and those of `vk targets`."""
+"""Prefixes of GPU names and their vendors: torch's own, for both vendors, and those of `vk targets`."""
 
 
 @dataclass(frozen=True)
 class InferenceWorker:
-    """Something that infers: of the `number`th device, whose name is `device`. `threads`: that its kernels use on the
-    CPU, None for as many as `set_threads` said; `gpu`: the GPU that it is, as torch names it, or None."""
+    """A worker of the device `device`, the `number`th. `threads`: CPU threads of its kernels, None for those of
+    `set_threads`; `gpu`: torch's name of its GPU, or None."""
 
     device: str
     number: int
@@ -28,10 +28,9 @@ class InferenceWorker:
 
 
 def parse_devices(devices: Sequence[str]) -> list[InferenceWorker]:
-    """The workers of these devices: a GPU is one, and so is the CPU alone; else each core is one.
+    """The workers of devices: one per GPU, one for the CPU if it is the only device, else one per core.
 
-    Raises `OptionError` for what is no device, for one twice, and for more cores than there are; `SetupError` for a GPU
-    that is not here.
+    Raises `OptionError` for unknown and repeated devices and for more cores than exist, `SetupError` for an absent GPU.
     """
     if isinstance(devices, str) or not devices:
         raise OptionError(f"devices: expected a list of at least one, got {devices!r}")
@@ -54,21 +53,21 @@ def parse_devices(devices: Sequence[str]) -> list[InferenceWorker]:
 
 
 def threads_of(devices: Sequence[str]) -> int:
-    """Threads that these devices use on the CPU, all of them where only GPUs are named. Raises as `parse_devices`."""
+    """CPU threads of these devices; all threads if only GPUs are named. Raises as `parse_devices`."""
     workers = [worker for worker in parse_devices(devices) if worker.gpu is None]
     return sum(worker.threads or usable_cores() for worker in workers) or usable_cores()
 
 
 def cut(ids: NDArray[np.int64], speeds: Sequence[float]) -> list[NDArray[np.int64]]:
     """Ids in parts, in proportion to speeds."""
-    known = max(speeds) > 0  # else no one has done anything yet
+    known = max(speeds) > 0  # else nothing was measured
     shares = np.array(speeds if known else [1.0] * len(speeds))
     bounds = np.rint(np.cumsum(shares) / shares.sum() * ids.size).astype(np.int64)
     return np.split(ids, bounds[:-1])
 
 
 def torch_device(vendor: str, number: int) -> str:
-    """Torch's name of a GPU; `vendor`: of `VENDORS`. Raises `SetupError` where torch sees no such GPU."""
+    """Torch's name of a GPU; `vendor`: a key of `VENDORS`. Raises `SetupError` if torch sees no such GPU."""
     import torch
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -89,8 +88,10 @@ def _gpu(device: str) -> str | None:
 def _cores(device: str) -> int | None:
     match = re.fullmatch(r"cpu(?::cores=([1-9][0-9]{0,5}))?", device)
     if match is None:
-        expected = "neither `cpu`, some of its cores, `cpu:cores=1`, nor a GPU, `cuda:0`, `nvidia:0`, `amd:0`"
-        raise OptionError(f"devices: {device!r} is {expected}")
+        raise OptionError(
+            f"devices: {device!r} is "
+            "neither `cpu`, some of its cores, `cpu:cores=1`, nor a GPU, `cuda:0`, `nvidia:0`, `amd:0`"
+        )
     if match[1] is None:
         return None
     if int(match[1]) > usable_cores():

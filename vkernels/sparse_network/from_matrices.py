@@ -11,24 +11,23 @@ from numpy.typing import NDArray
 
 from vkernels.ir.errors import ArgumentError
 
-from .network import Floats, Layers, SparseNetwork, joined
+from .network_layers import Floats, Indices, Layers, NetworkLayers, joined, reading
 
 Csr: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], Floats]
-"""Where each output's connections begin, their inputs, their weights."""
+"""Starts of each output's connections, their inputs, their weights."""
 
 ALIKE = 1.5
-"""Layers whose widest rows differ no more than this are kept, and run, together."""
+"""Consecutive layers are stored and run together if their widest rows differ by at most this factor."""
 
 LAUNCH = 4096
-"""Connections of a layer that take no longer than another launch, at a few thousand images: padding up to as many costs
-less than it saves."""
+"""Connections of a layer that take about as long as a launch at a few thousand images: padding up to this size pays."""
 
 EARLY = 6
-"""Layers before this one run on many images, of which few may live later: there padding does not pay."""
+"""Layers before this one run on many images, most of which die later, so padding does not pay there."""
 
 
-def build(layers: Sequence[Any], bias: float | Sequence[Any], cap: float, inputs: int | None) -> SparseNetwork:
-    """As `SparseNetwork.of` says."""
+def build(layers: Sequence[Any], bias: float | Sequence[Any], cap: float, inputs: int | None) -> NetworkLayers:
+    """See `SparseNetwork.of`."""
     if not cap > 0:
         raise ArgumentError(f"cap is {cap}, expected a positive number")
     single: list[Layers] = []
@@ -43,8 +42,8 @@ def build(layers: Sequence[Any], bias: float | Sequence[Any], cap: float, inputs
     return of_layers(single, cap)
 
 
-def of_layers(single: Sequence[Layers], cap: float) -> SparseNetwork:
-    """A network of layers held one by one, that follow each other; neighbours that are alike are put together."""
+def of_layers(single: Sequence[Layers], cap: float) -> NetworkLayers:
+    """A network of single layers in order; similar neighbours are joined."""
     groups: list[list[Layers]] = []
     for number, layer in enumerate(single):
         if groups and _go_together(groups[-1], layer, number):
@@ -52,20 +51,14 @@ def of_layers(single: Sequence[Layers], cap: float) -> SparseNetwork:
         else:
             groups.append([layer])
     ends = np.cumsum([len(group) for group in groups]).tolist()
-    runs = [joined(group) for group in groups]
-
-    def read(first: int, last: int) -> Layers:
-        number = int(np.searchsorted(ends, first, side="right"))
-        start = ends[number] - len(groups[number])
-        return runs[number].part(first - start, last - start)
-
     positive = [number for number, layer in enumerate(single) if (layer.bias > 0).any()]
     sizes = (single[0].inputs, *(layer.outputs for layer in single))
-    return SparseNetwork(sizes, read, cap, tuple(ends), positive[-1] + 1 if positive else 0, held=True)
+    read = reading([joined(group) for group in groups])
+    return NetworkLayers(sizes, read, cap, tuple(ends), positive[-1] + 1 if positive else 0, held=True)
 
 
 def from_csr(csr: Csr, bias: Floats, inputs: int, where: str) -> Layers:
-    """One layer, checked. Raises `ArgumentError`, with `where` before it."""
+    """One checked layer. Raises `ArgumentError`; `where` begins the message."""
     start, column, weight = csr
     counts = np.diff(start)
     if start.ndim != 1 or start.size == 0 or start[0] != 0 or (counts < 0).any() or start[-1] != column.size:
@@ -74,20 +67,31 @@ def from_csr(csr: Csr, bias: Floats, inputs: int, where: str) -> Layers:
         raise ArgumentError(f"{where}: column has shape {column.shape} and weight {weight.shape}, expected the same")
     if (wrong := np.flatnonzero((column < 0) | (column >= inputs))).size:
         raise ArgumentError(f"{where}: index {column[wrong[0]]} is out of range, expected 0 to {inputs - 1}")
-    output = np.repeat(np.arange(counts.size), counts)
     if (wrong := np.flatnonzero(~np.isfinite(weight))).size:
-        place = f"from input {column[wrong[0]]} to output {output[wrong[0]]}"
-        raise ArgumentError(f"{where}: the weight {place} is {weight[wrong[0]]}, expected finite numbers of float32")
+        output = np.searchsorted(start, wrong[0], side="right") - 1
+        raise ArgumentError(
+            f"{where}: the weight from input {column[wrong[0]]} to output {output} is {weight[wrong[0]]}, "
+            "expected finite numbers of float32"
+        )
+    columns, weights = to_ell(csr)
+    return Layers(columns[None], weights[None], bias[None], np.array([np.count_nonzero(weight)]), inputs)
+
+
+def to_ell(csr: Csr) -> tuple[Indices, Floats]:
+    """Rows as outputs × most inputs of one output, padded with weights of 0."""
+    start, column, weight = csr
+    counts = np.diff(start)
+    output = np.repeat(np.arange(counts.size), counts)
     slot = np.arange(column.size) - np.repeat(start[:-1], counts)
-    shape = (1, counts.size, max(1, int(counts.max(initial=0))))
+    shape = (counts.size, max(1, int(counts.max(initial=0))))
     columns, weights = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
-    columns[0, output, slot], weights[0, output, slot] = column, weight
-    return Layers(columns, weights, bias[None], np.array([np.count_nonzero(weight)]), inputs)
+    columns[output, slot], weights[output, slot] = column, weight
+    return columns, weights
 
 
-def as_csr(layers: Layers, index: int) -> Csr:
-    """One layer's weights in CSR form, padding and other zeros left out."""
-    weight, column = layers.weight[index], layers.column[index]
+def as_csr(layer: Layers) -> Csr:
+    """The first layer's weights in CSR form, without zeros."""
+    weight, column = layer.weight[0], layer.column[0]
     real = weight != 0
     start = np.concatenate([[0], real.sum(axis=1).cumsum()]).astype(np.int64)
     return start, column[real].astype(np.int64), weight[real]
@@ -120,15 +124,16 @@ def _as_csr(layer: Any, inputs: int | None, where: str) -> tuple[Csr, int]:
 
 def _from_ell(column: NDArray[Any], weight: Floats, where: str) -> Csr:
     if column.ndim != 2 or column.shape != weight.shape:
-        shapes = f"column has shape {column.shape} and weight {weight.shape}"
-        raise ArgumentError(f"{where}: {shapes}, expected the same two dimensions")
+        raise ArgumentError(
+            f"{where}: column has shape {column.shape} and weight {weight.shape}, expected the same two dimensions"
+        )
     real = weight != 0  # NaN is not 0
     start = np.concatenate([[0], real.sum(axis=1).cumsum()]).astype(np.int64)
     return start, column[real].astype(np.int64), weight[real]
 
 
 def as_rows(layer: Any, where: str) -> Any:
-    """A matrix of any kind as SciPy's CSR matrix, without equal elements twice."""
+    """A matrix of any kind as a SciPy CSR matrix without duplicate elements."""
     from scipy.sparse import csr_array, issparse
 
     if not issparse(layer) and hasattr(layer, "is_sparse"):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from .feature_dtypes import FLOAT32
+from vkernels.library.spdnn import distance_to_state, take_columns
+
 from .fixed_points import FixedPoints
 from .infer import (
     GROUP_BYTES,
@@ -23,38 +24,33 @@ from .infer import (
     finished,
     group_length,
 )
-from .layers import run_layers
-from .network import Floats, Layers, SparseNetwork
-
-if TYPE_CHECKING:
-    import torch
-
-Tensor: TypeAlias = "torch.Tensor"
+from .network_layers import Floats, Layers, NetworkLayers
+from .run_layers import FLOAT32, run_layers
 
 BATCH_BYTES = 4 << 30
-"""Features that are on a device at once."""
+"""Bytes of features on a device at once."""
 
 COPIES = 3
-"""Arrays of a batch's features there, at most: before and after a group, and what is kept of that."""
+"""Arrays of a batch's features on the device, at most: before and after a group, and of kept images."""
 
 DROP = 16
-"""The dead are dropped once they are one in so many images."""
+"""Dead images are dropped once they are at least one in this many."""
 
 
 @dataclass(frozen=True)
 class Tensors:
     """`Layers` on a device; `nonzeros` on the host."""
 
-    column: Tensor
-    weight: Tensor
-    bias: Tensor
+    column: torch.Tensor
+    weight: torch.Tensor
+    bias: torch.Tensor
     nonzeros: NDArray[np.int64]
     inputs: int
 
     @staticmethod
     def of(layers: Layers, device: str) -> Tensors:
         weight = layers.weight
-        if weight.ndim == 3 and weight.strides[2] == 0:  # stored once an output: so they are there, too
+        if weight.ndim == 3 and weight.strides[2] == 0:  # stored once per output, on the device too
             weights = _bring(weight[:, :, :1], device).expand(weight.shape)
         else:
             weights = _bring(weight, device)
@@ -68,12 +64,12 @@ class Tensors:
 
 
 class Resident:
-    """A network's layers on a device: of one that is held all, once; of another those that are asked for.
+    """A network's layers on a device: copied once if the network is held in memory, else for every use.
 
-    `seconds`: what reading layers and bringing them there took so far.
+    `seconds`: time spent reading and copying layers so far.
     """
 
-    def __init__(self, network: SparseNetwork, device: str):
+    def __init__(self, network: NetworkLayers, device: str):
         self.network, self.device, self.seconds = network, device, 0.0
         self._runs: dict[int, Tensors] = {}
         self._bytes = 0
@@ -97,30 +93,29 @@ class Resident:
 
     @property
     def most_read(self) -> int:
-        """Layers that may be read at once, if they are like the last."""
+        """Layers that may be read at once, if they are as large as the last."""
         return MAX_LAYERS_A_LAUNCH if self.network.held else max(1, GROUP_BYTES // max(1, self._bytes))
 
 
 def infer_on(
     device: str,
-    network: SparseNetwork,
+    network: NetworkLayers,
     features: Floats,
     fixed: FixedPoints | None = None,
     storage: str = FLOAT32,
 ) -> InferenceResult:
-    """As `infer`, on a device by the name that torch gives it. One number an image comes back after each launch.
+    """As `infer`, on a torch device. Each launch copies one number per image back to the host.
 
-    `InferenceResult.transfer` is what bringing weights and features there and features back took, weights the first
-    time only.
+    `InferenceResult.transfer` includes copying features both ways, and weights to the device the first time.
     """
-    if device not in network.resident:
-        network.resident[device] = Resident(network, device)
-    resident = network.resident[device]
+    resident: Resident | None = network.cache.get(("resident", device))
+    if resident is None:
+        resident = network.cache["resident", device] = Resident(network, device)
     batch = max(1, BATCH_BYTES // (COPIES * 4 * max(1, *network.sizes)))
     before = resident.seconds
     ids = np.arange(features.shape[1], dtype=np.int64)
     runs = []
-    with _current(device):
+    with torch.cuda.device(device) if torch.device(device).type == "cuda" else nullcontext():
         for first in range(0, max(1, ids.size), batch):
             run = _Run(resident, fixed, storage, ids[first : first + batch])
             run.through(features[:, first : first + batch])
@@ -136,11 +131,9 @@ def infer_on(
 
 
 class _Run:
-    """One batch of images on its way; `ids`: those that may be alive; `result`: their features at the end."""
+    """One batch of images; `ids`: those that may be alive; `result`: their features after the last layer."""
 
     def __init__(self, resident: Resident, fixed: FixedPoints | None, storage: str, ids: NDArray[np.int64]):
-        import torch
-
         self.resident, self.fixed, self.ids = resident, fixed, ids
         self.network, self.device = resident.network, torch.device(resident.device)
         self.dtype: torch.dtype = getattr(torch, storage)
@@ -150,7 +143,7 @@ class _Run:
         self.result: Floats = np.empty((self.network.outputs, 0), np.float32)
 
     def through(self, features: Floats) -> None:
-        """All layers, until no image is left."""
+        """Run all layers, or until no image is left."""
         start = perf_counter()
         self.features = _bring(features, self.device)
         self.transfer += perf_counter() - start
@@ -168,9 +161,6 @@ class _Run:
         self.transfer += perf_counter() - start
 
     def _advance(self, first: int, length: int) -> int:
-        """One group; how many images are alive after it."""
-        import torch
-
         layers, images, last = self.resident.read(first, first + length), self.ids.size, first + length
         start = perf_counter()
         out = torch.empty((layers.bias.shape[1], images), dtype=self.dtype, device=self.device)
@@ -179,7 +169,7 @@ class _Run:
         self.features = out
         alive = images
         if last >= self.network.settled_from:
-            living = peak.cpu().numpy() != 0  # this waits until the launch is over
+            living = peak.cpu().numpy() != 0  # waits for the launch
             alive = int(np.count_nonzero(living))
             if (images - alive) * DROP >= images or last == self.network.layers:
                 self._keep(living)
@@ -192,11 +182,6 @@ class _Run:
         return alive
 
     def _settle(self, state: Floats) -> None:
-        """Put the images aside that have reached this state."""
-        import torch
-
-        from vkernels.library.spdnn import distance_to_state
-
         away = torch.empty(self.ids.size, dtype=torch.float32, device=self.device)
         distance_to_state(self.features, _bring(state, self.device), away)
         left = away.cpu().numpy() != 0
@@ -204,8 +189,6 @@ class _Run:
         self._keep(left)
 
     def _keep(self, chosen: NDArray[np.bool_]) -> None:
-        from vkernels.library.spdnn import take_columns
-
         live = np.flatnonzero(chosen)
         if live.size == self.ids.size:
             return
@@ -215,20 +198,6 @@ class _Run:
         self.features, self.ids = out, self.ids[live]
 
 
-def _bring(array: NDArray[Any], device: Any) -> Tensor:
-    """An array on a device; on the host a copy, too, so that nothing depends on what becomes of the array."""
-    import torch
-
+def _bring(array: NDArray[Any], device: Any) -> torch.Tensor:
+    """Copy an array to a device; also a copy on the host, so that the original may change."""
     return torch.from_numpy(np.array(array, order="C")).to(device)
-
-
-@contextmanager
-def _current(device: str) -> Iterator[None]:
-    """Torch's work goes to this device meanwhile."""
-    import torch
-
-    if torch.device(device).type != "cuda":
-        yield
-        return
-    with torch.cuda.device(device):
-        yield

@@ -1,24 +1,57 @@
-"""Real images as the challenge's inputs: resized to a square of as many pixels as neurons, and made 0 or 1."""
+"""Images as the challenge's inputs: resized to a square of as many pixels as neurons, and rounded to 0 or 1."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vkernels.ir.errors import FileError
+from vkernels.ir.errors import FileError, OptionError
 
-from .network import Floats
+from .network_layers import Floats
 from .npz_files import read_arrays
 
 LEVEL = {1024: 182, 4096: 186, 16384: 188, 65536: 175}
-"""Neurons → the least value, of 255, that becomes a 1: the whole number at which MNIST's training images have
+"""Number of neurons → the least value, of 255, that becomes a 1: the integer for which MNIST's training images have
 most nearly as many 1s as the challenge's own inputs (6374505, 25019051, 98858913 and 392191985)."""
 
+DIGITS = "digits"
 BRIGHTEST = 255
 BATCH = 1000
+
+
+@dataclass(frozen=True)
+class ImageSource:
+    """Images that are converted a part at a time. `pixels`: values from 0 to 255, count × height × width."""
+
+    pixels: NDArray[Any]
+    neurons: int
+
+    @property
+    def images(self) -> int:
+        return len(self.pixels)
+
+    def part(self, first: int, last: int) -> Floats:
+        """The inputs of some images: neurons × images."""
+        return as_inputs(self.pixels[first:last], self.neurons)
+
+    def spread(self, count: int) -> ImageSource:
+        """`count` of the images, evenly spread; all images if there are no more."""
+        if count >= self.images:
+            return self
+        return ImageSource(self.pixels[np.arange(count) * self.images // count], self.neurons)
+
+
+def pixels_of(data: str) -> NDArray[Any]:
+    """scikit-learn's `digits`, or the images of a .npz file. Raises `OptionError` for other names, and `FileError`."""
+    if data == DIGITS:
+        return digit_pixels()
+    if Path(data).suffix == ".npz":
+        return read_pixels(Path(data))
+    raise OptionError(f"images: expected `{DIGITS}` or a .npz, got {data!r}")
 
 
 def digits(neurons: int) -> Floats:
@@ -37,13 +70,13 @@ def digit_pixels() -> NDArray[Any]:
 def read_images(path: Path, neurons: int) -> Floats:
     """The images of a .npz, `images[count, height, width]` of bytes (MNIST, say), as inputs: neurons × images.
 
-    `FileError` where the file is missing, damaged or holds something else.
+    Raises `FileError` for missing, damaged and other files.
     """
     return as_inputs(read_pixels(path), neurons)
 
 
 def read_pixels(path: Path) -> NDArray[Any]:
-    """The images of a .npz as they are. Raises `FileError`."""
+    """The images of a .npz file, not converted. Raises `FileError`."""
     images = read_arrays(path, images=(np.uint8, 3))["images"]
     if 0 in images.shape:
         raise FileError(f"{path}: array `images` is empty: its shape is {images.shape}")
@@ -66,10 +99,11 @@ def as_inputs(images: NDArray[Any], neurons: int) -> Floats:
 
 def _resized(images: NDArray[Any], side: int) -> Floats:
     import torch
-    from torch.nn.functional import interpolate
 
     values = torch.from_numpy(images.astype(np.float32))[:, None]
     # antialias: torch has Keys' kernel with a = -1/2 under this name, and with a = -3/4 otherwise.
-    resized = interpolate(values, size=(side, side), mode="bicubic", align_corners=False, antialias=True)
+    resized = torch.nn.functional.interpolate(
+        values, size=(side, side), mode="bicubic", align_corners=False, antialias=True
+    )
     squares: Floats = resized[:, 0].numpy()
     return squares

@@ -1,4 +1,4 @@
-"""Inference: groups of layers a launch, with images that are dead or done dropped between groups."""
+"""Inference in groups of layers, one launch per group; dead and finished images are dropped between groups."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vkernels.ir.errors import OptionError
+from vkernels.library.spdnn import distance_to_state, take_columns
+from vkernels.runtime.threads import get_threads, set_threads
 
-from .feature_dtypes import DTYPES, FLOAT32, as_floats, for_kernels
 from .fixed_points import FixedPoints
-from .layers import run_layers
-from .network import Floats, Indices, Layers, SparseNetwork
-from .ordered_reader import OrderedReader
+from .network_layers import Floats, Indices, Layers, NetworkLayers
+from .reorder import OrderedReader
+from .run_layers import DTYPES, FLOAT32, as_floats, for_kernels, run_layers
 from .shared_plans import kernel_for
 
 BATCH_BYTES = 16 << 20
-"""Features that are worked on at once unless the caller says otherwise: they stay in a last-level cache from group to
-group, and few enough pages are touched."""
+"""Default size of a batch's features: they stay in the last-level cache from group to group, on few pages."""
 
 MIN_IMAGES_A_BATCH = 192
-"""Images of a batch, at least: with fewer alive, most lanes of the next group's vectors would be empty."""
+"""Minimum of images of a batch, so that most vector lanes are used while images die."""
 
 FEW = 6
-"""Batches are joined once so small a part of their images, one in `FEW`, is alive."""
+"""Batches are joined once at most one in this many images is alive."""
 
 DROP_COST = 0.7
-"""What it costs to end a group (its launch, and storing and loading the features), in layers."""
+"""Cost of ending a group (a launch, storing and loading features), in layers."""
 
 COPY_COST = 25
-"""What it costs to copy a feature, in connections."""
+"""Cost of copying a feature, in connections."""
 
 FIRST_LAYERS = 4
-"""Layers of the first group, before the rate at which images die is known."""
+"""Layers of the first group, while the rate at which images die is unknown."""
 
 LINE = 64
 """Bytes of a cache line."""
@@ -47,14 +47,15 @@ MAX_LAYERS_A_LAUNCH = 64
 """Layers of one group, at most."""
 
 GROUP_BYTES = 256 << 20
-"""Layers that are read for one group, at most, of a network that is not held."""
+"""Limit, in bytes, for layers that are read for one group of a network that is not held in memory."""
 
 MAX_UNSETTLED_LAYERS = 8
-"""The same where images may be done before the last layer, which is looked for after each group."""
+"""Layers of one group, at most, if finished images are looked for after each group."""
 
 
 class LayerKernel(Protocol):
-    """`run_layers` or its like: `out` is what the layers make of `y`, `peak` each column's largest feature."""
+    """The signature of `run_layers`: writes the layers' output for `y` into `out`, and each column's maximum into
+    `peak`."""
 
     def __call__(
         self, y: Floats, column: Indices, weight: Floats, bias: Floats, cap: float, out: Floats, peak: Floats
@@ -63,7 +64,7 @@ class LayerKernel(Protocol):
 
 @dataclass(frozen=True)
 class LayerGroup:
-    """One launch: how many layers ran, on how many images, from which layer on."""
+    """One launch: number of layers, number of images, first layer."""
 
     layers: int
     images: int
@@ -72,12 +73,11 @@ class LayerGroup:
 
 @dataclass(frozen=True)
 class InferenceResult:
-    """`survivors`: ids, from 0 and ascending, of the images with a feature that is not 0 after the last layer.
-    `features`: those images' features, outputs × survivors.
-    `seconds`: spent in launches, in dropping, and in putting layers in order that are not held; reading and generating
-    layers is left out.
-    `executed_edges`: multiply-adds that ran, a vector's unused lanes left out.
-    `groups`: the launches, in order. `transfer`: seconds of bringing weights and features to another device and back.
+    """`survivors`: ascending ids, from 0, of the images with a nonzero feature after the last layer.
+    `features`: the survivors' features, outputs × survivors.
+    `seconds`: time of launches, of dropping images, and of reordering layers that are not held in memory, without
+    reading and generating layers. `executed_edges`: multiply-adds that ran, without unused vector lanes.
+    `groups`: the launches, in order. `transfer`: seconds of copies to another device and back.
     """
 
     survivors: NDArray[np.int64]
@@ -89,7 +89,7 @@ class InferenceResult:
 
 
 def infer(
-    network: SparseNetwork,
+    network: NetworkLayers,
     features: Floats,
     *,
     threads: int | None = None,
@@ -102,12 +102,12 @@ def infer(
 ) -> InferenceResult:
     """Run the network on the images of `features`: inputs × images of float32.
 
-    `groups`: layers of each launch, the last number repeated as long as there are layers; by default each
-    group is as long as pays at the rate at which images die. `batch`: images worked on at once, until few are
-    alive. `threads`: as `set_threads` said, by default. `progress` is told, after each launch, how many layers were
-    done, as a share of all images, and how many images of the batch are alive. `fixed`: states in which images are
-    done. `storage`: what features are held as between layers. A network that is not held is read once: all images are
-    then one batch. Raises `OptionError` for groups or batches of nothing.
+    `groups`: layers of each launch, the last number repeated; by default chosen by the rate at which images die.
+    `batch`: images processed at once, until few are alive. `threads`: by default those of `set_threads`. `progress`
+    receives, after each launch, the layers done, weighted by the batch's share of all images, and the number of live
+    images of the batch. `fixed`: states in which images are finished. `storage`: dtype of features between layers. A
+    network that is not held in memory is read once, with all images in one batch. Raises `OptionError` for empty groups
+    or batches.
     """
     if batch is not None and batch < 1:
         raise OptionError(f"batch: expected at least one image, got {batch}")
@@ -134,7 +134,7 @@ def finished(
     fixed: FixedPoints | None,
     layers: int,
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """Survivors among images that ran to the end and, in order with them, those that were `settled` before."""
+    """The survivors of images that ran to the end and of `settled` ones, in the order of their ids."""
     if fixed is not None and settled:
         features, ids = _with_settled(features, ids, np.concatenate(settled), fixed.state(layers))
     alive = features.any(axis=0)
@@ -144,7 +144,6 @@ def finished(
 def _with_settled(
     features: Floats, ids: NDArray[np.int64], settled: NDArray[np.int64], state: Floats
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """Images that ran to the end and those that were done before, in the order of their ids."""
     everyone = np.concatenate([ids, settled])
     order = np.argsort(everyone)
     result = np.empty((state.size, everyone.size), np.float32)
@@ -156,11 +155,11 @@ def _with_settled(
 
 @dataclass
 class _Work:
-    """What one inference is given, and what it has done so far; `settled`: ids of images that are done;
-    `layer_bytes`: of a layer that was read last."""
+    """Arguments and state of one inference; `settled`: ids of finished images; `layer_bytes`: size of the last
+    layer."""
 
     kernel: LayerKernel
-    network: SparseNetwork
+    network: NetworkLayers
     turn: OrderedReader
     lengths: Sequence[int] | None
     batch: int
@@ -179,14 +178,14 @@ class _Work:
 
     @property
     def most_read(self) -> int:
-        """Layers that may be read at once, if they are like the last."""
+        """Layers that may be read at once, if they are as large as the last."""
         return MAX_LAYERS_A_LAUNCH if self.network.held else max(1, GROUP_BYTES // max(1, self.layer_bytes))
 
 
 def _stage(work: _Work, features: Floats, ids: NDArray[np.int64], done: int) -> tuple[Floats, NDArray[np.int64], int]:
-    """Run batch after batch, all through as many layers: to the last, or until few of the first batch are alive.
+    """Run all batches through the same layers: to the last, or until few images of the first batch are alive.
 
-    Returns the live images' features side by side, these images' ids, and the layers done.
+    Returns the live images' features, their ids, and the layers done.
     """
     network, images = work.network, ids.size
     starts = range(0, max(1, images), work.batch)
@@ -218,10 +217,10 @@ def _stage(work: _Work, features: Floats, ids: NDArray[np.int64], done: int) -> 
 
 
 class _Batch:
-    """Some images on their way: the `features` of those that may be alive, and which images, `ids`, these are.
+    """A batch: the `features` and `ids` of images that may be alive.
 
-    `leaves`: what is dropped next is the last, so that what is kept must not lie in `memory`, which other batches use;
-    `has_left`: it does not.
+    `leaves`: the next drop is the batch's last, so features must be copied out of `memory`, which other batches use;
+    `has_left`: they are copied.
     """
 
     def __init__(self, work: _Work, features: Floats, ids: NDArray[np.int64], memory: list[NDArray[Any]], among: int):
@@ -236,23 +235,26 @@ class _Batch:
 
     @property
     def has_few(self) -> bool:
-        """Whether so few are alive that batches should be joined."""
+        """Whether batches should be joined because few images are alive."""
         return FEW * self.alive <= self.images
 
     def next_length(self, done: int) -> int:
-        """Layers of the next group, which one launch can take."""
+        """The number of layers of the next group."""
         network = self.work.network
         length = group_length(self.work.lengths, self.pace, self.alive, self.work.most_layers)
         return min(length, network.end_after(done) - done, self.work.most_read)
 
     def advance(self, first: int, length: int) -> None:
-        """One group: `length` layers from the layer `first` on, and drop who died or is done."""
+        """Run `length` layers from the layer `first` on, and drop dead and finished images."""
         work, images, last = self.work, self.ids.size, first + length
         if images:
             layers = work.turn.read(first, last, images)
             work.layer_bytes = layers.nbytes // length
             start = perf_counter()
-            self.features, peak = self._launch(layers)
+            out, peak = self._take_spare(layers.outputs, images), np.empty(images, np.float32)
+            self.has_left = False
+            work.kernel(self.features, layers.column, layers.weight, layers.bias, work.network.cap, out, peak)
+            self.features = out
             self.pace.append(LayerGroup(length, self.alive, first))
             if last >= work.network.settled_from:
                 self._drop(peak != 0, layers, last)
@@ -265,14 +267,7 @@ class _Batch:
             self.features = np.empty((work.network.sizes[last], 0), work.dtype)
         work.progress(length * self.share, self.ids.size)
 
-    def _launch(self, layers: Layers) -> tuple[Floats, NDArray[np.float32]]:
-        out, peak = self._take_spare(layers.outputs, self.ids.size), np.empty(self.ids.size, np.float32)
-        self.has_left = False
-        self.work.kernel(self.features, layers.column, layers.weight, layers.bias, self.work.network.cap, out, peak)
-        return out, peak
-
     def _drop(self, living: NDArray[np.bool_], layers: Layers, last: int) -> None:
-        """Drop the dead, where that costs less than to carry them through the next two groups."""
         network = self.work.network
         self.alive = int(np.count_nonzero(living))
         if self.work.lengths is None and self.work.fixed is None and self.alive and last < network.layers:
@@ -284,9 +279,6 @@ class _Batch:
         self._keep(living)
 
     def _settle(self, state: Floats) -> None:
-        """Put the images aside that have reached this state."""
-        from vkernels.library.spdnn import distance_to_state
-
         away = np.empty(self.ids.size, np.float32)
         kernel_for(self.features, distance_to_state)(for_kernels(self.features), state, away)
         self.work.settled.append(self.ids[away == 0])
@@ -296,8 +288,6 @@ class _Batch:
     def _keep(self, chosen: NDArray[np.bool_]) -> None:
         live = np.flatnonzero(chosen).astype(np.int32)
         if live.size < self.ids.size:
-            from vkernels.library.spdnn import take_columns
-
             self.has_left = self.leaves or (self.images < self.among and self.has_few)
             take = partial(_lines, None, dtype=self.work.dtype) if self.has_left else self._take_spare
             out = take(self.features.shape[0], live.size)
@@ -306,27 +296,25 @@ class _Batch:
             self.features, self.ids = out, self.ids[live]
 
     def _take_spare(self, outputs: int, images: int) -> Floats:
-        """Memory for the features of so many images, not where `self.features` may be."""
+        """Memory for the features of some images, apart from that of `self.features`."""
         self._spare, self._used = self._used, self._spare
         return _lines(self._used, outputs, images, self._used.dtype)
 
 
 def _lines(memory: NDArray[Any] | None, outputs: int, images: int, dtype: Any) -> Floats:
-    """Rows that begin where cache lines do, in this memory or in some of their own."""
     stride = row_stride(images, dtype)
     memory = aligned(outputs * stride, dtype) if memory is None else memory
     return memory[: outputs * stride].reshape(outputs, stride)[:, :images]
 
 
 def row_stride(images: int, dtype: Any = np.float32) -> int:
-    """Elements from row to row of so many images: whole cache lines, an odd number of them, so that rows do not contend
-    for the same place in a cache."""
+    """The row stride for a number of images: an odd number of cache lines, so that rows use different cache sets."""
     line: int = LINE // np.dtype(dtype).itemsize
     return (-(-images // line) | 1) * line
 
 
 def aligned(elements: int, dtype: Any = np.float32) -> NDArray[Any]:
-    """Memory that begins where a cache line does."""
+    """Memory aligned to a cache line."""
     line: int = LINE // np.dtype(dtype).itemsize
     room = np.empty(elements + line, dtype)
     start = -room.ctypes.data // room.itemsize % line
@@ -336,7 +324,7 @@ def aligned(elements: int, dtype: Any = np.float32) -> NDArray[Any]:
 def group_length(
     lengths: Sequence[int] | None, groups: Sequence[LayerGroup], live: int, most: int = MAX_LAYERS_A_LAUNCH
 ) -> int:
-    """Layers of the next group."""
+    """The number of layers of the next group by the rate at which images die, or as given by `lengths`."""
     if lengths is not None:
         return lengths[min(len(groups), len(lengths) - 1)]
     if not groups:
@@ -350,11 +338,9 @@ def group_length(
 
 @contextmanager
 def using_threads(threads: int | None) -> Iterator[None]:
-    """Let calls use so many threads meanwhile; None: as many as they do."""
-    from vkernels.runtime.threads import get_threads, set_threads
-
+    """Set the number of threads within a `with`; None: no change."""
     before = get_threads()
-    if threads is None or threads == before:  # said again, it would make kernels forget how they were called
+    if threads is None or threads == before:  # setting it would clear the caches of calls
         yield
         return
     set_threads(threads)

@@ -1,4 +1,4 @@
-"""Find outputs that are equal for every image, for any weights, so that one is computed for all of them."""
+"""Merge outputs that are equal for every image, for any weights."""
 
 from __future__ import annotations
 
@@ -7,46 +7,49 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .from_matrices import LAUNCH, as_csr, of_layers
-from .network import Floats, Indices, Layers, SparseNetwork
+from .from_matrices import LAUNCH, as_csr, of_layers, to_ell
+from .network_layers import Floats, Indices, Layers, NetworkLayers
 
 HASH_MULTIPLIER = 0x9E3779B97F4A7C15
-"""An odd number of 64 bits whose multiples are spread evenly: the golden ratio's."""
+"""An odd 64-bit number with evenly spread multiples, from the golden ratio."""
 
 Copies = NDArray[np.int64]
-"""For each feature, which of the merged ones it equals."""
+"""The merged feature that each feature equals."""
 
 
 @dataclass(frozen=True)
 class Merged:
-    """`network` has each output of a layer once; output n of the one that it was made of is its output `copies[n]`.
+    """`network` has each distinct output once; output n of the original is its output `copies[n]`.
 
-    Inputs are as they were. Small layers have outputs besides, of no use, so that one launch can take several.
-    `distinct`: how many different outputs each layer has; `connections`, `connections_before`: of all layers together.
+    Inputs are unchanged. Small layers are padded with unused outputs, so that one launch can run several. `distinct`:
+    distinct outputs of each layer; `connections`, `connections_before`: of all layers together.
     """
 
-    network: SparseNetwork
+    network: NetworkLayers
     copies: Copies
     distinct: tuple[int, ...]
     connections: int
     connections_before: int
 
+    @property
+    def has_copies(self) -> bool:
+        """Whether outputs were merged."""
+        return self.connections < self.connections_before
 
-def merge_equal(network: SparseNetwork) -> Merged:
+
+def merge_equal(network: NetworkLayers) -> Merged:
     """Merge outputs that have equal weights, inputs and biases, layer by layer.
 
-    What comes from inputs that were merged is added up, with their multiplicities, so that outputs can become equal
-    which were not. Sums are taken in float64 and rounded.
+    Weights of merged inputs are summed, so outputs can become equal by merging the layer before. Sums are in float64
+    and rounded.
     """
     copies: Copies = np.arange(network.inputs)
     distinct, single, before = network.inputs, [], 0
-    for first, last in network.each_run(1 << 28):
-        layers = network.read(first, last)
-        before += int(layers.nonzeros.sum())
-        for index in range(last - first):
-            layer, copies = _merge(layers.part(index, index + 1), copies, distinct)
-            distinct = layer.outputs
-            single.append(layer)
+    for layer in network.each_layer():
+        before += int(layer.nonzeros[0])
+        merged_layer, copies = _merge(layer, copies, distinct)
+        distinct = merged_layer.outputs
+        single.append(merged_layer)
     after = sum(int(layer.nonzeros.sum()) for layer in single)
     sizes = tuple(layer.outputs for layer in single)
     merged = of_layers([layer.narrow() for layer in _evened(single)], network.cap)
@@ -54,7 +57,7 @@ def merge_equal(network: SparseNetwork) -> Merged:
 
 
 def _evened(single: list[Layers]) -> list[Layers]:
-    """Small layers filled up, with outputs that are always 0, to as many as the layers around them have."""
+    """Small layers, padded with outputs of 0 to the size of neighbouring layers."""
     result: list[Layers] = []
     for number, layer in enumerate(single):
         around = max(each.outputs for each in single[max(0, number - 2) : number + 3])
@@ -67,7 +70,7 @@ def _evened(single: list[Layers]) -> list[Layers]:
 
 
 def _merge(layer: Layers, copies: Copies, inputs: int) -> tuple[Layers, Copies]:
-    """A layer on merged inputs, of which there are so many, with each output once; which output is which of these."""
+    """A layer on merged inputs with each distinct output once, and the distinct output for each output."""
     column, weight, bias = layer.column[0].astype(np.int32), layer.weight[0], np.asarray(layer.bias[0], np.float32)
     rows, copy = distinct_rows(column, weight, bias)
     if inputs < layer.inputs:
@@ -81,23 +84,16 @@ def _merge(layer: Layers, copies: Copies, inputs: int) -> tuple[Layers, Copies]:
 
 
 def _add_up(layer: Layers, copies: Copies, inputs: int) -> tuple[Indices, Floats]:
-    """ELL rows on merged inputs, sorted."""
     from scipy.sparse import csr_array
 
-    start, column, weight = as_csr(layer, 0)
+    start, column, weight = as_csr(layer)
     rows = csr_array((weight.astype(np.float64), copies[column], start), shape=(layer.outputs, inputs))
     rows.sum_duplicates()
-    counts = np.diff(rows.indptr)
-    output = np.repeat(np.arange(counts.size), counts)
-    slot = np.arange(rows.indices.size) - np.repeat(rows.indptr[:-1], counts)
-    shape = (counts.size, max(1, int(counts.max(initial=0))))
-    columns, weights = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
-    columns[output, slot], weights[output, slot] = rows.indices, rows.data
-    return columns, weights
+    return to_ell((rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data.astype(np.float32)))
 
 
 def distinct_rows(column: Indices, weight: Floats, bias: Floats) -> tuple[NDArray[np.int64], Copies]:
-    """The first of each set of equal rows, ascending, and for each row which of these it equals."""
+    """The first of each set of equal rows, ascending, and the set of each row."""
     if not len(column):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     bits = weight.view(np.uint32).astype(np.uint64) << np.uint64(32) | column.astype(np.uint64)
@@ -106,8 +102,8 @@ def distinct_rows(column: Indices, weight: Floats, bias: Floats) -> tuple[NDArra
     _, first, copy = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rows, copy = first[order], np.argsort(order)[copy.ravel()]
-    told = rows[copy]
-    if (column == column[told]).all() and (weight == weight[told]).all() and (bias == bias[told]).all():
+    leader = rows[copy]
+    if (column == column[leader]).all() and (weight == weight[leader]).all() and (bias == bias[leader]).all():
         return rows, copy
-    alone = np.arange(len(column))  # two different rows with one key: rare, and to merge none is right too
+    alone = np.arange(len(column))  # two different rows with one key: rare; merging none is correct
     return alone, alone

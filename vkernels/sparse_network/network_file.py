@@ -1,9 +1,9 @@
-"""Networks in .npz files: the connections of all layers in CSR form, written and read a part at a time."""
+"""Save and load networks as .npz files: connections of all layers in CSR form, a part at a time."""
 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -15,24 +15,27 @@ from numpy.typing import DTypeLike, NDArray
 from vkernels.ir.errors import ArgumentError, FileError
 from vkernels.ir.write_file import replacing
 
-from .from_matrices import as_csr, build, from_csr
-from .network import Layers, SparseNetwork, joined
+from .from_matrices import Csr, as_csr, build, from_csr
+from .network_layers import Layers, NetworkLayers, joined
 from .npz_files import ArrayStream, read_arrays
 
 RUN_BYTES = 1 << 28
-"""Layers that are written at once."""
+"""Bytes of layers that are read at once to be written."""
 
 ARRAYS: dict[str, DTypeLike] = {"start": np.int64, "column": np.int32, "weight": np.float32, "bias": np.float32}
 
 
-def save(network: SparseNetwork, path: Path) -> None:
-    """As `SparseNetwork.save` says. `start` holds outputs + 1 numbers for each layer, counted within it."""
+def save(network: NetworkLayers, path: Path) -> None:
+    """See `SparseNetwork.save`. `start` holds outputs + 1 numbers for each layer, counted within the layer."""
     outputs = sum(network.sizes[1:])
     connections = 0
 
+    def rows() -> Iterator[Csr]:
+        return (as_csr(layer) for layer in network.each_layer(RUN_BYTES))
+
     def starts() -> Iterator[NDArray[Any]]:
         nonlocal connections
-        for start, column, _ in _each(network, as_csr):
+        for start, column, _ in rows():
             connections += column.size
             yield start
 
@@ -40,21 +43,12 @@ def save(network: SparseNetwork, path: Path) -> None:
         _write(archive, "sizes", np.int64, len(network.sizes), iter([np.array(network.sizes)]))
         _write(archive, "cap", np.float64, 1, iter([np.array([network.cap])]))
         _write(archive, "start", np.int64, outputs + network.layers, starts())
-        _write(archive, "column", np.int32, connections, (csr[1] for csr in _each(network, as_csr)))
-        _write(archive, "weight", np.float32, connections, (csr[2] for csr in _each(network, as_csr)))
-        _write(archive, "bias", np.float32, outputs, _each(network, lambda layers, index: layers.bias[index]))
-
-
-def _each(network: SparseNetwork, part: Callable[[Layers, int], Any]) -> Iterator[Any]:
-    """Part of each layer, layer by layer."""
-    for first, last in network.each_run(RUN_BYTES):
-        layers = network.read(first, last)
-        for index in range(last - first):
-            yield part(layers, index)
+        _write(archive, "column", np.int32, connections, (csr[1] for csr in rows()))
+        _write(archive, "weight", np.float32, connections, (csr[2] for csr in rows()))
+        _write(archive, "bias", np.float32, outputs, (layer.bias[0] for layer in network.each_layer(RUN_BYTES)))
 
 
 def _write(archive: zipfile.ZipFile, name: str, dtype: DTypeLike, size: int, parts: Iterator[NDArray[Any]]) -> None:
-    """An array whose parts come one after another."""
     head = {"descr": npy.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (size,)}
     with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
         npy.write_array_header_1_0(stream, head)
@@ -62,8 +56,8 @@ def _write(archive: zipfile.ZipFile, name: str, dtype: DTypeLike, size: int, par
             stream.write(np.ascontiguousarray(part, dtype).tobytes())
 
 
-def load(path: Path) -> SparseNetwork:
-    """As `SparseNetwork.load` says, in memory."""
+def load(path: Path) -> NetworkLayers:
+    """See `SparseNetwork.load`: all layers in memory."""
     found = read_arrays(path, **{name: (dtype, 1) for name, dtype in ARRAYS.items()})
     sizes, cap = _described(path)
     start, column, weight, bias = (found[name] for name in ARRAYS)
@@ -83,17 +77,17 @@ def load(path: Path) -> SparseNetwork:
         raise FileError(f"{path}: {error}") from error
 
 
-def stream(path: Path) -> SparseNetwork:
-    """As `SparseNetwork.load` says, layers read when they are asked for."""
+def stream(path: Path) -> NetworkLayers:
+    """See `SparseNetwork.load`: layers are read on demand."""
     sizes, cap = _described(path)
     if not cap > 0:
         raise FileError(f"{path}: cap is {cap}, expected a positive number")
     source = _Source(path, sizes)
-    return SparseNetwork(sizes, source.read, cap, settled_from=source.settled_from())
+    return NetworkLayers(sizes, source.read, cap, settled_from=source.settled_from())
 
 
 class _Source:
-    """A file whose layers are read in turn; `_begins[l]`: where the connections of layer l begin, as far as known."""
+    """A file whose layers are read in order; `_begins[l]`: start of the connections of layer l, as far as known."""
 
     def __init__(self, path: Path, sizes: tuple[int, ...]):
         self._path, self._sizes, self._lock = path, sizes, Lock()
@@ -129,7 +123,7 @@ class _Source:
             raise FileError(f"{self._path}: {error}") from error
 
     def _start(self, layer: int) -> NDArray[Any]:
-        """Where the layer's rows begin, within it; where the next layer's connections do becomes known."""
+        """Starts of a layer's rows, within the layer; also finds the start of the next layer's connections."""
         first = int(self._outputs[layer]) + layer
         start = self._arrays["start"].read(first, self._sizes[layer + 1] + 1)
         if len(self._begins) == layer + 1:
@@ -145,7 +139,6 @@ class _Source:
 
 
 def _described(path: Path) -> tuple[tuple[int, ...], float]:
-    """A file's sizes and cap."""
     found = read_arrays(path, sizes=(np.int64, 1), cap=(np.float64, 1))
     sizes = found["sizes"]
     if sizes.size < 2 or (sizes < 0).any() or found["cap"].size != 1:

@@ -17,27 +17,27 @@ from numpy.typing import DTypeLike, NDArray
 from vkernels.ir.errors import FileError
 
 CHUNK = 1 << 20
-"""Elements that are skipped at once."""
+"""Elements that are skipped per read."""
 
 
 UNREADABLE = (ValueError, SyntaxError, TokenError, TypeError, RecursionError, OverflowError)
-"""What NumPy's reading of a header fails with: it takes it for a line of Python."""
+"""Exceptions of NumPy's header parser, which evaluates a line of Python."""
 
 
 def read_arrays(path: Path, **wanted: tuple[DTypeLike, int]) -> dict[str, NDArray[Any]]:
     """The named arrays of a .npz, each of a dtype that casts safely to the one given, and of the given rank.
 
-    They come in the dtype asked for. `FileError`, which names file and array, where the file is missing,
-    truncated or no archive, and where an array is missing, pickled, or of another dtype or rank.
+    They are converted to the requested dtype. Raises `FileError`, naming file and array, if the file is missing,
+    truncated or no archive, and if an array is missing, pickled, or of another dtype or rank.
     """
     with _refusing(path), zipfile.ZipFile(path) as archive:
         return {name: _read(archive, path, name, *form) for name, form in wanted.items()}
 
 
 class ArrayStream:
-    """A one-dimensional array of a .npz, read a part at a time and from front to back: other parts stay where they are.
+    """A one-dimensional array of a .npz file, read a part at a time from front to back.
 
-    `size`: its elements. What `read_arrays` refuses is refused, on opening or where it is met. One thread at a time.
+    `size`: number of elements. Raises as `read_arrays`, on opening or reading. Not thread-safe.
     """
 
     def __init__(self, path: Path, name: str, dtype: DTypeLike):
@@ -51,7 +51,7 @@ class ArrayStream:
         self.size, self._at = shape[0], 0
 
     def read(self, first: int, count: int) -> NDArray[Any]:
-        """So many elements from the one numbered `first` on. To go back is to begin anew."""
+        """`count` elements from `first` on. Reading backwards reopens the file."""
         if first < self._at:
             self._stream.close()
             self._open()
@@ -71,7 +71,6 @@ class ArrayStream:
 
 @contextmanager
 def _refusing(path: Path) -> Iterator[None]:
-    """What reading a file may fail with, as `FileError`."""
     try:
         yield
     except OSError as error:
@@ -91,14 +90,16 @@ def _read(archive: zipfile.ZipFile, path: Path, name: str, dtype: DTypeLike, ran
 def _opened(
     archive: zipfile.ZipFile, path: Path, name: str, dtype: DTypeLike, rank: int
 ) -> tuple[IO[bytes], tuple[int, ...], bool, np.dtype[Any]]:
-    """An array's bytes, after its header, which is right; its shape, order and dtype."""
+    """The stream of an array after its checked header, its shape, order and dtype."""
     member = f"{name}.npy"
     if member not in archive.namelist():
         found = ", ".join(f"`{n.removesuffix('.npy')}`" for n in archive.namelist()[:8]) or "nothing"
         raise FileError(f"{path}: there is no array `{name}` in it; it holds {found}")
     stream = archive.open(member)
     try:
-        shape, fortran, found_dtype = _header(stream)
+        version = npy.read_magic(stream)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, fortran, found_dtype = read(stream)
     except UNREADABLE as error:
         raise FileError(f"{path}: array `{name}` is damaged: {error}") from error
     _check(path, name, shape, found_dtype, np.dtype(dtype), rank)
@@ -106,13 +107,6 @@ def _opened(
     if archive.getinfo(member).file_size - stream.tell() != size:
         raise FileError(f"{path}: array `{name}` says it has the shape {shape}, which its length does not fit")
     return stream, shape, fortran, found_dtype
-
-
-def _header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    version = npy.read_magic(stream)
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, fortran, dtype = read(stream)
-    return shape, fortran, dtype
 
 
 def _check(

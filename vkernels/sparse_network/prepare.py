@@ -1,4 +1,4 @@
-"""Prepare a network before its first image, and find which classes of execution it allows."""
+"""Prepare a network for inference: find the classes of execution that its weights allow."""
 
 from __future__ import annotations
 
@@ -10,55 +10,58 @@ from vkernels.ir.errors import OptionError
 from .blocks import Blocked, find_blocks
 from .fixed_points import FixedPoints, find_fixed_points
 from .merge import Copies, Merged, merge_equal
-from .network import SparseNetwork
+from .network_layers import NetworkLayers
 from .reorder import reorder_outputs
 
 KINDS = ("auto", "general", "structured", "saturating")
 
 WORTHWHILE = 0.5
-"""The part of all connections that merging may leave at most, for "auto" to take what was merged."""
+"""The largest share of connections that merging may leave for "auto" to use the merged network."""
 
 
 @dataclass(frozen=True)
 class PreparedNetwork:
-    """`kind`: the class; `network`: what to run; `copies`: which of its outputs each real one is, None for the same;
-    `fixed`: states in which images are done; `findings`: in words."""
+    """A network ready for inference in the class `kind`.
+
+    `copies`: the output of `network` for each output of the original, None if they are the same. `fixed`: states in
+    which images are finished. `findings`: in words.
+    """
 
     kind: str
-    network: SparseNetwork
+    network: NetworkLayers
     copies: Copies | None
     fixed: FixedPoints | None
     findings: tuple[str, ...]
 
 
-def prepare(network: SparseNetwork, kind: str) -> tuple[PreparedNetwork, float]:
-    """The network made ready for a class, and the seconds that took now: 0 when it was ready.
+def prepare(network: NetworkLayers, kind: str) -> tuple[PreparedNetwork, float]:
+    """The network prepared for a class, and the seconds that this took: 0 if it was prepared before.
 
-    "structured" and "saturating" become "general" where nothing is found. Raises `OptionError` for unknown kinds.
+    "structured" and "saturating" become "general" if nothing is found. Raises `OptionError` for unknown kinds.
     """
     if kind not in KINDS:
         raise OptionError(f"kind is {kind!r}, expected one of {', '.join(KINDS)}")
-    kept = network.prepared
-    if kind in kept:
-        return kept[kind], 0.0
     start = perf_counter()
-    kept[kind] = _prepare(network, kind)
-    return kept[kind], perf_counter() - start
+    prepared: PreparedNetwork | None = network.cache.get(("prepared", kind))
+    if prepared is not None:
+        return prepared, 0.0
+    prepared = network.cache["prepared", kind] = _prepare(network, kind)
+    return prepared, perf_counter() - start
 
 
-def _prepare(network: SparseNetwork, kind: str) -> PreparedNetwork:
+def _prepare(network: NetworkLayers, kind: str) -> PreparedNetwork:
     if kind == "general":
         return _as_it_is(network)
     if kind == "structured":
         structure = _analyse(network)
-        return _structured(structure) if structure.there_is else _general(network, structure)
+        return _structured(structure) if structure.there_is else _general(network, structure.findings)
     if kind == "saturating":
-        general = prepare(network, "general")[0].network  # states are told apart in the order that features have there
+        general = prepare(network, "general")[0].network  # states are in that network's order of features
         fixed = find_fixed_points(general)
         if fixed is None:
-            return _general(network)
+            return _general(network, ("no fixed point is proved",))
         return PreparedNetwork("saturating", general, None, fixed, (_proof(network, fixed),))
-    if bytes_of(network) > network.most_held:  # too large to be analysed by the way
+    if bytes_of(network) > network.most_held:  # too large to be analysed unasked
         return prepare(network, "general")[0]
     structure = _analyse(network)
     merged = structure.merged
@@ -70,13 +73,13 @@ def _prepare(network: SparseNetwork, kind: str) -> PreparedNetwork:
     return _structured(structure) if structure.blocked.network is not None else prepare(network, "general")[0]
 
 
-def bytes_of(network: SparseNetwork) -> int:
-    """Bytes of all its layers, if runs of them are like their first."""
+def bytes_of(network: NetworkLayers) -> int:
+    """Bytes of all layers, estimated from the first of each run."""
     return sum((last - first) * network.read(first, first + 1).nbytes for first, last in network.each_run())
 
 
-def _as_it_is(network: SparseNetwork) -> PreparedNetwork:
-    """Any weights: in memory and in order if they are few enough; indices are narrow in any case."""
+def _as_it_is(network: NetworkLayers) -> PreparedNetwork:
+    """Any weights: reordered and in memory if they are small enough; indices are narrow in either case."""
     if bytes_of(network) <= network.most_held:
         return PreparedNetwork("general", reorder_outputs(network), None, None, ())
     read = network.read
@@ -87,42 +90,36 @@ def _as_it_is(network: SparseNetwork) -> PreparedNetwork:
 
 @dataclass(frozen=True)
 class _Structure:
-    """Equal outputs `merged`, and blocks in what that leaves; `seconds`: that the search for each of them took."""
+    """The merged network, the blocks found in it, and both in words."""
 
     merged: Merged
     blocked: Blocked
-    seconds: tuple[float, float]
-
-    @property
-    def has_copies(self) -> bool:
-        return self.merged.connections < self.merged.connections_before
+    findings: tuple[str, ...]
 
     @property
     def there_is(self) -> bool:
-        return self.has_copies or self.blocked.network is not None
+        return self.merged.has_copies or self.blocked.network is not None
 
 
-def _analyse(network: SparseNetwork) -> _Structure:
+def _analyse(network: NetworkLayers) -> _Structure:
     start = perf_counter()
     merged = merge_equal(network)
     between = perf_counter()
     blocked = find_blocks(merged.network)
-    return _Structure(merged, blocked, (between - start, perf_counter() - between))
+    findings = (*_of_copies(merged, between - start), *_of_blocks(merged, blocked, perf_counter() - between))
+    return _Structure(merged, blocked, findings)
 
 
 def _structured(structure: _Structure) -> PreparedNetwork:
-    """Merged, in blocks, or both, whichever is less work."""
     merged, blocked = structure.merged, structure.blocked
-    findings = (*_of_copies(structure), *_of_blocks(structure))
     if blocked.network is None:
-        return PreparedNetwork("structured", merged.network, merged.copies, None, findings)
-    return PreparedNetwork("structured", blocked.network, blocked.places[merged.copies], None, findings)
+        return PreparedNetwork("structured", merged.network, merged.copies, None, structure.findings)
+    return PreparedNetwork("structured", blocked.network, blocked.places[merged.copies], None, structure.findings)
 
 
-def _of_copies(structure: _Structure) -> tuple[str, ...]:
-    merged = structure.merged
-    found = f"found in {structure.seconds[0]:.3f} s"
-    if not structure.has_copies:
+def _of_copies(merged: Merged, seconds: float) -> tuple[str, ...]:
+    found = f"found in {seconds:.3f} s"
+    if not merged.has_copies:
         return (f"no two outputs are equal, {found}",)
     return (
         f"equal outputs merged: {merged.connections_before} connections became {merged.connections}, {found}",
@@ -130,9 +127,8 @@ def _of_copies(structure: _Structure) -> tuple[str, ...]:
     )
 
 
-def _of_blocks(structure: _Structure) -> tuple[str, ...]:
-    merged, blocked = structure.merged, structure.blocked
-    found, times = f"found in {structure.seconds[1]:.3f} s", blocked.work / max(1, blocked.work_before)
+def _of_blocks(merged: Merged, blocked: Blocked, seconds: float) -> tuple[str, ...]:
+    found, times = f"found in {seconds:.3f} s", blocked.work / max(1, blocked.work_before)
     if blocked.network is None:
         return (f"no blocks: they would take {times:.2f} times the work, {found}",)
     layers, most = f"{len(blocked.widths)} of {merged.network.layers} layers", f"up to {max(blocked.widths)} inputs"
@@ -143,14 +139,10 @@ def _of_blocks(structure: _Structure) -> tuple[str, ...]:
     )
 
 
-def _general(network: SparseNetwork, structure: _Structure | None = None) -> PreparedNetwork:
-    found: tuple[str, ...] = ("no fixed point is proved",)
-    if structure is not None:
-        found = (*_of_copies(structure), *_of_blocks(structure))
-    general = prepare(network, "general")[0]
-    return PreparedNetwork("general", general.network, None, None, found)
+def _general(network: NetworkLayers, findings: tuple[str, ...]) -> PreparedNetwork:
+    return replace(prepare(network, "general")[0], findings=findings)
 
 
-def _proof(network: SparseNetwork, fixed: FixedPoints) -> str:
+def _proof(network: NetworkLayers, fixed: FixedPoints) -> str:
     at_cap, size = int(fixed.full[-1].sum()), network.outputs
     return f"from layer {fixed.first} on a fixed point is proved; {at_cap} of {size} outputs end at the cap in it"

@@ -1,60 +1,55 @@
 """Reorder outputs so that neighbours gather the same inputs, and store equal weights of an output once.
 
-Nothing is merged and nothing left out: every connection is gathered, multiplied and added as before. What changes is
-where features lie in memory, so that what one output has gathered is still in the first-level cache for the next.
+Nothing is merged or omitted: every connection is gathered, multiplied and added as before. Only the order of features
+in memory changes, so that inputs of one output are still in the first-level cache for the next.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .merge import HASH_MULTIPLIER
-from .network import Floats, Indices, Layers, SparseNetwork
+from .network_layers import Floats, Indices, Layers, NetworkLayers, reading
 
 INPUTS_IN_KEY = 8
-"""So many of an output's inputs, the lowest, decide on its place among those that are not equal, at most: as many as
-leave, of 64 bits, `HASH_BITS` that tell those alike so far from others."""
+"""Outputs are sorted by at most this many of their lowest inputs; the key's other bits, at least `HASH_BITS` of 64, are
+a hash that separates different outputs."""
 
 HASH_BITS = 24
-"""Bits."""
+
+MIN_IMAGES_TO_REORDER = 256
+"""Number of live images from which on reordering a layer pays."""
 
 Places = NDArray[np.int32]
-"""For each feature as it was numbered, where it lies now."""
+"""The new place of each feature."""
 
 
-def reorder_outputs(network: SparseNetwork) -> SparseNetwork:
+def reorder_outputs(network: NetworkLayers) -> NetworkLayers:
     """The network in memory, each layer's outputs in the order of their lowest inputs, with narrow indices.
 
-    Inputs of the first layer and outputs of the last stay where they are. An output's inputs are ascending. Weights of
-    a run of layers of which each output has equal ones take the room of one an output: their last stride is 0.
+    Inputs of the first layer and outputs of the last keep their order. An output's inputs are ascending. If all weights
+    of each output in a run of layers are equal, they are stored once per output: their last stride is 0.
     """
     places = identity_places(network.inputs)
-    runs = network.each_run()
     found = []
-    for first, last in runs:
+    for first, last in network.each_run():
         ordered, places = reorder_layers(network.read(first, last), places, last == network.layers)
         found.append(ordered)
-
-    starts = [first for first, _ in runs]
-
-    def read(first: int, last: int) -> Layers:
-        number = int(np.searchsorted(starts, first, side="right")) - 1
-        return found[number].part(first - starts[number], last - starts[number])
-
-    return replace(network, read=read, held=True)
+    return replace(network, read=reading(found), held=True)
 
 
 def identity_places(features: int) -> Places:
-    """Places where nothing has moved. There is one even of no features, which padding is joined to."""
+    """Unchanged places. There is at least one, for padding."""
     return np.arange(max(1, features), dtype=np.int32)
 
 
 def reorder_layers(layers: Layers, places: Places, ends: bool) -> tuple[Layers, Places]:
-    """Layers whose inputs lie at `places`, and where their outputs lie; those of the last one stay, if the network
-    `ends` there."""
+    """Layers for inputs at `places`, and the places of their outputs; outputs of the network's last layer keep their
+    order (`ends`)."""
     dtype = np.int16 if layers.inputs <= np.iinfo(np.int16).max else np.int32
     count, outputs, width = layers.column.shape
     equal = bool(width) and is_equal(layers.weight)
@@ -92,20 +87,60 @@ def in_ascending_order(column: Indices, weight: Floats) -> tuple[Indices, Floats
 
 
 def by_first_inputs(column: Indices) -> NDArray[np.int64]:
-    """Outputs in the order of their lowest inputs, then of the next, …; of those alike so far, equals together."""
+    """Outputs sorted by their lowest inputs, then the next, …; among outputs with equal keys, equal ones are
+    adjacent."""
     outputs, width = column.shape
     bits = max(1, int(column.max(initial=0)).bit_length())
     keys = np.zeros(outputs, np.uint64)
     first = min(INPUTS_IN_KEY, width, max(1, (64 - HASH_BITS) // bits))
     for place in range(first):
         keys = keys << np.uint64(bits) | column[:, place].astype(np.uint64)
-    mixed = np.einsum("nk,k->n", column.astype(np.uint32, copy=False), _factors(width))
+    factors = np.multiply.accumulate(np.full(width, HASH_MULTIPLIER & 0xFFFFFFFF, np.uint32), dtype=np.uint32)
+    mixed = np.einsum("nk,k->n", column.astype(np.uint32, copy=False), factors)
     room = max(0, 64 - first * bits)
     spread = mixed.astype(np.uint64) * np.uint64(HASH_MULTIPLIER)
     keys = spread if not first else keys << np.uint64(room) | spread >> np.uint64(64 - room)
     return np.argsort(keys, kind="stable")
 
 
-def _factors(count: int) -> NDArray[np.uint32]:
-    """Odd numbers that sums of products with tell rows apart by."""
-    return np.multiply.accumulate(np.full(count, HASH_MULTIPLIER & 0xFFFFFFFF, np.uint32), dtype=np.uint32)
+@dataclass
+class OrderedReader:
+    """Reads a network from the first layer to the last. `seconds`: time of reordering.
+
+    A layer that is read again has the order of its first reading.
+    """
+
+    network: NetworkLayers
+    seconds: float = 0.0
+    _places: dict[int, Places] = field(default_factory=dict)
+    _ordered: dict[tuple[int, int], bool] = field(default_factory=dict)
+
+    def read(self, first: int, last: int, images: int) -> Layers:
+        """Layers from `first` to `last`, exclusive, for a number of live images; earlier layers must have been read."""
+        layers = self.network.read(first, last)
+        if self.network.held or layers.weight.ndim != 3:  # in order, or in blocks
+            return layers
+        start = perf_counter()
+        layers = self._moved(layers, first, last, images)
+        self.seconds += perf_counter() - start
+        return layers
+
+    def numbered(self, values: Floats, layer: int) -> Floats:
+        """Values of a layer's inputs, in the order of features before it."""
+        places = self._places.get(layer)
+        if places is None:
+            return values
+        moved = values.copy()
+        moved[places] = values
+        return moved
+
+    def _moved(self, layers: Layers, first: int, last: int, images: int) -> Layers:
+        places = self._places.get(first)
+        if self._ordered.setdefault((first, last), images >= MIN_IMAGES_TO_REORDER):
+            before = identity_places(layers.inputs) if places is None else places
+            layers, self._places[last] = reorder_layers(layers, before, last == self.network.layers)
+        elif places is not None:
+            column = layers.column.copy()
+            column[0] = places.take(column[0])
+            layers = replace(layers, column=column)
+        return layers

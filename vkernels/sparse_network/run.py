@@ -1,4 +1,4 @@
-"""`SparseNetwork.infer`: choose a class of execution, divide images among devices, and record what was done."""
+"""`SparseNetwork.infer`: choose a class of execution, divide images among devices, and record the work."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from vkernels.ir.errors import ArgumentError
 from vkernels.ir.system_resources import ThreadPool
 
 from .devices import InferenceWorker, cut, parse_devices
-from .feature_dtypes import FLOAT32, check_storage, holds
-from .infer import InferenceResult, LayerGroup, infer
-from .network import Floats, SparseNetwork
+from .infer import InferenceResult, LayerGroup, infer, using_threads
+from .network_layers import Floats, NetworkLayers
 from .prepare import PreparedNetwork, prepare
+from .run_layers import FLOAT32, check_storage, holds
 
 PROBE = 8
-"""One in so many images, spread evenly, tells how fast each worker is."""
+"""One in this many images, spread evenly, is used to measure the speed of each worker."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """What one device did: `images` that it was given, its seconds in kernels, and those of bringing things there."""
+    """The work of one device: its images, seconds in kernels and seconds of transfers."""
 
     device: str
     images: int
@@ -35,15 +35,14 @@ class Share:
 
 @dataclass(frozen=True)
 class Record:
-    """What was done. Times are seconds.
+    """A record of one inference. Times are seconds, of the slowest device.
 
-    `kind`: "general", "structured" or "saturating"; `findings`: what was found in the weights, in words.
-    `preprocessing`: analysing weights and holding them as kernels want them; 0 where an earlier call did it.
-    `transfer`: bringing images to where and how kernels want them and, to a GPU, weights the first time; of the device
-    that took longest. `kernels`: launches and dropping images, of the
-    device that took longest; it includes compiling, where a kernel is new.
-    `executed_edges`: multiply-adds that ran. `live[l]`: images that layer l ran on; `groups`: the launches.
-    `storage`: what features were held as; `same_as_float32`: whether the same images survived, None if not asked.
+    `kind`: "general", "structured" or "saturating"; `findings`: structure found in the weights, in words.
+    `preprocessing`: analysing and arranging weights; 0 if an earlier call did it. `transfer`: converting images and
+    copying them to devices, and copying weights to a GPU the first time. `kernels`: launches and dropping images;
+    includes compiling new kernels. `executed_edges`: multiply-adds that ran. `live[l]`: images that layer l ran on;
+    `groups`: the launches. `storage`: the dtype of stored features; `same_as_float32`: whether the same images
+    survived in float32, None if not checked.
     """
 
     kind: str
@@ -61,8 +60,8 @@ class Record:
 
 @dataclass(frozen=True)
 class Inference:
-    """`survivors`: ids, from 0 and ascending, of the images with a feature that is not 0 after the last layer;
-    `features`: these images' features, outputs × survivors; `record`: how that was found."""
+    """`survivors`: ascending ids, from 0, of the images with a nonzero feature after the last layer; `features`: their
+    features, outputs × survivors; `record`: a record of the work."""
 
     survivors: NDArray[np.int64]
     features: Floats
@@ -70,9 +69,9 @@ class Inference:
 
 
 def run(
-    network: SparseNetwork, images: Any, devices: Sequence[str], kind: str, storage: str = FLOAT32, check: bool = False
+    network: NetworkLayers, images: Any, devices: Sequence[str], kind: str, storage: str = FLOAT32, check: bool = False
 ) -> Inference:
-    """As `SparseNetwork.infer` says."""
+    """See `SparseNetwork.infer`."""
     found = _run(network, images, devices, kind, storage)
     if not check:
         return found
@@ -80,14 +79,14 @@ def run(
     return replace(found, record=replace(found.record, same_as_float32=same))
 
 
-def _run(network: SparseNetwork, images: Any, devices: Sequence[str], kind: str, storage: str = FLOAT32) -> Inference:
+def _run(network: NetworkLayers, images: Any, devices: Sequence[str], kind: str, storage: str = FLOAT32) -> Inference:
     workers = parse_devices(devices)
     check_storage(storage, network.cap)
     start = perf_counter()
     features = _as_features(images, network.inputs)
     transfer = perf_counter() - start
     prepared, preprocessing = prepare(network, kind)
-    if prepared.fixed is not None and not holds(storage, network.cap):  # what is proved holds for the cap itself
+    if prepared.fixed is not None and not holds(storage, network.cap):  # the proof is for the exact cap
         prepared, preprocessing = prepare(network, "general")
     results, shares = _run_on(prepared, features, workers, storage)
     ids = np.concatenate([chosen[result.survivors] for chosen, result in results])
@@ -111,7 +110,6 @@ Part = tuple[NDArray[np.int64], InferenceResult]
 def _run_on(
     prepared: PreparedNetwork, features: Floats, workers: Sequence[InferenceWorker], storage: str
 ) -> tuple[list[Part], tuple[Share, ...]]:
-    """Each worker's results with the ids of its images, and what each device did."""
     everyone = np.arange(features.shape[1])
     if len(workers) == 1:
         (worker,) = workers
@@ -126,12 +124,10 @@ def _run_on(
             parts[number] += [(chosen, result)] if counts else []
         return perf_counter() - start
 
-    from .infer import using_threads
-
     with using_threads(1), ThreadPool(len(workers)) as pool:
         probe, rest = everyone[::PROBE], np.delete(everyone, np.s_[::PROBE])
         first = cut(probe, [1.0] * len(workers))
-        if any(worker.gpu is not None for worker in workers):  # kernels differ, and so do seconds to make them
+        if any(worker.gpu is not None for worker in workers):  # compile kernels first
             list(pool.map(lambda number: work(number, first[number], counts=False), range(len(workers))))
         seconds = list(pool.map(work, range(len(workers)), first))
         speeds = [part.size / max(second, 1e-9) for part, second in zip(first, seconds, strict=True)]
@@ -146,13 +142,12 @@ def _infer(
 ) -> InferenceResult:
     if worker.gpu is None:
         return infer(prepared.network, features, threads=threads, fixed=prepared.fixed, storage=storage)
-    from .gpu_inference import infer_on
+    from .gpu_inference import infer_on  # imports torch
 
     return infer_on(worker.gpu, prepared.network, features, prepared.fixed, storage)
 
 
 def _shares(workers: Sequence[InferenceWorker], parts: Sequence[Sequence[Part]]) -> tuple[Share, ...]:
-    """What each device did, whose workers have these parts."""
     shares = []
     for device, number in dict.fromkeys((worker.device, worker.number) for worker in workers):
         own = [done for worker, done in zip(workers, parts, strict=True) if worker.number == number]
@@ -166,8 +161,9 @@ def _shares(workers: Sequence[InferenceWorker], parts: Sequence[Sequence[Part]])
 def _as_features(images: Any, inputs: int) -> Floats:
     array = images.detach().cpu().numpy() if hasattr(images, "detach") else np.asarray(images)
     if array.ndim != 2 or array.shape[0] != inputs or array.dtype.kind not in "fiub":
-        found = f"{array.dtype} of shape {array.shape}"
-        raise ArgumentError(f"images: {found}, expected numbers, {inputs} (inputs) × images")
+        raise ArgumentError(
+            f"images: {array.dtype} of shape {array.shape}, expected numbers, {inputs} (inputs) × images"
+        )
     return array.astype(np.float32, copy=False)
 
 

@@ -1,8 +1,7 @@
 """Plans of sparse-network kernels that serve many shapes.
 
-Layers of a launch, live images and the distance from row to row differ from launch to launch. On a CPU a plan is chosen
-for numbers near them that come again and again, so that few plans are chosen and compiled; what a plan's last tile has
-in excess is masked. GPUs choose as for any kernel.
+The numbers of layers and live images and the row stride differ between launches. On a CPU, plans are chosen for rounded
+sizes, so that few plans are chosen and compiled; the excess of the last tile is masked. GPUs choose as for any kernel.
 """
 
 from __future__ import annotations
@@ -10,38 +9,39 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from vkernels.ir.limits import Limits
-    from vkernels.ir.pin import Pin
-    from vkernels.ir.plan import Plan
-    from vkernels.language.kernel import Kernel
+from vkernels.compiler.default_session import default_session
+from vkernels.compiler.specialise import kernel_in
+from vkernels.ir.limits import Limits
+from vkernels.ir.pin import Pin
+from vkernels.ir.plan import Plan
+from vkernels.language.kernel import Kernel
 
 LAYERS = 8
-"""Layers of a launch that plans are chosen for."""
+"""Number of layers that plans are chosen for."""
 
 IMAGES = (4, 1024)
-"""The fewest and the most images that plans are chosen for; between them powers of two."""
+"""The fewest and most images that plans are chosen for; sizes between them are powers of two."""
 
 TOGETHER = 2
-"""Outputs of which each weight's inputs are fetched at once where features leave a core's own cache: neighbours fetch
-the same, and with more of them a core does not look far enough ahead for what comes next."""
+"""Outputs per chunk if features exceed a core's own cache: neighbours share inputs, and longer chunks hinder
+prefetching."""
 
 LINES = 2
-"""Cache lines of a row there: four sums are under way, as many as an addition takes cycles."""
+"""Cache lines per row then: four sums in flight, as many as an addition's latency in cycles."""
 
 ROWS = 8
-"""Outputs whose images are dropped at once."""
+"""Outputs per chunk when images are dropped."""
 
 LINE = 64
 """Bytes of a cache line."""
 
 
 def kernel_for(features: Any, kernel: Kernel) -> Kernel:
-    """The kernel for where features are: an array, or a tensor of torch."""
+    """The kernel, with shared plans if the features are on a CPU."""
     on_cpu = isinstance(features, np.ndarray) or features.device.type == "cpu"
     return with_shared_plans(kernel) if on_cpu else kernel
 
@@ -49,13 +49,11 @@ def kernel_for(features: Any, kernel: Kernel) -> Kernel:
 @lru_cache(maxsize=64)
 def with_shared_plans(kernel: Kernel) -> Kernel:
     """The same kernel with plans that serve many shapes."""
-    from vkernels.language.kernel import Kernel
-
     return Kernel(kernel.function, replace(kernel.options, plan=_planner(kernel)))
 
 
 def round_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
-    """Sizes that a plan is chosen for."""
+    """Sizes rounded to those that plans are chosen for."""
     found = dict(sizes)
     if "L" in found:
         found["L"] = LAYERS
@@ -80,10 +78,7 @@ def _planner(kernel: Kernel) -> Callable[[Mapping[str, int], Mapping[str, str], 
 
 
 def _choose(kernel: Kernel, sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Plan:
-    """The plan that was remembered for these sizes, or the best, which is remembered."""
-    from vkernels.compiler.default_session import default_session
-    from vkernels.compiler.specialise import kernel_in
-
+    """The tuned or cached plan for these sizes, else the best one, which is cached."""
     scalars = {parameter.name: float for parameter in kernel.parameters if parameter.kind == "scalar"}
     built = kernel_in(kernel.build(kernel.signature(**dtypes, **scalars)))
     pin = _pin(sizes, dtypes, limits)
@@ -100,10 +95,8 @@ def _choose(kernel: Kernel, sizes: Mapping[str, int], dtypes: Mapping[str, str],
 
 
 def _pin(sizes: Mapping[str, int], dtypes: Mapping[str, str], limits: Limits) -> Pin | None:
-    """What is known of dropping images, and of layers whose features, in two copies, leave a core's own cache."""
-    from vkernels.ir.pin import Pin
-
-    if sizes.keys() == {"N", "P", "I"}:  # a chunk that holds all images would be made anew for every number of them
+    """Fixed decisions for dropping images, and for layers whose features, in two copies, exceed a core's cache."""
+    if sizes.keys() == {"N", "P", "I"}:  # a chunk of all images would need a plan for every number of images
         return Pin(tiles={"n": ROWS}, chunks={"i": min(sizes["I"] // 2, LINE // 4)})
     if not {"L", "N", "K", "I"} <= sizes.keys() or 2 * LINE * sizes["N"] <= limits.shared:
         return None

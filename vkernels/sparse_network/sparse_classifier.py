@@ -1,4 +1,4 @@
-"""Classifiers whose weights were pruned: layers of any weights with max(0, ·) between them, the last one without."""
+"""Classifiers with pruned weights: layers with max(0, ·) between them, but not after the last."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ from numpy.typing import NDArray
 
 from vkernels.ir.errors import ArgumentError
 
-from .network import Floats, SparseNetwork
+from .from_matrices import as_rows
+from .network import SparseNetwork
+from .network_layers import Floats
 
 Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class SparseClassifier:
-    """`network` has each class twice, once with signs turned: what max(0, ·) takes from one it leaves to the other."""
+    """`network` has each class twice, the second time negated: the difference undoes max(0, ·)."""
 
     network: SparseNetwork
 
     @staticmethod
     def of(layers: Sequence[Any], biases: Sequence[Any]) -> SparseClassifier:
-        """From weights in any form that `SparseNetwork.of` takes as a matrix, outputs × inputs, and biases."""
+        """A classifier from weights, matrices outputs × inputs as for `SparseNetwork.of`, and biases."""
         if not layers:
             raise ArgumentError("layers is empty, expected at least one layer")
-        last, bias = _rows(layers[-1]), np.asarray(_array(biases[-1]), np.float32)
+        last, bias = as_rows(layers[-1], "the last layer"), biases[-1]
+        bias = np.asarray(bias.detach().cpu().numpy() if hasattr(bias, "detach") else bias, np.float32)
         from scipy.sparse import vstack
 
         both = [*layers[:-1], vstack([last, -last]).tocsr()]
@@ -36,7 +39,7 @@ class SparseClassifier:
 
     @staticmethod
     def of_torch(model: Any) -> SparseClassifier:
-        """From a torch `Sequential` of `Linear` with `ReLU` between them; weights that are 0 are left out."""
+        """A classifier from a torch `Sequential` of `Linear` with `ReLU` between them; weights of 0 are omitted."""
         import torch
 
         linear = [module for module in model if isinstance(module, torch.nn.Linear)]
@@ -46,7 +49,7 @@ class SparseClassifier:
         return SparseClassifier.of([module.weight for module in linear], [module.bias for module in linear])
 
     def scores(self, inputs: Any, **options: Any) -> Floats:
-        """Of each class for each column of inputs: classes × images. `options`: as for `SparseNetwork.infer`."""
+        """Scores of each class for each column of inputs: classes × images. `options`: as for `SparseNetwork.infer`."""
         result = self.network.infer(inputs, **{"kind": "general"} | options)
         classes = self.network.outputs // 2
         scores = np.zeros((classes, inputs.shape[1]), np.float32)
@@ -60,7 +63,7 @@ class SparseClassifier:
 
 
 def largest(weights: Floats, zeros: float) -> Mask:
-    """Which weights stay when a part `zeros` of them, the smallest in magnitude, goes."""
+    """A mask of the weights that remain when a share `zeros`, the smallest in magnitude, is pruned."""
     keep = weights.size - round(zeros * weights.size)
     mask = np.zeros(weights.size, np.bool_)
     mask[np.argsort(-np.abs(weights).ravel(), kind="stable")[:keep]] = True
@@ -68,9 +71,9 @@ def largest(weights: Floats, zeros: float) -> Mask:
 
 
 def largest_of_each(weights: Floats, kept: int, group: int) -> Mask:
-    """Which weights stay when of every `group` neighbours of a row the `kept` largest in magnitude do (N:M).
+    """A mask of the `kept` weights of largest magnitude among every `group` neighbours of a row (N:M).
 
-    Where a row's length is no multiple of `group`, its last group is shorter.
+    If a row's length is no multiple of `group`, its last group is shorter.
     """
     outputs, inputs = weights.shape
     groups = -(-inputs // group)
@@ -81,13 +84,3 @@ def largest_of_each(weights: Floats, kept: int, group: int) -> Mask:
     mask = np.zeros(parts.shape, np.bool_)
     np.put_along_axis(mask, places, True, axis=2)
     return mask.reshape(outputs, -1)[:, :inputs]
-
-
-def _rows(layer: Any) -> Any:
-    from .from_matrices import as_rows
-
-    return as_rows(layer, "the last layer")
-
-
-def _array(bias: Any) -> Any:
-    return bias.detach().cpu().numpy() if hasattr(bias, "detach") else bias

@@ -6,14 +6,16 @@ import re
 from io import BytesIO
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vkernels.ir.errors import FileError
 
-from .network import BIASES, Floats, Layers, SparseNetwork, check_size, even_bias, joined
+from .from_matrices import to_ell
+from .generate import BIASES, check_size, even_bias
+from .network import SparseNetwork
+from .network_layers import Floats, Layers, joined
 
 NUMBER = rb"[ ]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[ ]*"
 
@@ -26,7 +28,7 @@ def layer_file(neurons: int, layer: int) -> str:
 def read_network(folder: Path, neurons: int, layers: int) -> SparseNetwork:
     """The network in a folder of `nN-l1.tsv`, `nN-l2.tsv`, …: lines of input, output and weight.
 
-    Files are read when their layers are. `FileError` where one is missing, or a line of it malformed.
+    Files are read with their layers. Raises `FileError` for missing files and malformed lines.
     """
     check_size(neurons, layers)
     if not folder.is_dir():
@@ -52,7 +54,7 @@ def _missing(folder: Path, neurons: int, layers: int, layer: int) -> str:
 
 
 def read_layer(path: Path, neurons: int, bias: float = 0.0) -> Layers:
-    """One layer with this bias, from lines of input, output (from 1 to `neurons`) and weight, in any order."""
+    """One layer, from lines of input, output (both from 1 to `neurons`) and weight, in any order."""
     table = _read_table(path, 3)
     for position, name in enumerate(("input", "output")):
         _check_range(path, table[:, position], neurons, name)
@@ -66,26 +68,15 @@ def read_layer(path: Path, neurons: int, bias: float = 0.0) -> Layers:
         raise FileError(
             f"{path}:{order[again + 1].min() + 1}: this input and output are joined on an earlier line already"
         )
-    return _ell(source, target, weight, neurons, bias)
-
-
-def _ell(
-    source: NDArray[np.int64], target: NDArray[np.int64], weight: NDArray[Any], neurons: int, bias: float
-) -> Layers:
-    """Connections sorted by output, as one layer."""
-    counts = np.bincount(target, minlength=neurons)
-    slot = np.arange(len(target)) - np.repeat(counts.cumsum() - counts, counts)
-    shape = (1, neurons, max(1, int(counts.max())))
-    column, values = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
-    column[0, target, slot] = source
-    values[0, target, slot] = weight
-    return Layers(column, values, even_bias(1, neurons, bias), np.array([len(target)]), neurons)
+    start = np.searchsorted(target, np.arange(neurons + 1))
+    columns, weights = to_ell((start, source, weight.astype(np.float32)))
+    return Layers(columns[None], weights[None], even_bias(1, neurons, bias), np.array([len(target)]), neurons)
 
 
 def read_image_table(path: Path, neurons: int) -> Floats:
     """The inputs in a `sparse-images-N.tsv`, lines of image, pixel and value: neurons × images.
 
-    There are as many images as the largest number of one says.
+    The number of images is the largest image number.
     """
     table = _read_table(path, 3)
     if not len(table):
@@ -102,7 +93,7 @@ def read_image_table(path: Path, neurons: int) -> Floats:
 
 
 def _read_table(path: Path, columns: int) -> NDArray[np.float64]:
-    """Lines of numbers with tabs between them: lines × columns, row r from line r + 1."""
+    """Lines of tab-separated numbers: lines × columns, row r from line r + 1."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -122,7 +113,7 @@ def _read_table(path: Path, columns: int) -> NDArray[np.float64]:
 
 
 def _malformed(path: Path, data: bytes, columns: int) -> str:
-    """What is wrong with the first line that is."""
+    """A message about the first malformed line."""
     pattern = re.compile(rb"\t".join([NUMBER] * columns))
     form = "a number" if columns == 1 else f"{columns} numbers with tabs between them"
     for number, line in enumerate(data.splitlines(), 1):

@@ -5,7 +5,6 @@
 
 from vkernels.compiler.default_session import patient
 
-from .activations import *
 from .attention import *
 from .convolution import *
 from .custom_ops import torch_op
@@ -17,7 +16,6 @@ from .losses import *
 from .norms import *
 from .reductions import *
 from .replacing import ReplaceReport, replace, restore
-from .rows import *
 from .scans import *
 from .sparse import *
 

@@ -16,16 +16,12 @@ from vkernels.library.attention import (
 )
 from vkernels.library.attention_blocks import Window, bounds_of
 
-from .capturing import refuse
-from .registering import Context, computed_dtype, define, like, like_each
+from .registering import Context, computed_dtype, define, like, like_each, refuse
 
 __all__ = ["attention", "attention_of_sequences"]
 
 _TENSORS = "Tensor q, Tensor k, Tensor v"
 _SETTINGS = "float? scale, bool causal, int? back, int? ahead"
-
-Bounds = tuple[int | None, int | None]
-"""How many places before and after its own a query sees; None for no bound."""
 
 
 def _window(back: int | None, ahead: int | None) -> Window:
@@ -68,38 +64,28 @@ _attention_forward = define(
 _STARTS = "Tensor q_start, Tensor k_start"
 
 
-def _refuse_capture(function: str, q: torch.Tensor) -> None:
-    refuse(function, q, "where sequences start is read on the host")
+_WHY = "where sequences start is read on the host"
 
 
 def _run_sequences(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, q_start: torch.Tensor, k_start: torch.Tensor, *settings: Any
 ) -> Any:
     scale, causal, *bounds = settings
-    _refuse_capture("attention_of_sequences", q)
+    refuse("attention_of_sequences", q, _WHY)
     return attention_of_sequences_forward(q, k, v, q_start, k_start, scale, causal, _window(*bounds))
 
 
 def _run_sequences_backward(grad: torch.Tensor, *arguments: Any) -> Any:
-    _refuse_capture("attention_of_sequences_backward", grad)
+    refuse("attention_of_sequences_backward", grad, _WHY)
     run: Callable[..., Any] = attention_of_sequences_backward
     found = run(grad, *arguments[:-2], _window(*arguments[-2:]))
     return tuple(each.contiguous() for each in found)
 
 
-def _results_of_sequences(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *_: Any) -> tuple[torch.Tensor, ...]:
-    return like(q, (*q.shape[:2], v.shape[2])), like(q, (q.shape[1], q.shape[0]), computed_dtype(q))
-
-
 def _keep_sequences(ctx: Context, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
-    *tensors, ctx.scale, ctx.causal, ctx.back, ctx.ahead = inputs
+    q, k, v, q_start, k_start, *ctx.settings = inputs
     ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(*tensors[:3], *output, *tensors[3:])
-
-
-def _sequence_gradients(ctx: Context, grad: torch.Tensor, _: Any) -> tuple[torch.Tensor | None, ...]:
-    settings = (ctx.scale, ctx.causal, ctx.back, ctx.ahead)
-    return *_attention_of_sequences_backward(grad, *ctx.saved_tensors, *settings), *(None,) * 6
+    ctx.save_for_backward(q, k, v, *output, q_start, k_start)
 
 
 _attention_of_sequences_backward = define(
@@ -111,9 +97,9 @@ _attention_of_sequences_backward = define(
 _attention_of_sequences = define(
     f"attention_of_sequences({_TENSORS}, {_STARTS}, {_SETTINGS}) -> (Tensor, Tensor)",
     _run_sequences,
-    _results_of_sequences,
+    lambda q, k, v, *_: (like(q, (*q.shape[:2], v.shape[2])), like(q, (q.shape[1], q.shape[0]), computed_dtype(q))),
     _keep_sequences,
-    _sequence_gradients,
+    lambda ctx, grad, _: (*_attention_of_sequences_backward(grad, *ctx.saved_tensors, *ctx.settings), *(None,) * 6),
 )
 
 
@@ -127,9 +113,9 @@ def attention(
 ) -> torch.Tensor:
     """softmax(q kᵀ · scale) v for every head: `vkernels.library.attention`. Gradients: of q, k and v.
 
-    For the gradient one number a query is kept beside the arguments and the result; scores are computed again.
+    For the gradient, one number per query is kept in addition to arguments and result; scores are recomputed.
     """
-    settings = (scale, causal, *_bounds(window))
+    settings = (scale, causal, *bounds_of("attention", window))
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         out: torch.Tensor = _attention_forward(q, k, v, *settings)[0]
         return out
@@ -146,14 +132,11 @@ def attention_of_sequences(
     causal: bool = False,
     window: Window = None,
 ) -> torch.Tensor:
-    """`attention` within sequences whose rows stand one after another: the library's `attention_of_sequences`.
+    """`attention` within each of several concatenated sequences: the library's `attention_of_sequences`.
 
-    Gradients: of q, k and v. Starts are read on the host, so that it cannot be captured in a CUDA graph.
+    Gradients: of q, k and v. Starts are read on the host, so it cannot be captured in a CUDA graph.
     """
-    out: torch.Tensor = _attention_of_sequences(q, k, v, q_start, k_start, scale, causal, *_bounds(window))[0]
+    out: torch.Tensor = _attention_of_sequences(
+        q, k, v, q_start, k_start, scale, causal, *bounds_of("attention", window)
+    )[0]
     return out
-
-
-def _bounds(window: Window) -> Bounds:
-    """Raises `ArgumentError` for what no window is."""
-    return bounds_of("attention", window)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ import torch
 from vkernels.library import dense
 from vkernels.library.dense import mlp as two_layers
 
-from .registering import Context, Operation, define, like, like_each, or_empty
+from .registering import Context, Operation, define, define_differentiable, like, like_each, or_empty
 
 __all__ = ["batched_matmul", "matmul", "mlp"]
 
@@ -26,21 +27,15 @@ _matmul_backward = define(
     lambda grad, *factors: or_empty(grad, dense.matmul_backward(grad, *factors)),
     lambda grad, a, b, bias, *_: like_each(grad, a, b, bias),
 )
-_batched_matmul_backward = define(
-    f"batched_matmul_backward(Tensor grad, {_FACTORS}) -> (Tensor, Tensor, Tensor)",
-    lambda grad, *factors: or_empty(grad, dense.batched_matmul_backward(grad, *factors)),
-    lambda grad, a, b, bias, *_: like_each(grad, a, b, bias),
-)
 
 
 def _fake_product(a: torch.Tensor, shape: tuple[int, ...], dtype: str | None) -> torch.Tensor:
-    """Of the dtype that is named; where none is of a's, or float32 for floats of 8 bits."""
     usual = torch.float32 if a.dtype.itemsize == 1 else a.dtype
     return like(a, shape, usual if dtype is None else getattr(torch, dtype))
 
 
 def _matmul_gradients(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-    """Those that are wanted: without an activation they are products of their own."""
+    """The required gradients; without an activation each is one product."""
     a, b, bias = ctx.saved_tensors
     for_a, for_b, for_bias, *_ = ctx.needs_input_grad
     grad = grad.to(a.dtype)
@@ -52,12 +47,6 @@ def _matmul_gradients(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor | 
     return of_a, of_b, grad.sum(0) if for_bias else None, None, None, None
 
 
-def _batched_gradients(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-    a, b, bias = ctx.saved_tensors
-    of_a, of_b, of_bias = _batched_matmul_backward(grad.to(a.dtype), a, b, bias, ctx.activation, ctx.precision)
-    return of_a, of_b, None if bias is None else of_bias, None, None, None
-
-
 _matmul: Operation = define(
     f"matmul({_FACTORS}, str? dtype) -> Tensor",
     lambda a, b, bias, activation, precision, dtype: dense.matmul(a, b, bias, activation, precision, None, dtype),
@@ -65,41 +54,29 @@ _matmul: Operation = define(
     _keep,
     _matmul_gradients,
 )
-_batched_matmul = define(
+
+
+@wraps(dense.batched_matmul_backward)
+def _batched_matmul_backward(grad: torch.Tensor, a: torch.Tensor, *others: Any) -> Any:
+    return dense.batched_matmul_backward(grad.to(a.dtype), a, *others)
+
+
+_batched_matmul = define_differentiable(
     f"batched_matmul({_FACTORS}, str? dtype) -> Tensor",
     lambda a, b, bias, activation, precision, dtype: dense.batched_matmul(
         a, b, bias, activation, precision, None, dtype
     ),
     lambda a, b, *others: _fake_product(a, (a.shape[0], a.shape[1], b.shape[-1]), others[-1]),
-    _keep,
-    _batched_gradients,
+    _batched_matmul_backward,
+    "a b bias",
+    without="dtype",
 )
-
-_LAYERS = "Tensor x, Tensor w1, Tensor? b1, Tensor w2, Tensor? b2, str activation"
-_mlp_backward = define(
-    f"mlp_backward(Tensor grad, {_LAYERS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-    lambda grad, *layers: or_empty(grad, dense.mlp_backward(grad, *layers)),
-    lambda grad, *layers: like_each(grad, *layers[:5]),
-)
-
-
-def _keep_layers(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    *layers, ctx.activation = inputs
-    ctx.save_for_backward(*layers)
-
-
-def _mlp_gradients(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-    layers = ctx.saved_tensors
-    found = _mlp_backward(grad, *layers, ctx.activation)
-    return *(None if each is None else of for each, of in zip(layers, found, strict=True)), None
-
-
-_mlp = define(
-    f"mlp({_LAYERS}) -> Tensor",
+_mlp = define_differentiable(
+    "mlp(Tensor x, Tensor w1, Tensor? b1, Tensor w2, Tensor? b2, str activation) -> Tensor",
     two_layers,
     lambda x, w1, b1, w2, *_: like(x, (x.shape[0], w2.shape[1])),
-    _keep_layers,
-    _mlp_gradients,
+    dense.mlp_backward,
+    "x w1 b1 w2 b2",
 )
 
 
@@ -113,7 +90,7 @@ def matmul(
 ) -> torch.Tensor:
     """activation(a @ b + bias) of two matrices: `vkernels.library.matmul`. Gradients: of a, b and bias.
 
-    With an activation the product is computed again for the gradient, so that nothing of it need be kept.
+    With an activation, the gradient recomputes the product, so nothing of it is kept.
     """
     return _matmul(a, b, bias, activation, precision, dtype)
 

@@ -1,4 +1,4 @@
-"""Dropout, rotary embedding, and the AdamW step."""
+"""Activations, dropout, rotary embedding, and the AdamW step."""
 
 from __future__ import annotations
 
@@ -6,11 +6,25 @@ from typing import Any
 
 import torch
 
-from vkernels.library import elements
+from vkernels.library import activations, elements
 
-from .registering import Context, Operation, define, like_first, refuse_gradients
+from .registering import Context, Operation, define, define_differentiable, like_first, refuse_gradients
 
-__all__ = ["adamw", "dropout", "rotary_embedding"]
+__all__ = ["activate", "adamw", "dropout", "rotary_embedding"]
+
+_activate = define_differentiable(
+    "activate(Tensor x, str activation) -> Tensor",
+    activations.activate,
+    like_first,
+    activations.activate_backward,
+    "x",
+)
+
+
+def activate(x: torch.Tensor, activation: str) -> torch.Tensor:
+    """none, relu, gelu, gelu_tanh, silu, sigmoid or tanh of each element: `vkernels.library.activate`, with its
+    gradient."""
+    return _activate(x, activation)
 
 
 def _keep_dropout(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
@@ -46,31 +60,18 @@ _rotary_embedding: Operation = define(
 )
 
 
-def _step(
-    parameter: torch.Tensor,
-    grad: torch.Tensor,
-    mean: torch.Tensor,
-    square: torch.Tensor,
-    step: int,
-    rate: float,
-    beta1: float,
-    beta2: float,
-    eps: float,
-    decay: float,
-) -> None:
-    elements.adamw(parameter, grad, mean, square, step, rate, (beta1, beta2), eps, decay)
-
-
 _adamw = define(
     "adamw(Tensor(a!) parameter, Tensor grad, Tensor(b!) mean, Tensor(c!) square, int step, float rate, float beta1, "
     "float beta2, float eps, float decay) -> ()",
-    _step,
+    lambda parameter, grad, mean, square, step, rate, beta1, beta2, eps, decay: elements.adamw(
+        parameter, grad, mean, square, step, rate, (beta1, beta2), eps, decay
+    ),
     lambda *arguments: None,
 )
 
 
 def dropout(x: torch.Tensor, probability: float, seed: int) -> torch.Tensor:
-    """0 for each element with a probability, others divided by what is left: `vkernels.library.dropout`.
+    """Each element set to 0 with a probability, others scaled up: `vkernels.library.dropout`.
 
     Gradient: of x, of any order; no mask is kept.
     """

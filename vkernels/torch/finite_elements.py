@@ -1,7 +1,8 @@
-"""What operators do inside each of many hexahedral elements: the CEED bake-off kernels."""
+"""The element operators of the CEED bake-off kernels, for many hexahedral elements."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,42 +14,32 @@ from .registering import Context, Operation, define, like_first, refuse_gradient
 __all__ = ["apply_mass", "apply_stiffness", "apply_stiffness_at_nodes"]
 
 
-def _keep_mass(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    refuse_gradients(ctx, "apply_mass", values=1, weight=2)
-    ctx.save_for_backward(*inputs[1:])
+def _define(schema: str, run: Callable[..., torch.Tensor], constants: Sequence[str]) -> Operation:
+    """Register an operator, which is symmetric and so its own gradient; `constants`: arguments without gradients."""
+
+    def keep(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        refuse_gradients(ctx, run.__name__, **{name: place for place, name in enumerate(constants, 1)})
+        ctx.save_for_backward(*inputs[1:])
+
+    def backward(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return operation(grad, *ctx.saved_tensors), *(None for _ in constants)
+
+    operation = define(schema, run, like_first, keep, backward)
+    return operation
 
 
-def _keep_stiffness(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    refuse_gradients(ctx, "apply_stiffness", values=1, slopes=2, metric=3)
-    ctx.save_for_backward(*inputs[1:])
-
-
-def _keep_stiffness_at_nodes(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    refuse_gradients(ctx, "apply_stiffness_at_nodes", slopes=1, metric=2)
-    ctx.save_for_backward(*inputs[1:])
-
-
-# The operators are symmetric, so that each is its own gradient.
-_apply_mass: Operation = define(
-    "apply_mass(Tensor x, Tensor values, Tensor weight) -> Tensor",
-    finite_elements.apply_mass,
-    like_first,
-    _keep_mass,
-    lambda ctx, grad: (_apply_mass(grad, *ctx.saved_tensors), None, None),
+_apply_mass = _define(
+    "apply_mass(Tensor x, Tensor values, Tensor weight) -> Tensor", finite_elements.apply_mass, ("values", "weight")
 )
-_apply_stiffness: Operation = define(
+_apply_stiffness = _define(
     "apply_stiffness(Tensor x, Tensor values, Tensor slopes, Tensor metric) -> Tensor",
     finite_elements.apply_stiffness,
-    like_first,
-    _keep_stiffness,
-    lambda ctx, grad: (_apply_stiffness(grad, *ctx.saved_tensors), None, None, None),
+    ("values", "slopes", "metric"),
 )
-_apply_stiffness_at_nodes: Operation = define(
+_apply_stiffness_at_nodes = _define(
     "apply_stiffness_at_nodes(Tensor x, Tensor slopes, Tensor metric) -> Tensor",
     finite_elements.apply_stiffness_at_nodes,
-    like_first,
-    _keep_stiffness_at_nodes,
-    lambda ctx, grad: (_apply_stiffness_at_nodes(grad, *ctx.saved_tensors), None, None),
+    ("slopes", "metric"),
 )
 
 

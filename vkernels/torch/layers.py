@@ -1,7 +1,7 @@
-"""torch's layers with the library's functions inside: what `replace` makes of them, and `restore` takes back.
+"""Torch layers that compute with the library: `replace` puts them into models, and `restore` removes them.
 
-Each is a subclass of the layer that it stands for, without state of its own. Where a call is not one for the library
-(other dtypes, autocast, a shape that is a mistake) it does what that layer does.
+Each is a subclass of the torch layer that it replaces, without state of its own. For calls that the library does not
+support (other dtypes, autocast, wrong shapes) it behaves as the torch layer.
 """
 
 from __future__ import annotations
@@ -13,21 +13,19 @@ from torch import nn
 
 from vkernels.library.activations import ACTIVATIONS
 
-from .activations import activate
-from .capturing import is_capturing
 from .convolution import conv2d
 from .dense import matmul
-from .elements import dropout
+from .elements import activate, dropout
 from .losses import cross_entropy
-from .norms import group_norm, layer_norm, rms_norm
-from .rows import log_softmax, softmax
+from .norms import group_norm, layer_norm, log_softmax, rms_norm, softmax
+from .registering import is_capturing
 from .sparse import embedding_bag
 
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 def is_for_library(x: torch.Tensor, *parameters: torch.Tensor | None) -> bool:
-    """Whether the library takes a tensor, and a layer's parameters with it."""
+    """Whether the library supports a tensor and a layer's parameters."""
     return (
         x.dtype in FLOATS
         and x.ndim > 0
@@ -39,7 +37,7 @@ def is_for_library(x: torch.Tensor, *parameters: torch.Tensor | None) -> bool:
 
 
 class Named(nn.Module):
-    """Shows that the library is inside."""
+    """A layer whose name shows that it uses the library."""
 
     def _get_name(self) -> str:
         return f"vkernels.{type(self).__name__}"
@@ -72,9 +70,8 @@ class RMSNorm(Named, nn.RMSNorm):
 
 class GroupNorm(Named, nn.GroupNorm):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        if input.ndim < 2 or input.shape[1] != self.num_channels or input.numel() == 0:
-            return nn.GroupNorm.forward(self, input)
-        if not is_for_library(input, self.weight, self.bias):
+        fits = input.ndim >= 2 and input.shape[1] == self.num_channels and input.numel() > 0
+        if not fits or not is_for_library(input, self.weight, self.bias):
             return nn.GroupNorm.forward(self, input)
         return group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
@@ -96,9 +93,8 @@ class LogSoftmax(Named, nn.LogSoftmax):
 class CrossEntropyLoss(Named, nn.CrossEntropyLoss):
     def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         classes = input.shape[:1] + input.shape[2:]
-        if input.ndim < 2 or target.dtype != torch.int64 or target.shape != classes or is_capturing(input):
-            return nn.CrossEntropyLoss.forward(self, input, target)
-        if not is_for_library(input):
+        fits = input.ndim >= 2 and target.dtype == torch.int64 and target.shape == classes
+        if not fits or is_capturing(input) or not is_for_library(input):
             return nn.CrossEntropyLoss.forward(self, input, target)
         rows = input if input.ndim == 2 else input.movedim(1, -1).reshape(-1, input.shape[1])
         loss = cross_entropy(rows, target.reshape(-1), self.ignore_index, self.label_smoothing, self.reduction)
@@ -106,13 +102,13 @@ class CrossEntropyLoss(Named, nn.CrossEntropyLoss):
 
 
 class Dropout(Named, nn.Dropout):
-    """Which elements are dropped follows from a seed that torch's random numbers on the CPU give."""
+    """The seed comes from torch's random generator of the CPU."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         if not self.training or self.p == 0.0:
             return input
         if torch.compiler.is_compiling() or not is_for_library(input) or is_capturing(input):
-            return nn.Dropout.forward(self, input)  # a seed would be one number for all calls
+            return nn.Dropout.forward(self, input)  # a seed would be the same in all calls
         return dropout(input, self.p, int(torch.randint(1 << 62, ())))
 
 
@@ -140,7 +136,6 @@ class EmbeddingBag(Named, nn.EmbeddingBag):
         return embedding_bag(self.weight, input.reshape(-1), start, self.mode)
 
     def _starts(self, input: torch.Tensor, offsets: torch.Tensor | None) -> torch.Tensor | None:
-        """Where bags begin and the last ends; None where the input is not as it should be."""
         if input.ndim == 2 and offsets is None:
             return torch.arange(len(input) + 1, device=input.device) * input.shape[1]
         if input.ndim != 1 or offsets is None or offsets.ndim != 1 or offsets.dtype != input.dtype:
@@ -177,7 +172,7 @@ class Tanh(Named, nn.Tanh):
 
 
 class Sequential(Named, nn.Sequential):
-    """Runs layers of which some, by name in `fused`, take the activation behind them into the same pass."""
+    """Runs layers; those named in `fused` compute the activation after them in the same pass."""
 
     fused: tuple[str, ...]
 
@@ -213,14 +208,14 @@ LAYERS: dict[type[nn.Module], type[nn.Module]] = {
     nn.Sigmoid: Sigmoid,
     nn.Tanh: Tanh,
 }
-"""torch's layers, and those that stand for them."""
+"""Torch's layers, and ours that replace them."""
 
 FUSING: tuple[type[nn.Module], ...] = (nn.Linear, nn.Conv2d)
-"""Layers that can take an activation into their pass."""
+"""Layers that can compute an activation in the same pass."""
 
 
 def original(layer: nn.Module) -> type[nn.Module]:
-    """torch's class of a layer, be it replaced."""
+    """The torch class of a layer, replaced or not."""
     return _ORIGINALS.get(type(layer), type(layer))
 
 
@@ -231,10 +226,10 @@ _ORIGINALS: dict[type[nn.Module], type[nn.Module]] = {
 
 
 def unfit(layer: nn.Module) -> str | None:
-    """Why a layer cannot be replaced, whatever it is called with; None where it can."""
+    """Why a layer cannot be replaced for any input; None if it can."""
     kind = original(layer)
     if kind not in LAYERS:
-        return "nothing in the library stands for it"
+        return "the library has no counterpart"
     if getattr(layer, "inplace", False):
         return "works in place"
     if isinstance(layer, nn.Conv2d) and padding_of(layer) is None:
@@ -258,7 +253,7 @@ def _unfit_bag(layer: nn.EmbeddingBag) -> str | None:
 
 
 def activation_of(layer: nn.Module | None, in_place: bool = False) -> str | None:
-    """The library's name of an activation, of one that works in place only if that is fine; None for other layers."""
+    """The library's name of an activation layer; None for other layers, and for in-place ones unless `in_place`."""
     if layer is None or (getattr(layer, "inplace", False) and not in_place):
         return None
     if original(layer) is nn.GELU:
@@ -268,7 +263,7 @@ def activation_of(layer: nn.Module | None, in_place: bool = False) -> str | None
 
 
 def padding_of(layer: nn.Conv2d) -> tuple[int, int] | None:
-    """Zeros on each side, above and left; None where they are not zeros or not as many on either side."""
+    """The zero padding above and on the left; None for other padding or unequal sides."""
     if layer.padding_mode != "zeros" or layer.padding == "same":
         reach = [apart * (size - 1) for apart, size in zip(layer.dilation, layer.kernel_size, strict=True)]
         if layer.padding_mode != "zeros" or any(each % 2 for each in reach):
@@ -281,7 +276,7 @@ def padding_of(layer: nn.Conv2d) -> tuple[int, int] | None:
 
 
 def has_hooks(layer: nn.Module | None) -> bool:
-    """Whether somebody wants to know of a layer's calls."""
+    """Whether a layer has hooks."""
     return layer is not None and bool(
         layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks
     )

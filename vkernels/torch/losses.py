@@ -8,8 +8,7 @@ import torch
 
 from vkernels.library import losses
 
-from .capturing import refuse_checks
-from .registering import Context, computed_dtype, define, like
+from .registering import Context, computed_dtype, define, like, with_checks_refused
 
 __all__ = ["cross_entropy"]
 
@@ -19,13 +18,6 @@ _cross_entropy_backward = define(
     losses.cross_entropy_backward,
     lambda grad, x, *others: like(x, x.shape),
 )
-
-
-def _parts(
-    x: torch.Tensor, target: torch.Tensor, ignored: int, smoothing: float, reduction: str, checked: bool
-) -> tuple[torch.Tensor, ...]:
-    refuse_checks("cross_entropy", x, checked)
-    return losses.cross_entropy_parts(x, target, ignored, smoothing, reduction, checked)
 
 
 def _fake_parts(
@@ -42,17 +34,13 @@ def _keep(ctx: Context, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...
     ctx.save_for_backward(x, target, normaliser, count)
 
 
-def _gradients(ctx: Context, grad: torch.Tensor, *others: Any) -> tuple[torch.Tensor | None, ...]:
-    return _cross_entropy_backward(grad, *ctx.saved_tensors, *ctx.numbers), None, None, None, None, None
-
-
 _cross_entropy = define(
     "cross_entropy(Tensor x, Tensor target, int ignored, float smoothing, str reduction, bool checked) "
     "-> (Tensor, Tensor, Tensor)",
-    _parts,
+    with_checks_refused(losses.cross_entropy_parts, "cross_entropy"),
     _fake_parts,
     _keep,
-    _gradients,
+    lambda ctx, grad, *_: (_cross_entropy_backward(grad, *ctx.saved_tensors, *ctx.numbers), *(None,) * 5),
 )
 
 
@@ -66,7 +54,7 @@ def cross_entropy(
 ) -> torch.Tensor:
     """-log softmax(x)[target] of rows of scores: `vkernels.library.cross_entropy`, with the gradient of x.
 
-    Of what is kept for the gradient beside the arguments, nothing is of x's size.
+    Beyond the arguments, nothing of x's size is kept for the gradient.
     """
     loss: torch.Tensor = _cross_entropy(x, target, ignored, smoothing, reduction, checked)[0]
     return loss

@@ -1,108 +1,70 @@
-"""Layer, RMS and group normalisation."""
+"""Softmax, its logarithm, and layer, RMS and group normalisation."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import torch
 
-from vkernels.library import norms, rows
+from vkernels.library import losses, norms, rows
 
-from .registering import Context, define, define_like_input, like, like_first
+from .registering import define_differentiable, like, like_first
 
-__all__ = ["group_norm", "l2_normalize", "layer_norm", "rms_norm"]
-
-Tensors = tuple[torch.Tensor, ...]
+__all__ = ["group_norm", "l2_normalize", "layer_norm", "log_softmax", "rms_norm", "softmax"]
 
 
-def _with_parameters(x: torch.Tensor, width: int, parameters: int) -> Tensors:
-    """Fake gradients of x, and of weight, or weight and bias."""
-    return (like(x, x.shape), *(like(x, (width,)) for _ in range(parameters)))
-
-
-def _keep_x_and_weight(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    """Of `(x, weight, bias, eps)`."""
-    x, weight, bias, ctx.eps = inputs
-    ctx.has_bias = bias is not None
-    ctx.save_for_backward(x, weight)
-
-
-_layer_norm_backward = define(
-    "layer_norm_backward(Tensor grad, Tensor x, Tensor? weight, float eps) -> (Tensor, Tensor, Tensor)",
-    norms.layer_norm_backward,
-    lambda grad, x, weight, eps: _with_parameters(x, x.shape[-1], 2),
+_softmax = define_differentiable(
+    "softmax(Tensor x) -> Tensor", rows.softmax, like_first, rows.softmax_backward, "x", result_for="x"
+)
+_log_softmax = define_differentiable(
+    "log_softmax(Tensor x) -> Tensor", losses.log_softmax, like_first, losses.log_softmax_backward, "x", result_for="x"
 )
 
 
-def _layer_norm_gradients(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-    x, weight = ctx.saved_tensors
-    of_x, of_weight, of_bias = _layer_norm_backward(grad, x, weight, ctx.eps)
-    return of_x, None if weight is None else of_weight, of_bias if ctx.has_bias else None, None
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    """exp(x) / sum(exp(x)) along the last dimension: `vkernels.library.softmax`, with its gradient."""
+    return _softmax(x)
 
 
-_layer_norm = define(
+def log_softmax(x: torch.Tensor) -> torch.Tensor:
+    """x - log(sum(exp(x))) along the last dimension: `vkernels.library.log_softmax`, with its gradient."""
+    return _log_softmax(x)
+
+
+def _fake_gradients(parameters: int, dimension: int = -1) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """Fake gradients of x and of parameters, each with one element per position of x's dimension."""
+    return lambda grad, x, *_: (like_first(x), *(like(x, (x.shape[dimension],)) for _ in range(parameters)))
+
+
+_layer_norm = define_differentiable(
     "layer_norm(Tensor x, Tensor? weight, Tensor? bias, float eps) -> Tensor",
     rows.layer_norm,
     like_first,
-    _keep_x_and_weight,
-    _layer_norm_gradients,
+    norms.layer_norm_backward,
+    "x weight bias",
+    without="bias",
+    fake_gradient=_fake_gradients(2),
 )
-
-_rms_norm_backward = define(
-    "rms_norm_backward(Tensor grad, Tensor x, Tensor? weight, float eps) -> (Tensor, Tensor)",
-    norms.rms_norm_backward,
-    lambda grad, x, weight, eps: _with_parameters(x, x.shape[-1], 1),
-)
-
-
-def _keep_for_rms_norm(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    x, weight, ctx.eps = inputs
-    ctx.save_for_backward(x, weight)
-
-
-def _rms_norm_gradients(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-    x, weight = ctx.saved_tensors
-    of_x, of_weight = _rms_norm_backward(grad, x, weight, ctx.eps)
-    return of_x, None if weight is None else of_weight, None
-
-
-_rms_norm = define(
+_rms_norm = define_differentiable(
     "rms_norm(Tensor x, Tensor? weight, float eps) -> Tensor",
     norms.rms_norm,
     like_first,
-    _keep_for_rms_norm,
-    _rms_norm_gradients,
+    norms.rms_norm_backward,
+    "x weight",
+    fake_gradient=_fake_gradients(1),
 )
-
-_group_norm_backward = define(
-    "group_norm_backward(Tensor grad, Tensor x, int groups, Tensor? weight, float eps) -> (Tensor, Tensor, Tensor)",
-    norms.group_norm_backward,
-    lambda grad, x, groups, weight, eps: _with_parameters(x, x.shape[1], 2),
-)
-
-
-def _keep_for_group_norm(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    x, ctx.groups, weight, bias, ctx.eps = inputs
-    ctx.has_bias = bias is not None
-    ctx.save_for_backward(x, weight)
-
-
-def _group_norm_gradients(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-    x, weight = ctx.saved_tensors
-    of_x, of_weight, of_bias = _group_norm_backward(grad, x, ctx.groups, weight, ctx.eps)
-    return of_x, None, None if weight is None else of_weight, of_bias if ctx.has_bias else None, None
-
-
-_group_norm = define(
+_group_norm = define_differentiable(
     "group_norm(Tensor x, int groups, Tensor? weight, Tensor? bias, float eps) -> Tensor",
     norms.group_norm,
     like_first,
-    _keep_for_group_norm,
-    _group_norm_gradients,
+    norms.group_norm_backward,
+    "x weight bias",
+    without="bias",
+    fake_gradient=_fake_gradients(2, dimension=1),
 )
-
-
-_l2_normalize = define_like_input(norms.l2_normalize, norms.l2_normalize_backward, "float eps")
+_l2_normalize = define_differentiable(
+    "l2_normalize(Tensor x, float eps) -> Tensor", norms.l2_normalize, like_first, norms.l2_normalize_backward, "x"
+)
 
 
 def l2_normalize(x: torch.Tensor, eps: float = 1e-12) -> torch.Tensor:

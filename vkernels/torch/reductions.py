@@ -25,10 +25,6 @@ def _fake(x: torch.Tensor, dim: int | None, keepdim: bool) -> torch.Tensor:
     return like(x, _shape(x, dim, keepdim))
 
 
-def _fake_sum(x: torch.Tensor, dim: int | None, keepdim: bool) -> torch.Tensor:
-    return like(x, _shape(x, dim, keepdim), x.dtype if x.dtype.is_floating_point else torch.int64)
-
-
 def _fake_place(x: torch.Tensor, dim: int | None, keepdim: bool) -> torch.Tensor:
     return like(x, _shape(x, dim, keepdim), torch.int64)
 
@@ -44,7 +40,6 @@ def _keep_x(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None
 
 
 def _repeated(ctx: Context, grad: torch.Tensor) -> torch.Tensor:
-    """The gradient of each result, once for each element that went into it."""
     if ctx.dim is not None and not ctx.keepdim:
         grad = grad.unsqueeze(ctx.dim)
     return grad.reshape((1,) * len(ctx.shape)).expand(ctx.shape) if ctx.dim is None else grad.expand(ctx.shape)
@@ -57,7 +52,7 @@ def _of_mean(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor, None, None
 
 
 def _to_place(find: Operation) -> Any:
-    """The whole gradient goes to the first element that is the largest or smallest."""
+    """The gradient goes to the first of the largest or smallest elements."""
 
     def backward(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         (x,) = ctx.saved_tensors
@@ -73,7 +68,11 @@ def _to_place(find: Operation) -> Any:
 
 _ARGUMENTS = "(Tensor x, int? dim, bool keepdim) -> Tensor"
 _sum = define(
-    f"sum{_ARGUMENTS}", reductions.sum, _fake_sum, _keep_shape, lambda ctx, grad: (_repeated(ctx, grad), None, None)
+    f"sum{_ARGUMENTS}",
+    reductions.sum,
+    lambda x, *where: like(x, _shape(x, *where), x.dtype if x.dtype.is_floating_point else torch.int64),
+    _keep_shape,
+    lambda ctx, grad: (_repeated(ctx, grad), None, None),
 )
 _mean = define(f"mean{_ARGUMENTS}", reductions.mean, _fake, _keep_shape, _of_mean)
 _argmax = define(f"argmax{_ARGUMENTS}", reductions.argmax, _fake_place)
@@ -118,12 +117,12 @@ def mean(x: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> torc
 
 
 def max(x: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> torch.Tensor:
-    """The largest element along a dimension, or of all: `vkernels.library.max`. The first such has the gradient."""
+    """The largest element along a dimension, or of all: `vkernels.library.max`. The first one gets the gradient."""
     return _max(x, dim, keepdim)
 
 
 def min(x: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> torch.Tensor:
-    """The smallest element along a dimension, or of all: `vkernels.library.min`. The first such has the gradient."""
+    """The smallest element along a dimension, or of all: `vkernels.library.min`. The first one gets the gradient."""
     return _min(x, dim, keepdim)
 
 
@@ -144,5 +143,5 @@ def topk(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def histogram(x: torch.Tensor, bins: int, low: float, high: float) -> torch.Tensor:
-    """How many elements fall into each of some bins of one width, int64: `vkernels.library.histogram`."""
+    """Counts of elements in bins of equal width, int64: `vkernels.library.histogram`."""
     return _histogram(x, bins, low, high)

@@ -1,8 +1,9 @@
-"""Layers of a model with the library's functions inside, where that is measured to help; and back."""
+"""Replace a model's layers by the library's where measurements show that it helps, and restore them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -11,22 +12,108 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_flatten, tree_map
 
 from vkernels.compiler.default_session import patient
 from vkernels.ir.errors import Error, OptionError
 
 from .layers import FUSING, LAYERS, Sequential, activation_of, has_hooks, original, run_fused, unfit
-from .measuring import LayerCall, recorded, seconds
+
+ROUNDS = 7
+"""Rounds of timing both; the shortest time of each counts, because disturbances only add time."""
+
+ROUND_SECONDS = 2e-3
+"""Time for calls of each in a round; each is called at least once."""
+
+
+@dataclass(frozen=True)
+class LayerCall:
+    """A layer's arguments, detached; tensors keep `requires_grad`. `backward`: whether to time gradients too."""
+
+    arguments: tuple[Any, ...]
+    named: Mapping[str, Any]
+    backward: bool
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """A key that is equal for calls of equal time."""
+        leaves, structure = tree_flatten((self.arguments, self.named))
+        shapes = tuple(
+            (each.dtype, each.shape, each.stride(), each.device, each.requires_grad)
+            if isinstance(each, torch.Tensor)
+            else repr(each)
+            for each in leaves
+        )
+        return shapes, str(structure), self.backward
+
+
+def recorded(arguments: tuple[Any, ...], named: Mapping[str, Any], backward: bool) -> LayerCall:
+    """A call with these arguments, detached."""
+
+    def detached(value: Any) -> Any:
+        is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
+        return value.detach().requires_grad_(value.requires_grad and is_float) if is_float else value
+
+    return LayerCall(tree_map(detached, arguments), tree_map(detached, dict(named)), backward)
+
+
+def seconds(
+    run: Callable[..., Any], other: Callable[..., Any], call: LayerCall, parameters: Iterator[torch.Tensor]
+) -> tuple[float, float]:
+    """Seconds of a call of each of two layers. Raises what they raise."""
+    wanted = [each for each in (*tree_flatten((call.arguments, call.named))[0], *parameters) if _is_wanted(each)]
+    steps = [_step(each, call, wanted) for each in (run, other)]
+    times: list[list[float]] = [[], []]
+    counts = []
+    for step in steps:
+        for _ in range(2):
+            step()
+        counts.append(max(1, int(ROUND_SECONDS / max(1e-9, _timed(step, 1, call)))))
+    for _ in range(ROUNDS):
+        for step, count, found in zip(steps, counts, times, strict=True):
+            found.append(_timed(step, count, call))
+    return min(times[0]), min(times[1])
+
+
+def _is_wanted(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def _step(run: Callable[..., Any], call: LayerCall, wanted: list[torch.Tensor]) -> Callable[[], None]:
+    def step() -> None:
+        with torch.set_grad_enabled(call.backward):
+            out = run(*call.arguments, **call.named)
+            if call.backward and wanted and isinstance(out, torch.Tensor) and out.requires_grad:
+                torch.autograd.grad(out, wanted, torch.ones_like(out), allow_unused=True)
+
+    return step
+
+
+def _timed(step: Callable[[], None], count: int, call: LayerCall) -> float:
+    _wait(call)
+    start = time.perf_counter()
+    for _ in range(count):
+        step()
+    _wait(call)
+    return (time.perf_counter() - start) / count
+
+
+def _wait(call: LayerCall) -> None:
+    for each in tree_flatten((call.arguments, call.named))[0]:
+        if isinstance(each, torch.Tensor) and each.is_cuda:
+            torch.cuda.synchronize(each.device)
+
 
 WORTH = 1.05
-"""How many times as fast a layer has to become."""
+"""The speed-up from which on a layer is replaced."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """What became of a layer. `name`: as `named_modules` has it; of two in one pass, the first's with the second's.
+    """The decision for a layer. `name`: as in `named_modules`; two layers in one pass have both names.
 
-    `kind`: torch's name of its class. `before` and `after`: seconds of a call, as it was and replaced, if measured.
+    `kind`: the name of its torch class. `before`, `after`: seconds of a call of the original and the replacement, if
+    measured.
     """
 
     name: str
@@ -37,7 +124,7 @@ class Layer:
     after: float | None = None
 
     def __str__(self) -> str:
-        times = "" if self.before is None or self.after is None else f"{_told(self.before)} → {_told(self.after)}, "
+        times = "" if self.before is None or self.after is None else f"{_shown(self.before)} → {_shown(self.after)}, "
         return (
             f"{'swapped' if self.swapped else 'left   '}  {self.name or '(itself)'}: {self.kind}: {times}{self.reason}"
         )
@@ -45,7 +132,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class ReplaceReport:
-    """What `replace` did, layer by layer; its text says it."""
+    """The decisions of `replace`, layer by layer; `str` lists them."""
 
     layers: tuple[Layer, ...]
 
@@ -62,17 +149,17 @@ class ReplaceReport:
 
 
 def replace(model: nn.Module, *arguments: Any, everywhere: bool = False, **named: Any) -> ReplaceReport:
-    """Let a model's layers compute by the library where that is faster, in place, and say what was done.
+    """Replace a model's layers, in place, by the library's where these are faster, and report the decisions.
 
-    The model is called once with `arguments` and `named`, as an example. Each layer that has a counterpart is then
-    timed with what it was given, as it is and replaced: with gradients where the model trains, forward alone where it
-    is in evaluation mode or within `torch.no_grad()`. It is replaced where it becomes 1.05 times as fast. A linear
-    layer or convolution with an activation behind it in an `nn.Sequential` is also tried in one pass. Random state and
-    buffers are as before. `everywhere`: replace all layers that can be, without an example.
+    The model is called once with `arguments` and `named` as an example. Each layer that has a counterpart is then timed
+    with the arguments that it got, original and replaced: with gradients if the model is in training mode, forward only
+    in evaluation mode or within `torch.no_grad()`. It is replaced if that makes it at least 1.05 times as fast. A
+    linear layer or convolution before an activation in an `nn.Sequential` is also tried in one pass. Random state and
+    buffers are restored. `everywhere`: replace all supported layers, without an example.
 
-    Parameters, their names and `state_dict` stay what they are, and so do the layers themselves and hooks on them:
-    their classes are exchanged. Only torch's own classes are, not subclasses. What was replaced before is decided anew.
-    Raises `OptionError` without an example, and what the model raises.
+    Parameters, their names, `state_dict`, layer objects and hooks are kept: only the classes of layers change.
+    Subclasses of torch's layers are not replaced. A second call decides again for all layers. Raises `OptionError`
+    without an example, and what the model raises.
     """
     restore(model)
     layers = {name: layer for name, layer in model.named_modules() if not any(True for _ in layer.children())}
@@ -97,7 +184,7 @@ def replace(model: nn.Module, *arguments: Any, everywhere: bool = False, **named
 
 
 def restore(model: nn.Module) -> None:
-    """Take back what `replace` did to a model, or to the one that it was copied from."""
+    """Undo `replace` for a model or a copy of it."""
     for layer in model.modules():
         if isinstance(layer, Sequential):
             del layer.fused
@@ -107,8 +194,6 @@ def restore(model: nn.Module) -> None:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A layer and the activation behind it in a `Sequential`, by their names in the model."""
-
     first: str
     second: str
     layer: nn.Module
@@ -121,7 +206,6 @@ class _Pair:
 
 
 def _pairs(model: nn.Module) -> Iterator[tuple[str, _Pair]]:
-    """By the first's name."""
     for parent, module in model.named_modules():
         if type(module) is not nn.Sequential:
             continue
@@ -140,21 +224,20 @@ def _all(layers: dict[str, nn.Module], pairs: dict[str, _Pair]) -> ReplaceReport
     for name, layer in layers.items():
         if name in pairs:
             pair = pairs[name]
-            found.append(Layer(f"{name} + {pair.second}", pair.kind, True, "as asked, in one pass"))
+            found.append(Layer(f"{name} + {pair.second}", pair.kind, True, "as requested, in one pass"))
         elif name not in behind:
             reason = _unfit(layer)
-            found.append(Layer(name, type(layer).__name__, reason is None, reason or "as asked"))
+            found.append(Layer(name, type(layer).__name__, reason is None, reason or "as requested"))
     return ReplaceReport(tuple(found))
 
 
 def _unfit(layer: nn.Module) -> str | None:
     if type(layer) not in LAYERS and any(isinstance(layer, kind) for kind in LAYERS):
-        return "a subclass of torch's layer, which may do something else"
+        return "a subclass of torch's layer, which may behave differently"
     return unfit(layer)
 
 
 def _record(model: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[nn.Module, LayerCall]:
-    """What each layer is given first when the model is called."""
     calls: dict[nn.Module, LayerCall] = {}
     backward = model.training and torch.is_grad_enabled()
 
@@ -175,7 +258,6 @@ def _record(model: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any])
 
 @contextmanager
 def _kept(model: nn.Module) -> Iterator[None]:
-    """Leave buffers and torch's random state as they were."""
     buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
     try:
         with torch.random.fork_rng():
@@ -208,7 +290,7 @@ def _where_faster(
 
 
 class _Timing:
-    """Times layers by their calls; layers alike, with calls alike, once."""
+    """Times layers; equal layers with equal calls are timed once."""
 
     def __init__(self, calls: dict[nn.Module, LayerCall]):
         self.calls = calls
@@ -224,7 +306,7 @@ class _Timing:
         return self._layer(name, kind, layer, layer.forward, partial(ours.forward, layer))
 
     def together(self, pair: _Pair, alone: Layer, second: Layer) -> Layer:
-        """One pass for both, beside the better of each alone."""
+        """Time one pass for both, against the better version of each alone."""
         name, layer = f"{pair.first} + {pair.second}", pair.layer
         if layer not in self.calls or pair.following not in self.calls:
             return Layer(name, pair.kind, False, "not called with the example")
@@ -266,5 +348,5 @@ def _fuse(sequential: Any, child: str) -> None:
     sequential.fused = (*sequential.fused, child)
 
 
-def _told(time: float) -> str:
+def _shown(time: float) -> str:
     return f"{time * 1e6:.0f} µs" if time < 1e-2 else f"{time * 1e3:.1f} ms"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from vkernels.library import scans, stencils
 
-from .registering import Context, Operation, define, like, like_first
+from .registering import Operation, define, define_differentiable, like_first
 
 __all__ = ["cumulative_sum", "stencil"]
 
@@ -26,23 +24,8 @@ _cumulative_sum_backward: Operation = define(
     backward=lambda ctx, grad: _cumulative_sum(grad),
 )
 
-_stencil_backward = define(
-    "stencil_backward(Tensor grad, Tensor x, Tensor weight) -> (Tensor, Tensor)",
-    stencils.stencil_backward,
-    lambda grad, x, weight: (like(x, x.shape), like(weight, weight.shape)),
-)
-
-
-def _keep(ctx: Context, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    ctx.save_for_backward(*inputs)
-
-
-_stencil = define(
-    "stencil(Tensor x, Tensor weight) -> Tensor",
-    stencils.stencil,
-    like_first,
-    _keep,
-    lambda ctx, grad: _stencil_backward(grad, *ctx.saved_tensors),
+_stencil = define_differentiable(
+    "stencil(Tensor x, Tensor weight) -> Tensor", stencils.stencil, like_first, stencils.stencil_backward, "x weight"
 )
 
 

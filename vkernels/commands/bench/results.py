@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from vkernels.sparse_network.bench.baselines import BaselineResult
 from vkernels.sparse_network.bench.harness import Results, Size
 from vkernels.sparse_network.bench.machine_peaks import MachinePeaks
-from vkernels.sparse_network.bench.measure import BaselineResult, NetworkMeasurement, NetworkRates, NetworkRun
+from vkernels.sparse_network.bench.measure import NetworkMeasurement, NetworkRates, NetworkRun
 
 
 def target_name() -> str:

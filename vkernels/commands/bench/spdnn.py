@@ -75,7 +75,7 @@ def bench_spdnn(
     check_writable(html)
     from vkernels.sparse_network.bench.harness import ALL_SIZES, BASELINES, Settings, Size, bench
     from vkernels.sparse_network.bench.measure import CLASSES
-    from vkernels.sparse_network.image_source import ImageSource, pixels_of
+    from vkernels.sparse_network.images import ImageSource, pixels_of
 
     sizes = ALL_SIZES if networks == ALL else tuple(map(Size.parse, networks.split(",")))
     settings = Settings(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +11,8 @@ from xdsl.ir import SSAValue
 from vkernels.ir.dialect import GatherOp, Index, LoadOp, ScatterOp, StoreOp, arith
 from vkernels.ir.errors import AxisError, TypeMismatchError, UnsupportedError
 
-from ..current import Mistake
-from ..dtypes import DType, int32, int64
+from ..dtypes import RANK, DType, int32, int64
+from ..operation import Mistake
 from ..values import AddressableValue, Affine, Axis, Extent, Scratch, SubscriptReference, Tile
 from .affine import as_affine
 from .arithmetic import Arithmetic, is_number
@@ -24,7 +23,10 @@ from .types import is_rounded, memory_element, type_of
 
 @dataclass(frozen=True)
 class Subscript:
-    """Where an access goes: an index a dimension, the axes it spans, the dimensions whose index may leave them."""
+    """An access: one index per dimension, the axes that it spans, and the dimensions whose index may be out of range.
+
+    `gathers`: whether an index is a tile.
+    """
 
     indices: tuple[Index, ...]
     axes: tuple[Axis, ...]
@@ -36,7 +38,7 @@ class Accesses(Arithmetic):
     """The part of the builder that moves tiles."""
 
     def load(self, reference: SubscriptReference, mask: Any = None) -> Tile:
-        """The tile at a subscript; elements outside of a guarded dimension, or where the mask is false, are 0."""
+        """Load the tile at a subscript; elements out of range of a guarded dimension or with a false mask are 0."""
         memory = reference.memory
         access = self.access(reference)
         test = None if mask is None else self._mask(mask, access)
@@ -50,7 +52,7 @@ class Accesses(Arithmetic):
         return self.widened(self.result(op), memory.dtype, access.axes)
 
     def store(self, reference: SubscriptReference, value: Any, atomic: str | None = None, mask: Any = None) -> None:
-        """Store a value at a subscript, converted to what is held there and repeated along axes that it lacks."""
+        """Store a value at a subscript, converted to the memory's dtype and repeated along axes that it lacks."""
         memory = reference.memory
         access = self.access(reference)
         tile = self._stored(memory, access, value)
@@ -66,10 +68,9 @@ class Accesses(Arithmetic):
     def _mask(self, mask: Any, access: Subscript) -> SSAValue | None:
         tile = self.tile(mask)
         if not tile.dtype.is_bool or any(axis not in access.axes for axis in tile.axes) or not access.axes:
+            along = listed(access.axes) if access.axes else "no axis"
             raise Mistake(
-                TypeMismatchError,
-                f"expected a mask of bool along {_along(access.axes)}, found {describe(tile)}",
-                culprit=mask,
+                TypeMismatchError, f"expected a mask of bool along {along}, found {describe(tile)}", culprit=mask
             )
         return self.broadcast(tile, access.axes).ssa
 
@@ -84,7 +85,7 @@ class Accesses(Arithmetic):
             raise Mistake(
                 AxisError,
                 f"the value has the {'axis' if len(extra) == 1 else 'axes'} {listed(extra)}, "
-                f"the place in `{memory.name}` {'only ' + listed(_names(access.axes)) if access.axes else 'has none'}",
+                f"the place in `{memory.name}` {'only ' + listed(access.axes) if access.axes else 'has none'}",
                 f"Reduce it first, as in `vk.sum(…, axis={extra[0]})`, or index `{memory.name}` with {listed(extra)}.",
                 value,
             )
@@ -95,10 +96,13 @@ class Accesses(Arithmetic):
     # Indices.
 
     def access(self, reference: SubscriptReference) -> Subscript:
-        """Where a subscript goes. Raises the author's mistakes: number, kind and axes of the indices."""
+        """Resolve a subscript. Raises the author's mistakes: number, kind and axes of the indices."""
         memory, extents = reference.memory, reference.memory.extents
         if len(reference.index) != len(extents):
-            raise Mistake(AxisError, _wrong_count(len(reference.index)), _declared(reference))
+            count = len(reference.index)
+            raise Mistake(
+                AxisError, f"{count} {'index is' if count == 1 else 'indices are'} given", _declared(reference)
+            )
         indices: list[Index] = []
         axes: dict[Axis, None] = {}
         guarded: list[int] = []
@@ -128,12 +132,16 @@ class Accesses(Arithmetic):
                 meant = f" From the end it is `{end} - {-constant}`." if extent is not None else ""
                 raise Mistake(AxisError, f"the index {constant} is negative", f"Indices count from 0.{meant}", index)
             if isinstance(extent, int) and constant >= extent:
-                message = f"the index {constant} is outside of dimension {dimension} of `{memory.name}`"
-                raise Mistake(AxisError, message, f"It has {extent} positions, from 0.", index)
+                raise Mistake(
+                    AxisError,
+                    f"the index {constant} is outside of dimension {dimension} of `{memory.name}`",
+                    f"It has {extent} positions, from 0.",
+                    index,
+                )
         return expression
 
     def _offset(self, expression: Affine) -> Tile | None:
-        """What is added to the axes: nothing, an i64 scalar, or an index tile in its own dtype, made a signed one."""
+        """The offset from the axes: none, an i64 scalar, or a tile of signed integers."""
         offset, constant = expression.offset, expression.constant
         if offset is None:
             if constant == 0 and expression.terms:
@@ -142,24 +150,23 @@ class Accesses(Arithmetic):
         if offset.dtype.is_uint:
             offset = self._signed_index(offset)
         if constant:
-            offset = self.binary("+", self.index_i64(offset), constant)
-        return offset if offset.axes else self.index_i64(offset)
+            offset = self.binary("+", self.convert(offset, int64), constant)
+        return offset if offset.axes else self.convert(offset, int64)
 
     def _signed_index(self, offset: Tile) -> Tile:
-        """Unsigned integers as the signed ones that indices are: those from 2⁶³ on as the largest, which is outside of
-        everything as they are."""
+        """Unsigned integers as signed ones; values from 2⁶³ become the largest int64, which is out of range too."""
         if offset.dtype.bits < 64:
             return self.convert(offset, int32 if offset.axes and offset.dtype.bits < 32 else int64)
         return self.convert(self.extreme("min", offset, int64.limits[1]), int64)
 
 
 def combination(kind: str, dtype: DType) -> str:
-    """How the IR names a combination (add, sum, product, max, min) of elements of a dtype."""
+    """The IR's name of a combination (add, sum, product, max, min) of elements of a dtype."""
     return f"{kind}ui" if dtype.is_uint and kind in ("max", "min") else kind
 
 
 def _stays_within(index: Any, expression: Affine, extent: Extent) -> bool:
-    """Whether no index can leave the dimension, or it is the caller's fault if one does (an index tile)."""
+    """Whether every index is in range, or the caller is responsible for it (index tiles)."""
     if not expression.terms:
         offset = expression.offset
         if offset is None:
@@ -176,7 +183,7 @@ def _stays_within(index: Any, expression: Affine, extent: Extent) -> bool:
 
 
 def _is_between(expression: Affine, extent: int) -> bool:
-    """Whether all values are from 0 up to an extent, every axis having a known number of positions."""
+    """Whether all values are from 0 to `extent` - 1; False if the extent of an axis is unknown."""
     low = high = expression.constant
     for axis, coefficient in expression.terms:
         if not isinstance(axis.extent, int):
@@ -199,12 +206,13 @@ def _check_own_axis(scratch: Scratch, dimension: int, index: Any) -> None:
 
 
 def _check_storable(memory: AddressableValue, dtype: DType, value: Any) -> None:
-    order = ("bool", "int", "float")
-    if order.index(dtype.kind) <= order.index(memory.dtype.kind):
+    if RANK[dtype.kind] <= RANK[memory.dtype.kind]:
         return
-    remedy = "Compare it with something: `… != 0`." if memory.dtype.is_bool else f"Convert it: `.to({memory.dtype!r})`."
     raise Mistake(
-        TypeMismatchError, f"`{memory.name}` holds {memory.dtype.name}, found {describe(value)}", remedy, value
+        TypeMismatchError,
+        f"`{memory.name}` holds {memory.dtype.name}, found {describe(value)}",
+        "Compare it with something: `… != 0`." if memory.dtype.is_bool else f"Convert it: `.to({memory.dtype!r})`.",
+        value,
     )
 
 
@@ -222,10 +230,6 @@ def _not_an_index(memory: AddressableValue, dimension: int, index: Any) -> Mista
     return Mistake(TypeMismatchError, f"expected an index, found {describe(index)}", help, index)
 
 
-def _wrong_count(count: int) -> str:
-    return f"{count} {'index is' if count == 1 else 'indices are'} given"
-
-
 def _declared(reference: SubscriptReference) -> str:
     memory = reference.memory
     fitting = [index.name for index in reference.index if isinstance(index, Axis) and index.extent in memory.extents]
@@ -233,11 +237,3 @@ def _declared(reference: SubscriptReference) -> str:
     if len(fitting) == len(memory.extents):
         meant = f" Did you mean `{memory.name}[{', '.join(fitting)}]`?"
     return f"{declaration(memory)}.{meant}"
-
-
-def _names(axes: Sequence[Axis]) -> list[str]:
-    return [axis.name for axis in axes]
-
-
-def _along(axes: Sequence[Axis]) -> str:
-    return listed(_names(axes)) if axes else "no axis"

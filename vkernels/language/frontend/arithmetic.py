@@ -1,8 +1,7 @@
-"""Arithmetic on tiles and scalars: dtypes promoted, axes joined by name, one upstream operation or a few for each."""
+"""Arithmetic on tiles and scalars: promote dtypes, join axes by name, and emit operations of upstream dialects."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,55 +12,28 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from vkernels.ir.dialect import BroadcastOp, PositionOp, arith
 from vkernels.ir.errors import SourceError, TypeMismatchError
 
-from ..current import Mistake
 from ..dtypes import DEFAULT, WEAK, DType, PromotionError, bool_, float32, float64, int32, int64, result_type, weak_type
-from ..values import AddressableValue, Affine, Axis, Scratch, Tile
+from ..operation import Mistake
+from ..values import AddressableValue, Affine, Axis, Number, Scratch, Tile
 from .affine import affine_binary
 from .describe import describe
 from .emitter import LocatedEmitter
+from .operators import PYTHON, operation_of, relation_of
 from .types import computed_element, is_rounded, memory_element, type_of
-
-Number = bool | int | float
-
-PYTHON: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
-    "%": operator.mod, "**": operator.pow, "&": operator.and_, "|": operator.or_, "^": operator.xor,
-    "<<": operator.lshift, ">>": operator.rshift, "<": operator.lt, "<=": operator.le, ">": operator.gt,
-    ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
-}  # fmt: skip
-"""Python's own operators, for operands that are both known when building."""
-
-_FLOAT: dict[str, type[Operation]] = {"+": arith.AddfOp, "-": arith.SubfOp, "*": arith.MulfOp, "/": arith.DivfOp}
-_INT: dict[str, type[Operation]] = {
-    "+": arith.AddiOp, "-": arith.SubiOp, "*": arith.MuliOp, "//": arith.FloorDivSIOp, "&": arith.AndIOp,
-    "|": arith.OrIOp, "^": arith.XOrIOp, "<<": arith.ShLIOp, ">>": arith.ShRSIOp,
-}  # fmt: skip
-_UINT: dict[str, type[Operation]] = {
-    **_INT, "//": arith.DivUIOp, "%": arith.RemUIOp, ">>": arith.ShRUIOp,
-}  # fmt: skip
-_BOOL: dict[str, type[Operation]] = {
-    "+": arith.OrIOp, "*": arith.AndIOp, "&": arith.AndIOp, "|": arith.OrIOp, "^": arith.XOrIOp,
-}  # fmt: skip
-
-_FLOAT_RELATION = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt", ">=": "oge"}
-_INT_RELATION = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle", ">": "sgt", ">=": "sge"}
-_UINT_RELATION = {"==": "eq", "!=": "ne", "<": "ult", "<=": "ule", ">": "ugt", ">=": "uge"}
 
 _MAX_POWER = 64
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a Python number, known when building."""
+    """Whether a value is a Python number."""
     return isinstance(value, bool | int | float)
 
 
 class Arithmetic(LocatedEmitter):
     """The part of the builder that computes."""
 
-    # Operands: numbers, tiles, axes and index expressions become numbers or tiles.
-
     def operand(self, value: Any) -> Tile | Number:
-        """A number as it is, a tile as it is, an axis or index expression as the tile of its positions."""
+        """A number or tile unchanged; an axis or index expression as the tile of its positions."""
         if isinstance(value, Tile) or is_number(value):
             return value  # type: ignore[no-any-return]
         if isinstance(value, Axis | Affine):
@@ -71,7 +43,7 @@ class Arithmetic(LocatedEmitter):
         )
 
     def tile(self, value: Any, dtype: DType | None = None) -> Tile:
-        """A value as a tile, or a scalar: numbers become constants of their own weak dtype, or of the given one."""
+        """A value as a tile; numbers become constants of their own weak dtype, or of the given one."""
         value = self.operand(value)
         if isinstance(value, Tile):
             return value if dtype is None else self.convert(value, dtype)
@@ -93,17 +65,16 @@ class Arithmetic(LocatedEmitter):
             return self.tile(index.constant)
         return self.binary("+", total, index.constant) if index.constant else total  # type: ignore[no-any-return]
 
-    # Dtypes.
-
     def meet(self, *values: Tile | Number) -> tuple[DType, bool]:
-        """The dtype in which values meet, and whether it is weak."""
+        """The common dtype of values, and whether it is weak."""
         tiles = [v.dtype for v in values if isinstance(v, Tile) and not v.weak and v.axes]
         scalars = [v.dtype for v in values if isinstance(v, Tile) and not v.weak and not v.axes]
-        weak = [v.dtype if isinstance(v, Tile) else WEAK[type(v)] for v in values if _is_weak(v)]
+        weak = [v.dtype if isinstance(v, Tile) else WEAK[type(v)] for v in values if not isinstance(v, Tile) or v.weak]
         try:
             if not tiles and not scalars:
                 dtype = weak_type(weak)
-                return (DEFAULT[dtype.kind], False) if any(_has_axes(value) for value in values) else (dtype, True)
+                has_axes = any(isinstance(v, Tile) and v.axes for v in values)
+                return (DEFAULT[dtype.kind], False) if has_axes else (dtype, True)
             return result_type(tiles, scalars, weak), False
         except PromotionError:
             found = " and ".join(dict.fromkeys(dtype.name for dtype in tiles + scalars))
@@ -114,7 +85,7 @@ class Arithmetic(LocatedEmitter):
             raise Mistake(TypeMismatchError, f"{found} do not promote", help) from None
 
     def convert(self, value: Tile | Number, dtype: DType) -> Tile:
-        """A value in another dtype, as computed: f16 and bf16 stay unrounded in f32."""
+        """A value in another dtype, not rounded: f16 and bf16 stay in f32."""
         element = computed_element(dtype)
         if not isinstance(value, Tile):
             return Tile(self._number(value, dtype), dtype)
@@ -140,7 +111,7 @@ class Arithmetic(LocatedEmitter):
         return self.constant(float(value), computed_element(dtype))
 
     def _integer(self, value: int, dtype: DType) -> SSAValue:
-        """The integer of `dtype` that is `value` modulo 2 to its bits; in the IR, as a signed number."""
+        """The constant `value` modulo 2 to the dtype's bits, as a signed number."""
         half = 1 << (dtype.bits - 1)
         return self.constant((value + half) % (2 * half) - half, computed_element(dtype))
 
@@ -176,7 +147,7 @@ class Arithmetic(LocatedEmitter):
         return self.cast(Tile(result.ssa, float32, result.axes), dtype) if is_rounded(dtype) else result
 
     def bits(self, value: Any) -> Tile:
-        """The bits of a float as it is computed, as an integer."""
+        """The bits of a float, in the dtype of the computation, as an integer."""
         tile = self.tile(value)
         if not tile.dtype.is_float:
             raise Mistake(TypeMismatchError, f"expected floats, found {describe(tile)}", culprit=value)
@@ -184,39 +155,35 @@ class Arithmetic(LocatedEmitter):
         return Tile(self.result(arith.BitcastOp(tile.ssa, type_of(element, tile.axes))), dtype, tile.axes)
 
     def widened(self, ssa: SSAValue, dtype: DType, axes: tuple[Axis, ...]) -> Tile:
-        """Elements as memory holds them, as a tile to compute with."""
+        """Elements of memory, as a tile in the dtype of the computation."""
         if is_rounded(dtype):
             ssa = self.result(arith.ExtFOp(ssa, type_of(computed_element(dtype), axes)))
         return Tile(ssa, dtype, axes)
 
-    # Axes.
-
     def broadcast(self, tile: Tile, axes: tuple[Axis, ...]) -> Tile:
-        """The tile with all of these axes, in this order."""
+        """The tile with exactly these axes, in this order."""
         if tile.axes == axes:
             return tile
         ssa = self.result(BroadcastOp(tile.ssa, type_of(computed_element(tile.dtype), axes)))
         return Tile(ssa, tile.dtype, axes)
 
     def joined(self, tiles: Sequence[Tile]) -> list[Tile]:
-        """Tiles broadcast to all of their axes together."""
+        """Tiles broadcast to the union of their axes."""
         axes = join_axes([tile.axes for tile in tiles])
         return [self.broadcast(tile, axes) for tile in tiles]
 
     def elementwise(
         self, op: Callable[..., Operation], tiles: Sequence[Tile], dtype: DType, weak: bool = False
     ) -> Tile:
-        """An operation element by element; the result has all the tiles' axes and elements of `dtype`."""
+        """Apply an operation element by element; the result has all the tiles' axes, and elements of `dtype`."""
         tiles = self.joined(tiles)
         return Tile(self.result(op(*(tile.ssa for tile in tiles))), dtype, tiles[0].axes, weak and not tiles[0].axes)
 
-    # Operators.
-
     def binary(self, name: str, left: Any, right: Any) -> Any:
-        """`left name right`: a number for two numbers, an index expression where it stays affine, else a tile."""
+        """`left name right`: a number for two numbers, an index expression if the result is affine, else a tile."""
         if is_number(left) and is_number(right):
             return _python(name, left, right)
-        if (affine := affine_binary(self, name, left, right)) is not None:
+        if (affine := affine_binary(name, left, right)) is not None:
             return affine
         left, right = self.operand(left), self.operand(right)
         if name == "**":
@@ -225,26 +192,20 @@ class Arithmetic(LocatedEmitter):
         if name == "/" and not dtype.is_float:
             dtype = float64 if weak else DEFAULT["float"]
         tiles = self.convert(left, dtype), self.convert(right, dtype)
-        if (name == "%" and not dtype.is_uint) or (name == "//" and dtype.is_float):
+        if (dtype.is_float and name in ("//", "%")) or (name == "%" and dtype.is_int and not dtype.is_uint):
             result = self._divide(name, *tiles) if dtype.is_float else self._int_remainder(*tiles)
             return Tile(result.ssa, dtype, result.axes, weak and not result.axes)
-        table = _UINT if dtype.is_uint else {"float": _FLOAT, "int": _INT, "bool": _BOOL}[dtype.kind]
-        if name not in table:
-            raise Mistake(TypeMismatchError, f"`{name}` does not work on {dtype.name}", _operator_help(name, dtype))
-        return self.elementwise(table[name], tiles, dtype, weak)
+        return self.elementwise(operation_of(name, dtype), tiles, dtype, weak)
 
     def _int_remainder(self, left: Tile, right: Tile) -> Tile:
-        """Python's: the sign is the divisor's."""
-        if not left.dtype.is_int:
-            raise Mistake(TypeMismatchError, f"`%` does not work on {left.dtype.name}", "")
         rest = self.elementwise(arith.RemSIOp, (left, right), left.dtype)
         signs = self.elementwise(arith.XOrIOp, (rest, right), left.dtype)
         wrong = self.binary("&", self.compare("!=", rest, 0), self.compare("<", signs, 0))
         return self.where(wrong, self.binary("+", rest, right), rest)
 
     def _divide(self, name: str, left: Tile, right: Tile) -> Tile:
-        """`//` or `%` of floats; the remainder has the divisor's sign. Exact where the quotient is below 2²⁴ (f32) or
-        2⁵³ (f64)."""
+        """`//` or `%` of floats; the remainder has the divisor's sign. Exact for quotients below 2²⁴ (f32) or 2⁵³
+        (f64)."""
         dtype = left.dtype
         ratio = self.elementwise(arith.DivfOp, (left, right), dtype)
         floor = self.elementwise(math.FloorOp, [ratio], dtype)
@@ -284,8 +245,8 @@ class Arithmetic(LocatedEmitter):
         return self.elementwise(math.PowFOp if dtype.is_float else math.IPowIOp, operands, dtype, weak)
 
     def _uint_power(self, base: Tile, exponent: Tile) -> Tile:
-        """A power modulo 2 to the bits. `math.ipowi` would take an exponent's top bit for its sign: that bit changes
-        nothing where the base is odd, since 2 to the (bits - 2) is a period of its powers, and leaves 0 where even."""
+        """A power modulo 2 to the bits. `math.ipowi` takes the exponent's top bit as its sign. For an odd base that bit
+        changes nothing, since 2 to the (bits - 2) is a period of its powers; for an even base the result is 0."""
         dtype = base.dtype
         top = 1 << (dtype.bits - 1)
         power = self.elementwise(math.IPowIOp, (base, self.binary("&", exponent, top - 1)), dtype)
@@ -293,7 +254,6 @@ class Arithmetic(LocatedEmitter):
         return self.where(self.binary("&", is_even, self.compare(">=", exponent, top)), 0, power)
 
     def _multiplied(self, base: Tile, exponent: int) -> Tile:
-        """A power by repeated squaring."""
         result: Tile | None = None
         while exponent:
             if exponent & 1:
@@ -309,7 +269,7 @@ class Arithmetic(LocatedEmitter):
             return -value if name == "-" else ~value if name == "~" else +value
         if name == "+":
             return value
-        if name == "-" and (affine := affine_binary(self, "*", value, -1)) is not None:
+        if name == "-" and (affine := affine_binary("*", value, -1)) is not None:
             return affine
         tile = self.tile(value)
         dtype, axes = tile.dtype, tile.axes
@@ -332,10 +292,8 @@ class Arithmetic(LocatedEmitter):
         left, right = self.operand(left), self.operand(right)
         dtype, weak = self.meet(left, right)
         tiles = self.convert(left, dtype), self.convert(right, dtype)
-        if dtype.is_float:
-            return self.elementwise(lambda a, b: arith.CmpfOp(a, b, _FLOAT_RELATION[name]), tiles, bool_, weak)
-        relations = _UINT_RELATION if dtype.is_uint or dtype.is_bool else _INT_RELATION
-        return self.elementwise(lambda a, b: arith.CmpiOp(a, b, relations[name]), tiles, bool_, weak)
+        op, relation = arith.CmpfOp if dtype.is_float else arith.CmpiOp, relation_of(name, dtype)
+        return self.elementwise(lambda a, b: op(a, b, relation), tiles, bool_, weak)
 
     def where(self, condition: Any, left: Any, right: Any) -> Tile:
         """`left` where the condition holds, else `right`."""
@@ -354,40 +312,30 @@ class Arithmetic(LocatedEmitter):
         values = test, self.convert(left, dtype), self.convert(right, dtype)
         return self.elementwise(arith.SelectOp, values, dtype, weak)
 
-    def floats(self, *values: Any) -> tuple[list[Tile], DType, bool]:
-        """Values converted to the float dtype in which they meet (float32 for integers), that dtype, whether weak."""
+    def mathematical(self, name: str, *values: Any) -> Tile:
+        """An operation of the math dialect, by its class's name without `Op`, in the operands' common float dtype.
+
+        Integers become float32.
+        """
         operands = [self.operand(value) for value in values]
         dtype, weak = self.meet(*operands)
         if not dtype.is_float:
             dtype = float64 if weak else DEFAULT["float"]
-        return [self.convert(value, dtype) for value in operands], dtype, weak
-
-    def mathematical(self, name: str, *values: Any) -> Tile:
-        """An operation of the math dialect, by its class's name without `Op`, on floats."""
-        tiles, dtype, weak = self.floats(*values)
+        tiles = [self.convert(value, dtype) for value in operands]
         return self.elementwise(getattr(math, f"{name}Op"), tiles, dtype, weak)
 
     def extreme(self, name: str, left: Any, right: Any) -> Any:
-        """The larger ("max") or smaller ("min") of two; NaN where either is NaN."""
+        """The larger ("max") or smaller ("min") of two; NaN if either is NaN."""
         if is_number(left) and is_number(right):
-            return {"max": max, "min": min}[name](left, right)
+            return PYTHON[name](left, right)
         left, right = self.operand(left), self.operand(right)
-        dtype, weak = self.meet(left, right)
-        kind = "uint" if dtype.is_uint else dtype.kind
-        op: Any = {
-            "max": {"float": arith.MaximumfOp, "int": arith.MaxSIOp, "uint": arith.MaxUIOp, "bool": arith.OrIOp},
-            "min": {"float": arith.MinimumfOp, "int": arith.MinSIOp, "uint": arith.MinUIOp, "bool": arith.AndIOp},
-        }[name][kind]
-        return self.elementwise(op, (self.convert(left, dtype), self.convert(right, dtype)), dtype, weak)
-
-    def index_i64(self, value: Tile) -> Tile:
-        """An integer scalar or tile as i64."""
-        ssa = value.ssa if computed_element(value.dtype) == i64 else self.convert(value, int64).ssa
-        return Tile(ssa, int64, value.axes)
+        dtype, _ = self.meet(left, right)
+        tiles = self.convert(left, dtype), self.convert(right, dtype)
+        return self.elementwise(operation_of(name, dtype), tiles, dtype)
 
 
 def join_axes(all_axes: Sequence[tuple[Axis, ...]]) -> tuple[Axis, ...]:
-    """All axes together: in the order of the first operand that has them all, else first come, first named."""
+    """The union of axes: in the order of the first operand that has them all, else in order of first occurrence."""
     joined: dict[Axis, None] = {}
     for axes in all_axes:
         joined.update(dict.fromkeys(axes))
@@ -395,14 +343,6 @@ def join_axes(all_axes: Sequence[tuple[Axis, ...]]) -> tuple[Axis, ...]:
         if len(axes) == len(joined):
             return axes
     return tuple(joined)
-
-
-def _has_axes(value: Tile | Number) -> bool:
-    return isinstance(value, Tile) and bool(value.axes)
-
-
-def _is_weak(value: Tile | Number) -> bool:
-    return value.weak if isinstance(value, Tile) else True
 
 
 def _python(name: str, left: Number, right: Number) -> Any:
@@ -417,12 +357,4 @@ def _load_it(value: Any) -> str:
         return f"Load a tile of it: `{value.name}[{', '.join(axis.name for axis in value.axes)}]`."
     if isinstance(value, AddressableValue):
         return f"Load a tile of it: `{value.name}[…]`, one index a dimension."
-    return ""
-
-
-def _operator_help(name: str, dtype: DType) -> str:
-    if dtype.is_bool and name == "-":
-        return "To tell masks apart, write `a ^ b`; to invert one, `~mask`."
-    if dtype.is_float and name in "&|^":
-        return "Logic works on bool and integers: compare first, as in `(x > 0) & (y > 0)`."
     return ""

@@ -1,9 +1,8 @@
-"""`if`: decided while building where the condition is known then, else `scf.if` on a scalar."""
+"""`if`: decided while building if the condition is known then, else `scf.if` on a scalar."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from typing import Any
 
 from xdsl.dialects import scf
@@ -13,55 +12,59 @@ from vkernels.ir.errors import TypeMismatchError
 
 from ..values import AddressableValue, Operand, Tile
 from .describe import describe
-from .frame import CallFrame, Gone
+from .frame import CallFrame, NoValue, Returned
 from .unify import VariableShape, is_same, shape_of, shaped, unify
 
 
 def is_decided(frame: CallFrame, node: ast.expr, value: Any) -> bool:
-    """Whether a condition is known while building. Raises where it is neither that nor a scalar."""
+    """Whether a condition is known while building. Raises if it is neither known nor a scalar."""
     if isinstance(value, Tile) and not value.axes:
         return False
     if isinstance(value, Operand):
-        help = "Every position decides for itself: `vk.where(condition, a, b)`."
-        message = f"a condition of `if` and `while` is one scalar, found {describe(value)}"
-        raise frame.error(node, TypeMismatchError, message, help)
+        raise frame.error(
+            node,
+            TypeMismatchError,
+            f"a condition of `if` and `while` is one scalar, found {describe(value)}",
+            "Every position decides for itself: `vk.where(condition, a, b)`.",
+        )
     if isinstance(value, AddressableValue):
         raise frame.error(node, TypeMismatchError, f"expected a condition, found {describe(value)}")
     return True
 
 
-def choose(
-    frame: CallFrame,
-    test_node: ast.expr,
-    test: Any,
-    node: ast.AST,
-    then: Callable[[], Any],
-    otherwise: Callable[[], Any],
-) -> Any:
-    """The value of a conditional expression."""
-    if is_decided(frame, test_node, test):
-        return then() if test else otherwise()
+def conditional(frame: CallFrame, node: ast.IfExp) -> Any:
+    """The value of `a if test else b`."""
+    test = frame.evaluate(node.test)
+    if is_decided(frame, node.test, test):
+        return frame.evaluate(node.body if test else node.orelse)
     blocks = Block(), Block()
     values = []
-    for block, build in zip(blocks, (then, otherwise), strict=True):
+    for block, branch in zip(blocks, (node.body, node.orelse), strict=True):
         with frame.builder.inside(block):
-            values.append(build())
-    shape = _common(frame, values[0], values[1])
+            values.append(frame.evaluate(branch))
+    shape = _common(frame, *values)
     if shape is None:
-        message = f"the two values do not go together: {describe(values[0])}, {describe(values[1])}"
-        raise frame.error(node, TypeMismatchError, message, "Convert one: `.to(…)`.")
+        raise frame.error(
+            node,
+            TypeMismatchError,
+            f"the two values do not go together: {describe(values[0])}, {describe(values[1])}",
+            "Convert one: `.to(…)`.",
+        )
     return _emit(frame, node, test, blocks, [shape], [[value] for value in values])[0]
 
 
-def branch(frame: CallFrame, node: ast.If, test: Tile, run: Callable[[list[ast.stmt]], None]) -> None:
-    """Build both branches of a statement; a variable that either assigns has its value from the one that runs."""
+def if_statement(frame: CallFrame, node: ast.If) -> Returned | None:
+    """Build one branch if the condition is known, else both; variables take their values from the one that runs."""
+    test = frame.evaluate(node.test)
+    if is_decided(frame, node.test, test):
+        return frame.execute(node.body if test else node.orelse)
     before = frame.names
     blocks, names = (Block(), Block()), []
     frame.open.append("`if`")
     for block, body in zip(blocks, (node.body, node.orelse), strict=True):
         frame.names = dict(before)
         with frame.builder.inside(block):
-            run(body)
+            frame.execute(body)
         names.append(frame.names)
     frame.open.pop()
     frame.names = before
@@ -79,21 +82,26 @@ def branch(frame: CallFrame, node: ast.If, test: Tile, run: Callable[[list[ast.s
     for name, tile in zip(results, _emit(frame, node, test, blocks, list(results.values()), values), strict=True):
         tile.ssa.name_hint = name
         frame.names[name] = tile
+    return None
 
 
 def _merged(frame: CallFrame, node: ast.If, name: str, names: list[dict[str, Any]]) -> Any:
-    """What a variable is after both branches: a shape to compute, or the value that both agree on."""
+    """A variable after both branches: a shape to compute, or the value that both agree on."""
     for branch_names in names:
-        if name not in branch_names or isinstance(branch_names[name], Gone):
-            return Gone(f"Only one branch of the `if` in line {node.lineno} assigns it; give it a value before.")
+        if name not in branch_names or isinstance(branch_names[name], NoValue):
+            return NoValue(f"Only one branch of the `if` in line {node.lineno} assigns it; give it a value before.")
     first, second = names[0][name], names[1][name]
     shape = _common(frame, first, second)
     if shape is not None:
         return shape
     if not isinstance(first, Operand) and is_same(first, second):
         return first
-    message = f"`{name}` differs between the branches: {describe(first)}, {describe(second)}"
-    raise frame.error(node.test, TypeMismatchError, message, "A variable has one type, whichever branch runs.")
+    raise frame.error(
+        node.test,
+        TypeMismatchError,
+        f"`{name}` differs between the branches: {describe(first)}, {describe(second)}",
+        "A variable has one type, whichever branch runs.",
+    )
 
 
 def _common(frame: CallFrame, first: Any, second: Any) -> VariableShape | None:
@@ -118,4 +126,4 @@ def _emit(
         condition = builder.condition(test).ssa
         op = scf.IfOp(condition, [shape.type for shape in shapes], Region(blocks[0]), Region(blocks[1]))
         builder.insert(op)
-    return [Tile(ssa, shape.dtype, shape.axes, shape.weak) for ssa, shape in zip(op.results, shapes, strict=True)]
+    return [shape.tile(ssa) for ssa, shape in zip(op.results, shapes, strict=True)]

@@ -1,30 +1,26 @@
-"""From an author's function and a signature to a module with one `vk.kernel`."""
+"""Build a module with one `vk.kernel` from an author's function and a signature."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp, f64, i1, i64
 from xdsl.ir import Attribute
 
-from vkernels.compiler.protocols import size_name
+from vkernels.compiler.protocols import Signature, size_name
 from vkernels.ir.dialect import KernelOp, TensorArgumentType
 from vkernels.ir.errors import ArgumentError
 
-from ..current import building
+from ..annotations import Parameter
+from ..declaration import DeclaredKernel
 from ..dtypes import DTYPES, bool_, float64, int64
+from ..operation import building
 from ..values import Tensor, Tile
 from .builder import KernelBuilder
 from .frame import CallFrame
 from .races import refuse_races
-from .statements import execute
+from .syntax import HANDLERS
 from .types import memory_element
-
-if TYPE_CHECKING:
-    from vkernels.compiler.protocols import Signature
-
-    from ..annotations import Parameter
-    from ..declaration import DeclaredKernel
 
 _SCALARS: dict[str, tuple[Attribute, Any]] = {"f64": (f64, float64), "i64": (i64, int64), "i1": (i1, bool_)}
 
@@ -52,11 +48,11 @@ def build_kernel(kernel: DeclaredKernel, signature: Signature) -> ModuleOp:
         else:
             dtype = _SCALARS[scalars[parameter.name]][1]
             names[parameter.name] = Tile(argument, dtype, weak=True)
-    frame = CallFrame(builder, kernel.source, kernel.function, names)
+    frame = CallFrame(builder, HANDLERS, kernel.source, kernel.function, names)
     op.location = kernel.source.location(kernel.source.definition)
     with building(builder):
-        execute(frame, kernel.source.definition.body)
-    refuse_races(op, builder)
+        frame.execute(kernel.source.definition.body)
+    refuse_races(op, frame.sites)
     return ModuleOp([op])
 
 

@@ -1,4 +1,4 @@
-"""The builder of one kernel: what operations speak to. Declarations of axes, scratchpads and phases stand here."""
+"""The builder of one kernel, which operations call; it declares axes, scratchpads, ranges and phases."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from vkernels.ir.dialect import (
 )
 from vkernels.ir.errors import AxisError, TypeMismatchError, UnsupportedError
 
-from ..current import Mistake
 from ..dtypes import DEFAULT, DType, bool_, int64
+from ..operation import Mistake
 from ..values import Axis, Extent, Range, Scratch, Tile
 from .arithmetic import is_number
 from .describe import describe
@@ -33,9 +33,9 @@ _DECLARE = {"tile": TileOp, "whole": WholeOp}
 class KernelBuilder(WholeAxes):
     """Builds the body of one `vk.kernel`.
 
-    `target`: the variable that the call at work is assigned to, which names axes and scratchpads. `path`: the calls
-    of helper functions that are open, and the call at work: a declaration met again (a loop's body is built twice
-    where its variables grow axes) is the same declaration.
+    `target`: the variable that the current call is assigned to, which names axes and scratchpads. `path`: the open
+    calls of helper functions and the current call. A declaration with the same path is the same declaration: a loop's
+    body is built again if its variables get more axes.
     """
 
     def __init__(self, top: Block, sizes: Sequence[str]):
@@ -46,10 +46,8 @@ class KernelBuilder(WholeAxes):
         self.labels: set[str] = set()
         self._declared: dict[Any, tuple[Any, Axis | Scratch]] = {}
 
-    # Declarations.
-
     def declare_axis(self, kind: str, extent: Any) -> Axis:
-        """A new axis named after the variable it is assigned to."""
+        """Declare an axis, named after the variable that it is assigned to."""
         known, count = self._extent(extent)
         found = self._declared.get(self.path)
         if found is not None and isinstance(found[1], Axis) and found[1].extent == known:
@@ -61,7 +59,7 @@ class KernelBuilder(WholeAxes):
         return axis
 
     def _extent(self, extent: Any) -> tuple[Extent, Tile]:
-        """What is known of an extent, and its value as an i64 that stands in the kernel's own block."""
+        """An extent as known while building, and its value as an i64 in the kernel's own block."""
         if isinstance(extent, str):
             return extent, self.size(extent)
         if isinstance(extent, int) and not isinstance(extent, bool):
@@ -72,24 +70,40 @@ class KernelBuilder(WholeAxes):
             if extent.size is not None:
                 return extent.size, extent
             if self.is_nested:
-                help = "Declare the axis before the loop, or give it a size's name."
-                raise Mistake(UnsupportedError, "an axis's extent cannot be computed in a loop or branch", help, extent)
-            return None, self.index_i64(extent)
-        help = 'It is a size\'s name, as in `vk.tile("M")`, or an integer.'
-        raise Mistake(TypeMismatchError, f"expected an extent, found {describe(extent)}", help, extent)
+                raise Mistake(
+                    UnsupportedError,
+                    "an axis's extent cannot be computed in a loop or branch",
+                    "Declare the axis before the loop, or give it a size's name.",
+                    extent,
+                )
+            return None, self.convert(extent, int64)
+        raise Mistake(
+            TypeMismatchError,
+            f"expected an extent, found {describe(extent)}",
+            'It is a size\'s name, as in `vk.tile("M")`, or an integer.',
+            extent,
+        )
 
     def scratch(self, axes: Any, dtype: Any) -> Scratch:
-        """New scratchpad named after the variable it is assigned to."""
+        """Declare a scratchpad, named after the variable that it is assigned to."""
         axes = axes if isinstance(axes, tuple) else (axes,)
         for axis in axes:
             if not isinstance(axis, Axis):
-                help = "The dimensions of a scratchpad are axes: `vk.scratch((n, i), vk.float32)`."
-                raise Mistake(TypeMismatchError, f"expected an axis, found {describe(axis)}", help, axis)
+                raise Mistake(
+                    TypeMismatchError,
+                    f"expected an axis, found {describe(axis)}",
+                    "The dimensions of a scratchpad are axes: `vk.scratch((n, i), vk.float32)`.",
+                    axis,
+                )
         if len(set(axes)) < len(axes):
             raise Mistake(AxisError, "an axis appears twice in the scratchpad's dimensions")
         if not isinstance(dtype, DType):
-            message = f"expected a dtype, found {describe(dtype)}"
-            raise Mistake(TypeMismatchError, message, "Such as `vk.float32`, or `x.dtype`.", dtype)
+            raise Mistake(
+                TypeMismatchError,
+                f"expected a dtype, found {describe(dtype)}",
+                "Such as `vk.float32`, or `x.dtype`.",
+                dtype,
+            )
         found = self._declared.get(self.path)
         if found is not None and found[0] == (axes, dtype) and isinstance(found[1], Scratch):
             return found[1]
@@ -102,8 +116,11 @@ class KernelBuilder(WholeAxes):
     def _label(self, operation: str, what: str, example: str) -> str:
         name = self.target
         if name is None:
-            help = f"Assign it to a variable, which names the {what}: `{example} = {operation}(…)`."
-            raise Mistake(UnsupportedError, f"the {what} has no name", help)
+            raise Mistake(
+                UnsupportedError,
+                f"the {what} has no name",
+                f"Assign it to a variable, which names the {what}: `{example} = {operation}(…)`.",
+            )
         if not name.isascii():
             raise Mistake(UnsupportedError, f"the name `{name}` of an {what} has letters outside of ASCII")
         if name in self.labels:
@@ -117,7 +134,7 @@ class KernelBuilder(WholeAxes):
         return name
 
     def range(self, start: Any, stop: Any) -> Range:
-        """The positions from `start` (None: 0) up to `stop`: a size's name, integers, or tiles of integers."""
+        """The positions from `start` (None: 0) to `stop` - 1; bounds are names of sizes, integers, or integer tiles."""
         covers: Extent = None
         if isinstance(stop, str) or is_number(stop):
             covers = stop
@@ -133,47 +150,51 @@ class KernelBuilder(WholeAxes):
         operand = self.operand(value)
         if self.meet(operand)[0].is_int:
             return self.convert(operand, int64)
-        message = f"expected an integer or a size's name, found {describe(value)}"
-        raise Mistake(TypeMismatchError, message, culprit=value)
-
-    # Phases and checks.
+        raise Mistake(
+            TypeMismatchError, f"expected an integer or a size's name, found {describe(value)}", culprit=value
+        )
 
     def boundary(self, name: str | None) -> None:
-        """Everything before is complete before anything after begins."""
+        """End the phase: everything before is complete before anything after begins."""
         self.insert(BoundaryOp(name))
 
     def show(self, prefix: str, values: Sequence[Any]) -> None:
-        """Print values, interpreted or checked."""
+        """Print values if the kernel is interpreted or checked."""
         tiles = [self.tile(value) for value in values]
         self.insert(PrintOp(prefix, [tile.ssa for tile in tiles], [tile.dtype.is_uint for tile in tiles]))
 
     def require(self, condition: Any, message: str) -> None:
-        """Stop where a condition is false, interpreted or checked."""
+        """Stop if a condition is false and the kernel is interpreted or checked."""
         tile = self.tile(condition)
         if tile.dtype is not bool_:
             raise Mistake(TypeMismatchError, f"expected a condition of bool, found {describe(tile)}", culprit=condition)
         self.insert(AssertOp(tile.ssa, message))
 
     def condition(self, value: Tile) -> Tile:
-        """A scalar as the i1 that `if` and `while` decide on."""
+        """A scalar as the i1 condition of `if` and `while`."""
         return value if value.ssa.type == i1 else self.convert(value, bool_)
 
     def settled(self, dtype: DType, weak: bool) -> DType:
-        """A dtype of its own for a value that may be weak: torch's default for its kind."""
+        """A strong dtype for a value that may be weak: torch's default for its kind."""
         return DEFAULT[dtype.kind] if weak else dtype
 
     def full(self, value: Any, axes: tuple[Axis, ...], dtype: Any) -> Tile:
-        """One scalar along axes."""
+        """A tile of one scalar along axes."""
         if not isinstance(dtype, DType):
-            message = f"expected a dtype, found {describe(dtype)}"
-            raise Mistake(TypeMismatchError, message, "Such as `vk.float32`.", dtype)
+            raise Mistake(
+                TypeMismatchError, f"expected a dtype, found {describe(dtype)}", "Such as `vk.float32`.", dtype
+            )
         if isinstance(value, Tile) and value.axes:
-            message = f"expected a number or a scalar, found {describe(value)}"
-            raise Mistake(TypeMismatchError, message, "To repeat a tile along more axes, use `vk.broadcast`.", value)
+            raise Mistake(
+                TypeMismatchError,
+                f"expected a number or a scalar, found {describe(value)}",
+                "To repeat a tile along more axes, use `vk.broadcast`.",
+                value,
+            )
         return self.broadcast(self.convert(value, dtype), axes)
 
     def unnamed_scratch(self, axes: tuple[Axis, ...], dtype: DType) -> Scratch:
-        """Scratchpad of an operation's own."""
+        """Declare a scratchpad for an operation's own use."""
         before = self.target, self.in_helper, self.path
         self.target, self.in_helper, self.path = "through", True, (*self.path, "through")
         try:

@@ -1,4 +1,4 @@
-"""Calls: operations, helper functions, and what Python can compute while building."""
+"""Calls of operations, of helper functions, and of Python functions on values known while building."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from ..values import AddressableValue, Operand
 from .describe import describe
 from .emitter import listed
 from .frame import CallFrame, did_you_mean
+from .subscripts import reference
 
 _PYTHON = {abs, bool, divmod, float, int, len, max, min, range, round, str, sum, tuple, isinstance}
-"""Python's own functions that kernels may call, with arguments that are known when building."""
+"""Python's own functions that kernels may call with arguments known while building."""
 
 _MAX_HELPER_DEPTH = 64
-"""Helper functions in one another; more is taken for recursion."""
+"""Nested calls of helper functions; a deeper chain counts as recursion."""
 
 
 def call(frame: CallFrame, node: ast.Call, target: str | None = None) -> Any:
-    """The value of a call. `target` is the variable that it is assigned to, if any."""
-    function = _callee(frame, node)
+    """The value of a call. `target`: the variable that it is assigned to, if any."""
+    function = frame.evaluate(node.func)
     if isinstance(function, Function):
         return _inline(frame, node, function)
     if (operation := implementation_of(function)) is not None:
@@ -38,40 +39,36 @@ def call(frame: CallFrame, node: ast.Call, target: str | None = None) -> Any:
         with frame.at(node, nodes):
             return function(*args, **kwargs)
     if isinstance(function, DeclaredKernel):
-        help = "To share code between kernels, write a helper with `@vk.function`."
-        raise frame.error(node, UnsupportedError, f"`{function.name}` is a kernel; kernels do not call kernels", help)
+        raise frame.error(
+            node,
+            UnsupportedError,
+            f"`{function.name}` is a kernel; kernels do not call kernels",
+            "To share code between kernels, write a helper with `@vk.function`.",
+        )
     return _python_call(frame, node, function)
-
-
-def _callee(frame: CallFrame, node: ast.Call) -> Any:
-    from .expressions import evaluate
-
-    return evaluate(frame, node.func)
 
 
 def _arguments(
     frame: CallFrame, node: ast.Call, references: tuple[int, ...]
 ) -> tuple[list[Any], dict[str, Any], list[tuple[ast.AST, Any]]]:
-    """Positional and keyword arguments, and each argument's node beside its value."""
-    from .expressions import evaluate, reference
-
+    """Positional and keyword arguments, and pairs of each argument's node and value."""
     args: list[Any] = []
     nodes: list[tuple[ast.AST, Any]] = []
     for number, argument in enumerate(node.args):
         if isinstance(argument, ast.Starred):
-            value = evaluate(frame, argument.value)
+            value = frame.evaluate(argument.value)
             if not isinstance(value, tuple):
                 raise frame.error(argument, TypeMismatchError, f"expected a tuple, found {describe(value)}")
             args.extend(value)
             continue
-        value = reference(frame, argument) if number in references else evaluate(frame, argument)
+        value = reference(frame, argument) if number in references else frame.evaluate(argument)
         args.append(value)
         nodes.append((argument, value))
     kwargs = {}
     for keyword in node.keywords:
         if keyword.arg is None:
             raise frame.error(keyword, UnsupportedError, "`**` cannot be used in a kernel")
-        kwargs[keyword.arg] = evaluate(frame, keyword.value)
+        kwargs[keyword.arg] = frame.evaluate(keyword.value)
         nodes += [(keyword.value, kwargs[keyword.arg]), (keyword.value, keyword.arg)]
     return args, kwargs, nodes
 
@@ -89,13 +86,17 @@ def _bind(
     kwargs: dict[str, Any],
     name: str,
 ) -> dict[str, Any]:
-    """Arguments by parameter, defaults included. Raises what is missing, unknown or too much."""
+    """Arguments by parameter, defaults included. Raises for missing, unknown and extra arguments."""
     signature = _signature(function)
     known = [p for p in signature.parameters if p != "self"]
     for keyword in node.keywords:
         if keyword.arg not in known:
-            help = did_you_mean(keyword.arg or "", known) or (f"It takes {listed(known)}." if known else "")
-            raise frame.error(keyword, UnknownNameError, f"`{name}` has no parameter `{keyword.arg}`", help)
+            raise frame.error(
+                keyword,
+                UnknownNameError,
+                f"`{name}` has no parameter `{keyword.arg}`",
+                did_you_mean(keyword.arg or "", known) or (f"It takes {listed(known)}." if known else ""),
+            )
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -130,52 +131,50 @@ def _operate(frame: CallFrame, node: ast.Call, function: Any, operation: Any, ta
 
 
 def _inline(frame: CallFrame, node: ast.Call, function: Any) -> Any:
-    """Build a helper function's body in place."""
-    from .statements import Returned, execute
-
     args, kwargs, _ = _arguments(frame, node, ())
     names = _bind(frame, node, function.function, args, kwargs, function.name)
     if len(frame.callers) >= _MAX_HELPER_DEPTH:
-        help = "Helper functions are built in place, so they cannot call themselves."
-        raise frame.error(node, UnsupportedError, f"`{function.name}` is nested too deeply", help)
+        raise frame.error(
+            node,
+            UnsupportedError,
+            f"`{function.name}` is nested too deeply",
+            "Helper functions are built in place, so they cannot call themselves.",
+        )
     builder = frame.builder
     path = builder.path
     builder.path = (*path, id(node))
-    inner = CallFrame(builder, function.source, function.function, dict(names), (*frame.callers, frame.place(node)))
+    inner = frame.helper(node, function.source, function.function, dict(names))
     try:
-        signal = execute(inner, function.source.definition.body)
+        returned = inner.execute(function.source.definition.body)
     finally:
         builder.path = path
-    return signal.value if isinstance(signal, Returned) else None
+    return None if returned is None else returned.value
 
 
 def _python_call(frame: CallFrame, node: ast.Call, function: Any) -> Any:
-    known = _is_known(function)
+    known = any(function is each for each in _PYTHON) or getattr(function, "__module__", None) == math.__name__
     args, kwargs, nodes = _arguments(frame, node, ())
     built = next((n for n, v in nodes if isinstance(v, Operand | AddressableValue)), None)
     if known and built is None:
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError, ArithmeticError) as error:
-            text = f"{type(error).__name__}: {error}"
-            raise frame.error(node, SourceError, f"Python cannot compute this ({text})") from None
+            raise frame.error(
+                node, SourceError, f"Python cannot compute this ({type(error).__name__}: {error})"
+            ) from None
     name = ast.unparse(node.func)
     plain = getattr(function, "__name__", name).rsplit(".")[-1]
     plain = {"min": "minimum", "max": "maximum"}.get(plain, plain) if len(args) > 1 else plain
     help = f"Did you mean `vk.{plain}`?" if plain in operation_names() else ""
     if known:
-        help = {"float": "Convert: `.to(vk.float32)`.", "int": "Convert: `.to(vk.int64)`."}.get(plain, help)
-        message = f"`{name}` works on what is known when building, not on tiles"
-        raise frame.error(node.func, UnsupportedError, message, help)
+        raise frame.error(
+            node.func,
+            UnsupportedError,
+            f"`{name}` works on what is known when building, not on tiles",
+            {"float": "Convert: `.to(vk.float32)`.", "int": "Convert: `.to(vk.int64)`."}.get(plain, help),
+        )
     if not callable(function):
         raise frame.error(node.func, TypeMismatchError, f"expected a function, found {describe(function)}")
     if not help and isinstance(function, types.FunctionType):
         help = f"If `{name}` works on tiles, decorate it with `@vk.function`."
     raise frame.error(node.func, UnsupportedError, f"`{name}` is not an operation of vkernels", help)
-
-
-def _is_known(function: Any) -> bool:
-    try:
-        return function in _PYTHON or getattr(function, "__module__", None) == math.__name__
-    except TypeError:  # not hashable
-        return False

@@ -1,4 +1,4 @@
-"""Values in the author's terms, for messages."""
+"""Descriptions of values for messages, in the author's terms."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ from typing import Any
 from ..dtypes import DType
 from ..values import AddressableValue, Affine, Axis, Range, Scratch, SubscriptReference, Tensor, Tile
 
+_FORMS: dict[type, str] = {
+    Axis: "the axis `{0.name}`",
+    Affine: "an index expression",
+    Tensor: "the tensor `{0.name}`",
+    Scratch: "the scratchpad `{0.name}`",
+    Range: "a range",
+    SubscriptReference: "a place in `{0.memory.name}`",
+    DType: "the dtype {0!r}",
+    bool: "the bool {0!r}",
+    int: "the int {0!r}",
+    float: "the float {0!r}",
+    str: "the string {0!r}",
+    type(None): "None",
+}
+"""How values of each type are described, but tiles."""
+
 
 def describe(value: Any) -> str:
     """What a value is, with an article: "a tile of float32 along i, j", "the axis `i`", "a string"."""
     if isinstance(value, Tile):
         return _describe_tile(value)
-    if isinstance(value, Axis):
-        return f"the axis `{value.name}`"
-    if isinstance(value, Affine):
-        return "an index expression"
-    if isinstance(value, Tensor):
-        return f"the tensor `{value.name}`"
-    if isinstance(value, Scratch):
-        return f"the scratchpad `{value.name}`"
-    if isinstance(value, Range):
-        return "a range"
-    if isinstance(value, SubscriptReference):
-        return f"a place in `{value.memory.name}`"
-    if isinstance(value, DType):
-        return f"the dtype {value!r}"
-    return _describe_python(value)
+    kind = type(value).__name__
+    return _FORMS.get(type(value), f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}").format(value)
 
 
 def _describe_tile(tile: Tile) -> str:
@@ -37,20 +40,8 @@ def _describe_tile(tile: Tile) -> str:
     return f"a scalar {tile.dtype.name}"
 
 
-_PYTHON = {bool: "the bool", int: "the int", float: "the float", str: "the string"}
-
-
-def _describe_python(value: Any) -> str:
-    if value is None:
-        return "None"
-    if type(value) in _PYTHON:
-        return f"{_PYTHON[type(value)]} {value!r}"
-    kind = type(value).__name__
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
-
-
 def declaration(memory: AddressableValue) -> str:
-    """How many dimensions a tensor or scratchpad has, and which."""
+    """A tensor's or scratchpad's dimensions: their number and names."""
     names = ["_" if str(d).startswith("_") else str(d) for d in memory.dimensions] if isinstance(memory, Tensor) else []
     if isinstance(memory, Scratch):
         names = [axis.name for axis in memory.axes]

@@ -1,12 +1,11 @@
-"""Where operations go: blocks, locations, and what is emitted once and used again."""
+"""Emit operations into blocks, with locations; constants, conversions and sizes are emitted once and reused."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xdsl.dialects.builtin import FileLineColLoc, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -14,35 +13,25 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from vkernels.ir.dialect import SizeOp, arith
 from vkernels.ir.errors import UnknownNameError
 
-from ..current import Mistake
 from ..dtypes import int64
+from ..operation import Mistake
 from ..values import Tile
 from .types import number_attribute
-
-if TYPE_CHECKING:
-    from .frame import CallFrame
 
 
 class LocatedEmitter:
     """Appends operations to the innermost open block, each with the location of the author's expression.
 
-    Constants and converted scalars are emitted once a block and found again from blocks inside it; sizes and axes
-    stand in the kernel's own block, whatever is open.
+    Constants and converted scalars are emitted once a block and reused in blocks inside it. Sizes and axes are emitted
+    into the kernel's own block.
     """
 
     def __init__(self, top: Block, sizes: Sequence[str]):
         self.location: FileLineColLoc | None = None
-        self.sites: dict[FileLineColLoc, tuple[CallFrame, ast.AST]] = {}
-        """The calls and syntax nodes that locations came of."""
         self.known_sizes = tuple(sizes)
         self._blocks = [top]
         self._found: list[dict[object, SSAValue]] = [{}]
         self._sizes: dict[str, Tile] = {}
-
-    @property
-    def block(self) -> Block:
-        """The innermost open block."""
-        return self._blocks[-1]
 
     @property
     def is_nested(self) -> bool:
@@ -51,7 +40,7 @@ class LocatedEmitter:
 
     @contextmanager
     def inside(self, block: Block) -> Iterator[Block]:
-        """Append to another block for a while."""
+        """Append to another block within a `with`."""
         self._blocks.append(block)
         self._found.append({})
         try:
@@ -62,30 +51,28 @@ class LocatedEmitter:
 
     def insert(self, op: Operation) -> Operation:
         """Append an operation."""
+        return self._insert_into(self._blocks[-1], op)
+
+    def insert_at_top(self, op: Operation) -> Operation:
+        """Append an operation to the kernel's own block, before open loops and branches."""
+        return self._insert_into(self._blocks[0], op)
+
+    def _insert_into(self, block: Block, op: Operation) -> Operation:
         if self.location is not None:
             op.location = self.location
-        self._blocks[-1].add_op(op)
+        block.add_op(op)
         return op
 
     def result(self, op: Operation) -> SSAValue:
-        """Append an operation with one result, and give that."""
+        """Append an operation with one result, and return the result."""
         return self.insert(op).results[0]
 
-    def insert_at_top(self, op: Operation) -> Operation:
-        """Append an operation to the kernel's own block, before the loops and branches that are open."""
-        if self.location is not None:
-            op.location = self.location
-        self._blocks[0].add_op(op)
-        return op
-
     def once(self, key: Any, op: Callable[[], Operation]) -> SSAValue:
-        """The result of the operation that `op()` makes, or of one made before for the same key and still in reach."""
+        """The result of the operation that `op()` creates, or of an earlier one for the same key in an open block."""
         for found in reversed(self._found):
             if key in found:
                 return found[key]
-        value = self.result(op())
-        self._found[-1][key] = value
-        return value
+        return self._found[-1].setdefault(key, self.result(op()))
 
     def constant(self, value: float | int | bool, element: Attribute) -> SSAValue:
         """A scalar constant."""
@@ -101,7 +88,7 @@ class LocatedEmitter:
         return found[attribute]
 
     def size(self, name: str) -> Tile:
-        """A size of the call, by name. Sizes that the author left unnamed begin with `_`."""
+        """A size of the call, by name. Names of unnamed sizes begin with `_`."""
         if name not in self._sizes:
             if name not in self.known_sizes and not name.startswith("_"):
                 raise Mistake(UnknownNameError, f'no tensor has a size named "{name}"', self._sizes_help(name), name)
@@ -118,7 +105,7 @@ class LocatedEmitter:
         return f"The parameters' annotations name {listed(self.known_sizes)}.{meant}"
 
 
-def listed(names: Sequence[str] | Mapping[str, Any]) -> str:
-    """`a`, `b` and `c`."""
+def listed(names: Iterable[object]) -> str:
+    """Names in a sentence: `a`, `b` and `c`."""
     quoted = [f"`{name}`" for name in names]
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}" if quoted else "nothing"

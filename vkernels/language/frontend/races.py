@@ -1,8 +1,9 @@
-"""Refuse kernels whose updates would get lost, or whose programs would meet in memory, at the author's line."""
+"""Refuse kernels with lost updates or with races between programs, at the author's line."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 
 from xdsl.dialects.builtin import FileLineColLoc
 
@@ -11,23 +12,25 @@ from vkernels.ir.dialect import KernelOp
 from vkernels.ir.errors import RaceError, SourceError
 from vkernels.ir.locations import place_of
 
-from .builder import KernelBuilder
 from .frame import CallFrame
 
-_ATOMIC = "`vk.atomic_add`, `vk.atomic_max` and `vk.atomic_min` update a place at once, whoever else does."
+Sites = Mapping[FileLineColLoc, tuple[CallFrame, ast.AST]]
+"""The frame and syntax node of each IR location."""
+
+_ATOMIC = "`vk.atomic_add`, `vk.atomic_max` and `vk.atomic_min` update a place atomically."
 
 
-def refuse_races(kernel: KernelOp, builder: KernelBuilder) -> None:
+def refuse_races(kernel: KernelOp, sites: Sites) -> None:
     """Raise `RaceError` for the first race of a kernel."""
     race = next(find_races(kernel), None)
     if race is not None:
-        raise _error(race, builder)
+        raise _error(race, sites)
 
 
-def _error(race: Race, builder: KernelBuilder) -> SourceError:
+def _error(race: Race, sites: Sites) -> SourceError:
     name = race.write.base.name_hint or "memory"
     location = race.write.op.location
-    site = builder.sites.get(location) if isinstance(location, FileLineColLoc) else None
+    site = sites.get(location) if isinstance(location, FileLineColLoc) else None
     if race.is_update:
         message = f"positions of `{race.axis}` may share an element of `{name}`: all but one of their updates are lost"
         help = _ATOMIC if site is None else _instead(*site)
@@ -45,13 +48,12 @@ def _error(race: Race, builder: KernelBuilder) -> SourceError:
 
 
 def _also(race: Race) -> str:
-    """`line 7 reads`."""
     place = place_of(race.other.op)
     return f"{'also' if place is None else f'line {place.line}'} {'writes' if race.other.writes else 'reads'}"
 
 
 def _instead(frame: CallFrame, node: ast.AST) -> str:
-    """The atomic update to write in place of `out[index[i]] += x[i]`; which there are, for anything else."""
+    """The atomic update that replaces `out[index[i]] += x[i]`, or the list of atomic operations."""
     for statement in ast.walk(frame.source.definition):
         if isinstance(statement, ast.AugAssign) and _is_at(statement.target, node):
             place, value = ast.unparse(statement.target), ast.unparse(statement.value)

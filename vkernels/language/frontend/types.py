@@ -1,7 +1,6 @@
-"""Element types in the IR of the language's dtypes: in memory, and as computed.
+"""The IR's element types of the language's dtypes, in memory and in computations.
 
-Integers of the IR have no sign, as MLIR's arith wants it: operations have. What a signed and an unsigned dtype
-compute differently is the front end's to choose.
+Integers in the IR are signless, as in MLIR's arith dialect; the front end chooses signed or unsigned operations.
 """
 
 from __future__ import annotations
@@ -56,17 +55,17 @@ def memory_element(dtype: DType) -> Attribute:
 
 
 def computed_element(dtype: DType) -> Attribute:
-    """The element type of tiles: f32 for floats of fewer bits, else that of memory."""
+    """The element type of tiles: f32 for shorter floats, else the type in memory."""
     return f32 if dtype.is_float and dtype.bits < 32 else _MEMORY[dtype.name]
 
 
 def is_rounded(dtype: DType) -> bool:
-    """Whether memory holds fewer bits than tiles do."""
+    """Whether memory holds fewer bits than tiles."""
     return dtype.is_float and dtype.bits < 32
 
 
 def type_of(element: Attribute, axes: tuple[Axis, ...]) -> Attribute:
-    """The type of a tile of elements along axes; the element itself where there are none."""
+    """The type of a tile; without axes, the element type."""
     return tile_type(element, [axis.name for axis in axes]) if axes else element
 
 
@@ -78,5 +77,5 @@ def _number(sign: str, value: float | int, element: Attribute) -> FloatAttr | In
 
 
 def number_attribute(value: float | int | bool, element: Attribute) -> FloatAttr | IntegerAttr:
-    """A Python number as an attribute; the sign is part of the key because -0.0 equals 0.0."""
+    """A Python number as an attribute; the cache key includes the sign because -0.0 equals 0.0."""
     return _number("-" if str(value).startswith("-") else "+", value, element)

@@ -1,13 +1,13 @@
-"""Values that meet where control flow does: at the end of a loop's body, after a branch."""
+"""Unify the values that a variable has at both ends of a loop's body or in both branches."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
-from ..dtypes import DType, weak_type
+from ..dtypes import RANK, DType, weak_type
 from ..values import Affine, Axis, Operand, Tile
 from .arithmetic import Arithmetic, is_number, join_axes
 from .types import computed_element, type_of
@@ -15,7 +15,7 @@ from .types import computed_element, type_of
 
 @dataclass(frozen=True)
 class VariableShape:
-    """What a variable holds: elements of a dtype along axes; `weak` as in `Tile`."""
+    """The type of a variable: elements of a dtype along axes; `weak` as in `Tile`."""
 
     dtype: DType
     axes: tuple[Axis, ...]
@@ -25,20 +25,22 @@ class VariableShape:
     def type(self) -> Attribute:
         return type_of(computed_element(self.dtype), self.axes)
 
+    def tile(self, ssa: SSAValue) -> Tile:
+        """An IR value of this shape as a tile."""
+        return Tile(ssa, self.dtype, self.axes, self.weak)
+
     def __str__(self) -> str:
         along = f" along {', '.join(axis.name for axis in self.axes)}" if self.axes else ""
         return f"{'a tile of ' if self.axes else 'a scalar '}{self.dtype.name}{along}"
 
 
 def shape_of(builder: Arithmetic, value: Any) -> VariableShape | None:
-    """The shape of a number, tile or index expression; None for what cannot change while a kernel runs."""
+    """The shape of a number, tile or index expression; None for values that cannot change while a kernel runs."""
     if isinstance(value, Tile):
         return VariableShape(value.dtype, value.axes, value.weak)
-    if isinstance(value, Axis):
-        return None
     if isinstance(value, Affine) or is_number(value):
-        dtype, weak = builder.meet(value if is_number(value) else builder.positions(value))
-        axes = () if is_number(value) else tuple(axis for axis, _ in value.terms)
+        dtype, weak = builder.meet(builder.operand(value))
+        axes = tuple(axis for axis, _ in value.terms) if isinstance(value, Affine) else ()
         return VariableShape(dtype, axes, weak)
     return None
 
@@ -46,15 +48,14 @@ def shape_of(builder: Arithmetic, value: Any) -> VariableShape | None:
 def unify(first: VariableShape, second: VariableShape) -> VariableShape | None:
     """The shape that both values can take: all their axes, and the dtype of the one that is not weak.
 
-    None where both have dtypes of their own that differ, or a Python number is of a higher kind than the other.
+    None if both have dtypes of their own that differ, or a Python number is of a higher kind than the other.
     """
     axes = join_axes([first.axes, second.axes])
     if first.weak and second.weak:
         return VariableShape(weak_type([first.dtype, second.dtype]), axes, True)
     if first.weak or second.weak:
         weak, strong = (first, second) if first.weak else (second, first)
-        rank = ("bool", "int", "float")
-        fits = rank.index(weak.dtype.kind) <= rank.index(strong.dtype.kind)
+        fits = RANK[weak.dtype.kind] <= RANK[strong.dtype.kind]
         return VariableShape(strong.dtype, axes, False) if fits else None
     return VariableShape(first.dtype, axes, False) if first.dtype is second.dtype else None
 
@@ -62,12 +63,11 @@ def unify(first: VariableShape, second: VariableShape) -> VariableShape | None:
 def shaped(builder: Arithmetic, value: Any, shape: VariableShape) -> Tile:
     """A value in a given shape."""
     operand = builder.operand(value)
-    tile = builder.broadcast(builder.convert(operand, shape.dtype), shape.axes)
-    return Tile(tile.ssa, shape.dtype, shape.axes, shape.weak)
+    return shape.tile(builder.broadcast(builder.convert(operand, shape.dtype), shape.axes).ssa)
 
 
 def is_same(first: Any, second: Any) -> bool:
-    """Whether two values that are not computed while a kernel runs are the same."""
+    """Whether two values that are known while building are the same."""
     if isinstance(first, Operand) or isinstance(second, Operand):
         return first is second
     return type(first) is type(second) and bool(first == second)

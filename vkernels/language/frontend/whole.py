@@ -1,4 +1,4 @@
-"""What works on whole axes: reductions, scans, contraction."""
+"""Operations along whole axes: reductions, scans, contraction."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from vkernels.ir.dialect import DotOp, ScanOp
 from vkernels.ir.dialect.combining import REDUCTION_OF
 from vkernels.ir.errors import AxisError, SourceError, TypeMismatchError
 
-from ..current import Mistake
 from ..dtypes import DType, bool_, float32, int32, int64, uint32
+from ..operation import Mistake
 from ..values import Axis, Tile
 from .access import Accesses, combination
 from .describe import describe
@@ -21,19 +21,27 @@ class WholeAxes(Accesses):
     """The part of the builder that combines elements along axes."""
 
     def whole_axis(self, tile: Tile, axis: Any, value: Any) -> Axis:
-        """The whole axis of a tile that an operation goes along: the one given, or the only one there is."""
+        """The whole axis that an operation runs along: the given one, or the tile's only one."""
         whole = [a for a in tile.axes if a.kind == "whole"]
         if axis is None:
             if len(whole) == 1:
                 return whole[0]
-            found = f"it has {listed([a.name for a in whole])}" if whole else f"{describe(tile)} has none"
-            help = "Say along which: `axis=…`." if whole else "Whole axes are declared with `vk.whole`."
-            raise Mistake(AxisError, f"expected a tile with one whole axis, {found}", help, value)
+            found = f"it has {listed(whole)}" if whole else f"{describe(tile)} has none"
+            raise Mistake(
+                AxisError,
+                f"expected a tile with one whole axis, {found}",
+                "Say along which: `axis=…`." if whole else "Whole axes are declared with `vk.whole`.",
+                value,
+            )
         if not isinstance(axis, Axis):
-            help = "It is what `j = vk.whole(…)` gives."
-            raise Mistake(TypeMismatchError, f"expected an axis, found {describe(axis)}", help, axis)
+            raise Mistake(
+                TypeMismatchError,
+                f"expected an axis, found {describe(axis)}",
+                "It is what `j = vk.whole(…)` gives.",
+                axis,
+            )
         if axis not in tile.axes:
-            axes = f"it has {listed(list(tile.names))}" if tile.axes else "it has no axis"
+            axes = f"it has {listed(tile.axes)}" if tile.axes else "it has no axis"
             raise Mistake(AxisError, f"the tile does not have the axis `{axis.name}`, {axes}", culprit=axis)
         if axis.kind != "whole":
             raise Mistake(
@@ -45,7 +53,7 @@ class WholeAxes(Accesses):
         return axis
 
     def reduce(self, kind: str, value: Any, axis: Any) -> Tile:
-        """One value for all elements along an axis, or along several."""
+        """Reduce a tile along an axis or a tuple of axes."""
         tile = self.tile(value)
         if isinstance(axis, tuple):
             for one in axis:
@@ -58,7 +66,7 @@ class WholeAxes(Accesses):
         return Tile(self.result(op(tile.ssa, along.name)), tile.dtype, axes)
 
     def scan(self, kind: str, value: Any, axis: Any) -> Tile:
-        """Every element combined with all before it along an axis."""
+        """Combine every element with all before it along an axis."""
         tile = self.tile(value)
         along = self.whole_axis(tile, axis, value)
         tile = self._summable(tile, kind)
@@ -66,21 +74,19 @@ class WholeAxes(Accesses):
         return Tile(self.result(op), tile.dtype, tile.axes)
 
     def _summable(self, tile: Tile, kind: str) -> Tile:
-        """Integers are summed and multiplied in int64, as in torch; bool is not ordered here."""
+        """Integers are summed and multiplied in int64, as in torch; bool has no maximum or minimum."""
         if kind in ("sum", "product"):
             return tile if tile.dtype.is_float else self.convert(tile, int64)
         if tile.dtype is bool_:
-            help = "Use `vk.any` or `vk.all`."
-            raise Mistake(TypeMismatchError, f"`vk.{kind}` does not work on bool", help)
+            raise Mistake(TypeMismatchError, f"`vk.{kind}` does not work on bool", "Use `vk.any` or `vk.all`.")
         return tile
 
     def dot(self, left: Any, right: Any, acc: Any, axis: Any, precision: Any) -> Tile:
-        """Products summed along the whole axis that both share."""
+        """Sum products along the whole axis that both operands share."""
         a, b = self.tile(left), self.tile(right)
         along = self._contracted(a, b, axis)
         if precision not in ("ieee", "tf32"):
-            help = 'It is "ieee" or "tf32".'
-            raise Mistake(SourceError, f"there is no precision {precision!r}", help, "precision")
+            raise Mistake(SourceError, f"there is no precision {precision!r}", 'It is "ieee" or "tf32".', "precision")
         dtype = _accumulator(self.meet(a, b)[0])
         a, b = self.convert(a, dtype), self.convert(b, dtype)
         axes = tuple(x for x in joined_in_order(a, b) if x is not along)
@@ -96,9 +102,12 @@ class WholeAxes(Accesses):
             return axis  # type: ignore[no-any-return]
         if len(shared) == 1:
             return shared[0]
-        found = f"they share {listed([x.name for x in shared])}" if shared else "they share none"
-        help = "Say along which: `axis=…`." if shared else f"The first is {describe(a)}, the second {describe(b)}."
-        raise Mistake(AxisError, f"expected two tiles that share one whole axis, {found}", help)
+        found = f"they share {listed(shared)}" if shared else "they share none"
+        raise Mistake(
+            AxisError,
+            f"expected two tiles that share one whole axis, {found}",
+            "Say along which: `axis=…`." if shared else f"The first is {describe(a)}, the second {describe(b)}.",
+        )
 
     def _initial(self, acc: Any, dtype: DType, axes: tuple[Axis, ...]) -> Tile:
         if acc is None:
@@ -106,21 +115,24 @@ class WholeAxes(Accesses):
         given = self.operand(acc)
         tile = self.convert(given, dtype) if not isinstance(given, Tile) or given.weak else given
         if tile.dtype is not dtype and computed_element(tile.dtype) != computed_element(dtype):
-            message = f"the accumulator is {describe(tile)}, the products are added in {dtype.name}"
-            raise Mistake(TypeMismatchError, message, f"Convert it: `.to({dtype!r})`.", acc)
+            raise Mistake(
+                TypeMismatchError,
+                f"the accumulator is {describe(tile)}, the products are added in {dtype.name}",
+                f"Convert it: `.to({dtype!r})`.",
+                acc,
+            )
         if any(axis not in axes for axis in tile.axes):
-            message = f"the accumulator is {describe(tile)}, the result has {listed([a.name for a in axes])}"
-            raise Mistake(AxisError, message, culprit=acc)
+            raise Mistake(AxisError, f"the accumulator is {describe(tile)}, the result has {listed(axes)}", culprit=acc)
         return self.broadcast(tile, axes)
 
 
 def joined_in_order(a: Tile, b: Tile) -> tuple[Axis, ...]:
-    """The first tile's axes, then those that only the second has."""
+    """The first tile's axes, then the other axes of the second."""
     return (*a.axes, *(axis for axis in b.axes if axis not in a.axes))
 
 
 def _accumulator(dtype: DType) -> DType:
-    """What products are added in: f32 for f16, bf16 and f8, int32 for short integers and uint8, uint32 for uint16."""
+    """The dtype of sums of products: f32 for shorter floats, int32 for shorter integers, uint32 for uint16."""
     if dtype.is_float:
         return dtype if dtype.bits >= 32 else float32
     if dtype.bits > 32:

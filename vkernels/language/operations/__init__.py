@@ -1,9 +1,5 @@
 """Every operation of the language, by family."""
 
-from .activations import gelu, relu, sigmoid, silu
-from .axes import range, size, tile, whole
-from .checks import device_assert, phase, print
-from .contraction import dot
 from .elementwise import (
     abs,
     bits,
@@ -17,6 +13,7 @@ from .elementwise import (
     expm1,
     floor,
     fma,
+    gelu,
     isinf,
     isnan,
     log,
@@ -25,8 +22,11 @@ from .elementwise import (
     maximum,
     minimum,
     pow,
+    relu,
     round,
     rsqrt,
+    sigmoid,
+    silu,
     sin,
     sqrt,
     tanh,
@@ -35,9 +35,24 @@ from .elementwise import (
 )
 from .memory import atomic_add, atomic_max, atomic_min, load, scratch, store
 from .randomness import random, random_bits
-from .reductions import all, any, argmax, argmin, max, mean, min, product, sum
-from .scans import cumulative_max, cumulative_min, cumulative_product, cumulative_sum
+from .reductions import (
+    all,
+    any,
+    argmax,
+    argmin,
+    cumulative_max,
+    cumulative_min,
+    cumulative_product,
+    cumulative_sum,
+    dot,
+    max,
+    mean,
+    min,
+    product,
+    sum,
+)
 from .shapes import broadcast, full, full_like, reshape, transpose, zeros, zeros_like
+from .structure import device_assert, phase, print, range, size, tile, whole
 
 __all__ = [
     "abs", "all", "any", "argmax", "argmin", "atomic_add", "atomic_max", "atomic_min", "bits", "broadcast", "cast",

@@ -6,20 +6,20 @@ from typing import Any
 
 from vkernels.ir.errors import TypeMismatchError
 
-from ..current import Mistake, current
 from ..dtypes import DType
-from ..operation import operation, place_operation
+from ..operation import Mistake, operation, place_operation
 from ..values import Scratch, SubscriptReference, Tile
+from .current_builder import current_builder
 
 
 @operation
 def scratch(axes: Any, dtype: DType) -> Scratch:
     """A program's virtual scratchpad, of any size: `features = vk.scratch((n, i), vk.float32)`.
 
-    Store and load it with subscripts; index its tile axes by themselves. Do not load elements that have not been
-    stored. The variable that it is assigned to names it.
+    Store and load it with subscripts; index its tile axes by themselves. Store elements before loading them. It has the
+    name of the variable that it is assigned to.
     """
-    return current().scratch(axes, dtype)
+    return current_builder().scratch(axes, dtype)
 
 
 def _place(target: Any) -> SubscriptReference:
@@ -31,28 +31,28 @@ def _place(target: Any) -> SubscriptReference:
 @place_operation
 def load(source: Any, where: Any) -> Tile:
     """`vk.load(x[i, j], where=mask)`: load a tile; elements with a false mask are 0 and not read."""
-    return current().load(_place(source), where)
+    return current_builder().load(_place(source), where)
 
 
 @place_operation
 def store(target: Any, value: Any, where: Any) -> None:
     """`vk.store(out[i, j], value, where=mask)`: store the elements with a true mask."""
-    current().store(_place(target), value, mask=where)
+    current_builder().store(_place(target), value, mask=where)
 
 
 @place_operation
 def atomic_add(target: Any, value: Any) -> None:
     """`vk.atomic_add(total[index[i]], x)`: add atomically to elements of a tensor; the order is unspecified."""
-    current().store(_place(target), value, "add")
+    current_builder().store(_place(target), value, "add")
 
 
 @place_operation
 def atomic_max(target: Any, value: Any) -> None:
     """Replace elements atomically by the larger of element and value."""
-    current().store(_place(target), value, "max")
+    current_builder().store(_place(target), value, "max")
 
 
 @place_operation
 def atomic_min(target: Any, value: Any) -> None:
     """Replace elements atomically by the smaller of element and value."""
-    current().store(_place(target), value, "min")
+    current_builder().store(_place(target), value, "min")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..current import current
 from ..dtypes import float32, int32, int64
 from ..operation import operation
 from ..values import Tile
+from .current_builder import current_builder
 
 _ROUNDS = 10
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -29,14 +29,14 @@ def random_bits(seed: Any, counter: Any) -> Tile:
             _high(left) ^ words[3] ^ keys[1],
             left & _LOW,
         ]
-    return current().tile(words[0], int32)
+    return current_builder().tile(words[0], int32)
 
 
 def _words(value: Any) -> tuple[Any, Any]:
     """The low and the high 32 bits of an integer, each in 64."""
     if isinstance(value, int):
         return value & _LOW, (value >> 32) & _LOW
-    wide = current().tile(value, int64)
+    wide = current_builder().tile(value, int64)
     return wide & _LOW, _high(wide)
 
 
@@ -48,4 +48,4 @@ def _high(value: Any) -> Any:
 def random(seed: Any, counter: Any) -> Tile:
     """Uniform in [0, 1), float32, 24 random bits: `vk.random(seed, i)`; each position has its own number."""
     bits = (random_bits(seed, counter) >> 8) & 0xFFFFFF
-    return current().convert(bits, float32) * (1.0 / (1 << 24))  # type: ignore[no-any-return]
+    return current_builder().convert(bits, float32) * (1.0 / (1 << 24))  # type: ignore[no-any-return]

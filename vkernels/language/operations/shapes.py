@@ -6,10 +6,10 @@ from typing import Any
 
 from vkernels.ir.errors import AxisError, TypeMismatchError
 
-from ..current import Mistake, current
 from ..dtypes import DType, float32
-from ..operation import operation
+from ..operation import Mistake, operation
 from ..values import Axis, Tile
+from .current_builder import current_builder
 
 
 def _axes(axes: Any) -> tuple[Axis, ...]:
@@ -25,7 +25,7 @@ def _axes(axes: Any) -> tuple[Axis, ...]:
 @operation
 def full(axes: Any, value: Any, dtype: DType | None = None) -> Tile:
     """A tile filled with one value, in `dtype`, or in the dtype that torch would use."""
-    builder = current()
+    builder = current_builder()
     given = builder.operand(value)
     found, weak = builder.meet(given)
     return builder.full(given, _axes(axes), dtype if dtype is not None else builder.settled(found, weak))
@@ -40,8 +40,8 @@ def zeros(axes: Any, dtype: DType = float32) -> Tile:
 @operation
 def full_like(x: Any, value: Any) -> Tile:
     """A tile filled with one value, with the axes and dtype of another."""
-    tile = current().tile(x)
-    return current().full(current().operand(value), tile.axes, tile.dtype)
+    tile = current_builder().tile(x)
+    return current_builder().full(current_builder().operand(value), tile.axes, tile.dtype)
 
 
 @operation
@@ -53,13 +53,17 @@ def zeros_like(x: Any) -> Tile:
 @operation
 def broadcast(x: Any, axes: Any) -> Tile:
     """A tile repeated along axes that it lacks; `axes`: all axes of the result, in order."""
-    builder = current()
+    builder = current_builder()
     value = builder.tile(x)
     given = _axes(axes)
     missing = [axis.name for axis in value.axes if axis not in given]
     if missing:
-        message = f"the tile has the axis `{missing[0]}`, which the result would lack"
-        raise Mistake(AxisError, message, f"Reduce along it, or add `{missing[0]}` to the axes.", axes)
+        raise Mistake(
+            AxisError,
+            f"the tile has the axis `{missing[0]}`, which the result would lack",
+            f"Reduce along it, or add `{missing[0]}` to the axes.",
+            axes,
+        )
     result = builder.broadcast(value, given)
     return Tile(result.ssa, builder.settled(value.dtype, value.weak), given)
 
@@ -67,12 +71,16 @@ def broadcast(x: Any, axes: Any) -> Tile:
 @operation
 def transpose(x: Any, axes: Any) -> Tile:
     """A tile with its axes in another order; because axes are matched by name, only the layout changes."""
-    value = current().tile(x)
+    value = current_builder().tile(x)
     given = _axes(axes)
     if set(given) != set(value.axes):
-        message = f"the axes are {', '.join(value.names) or 'none'}, in any order"
-        raise Mistake(AxisError, message, "To add axes, use `vk.broadcast`.", axes)
-    return current().broadcast(value, given)
+        raise Mistake(
+            AxisError,
+            f"the axes are {', '.join(value.names) or 'none'}, in any order",
+            "To add axes, use `vk.broadcast`.",
+            axes,
+        )
+    return current_builder().broadcast(value, given)
 
 
 @operation
@@ -81,7 +89,7 @@ def reshape(x: Any, old: Any, new: Any) -> Tile:
 
     The number of positions must not change. The tile passes through scratchpad, which ends a phase.
     """
-    builder = current()
+    builder = current_builder()
     value = builder.tile(x)
     before, after = _axes(old), _axes(new)
     for axis in before:

@@ -1,45 +1,59 @@
-"""The same inference on torch's and SciPy's own sparse matrices: what ours is measured against."""
+"""Baselines: the same inference with torch's and SciPy's sparse matrices."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ..from_matrices import as_csr
-from ..network import Floats, Indices, SparseNetwork
-
-if TYPE_CHECKING:
-    import torch
-    from scipy.sparse import csr_array
+from ..network_layers import Floats, Indices, NetworkLayers
+from .timing import Spread, ratio
 
 Survivors: TypeAlias = NDArray[np.int64]
 Run: TypeAlias = Callable[[], Survivors]
-Step: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
+Step: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 Parts: TypeAlias = tuple[Floats, Indices, Indices]
+
+
+@dataclass(frozen=True)
+class BaselineResult:
+    """A baseline's seconds, how many times faster ours was in the same rounds, and whether its survivors are right."""
+
+    seconds: Spread
+    ratio: Spread
+    matches: bool
+
+    @staticmethod
+    def of(theirs: Sequence[float], ours: Sequence[float], matches: bool) -> BaselineResult:
+        return BaselineResult(Spread.of(theirs), ratio(theirs, ours), matches)
+
 
 BATCH = 1024
 BATCH_LAYERS = 4
 
 
-def prepare_baselines(network: SparseNetwork, features: Floats, threads: int) -> dict[str, Run]:
-    """Each baseline ready to run, its matrices built; `features`: inputs × images. A run gives the survivors' ids.
+def prepare_baselines(network: NetworkLayers, features: Floats, threads: int) -> dict[str, Run]:
+    """Prepare each baseline; `features`: inputs × images. A run returns the survivors' ids.
 
-    `torch_csr` takes all images at once and drops dead ones after every layer; `torch_csr_batched` takes
-    1024 images at a time and drops them after every fourth. `scipy_csr` takes 1024 at a time too, drops after
-    every layer, and knows no threads. No bias may be positive.
+    `torch_csr` runs all images at once and drops dead ones after every layer; `torch_csr_batched` runs 1024 images at a
+    time and drops after every fourth layer; `scipy_csr` runs 1024 at a time on one thread and drops after every layer.
+    No bias may be positive.
     """
     parts = [_csr_parts(network, layer) for layer in range(network.layers)]
     shapes = list(zip(network.sizes[1:], network.sizes[:-1], strict=True))
     biases = [_bias_of(network, layer) for layer in range(network.layers)]
     in_torch = [_torch_matrix(part, shape) for part, shape in zip(parts, shapes, strict=True)]
-    in_scipy = [_scipy_matrix(part, shape) for part, shape in zip(parts, shapes, strict=True)]
-    for_torch = [_in_torch(bias) for bias in biases]
+    in_scipy = [csr_array(part, shape=shape) for part, shape in zip(parts, shapes, strict=True)]
+    for_torch = [bias if isinstance(bias, float) else torch.from_numpy(bias) for bias in biases]
     steps = [partial(_torch_step, *both, network.cap) for both in zip(in_torch, for_torch, strict=True)]
     return {
         "torch_csr": partial(_torch_csr, steps, features, threads),
@@ -48,14 +62,12 @@ def prepare_baselines(network: SparseNetwork, features: Floats, threads: int) ->
     }
 
 
-def prepare_dense(network: SparseNetwork, features: Floats, threads: int, batch: int, drop_every: int) -> Run:
-    """The network's layers as dense matrices in torch, `addmm` each, ready to run like the others.
+def prepare_dense(network: NetworkLayers, features: Floats, threads: int, batch: int, drop_every: int) -> Run:
+    """Prepare a baseline with dense matrices in torch, one `addmm` per layer.
 
-    What a network merged by `merge_equal` is measured against. `batch`: images at a time; dead ones are dropped after
-    every so many layers.
+    It is compared with networks merged by `merge_equal`. `batch`: images at a time; dead ones are dropped after every
+    `drop_every` layers.
     """
-    import torch
-
     steps = []
     for layer in range(network.layers):
         weight, column, ends = _csr_parts(network, layer)
@@ -67,27 +79,17 @@ def prepare_dense(network: SparseNetwork, features: Floats, threads: int, batch:
 
 
 def _dense_step(weight: torch.Tensor, bias: torch.Tensor, cap: float, values: torch.Tensor) -> torch.Tensor:
-    import torch
-
     return torch.addmm(bias, weight, values).clamp_(0, cap)
 
 
-def _csr_parts(network: SparseNetwork, layer: int) -> Parts:
-    """A layer's weights, their inputs, and where each output's begin: padding left out."""
-    start, column, weight = as_csr(network.read(layer, layer + 1), 0)
+def _csr_parts(network: NetworkLayers, layer: int) -> Parts:
+    start, column, weight = as_csr(network.read(layer, layer + 1))
     return weight, column.astype(np.int32), start.astype(np.int32)
 
 
-def _bias_of(network: SparseNetwork, layer: int) -> Any:
-    """One number, where all outputs have the same."""
+def _bias_of(network: NetworkLayers, layer: int) -> Any:
     bias = network.read(layer, layer + 1).bias[0]
     return float(bias[0]) if bias.size and (bias == bias[0]).all() else np.array(bias)[:, None]
-
-
-def _in_torch(bias: Any) -> Any:
-    import torch
-
-    return bias if isinstance(bias, float) else torch.from_numpy(bias)
 
 
 def _torch_step(matrix: torch.Tensor, bias: Any, cap: float, values: torch.Tensor) -> torch.Tensor:
@@ -95,8 +97,6 @@ def _torch_step(matrix: torch.Tensor, bias: Any, cap: float, values: torch.Tenso
 
 
 def _torch_matrix(parts: Parts, shape: tuple[int, int]) -> torch.Tensor:
-    import torch
-
     weight, column, ends = map(torch.from_numpy, parts)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
@@ -106,8 +106,6 @@ def _torch_matrix(parts: Parts, shape: tuple[int, int]) -> torch.Tensor:
 
 @contextmanager
 def _torch_threads(threads: int) -> Iterator[None]:
-    import torch
-
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -117,8 +115,6 @@ def _torch_threads(threads: int) -> Iterator[None]:
 
 
 def _torch_csr(steps: Sequence[Step], features: Floats, threads: int) -> Survivors:
-    import torch
-
     with _torch_threads(threads):
         values, ids = torch.from_numpy(features), torch.arange(features.shape[1])
         for step in steps:
@@ -127,8 +123,6 @@ def _torch_csr(steps: Sequence[Step], features: Floats, threads: int) -> Survivo
 
 
 def _torch_batched(steps: Sequence[Step], features: Floats, threads: int, batch: int, drop_every: int) -> Survivors:
-    import torch
-
     with _torch_threads(threads):
         survivors = [torch.zeros(0, dtype=torch.int64)]
         for start in range(0, features.shape[1], batch):
@@ -155,12 +149,6 @@ def _torch_drop(values: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, 
 def _numbers(ids: torch.Tensor) -> Survivors:
     numbers: Survivors = ids.numpy()
     return numbers
-
-
-def _scipy_matrix(parts: Parts, shape: tuple[int, int]) -> csr_array[Any]:
-    from scipy.sparse import csr_array
-
-    return csr_array(parts, shape=shape)
 
 
 def _scipy_csr(matrices: list[csr_array[Any]], biases: list[Any], cap: float, features: Floats) -> Survivors:

@@ -1,4 +1,4 @@
-"""The challenge as one measured, checked run: ours, the reference, and the baselines in turns with ours."""
+"""The challenge as one checked and measured run: our inference, the reference, and interleaved baselines."""
 
 from __future__ import annotations
 
@@ -12,30 +12,21 @@ from numpy.typing import NDArray
 from vkernels.ir.errors import OptionError
 
 from ..infer import LayerGroup, LayerKernel, infer
-from ..network import Floats, SparseNetwork
+from ..network_layers import Floats, NetworkLayers
 from ..prepare import bytes_of
-from .baselines import prepare_baselines
+from .baselines import BaselineResult, prepare_baselines
 from .reference import ReferenceResult, run_reference
-from .timing import Spread, interleave, ratio
+from .timing import Spread, interleave
 
 OURS = "vkernels"
 
 Progress = Callable[[str, int, int, str], None]
-"""Told what is going on, how many steps of it are done, how many there are, and what they are."""
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """A baseline's seconds, how many times faster ours was in the same rounds, and whether it is right."""
-
-    seconds: Spread
-    ratio: Spread
-    matches: bool
+"""Receives the current activity, its steps done, its number of steps, and the unit of steps."""
 
 
 @dataclass(frozen=True)
 class ChallengeReport:
-    """What a run found. `seconds`: of each round's inference, reading and generating left out."""
+    """Results of a run. `seconds`: of each round's inference, without reading and generating."""
 
     neurons: int
     layers: int
@@ -47,7 +38,7 @@ class ChallengeReport:
     rounds: int
     executed_edges: int
     groups: tuple[LayerGroup, ...]
-    baselines: Mapping[str, Baseline]
+    baselines: Mapping[str, BaselineResult]
 
     @property
     def matches(self) -> bool:
@@ -61,7 +52,7 @@ class ChallengeReport:
 
 
 def run_challenge(
-    network: SparseNetwork,
+    network: NetworkLayers,
     inputs: Floats,
     *,
     threads: int,
@@ -73,8 +64,8 @@ def run_challenge(
 ) -> ChallengeReport:
     """Check and time the network on the images of `inputs` (neurons × images).
 
-    There are `rounds` rounds, fewer where `patience` seconds do not suffice. With `compare`, each round runs
-    the baselines too; `OptionError` where the network is too large to be kept in memory for them.
+    There are `rounds` rounds, fewer if they take longer than `patience` seconds. With `compare`, each round also runs
+    the baselines; raises `OptionError` if the network is too large for them.
     """
     if bytes_of(network) <= network.most_held:
         network = network.in_memory()
@@ -101,9 +92,7 @@ def run_challenge(
         runs |= peers
     seconds = interleave(runs, rounds, patience, lambda done: progress("measuring", done, rounds, "rounds"))
     ours = [result.seconds for result in results[1:]]
-    baselines = {
-        name: Baseline(Spread.of(seconds[name]), ratio(seconds[name], ours), right) for name, right in checks.items()
-    }
+    baselines = {name: BaselineResult.of(seconds[name], ours, right) for name, right in checks.items()}
     wrong = next((result for result in results if not np.array_equal(result.survivors, truth.survivors)), first)
     return ChallengeReport(
         network.inputs, network.layers, images, threads, wrong.survivors, truth,
@@ -112,7 +101,7 @@ def run_challenge(
 
 
 def as_json(report: ChallengeReport, target: str) -> dict[str, Any]:
-    """The report as `docs/json.md` describes it."""
+    """The report as JSON, as `docs/json.md` describes it."""
     seconds = report.seconds.middle
     return {
         "schema_version": 1,
@@ -134,17 +123,16 @@ def as_json(report: ChallengeReport, target: str) -> dict[str, Any]:
         "executed_edges_per_second": report.executed_edges / seconds,
         "nominal_edges_per_second": report.nominal_edges / seconds,
         "groups": [[group.layers, group.images] for group in report.groups],
-        "baselines": {name: _baseline_json(baseline) for name, baseline in report.baselines.items()},
-    }
-
-
-def _baseline_json(baseline: Baseline) -> dict[str, Any]:
-    return {
-        "categories": "match" if baseline.matches else "differ",
-        "seconds": baseline.seconds.middle,
-        "seconds_spread": [baseline.seconds.least, baseline.seconds.most],
-        "ratio": baseline.ratio.middle,
-        "ratio_spread": [baseline.ratio.least, baseline.ratio.most],
+        "baselines": {
+            name: {
+                "categories": "match" if baseline.matches else "differ",
+                "seconds": baseline.seconds.middle,
+                "seconds_spread": [baseline.seconds.least, baseline.seconds.most],
+                "ratio": baseline.ratio.middle,
+                "ratio_spread": [baseline.ratio.least, baseline.ratio.most],
+            }
+            for name, baseline in report.baselines.items()
+        },
     }
 
 
@@ -153,8 +141,6 @@ def _layers_with(live: int) -> str:
 
 
 class _Meter:
-    """Adds up the layers that batches of images report, each as a share of all images."""
-
     def __init__(self, layers: int, progress: Progress):
         self.layers, self.progress, self.done = layers, progress, 0.0
 

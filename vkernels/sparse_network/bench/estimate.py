@@ -1,4 +1,4 @@
-"""How long a network will take, and how much memory, found out on a few images and its first layers."""
+"""Estimate a network's time and memory from a few images and its first layers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..image_source import ImageSource
+from ..images import ImageSource
+from ..infer import GROUP_BYTES
 from ..merge import merge_equal
 from ..network import SparseNetwork
 from ..prepare import bytes_of, prepare
@@ -17,14 +18,14 @@ from .measure import TimedReads
 from .reference import DEFAULT_MEMORY, ReferenceNetwork, ReferenceResult
 
 FEW, SOME = 64, 256
-"""Images of the two trials, from which what an image costs is told apart from what a launch costs."""
+"""Images of the two trials, which separate the cost of an image from that of a launch."""
 
 DEPTH = 24
-"""Layers of a trial: by then most images that will die have died."""
+"""Layers of a trial: most images that die are dead by then."""
 
 FEATURES = 5
-"""Arrays of all images' features in float32, beside one another at most: the inputs, batches before and after some
-layers, what is alive put together, what survives."""
+"""Arrays of all images' float32 features that exist at once, at most: inputs, batches before and after some layers,
+joined live images, survivors."""
 
 
 @dataclass(frozen=True)
@@ -37,27 +38,25 @@ class NetworkCost:
 
 @dataclass(frozen=True)
 class RuntimeEstimate:
-    """Seconds that a network will take: `checking` (making images, the float64 reference), and each class."""
+    """Estimated seconds: `checking` (making images, the float64 reference), and each class."""
 
     checking: float
     kinds: dict[str, NetworkCost]
 
 
 def bytes_of_weights(network: SparseNetwork) -> int:
-    """What the weights take for inference: all of them, or the groups that are read at once."""
-    from ..infer import GROUP_BYTES
-
+    """Bytes of weights in memory during inference: all of them, or the groups that are read at once."""
     whole = bytes_of(network)
     return whole if whole <= network.most_held else min(whole, 3 * GROUP_BYTES)
 
 
 def bytes_to_check(memory: int) -> int:
-    """What the float64 reference may take of all memory."""
+    """The float64 reference's share of memory."""
     return min(DEFAULT_MEMORY, memory // 4)
 
 
 def images_within(network: SparseNetwork, memory: int) -> int:
-    """The most images at a time whose features fit beside the weights in so many bytes; 0 where none do."""
+    """The most images at a time whose features fit with the weights into `memory` bytes; 0 if none fit."""
     left = memory - bytes_of_weights(network) - bytes_to_check(memory)
     return max(0, left // (4 * FEATURES * max(network.sizes)))
 
@@ -65,13 +64,11 @@ def images_within(network: SparseNetwork, memory: int) -> int:
 def estimate_runtime(
     network: SparseNetwork, source: ImageSource, kinds: Sequence[str], devices: Sequence[str], threads: int, pieces: int
 ) -> RuntimeEstimate:
-    """Try the first layers on a few images, and draw the conclusion for all."""
+    """Run the first layers on a few images, and extrapolate."""
     depth = min(DEPTH, network.layers)
     reads = TimedReads(network.first_layers(depth))
     some = source.spread(SOME)
-    ReferenceNetwork(network.first_layers(1)).run(
-        some.part(0, 1), threads
-    )  # what is imported for that takes no part in it
+    ReferenceNetwork(network.first_layers(1)).run(some.part(0, 1), threads)  # imports are not timed
     start = perf_counter()
     features = some.part(0, some.images)
     making = (perf_counter() - start) / max(1, some.images) * source.images
@@ -89,7 +86,7 @@ def estimate_runtime(
 
 @dataclass(frozen=True)
 class _Scale:
-    """From a trial to the whole: layers and images of both, parts that the images come in, who was alive."""
+    """Extrapolation from a trial: layers and images of both, pieces of the images, and the trial's live images."""
 
     depth: int
     layers: int
@@ -99,7 +96,7 @@ class _Scale:
     truth: ReferenceResult
 
     def of(self, fixed: float, an_image: float) -> float:
-        """Seconds of all, from what a trial took for itself and for each image."""
+        """Seconds of the whole, from a trial's fixed seconds and seconds per image."""
         live = self.truth.live.astype(np.float64)
         edges = 1 + (self.layers - self.depth) * float(live[-1]) / max(1.0, float(live.sum()))
         return fixed * self.pieces * self.layers / self.depth + an_image * self.images * edges
@@ -108,7 +105,7 @@ class _Scale:
 def _cost(
     reads: TimedReads, kind: str, features: Any, devices: Sequence[str], scale: _Scale, repeated: bool
 ) -> NetworkCost:
-    """One class; `repeated`: weights are read again for each piece in each pass."""
+    """The cost of one class; `repeated`: weights are read again for each piece in each pass."""
     deeper = scale.layers / scale.depth
     _, analysing, reading = reads.during(lambda: prepare(reads.network, kind))
 
@@ -126,7 +123,7 @@ def _cost(
 
 
 def _pass(run: Callable[[int], object], images: int) -> tuple[float, float]:
-    """Seconds that a run takes whatever comes, and for each image."""
+    """Fixed seconds of a run, and seconds per image."""
     few = min(FEW, images)
     run(few)
     times = []
@@ -141,7 +138,7 @@ def _pass(run: Callable[[int], object], images: int) -> tuple[float, float]:
 
 
 def bytes_of_merged(network: SparseNetwork) -> int:
-    """What merging will leave of the weights, if all layers are like the first."""
+    """Estimated bytes of merged weights, if all layers are like the first."""
     depth = min(DEPTH, network.layers)
     few = merge_equal(network.first_layers(depth))
     return bytes_of(few.network) * network.layers // depth

@@ -1,4 +1,4 @@
-"""`vk bench spdnn`: the challenge's networks, in each class of execution, checked and timed as far as they fit."""
+"""`vk bench spdnn`: check and time the challenge's networks in each class of execution, within time and memory."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from vkernels.ir.errors import OptionError
 
 from ..devices import parse_devices, threads_of
-from ..feature_dtypes import FLOAT32, check_storage
-from ..generate import radix_network
-from ..image_source import ImageSource
-from ..network import BIASES, CAP, SparseNetwork, check_size
+from ..generate import BIASES, check_size, radix_network
+from ..images import ImageSource
+from ..network import SparseNetwork
+from ..network_layers import CAP
+from ..run_layers import FLOAT32, check_storage
 from .estimate import (
     RuntimeEstimate,
     bytes_of_merged,
@@ -28,7 +29,7 @@ BASELINES = tuple(BASELINE_CLASSES)
 DEPTHS = (120, 480, 1920)
 
 LEAST_PIECE = 16
-"""Images at a time, at least, that make a network worth running."""
+"""A network is skipped if fewer images than this fit into memory."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,9 @@ ALL_SIZES = tuple(Size(neurons, layers) for layers in DEPTHS for neurons in BIAS
 
 @dataclass(frozen=True)
 class Settings:
-    """`kinds`, `baselines`: of `CLASSES`, `BASELINES`. `seconds`: what one network may take, all told, checking
-    included. `memory`: bytes that weights and features may take together. `storage`: what features are held as between
-    layers, of `DTYPES`; survivors are compared with float64's whatever it is."""
+    """`kinds`, `baselines`: of `CLASSES`, `BASELINES`. `seconds`: limit for one network, including checks. `memory`:
+    limit for weights and features together, in bytes. `storage`: dtype of features between layers, of `DTYPES`;
+    survivors are always compared with those of float64."""
 
     kinds: Sequence[str] = CLASSES
     baselines: Sequence[str] = ()
@@ -70,19 +71,19 @@ class Settings:
     storage: str = FLOAT32
 
     def check(self) -> None:
-        """Raises `OptionError` for devices and storage that there are not."""
+        """Raise `OptionError` for unknown devices and storage."""
         parse_devices(self.devices)
         check_storage(self.storage, CAP)
 
     @property
     def threads(self) -> int:
-        """Of all devices together; all there are beside GPUs."""
+        """CPU threads of all devices together; all threads if only GPUs are named."""
         return threads_of(self.devices)
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A class of a network that was not run, or a baseline, and why."""
+    """A class or baseline of a network that was not run, and the reason."""
 
     size: Size
     what: str
@@ -91,7 +92,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Results:
-    """What was found; `networks` in the order asked for, those without any class that ran left out."""
+    """All results; `networks`: in the requested order, without networks of which no class ran."""
 
     ceilings: MachinePeaks
     settings: Settings
@@ -100,16 +101,16 @@ class Results:
 
     @property
     def all_match(self) -> bool:
-        """Whether something was run, and all that was found the reference's survivors."""
+        """Whether something was run, and all runs gave the reference's survivors."""
         return bool(self.networks) and all(run.matches for _, network in self.networks for run in network.runs)
 
 
 Progress = Callable[[str], None]
-"""Told what is going on."""
+"""Receives the current step."""
 
 
 def generated(size: Size) -> SparseNetwork:
-    """The challenge's topology with weights generated as they are read."""
+    """The challenge's network, with weights generated when they are read."""
     return radix_network(size.neurons, size.layers)
 
 
@@ -120,9 +121,9 @@ def bench(
     network_of: Callable[[Size], SparseNetwork] = generated,
     progress: Progress = lambda what: None,
 ) -> Results:
-    """Run each network on the images that `source` has for so many neurons, in each class that fits.
+    """Run each network in each class that fits, on the images of `source(neurons)`.
 
-    Raises `OptionError` for devices that are not there.
+    Raises `OptionError` for absent devices.
     """
     progress("ceilings")
     ceilings = measure_peaks(settings.threads)
@@ -165,7 +166,6 @@ def _bench_one(
 
 
 def _that_fit(size: Size, network: SparseNetwork, settings: Settings) -> tuple[list[str], list[Skipped]]:
-    """The classes whose weights fit: merged ones are held, however many there are."""
     kinds, left_out = list(settings.kinds), []
     if STRUCTURED in kinds and (need := bytes_of_merged(network)) > settings.memory // 2:
         kinds.remove(STRUCTURED)
@@ -177,7 +177,8 @@ def _that_fit(size: Size, network: SparseNetwork, settings: Settings) -> tuple[l
 def _in_time(
     size: Size, expected: RuntimeEstimate, kinds: Sequence[str], settings: Settings
 ) -> tuple[list[str], int, list[Skipped]]:
-    """The classes that there is time for, one round and one that is not counted; how many rounds; the others."""
+    """The classes that there is time for, with a warm-up and at least one round; the number of rounds; skipped
+    classes."""
     left = settings.seconds - expected.checking
     taken: list[str] = []
     left_out = []

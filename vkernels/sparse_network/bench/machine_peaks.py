@@ -1,4 +1,4 @@
-"""The peak rates of this machine, measured in the same run as what is compared with them."""
+"""Peak rates of this machine, measured in the same run as the results that are compared with them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from vkernels.ir.system_resources import ThreadPool
 
 COPY_BYTES = 128 << 20
-"""Bytes that each core copies to elsewhere: far more than its caches."""
+"""Bytes that each core copies: far more than its caches."""
 
 
 @dataclass(frozen=True)
 class MachinePeaks:
-    """Of all threads together. `copy`: bytes a second read and written in copying from memory to memory;
-    `multiply_adds`: of float32 a second, in registers; `gathers`: edges a second where a vector of features is fetched
-    by an index from half a core's L2, multiplied and added, and nothing else is done."""
+    """Rates of all threads together. `copy`: bytes per second, read and written, of memory copies; `multiply_adds`: of
+    float32 per second, in registers; `gathers`: edges per second of a loop that only fetches vectors of features by
+    index from half a core's L2, multiplies and adds."""
 
     copy: float
     multiply_adds: float
@@ -26,7 +26,7 @@ class MachinePeaks:
 
 
 def measure_peaks(threads: int, seed: int = 0) -> MachinePeaks:
-    """Measure on so many threads at once, in about a second."""
+    """Measure on this number of threads, in about a second."""
     from vkernels.compiler.calibrate_cpu import LOADED_VECTORS, MULTIPLY_ADDS, Measure, buffer, loops
     from vkernels.targets.host_cpu import cpu_limits
 
@@ -46,11 +46,13 @@ def measure_peaks(threads: int, seed: int = 0) -> MachinePeaks:
         gather = [(code.gather, (buffer(vectors * width), places, blocks)) for _ in range(threads)]
         copies = [(_copy, (buffer(COPY_BYTES), buffer(COPY_BYTES))) for _ in range(threads)]
         gathers = rate(places.size * lanes, gather)
-        multiply_adds = max(gathers, rate(MULTIPLY_ADDS * lanes, multiply))  # a gather has one: else it was disturbed
+        multiply_adds = max(
+            gathers, rate(MULTIPLY_ADDS * lanes, multiply)
+        )  # a gather includes one, so it cannot be faster
         return MachinePeaks(rate(2 * COPY_BYTES, copies), multiply_adds, gathers)
 
 
 def _copy(source: int, target: int, steps: int) -> None:
-    """C's memmove, which does not hold Python's lock."""
+    """C's memmove, which releases Python's lock."""
     for _ in range(steps):
         ctypes.memmove(target, source, COPY_BYTES)

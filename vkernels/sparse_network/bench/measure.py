@@ -10,45 +10,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..feature_dtypes import DTYPES
-from ..image_source import ImageSource
+from ..images import ImageSource
 from ..merge import merge_equal
-from ..network import Floats, Layers, SparseNetwork
+from ..network import SparseNetwork
+from ..network_layers import Floats, Layers, NetworkLayers
 from ..prepare import prepare
 from ..run import Inference
-from .baselines import prepare_baselines, prepare_dense
+from ..run_layers import DTYPES
+from .baselines import BaselineResult, prepare_baselines, prepare_dense
 from .machine_peaks import MachinePeaks
 from .reference import DEFAULT_MEMORY, ReferenceNetwork, ReferenceResult
-from .timing import Spread, ratio
+from .timing import Spread
 
 GENERAL, STRUCTURED, SATURATING = CLASSES = ("general", "structured", "saturating")
 
 BASELINE_CLASSES = {"torch_csr": GENERAL, "torch_csr_batched": GENERAL, "scipy_csr": GENERAL, "torch_dense": STRUCTURED}
-"""The baselines, and the class of execution that each is compared with."""
+"""The baselines and the class that each is compared with."""
 
 DENSE_BATCH, DENSE_LAYERS = 16384, 4
 """Images at a time, and layers between dropping, of `torch_dense`."""
 
 
 @dataclass(frozen=True)
-class BaselineResult:
-    """A baseline's seconds, how many times faster we were in the same rounds, whether it is right."""
-
-    seconds: Spread
-    ratio: Spread
-    matches: bool
-
-
-@dataclass(frozen=True)
 class NetworkRun:
     """One network in one class. Times are seconds, of all images.
 
-    `kind`: the class that was asked for; `found`: the one that ran; `findings`: in words. `matches`: whether in every
-    round the survivors were the reference's. `seconds`: of inference, preprocessing and reading left out; its parts in
-    the middle round are `transfer` (bringing images to where kernels want them), `kernels` (launches and dropping
-    images) and what is left. `preprocessing`: analysing weights and holding them, done once. `reading`: reading or
-    generating weights during a round, where they are not held. `moved_bytes`: features that went into launches and came
-    out of them. `live[l]`: images that layer l ran on.
+    `kind`: the requested class; `found`: the class that ran; `findings`: in words. `matches`: whether the survivors
+    were the reference's in every round. `seconds`: of inference, without preprocessing and reading; parts of the median
+    round are `transfer` (converting and copying images) and `kernels` (launches and dropping images). `preprocessing`:
+    analysing and arranging weights, once. `reading`: reading or generating weights in a round, if they are not held in
+    memory. `moved_bytes`: features read and written by launches. `live[l]`: images that layer l ran on.
     """
 
     kind: str
@@ -68,8 +59,8 @@ class NetworkRun:
 
 @dataclass(frozen=True)
 class NetworkMeasurement:
-    """One network in several classes. `pieces`: parts that the images came in; `held`: whether all weights were in
-    memory; `reference`: seconds that checking took."""
+    """One network in several classes. `pieces`: number of parts of the images; `held`: whether all weights were in
+    memory; `reference`: seconds of checking."""
 
     images: int
     pieces: int
@@ -87,8 +78,8 @@ class NetworkMeasurement:
 
 @dataclass(frozen=True)
 class NetworkRates:
-    """Edges a second, and which part of each ceiling that is: of copying, counting features that launches take in and
-    give out; of multiply-adds and of gathers from a core's cache, counting edges that were executed."""
+    """Edges per second, and shares of the ceilings: of copies, by bytes of features read and written by launches; of
+    multiply-adds and of gathers, by executed edges."""
 
     real: float
     executed: float
@@ -108,7 +99,7 @@ class NetworkRates:
 
 
 class TimedReads:
-    """A network, `network`, that counts the `seconds` which reading its layers takes."""
+    """A wrapped `network` that measures the `seconds` of reading its layers."""
 
     def __init__(self, network: SparseNetwork):
         self.seconds = 0.0
@@ -122,7 +113,7 @@ class TimedReads:
         return layers
 
     def during(self, work: Callable[[], Any]) -> tuple[Any, float, float]:
-        """What work gives, its seconds without reading, and those of reading."""
+        """The result of `work`, its seconds without reading, and the seconds of reading."""
         before, start = self.seconds, perf_counter()
         result = work()
         reading = self.seconds - before
@@ -131,8 +122,6 @@ class TimedReads:
 
 @dataclass
 class _BaselineRecord:
-    """A baseline, ready to run, and what it did so far."""
-
     run: Callable[[], NDArray[np.int64]]
     seconds: list[float] = field(default_factory=list)
     matches: bool = True
@@ -147,14 +136,11 @@ class _BaselineRecord:
 
 @dataclass
 class _ClassRecord:
-    """What one class did so far; lists hold one number a round, added up over the pieces."""
+    """Results of one class so far. `times`: seconds, reading, transfer and kernels of each round, over all pieces."""
 
     kind: str
     preprocessing: float
-    seconds: list[float]
-    reading: list[float]
-    transfer: list[float]
-    kernels: list[float]
+    times: NDArray[np.float64]
     matches: bool = True
     edges: int = 0
     moved: int = 0
@@ -162,19 +148,21 @@ class _ClassRecord:
     findings: tuple[str, ...] = ()
     found: str = ""
 
+    @property
+    def seconds(self) -> list[float]:
+        found: list[float] = self.times[0].tolist()
+        return found
+
     @staticmethod
     def begin(reads: TimedReads, kind: str, rounds: int) -> _ClassRecord:
-        """The network made ready."""
+        """Prepare the network."""
         _, seconds, _ = reads.during(lambda: prepare(reads.network, kind))
-        return _ClassRecord(kind, seconds, [0.0] * rounds, [0.0] * rounds, [0.0] * rounds, [0.0] * rounds)
+        return _ClassRecord(kind, seconds, np.zeros((4, rounds)))
 
     def add(self, number: int, inference: Inference, seconds: float, reading: float, sizes: tuple[int, ...]) -> None:
-        """One piece in one round; `sizes`: of the network that ran."""
+        """Add one piece in one round; `sizes`: of the network that ran."""
         record = inference.record
-        self.seconds[number] += seconds
-        self.reading[number] += reading
-        self.transfer[number] += record.transfer
-        self.kernels[number] += record.kernels
+        self.times[:, number] += seconds, reading, record.transfer, record.kernels
         if number == 0:
             self.found, self.findings = record.kind, record.findings or self.findings
             self.edges += record.executed_edges
@@ -183,11 +171,13 @@ class _ClassRecord:
             self.live = np.array(record.live, np.int64) + (0 if self.live is None else self.live)
 
     def end(self, peers: Mapping[str, BaselineResult]) -> NetworkRun:
-        middle = int(np.argsort(self.seconds)[(len(self.seconds) - 1) // 2])
+        seconds = self.seconds
+        middle = int(np.argsort(seconds)[(len(seconds) - 1) // 2])
+        _, reading, transfer, kernels = self.times[:, middle].tolist()
         live = () if self.live is None else tuple(self.live.tolist())
         return NetworkRun(
-            self.kind, self.found, self.findings, self.matches, self.preprocessing, self.reading[middle],
-            self.transfer[middle], self.kernels[middle], Spread.of(self.seconds), self.edges, self.moved, live, peers,
+            self.kind, self.found, self.findings, self.matches, self.preprocessing, reading,
+            transfer, kernels, Spread.of(seconds), self.edges, self.moved, live, peers,
         )  # fmt: skip
 
 
@@ -205,17 +195,17 @@ def measure_interleaved(
     options: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] = lambda what: None,
 ) -> NetworkMeasurement:
-    """Run the network in each class, `piece` images at a time, `rounds` times after one that is not counted.
+    """Run the network in each class, `piece` images at a time, `rounds` times after a warm-up.
 
-    Survivors are compared with the float64 reference's each time. Baselines run where all images are one piece only.
-    `options` go to `SparseNetwork.infer`; `checking_memory`: bytes that the reference may take.
+    Survivors are compared with the float64 reference's each time. Baselines run only if all images are one piece.
+    `options` go to `SparseNetwork.infer`; `checking_memory`: memory limit of the reference, in bytes.
     """
     piece = max(1, piece or source.images)
     reads, reference = TimedReads(network), ReferenceNetwork(network, checking_memory)
     turns = [_ClassRecord.begin(reads, kind, rounds) for kind in kinds]
     general = sum(turn.preprocessing for turn in turns if turn.kind == GENERAL)
     for turn in turns:
-        turn.preprocessing += general if turn.kind == SATURATING else 0  # it runs on what was made ready for that
+        turn.preprocessing += general if turn.kind == SATURATING else 0  # it uses the general preparation
     starts = range(0, max(1, source.images), piece)
     truths: list[ReferenceResult] = []
     checking = 0.0
@@ -247,7 +237,6 @@ def _one(
     reads: TimedReads, turn: _ClassRecord, features: Floats, number: int, truth: ReferenceResult,
     devices: Sequence[str], options: Mapping[str, Any],
 ) -> None:  # fmt: skip
-    """One class on one piece; `number`: the round, -1 for one that is not counted."""
     inference, seconds, reading = reads.during(
         lambda: reads.network.infer(features, devices=devices, kind=turn.kind, **options)
     )
@@ -257,9 +246,8 @@ def _one(
 
 
 def _rivals(
-    network: SparseNetwork, features: Floats, kinds: Sequence[str], wanted: Sequence[str], threads: int
+    network: NetworkLayers, features: Floats, kinds: Sequence[str], wanted: Sequence[str], threads: int
 ) -> dict[str, Callable[[], NDArray[np.int64]]]:
-    """The baselines that are asked for, of classes that run."""
     names = [name for name in wanted if BASELINE_CLASSES[name] in kinds]
     found: dict[str, Callable[[], NDArray[np.int64]]] = {}
     if any(BASELINE_CLASSES[name] == GENERAL for name in names):
@@ -273,7 +261,7 @@ def _rivals(
 
 def _peers(turn: _ClassRecord, peers: Mapping[str, _BaselineRecord]) -> dict[str, BaselineResult]:
     return {
-        name: BaselineResult(Spread.of(peer.seconds), ratio(peer.seconds, turn.seconds), peer.matches)
+        name: BaselineResult.of(peer.seconds, turn.seconds, peer.matches)
         for name, peer in peers.items()
         if BASELINE_CLASSES[name] == turn.kind
     }

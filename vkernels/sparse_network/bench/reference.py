@@ -1,22 +1,20 @@
-"""The float64 reference: which images survive, and how many are alive at each layer."""
+"""The float64 reference: surviving images, and live images at each layer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from vkernels.ir.system_resources import ThreadPool
 
 from ..merge import distinct_rows
-from ..network import Indices, Layers, SparseNetwork
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from ..network_layers import Indices, Layers, NetworkLayers
 
 State: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int64]]
 """Features, neurons × live images, and the images' ids."""
@@ -25,17 +23,17 @@ BATCH = 2048
 """Images computed at once, at most."""
 
 BATCH_BYTES = 64 << 20
-"""Features of the images computed at once, about."""
+"""Approximate bytes of features of the images computed at once."""
 
 DEFAULT_MEMORY = 4 << 30
-"""Bytes that a reference takes, about: half of them for features, a quarter for layers that are kept for the next
-images, an eighth for those that are read at once."""
+"""Approximate memory of a reference: half for features, a quarter for layers that are kept for later images, an eighth
+for layers that are read at once."""
 
 
 @dataclass(frozen=True)
 class ReferenceResult:
-    """`survivors`: ids, from 0, of the images with a feature that is not 0 after the last layer.
-    `live[l]`: images with such a feature before layer l.
+    """`survivors`: ids, from 0, of the images with a nonzero feature after the last layer.
+    `live[l]`: images with a nonzero feature before layer l.
     `nonzeros[l]`: connections of layer l.
     """
 
@@ -45,21 +43,21 @@ class ReferenceResult:
 
     @property
     def real_edges(self) -> int:
-        """Multiply-adds needed for the images that are alive at each layer."""
+        """Multiply-adds for the live images of each layer."""
         return int(self.live @ self.nonzeros)
 
     @staticmethod
     def joined(parts: Sequence[ReferenceResult], starts: Sequence[int]) -> ReferenceResult:
-        """Of images in parts, which begin at these ids."""
+        """Join the results of consecutive images; `starts`: the first id of each part."""
         survivors = np.concatenate([start + part.survivors for start, part in zip(starts, parts, strict=True)])
         return ReferenceResult(survivors, np.sum([part.live for part in parts], axis=0), parts[0].nonzeros)
 
 
 @dataclass(frozen=True)
 class _Distinct:
-    """A layer's weights without repetition: row `copy[n]` of `rows`, and such an entry of `bias`, is output n's.
+    """A layer's distinct rows: output n has row `copy[n]` of `rows` and of `bias`.
 
-    `may_drop`: images without features will not have any again.
+    `may_drop`: images without features stay so.
     """
 
     rows: csr_array[Any]
@@ -75,9 +73,9 @@ class _Distinct:
 
 
 class ReferenceNetwork:
-    """A network ready to run in float64 on images that come in parts, within about so many bytes of memory."""
+    """A network that runs in float64 on parts of the images, within about `memory` bytes."""
 
-    def __init__(self, network: SparseNetwork, memory: int = DEFAULT_MEMORY):
+    def __init__(self, network: NetworkLayers, memory: int = DEFAULT_MEMORY):
         self.network, self.memory = network, memory
         self._kept: list[tuple[_Distinct, int]] = []
 
@@ -87,7 +85,7 @@ class ReferenceNetwork:
         threads: int = 1,
         progress: Callable[[int, int], None] = lambda layers, live: None,
     ) -> ReferenceResult:
-        """As `run_reference` says."""
+        """See `run_reference`."""
         widest = 8 * max(1, *self.network.sizes)
         batch = min(BATCH, max(64, BATCH_BYTES // widest))
         starts = range(0, max(1, features.shape[1]), max(batch, self.memory // 2 // widest))
@@ -98,7 +96,6 @@ class ReferenceNetwork:
     def _run_piece(
         self, features: NDArray[Any], batch: int, pool: ThreadPool, progress: Callable[[int, int], None]
     ) -> ReferenceResult:
-        """Batches of images on the pool, layer by layer."""
         starts = range(0, max(1, features.shape[1]), batch)
         may_drop = self.network.settled_from == 0
         states = [_start(features[:, i : i + batch], i, may_drop) for i in starts]
@@ -112,7 +109,7 @@ class ReferenceNetwork:
         return ReferenceResult(survivors, np.array(live, np.int64), np.array(nonzeros, np.int64))
 
     def _layers(self) -> Iterator[tuple[_Distinct, int]]:
-        """Each layer with its connections; the first are kept, as many as there is room for."""
+        """Each layer and its number of connections; the first layers are kept while there is memory."""
         yield from self._kept
         taken = sum(layer.nbytes for layer, _ in self._kept)
         rest = _distinct_layers(self.network, len(self._kept), self.memory // 8)
@@ -124,29 +121,28 @@ class ReferenceNetwork:
 
 
 def run_reference(
-    network: SparseNetwork,
+    network: NetworkLayers,
     features: NDArray[Any],
     threads: int = 1,
     progress: Callable[[int, int], None] = lambda layers, live: None,
 ) -> ReferenceResult:
     """Run the network in float64, dead images dropped after every layer.
 
-    `features`: inputs × images, any dtype. Outputs with equal inputs are computed once and copied, which
-    changes no result. `progress` is told, after each layer, how many were done (all over again for every
-    `DEFAULT_MEMORY` / 2 of features), and how many images were alive before it.
+    `features`: inputs × images, any dtype. Outputs with equal inputs are computed once and copied, which changes no
+    result. `progress` receives, after each layer, the number of layers done (from 0 again for every `DEFAULT_MEMORY`
+    / 2 of features), and the number of images that were alive before it.
     """
     return ReferenceNetwork(network).run(features, threads, progress)
 
 
 def _start(features: NDArray[Any], first: int, may_drop: bool) -> State:
-    """The images of one batch, numbered from `first` on, those that are all 0 dropped if they may."""
+    """The images of one batch, numbered from `first` on; images of zeros are dropped if `may_drop`."""
     batch = features.astype(np.float64)
     ids = np.arange(first, first + batch.shape[1])
     return _alive(batch, ids) if may_drop else (batch, ids)
 
 
 def _advance(layer: _Distinct, state: State) -> State:
-    """One layer, and what is still alive after it."""
     features, ids = state
     values = layer.rows @ features
     values += layer.bias[:, None]
@@ -157,13 +153,12 @@ def _advance(layer: _Distinct, state: State) -> State:
 
 
 def _alive(features: NDArray[np.float64], ids: NDArray[np.int64]) -> State:
-    """The images that have a feature which is not 0."""
     alive = features.any(axis=0)
     return (features, ids) if alive.all() else (features[:, alive], ids[alive])
 
 
-def _distinct_layers(network: SparseNetwork, begin: int, most_bytes: int) -> Iterator[tuple[_Distinct, int]]:
-    """Each layer's distinct rows, with the layer's connections, from the layer `begin` on, some bytes at a time."""
+def _distinct_layers(network: NetworkLayers, begin: int, most_bytes: int) -> Iterator[tuple[_Distinct, int]]:
+    """Each layer's distinct rows and number of connections, from the layer `begin` on."""
     for start, last in network.each_run(most_bytes):
         if last <= begin:
             continue
@@ -175,8 +170,6 @@ def _distinct_layers(network: SparseNetwork, begin: int, most_bytes: int) -> Ite
 
 
 def _distinct(layers: Layers, index: int, cap: float, may_drop: bool) -> _Distinct:
-    from scipy.sparse import csr_array
-
     column, weight = layers.column[index].astype(np.int32), layers.weight[index]
     bias = np.ascontiguousarray(layers.bias[index], np.float32)
     first, copy = distinct_rows(column, weight, bias)

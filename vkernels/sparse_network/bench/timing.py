@@ -1,4 +1,4 @@
-"""Time several implementations in interleaved rounds, so that other load on the machine affects all of them alike."""
+"""Time several implementations in interleaved rounds, so that other load affects all of them equally."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def interleave(
     patience: float = float("inf"),
     progress: Callable[[int], None] = lambda rounds: None,
 ) -> dict[str, list[float]]:
-    """Seconds of each run in each round. Rounds end early, after the first, once `patience` seconds are over.
+    """Seconds of each run in each round. After the first round, rounds end once `patience` seconds are over.
 
-    `progress` is told, before each round, how many are done.
+    `progress` receives the number of rounds done, before each round.
     """
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     begin = perf_counter()

@@ -1,0 +1,15 @@
+"""The builder that operations call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from ..operation import current
+
+if TYPE_CHECKING:
+    from ..frontend.builder import KernelBuilder
+
+
+def current_builder() -> KernelBuilder:
+    """The builder of the kernel that is being built. Raises `UnsupportedError` outside a kernel."""
+    return cast("KernelBuilder", current())
