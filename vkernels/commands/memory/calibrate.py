@@ -64,7 +64,7 @@ def _calibrated(name: str, flash: Path | None, report: Callable[[str], None]) ->
         from vkernels.memory.calibrate_cpu import calibrate_cpu
 
         return calibrate_cpu(flash, report)
-    from ..explain.subject import target_named
+    from ..options import target_named
 
     target = target_named(name, None, None)
     vendor, _, number = name.partition(":")

@@ -14,7 +14,7 @@ from vkernels.memory.trace import MemoryTrace
 
 from ..formatting import format_bytes, format_seconds
 from ..html import render
-from ..html.plots import Plots
+from ..html.charts import Plots
 from .plots import plot_iteration
 from .show import HEADS, bound_text, rows_of, trace_text
 

@@ -56,7 +56,7 @@ def place(
     from vkernels.inspect.specialisation import parse_specialisation
     from vkernels.library.tasks import library_tasks
 
-    from ..explain.subject import target_named
+    from ..options import target_named
     from .show_placing import decision_to_json, show_decision
 
     device = target_named(target, None, None)

@@ -11,7 +11,7 @@ from vkernels.memory.simulate_log import LINKS, Timeline
 from vkernels.memory.trace import MemoryTrace
 
 from ..formatting import format_bytes, format_seconds
-from ..html.plots import Plots, plain
+from ..html.charts import Plots, plain
 
 Steps = Iterable[tuple[float, float]]
 Spans = Sequence[tuple[str, float, float, str]]

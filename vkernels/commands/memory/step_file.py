@@ -13,7 +13,7 @@ def step_named(named: str, afresh: bool = False) -> tuple[str, str, Callable[[],
 
     Raises `OptionError` and `FileError`.
     """
-    from vkernels.inspect.kernel_files import executed
+    from vkernels.inspect.cases import executed
     from vkernels.ir.did_you_mean import did_you_mean
     from vkernels.ir.errors import OptionError
 
