@@ -38,10 +38,10 @@ from rich.table import Table
 
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.measure import Bench, BenchOptions, Candidate, Children, Effort, Measurement, Outcome
-from vkernels.autotune.measure.cpu_affinity import place_of
 from vkernels.autotune.model_tuning import tune_model
 from vkernels.autotune.models import ModelTasks, read_model, tasks_of
 from vkernels.autotune.result import TuningResult
+from vkernels.autotune.slice_names import place_of
 from vkernels.autotune.tune import tune
 from vkernels.library.catalogue import CATALOGUE
 from vkernels.torch import replace as put_library_kernels_in

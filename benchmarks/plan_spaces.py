@@ -21,10 +21,10 @@ from rich.table import Table
 
 from vkernels.autotune.database import Database
 from vkernels.autotune.history import History
-from vkernels.autotune.limits import slice_limits, slice_target
 from vkernels.autotune.measure import Measurement
 from vkernels.autotune.plan_space import PlannedSpace, PlanSpace, read
 from vkernels.autotune.searches import SEARCHES, FailedPoint, Outcome
+from vkernels.autotune.slice_names import slice_limits, slice_target
 from vkernels.autotune.space import Point
 from vkernels.library.tasks import library_tasks
 

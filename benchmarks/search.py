@@ -25,10 +25,10 @@ from rich.console import Console
 from rich.table import Table
 
 from vkernels.autotune.drive import Stop, drive
+from vkernels.autotune.history import best_of_neighbours
 from vkernels.autotune.recordings import RecordedSpace, read_recording
 from vkernels.autotune.searches import DEFAULT_SEARCH, SEARCHES
 from vkernels.autotune.space import Point
-from vkernels.autotune.warm_start import best_of_neighbours
 from vkernels.ir.errors import FileError
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "tuning_spaces"

@@ -39,12 +39,11 @@ from common import Machine
 from tune_all_judge import DEFAULT, TUNED, Record, judged, records_in, summary, table
 
 from vkernels.autotune.database import Database
-from vkernels.autotune.drive import Stop
+from vkernels.autotune.drive import Stop, effort_of
 from vkernels.autotune.measure import Bench, BenchOptions, Candidate, Effort, Measurement
-from vkernels.autotune.measure.outcomes import candidate_from_json, candidate_to_json
+from vkernels.autotune.measure.measures import candidate_from_json, candidate_to_json
 from vkernels.autotune.result import Success, TuningResult
 from vkernels.autotune.searches import DEFAULT_SEARCH
-from vkernels.autotune.time_budget import effort_of
 from vkernels.autotune.tune import tune
 from vkernels.inspect.task import Task
 from vkernels.library.tasks import library_tasks

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from vkernels.autotune.measure import BenchOptions, Candidate, Measurement, Measures, Outcome
-from vkernels.autotune.measure.cpu_affinity import place_of
+from vkernels.autotune.slice_names import place_of
 from vkernels.inspect.task import Task
 
 

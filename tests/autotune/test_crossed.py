@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from math import inf
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vkernels.autotune.crossed import Crossed, Row
 from vkernels.autotune.measure import Candidate, Failed, FailureReason, Measurement
+from vkernels.autotune.result import Crossed, Row
 from vkernels.ir.plan import Plan
 
 NOT_FITTING = Failed(FailureReason.DOES_NOT_FIT, "needs more")
@@ -68,12 +67,6 @@ def test_the_table_tells_parts_of_the_best_and_what_is_modelled():
         ["s0", "1.00", "0.25"],
         ["s1", "0.50", "1.00"],
     ]
-
-
-def test_the_loss_off_the_diagonal_is_the_geometric_mean_of_what_others_plans_lose():
-    assert crossed([1.0, 4.0], [1.0, 1.0]).off_diagonal() == pytest.approx(1 - (0.25 * 1.0) ** 0.5)
-    assert crossed([1.0, None], [1.0, 1.0]).off_diagonal() == 0
-    assert crossed([2.0, 3.0], tuned=False).off_diagonal() == 0
 
 
 seconds = st.one_of(st.none(), st.floats(1e-6, 1e3))

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 import vkernels as vk
-from vkernels.autotune import model_tuning
+from vkernels.autotune import model_tuning, slice_names
 from vkernels.autotune.drive import Stop
-from vkernels.autotune.limits import slice_limits
-from vkernels.autotune.measure import BenchOptions, Candidate, Effort, Measurement, cpu_affinity
+from vkernels.autotune.measure import BenchOptions, Candidate, Effort, Measurement
 from vkernels.autotune.model_tuning import TaskTurn, tune_model
 from vkernels.autotune.models import ModelTasks, Part, read_model, tasks_of
 from vkernels.autotune.plan_space import read
 from vkernels.autotune.result import MEASURED, Success, TuningResult
+from vkernels.autotune.slice_names import slice_limits
 from vkernels.inspect.task import Task
 from vkernels.ir.plan import Plan
 from vkernels.library.catalogue import CATALOGUE
@@ -216,7 +216,7 @@ def test_lanes_work_at_once_on_different_tasks():
 def test_as_many_tasks_at_once_as_keep_the_cores_at_work(
     monkeypatch: pytest.MonkeyPatch, cores: int, slices: int, lanes: int
 ):
-    for module in (cpu_affinity, model_tuning):
+    for module in (slice_names, model_tuning):
         monkeypatch.setattr(module, "usable", lambda: tuple(range(cores)))
     assert model_tuning.enough_lanes([ONE] * slices) == lanes
 

@@ -11,10 +11,10 @@ import vkernels as vk
 from vkernels.autotune import offline
 from vkernels.autotune.database import MODELLED, Database
 from vkernels.autotune.drive import Stop
-from vkernels.autotune.limits import slice_limits
 from vkernels.autotune.measure import Candidate, Failed, FailureReason, Measurement
 from vkernels.autotune.offline import ModelledBench, tune_offline
 from vkernels.autotune.plan_space import PlanSpace, read
+from vkernels.autotune.slice_names import slice_limits
 from vkernels.inspect.specialisation import SpecialisationRequest
 from vkernels.inspect.task import Task
 from vkernels.library.tasks import library_tasks

@@ -12,9 +12,9 @@ import pytest
 import vkernels as vk
 from vkernels.autotune.arguments import built, make_arguments, outputs
 from vkernels.autotune.drive import Stop
-from vkernels.autotune.limits import slice_limits
 from vkernels.autotune.plan_space import MAX_POINTS, SLOWER, PlanSpace, enough_points, read
 from vkernels.autotune.searches import SEARCHES
+from vkernels.autotune.slice_names import slice_limits
 from vkernels.inspect.specialisation import SpecialisationRequest
 from vkernels.inspect.task import Task, kernel_of, strides_of
 from vkernels.ir.analyses import annotate_needs

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from vkernels.autotune.drive import Stop, drive
+from vkernels.autotune.history import best_of_neighbours
 from vkernels.autotune.recordings import RecordedSpace, read_recording
 from vkernels.autotune.searches import DEFAULT_SEARCH, SEARCHES
-from vkernels.autotune.warm_start import best_of_neighbours
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "tuning_spaces"
 REPEATS = 9

@@ -10,7 +10,7 @@ import pytest
 
 from tests.autotune.database.making import LIMITS, entry
 from vkernels.autotune.database import MODELLED, Database
-from vkernels.autotune.database.key import compilers
+from vkernels.autotune.database.entry import compilers
 from vkernels.autotune.report import find
 from vkernels.commands import main
 from vkernels.commands.report.page import page_of

@@ -17,12 +17,11 @@ from vkernels.autotune.database import Database
 from vkernels.autotune.database.database import EntryFilter
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.history import History
-from vkernels.autotune.limits import slice_limits, slice_target
 from vkernels.autotune.measure import BenchOptions, Candidate, Effort, Failed, FailureReason, Measurement
-from vkernels.autotune.measure.cpu_affinity import usable
 from vkernels.autotune.plan_space import PlanSpace, read
 from vkernels.autotune.rerank import ROUNDS
 from vkernels.autotune.result import Success, TuningResult
+from vkernels.autotune.slice_names import slice_limits, slice_target, usable
 from vkernels.autotune.slices import tune_slices
 from vkernels.autotune.tune import tune
 from vkernels.inspect.task import Task
@@ -245,7 +244,6 @@ def test_where_another_slices_plan_is_surely_faster_it_becomes_the_best_there(
     assert taken.best is not None
     assert (taken.best.seconds, taken.gain) == (1e-3, 2)
     crossed = found.crossed
-    assert crossed.off_diagonal() == 0
     assert [set(row.tuned_for) for row in crossed.rows if row.tuned_for] == [{ONE, TINY}]
     assert all(row.tuned_for or row.default_of for row in crossed.rows)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from vkernels.autotune.history import best_of_neighbours
 from vkernels.autotune.searches import FailedPoint, Outcome
 from vkernels.autotune.space import Point, SearchSpace
-from vkernels.autotune.warm_start import best_of_neighbours
 
 SPACE = SearchSpace({"x": [1, 2, 3, 4, 5, 6]})
 

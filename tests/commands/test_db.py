@@ -9,8 +9,7 @@ import pytest
 
 from tests.autotune.database.making import entry
 from vkernels.autotune.database import Database
-from vkernels.autotune.database.entry_json import entry_to_json
-from vkernels.autotune.database.exchange import document_of
+from vkernels.autotune.database.entry_json import document_of, entry_to_json
 
 
 @pytest.fixture

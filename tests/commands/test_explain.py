@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 import pytest
 
 from vkernels.commands.explain.page import page_of
-from vkernels.commands.explain.results import as_json
-from vkernels.commands.explain.show import show
+from vkernels.commands.explain.results import as_json, show
 from vkernels.commands.formatting import format_bytes, format_count, format_seconds, printable
+from vkernels.commands.results import console_for
 from vkernels.inspect.explain import explain as explaining
 from vkernels.ir.errors import SetupError
 
@@ -111,7 +111,7 @@ class Page(HTMLParser):
 @pytest.mark.parametrize(("kernel", "target"), CELLS)
 def test_the_text_tells_every_phase_home_decision_and_resource(explained, capsys, kernel, target):  # noqa: F811
     found = explained(kernel, target)
-    show(found, (), to_errors=False)
+    show(found, (), console_for())
     words = capsys.readouterr().out
     for phase in found.findings.phases:
         assert f"\n{phase.name}: " in words
@@ -131,7 +131,7 @@ def test_the_text_tells_every_phase_home_decision_and_resource(explained, capsys
 def test_the_json_has_every_field_of_its_documentation(explained, kernel, target):  # noqa: F811
     found = explained(kernel, target)
     data = json.loads(json.dumps(as_json(found, "3.9.0"), allow_nan=False))
-    assert (data["schema_version"], data["command"], data["fits"]) == (1, "explain", True)
+    assert data["fits"] is True
     assert data["target"] == found.target.key
     documented = (DOCUMENTS / "json.md").read_text().partition("## vk explain")[2]
     for name in data:

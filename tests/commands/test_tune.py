@@ -20,7 +20,7 @@ from vkernels.autotune import tune as tuning
 from vkernels.autotune.database import Database
 from vkernels.autotune.measure import FailureReason
 from vkernels.commands.tune import run as running
-from vkernels.commands.tune.options import slice_names, stop_from
+from vkernels.commands.tune.run import slice_names, stop_from
 from vkernels.ir.errors import OptionError, SetupError
 
 SMALL = ["--shapes", "M=100,N=64", "--slice", "cores=1"]

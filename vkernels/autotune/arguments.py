@@ -1,37 +1,37 @@
-"""Arguments of a task's calls: fresh ones, as a library function or the kernel's author would give them."""
+"""Arguments of a task's calls: make them as the kernel's author would, copy them, move them to a device."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from zlib import crc32
 
 import numpy as np
+import numpy.typing as npt
 from xdsl.ir import BlockArgument
 
 from vkernels.compiler.specialise import kernel_in, written_tensors
 from vkernels.inspect.task import Task, kernel_of, memory_order, shape_of, signature_of
-from vkernels.ir.dialect import AccessOp, ScatterOp, StoreOp
+from vkernels.ir.dialect import AccessOp, KernelOp, ScatterOp, StoreOp
 from vkernels.ir.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from vkernels.ir.dialect import KernelOp
-    from vkernels.language.annotations import Parameter
+from vkernels.language.annotations import Parameter
+from vkernels.runtime.memory_blocks import ALIGNMENT
 
 Array = Any
 """A NumPy array; a torch tensor of a dtype that NumPy lacks."""
-LINE = 64
-"""Bytes at a multiple of which an array begins, as torch's do: stores past the caches need that."""
+TORCH_ONLY = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 def make_arguments(task: Task, seed: int = 0) -> dict[str, Array | bool | int | float]:
     """Tensors and scalars by name, in the order of the parameters; constants are the task's. The same for a seed.
 
     Tensors that the kernel only writes are full of NaN, or of -1. Raises `ArgumentError` for integer tensors of a
-    user's kernel without `@kernel.inputs`, and where that gives what does not fit.
+    user's kernel without `@kernel.inputs`, and for wrong results of that function.
     """
     kernel, random = kernel_of(task), np.random.default_rng(seed)
-    given = _given(task, random)
+    constants = {p.name: p.default for p in kernel.parameters if p.kind == "constant"} | dict(task.constants)
+    given = {**kernel.samples.arrays(task.shape, constants, random), **_author_inputs(task, random)}
     numbers = scalars(task, given)
     unread = _only_written(kernel_in(kernel.build(signature_of(task, numbers))))
     made: dict[str, Array | bool | int | float] = {}
@@ -54,7 +54,7 @@ def built(task: Task) -> KernelOp:
 
 
 def scalars(task: Task, given: Mapping[str, Any] | None = None) -> dict[str, bool | int | float]:
-    """Scalars by name. `given`: what `@kernel.inputs` made, where that was asked already."""
+    """Scalars by name. `given`: the result of `@kernel.inputs`, if known already."""
     kernel = kernel_of(task)
     known = {**(_author_inputs(task) if given is None else given), **kernel.samples.numbers(task.shape)}
     found: dict[str, bool | int | float] = {}
@@ -67,13 +67,6 @@ def scalars(task: Task, given: Mapping[str, Any] | None = None) -> dict[str, boo
                 raise ArgumentError(f"{task.name}: inputs: {parameter.name}: expected a number, got {value!r}")
             found[parameter.name] = value
     return found
-
-
-def _given(task: Task, random: np.random.Generator) -> dict[str, Any]:
-    """Arguments that are more than normal random numbers: the kernel's samples, or what `@kernel.inputs` gives."""
-    kernel = kernel_of(task)
-    constants = {p.name: p.default for p in kernel.parameters if p.kind == "constant"} | dict(task.constants)
-    return {**kernel.samples.arrays(task.shape, constants, random), **_author_inputs(task, random)}
 
 
 def _author_inputs(task: Task, random: np.random.Generator | None = None) -> dict[str, Any]:
@@ -102,33 +95,14 @@ def _tensor(task: Task, parameter: Parameter, given: Mapping[str, Any], only_wri
         values = random.random(shape) < 0.5
     else:
         raise ArgumentError(
-            f"{task.name}: `{name}` takes integers, and which are valid is its author's to say: give them with "
-            f"`@{kernel_of(task).name}.inputs` above `def inputs(sizes, dtypes, random)`, that returns arrays by name"
+            f"{task.name}: `{name}` takes integers, and vkernels does not know which are valid: give them with "
+            f"`@{kernel_of(task).name}.inputs` above `def inputs(sizes, dtypes, random)`, which returns arrays by name"
         )
     return _laid_out(values, dtype, order)
 
 
-def _laid_out(values: np.ndarray[Any, Any], dtype: str, order: tuple[int, ...]) -> Array:
-    """Values in a dtype, with dimensions in memory in an order, from the address of a line on."""
-    plain = {"bfloat16": np.float32, "float8_e4m3fn": np.float32, "float8_e5m2": np.float32, "bool": np.bool_}
-    held = np.dtype(plain.get(dtype, dtype))
-    shape = tuple(values.shape[dimension] for dimension in order)
-    room = np.empty(prod(shape) * held.itemsize + LINE, np.uint8)
-    start = -room.ctypes.data % LINE
-    array = room[start : start + prod(shape) * held.itemsize].view(held).reshape(shape)
-    inverse = tuple(int(at) for at in np.argsort(order))
-    seen = array.transpose(inverse) if order else array
-    with np.errstate(over="ignore", invalid="ignore"):
-        seen[...] = values
-    if dtype in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
-        import torch
-
-        return torch.from_numpy(array).to(getattr(torch, dtype)).permute(inverse)
-    return seen
-
-
 def only_written(task: Task) -> frozenset[str]:
-    """Names of the tensors of which the kernel reads nothing: not by a load, not by an atomic store."""
+    """Names of the tensors that the kernel writes and never reads: neither by a load nor by an atomic store."""
     return _only_written(built(task))
 
 
@@ -143,3 +117,71 @@ def _only_written(kernel: KernelOp) -> frozenset[str]:
     }
     names = [parameter.data for parameter in kernel.parameters]
     return frozenset(written_tensors(kernel)) - {names[number] for number in read}
+
+
+# Arrays
+
+
+def is_array(value: object) -> bool:
+    """Whether an argument is a tensor rather than a number."""
+    return isinstance(value, np.ndarray) or hasattr(value, "data_ptr")
+
+
+def copied(value: Array, dtype: str | None = None) -> Array:
+    """The same elements in new, aligned memory, with the same order of dimensions; `dtype`: converted to it."""
+    if not isinstance(value, np.ndarray):
+        return value.clone() if dtype is None else moved(value, getattr(_torch(), dtype))
+    order = sorted(range(value.ndim), key=lambda dimension: -abs(value.strides[dimension]))
+    array = _aligned(value.shape, value.dtype if dtype is None else np.dtype(dtype), order)
+    array[...] = value
+    return array
+
+
+def _laid_out(values: npt.NDArray[Any], dtype: str, order: Sequence[int]) -> Array:
+    array = _aligned(values.shape, np.dtype(np.float32 if dtype in TORCH_ONLY else dtype), order)
+    with np.errstate(over="ignore", invalid="ignore"):
+        array[...] = values
+    return moved(array, getattr(_torch(), dtype)) if dtype in TORCH_ONLY else array
+
+
+def _aligned(shape: Sequence[int], dtype: np.dtype[Any], order: Sequence[int]) -> npt.NDArray[Any]:
+    """An uninitialised array at an address that vectors and stores past the caches need. `order`: slowest first."""
+    laid = tuple(shape[dimension] for dimension in order)
+    count = prod(laid) * dtype.itemsize
+    room = np.empty(count + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    return room[start : start + count].view(dtype).reshape(laid).transpose([order.index(n) for n in range(len(order))])
+
+
+def refill(target: Array, source: Array) -> None:
+    """Write the elements of one into the other."""
+    if isinstance(target, np.ndarray):
+        target[...] = source
+    else:
+        target.copy_(source)
+
+
+def moved(value: Array, to: Any) -> Array:
+    """A torch tensor of the same layout, on another device or of another dtype."""
+    return (_torch().from_numpy(value) if isinstance(value, np.ndarray) else value).to(to)
+
+
+def numbers(value: Array) -> npt.NDArray[Any]:
+    """Elements in NumPy: floats in float64, others unchanged. May be the array itself."""
+    if not isinstance(value, np.ndarray):
+        value = value.detach().cpu()
+        value = (value.double() if value.is_floating_point() else value).numpy()
+    return np.asarray(value, np.float64) if value.dtype.kind == "f" else value
+
+
+def checksum(value: Array) -> int:
+    """Detects accidental writes; a cryptographic hash takes five times as long."""
+    if not isinstance(value, np.ndarray):
+        value = value.detach().cpu().contiguous().view(_torch().uint8).numpy()
+    return crc32(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+
+
+def _torch() -> Any:
+    import torch
+
+    return torch

@@ -1,14 +1,14 @@
-"""Benches of one task on several slices at once: on cores of their own, and what one has measured serves its like."""
+"""Benches of one task on several slices at once: on separate cores; equal slices share measurements."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from queue import LifoQueue
-from threading import Lock
-from types import TracebackType
+from threading import Condition, Lock
 
 from vkernels.compiler.arguments import CPU
 from vkernels.inspect.task import Task
@@ -16,10 +16,97 @@ from vkernels.ir.errors import Error
 from vkernels.ir.system_resources import ThreadPool
 
 from .measure import Bench, BenchOptions, Candidate, Measurement, Measures, Outcome
-from .measure.cpu_affinity import CpuAffinity, place_of, usable
 from .measure.lock import lock_names, locked
 from .measure.measures import CANDIDATE_SECONDS
-from .shared_rerank import SharedFinals
+from .slice_names import CpuAffinity, place_of, usable
+
+Run = Callable[[list[Candidate]], list[Outcome]]
+
+
+@dataclass(eq=False)
+class _Round:
+    """A comparison for several slices. `found`: None if it failed for the slice that ran it."""
+
+    candidates: dict[Hashable, Candidate] = field(default_factory=dict)
+    found: Future[dict[Hashable, Outcome] | None] = field(default_factory=Future)
+
+
+class SharedFinals:
+    """Combines the comparisons of finalists of equal slices, which wait until all have finalists or have ended.
+
+    The same holds for every later comparison, among the slices that still compare. Most finalists belong to several
+    slices, and are timed only once. For several threads.
+    """
+
+    def __init__(self, slices: Sequence[str]):
+        self._at_work, self._awaited = set(slices), set(slices)
+        self._compared: set[str] = set()
+        self._asked: dict[str, Sequence[Candidate]] = {}
+        self._round = _Round()
+        self._changed = Condition()
+        self._given_up = False
+
+    def leave(self, slice: str) -> None:
+        """A slice has ended."""
+        with self._changed:
+            self._at_work.discard(slice)
+            self._awaited.discard(slice)
+            self._changed.notify_all()
+
+    def search_on(self, slice: str) -> None:
+        """A slice searches again after a comparison: nobody waits for it until it compares again."""
+        with self._changed:
+            if slice in self._compared:
+                self._awaited.discard(slice)
+                self._changed.notify_all()
+
+    def give_up(self) -> None:
+        """End all waiting: slices whose comparison has not begun compare alone, and are then interrupted."""
+        with self._changed:
+            self._given_up = True
+            self._changed.notify_all()
+
+    def paired_comparison(self, slice: str, candidates: Sequence[Candidate], run: Run) -> list[Outcome]:
+        """Time a slice's finalists with `run`, together with those of other slices. Raises what `run` raises."""
+        joined = self._join(slice, candidates)
+        if joined is None:
+            return run(list(candidates))
+        one, is_mine = joined
+        if is_mine:
+            self._run(one, run)
+        outcomes = one.found.result()
+        return run(list(candidates)) if outcomes is None else [outcomes[each.key] for each in candidates]
+
+    def _join(self, slice: str, candidates: Sequence[Candidate]) -> tuple[_Round, bool] | None:
+        """The round of a slice, and whether the slice has to run it; None to compare alone."""
+        with self._changed:
+            if self._given_up or slice not in self._at_work:
+                return None
+            one = self._round
+            self._asked[slice] = candidates
+            self._awaited.add(slice)
+            self._compared.add(slice)
+            self._changed.notify_all()
+            self._changed.wait_for(
+                lambda: self._given_up or one is not self._round or self._awaited <= self._asked.keys()
+            )
+            if one is not self._round:
+                return one, False
+            if self._given_up:
+                return None
+            one.candidates = {each.key: each for some in self._asked.values() for each in some}
+            self._asked, self._round = {}, _Round()
+            self._changed.notify_all()
+            return one, True
+
+    def _run(self, one: _Round, run: Run) -> None:
+        try:
+            outcomes = run(list(one.candidates.values()))
+            one.found.set_result(dict(zip(one.candidates, outcomes, strict=True)))
+        except BaseException:
+            one.found.set_result(None)  # the others compare alone
+            raise
+
 
 DEFAULT_OPTIONS = BenchOptions()
 MakeBench = Callable[[Task, str, BenchOptions], Bench]
@@ -28,34 +115,34 @@ _Kind = tuple[str, int]
 
 @dataclass(frozen=True)
 class Counted:
-    """Candidates that were asked for, on all slices together, and those of them that were measured: the rest another
-    slice on as many cores of the same kind had measured before."""
+    """Numbers of candidates that all slices proposed, and that were measured: equal slices share measurements."""
 
     asked: int
     measured: int
 
 
 def core_sets(count: int, wanted: int, mine: Sequence[int], lane: int = 0) -> list[tuple[int, ...]]:
-    """Sets of so many cores each that have none in common, as many as are wanted or there are. The last cores first;
-    `lane`: the number of a set to begin with, so that who works beside another begins elsewhere."""
+    """Disjoint sets of `count` cores each, as many as are wanted or possible, the last cores first.
+
+    `lane`: the number of the first set, so that parallel work uses other cores.
+    """
     sets = [tuple(mine[at - count : at]) for at in range(len(mine), count - 1, -count)]
     lane %= len(sets)
     return (sets[lane:] + sets[:lane])[: max(1, wanted)]
 
 
 class SharedBench(Measures):
-    """A slice's bench: any of those on as many cores, and what they have measured before. `best`: the least seconds on
-    this slice so far."""
+    """The bench of one slice, which shares benches and measurements with equal slices. `best`: its least seconds."""
 
     def __init__(self, benches: Benches, slice: str, place: CpuAffinity):
         self.task, self.slice, self.place = benches.task, slice, place
         self.best: float | None = None
         self._benches = benches
-        self._heard = 0
+        self._seen = 0
         self._stale = False
 
     def measure(self, candidate: Candidate, timeout: float = CANDIDATE_SECONDS, best: float | None = None) -> Outcome:
-        """As `Bench.measure`; what was measured for a slice on as many cores is not measured again."""
+        """As `Bench.measure`, but candidates measured for an equal slice are not measured again."""
         self._benches.search_on(self.slice, self.place)
         outcome = self._benches.measure(self.place, candidate, timeout, self.best if best is None else best)
         if isinstance(outcome, Measurement) and (self.best is None or outcome.seconds < self.best):
@@ -63,30 +150,32 @@ class SharedBench(Measures):
         return outcome
 
     def shared_outcomes(self) -> list[tuple[Candidate, Outcome]]:
-        """What was measured on as many cores since this was asked last, for whichever slice."""
-        found = self._benches.log(self.place, self._heard)
-        self._heard += len(found)
+        """Measurements of all equal slices since the last call."""
+        found = self._benches.log(self.place, self._seen)
+        self._seen += len(found)
         return found
 
     def paired_comparison(
         self, candidates: Sequence[Candidate], timeout: float | None = None, alone: bool = False
     ) -> list[Outcome]:
-        """As `Bench.paired_comparison`; together with the finalists of slices on as many cores, if tuned at once.
-        `alone`: while nobody measures on any other core of this process."""
+        """As `Bench.paired_comparison`, together with the finalists of equal slices.
+
+        `alone`: only this slice's, while nobody measures on any other core of this process.
+        """
         stale, self._stale = self._stale, False
         return self._benches.paired_comparison(self.slice, self.place, candidates, timeout, alone, stale)
 
     def renew_inputs(self) -> None:
-        """As `Bench.renew_inputs`, for the next comparison; other slices may measure on the same inputs meanwhile."""
+        """As `Bench.renew_inputs`, for the next comparison only: other slices share the inputs."""
         self._stale = True
 
 
-class Benches:
-    """Benches of one task for several slices. A context manager; each slice's own is for one thread.
+class Benches(AbstractContextManager["Benches"]):
+    """Benches of one task for several slices. Each slice's bench is for one thread.
 
-    Slices on as many cores of the CPU are the same to a measurement and differ in limits alone: they share benches, as
-    many as there are cores for at once, and what one of them has measured. Code is compiled once for all, since workers
-    keep it on disk. `lane`: a number that others who work at the same time do not have.
+    Slices with equally many CPU cores differ only in their limits, so they share measurements, and benches on as many
+    disjoint sets of cores as there are. Workers keep code on disk, so it is compiled once. `lane`: different for
+    everything that is tuned at the same time.
     """
 
     def __init__(
@@ -98,24 +187,25 @@ class Benches:
         lane: int = 0,
         most: int | None = None,
     ):
-        """`most`: sets of cores for as many alike slices; as many as there are unless given.
+        """`most`: maximal number of core sets for equal slices.
 
-        Raises `OptionError` for a slice that there is not, and `SetupError` for one that is not here."""
+        Raises `OptionError` for an unknown slice, and `SetupError` for an absent one.
+        """
         self.task, self.slices, self._options = task, tuple(slices), options
         self._places = {name: place_of(name) for name in slices}
         self._benches: dict[_Kind, list[Bench]] = {}
         self._free: dict[_Kind, LifoQueue[Bench]] = {}
+        kinds = Counter(map(_kind, self._places.values()))
         for name, place in self._places.items():
             kind = _kind(place)
-            if kind not in self._benches:
-                alike = sum(_kind(other) == kind for other in self._places.values())
-                on_cpu = place.device == CPU
-                wanted = alike if most is None else min(alike, most)
-                sets = core_sets(len(place.cores), wanted, usable(), lane) if on_cpu else [place.cores]
-                self._benches[kind] = [make(task, name, replace(options, cores=cores)) for cores in sets]
-                self._free[kind] = LifoQueue()
-                for bench in reversed(self._benches[kind]):
-                    self._free[kind].put(bench)
+            if kind in self._benches:
+                continue
+            wanted = kinds[kind] if most is None else min(kinds[kind], most)
+            sets = core_sets(len(place.cores), wanted, usable(), lane) if place.device == CPU else [place.cores]
+            self._benches[kind] = [make(task, name, replace(options, cores=cores)) for cores in sets]
+            self._free[kind] = LifoQueue()
+            for bench in reversed(self._benches[kind]):
+                self._free[kind].put(bench)
         self._lock = Lock()
         self._known: dict[Hashable, Future[Outcome | None]] = {}
         self._log: dict[_Kind, list[tuple[Candidate, Outcome]]] = {}
@@ -124,37 +214,34 @@ class Benches:
         self.interrupted = False
 
     def on(self, slice: str) -> SharedBench:
-        """The bench of one of the slices."""
+        """The bench of a slice."""
         return SharedBench(self, slice, self._places[slice])
 
     @contextmanager
     def bench(self, place: CpuAffinity) -> Iterator[Bench]:
-        """One of those of a kind, for a while; waits for one. Raises `KeyboardInterrupt` after an interrupt."""
+        """Borrow a bench for this kind of slice, or wait for one. Raises `KeyboardInterrupt` after an interrupt."""
         free = self._free[_kind(place)]
         bench = free.get()
         try:
-            self._go_on()
+            self._check_interrupt()
             yield bench
-            self._go_on()
+            self._check_interrupt()
         finally:
             free.put(bench)
 
     @property
     def spent(self) -> dict[str, float]:
-        """Seconds by what all workers spent them on."""
-        total: dict[str, float] = {}
-        for bench in self._all:
-            for what, seconds in bench.spent.items():
-                total[what] = total.get(what, 0.0) + seconds
-        return total
+        """Seconds of all workers, by activity."""
+        activities = dict.fromkeys(what for bench in self._all for what in bench.spent)
+        return {what: sum(bench.spent.get(what, 0.0) for bench in self._all) for what in activities}
 
     @property
     def counted(self) -> Counted:
-        """How much the slices had in common."""
+        """Numbers of proposed and of measured candidates."""
         return Counted(self._asked, len(self._known))
 
     def measure(self, place: CpuAffinity, candidate: Candidate, timeout: float, best: float | None) -> Outcome:
-        """By a bench of this kind, unless one did or does."""
+        """Measure a candidate for this kind of slice, unless it was measured or is being measured."""
         key = (_kind(place), candidate.key)
         with self._lock:
             self._asked += 1
@@ -164,7 +251,7 @@ class Benches:
                 known = self._known[key] = Future()
         if not mine:
             found = known.result()
-            self._go_on()
+            self._check_interrupt()
             return found or self.measure(place, candidate, timeout, best)
         try:
             with self.bench(place) as bench:
@@ -172,7 +259,7 @@ class Benches:
         except BaseException:
             with self._lock:
                 del self._known[key]
-            known.set_result(None)  # whoever waits for it tries it
+            known.set_result(None)  # threads that wait for it measure it
             raise
         with self._lock:
             self._log.setdefault(_kind(place), []).append((candidate, outcome))
@@ -180,7 +267,7 @@ class Benches:
         return outcome
 
     def search_on(self, slice: str, place: CpuAffinity) -> None:
-        """Nobody waits for a slice that fought and measures by itself again."""
+        """A slice searches again; others do not wait for it in comparisons."""
         finals = self._finals.get(_kind(place))
         if finals is not None:
             finals.search_on(slice)
@@ -194,7 +281,7 @@ class Benches:
         alone: bool,
         stale: bool,
     ) -> list[Outcome]:
-        """By a bench of this kind; on other arguments than it had where those are `stale`."""
+        """Compare candidates for this kind of slice; with new arguments if the present ones are `stale`."""
 
         def run(some: list[Candidate]) -> list[Outcome]:
             with self.bench(place) as bench:
@@ -207,8 +294,7 @@ class Benches:
 
     @contextmanager
     def at_work(self) -> Iterator[Callable[[str], None]]:
-        """While all slices are tuned at once, those that are alike share one comparison. Gives what to call with each
-        slice that has ended."""
+        """While all slices are tuned at once, equal ones share comparisons. Yields a function to call when one ends."""
         kinds: dict[_Kind, list[str]] = {}
         for name, place in self._places.items():
             kinds.setdefault(_kind(place), []).append(name)
@@ -220,8 +306,10 @@ class Benches:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Have a core for what this process works out itself, so that it disturbs nobody who measures. It takes long:
-        it is the first core, which who wants several waits for before it holds any other."""
+        """Hold a core for this process's own computations, so that they do not disturb measurements.
+
+        It takes long, so this is the first core, which others lock before they hold any further one.
+        """
         if not any(place.device == CPU for place in self._places.values()):
             yield
             return
@@ -229,13 +317,12 @@ class Benches:
             yield
 
     def log(self, place: CpuAffinity, since: int) -> list[tuple[Candidate, Outcome]]:
-        """What was measured on a kind of cores, in order, after the first `since`."""
+        """Measurements for this kind of slice, in order, after the first `since`."""
         with self._lock:
             return self._log.get(_kind(place), [])[since:]
 
     def start(self) -> None:
-        """Have all workers started, as far as they can be; who measures is told why one cannot. The first one chooses
-        the reference's plans for all."""
+        """Start all workers; the first measurement reports errors. The first worker chooses the reference's plans."""
         if not self._all:
             return
         first, *others = self._all
@@ -249,8 +336,7 @@ class Benches:
                     future.result()
 
     def interrupt(self) -> None:
-        """Have all that is being measured end at once, and nothing measured from now on: whoever asks is interrupted,
-        in its own thread."""
+        """End present measurements, and raise `KeyboardInterrupt` in every thread that measures from now on."""
         self.interrupted = True
         for finals in list(self._finals.values()):
             finals.give_up()
@@ -266,19 +352,13 @@ class Benches:
     def _all(self) -> list[Bench]:
         return [bench for benches in self._benches.values() for bench in benches]
 
-    def _go_on(self) -> None:
+    def _check_interrupt(self) -> None:
         if self.interrupted:
             raise KeyboardInterrupt
 
-    def __enter__(self) -> Benches:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
 def _kind(place: CpuAffinity) -> _Kind:
-    """What is the same to a measurement."""
     return place.device, len(place.cores)

@@ -1,23 +1,40 @@
-"""Asks a search, measures, tells it, until it is time to stop."""
+"""Limits of a search: run it until one is reached, and divide the seconds of a tuning run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
+from statistics import median
 from time import monotonic
 
+from .measure import Effort
+from .rerank import CONTENDERS, MAX_ROUNDS, ROUNDS
 from .searches.search import Outcome, Search
 from .space import Point
+
+RERANK_PART, MAX_RERANK = 0.25, 15.0
+"""Share of the seconds, and their maximum, reserved for the finalists and for ablating the best plan. What these turn
+out not to need goes back to the search."""
+FINALIST_COST, CONTENDER_COST = 1.5, 0.6
+"""Maximal cost of a finalist, and of a contender in another comparison, relative to measuring a plan."""
+FRESH_INPUTS_SECONDS = 2.0
+"""Seconds reserved for timing finalists with new inputs elsewhere in memory; with less time there are none."""
+MAX_ABLATIONS = 8
+CANDIDATE_PART, MIN_TIMING, MAX_TIMING = 0.002, 0.03, 0.25
+"""Share of the seconds, their minimum and maximum, for timing one candidate."""
+MAX_TIMEOUT, MIN_TIMEOUT, SLOWEST_TIMES = 60.0, 4.0, 10.0
+"""Limits of a candidate's seconds, and of its slowness relative to the quickest candidate: a short budget is not for
+plans that take long to compile."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """When a search ends, if not for want of points: at the first that is reached.
+    """The limits of a search; the first one that is reached ends it.
 
-    `evaluations`: points told, seeds and those of before a resumption included. `seconds`: since `drive` began; a point
-    that is being measured then is still told. `patience`: evaluations without a new best, or with one that is better by
-    less than `worthwhile`, as a part of the time.
+    `evaluations`: number of trials, including seeds and earlier ones. `seconds`: since `drive` began; the present
+    trial is still completed. `patience`: trials without a new best that improves the time by more than the fraction
+    `worthwhile`.
     """
 
     evaluations: int | None = None
@@ -34,18 +51,19 @@ def drive(
     at_once: Callable[[], int] = lambda: 1,
     prepare: Callable[[Sequence[Point]], object] = lambda points: None,
 ) -> str:
-    """Measure what the search asks for until `stop` says so; which limit it was: a name of `Stop`'s, or `space`.
+    """Measure what a search proposes until it stops; return the limit that was reached, or `space` if all was tried.
 
-    `at_once`: how many points are asked for before they are measured one after another; `prepare` is called with them,
-    where they are several. What `measure` raises is raised, and the search goes on from there when driven again: points
-    that were asked for and not measured are asked for anew.
+    `at_once`: number of points to propose before they are measured one after another; `prepare` gets them first if
+    there are several. Exceptions of `measure` pass through; a search can be driven on, and then proposes unmeasured
+    points again.
     """
     began = clock()
     waiting: list[Point] = []
     try:
         while not (reached := _reached(search, stop, clock() - began)):
             if not waiting:
-                waiting = _asked(search, stop, at_once())
+                left = at_once() if stop.evaluations is None else min(at_once(), stop.evaluations - len(search.told))
+                waiting = list(islice(iter(search.ask, None), left))
                 if len(waiting) > 1:
                     prepare(tuple(waiting))
             if not waiting:
@@ -59,7 +77,6 @@ def drive(
 
 
 def _reached(search: Search, stop: Stop, seconds: float) -> str:
-    """The limit that was reached, if one was."""
     if stop.evaluations is not None and len(search.told) >= stop.evaluations:
         return "evaluations"
     if stop.seconds is not None and seconds >= stop.seconds:
@@ -69,17 +86,56 @@ def _reached(search: Search, stop: Stop, seconds: float) -> str:
     return ""
 
 
-def _asked(search: Search, stop: Stop, count: int) -> list[Point]:
-    """So many points, or as many as there are, or as may be told."""
-    most = count if stop.evaluations is None else min(count, stop.evaluations - len(search.told))
-    return list(islice(iter(search.ask, None), most))
-
-
 def since_gain(search: Search, worthwhile: float = 0.0) -> int:
-    """Points told since the best was bettered by more than this part of its time."""
+    """Number of trials since the best time improved by more than this fraction."""
     best, since = float("inf"), 0
     for told in search.told:
         since += 1
         if told.seconds < best * (1 - worthwhile):
             best, since = told.seconds, 0
     return since
+
+
+@dataclass
+class TimeBudget:
+    """Divides the seconds of one run. `took`: the seconds of each measurement so far."""
+
+    stop: Stop
+    began: float
+    took: list[float] = field(default_factory=list)
+
+    @property
+    def reserved(self) -> float:
+        """Seconds that are reserved at first for the finalists."""
+        return 0.0 if self.stop.seconds is None else min(MAX_RERANK, RERANK_PART * self.stop.seconds)
+
+    @property
+    def timeout(self) -> float:
+        """Time limit of the next candidate."""
+        if self.stop.seconds is None:
+            return MAX_TIMEOUT
+        most = max(MIN_TIMEOUT, min(MAX_TIMEOUT, self.stop.seconds / 3))
+        return max(MIN_TIMEOUT, min(most, SLOWEST_TIMES * min(self.took, default=most)))
+
+    def rerank(self, finalists: int, loaded: Sequence[bool]) -> float:
+        """Expected seconds of comparing this many finalists and of ablating a new best.
+
+        `loaded`: for each measurement, whether there was other load, which requires more comparisons.
+        """
+        usual = median(self.took) if self.took else 0.0
+        again = (MAX_ROUNDS if 2 * sum(loaded) > len(loaded) else ROUNDS) - 1
+        contenders = again + sum(CONTENDERS) + (again - len(CONTENDERS)) * CONTENDERS[-1]
+        comparisons = FINALIST_COST * finalists + CONTENDER_COST * contenders
+        return min(self.reserved, FRESH_INPUTS_SECONDS + (comparisons + MAX_ABLATIONS / 2) * usual)
+
+    def left(self, reserved: float = 0.0) -> float:
+        """Seconds that are left beside the reserved ones; infinite without a time limit."""
+        if self.stop.seconds is None:
+            return float("inf")
+        return max(0.0, self.stop.seconds - reserved - (monotonic() - self.began))
+
+
+def effort_of(stop: Stop) -> Effort:
+    """How carefully to time one candidate, given the time for all."""
+    wished = MAX_TIMING if stop.seconds is None else stop.seconds * CANDIDATE_PART
+    return Effort(seconds=min(MAX_TIMING, max(MIN_TIMING, wished)))

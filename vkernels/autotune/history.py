@@ -1,39 +1,40 @@
-"""What a database remembers of a task on a slice, and how trials come into it."""
+"""What the database knows of a task on a slice before tuning, and how trials get into it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import numpy as np
+
 from vkernels.inspect.task import Task, kernel_of, strides_of
 from vkernels.ir.limits import Limits
+from vkernels.targets import Target
 
 from .arguments import built
-from .database.entry import MEASURED, MODELLED, Entry, Provenance
-from .database.environment import provenance_of
-from .database.key import Key, key_of
+from .database.entry import MEASURED, MODELLED, Entry, Key, Provenance, key_of, provenance_of
 from .measure import Candidate, Failed, FailureReason, Measurement, Outcome
 from .plan_space import PlanSpace
-from .searches.search import FailedPoint as ToldFailure
-from .searches.search import Outcome as Told
-from .space import Point
-from .warm_start import best_of_neighbours
+from .searches.search import FailedPoint
+from .searches.search import Outcome as PointOutcome
+from .space import Point, SearchSpace
 
 if TYPE_CHECKING:
-    from vkernels.targets import Target
-
     from .database.database import Database
 
 BY = "vk tune"
+NEIGHBOUR_SEEDS, MAX_SEEDS = 8, 16
+"""Seeds of a tuning run that come from the database, and the default of `best_of_neighbours`."""
+WORTHWHILE = 1e-3
+"""A seed must improve the mean score of the neighbours by this much."""
 
 
 @dataclass(frozen=True)
 class TaskHistory:
-    """What was measured before, of the same task on the same slice, in the order in which it was. `final`: that a run
-    settled on it."""
+    """An earlier measurement of the same task on the same slice. `final`: an earlier run selected this plan."""
 
     point: Point
     candidate: Candidate
@@ -43,10 +44,10 @@ class TaskHistory:
 
 @dataclass
 class History:
-    """The entries of one task on one slice. Without a database it remembers nothing.
+    """The entries of one task on one slice; empty without a database.
 
-    Values of tunable constants are part of the IR that an entry's key tells; entries say them too, for calls that leave
-    them open.
+    An entry's key includes the values of tunable constants, which are part of the IR. Entries also list these values,
+    for calls that leave the constants open.
     """
 
     database: Database | None
@@ -56,11 +57,12 @@ class History:
     slice: str
     run: str = field(default_factory=lambda: uuid4().hex)
     _keys: dict[tuple[tuple[str, object], ...], Key] = field(default_factory=dict)
-    _first_hash: str | None = None
 
     def before(self, space: PlanSpace) -> list[TaskHistory]:
-        """What was measured before of points of the space, by this device; failures too. Times that a model made, and
-        plans that only seemed to take too long, are left to be measured."""
+        """Earlier measurements on this device of points of the space, failures included, in their order.
+
+        Modelled times are left out, so that they get measured.
+        """
         if self.database is None:
             return []
         from .database.database import EntryFilter
@@ -71,13 +73,10 @@ class History:
             wanted = EntryFilter(kernel=self.task.name, key=self._key(version.constants), shape=self.task.shape)
             for entry in self.database.entries(wanted):
                 outcome = _outcome(entry)
-                if outcome is None or entry.provenance.environment != here:
-                    continue
                 point = space.point(entry.plan, version.constants)
-                if point is not None:
-                    found[point] = TaskHistory(
-                        point, Candidate(entry.plan, dict(version.constants)), outcome, entry.final
-                    )
+                if outcome is not None and point is not None and entry.provenance.environment == here:
+                    candidate = Candidate(entry.plan, dict(version.constants))
+                    found[point] = TaskHistory(point, candidate, outcome, entry.final)
         return list(found.values())
 
     def neighbours(self, space: PlanSpace) -> list[Point]:
@@ -86,72 +85,105 @@ class History:
             return []
         from .database.database import EntryFilter
 
-        groups: dict[tuple[str, str], dict[Point, Told]] = {}
+        groups: dict[tuple[str, str], dict[Point, PointOutcome]] = {}
         for entry in self.database.entries(EntryFilter(kernel=self.task.name)):
-            point = space.point(entry.plan, _open_ones(entry, space))
+            point = space.point(entry.plan, _open_constants(entry, space))
             own = entry.key == self._key(space.versions[0].constants)
             if point is None or (own and dict(entry.shape) == dict(self.task.shape)):
                 continue
-            told = groups.setdefault((entry.key.digest, repr(sorted(entry.shape.items()))), {})
-            told[point] = ToldFailure(str(entry.failure)) if entry.seconds is None else float(entry.seconds)
-        return best_of_neighbours(space.space, list(groups.values()), count=8)
+            group = groups.setdefault((entry.key.digest, repr(sorted(entry.shape.items()))), {})
+            group[point] = FailedPoint(str(entry.failure)) if entry.seconds is None else float(entry.seconds)
+        return best_of_neighbours(space.space, list(groups.values()), NEIGHBOUR_SEEDS)
 
     def device_wide(self, space: PlanSpace, whole: Limits) -> Candidate | None:
-        """The best that is known for the whole device, where the slice is a part of it."""
+        """The best known plan of the whole device, if the slice is a part of it."""
         if self.database is None or whole == self.limits:
             return None
         first = space.versions[0].constants
         key = self._key(first, whole)
         best = self.database.versions(key, self.task.shape) if len(space.versions) > 1 else ()
         found = best[0] if best else self.database.best(key, self.task.shape)
-        constants = None if found is None else _open_ones(found, space)
         if found is None or found.origin != MEASURED or dict(found.shape) != dict(self.task.shape):
             return None
-        return Candidate(found.plan, dict(first) if constants is None else constants)
+        return Candidate(found.plan, _open_constants(found, space) or dict(first))
 
     def add(
         self, candidate: Candidate, outcome: Outcome, trial: int, seconds: float = 0.0, origin: str = MEASURED,
         final: bool = False, default: bool = False,
     ) -> None:  # fmt: skip
-        """Remember what came of a trial, which took so many seconds. `default`: of the plan that runs untuned."""
+        """Store the outcome of a trial, which took so many seconds. `default`: of the plan that runs untuned."""
         if self.database is None:
             return
-        provenance = replace(self._provenance(), trial=max(0, trial), seconds=seconds, when=time.time())
-        entry = Entry(
-            self._key(candidate.constants), self.task.name, dict(self.task.shape), self.limits, candidate.plan,
-            provenance, origin=origin, final=final, default=default, **self._version(candidate.constants),
-        )  # fmt: skip
         if isinstance(outcome, Failed):
-            entry = replace(entry, failure=str(outcome.reason), text=outcome.text[:2000])
+            result: dict[str, Any] = {"failure": str(outcome.reason), "text": outcome.text[:2000]}
         else:
-            entry = replace(entry, seconds=outcome.seconds, low=outcome.low, high=outcome.high, repeats=outcome.repeats)
-        self.database.keep(entry)
+            result = {name: getattr(outcome, name) for name in ("seconds", "low", "high", "repeats")}
+        provenance = replace(self._provenance(), trial=max(0, trial), seconds=seconds, when=time.time())
+        self.database.keep(
+            Entry(
+                self._key(candidate.constants), self.task.name, dict(self.task.shape), self.limits, candidate.plan,
+                provenance, origin=origin, final=final, default=default, **self._constants(candidate.constants),
+                **result,
+            )
+        )  # fmt: skip
 
     def _provenance(self) -> Provenance:
         return provenance_of(self.target, self.slice, BY, self.run)
 
-    def _version(self, constants: Mapping[str, object]) -> dict[str, Any]:
-        """What all tunable constants of the kernel are, and which kernel it is with their first values."""
+    def _constants(self, constants: Mapping[str, object]) -> dict[str, Any]:
         tunable = {each.name: each.default for each in kernel_of(self.task).parameters if each.tunable is not None}
         if not tunable:
             return {}
-        if self._first_hash is None:
-            self._first_hash = self._key(tunable).kernel_hash
         every = {**tunable, **self.task.constants, **constants}
-        return {"constants": {name: every[name] for name in tunable}, "first_hash": self._first_hash}
+        return {"constants": {name: every[name] for name in tunable}, "first_hash": self._key(tunable).kernel_hash}
 
     def _key(self, constants: Mapping[str, object], limits: Limits | None = None) -> Key:
-        kept = tuple(sorted(constants.items())) if limits is None else (("limits", limits),)
-        if kept not in self._keys:
+        known = tuple(sorted(constants.items())) if limits is None else (("limits", limits),)
+        if known not in self._keys:
             task = replace(self.task, constants={**self.task.constants, **constants})  # type: ignore[dict-item]
-            self._keys[kept] = key_of(
+            self._keys[known] = key_of(
                 built(task), task.shape, task.dtypes, self.limits if limits is None else limits, strides_of(task)
             )
-        return self._keys[kept]
+        return self._keys[known]
 
 
-def _open_ones(entry: Entry, space: PlanSpace) -> dict[str, Any] | None:
-    """The values that an entry has of the tunable constants that a task leaves open; None where it does not say."""
+def best_of_neighbours(
+    space: SearchSpace, neighbours: Sequence[Mapping[Point, PointOutcome]], count: int = MAX_SEEDS
+) -> list[Point]:
+    """At most `count` points of `space` that were fast on neighbouring devices, slices or shapes, best first.
+
+    `neighbours`: the outcomes of each, by point. A point's score on a neighbour is the best time there divided by its
+    own; 0 if it failed or was not measured. The first points together cover the neighbours, because the new device may
+    be like any one of them: each gains most over those before it. Then come those with the highest mean score.
+    """
+    points = [
+        point for point in dict.fromkeys(point for outcomes in neighbours for point in outcomes) if point in space
+    ]
+    if not points or count < 1:
+        return []
+    scores = np.array([_scores(points, outcomes) for outcomes in neighbours])
+    means = scores.mean(0)
+    chosen: list[int] = []
+    covered = np.zeros(len(neighbours))
+    while len(chosen) < count:
+        gains = np.maximum(scores - covered[:, None], 0).mean(0)
+        best = int(np.argmax(gains + WORTHWHILE * means))
+        if gains[best] < WORTHWHILE:
+            break
+        chosen.append(best)
+        covered = np.maximum(covered, scores[:, best])
+    rest = [int(i) for i in np.argsort(-means, kind="stable") if i not in set(chosen) and means[i] > 0]
+    return [points[i] for i in (chosen + rest)[:count]]
+
+
+def _scores(points: Sequence[Point], outcomes: Mapping[Point, PointOutcome]) -> list[float]:
+    best = min((outcome for outcome in outcomes.values() if isinstance(outcome, float)), default=0.0)
+    of_points = (outcomes.get(point) for point in points)
+    return [best / outcome if isinstance(outcome, float) else 0.0 for outcome in of_points]
+
+
+def _open_constants(entry: Entry, space: PlanSpace) -> dict[str, Any] | None:
+    """An entry's values of the tunable constants that the task leaves open; None if it lacks one."""
     names = space.versions[0].constants
     if not names or not names.keys() <= entry.constants.keys():
         return None
@@ -159,15 +191,10 @@ def _open_ones(entry: Entry, space: PlanSpace) -> dict[str, Any] | None:
 
 
 def _outcome(entry: Entry) -> Outcome | None:
-    """What was measured; None of what is to be measured all the same."""
     if entry.origin == MODELLED:
         return None
     if entry.failure is not None:
-        try:
-            return Failed(FailureReason(entry.failure), entry.text)
-        except ValueError:
-            return None
+        return Failed(FailureReason(entry.failure), entry.text)
     if entry.seconds is None:
         return None
-    low, high = entry.low or entry.seconds, entry.high or entry.seconds
-    return Measurement(entry.seconds, low, high, entry.repeats)
+    return Measurement(entry.seconds, entry.low or entry.seconds, entry.high or entry.seconds, entry.repeats)

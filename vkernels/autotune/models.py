@@ -1,9 +1,8 @@
-"""Whole torch models: run once, which tasks of the library's kernels are in them, and what each takes of the time."""
+"""The tasks of torch models: run a model, and find its kernel calls and their shares of the time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from vkernels.compiler.default_session import patient
-from vkernels.inspect.kernel_files import executed
+from vkernels.inspect.cases import executed
 from vkernels.inspect.task import Task
 from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import FileError, OptionError
@@ -21,13 +20,14 @@ from vkernels.language.samples import CatalogueEntry
 from vkernels.runtime.events import LaunchEvent, on_launch
 
 RUNS = 3
-"""Runs of a model that are timed, after one that is not."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A task of a model: how often one run of the model calls it, and the seconds that all these calls take. On a GPU
-    those are seconds of the host, until the task itself is measured."""
+    """A task of a model, its number of calls in a run of the model, and the seconds of all these calls.
+
+    On a GPU these are seconds of the host, until the task itself is measured.
+    """
 
     task: Task
     calls: int
@@ -36,8 +36,11 @@ class Part:
 
 @dataclass(frozen=True)
 class ModelTasks:
-    """What a model is made of. `parts`: distinct tasks, those that take longest first. `seconds`: of a run of the
-    model. `left_out`: kernels that cannot be tuned here, and why. `layers`: what was put into it, a line a layer."""
+    """The tasks of a model.
+
+    `parts`: distinct tasks, the longest first. `seconds`: of a run of the model. `left_out`: why kernels cannot be
+    tuned here. `layers`: the replaced layers, one per line.
+    """
 
     parts: tuple[Part, ...]
     seconds: float
@@ -46,16 +49,16 @@ class ModelTasks:
 
     @property
     def covered(self) -> float:
-        """The part of the model's time that its tasks take, as the host sees it."""
+        """The tasks' share of the model's time on the host."""
         return min(1.0, sum(part.seconds for part in self.parts) / self.seconds) if self.seconds else 0.0
 
 
 def read_model(name: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """A model and what to call it with, from FILE.py:FUNCTION, which is executed.
+    """A model and its inputs, from FILE.py:FUNCTION, which is executed.
 
-    FUNCTION takes nothing and returns the model and its inputs: a tensor, or several in a tuple, or by name in a dict.
+    FUNCTION has no parameters and returns the model and its inputs: a tensor, a tuple of tensors, or a dict by name.
     Raises `FileError` for a file that does not run, or a function that returns something else, and `OptionError` for
-    one that is not there.
+    an unknown function.
     """
     path, colon, function = name.rpartition(":")
     if not colon or not path.endswith(".py") or not function:
@@ -85,10 +88,10 @@ def tasks_of(
     layers: str = "",
     runs: int = RUNS,
 ) -> ModelTasks:
-    """Run a model and find its tasks; a model that trains is run backward too.
+    """Run a model and find its tasks; if it is in training mode, with a backward pass.
 
-    `catalogue`: kernels that go by their names; others go by their files. `layers`: what was put into the model, for
-    the report. Raises what the model raises.
+    `catalogue`: kernels to identify by name; others are identified by file. `layers`: the replaced layers, for the
+    report. Raises what the model raises.
     """
     named = dict(named or {})
     found: list[list[LaunchEvent]] = []
@@ -109,7 +112,6 @@ def tasks_of(
 def _parts(
     runs: Sequence[Sequence[LaunchEvent]], catalogue: Sequence[CatalogueEntry]
 ) -> tuple[tuple[Part, ...], dict[str, str]]:
-    """Distinct tasks, with the seconds of the middle run of each."""
     modules = {entry.name: import_module(entry.module) for entry in catalogue}
     tasks: list[Task] = []
     times: dict[Task, list[float]] = {}
@@ -131,7 +133,6 @@ def _parts(
 
 
 def _task(event: LaunchEvent, modules: Mapping[str, ModuleType]) -> Task | str:
-    """The task of a launch, or why it is none. `modules`: of the kernels that go by their names."""
     called, name = event.called, event.kernel
     if not called.sizes:
         return "it takes no tensors whose sizes matter"
@@ -148,26 +149,13 @@ def _task(event: LaunchEvent, modules: Mapping[str, ModuleType]) -> Task | str:
 
 
 def _run(model: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> None:
-    """Call a model; backward too where it trains."""
-    trains = bool(getattr(model, "training", False))
-    with _without_gradients(trains):
-        result = model(*arguments, **named)
-    if trains and (total := _total(result)) is not None:
-        total.backward()
-
-
-def _total(result: Any) -> Any:
-    """One number of all floats of a result that have gradients; None where none has."""
-    values = (
-        result.values() if isinstance(result, Mapping) else result if isinstance(result, list | tuple) else [result]
-    )
-    sums = [value.float().sum() for value in values if getattr(value, "requires_grad", False)]
-    return sum(sums[1:], sums[0]) if sums else None
-
-
-@contextmanager
-def _without_gradients(trains: bool) -> Iterator[None]:
     import torch
 
+    trains = bool(getattr(model, "training", False))
     with torch.set_grad_enabled(trains):
-        yield
+        result = model(*arguments, **named)
+    outputs = [*result.values()] if isinstance(result, Mapping) else result
+    values = outputs if isinstance(outputs, list | tuple) else [outputs]
+    sums = [value.float().sum() for value in values if getattr(value, "requires_grad", False)]
+    if trains and sums:
+        sum(sums[1:], sums[0]).backward()

@@ -1,10 +1,11 @@
-"""Tuning for devices that need not be here: plans are compiled for real where that can be, and ranked by the model."""
+"""Tune for absent devices: compile plans for the device if possible, and rank them by the model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,27 +20,25 @@ from vkernels.ir.errors import Error, PlanError, SetupError
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 from vkernels.ir.planning.one_plan import batch_of, model_plan
-from vkernels.ir.planning.resources import OutOfResources, spill
+from vkernels.ir.planning.resources import BinaryResources, OutOfResources, spill
 from vkernels.ir.planning.space import PlanSearchSpace as Choices
 
 from .arguments import scalars
 from .drive import Stop
 from .history import History
-from .limits import slice_limits, slice_target
 from .measure import Candidate, Failed, FailureReason, Measurement, Measures, Outcome
-from .measure.candidate_code import code_of
+from .measure.subject import code_of
 from .plan_space import PlanSpace, read
 from .result import MODELLED, TuningResult
+from .slice_names import slice_limits, slice_target
 from .tune import Listener, Progress, TuningRun
 
 if TYPE_CHECKING:
-    from vkernels.compiler.request import Code
-    from vkernels.ir.planning.resources import BinaryResources
-
     from .database.database import Database
 
+MAX_RANKED = 2000
 DEFAULT_STOP = Stop(evaluations=32)
-"""Plans that are compiled, unless told otherwise: those of the least modelled time."""
+"""Default number of compiled plans."""
 
 
 def tune_offline(
@@ -50,15 +49,13 @@ def tune_offline(
     on_progress: Listener = lambda progress: None,
     space: PlanSpace | None = None,
 ) -> TuningResult:
-    """Tune a task for a slice of any device that the table has, or of this machine, without measuring.
+    """Tune a task for a slice of any known device, or of this machine, without measuring.
 
-    Plans are compiled in the order of their modelled times, as many as `stop` lets, and modelled again with what their
-    binaries take. Times and the result are marked `modelled`; a measurement on the device replaces them.
+    Plans are compiled in the order of their modelled times, up to the limits of `stop`, and modelled again with the
+    resources of their binaries. Times and the result are marked `modelled`; measurements on the device replace them.
 
-    Raises what is wrong with the task, and `OptionError` for a slice that there is not.
+    Raises what is wrong with the task, and `OptionError` for an unknown slice.
     """
-    from time import monotonic
-
     began = monotonic()
     on_progress(Progress(task, slice, "reading", seconds_left=stop.seconds))
     space = read(task, slice_limits(slice)) if space is None else space
@@ -71,12 +68,7 @@ def tune_offline(
     return run.result(*run.tuned())
 
 
-MAX_RANKED = 2000
-"""Plans that are tried in the order of their modelled times, at most."""
-
-
 def _architecture(name: str, limits: Limits) -> str | None:
-    """What is compiled for; None where the installed Triton does not."""
     if limits.warp == 1:
         return CPU
     try:
@@ -92,16 +84,19 @@ def _architecture(name: str, limits: Limits) -> str | None:
 
 @dataclass(frozen=True)
 class ModelledBench(Measures):
-    """Times as modelled, of plans that compile and fit. `architecture`: None where nothing can be compiled."""
+    """Returns modelled times of plans that compile and fit. `architecture`: None if nothing can be compiled."""
 
     space: PlanSpace
     architecture: str | None
 
     def measure(self, candidate: Candidate, timeout: float = 0.0) -> Outcome:
-        """Compile a candidate, and model what it takes."""
+        """Compile a candidate, and model its time."""
         choices = next(v.choices for v in self.space.versions if dict(v.constants) == dict(candidate.constants))
         try:
-            code = None if self.architecture is None else self._code(candidate)
+            code = None
+            if self.architecture is not None:
+                where = CompileTarget(self.space.limits, self.architecture, self.architecture)
+                code = code_of(self.space.task, candidate, self._numbers, where)
             taken = () if code is None or isinstance(code, CompiledCpu) else tuple(map(read_taken, code.binaries))
             for each in taken:
                 if (lack := spill(each)) is not None:
@@ -111,17 +106,13 @@ class ModelledBench(Measures):
             return Failed(FailureReason.DOES_NOT_FIT, str(error))
         except PlanError as error:
             return Failed(FailureReason.REFUSED, str(error))
-        except (Error, MemoryError, RuntimeError) as error:  # the last of a compiler that refuses
+        except (Error, MemoryError, RuntimeError) as error:  # RuntimeError comes from compilers
             return Failed(FailureReason.COMPILE_ERROR, str(error))
         return Measurement(seconds, seconds, seconds, 0)
 
     def paired_comparison(self, candidates: Sequence[Candidate]) -> list[Outcome]:
-        """The same of each."""
+        """Model the time of each."""
         return [self.measure(candidate) for candidate in candidates]
-
-    def _code(self, candidate: Candidate) -> Code:
-        where = CompileTarget(self.space.limits, str(self.architecture), str(self.architecture))
-        return code_of(self.space.task, candidate, self._numbers, where)
 
     @cached_property
     def _numbers(self) -> dict[str, bool | int | float]:
@@ -129,15 +120,13 @@ class ModelledBench(Measures):
 
 
 def _seconds(choices: Choices, plan: Plan, taken: Sequence[BinaryResources]) -> float:
-    """Modelled, with what binaries take where there are any. Raises `PlanError` for what a kernel cannot have."""
+    """Modelled seconds, with the resources of binaries if there are any. Raises `PlanError` for an impossible plan."""
     if not taken:
         return float(model_plan(choices, plan).seconds)
     registers = tuple(np.array([float(each.use.registers)]) for each in taken)
     shared = tuple(np.array([float(each.use.shared)]) for each in taken)
     at = batch_of(choices, plan)
-    if len(taken) == 1:
-        return float(model_time(at, choices.limits, registers[0], shared[0]).at(0).seconds)
-    if len(taken) == len(at.launched):
+    if 1 < len(taken) == len(at.launched):
         return float(model_time(at, choices.limits, registers, shared).at(0).seconds)
     most = np.maximum.reduce(registers), np.maximum.reduce(shared)
     return float(model_time(at, choices.limits, *most).at(0).seconds)

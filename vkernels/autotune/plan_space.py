@@ -1,13 +1,12 @@
-"""The search space of a kernel's plans within the limits of a slice: item by item what a plan decides, as parameters.
+"""The search space of a kernel's plans within the limits of a slice: each decision of a plan is a parameter.
 
-What does not fit by the model of needs is no point of it, and so is never compiled.
+Plans that do not fit by the model of needs are left out, and so are never compiled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import zip_longest
 from math import ceil, isfinite, prod
 
@@ -36,26 +35,28 @@ from vkernels.ir.planning.space import StructuralChoices, read_space
 
 from .arguments import built
 from .drive import Stop
-from .plan_values import Decisions
+from .plan_values import CONSTANT, Decisions, tunable_values
 from .space import Constraint, Point, SearchSpace, Value
-from .tunables import CONSTANT, tunable_values
 
 MAX_FAMILIES = 100
-"""Kinds of plans that are looked at, at most: beyond, the model's best are there, and reading them takes seconds."""
+"""Maximal number of plan families to enumerate: the best by the model come first, and reading them takes seconds."""
 MAX_POINTS = 20_000
-"""Plans in a space, at most; of more, those of the least modelled time."""
+"""Maximal number of plans in a space; those of the least modelled time are kept."""
 POINTS_PER_EVALUATION, EVALUATIONS_PER_SECOND, MIN_POINTS = 64, 5, 512
-"""Plans in a space for each evaluation of a search, at most; evaluations that a second is worth; and plans, at least,
-however few: reading 20 000 takes as long as measuring some."""
+"""Maximal number of plans per evaluation of a search, evaluations per second of its time limit, and minimal number of
+plans: reading 20 000 takes as long as measuring some."""
 MAX_SEEDS = 16
-"""Kinds of plans of which the best is a seed, at most."""
+"""Maximal number of families whose best plan is a seed."""
 
 
 @dataclass(frozen=True)
 class PlanCounts:
-    """Plans: `before`, all combinations of the values of what is decided, in the kinds of plans looked at, and
-    somebody's own; `fitting`, those of them that fit by the model of needs; `after`, those that are in the space, which
-    leaves out what the model of time takes to be far from the best. `kinds`: looked at; `all_kinds`: those were all."""
+    """Numbers of plans.
+
+    `before`: all combinations of values in the enumerated families, and given plans; `fitting`: those that fit by the
+    model of needs; `after`: those in the space, without plans modelled to be far from the best. `kinds`: enumerated
+    families; `all_kinds`: these were all.
+    """
 
     before: int
     fitting: int
@@ -65,7 +66,7 @@ class PlanCounts:
 
 
 class PlannedSpace(SearchSpace):
-    """A space of listed points whose times are modelled: models that learn are told those too."""
+    """A space of listed points with modelled times, which surrogate models get as an input."""
 
     def __init__(self, parameters: Mapping[str, Sequence[Value]], seconds: Mapping[Point, float]) -> None:
         super().__init__(parameters, [Constraint(tuple(parameters), lambda *values: values in seconds)])
@@ -74,27 +75,35 @@ class PlannedSpace(SearchSpace):
         self._members = frozenset(seconds)
 
     def encode(self, points: Sequence[Point]) -> npt.NDArray[np.float32]:
-        """As other spaces', with a column more: the logarithm of the modelled seconds."""
+        """As for other spaces, with a further column: the logarithm of the modelled seconds."""
         modelled = np.log([self.seconds.get(point, 1.0) for point in points]).astype(np.float32)
         return np.column_stack([super().encode(points), modelled])
 
 
 @dataclass(frozen=True)
 class KernelVariant:
-    """A kernel for certain values of its tunable constants: what there is to decide about its plans."""
+    """A kernel with certain values of its tunable constants, and the decisions about its plans."""
 
     constants: Mapping[str, Constant]
     choices: Choices
     decisions: Decisions
+
+    @property
+    def parameters(self) -> dict[str, Value]:
+        """The constants as parameters of a search space."""
+        return {CONSTANT + name: value for name, value in self.constants.items()}
+
+    def values(self, plan: Plan) -> dict[str, Value]:
+        """A plan as values of the parameters."""
+        return {**self.parameters, **self.decisions.values(plan)}
 
 
 @dataclass(frozen=True)
 class PlanSpace:
     """The plans of a task's kernel that fit a slice, as points of `space`.
 
-    `seeds`: points to begin with, the plan that a call without tuning gets first. `sizes`: how many plans there were
-    before any was left out, and after. `shared`: what all plans decide alike, which is no parameter. `given`: plans
-    that are somebody's own, to be taken as they are.
+    `seeds`: points to begin with, first the plan that runs without tuning. `sizes`: numbers of plans before and after
+    pruning. `shared`: decisions that are equal in all plans, and no parameters. `given`: plans to take unchanged.
     """
 
     task: Task
@@ -108,11 +117,11 @@ class PlanSpace:
 
     @property
     def default(self) -> Point:
-        """The plan that a call without tuning gets, with the first value of each tunable constant."""
+        """The plan that runs without tuning, with the first value of each tunable constant."""
         return self.seeds[0]
 
     def plan(self, point: Point) -> Plan:
-        """The plan of a point of the space."""
+        """The plan of a point."""
         if point in self.given:
             return self.given[point]
         version = self._version(point)
@@ -123,19 +132,20 @@ class PlanSpace:
         return dict(self._version(point).constants)
 
     def seconds(self, point: Point) -> float:
-        """Modelled."""
+        """Modelled seconds."""
         return self.space.seconds[point]
 
     def point(self, plan: Plan, constants: Mapping[str, Constant] | None = None) -> Point | None:
-        """The point of a plan, with the first value of each tunable constant unless given; None where it has none.
+        """The point of a plan; None if the space lacks it. `constants`: the first values by default.
 
-        A chunk that is longer than its axis is the one that holds it.
+        A chunk longer than its axis is the one that holds the whole axis.
         """
-        version = self._with(self.versions[0].constants if constants is None else constants)
+        wanted = dict(self.versions[0].constants if constants is None else constants)
+        version = next((version for version in self.versions if dict(version.constants) == wanted), None)
         if version is None or sum(programs > 1 for programs in plan.splits.values()) > 1:
             return None
         for some in (plan, _clipped(plan, version.choices)):
-            values = {**version.decisions.values(some), **_constants(version)}
+            values = version.values(some)
             point = tuple(values.get(name) for name in self.space.names)
             if point in self.space and all(values.get(name) == value for name, value in self.shared.items()):
                 return point
@@ -146,25 +156,21 @@ class PlanSpace:
 
     def _version(self, point: Point) -> KernelVariant:
         values = self._values(point)
-        return next(v for v in self.versions if all(values.get(n) == value for n, value in _constants(v).items()))
-
-    def _with(self, constants: Mapping[str, Constant]) -> KernelVariant | None:
-        return next((version for version in self.versions if dict(version.constants) == dict(constants)), None)
+        return next(v for v in self.versions if all(values.get(n) == value for n, value in v.parameters.items()))
 
 
 def enough_points(stop: Stop) -> int:
-    """Plans that a space needs for a search of this length: the best modelled, far more than it can measure."""
+    """A sufficient number of plans for a search of this length: many more than it can measure."""
     evaluations = [stop.evaluations, None if stop.seconds is None else ceil(EVALUATIONS_PER_SECOND * stop.seconds)]
     fewest = min((each for each in evaluations if each is not None), default=MAX_POINTS)
     return min(MAX_POINTS, max(MIN_POINTS, POINTS_PER_EVALUATION * fewest))
 
 
 def read(task: Task, limits: Limits, most: int = MAX_POINTS) -> PlanSpace:
-    """The space of the plans of a task within limits. The same for the same task and limits. `most`: plans in it, those
-    of the least modelled time.
+    """The space of a task's plans within limits, which is deterministic. `most`: maximal number of plans.
 
-    It has the plan that a call without tuning gets, and the plain one. Raises the author's mistakes, and `PlanError`
-    where the kernel's needs cannot be read, so that there is one plan alone.
+    It includes the plan that runs without tuning, and the default plan. Raises the author's mistakes, and `PlanError`
+    if the kernel's needs are unknown, so that there is only one plan.
     """
     kernel = kernel_of(task)
     allowed = within(limits, kernel.budget)
@@ -176,17 +182,16 @@ def read(task: Task, limits: Limits, most: int = MAX_POINTS) -> PlanSpace:
 
 @dataclass(frozen=True)
 class _Reading:
-    """The plans of one version. `rows`: plans with their modelled seconds; `must`: those that are to be there as they
-    are; `liked`: the best of the best kinds, the best first. Numbers are those of `PlanCounts`."""
+    """The plans of one variant, with their modelled seconds.
+
+    `must`: plans to include unchanged; `liked`: the best plans of the best families. `counts`: without `after`.
+    """
 
     version: KernelVariant
     rows: list[tuple[Plan, float]]
     must: list[tuple[Plan, float]]
     liked: list[Plan]
-    before: int
-    fitting: int
-    kinds: int
-    all_kinds: bool
+    counts: PlanCounts
 
 
 def _read(task: Task, limits: Limits, constants: Mapping[str, Constant], versions: int, most: int) -> _Reading:
@@ -195,7 +200,7 @@ def _read(task: Task, limits: Limits, constants: Mapping[str, Constant], version
     try:
         needs = annotate_needs(op)
     except Error as error:
-        raise PlanError(f"{task.name}: its needs cannot be read, so that there is one plan alone: {error}") from None
+        raise PlanError(f"{task.name}: its needs are unknown, so that there is only one plan: {error}") from None
     choices = read_space(op, task.shape, limits, needs, strides_of(task), kernel.pin)
     looked, all_kinds = _looked(choices, max(8, MAX_FAMILIES // versions))
     if not any(looked.values()):
@@ -203,20 +208,23 @@ def _read(task: Task, limits: Limits, constants: Mapping[str, Constant], version
         looked, all_kinds = _looked(choices, max(8, MAX_FAMILIES // versions))
     kinds = [kind for kind in looked.values() if kind is not None]
     rows = _distinct(choices, _rows(choices, kinds, max(64, most // versions)))
+    plans = default_session().plans_for(kernel, op, task.shape, task.dtypes, limits, strides_of(task))
+    own, plain = plans.author_plan(), default_plan(op, task.shape, limits)
+    plain = plain if kernel.pin is None else with_pin(plain, kernel.pin)
+    must = [*([] if own is None else [own]), next(plans.ranked()).plan, plain]
     return _Reading(
         KernelVariant(constants, choices, Decisions.of(choices)),
         rows,
-        [(plan, _modelled(choices, plan)) for plan in _own_plans(task, limits)],
+        [(plan, _modelled(choices, plan)) for plan in must],
         _liked(rows),
-        sum(_plans_of(choices, move) for move in looked),
-        sum(len(kind.seconds) for kind in kinds),
-        len(kinds),
-        all_kinds,
-    )
+        PlanCounts(
+            sum(_plans_of(choices, move) for move in looked), sum(len(kind.seconds) for kind in kinds), 0, len(kinds),
+            all_kinds,
+        ),
+    )  # fmt: skip
 
 
 def _looked(choices: Choices, most: int) -> tuple[dict[StructuralChoices, PlanFamily | None], bool]:
-    """Kinds by their moves, with those of which no plan fits; whether those are all."""
     looked: dict[StructuralChoices, PlanFamily | None] = {}
     fitting = 0
     for move, kind in enumerate_families(choices):
@@ -228,25 +236,14 @@ def _looked(choices: Choices, most: int) -> tuple[dict[StructuralChoices, PlanFa
 
 
 def _plans_of(choices: Choices, move: StructuralChoices) -> int:
-    """How many plans of a kind there are, whether or not they fit."""
     try:
         return prod(plan_grid(choices, move).shape)
     except PlanError:
         return 0
 
 
-def _own_plans(task: Task, limits: Limits) -> list[Plan]:
-    """What a call without tuning gets, what would be chosen, and the plain plan."""
-    kernel, op = kernel_of(task), built(task)
-    plans = default_session().plans_for(kernel, op, task.shape, task.dtypes, limits, strides_of(task))
-    own, plain = plans.author_plan(), default_plan(op, task.shape, limits)
-    chosen = next(plans.ranked()).plan
-    plain = plain if kernel.pin is None else with_pin(plain, kernel.pin)
-    return [*([] if own is None else [own]), chosen, plain]
-
-
 def _modelled(choices: Choices, plan: Plan) -> float:
-    """Seconds; those of a second where the model has none."""
+    # One second if the model has no time.
     try:
         seconds = float(model_plan(choices, plan).seconds)
     except Error:
@@ -255,8 +252,6 @@ def _modelled(choices: Choices, plan: Plan) -> float:
 
 
 def _rows(choices: Choices, kinds: Sequence[PlanFamily], most: int) -> list[tuple[Plan, float]]:
-    """The plans that fit and are not far from the best, as modelled, with their seconds; at most so many, those of the
-    least modelled time."""
     if not kinds:
         return []
     least = min(kind.least for kind in kinds)
@@ -279,7 +274,7 @@ def _rows(choices: Choices, kinds: Sequence[PlanFamily], most: int) -> list[tupl
 
 
 def _distinct(choices: Choices, rows: list[tuple[Plan, float]]) -> list[tuple[Plan, float]]:
-    """Plans of which no two give the same code: on a CPU a scratchpad in memory is one that is shared."""
+    # On a CPU a scratchpad in memory gives the same code as a shared one.
     pads = {scratchpad.label for scratchpad in choices.needs.scratchpads}
     if choices.limits.warp > 1 or not pads:
         return rows
@@ -293,7 +288,7 @@ def _distinct(choices: Choices, rows: list[tuple[Plan, float]]) -> list[tuple[Pl
 
 
 def _liked(rows: Sequence[tuple[Plan, float]]) -> list[Plan]:
-    """The best plan of each of the best kinds: plans that differ in more than sizes."""
+    # Plans of different kinds differ in more than sizes.
     best: dict[object, Plan] = {}
     for plan, _ in sorted(rows, key=lambda row: row[1]):
         kind = replace(plan, tiles={}, chunks={}, splits=dict.fromkeys(plan.splits, 1), warps=1, stages=1)
@@ -304,22 +299,21 @@ def _liked(rows: Sequence[tuple[Plan, float]]) -> list[Plan]:
 
 
 def _joined(task: Task, limits: Limits, readings: Sequence[_Reading]) -> PlanSpace:
-    """One space of all versions."""
     rows: list[tuple[dict[str, Value], float]] = []
     given: list[tuple[dict[str, Value], Plan]] = []
     liked: list[list[dict[str, Value]]] = []
     fitting: list[dict[str, Value]] = []
     for reading in readings:
-        values = partial(_values_in, reading.version)
+        values = reading.version.values
         own = [(values(plan), plan) for plan, _ in reading.must]
         given += own
         *first, plain = (each for each, _ in own)
-        liked.append([*first, *(values(plan) for plan in reading.liked), plain])
+        liked.append([*first, *map(values, reading.liked), plain])
         rest = [(values(plan), seconds) for plan, seconds in reading.rows]
         fitting += [each for each, _ in rest]
         rows += [*((each, seconds) for (each, _), (_, seconds) in zip(own, reading.must, strict=True)), *rest]
     names = list(dict.fromkeys(name for values, _ in rows for name in values))
-    every = {name: _in_order({values.get(name) for values, _ in rows}) for name in names}
+    every = {name: sorted({values.get(name) for values, _ in rows}, key=_order) for name in names}
     shared = {name: values[0] for name, values in every.items() if len(values) == 1}
     parameters = {name: values for name, values in every.items() if len(values) > 1}
 
@@ -328,13 +322,12 @@ def _joined(task: Task, limits: Limits, readings: Sequence[_Reading]) -> PlanSpa
 
     seconds = {point(values): modelled for values, modelled in reversed(rows)}
     in_turn = [point(values) for some in zip_longest(*liked) for values in some if values is not None]
-    found = {point(values) for values in fitting}
     counts = PlanCounts(
-        before=sum(reading.before for reading in readings) + len(seconds.keys() - found),
-        fitting=sum(reading.fitting for reading in readings),
+        before=sum(reading.counts.before for reading in readings) + len(seconds.keys() - set(map(point, fitting))),
+        fitting=sum(reading.counts.fitting for reading in readings),
         after=len(seconds),
-        kinds=sum(reading.kinds for reading in readings),
-        all_kinds=all(reading.all_kinds for reading in readings),
+        kinds=sum(reading.counts.kinds for reading in readings),
+        all_kinds=all(reading.counts.all_kinds for reading in readings),
     )
     return PlanSpace(
         task, limits, PlannedSpace(parameters, dict(reversed(seconds.items()))), tuple(dict.fromkeys(in_turn)), counts,
@@ -343,34 +336,17 @@ def _joined(task: Task, limits: Limits, readings: Sequence[_Reading]) -> PlanSpa
     )  # fmt: skip
 
 
-def _values_in(version: KernelVariant, plan: Plan) -> dict[str, Value]:
-    return {**_constants(version), **version.decisions.values(plan)}
-
-
-def _constants(version: KernelVariant) -> dict[str, Value]:
-    return {CONSTANT + name: value for name, value in version.constants.items()}
-
-
 def _clipped(plan: Plan, choices: Choices) -> Plan:
-    """The same plan with the chunks that hold an axis as long as this space has them."""
+    # A chunk that holds its whole axis becomes the one that the space has for this.
     extents = {axis: max(1, choices.extents[axis]) for axis in plan.chunks if axis in choices.wholes}
-    on_gpu = choices.limits.warp > 1
-    held = {axis: power_above(extent) if on_gpu else extent for axis, extent in extents.items()}
-    return replace(
-        plan,
-        chunks={
-            axis: held[axis] if chunk >= extents.get(axis, chunk + 1) else chunk for axis, chunk in plan.chunks.items()
-        },
-    )
+    held = {axis: power_above(extent) if choices.limits.warp > 1 else extent for axis, extent in extents.items()}
+    chunks = {
+        axis: held[axis] if chunk >= extents.get(axis, chunk + 1) else chunk for axis, chunk in plan.chunks.items()
+    }
+    return replace(plan, chunks=chunks)
 
 
-def _in_order(values: Iterable[Value]) -> list[Value]:
-    """Numbers by size, texts by name; nothing first."""
-    return sorted(
-        values,
-        key=lambda value: (
-            value is not None,
-            isinstance(value, str),
-            str(value) if isinstance(value, str) else value or 0,
-        ),
-    )
+def _order(value: Value) -> tuple[bool, bool, str | float]:
+    """None first, then numbers by size, then texts by name."""
+    is_text = isinstance(value, str)
+    return value is not None, is_text, str(value) if is_text else value or 0

@@ -1,20 +1,24 @@
-"""A plan as values by name, one for each thing that a plan decides, and back."""
+"""Plans and tunable constants as named values of a search space, and back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import Any
 
+from vkernels.compiler.protocols import Constant
+from vkernels.inspect.task import Task
+from vkernels.ir.errors import ArgumentError
 from vkernels.ir.plan import Home, Plan
+from vkernels.ir.planning.space import PlanSearchSpace
+from vkernels.language.annotations import Tunable
+from vkernels.language.kernel import Kernel
 
 from .space import Value
 
-if TYPE_CHECKING:
-    from vkernels.ir.planning.space import PlanSearchSpace
-
 TILE, CHUNK, HOME, COPY, PACK, ONLINE, LAUNCH = "tile ", "chunk ", "home ", "copy ", "pack ", "online ", "launch after "
-"""Names of parameters begin so, and go on with an axis, a value, a tensor or a phase."""
+"""Prefixes of parameter names, followed by an axis, value, tensor or phase."""
 LANES, ORDER, STREAMS, SPLIT, SHARES, WARPS, STAGES, RESIDENT = (
     "lanes", "order", "streams", "split", "shares", "warps", "stages", "resident programs",
 )  # fmt: skip
@@ -23,39 +27,37 @@ BETWEEN = ", "
 
 @dataclass(frozen=True)
 class Decisions:
-    """What a kernel's plans decide about: its axes, and for each value and scratchpad the home that it has unasked."""
+    """What a kernel's plans decide about: axes, values and scratchpads with their default homes, tensors, phases."""
 
     tiles: tuple[str, ...]
     wholes: tuple[str, ...]
     homes: Mapping[str, Home]
     copies: tuple[str, ...]
     packs: tuple[str, ...]
-    online: tuple[str, ...]
     cuts: tuple[str, ...]
     on_gpu: bool
 
     @staticmethod
     def of(space: PlanSearchSpace) -> Decisions:
-        """Of the space that plans are chosen from."""
+        """The decisions in the planner's search space."""
         homes = {value.label: value.homes[0] for value in space.needs.crossing}
         homes |= {scratchpad.label: Home.SHARED for scratchpad in space.needs.scratchpads}
         return Decisions(
             space.tiles, space.wholes, homes, tuple(each.label for each in space.needs.scratchpads if each.can_copy),
-            tuple(sorted(space.needs.packable)), space.wholes, space.cuts, space.limits.warp > 1,
+            tuple(sorted(space.needs.packable)), space.cuts, space.limits.warp > 1,
         )  # fmt: skip
 
     def values(self, plan: Plan) -> dict[str, Value]:
-        """A plan's values. What a plan says of other axes, values and tensors than the kernel's is left out."""
+        """A plan's values, without those for axes, values and tensors that the kernel lacks."""
         order = tuple(axis for axis in plan.order if axis in self.tiles)
         found: dict[str, Value] = {TILE + axis: plan.tiles.get(axis, 1) for axis in self.tiles}
         found |= {CHUNK + axis: plan.chunks.get(axis, 1) for axis in self.wholes}
         found[LANES] = plan.lanes
         found[ORDER] = BETWEEN.join(order if len(order) == len(self.tiles) else self.tiles)
         found |= {HOME + label: str(plan.homes.get(label, home)) for label, home in self.homes.items()}
-        found |= _flags(COPY, self.copies, plan.copies)
-        found |= _flags(PACK, self.packs, plan.packs)
-        found |= _flags(ONLINE, self.online, plan.online)
-        found |= _flags(LAUNCH, self.cuts, plan.launches)
+        flags = (COPY, self.copies, plan.copies), (PACK, self.packs, plan.packs)
+        for kind, names, chosen in (*flags, (ONLINE, self.wholes, plan.online), (LAUNCH, self.cuts, plan.launches)):
+            found |= {kind + name: name in chosen for name in names}
         found[STREAMS] = BETWEEN.join(plan.streams)
         found[SPLIT] = plan.split
         found[SHARES] = 1 if plan.split is None else plan.splits[plan.split]
@@ -64,7 +66,7 @@ class Decisions:
         return found
 
     def plan(self, values: Mapping[str, Value]) -> Plan:
-        """The plan of all these values."""
+        """Inverse of `values`."""
         homes = {label: Home(str(values[HOME + label])) for label in self.homes}
         split, streams, order = values[SPLIT], str(values[STREAMS]), str(values[ORDER])
         lanes = values[LANES]
@@ -75,7 +77,7 @@ class Decisions:
             copies=_chosen(COPY, self.copies, values),
             splits={} if split is None else {str(split): _size(values[SHARES])},
             launches=_chosen(LAUNCH, self.cuts, values),
-            online=_chosen(ONLINE, self.online, values),
+            online=_chosen(ONLINE, self.wholes, values),
             packs=_chosen(PACK, self.packs, values),
             streams=tuple(streams.split(BETWEEN)) if streams else (),
             lanes=None if lanes is None else str(lanes),
@@ -86,14 +88,50 @@ class Decisions:
         )
 
 
-def _flags(kind: str, names: Iterable[str], chosen: Iterable[str]) -> dict[str, Value]:
-    among = frozenset(chosen)
-    return {kind + name: name in among for name in names}
-
-
 def _chosen(kind: str, names: Iterable[str], values: Mapping[str, Value]) -> tuple[str, ...]:
     return tuple(name for name in names if values[kind + name])
 
 
 def _size(value: Value) -> int:
     return int(value) if isinstance(value, int) else 1
+
+
+CONSTANT = "constant "
+"""Prefix of parameters that are tunable constants."""
+MAX_COMBINATIONS = 256
+"""Maximal number of combinations of constants: each is a kernel that is built and planned."""
+
+
+def tunable_values(kernel: Kernel, task: Task) -> list[dict[str, Constant]]:
+    """Combinations of the tunable constants that the task leaves open; one empty combination if there are none.
+
+    The first one is that of calls without tuning, even if constraints exclude it. Raises `ArgumentError` for too many
+    combinations, and for constraints that fail.
+    """
+    open_ = {
+        parameter.name: parameter.tunable
+        for parameter in kernel.parameters
+        if parameter.tunable is not None and parameter.name not in task.constants
+    }
+    fixed = {p.name: p.default for p in kernel.parameters if p.kind == "constant"} | dict(task.constants)
+    found: list[dict[str, Constant]] = [{name: tunable.values[0] for name, tunable in open_.items()}]
+    for values in product(*(tunable.values for tunable in open_.values())):
+        named = dict(zip(open_, values, strict=True))
+        known = {**task.shape, **fixed, **named}
+        if named != found[0] and all(_holds(task, name, t, known) for name, t in open_.items()):
+            found.append(named)
+            if len(found) > MAX_COMBINATIONS:
+                raise ArgumentError(
+                    f"{task.name}: its tunable constants have more than {MAX_COMBINATIONS} values together"
+                )
+    return found
+
+
+def _holds(task: Task, name: str, tunable: Tunable, known: Mapping[str, Any]) -> bool:
+    missing = [each for each in tunable.names if each not in known]
+    if missing:
+        raise ArgumentError(f"{task.name}: {name}: `where` asks for {missing[0]}, which is no constant or size of it")
+    try:
+        return tunable.holds(known)
+    except Exception as error:
+        raise ArgumentError(f"{task.name}: {name}: `where` failed: {type(error).__name__}: {error}") from error

@@ -1,4 +1,4 @@
-"""Tunes a task for several slices of a device at once, and runs what was found on each of them."""
+"""Tune a task for several slices of a device at once, and run the plans of each on all of them."""
 
 from __future__ import annotations
 
@@ -19,30 +19,28 @@ from vkernels.ir.system_resources import ThreadPool
 
 from .arguments import built
 from .benches import DEFAULT_OPTIONS, Benches, Counted, MakeBench
-from .cross_slice_transfer import CrossSliceResult, with_the_fastest
-from .crossed import MODELLED, Crossed, Row
 from .drive import Stop
 from .history import History
-from .limits import slice_limits, slice_target
 from .measure import Bench, BenchOptions, Candidate, Failed, FailureReason, Measurement, Outcome
-from .measure.cpu_affinity import is_here
 from .plan_space import MAX_POINTS, PlanSpace, read
 from .rerank import rerank
-from .result import MEASURED, TuningResult
-from .tune import tune
+from .result import MEASURED, MODELLED, Crossed, CrossSliceResult, Row, TuningResult, with_the_fastest
+from .slice_names import is_here, slice_limits, slice_target
+from .tune import MINUTE, tune
 
 if TYPE_CHECKING:
     from .database.database import Database
 
-MINUTE = Stop(seconds=60.0)
 Tune = Callable[..., TuningResult]
-"""What tunes one slice: `tune`, or what stands for it."""
 
 
 @dataclass(frozen=True)
 class SlicesResult:
-    """`results`: of each slice that is here. `crossed`: every slice's best plan and default on every slice. `counted`:
-    how much slices had in common; `seconds`: of wall time; `spent`: of all workers, by what they spent them on."""
+    """Results of several slices.
+
+    `results`: of each present slice. `crossed`: every slice's best plan and default on every slice. `counted`: numbers
+    of proposed and measured candidates. `seconds`: wall time; `spent`: seconds of all workers, by activity.
+    """
 
     task: Task
     results: Mapping[str, TuningResult]
@@ -52,7 +50,7 @@ class SlicesResult:
     spent: Mapping[str, float]
 
     def to_json(self) -> dict[str, Any]:
-        """As what JSON can hold."""
+        """The result as a JSON object."""
         return {
             "task": self.task.to_json(),
             "results": {name: result.to_json() for name, result in self.results.items()},
@@ -73,15 +71,14 @@ def tune_slices(
     make: MakeBench = Bench,
     **more: Any,
 ) -> SlicesResult:
-    """Tune a task for each slice, all at once, and time in turns on each what was found for any: the fastest there is
-    that slice's best.
+    """Tune a task for several slices at once; then time the plans of all on each slice, which gets the fastest.
 
-    Slices of this machine's CPU are measured, on cores of their own as far as there are any, and what was measured on
-    some cores serves all slices of as many. Slices of devices that are not here come from the table: their best plan is
-    the model's, and so are their times, labelled `modelled`. `stop`: of each slice; `make`: makes benches; `more`: what
-    `tune` takes beside. An interrupt ends all searches; what was found is returned.
+    Slices of this machine's CPU are measured, on separate cores as far as possible; slices with equally many cores
+    share measurements. Plans and times of absent devices are modelled, and labelled so. `stop`: for each slice; `make`:
+    makes benches; `more`: further arguments of `tune`. An interrupt ends all searches, and the results so far are
+    returned.
 
-    Raises `OptionError` for slices that there are not or that stand twice, and what is wrong with the task.
+    Raises `OptionError` for unknown or duplicate slices, and what is wrong with the task.
     """
     if not slices or len(set(slices)) != len(slices):
         raise OptionError(f"slices: expected different ones, got {', '.join(slices) or 'none'}")
@@ -110,7 +107,7 @@ def tune_slices(
 def read_meanwhile(
     benches: Benches, limits: Mapping[str, Limits], most: int = MAX_POINTS
 ) -> dict[str, PlanSpace]:  # fmt: skip
-    """The space of each slice, of so many plans at most, read while the workers start, which takes as long."""
+    """Read the space of each slice, of at most so many plans, while the workers start, which takes as long."""
     with ThreadPool(1) as pool:
         starting = pool.submit(benches.start)
         spaces: dict[str, PlanSpace] = {}
@@ -122,8 +119,7 @@ def read_meanwhile(
 
 
 def at_once(benches: Benches, work: Callable[[str], TuningResult]) -> dict[str, TuningResult]:
-    """Each slice's work in a thread of its own; an interrupt is passed on to all. Raises what the first that failed
-    raised."""
+    """Run `work` for each slice in its own thread. An interrupt is passed on to all. Raises the first error."""
     if not benches.slices:
         return {}
     with ThreadPool(len(benches.slices)) as pool, benches.at_work() as has_ended:
@@ -146,7 +142,6 @@ def at_once(benches: Benches, work: Callable[[str], TuningResult]) -> dict[str, 
 
 
 def _rows(results: Mapping[str, TuningResult], spaces: Mapping[str, PlanSpace]) -> list[Row]:
-    """Best plans and defaults of all slices, each once."""
     found: list[tuple[Candidate, str, bool]] = []
     for name, result in results.items():
         found += [(each.candidate, name, tuned)
@@ -164,7 +159,6 @@ def _rows(results: Mapping[str, TuningResult], spaces: Mapping[str, PlanSpace]) 
 
 
 def _measured_on(benches: Benches, name: str, rows: Sequence[Row], limits: Limits) -> list[Outcome]:
-    """All plans that fit a slice, timed in turns on it while nobody else measures."""
     bench = benches.on(name)
     outcomes: list[Outcome | None] = [
         None if name in (*row.tuned_for, *row.default_of) else _refused(bench.task, row.candidate, limits)
@@ -173,15 +167,15 @@ def _measured_on(benches: Benches, name: str, rows: Sequence[Row], limits: Limit
     fitting = [number for number, outcome in enumerate(outcomes) if outcome is None]
     if fitting and not benches.interrupted:
         mine = [number for number in fitting if name in rows[number].tuned_for]
-        candidates, fights = [rows[number].candidate for number in fitting], count()
+        candidates, comparisons = [rows[number].candidate for number in fitting], count()
 
         def paired_comparison(rivals: Sequence[int]) -> Sequence[Outcome]:
-            if next(fights) % 2:
+            if next(comparisons) % 2:
                 bench.renew_inputs()
             return bench.paired_comparison([candidates[each] for each in rivals], alone=True)
 
         base = fitting.index(mine[0]) if mine else 0
-        found = rerank(paired_comparison, len(candidates), base, lambda fought, more: not benches.interrupted)
+        found = rerank(paired_comparison, len(candidates), base, lambda compared, more: not benches.interrupted)
         for number, outcome in zip(fitting, found, strict=True):
             outcomes[number] = outcome
     return [outcome or Failed(FailureReason.REFUSED, "it was not measured") for outcome in outcomes]
@@ -191,7 +185,6 @@ def _remember(
     database: Database | None, task: Task, limits: Mapping[str, Limits], taken: CrossSliceResult,
     columns: Mapping[str, Sequence[Outcome]],
 ) -> None:  # fmt: skip
-    """Have the database know what plans tuned for other slices take on each, and which of them is taken there."""
     for name, outcomes in columns.items():
         history = History(database, task, limits[name], slice_target(name), name)
         settled = taken.settled.get(name, ())
@@ -202,7 +195,7 @@ def _remember(
 
 
 def _refused(task: Task, candidate: Candidate, limits: Limits) -> Failed | None:
-    """Why a plan is none for a slice, as it would be none from a database; None where it is one, or nobody can tell."""
+    """Why a plan is impossible on a slice, as for plans from a database; None if it is possible, or that is unknown."""
     asked = Task(task.kernel, task.shape, task.dtypes, {**task.constants, **candidate.constants})
     kernel = kernel_of(asked)
     try:
@@ -214,13 +207,10 @@ def _refused(task: Task, candidate: Candidate, limits: Limits) -> Failed | None:
 
 
 def _modelled_on(space: PlanSpace, rows: Sequence[Row]) -> list[Outcome]:
-    """What the model says of plans on a slice that is not here; those that are none of its plans do not fit."""
-    outcomes: list[Outcome] = []
-    for row in rows:
-        point = space.point(row.candidate.plan, row.candidate.constants)
-        if point is None:
-            outcomes.append(Failed(FailureReason.DOES_NOT_FIT, "it is none of the plans that fit there"))
-        else:
-            seconds = space.seconds(point)
-            outcomes.append(Measurement(seconds, seconds, seconds, 0))
-    return outcomes
+    points = [space.point(row.candidate.plan, row.candidate.constants) for row in rows]
+    return [
+        Failed(FailureReason.DOES_NOT_FIT, "it is none of the plans that fit there")
+        if point is None
+        else Measurement(space.seconds(point), space.seconds(point), space.seconds(point), 0)
+        for point in points
+    ]

@@ -55,7 +55,6 @@ def exit_with_code(command: Callable[[], object]) -> NoReturn:
 
 
 def _code_of(command: Callable[[], object]) -> int | str | None:
-    """Run the command and return its exit code; its output is not flushed yet."""
     try:
         command()
     except SystemExit as exit:
@@ -64,7 +63,7 @@ def _code_of(command: Callable[[], object]) -> int | str | None:
 
 
 def _close_output() -> None:
-    """Keep Python from flushing unwritable output again at exit."""
+    # Keeps Python from flushing unwritable output again at exit.
     with suppress(OSError, ValueError):
         output = sys.stdout.fileno()
         null = os.open(os.devnull, os.O_WRONLY)

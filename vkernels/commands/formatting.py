@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _COUNTS = ("", " thousand", " million", " billion", " trillion", " quadrillion")
@@ -11,20 +11,23 @@ _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 def format_bytes(number: float) -> str:
     """Format bytes, as 12.5 MiB."""
-    unit = 0
-    while abs(number) >= 1024 and unit < len(_BYTES) - 1:
-        number, unit = number / 1024, unit + 1
-    return f"{number:.4g} {_BYTES[unit]}"
+    scaled, unit = _scaled(number, 1024, _BYTES)
+    return f"{scaled:.4g} {unit}"
 
 
 def format_count(number: float) -> str:
     """Format a number, as 1.2 billion; below ten thousand in digits."""
     if abs(number) < 10_000:
         return f"{number:.4g}"
+    scaled, unit = _scaled(number, 1000, _COUNTS)
+    return f"{scaled:.3g}{unit}"
+
+
+def _scaled(number: float, base: int, units: Sequence[str]) -> tuple[float, str]:
     unit = 0
-    while abs(number) >= 1000 and unit < len(_COUNTS) - 1:
-        number, unit = number / 1000, unit + 1
-    return f"{number:.3g}{_COUNTS[unit]}"
+    while abs(number) >= base and unit < len(units) - 1:
+        number, unit = number / base, unit + 1
+    return number, units[unit]
 
 
 def format_seconds(seconds: float) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,10 +11,12 @@ from vkernels.ir.errors import OptionError
 
 from .exits import Code
 from .options import Json, Threads, Weights
-from .results import check_writable, write_json
+from .results import check_writable, console_for, progress_bar, table_of, write_json
 
 if TYPE_CHECKING:
-    from vkernels.sparse_network.bench.challenge import ChallengeReport, Progress
+    from rich.console import Console
+
+    from vkernels.sparse_network.bench.challenge import ChallengeReport
     from vkernels.sparse_network.network import SparseNetwork
     from vkernels.sparse_network.network_layers import Floats
 
@@ -55,7 +55,9 @@ def run_spdnn(
     from vkernels.runtime.threads import get_threads
     from vkernels.sparse_network.bench.challenge import as_json, run_challenge
 
-    with _progress() as progress:
+    from .bench.results import target_name
+
+    with progress_bar() as progress:
         report = run_challenge(
             layers_of,
             inputs,
@@ -65,9 +67,9 @@ def run_spdnn(
             compare=compare,
             progress=progress,
         )
-    _show(report, to_errors=json == Path("-"))
+    _show(report, console_for(json))
     if json is not None:
-        write_json(json, as_json(report, _target()))
+        write_json(json, as_json(report, target_name()))
     if not report.matches:
         raise typer.Exit(Code.FINDING)
 
@@ -96,61 +98,25 @@ def _inputs(images: str, neurons: int) -> Floats:
     raise OptionError(f"--images: expected `digits`, a .npz or a .tsv, got {images!r}")
 
 
-def _target() -> str:
-    from llvmlite.binding import get_host_cpu_name
-
-    return f"cpu-{get_host_cpu_name()}"
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """Show a progress bar on standard error, if that is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total} {task.fields[steps]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("preparing", total=1, steps="")
-
-        def show(what: str, done: int, total: int, steps: str) -> None:
-            bar.update(task, description=what, completed=done, total=total, steps=steps)
-
-        yield show
-
-
-def _show(report: ChallengeReport, to_errors: bool) -> None:
-    """Print the results; `to_errors`: to standard error, because standard output is taken."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(stderr=to_errors, highlight=False)
+def _show(report: ChallengeReport, console: Console) -> None:
     seconds = report.seconds
     console.print(
         f"{report.neurons} neurons × {report.layers} layers, {report.images} images, {report.threads} threads\n"
         f"categories: {'match' if report.matches else 'differ'} ({len(report.survivors)} images survive)\n"
         f"{seconds.middle:.4g} s ({seconds.least:.4g} to {seconds.most:.4g} in {report.rounds} rounds)"
     )
-    rates = Table("edges", "count", "per second", box=None)
+    rates = table_of("edges", "count", "per second")
     counts = (report.truth.real_edges, report.executed_edges, report.nominal_edges)
     for name, edges in zip(("real", "executed", "nominal"), counts, strict=True):
         rates.add_row(name, f"{edges:.4g}", f"{edges / seconds.middle:.4g}")
     console.print(rates)
     if report.baselines:
-        peers = Table("baseline", "seconds", "speed-up of vkernels", "categories", box=None)
+        peers = table_of("baseline", "seconds", "speed-up of vkernels", "categories")
         for name, peer in report.baselines.items():
             times = f"{peer.ratio.middle:.2f} ({peer.ratio.least:.2f} to {peer.ratio.most:.2f})"
             peers.add_row(name, f"{peer.seconds.middle:.4g}", times, "match" if peer.matches else "differ")
         console.print(peers)
     if not report.matches:
-        console.print(_difference(report))
-
-
-def _difference(report: ChallengeReport) -> str:
-    ours, theirs = set(report.survivors.tolist()), set(report.truth.survivors.tolist())
-    extra, missing = sorted(ours - theirs), sorted(theirs - ours)
-    return f"survive only here: {extra[:8]} ({len(extra)}); only in float64: {missing[:8]} ({len(missing)})"
+        ours, theirs = set(report.survivors.tolist()), set(report.truth.survivors.tolist())
+        extra, missing = sorted(ours - theirs), sorted(theirs - ours)
+        console.print(f"survive only here: {extra[:8]} ({len(extra)}); only in float64: {missing[:8]} ({len(missing)})")

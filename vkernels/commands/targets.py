@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
+from vkernels.targets import Target, known_targets, limits_of, load_targets
+from vkernels.targets.slices import present_slices
+from vkernels.targets.table import known_sources
+
 from .options import Json
-from .results import STANDARD_OUTPUT, check_writable, write_json
+from .results import check_writable, console_for, table_of, write_results
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
-
-    from vkernels.targets import Target
-
-SCHEMA = 1
 
 Own = Annotated[
     Path | None, typer.Option("--table", metavar="FILE.toml", help="Also list the devices that this file describes.")
@@ -38,22 +40,15 @@ def targets(table: Own = None, json: Json = None, calibrate: Calibrate = False) 
 
         calibrate_cpu(again=True)
 
-    from vkernels.targets import known_targets, load_targets
-    from vkernels.targets.slices import present_slices
-    from vkernels.targets.table import known_sources
-
     own = load_targets(table) if table is not None else {}
     groups = {"present": present_slices(), "own": (*own.values(),), "known": (*known_targets().values(),)}
-    _show(groups, to_errors=json == STANDARD_OUTPUT)
-    if json is not None:
-        lists = {group: [as_json(target) for target in members] for group, members in groups.items()}
-        write_json(json, {"schema_version": SCHEMA, "command": "targets", **lists, "sources": dict(known_sources())})
+    _show(groups, console_for(json))
+    lists = {group: [as_json(target) for target in members] for group, members in groups.items()}
+    write_results(json, "targets", **lists, sources=dict(known_sources()))
 
 
 def as_json(target: Target) -> dict[str, Any]:
     """Return a target's fields and the limits that planning uses."""
-    from vkernels.targets import limits_of
-
     fields = dataclasses.asdict(target, dict_factory=_plain)
     return {**fields, "limits": dataclasses.asdict(limits_of(target))}
 
@@ -69,29 +64,24 @@ LEGEND = (
 )
 
 
-def _show(groups: dict[str, tuple[Target, ...]], to_errors: bool) -> None:
-    from rich.console import Console
-
-    console = Console(stderr=to_errors, highlight=False, markup=False)
+def _show(groups: dict[str, tuple[Target, ...]], console: Console) -> None:
     for group, members in groups.items():
         if members:
             console.print(_devices(TITLES[group], members), "")
     cut = [target for members in groups.values() for target in members if target.slices]
     if cut:
-        console.print(_slices(cut), "")
+        table = table_of("target", "can be cut into", whole=["target"], title="Slices")
+        for target in cut:
+            table.add_row(target.key, "  ".join(f"{slice.most} × {slice.name}" for slice in target.slices))
+        console.print(table, "")
     console.print(LEGEND)
 
 
 def _devices(title: str, members: Iterable[Target]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, title=title, title_justify="left", title_style="bold", pad_edge=False)
-    table.add_column("target", no_wrap=True)
-    table.add_column("device")
-    table.add_column("archi-\ntecture", no_wrap=True)
-    for column in ("multi-\nprocessors", "shared\nKiB", "registers", "memory\nGiB"):
-        table.add_column(column, justify="right", no_wrap=True)
+    figures = ("multi-\nprocessors", "shared\nKiB", "registers", "memory\nGiB")
+    architecture = "archi-\ntecture"
+    whole = ("target", architecture, *figures)
+    table = table_of("target", "device", architecture, *figures, right=figures, whole=whole, title=title)
     for target in members:
         shown = {
             "key": target.key,
@@ -102,26 +92,11 @@ def _devices(title: str, members: Iterable[Target]) -> Table:
             "registers": f"{_registers(target)}",
             "memory": f"{target.memory / 2**30:.4g}",
         }
-        table.add_row(*(Text(text + "*" * (field in target.unverified)) for field, text in shown.items()))
-    return table
-
-
-def _slices(members: Iterable[Target]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, title="Slices", title_justify="left", title_style="bold", pad_edge=False)
-    table.add_column("target", no_wrap=True)
-    table.add_column("can be cut into")
-    for target in members:
-        table.add_row(Text(target.key), Text("  ".join(f"{slice.most} × {slice.name}" for slice in target.slices)))
+        table.add_row(*(text + "*" * (field in target.unverified) for field, text in shown.items()))
     return table
 
 
 def _registers(target: Target) -> int:
-    """Registers of a multiprocessor."""
-    from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
-
     sizes = target.sizes
     if isinstance(sizes, AmdSizes):
         return sizes.registers * sizes.warp * sizes.partitions

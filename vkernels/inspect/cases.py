@@ -1,19 +1,31 @@
-"""What is to be checked: a kernel and what it is specialised for. Everything is plain data, as children prepare it."""
+"""What is checked: a kernel and its specialisation, as plain data for worker processes; kernels from users' files."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import linecache
+import sys
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+from vkernels.compiler.backends.triton_kernels import is_triton_kernel
 from vkernels.compiler.protocols import Constant
+from vkernels.ir.errors import Error, FileError, OptionError
 
-from .signatures import JitSignature, Value
+Value = bool | int | float | str | None
+"""Values of constant parameters."""
 
 
 @dataclass(frozen=True)
 class KernelSource:
-    """Where a kernel is: its name in a module of Python's path, or in a file, which is executed to get it."""
+    """The name of a kernel, and its importable module or its file, which is executed."""
 
     name: str
     module: str = ""
@@ -21,7 +33,7 @@ class KernelSource:
 
     @property
     def shown(self) -> str:
-        """As people name it: NAME, or FILE.py:NAME."""
+        """The name for people: NAME, or FILE.py:NAME."""
         return f"{self.file}:{self.name}" if self.file else self.name
 
     @property
@@ -32,10 +44,10 @@ class KernelSource:
 
 @dataclass(frozen=True)
 class KernelCase:
-    """A `@vk.kernel` for certain arguments, tensors dense and row after row, but for those that have `strides`.
+    """A `@vk.kernel` with specific arguments; tensors without `strides` are dense and row-major.
 
-    `shape`: sizes by name. `dtypes`: of each tensor; `dtype`: what to call them all. `scalars`: f64, i64 or i1.
-    `fixed`: the plan, as JSON, for all targets. `left_open`: constants that nobody gave, with the author's values.
+    `shape`: sizes by name. `dtypes`: of each tensor; `dtype`: a name for all of them. `scalars`: f64, i64 or i1.
+    `fixed`: the plan for all targets, as JSON. `left_open`: constants that were not given, with the author's values.
     """
 
     source: KernelSource
@@ -50,11 +62,11 @@ class KernelCase:
 
     @property
     def configuration(self) -> Mapping[str, Any]:
-        """Nothing: how it is compiled is up to the plan."""
+        """Empty: the plan decides how it is compiled."""
         return {}
 
     def as_request(self) -> dict[str, Any]:
-        """As `preparing` takes it."""
+        """The case as a worker takes it."""
         return {
             "kind": "kernel", "source": vars(self.source), "shape": dict(self.shape), "dtypes": dict(self.dtypes),
             "scalars": dict(self.scalars), "constants": dict(self.constants), "fixed": self.fixed,
@@ -64,11 +76,24 @@ class KernelCase:
 
 
 @dataclass(frozen=True)
-class JitCase:
-    """A plain Triton kernel for a signature, in one of its configurations.
+class JitSignature:
+    """The signature of a plain Triton kernel, by parameter.
 
-    `number`: of the autotune configuration. `configuration`: what that holds, and options given beside; options:
-    `warps` and `stages` in place of the configuration's.
+    `types`: Triton's types of the parameters that a launch passes. `constants`: values of the others. `divisible`:
+    those of `types` that are multiples of 16 (addresses in bytes, or integers).
+    """
+
+    types: tuple[tuple[str, str], ...]
+    constants: tuple[tuple[str, Value], ...] = ()
+    divisible: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class JitCase:
+    """A plain Triton kernel with a signature and one of its configurations.
+
+    `number`: of the autotune configuration. `configuration`: its values, and further options; `warps` and `stages`
+    override it.
     """
 
     source: KernelSource
@@ -80,16 +105,16 @@ class JitCase:
 
     @property
     def dtype(self) -> str:
-        """The types of all that is passed."""
+        """The types of the passed parameters."""
         return ",".join(kind for _, kind in self.signature.types)
 
     @property
     def shape(self) -> Mapping[str, int]:
-        """None: the sizes of a plain Triton kernel are values of its parameters."""
+        """Empty: the sizes of a plain Triton kernel are values of its parameters."""
         return {}
 
     def as_request(self) -> dict[str, Any]:
-        """As `preparing` takes it."""
+        """The case as a worker takes it."""
         return {
             "kind": "jit", "source": vars(self.source), "types": dict(self.signature.types),
             "constants": dict(self.signature.constants), "divisible": list(self.signature.divisible),
@@ -98,3 +123,59 @@ class JitCase:
 
 
 Case = KernelCase | JitCase
+
+
+def kernel_at(source: KernelSource) -> Any:
+    """The `@vk.kernel` or plain Triton kernel that a source names.
+
+    Raises `FileError` if the file cannot be executed, and `OptionError` with the known names if it lacks the kernel.
+    """
+    module = executed(source.file) if source.file else importlib.import_module(source.module)
+    found = getattr(module, source.name, None)
+    if is_vk_kernel(found) or is_triton_kernel(found):
+        return found
+    kernels = [name for name, value in vars(module).items() if is_vk_kernel(value) or is_triton_kernel(value)]
+    where = source.file or source.module
+    what = "is no kernel" if hasattr(module, source.name) else "is not there"
+    close = get_close_matches(source.name, kernels, 1)
+    help_ = f"did you mean {close[0]}?" if close else f"kernels there: {', '.join(kernels) or 'none'}"
+    raise OptionError(f"{where}: {source.name} {what}; {help_}")
+
+
+def is_vk_kernel(value: object) -> bool:
+    """Whether this is a `@vk.kernel`."""
+    return not isinstance(value, type) and all(hasattr(value, name) for name in ("build", "plan_for", "parameters"))
+
+
+@cache
+def executed(path: str) -> ModuleType:
+    """Execute a file as a module, with its folder in the import path.
+
+    Raises `FileError` with the line if it cannot be read or raises.
+    """
+    if not Path(path).is_file():
+        raise FileError(f"{path}: is no file")
+    name = Path(path).stem
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise FileError(f"{path}: is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    linecache.checkcache(path)
+    if name not in sys.modules:
+        sys.modules[name] = module
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except Error:
+        raise
+    except (Exception, SystemExit) as error:
+        raise FileError(_failure(path, error)) from error
+    return module
+
+
+def _failure(path: str, error: BaseException) -> str:
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+    where = f"{path}:{line}" if line else path
+    said = error.msg if isinstance(error, SyntaxError) else str(error)
+    return f"{where}: cannot be executed: {type(error).__name__}{': ' if said else ''}{said}"

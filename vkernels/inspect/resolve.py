@@ -1,12 +1,12 @@
-"""Resolve KERNEL or FILE.py:KERNEL, with sizes, dtypes and constants, to what is checked, explained or tuned.
+"""Resolve KERNEL or FILE.py:KERNEL, with sizes, dtypes and constants, to tasks and cases.
 
-Kernels that have plain names are found in a catalogue, which the caller hands in: this package knows no library.
+Plain names are looked up in a catalogue from the caller, because this package does not know the library.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,14 @@ from vkernels.language.annotations import Parameter
 from vkernels.language.samples import CatalogueEntry
 
 from .cases import Case, JitCase, KernelCase, KernelSource
-from .signatures import TritonParameter, parse_signature
-from .specialisation import SpecialisationRequest, kernel_case, refuse_unknown, specialise
+from .specialisation import (
+    SpecialisationRequest,
+    TritonParameter,
+    kernel_case,
+    parse_signature,
+    refuse_unknown,
+    specialise,
+)
 from .task import Task, kernel_of, strides_of
 from .worker_client import InspectPool, describe
 
@@ -28,7 +34,7 @@ _COMPUTED_IN = {"float16": "float32", "bfloat16": "float32"}
 
 @dataclass(frozen=True)
 class JitOptions:
-    """Options of plain Triton kernels alone."""
+    """Options of plain Triton kernels only."""
 
     signature: str | None = None
     warps: int | None = None
@@ -40,21 +46,21 @@ class JitOptions:
 
 
 def is_in_file(name: str) -> bool:
-    """Whether a kernel is named as FILE.py:KERNEL."""
+    """Whether a name has the form FILE.py:KERNEL."""
     return ".py:" in name or name.endswith(".py")
 
 
-# Tasks, to tune and to place: the kernels run in this process
+# Tasks, for tuning and placement: their kernels run in this process
 
 
 def resolve_tasks(
     names: Sequence[str], request: SpecialisationRequest, catalogue: Catalogue, on_gpu: bool = False
 ) -> list[Task]:
-    """The tasks of some names: `all`, a kernel or a family of the catalogue, or FILE.py:KERNEL, which is executed.
+    """The tasks of names: `all`, a kernel or family of the catalogue, or FILE.py:KERNEL, which is executed.
 
-    On a CPU, sizes are those for which a call takes about a millisecond, in float32 where the kernel allows it, one
-    task a kernel; on a GPU, they are those of the catalogue. Of `all` and of families, kernels that do not fit the
-    request are left out. Raises `OptionError` for what does not exist or fit together, and `FileError` for a file that
+    On a CPU there is one task per kernel, with sizes for which a call takes about a millisecond, in float32 if
+    supported; on a GPU the sizes are those of the catalogue. For `all` and families, kernels that do not fit the
+    request are left out. Raises `OptionError` for unknown names and contradictions, and `FileError` for a file that
     does not run.
     """
     tasks: list[Task] = []
@@ -73,7 +79,6 @@ def resolve_tasks(
 
 
 def _library_task(entry: CatalogueEntry, name: str, request: SpecialisationRequest, on_gpu: bool) -> Task | None:
-    """None for a kernel that does not fit the request, where others were asked for along with it."""
     try:
         _refuse_dtype(entry, request)
         return _task(KernelSource(entry.name, entry.module), request, entry, on_gpu)
@@ -95,15 +100,15 @@ def _task(
     return specialise(source, kernel.parameters, request, shape, dtype, entry.computed, kernel.samples)
 
 
-# Cases, to check and to explain: files are executed in child processes
+# Cases, for checks and explanations: files are executed in worker processes
 
 
 def resolve_cases(
     names: Sequence[str], request: SpecialisationRequest, jit: JitOptions, catalogue: Catalogue, pool: InspectPool
 ) -> list[Case]:
-    """The cases of some names: `all`, a kernel or a family of the catalogue, or FILE.py:KERNEL, which a child executes.
+    """The cases of names: `all`, a kernel or family of the catalogue, or FILE.py:KERNEL, which a worker executes.
 
-    Raises `OptionError` for what does not exist or fit together, and `FileError` for a file that does not run.
+    Raises `OptionError` for unknown names and contradictions, and `FileError` for a file that does not run.
     """
     if jit.warps is not None and jit.warps & (jit.warps - 1):
         raise OptionError(f"--warps: expected a power of two, got {jit.warps}")
@@ -121,9 +126,9 @@ def resolve_cases(
 def resolve_case(
     name: str, request: SpecialisationRequest, catalogue: Catalogue, pool: InspectPool
 ) -> tuple[KernelCase, tuple[str, ...]]:
-    """The one kernel of a name; of a family the first, and the names of the others.
+    """The kernel of a name; for a family the first one, and the names of the others.
 
-    Raises what `resolve_cases` does, and `OptionError` for a kernel that has no plan to explain.
+    Raises as `resolve_cases`, and `OptionError` for a kernel without a plan.
     """
     if name == ALL:
         raise OptionError("KERNEL: `vk explain` takes one kernel; `vk check all` compares all")
@@ -158,7 +163,7 @@ def _entries_named(name: str, catalogue: Catalogue) -> list[CatalogueEntry]:
 def _checked_entries(
     names: Sequence[str], request: SpecialisationRequest, catalogue: Catalogue
 ) -> list[CatalogueEntry]:  # fmt: skip
-    """The entries of some names. Of `all`, those that can have the dtype; others must."""
+    """The entries of names. For `all`, those that support the dtype; others must."""
     found: list[CatalogueEntry] = []
     for name in names:
         entries = _entries_named(name, catalogue)
@@ -183,23 +188,21 @@ def _library_case(entry: CatalogueEntry, request: SpecialisationRequest) -> Kern
 
 
 def _cases_in_file(name: str, request: SpecialisationRequest, jit: JitOptions, pool: InspectPool) -> list[Case]:
-    """The cases of a kernel in a user's file: one, or one for each autotune configuration."""
     source = source_in_file(name)
     answer = describe(pool, source)
     if answer["kind"] == "jit":
         return _jit_cases(source, answer, request, jit)
     if jit.are_given:
         raise OptionError(f"{name} is a vk.kernel; --signature, --warps and --stages apply to plain Triton kernels")
-    parameters = [_parameter(each) for each in answer["parameters"]]
+    parameters = [
+        Parameter(
+            each["name"], each["kind"], tuple(each["dimensions"]), tuple(each["dtypes"]),
+            each["default"] if each["optional"] else Parameter.MISSING,
+        )
+        for each in answer["parameters"]
+    ]  # fmt: skip
     refuse_unknown(request, [parameters], name)
     return [kernel_case(specialise(source, parameters, request), parameters, request)]
-
-
-def _parameter(answer: Mapping[str, Any]) -> Parameter:
-    """A parameter, as a child describes it."""
-    default = answer["default"] if answer["optional"] else Parameter.MISSING
-    dimensions, dtypes = tuple(answer["dimensions"]), tuple(answer["dtypes"])
-    return Parameter(answer["name"], answer["kind"], dimensions, dtypes, default)
 
 
 def _jit_cases(
@@ -219,7 +222,6 @@ def _jit_cases(
 
 
 def _configuration(answer: dict[str, Any], request: SpecialisationRequest, jit: JitOptions) -> dict[str, Any]:
-    """A configuration as it is shown: its constants, those given beside, and its options where they are known."""
     options = {"warps": jit.warps or answer["warps"], "stages": jit.stages or answer["stages"]}
     settings = answer["settings"] or {}
     usual = {"num_ctas": 1, "maxnreg": None}

@@ -1,4 +1,4 @@
-"""What a `@vk.kernel` is specialised for: sizes, dtypes and constants as requested, the rest as it declares."""
+"""Parse what a kernel is specialised for: sizes, dtypes and constants, and signatures of plain Triton kernels."""
 
 from __future__ import annotations
 
@@ -14,9 +14,124 @@ from vkernels.ir.errors import OptionError
 from vkernels.language.annotations import Parameter
 from vkernels.language.samples import SampleInputs
 
-from .cases import KernelCase, KernelSource
-from .signatures import parse_assignments, parse_value
+from .cases import JitSignature, KernelCase, KernelSource, Value
 from .task import Task, sizes_of
+
+NUMBERS = (
+    "fp8e4nv", "fp8e4b8", "fp8e4b15", "fp8e5", "fp8e5b16", "fp16", "bf16", "fp32", "fp64", "i1", "i8", "i16", "i32",
+    "i64", "u1", "u8", "u16", "u32", "u64",
+)  # fmt: skip
+"""Triton's types."""
+
+_TYPE = re.compile(rf"(?:\*k?)?(?:{'|'.join(NUMBERS)})")
+_DESCRIPTOR = re.compile(rf"tensordesc<(?:{'|'.join(NUMBERS)})\[[1-9][0-9]*(?:,[1-9][0-9]*){{0,4}}\]>")
+_INTEGER = re.compile(r"[+-]?\d+")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_WORDS: Mapping[str, Value] = {"True": True, "False": False, "None": None}
+
+
+@dataclass(frozen=True)
+class TritonParameter:
+    """A parameter of a plain Triton kernel. `constant`: declared `tl.constexpr`; `optional`: it has a default."""
+
+    name: str
+    constant: bool
+    optional: bool = False
+
+
+def parse_value(text: str) -> Value:
+    """Parse a constant in Python's syntax: True, None, 128, 1e-5; other texts stand for themselves, without quotes."""
+    if text in _WORDS:
+        return _WORDS[text]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    quoted = re.fullmatch(r"'([^']*)'|\"([^\"]*)\"", text)
+    return text if quoted is None else quoted[1] or quoted[2] or ""
+
+
+def parse_assignments(text: str, option: str) -> dict[str, str]:
+    """Parse `M=1024,N=64`. Raises `OptionError` for anything else, and for duplicate names."""
+    given: dict[str, str] = {}
+    for entry in split_at_commas(text):
+        name, equals, value = (part.strip() for part in entry.partition("="))
+        if not _NAME.fullmatch(name) or not equals or not value:
+            raise OptionError(f"{option}: expected NAME=VALUE, got {entry!r}")
+        if name in given:
+            raise OptionError(f"{option}: {name} is given twice")
+        given[name] = value
+    return given
+
+
+def split_at_commas(text: str) -> list[str]:
+    """Split at commas outside brackets and quotes, and strip blanks."""
+    entries, depth, quote = [""], 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        depth += 0 if quote else (letter in "<[(") - (letter in ">])")
+        if letter == "," and depth == 0 and not quote:
+            entries.append("")
+        else:
+            entries[-1] += letter
+    return [entry.strip() for entry in entries]
+
+
+def parse_signature(text: str, parameters: Sequence[TritonParameter], constants: Mapping[str, Value]) -> JitSignature:
+    """Parse a signature: an entry for each parameter in order; constant parameters may be left out.
+
+    An entry is a type (`*fp16`, `i32`, `tensordesc<fp16[64,32]>`), followed by `:16` for a multiple of 16 or `:1` for
+    a 1; or the value of a constant parameter. `constants`: values by name. Raises `OptionError`.
+    """
+    names = [parameter.name for parameter in parameters]
+    for name in constants:
+        if name not in names:
+            raise OptionError(f"--constants: the kernel has no parameter {name}; it has {', '.join(names)}")
+    types: dict[str, str] = {}
+    values: dict[str, Value] = {}
+    divisible: list[str] = []
+    for parameter, entry in _described(text, parameters, constants):
+        kind, _, hint = (part.strip() for part in entry.partition(":"))
+        if parameter.constant or _INTEGER.fullmatch(entry):
+            values[parameter.name] = parse_value(entry)
+        elif parameter.name not in constants:
+            kind = _checked(parameter.name, entry, kind.replace(" ", ""), hint)
+            if hint == "1":
+                values[parameter.name] = 1
+                continue
+            types[parameter.name] = kind
+            divisible += [parameter.name] if hint else []
+    return JitSignature(tuple(types.items()), tuple({**values, **constants}.items()), tuple(divisible))
+
+
+def _described(
+    text: str, parameters: Sequence[TritonParameter], constants: Mapping[str, Value]
+) -> list[tuple[TritonParameter, str]]:
+    entries = split_at_commas(text) if text.strip() else []
+    plain = [p for p in parameters if not p.constant]
+    passed = [p for p in plain if p.name not in constants]
+    for described in (passed, plain, parameters):
+        if len(described) == len(entries):
+            return list(zip(described, entries, strict=True))
+    names = ", ".join(p.name for p in passed) or "no parameter"
+    raise OptionError(
+        f"--signature has {len(entries)} entries; expected {len(passed)}, for {names}, "
+        f"or one for each of the {len(parameters)} parameters"
+    )
+
+
+def _checked(name: str, entry: str, kind: str, hint: str) -> str:
+    if not _TYPE.fullmatch(kind) and not _DESCRIPTOR.fullmatch(kind):
+        raise OptionError(f"--signature: {name} is {entry!r}; expected a type such as *fp16:16, i32 or fp32")
+    is_one = hint == "1" and re.fullmatch(r"[iu]\d+", kind)
+    if hint not in ("", "16") and not is_one:
+        raise OptionError(f"--signature: {name} is {entry!r}; expected :16, for a multiple of 16, or i32:1")
+    return kind
+
 
 SHORT = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64", "i32": "int32",
@@ -24,9 +139,12 @@ SHORT = {
 }  # fmt: skip
 
 
+KINDS = {bool: "i1", int: "i64", float: "f64"}
+
+
 @dataclass(frozen=True)
 class SpecialisationRequest:
-    """What a user asks for: one dtype, or some by tensor; sizes; constants."""
+    """A user's request: one dtype, or dtypes by tensor; sizes; constants."""
 
     dtype: str | None = None
     dtypes: Mapping[str, str] = field(default_factory=dict)
@@ -39,7 +157,7 @@ class SpecialisationRequest:
 
 
 def parse_specialisation(dtype: str | None, shape: str | None, constants: str | None) -> SpecialisationRequest:
-    """The request that the texts of the options make. Raises `OptionError`."""
+    """Parse the options into a request. Raises `OptionError`."""
     by_tensor = dtype is not None and "=" in dtype
     given = parse_assignments(dtype, "--dtype") if dtype is not None and by_tensor else {}
     return SpecialisationRequest(
@@ -51,7 +169,7 @@ def parse_specialisation(dtype: str | None, shape: str | None, constants: str | 
 
 
 def dtype_named(name: str) -> str:
-    """Torch's name of a dtype. Raises `OptionError`, with the nearest name, for what is none."""
+    """Torch's name of a dtype. Raises `OptionError` with the nearest name for an unknown one."""
     from vkernels.language.dtypes import DTYPES
 
     found = SHORT.get(name, name)
@@ -71,7 +189,7 @@ NOTHING: Mapping[str, Any] = {}
 
 
 def refuse_unknown(request: SpecialisationRequest, kernels: Sequence[Sequence[ParameterLike]], what: str) -> None:
-    """Raise `OptionError` for a size, tensor or constant that none of the kernels has."""
+    """Raise `OptionError` for a requested size, tensor or constant that none of the kernels has."""
     parameters = [parameter for kernel in kernels for parameter in kernel]
     known: dict[str, tuple[Mapping[str, object], Sequence[str]]] = {
         "size": (request.shape, sizes_of(parameters)),
@@ -94,10 +212,9 @@ def specialise(
     computed: Sequence[str] = (),
     samples: SampleInputs = NO_SAMPLES,
 ) -> Task:
-    """The task of a kernel. `shape`, `dtype` and `computed`: what is usual, as a catalogue entry says it.
+    """The task of a kernel. `shape`, `dtype` and `computed`: defaults, as in a catalogue entry.
 
-    Raises `OptionError` for a dtype that a tensor cannot have, for sizes that contradict each other, and for a size or
-    constant that has no value.
+    Raises `OptionError` for an unsupported dtype, contradictory sizes, and a missing size or constant.
     """
     tensors = [p for p in parameters if p.kind == "tensor"]
     chosen = request.dtype or dtype
@@ -113,14 +230,14 @@ def kernel_case(
     task: Task, parameters: Sequence[ParameterLike], request: SpecialisationRequest, usual: str | None = None,
     strides: Mapping[str, tuple[int, ...]] = NOTHING,
 ) -> KernelCase:  # fmt: skip
-    """A task as `check` and `explain` take it. `usual`: the dtype where the request gives none."""
+    """A task as `check` and `explain` take it. `usual`: the default dtype."""
     constants = {p.name: task.constants.get(p.name, p.default) for p in parameters if p.kind == "constant"}
     return KernelCase(
         task.source,
         _shown_dtype(task.dtypes, request.dtype or usual, request),
         task.shape,
         task.dtypes,
-        {p.name: _scalar_kind(p) for p in parameters if p.kind == "scalar"},
+        {p.name: KINDS.get(type(p.default), p.dtypes[0]) for p in parameters if p.kind == "scalar"},
         constants,
         left_open=tuple(name for name in constants if name not in task.constants),
         strides=strides,
@@ -141,7 +258,6 @@ def _sizes_and_constants(
     source: KernelSource, parameters: Sequence[ParameterLike], request: SpecialisationRequest,
     given: Mapping[str, int], samples: SampleInputs,
 ) -> tuple[dict[str, int], dict[str, Constant]]:  # fmt: skip
-    """All sizes, and the constants that do not have their defaults."""
     sizes = {name: size for name, size in given.items() if name not in samples.sizes}
     constants = {**samples.constants(sizes), **request.constants}
     every_constant = {p.name: p.default for p in parameters if p.kind == "constant"} | constants
@@ -164,13 +280,7 @@ def _sizes_and_constants(
 
 
 def _shown_dtype(dtypes: Mapping[str, str], chosen: str | None, request: SpecialisationRequest) -> str:
-    """One dtype where one was chosen for all, else that of each tensor."""
     if not request.dtypes and chosen is not None and chosen in dtypes.values():
         return chosen
     kinds = set(dtypes.values())
     return kinds.pop() if len(kinds) == 1 else ",".join(f"{name}={dtype}" for name, dtype in dtypes.items())
-
-
-def _scalar_kind(parameter: ParameterLike) -> str:
-    kinds = {bool: "i1", int: "i64", float: "f64"}
-    return kinds.get(type(parameter.default), parameter.dtypes[0])

@@ -1,34 +1,42 @@
-"""A task: a kernel for certain sizes, dtypes and constants. Plain data, so that it can go to workers and files."""
+"""A task: a kernel with sizes, dtypes and constants. It is plain data, for worker processes and files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, ValidationError, convert, structs
 
 from vkernels.compiler.protocols import Constant, ParameterLike, Signature, size_name
 from vkernels.ir.errors import ArgumentError, FileError, OptionError
+from vkernels.language.kernel import Kernel
 
-from .cases import KernelSource
-from .kernel_files import is_vk_kernel, kernel_at
+from .cases import KernelSource, is_vk_kernel, kernel_at
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+MAX_TEXT, MAX_NAMES = 4096, 200
+"""Characters of a text, and entries of a mapping, at most."""
 
-    from vkernels.language.kernel import Kernel
 
-MAX_TEXT = 4096
-"""Characters of a text, at most."""
-MAX_NAMES = 200
-"""Entries of a mapping, at most."""
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
+JsonConstant = (
+    bool
+    | Annotated[int, Meta(gt=-(1 << 62), lt=1 << 62)]
+    | Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+    | Annotated[str, Meta(max_length=MAX_TEXT)]
+    | None
+)
 
 
 @dataclass(frozen=True)
 class Task:
-    """`kernel`: where the kernel is, MODULE:NAME or FILE.py:NAME. `shape`: sizes by name; `dtypes`: of each tensor, as
-    torch names them; `constants`: values of those that do not have their defaults."""
+    """A kernel with sizes, dtypes and constants.
+
+    `kernel`: MODULE:NAME or FILE.py:NAME. `shape`: sizes by name; `dtypes`: torch's dtype of each tensor; `constants`:
+    values that differ from the defaults.
+    """
 
     kernel: str
     shape: Mapping[str, int]
@@ -46,23 +54,23 @@ class Task:
 
     @property
     def source(self) -> KernelSource:
-        """The kernel's name, and the module or file that it is in."""
+        """The kernel's name, and its module or file."""
         where, _, name = self.kernel.rpartition(":")
         return KernelSource(name, file=where) if where.endswith(".py") else KernelSource(name, where)
 
     @property
     def name(self) -> str:
-        """The kernel's name for people and databases: NAME of a module's, FILE.py:NAME of a file's."""
+        """The kernel's name for people and databases: NAME, or FILE.py:NAME."""
         return self.source.shown
 
     @property
     def dtype(self) -> str:
-        """What to call the dtypes: the first tensor of floats', or the first's."""
+        """The dtype of the first tensor of floats, or else of the first tensor."""
         names = list(self.dtypes.values())
         return next((name for name in names if "float" in name), names[0] if names else "")
 
     def to_json(self) -> dict[str, Any]:
-        """The task as results show it."""
+        """The task in results."""
         return {**self.to_request(), "kernel": self.name}
 
     def to_request(self) -> dict[str, Any]:
@@ -73,19 +81,23 @@ class Task:
         }  # fmt: skip
 
 
+class _TaskRecord(Struct, forbid_unknown_fields=True):
+    kernel: Name
+    shape: Annotated[dict[Name, Annotated[int, Meta(ge=0, lt=1 << 62)]], Meta(max_length=MAX_NAMES)] = {}
+    dtypes: Annotated[dict[Name, Name], Meta(max_length=MAX_NAMES)] = {}
+    constants: Annotated[dict[Name, JsonConstant], Meta(max_length=MAX_NAMES)] = {}
+
+
 def task_from_json(data: object, where: str = "the task") -> Task:
-    """The task that `to_request` wrote. Raises `FileError` that names the wrong field. No file is executed."""
-    if not isinstance(data, dict) or not data.keys() <= {"kernel", "shape", "dtypes", "constants"}:
-        raise FileError(f"{where}: expected an object of kernel, shape, dtypes and constants")
-    kernel = data.get("kernel")
-    if not _is_name(kernel):
-        raise FileError(f"{where}: kernel: expected a name")
-    return Task(
-        str(kernel),
-        _mapping(data, "shape", where, lambda value: type(value) is int and 0 <= value < 1 << 62, "sizes"),
-        _mapping(data, "dtypes", where, _is_name, "names of dtypes"),
-        _mapping(data, "constants", where, _is_constant, "numbers, texts, booleans or null"),
-    )
+    """Inverse of `to_request`. Raises `FileError` with the invalid field. No file is executed."""
+    try:
+        task = Task(**structs.asdict(convert(data, _TaskRecord)))
+    except ValidationError as error:
+        raise FileError(f"{where}: {error}") from None
+    texts = [task.kernel, *task.shape, *task.dtypes, *task.dtypes.values(), *task.constants, *task.constants.values()]
+    if not all(text.isprintable() for text in texts if isinstance(text, str)):
+        raise FileError(f"{where}: expected printable text")
+    return task
 
 
 def kernel_of(task: Task) -> Kernel:
@@ -97,7 +109,7 @@ def kernel_of(task: Task) -> Kernel:
 
 
 def signature_of(task: Task, scalars: Mapping[str, bool | int | float]) -> Signature:
-    """What the kernel's IR is built for. `scalars`: values, of which the kinds matter."""
+    """The signature that the kernel's IR is built for. `scalars`: only the types of the values matter."""
     kernel = kernel_of(task)
     kinds = {bool: "i1", int: "i64", float: "f64"}
     constants = {p.name: p.default for p in kernel.parameters if p.kind == "constant"} | dict(task.constants)
@@ -112,13 +124,13 @@ def signature_of(task: Task, scalars: Mapping[str, bool | int | float]) -> Signa
 
 
 def sizes_of(parameters: Sequence[ParameterLike]) -> tuple[str, ...]:
-    """The names of all sizes of tensors, those that the author left unnamed too."""
+    """The names of all tensor sizes, including those that the author left unnamed."""
     named = (size_name(p.name, number, declared) for p in parameters for number, declared in enumerate(p.dimensions))
     return tuple(dict.fromkeys(name for name in named if isinstance(name, str)))
 
 
 def shape_of(task: Task, parameter: ParameterLike) -> tuple[int, ...]:
-    """A tensor's shape. Raises `ArgumentError` for a size that the task does not give."""
+    """A tensor's shape. Raises `ArgumentError` for a missing size."""
     names = [size_name(parameter.name, number, declared) for number, declared in enumerate(parameter.dimensions)]
     missing = [name for name in names if isinstance(name, str) and name not in task.shape]
     if missing:
@@ -127,7 +139,7 @@ def shape_of(task: Task, parameter: ParameterLike) -> tuple[int, ...]:
 
 
 def strides_of(task: Task) -> dict[str, tuple[int, ...]]:
-    """Strides of all tensors, in elements."""
+    """Strides of all tensors in elements."""
     kernel = kernel_of(task)
     return {
         parameter.name: _strides(shape_of(task, parameter), memory_order(kernel, parameter))
@@ -164,25 +176,3 @@ def _kernel_of(source: KernelSource) -> Kernel:
         )
     kernel: Kernel = found
     return kernel
-
-
-def _mapping(data: Mapping[str, Any], name: str, where: str, is_right: Any, expected: str) -> dict[str, Any]:
-    found = data.get(name, {})
-    if not isinstance(found, dict) or len(found) > MAX_NAMES or not all(map(_is_name, found)):
-        raise FileError(f"{where}: {name}: expected an object of at most {MAX_NAMES} names")
-    wrong = next((key for key, value in found.items() if not is_right(value)), None)
-    if wrong is not None:
-        raise FileError(f"{where}: {name}: {wrong[:60]}: expected {expected}")
-    return dict(found)
-
-
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= MAX_TEXT and value.isprintable()
-
-
-def _is_constant(value: object) -> bool:
-    if isinstance(value, float):
-        return isfinite(value)
-    if isinstance(value, str):
-        return len(value) <= MAX_TEXT and value.isprintable()
-    return value is None or isinstance(value, bool) or (isinstance(value, int) and abs(value) < 1 << 62)

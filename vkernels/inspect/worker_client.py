@@ -1,4 +1,4 @@
-"""Requests to worker processes that execute users' files and lower kernels: what hangs there does no harm."""
+"""Requests to worker processes that execute users' files and lower kernels, where a hang does no harm."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from vkernels.ir import errors
 from .cases import KernelSource
 
 Progress = Callable[[str, int, int], None]
-"""Told what is done now, how many steps of it are done and how many there are."""
+"""Gets the present step, the number of completed parts, and the number of all parts."""
 
 Answer = dict[str, Any]
 
 SERVICE = f"{__package__}.worker_service:serve"
-"""What the worker processes run."""
 SECONDS = 120.0
-"""How long a worker may take to execute a file, or to lower a kernel for all targets."""
+"""Time limit for executing a file, or for lowering a kernel for all targets."""
 _FAILURE = "failure"
 
 
@@ -50,9 +49,9 @@ class InspectPool(WorkerPool[Mapping[str, Any], Answer]):
 
 
 def answer_of(answer: Answer, what: str) -> Answer:
-    """The answer to a request about `what`.
+    """Check the answer to a request about `what`.
 
-    Raises the mistakes that the worker found, by their class, and `FileError` where it came to no answer.
+    Raises the worker's errors by their class, and `FileError` if it did not answer.
     """
     if _FAILURE in answer:
         raise errors.FileError(f"{what}: {answer[_FAILURE]}")
@@ -62,7 +61,7 @@ def answer_of(answer: Answer, what: str) -> Answer:
 
 
 def mistake(answer: Answer) -> errors.Error:
-    """The mistake that an answer tells of."""
+    """The error that an answer describes."""
     kinds: dict[str, type[errors.Error]] = {
         name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.Error)
     }
@@ -71,6 +70,6 @@ def mistake(answer: Answer) -> errors.Error:
 
 
 def describe(pool: InspectPool, source: KernelSource) -> Answer:
-    """What a kernel in a user's file declares."""
+    """The declaration of a kernel in a user's file."""
     request = {"kind": "describe", "source": vars(source)}
     return answer_of(pool.submit(request).result(), source.shown)

@@ -1,24 +1,24 @@
-"""What a worker process does before anything is compiled: it finds a kernel and lowers it for some targets.
+"""The service of worker processes: find a kernel and lower it for some targets, before anything is compiled.
 
-It runs users' files and our own lowering, both of which may hang or fail: that is then the result. Requests and answers
-are JSON.
+It runs users' files and our own lowering, which may hang or fail: that is then the result. Requests and answers are
+JSON.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
+from vkernels.compiler.backends.triton_kernels import jit_configurations, jit_parameters, jit_ttir
 from vkernels.compiler.protocols import KernelLike
 from vkernels.compiler.workers.frames import Handler, Send
 from vkernels.ir.errors import ArgumentError, Error
 from vkernels.ir.limits import limits_from
 from vkernels.ir.plan_json import plan_from_json
 
-from .cases import KernelSource
-from .kernel_files import is_vk_kernel, kernel_at
+from .cases import KernelSource, is_vk_kernel, kernel_at
 
 Answer = dict[str, Any]
 
@@ -29,7 +29,7 @@ def serve(send: Send) -> Handler:
 
 
 def answer_to(request: Mapping[str, Any]) -> Answer:
-    """The answer: what was asked for, or, of a mistake that a user can put right, `error` (its class) and `message`."""
+    """The answer; for a user's mistake its class as `error`, and `message`."""
     try:
         return ANSWERS[request["kind"]](request)
     except Error as error:
@@ -37,11 +37,8 @@ def answer_to(request: Mapping[str, Any]) -> Answer:
 
 
 def _described(request: Mapping[str, Any]) -> Answer:
-    """What a kernel declares: its parameters, and a plain Triton kernel's configurations."""
     kernel = kernel_at(KernelSource(**request["source"]))
     if not is_vk_kernel(kernel):
-        from vkernels.compiler.backends.triton_kernels import jit_configurations, jit_parameters
-
         return {
             "kind": "jit",
             "parameters": [asdict(parameter) for parameter in jit_parameters(kernel)],
@@ -62,14 +59,12 @@ def _parameter(parameter: Any) -> Answer:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON can hold it: what it cannot is shown as text."""
     if isinstance(value, Mapping):
         return {str(name): _plain(entry) for name, entry in value.items()}
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 def _prepared_kernel(request: Mapping[str, Any]) -> Answer:
-    """Launches of a `@vk.kernel` for each target, and the plans; targets for which they are the same share them."""
     from .check.prepare_kernel import KernelPreparer
 
     kernel: KernelLike = kernel_at(KernelSource(**request["source"]))
@@ -92,11 +87,6 @@ def _prepared_kernel(request: Mapping[str, Any]) -> Answer:
 
 
 def _prepared_jit(request: Mapping[str, Any]) -> Answer:
-    """The one launch of a plain Triton kernel for each target."""
-    from dataclasses import replace
-
-    from vkernels.compiler.backends.triton_kernels import jit_configurations, jit_ttir
-
     kernel = kernel_at(KernelSource(**request["source"]))
     configuration = jit_configurations(kernel)[request["number"]]
     configuration = replace(
@@ -119,7 +109,6 @@ def _prepared_jit(request: Mapping[str, Any]) -> Answer:
 
 
 def _explained(request: Mapping[str, Any]) -> Answer:
-    """What `vk explain` shows of a kernel on one target."""
     from .explain.analyze import Question, find
 
     question = Question(
@@ -131,8 +120,7 @@ def _explained(request: Mapping[str, Any]) -> Answer:
 
 
 def _each(targets: Sequence[Mapping[str, Any]], prepare: Callable[[Mapping[str, Any]], Answer]) -> list[Answer]:
-    """For each target the number of its launches and its plan, or why it has none. What the caller left out is no
-    answer."""
+    """The answer for each target, or its error. A missing argument is an error of the whole request."""
     answers: list[Answer] = []
     for target in targets:
         try:

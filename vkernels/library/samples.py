@@ -32,15 +32,20 @@ def entry(
     cpu_sizes: Sizes,
     dtype: str = "float16",
     computed: tuple[str, ...] = (),
-    dtypes: tuple[str, ...] = EVERY_FLOAT,
+    dtypes: tuple[str, ...] | None = None,
     samples: SampleInputs | None = None,
 ) -> CatalogueEntry:
     """A kernel's entry in the catalogue; its sample inputs become its attribute `samples`.
 
     `family`: the function that launches the kernel. `sizes`: for a GPU; `cpu_sizes`: for which a call on a CPU core or
     two takes about a millisecond, without the sizes that `samples` derives. `dtype`: the usual one; `dtypes`: all that
-    the kernel takes. `computed`: tensors of the dtype that kernels compute in, float32 for 16-bit dtypes.
+    the kernel takes, by default every float for a kernel of floats, else what its tensors of dtype `dtype` accept.
+    `computed`: tensors of the dtype that kernels compute in, float32 for 16-bit dtypes.
     """
+    if dtypes is None:
+        accepted = [p.dtypes for p in kernel.parameters if p.kind == "tensor" and dtype in p.dtypes]
+        common = tuple(each for each in accepted[0] if all(each in others for others in accepted))
+        dtypes = EVERY_FLOAT if dtype in EVERY_FLOAT else common
     kernel.samples = replace(samples or SampleInputs(), cpu_sizes=cpu_sizes)
     return CatalogueEntry(family, kernel.name, kernel.function.__module__, sizes, dtype, computed, dtypes)
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from vkernels.autotune.database.entry import Entry, Provenance
-from vkernels.autotune.database.key import Key, compilers, limits_hash, shape_class
+from vkernels.autotune.database.entry import Entry, Key, Provenance, compilers, limits_hash, shape_class
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Home, Plan
 

@@ -10,7 +10,8 @@ from itertools import permutations
 import pytest
 
 from vkernels.autotune.database import MODELLED, Database, EntryFilter
-from vkernels.autotune.database.key import shape_class, size_class
+from vkernels.autotune.database.entry import shape_class, size_class
+from vkernels.autotune.database.entry_json import document_of, entries_of
 from vkernels.ir.errors import FileError
 
 from .making import DEVICE, LIMITS, SHAPE, elsewhere, entry, key
@@ -117,8 +118,8 @@ def test_adding_what_is_new_leaves_the_rest_as_it_was(database):
 def test_export_and_import_go_round(database, tmp_path):
     database.add(entry(1), entry(2, failure="crash"), entry(3, final=True))
     with Database.open(str(tmp_path / "other.sqlite")) as other:
-        assert other.import_(database.export()) == (3, 0)
-        assert other.import_(database.export()) == (0, 3)
+        assert other.add_new(entries_of(document_of(database.entries()))) == (3, 0)
+        assert other.add_new(entries_of(document_of(database.entries()))) == (0, 3)
         assert {each.identity for each in other.entries()} == {each.identity for each in database.entries()}
 
 

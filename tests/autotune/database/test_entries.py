@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vkernels.autotune.database.entry_json import document_schema, entry_from_text, entry_to_json, entry_to_text
-from vkernels.autotune.database.exchange import SCHEMA_FILE, document_of, entries_of
+from vkernels.autotune.database.entry_json import (
+    SCHEMA_FILE,
+    document_of,
+    document_schema,
+    entries_of,
+    entry_from_text,
+    entry_to_json,
+    entry_to_text,
+)
 from vkernels.ir.errors import FileError
 from vkernels.targets import limits_of
 from vkernels.targets.table import known_targets

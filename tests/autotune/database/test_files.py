@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from vkernels.autotune.database import Database
-from vkernels.autotune.database.tables import APPLICATION
+from vkernels.autotune.database.storage import APPLICATION
 from vkernels.ir.errors import Error, FileError, OptionError
 
 from .making import SHAPE, entry, key
@@ -197,9 +197,9 @@ def test_readers_and_writers_do_not_stand_in_each_others_way(tmp_path):
     assert wrong == []
 
 
-def test_a_passing_database_keeps_what_threads_put_in_and_leaves_no_connection_behind(tmp_path):
-    path = tmp_path / "passing.db"
-    with Database.open(str(path), passing=True) as database, ThreadPoolExecutor(6) as pool:
+def test_a_temporary_database_keeps_what_threads_put_in_and_leaves_no_connection_behind(tmp_path):
+    path = tmp_path / "temporary.db"
+    with Database.open(str(path), temporary=True) as database, ThreadPoolExecutor(6) as pool:
         for _ in pool.map(lambda number: database.add(entry(number)), range(1, 61)):
             pass
         assert {each.plan.tiles["i"] for each in database.entries()} == set(range(1, 61))

@@ -35,7 +35,7 @@ SIZES = {"M": 24, "N": 1000}
 @pytest.fixture(autouse=True)
 def asked_anew(monkeypatch):
     """The user's own database, which is not there, when a test begins and after it."""
-    monkeypatch.setattr(asking, "_asking", asking._Asking())
+    monkeypatch.setattr(asking, "_source", asking._Source())
     default_session().forget_tuned_plans()
     yield
     default_session().forget_tuned_plans()

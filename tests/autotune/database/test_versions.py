@@ -15,11 +15,11 @@ import pytest
 import vkernels as vk
 from vkernels.autotune.database import Database
 from vkernels.autotune.database import launches as asking
-from vkernels.autotune.database.groups import groups_of
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.history import History
 from vkernels.autotune.measure import Candidate, Measurement
 from vkernels.autotune.plan_space import PlanSpace, read
+from vkernels.autotune.report import groups_of
 from vkernels.autotune.tune import tune
 from vkernels.compiler.default_session import default_session
 from vkernels.inspect.explain.analyze import Question, find
@@ -53,7 +53,7 @@ def scaled(
 
 @pytest.fixture(autouse=True)
 def asked_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(asking, "_asking", asking._Asking())
+    monkeypatch.setattr(asking, "_source", asking._Source())
     default_session().forget_tuned_plans()
     yield
     default_session().forget_tuned_plans()
@@ -94,7 +94,7 @@ def called(kernel: Any, n: int = N, **constants: Any) -> vk.LaunchEvent:
 
 
 def history_of(database: Database, task: Task) -> History:
-    from vkernels.autotune.limits import slice_target
+    from vkernels.autotune.slice_names import slice_target
 
     return History(database, task, present_target("cpu").limits, slice_target("cpu"), "cpu")
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vkernels.autotune.limits import slice_limits
 from vkernels.autotune.measure import (
     Bench,
     BenchOptions,
@@ -22,12 +21,12 @@ from vkernels.autotune.measure import (
     Measurement,
     WorkerLimits,
 )
-from vkernels.autotune.measure import ahead as compiling_ahead
 from vkernels.autotune.measure import bench as benches
-from vkernels.autotune.measure.ahead import MAX_AT_ONCE, PrecompileWorkers
-from vkernels.autotune.measure.child import MeasuringWorker
-from vkernels.autotune.measure.cpu_affinity import usable
+from vkernels.autotune.measure import precompile as compiling_ahead
+from vkernels.autotune.measure.measuring_worker import MeasuringWorker
+from vkernels.autotune.measure.precompile import MAX_AT_ONCE, PrecompileWorkers
 from vkernels.autotune.plan_space import read
+from vkernels.autotune.slice_names import slice_limits, usable
 from vkernels.inspect.task import Task
 from vkernels.ir.plan import Plan
 from vkernels.library.tasks import library_tasks

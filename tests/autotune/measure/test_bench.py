@@ -21,10 +21,10 @@ from vkernels.autotune.measure import (
     Measurement,
     WorkerLimits,
 )
-from vkernels.autotune.measure.child import MeasuringWorker
-from vkernels.autotune.measure.cpu_affinity import place_of, usable
-from vkernels.autotune.measure.drift import SETTLED
 from vkernels.autotune.measure.lock import lock_names, locked
+from vkernels.autotune.measure.measuring_worker import MeasuringWorker
+from vkernels.autotune.measure.timing import SETTLED
+from vkernels.autotune.slice_names import place_of, usable
 from vkernels.inspect.task import Task
 from vkernels.ir.plan import Plan
 

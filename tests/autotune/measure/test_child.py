@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from vkernels.autotune.measure.child import EndedError, MeasuringWorker
-from vkernels.autotune.measure.outcomes import FailureReason
+from vkernels.autotune.measure.measures import FailureReason
+from vkernels.autotune.measure.measuring_worker import EndedError, MeasuringWorker
 
 MUCH = 1 << 40
 
@@ -83,7 +83,7 @@ def test_one_that_was_killed_before_it_was_asked_is_a_crash_too(child: Measuring
 
 STARTING = """
 import time
-from vkernels.autotune.measure.child import MeasuringWorker
+from vkernels.autotune.measure.measuring_worker import MeasuringWorker
 child = MeasuringWorker([max(__import__("os").sched_getaffinity(0))])
 print(child._process.pid, flush=True)
 time.sleep(600)

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from vkernels.autotune.measure.compare import Expected
+from vkernels.autotune.measure.subject import Expected
 
 STORED = {"float64": np.float64, "float32": np.float32, "float16": np.float16}
 

@@ -8,8 +8,8 @@ from itertools import cycle
 import numpy as np
 import pytest
 
-from vkernels.autotune.measure.drift import MAX_FACTOR, NOTICED, SETTLED, DriftCorrection, corrected_for_drift
-from vkernels.autotune.measure.outcomes import Measurement
+from vkernels.autotune.measure.measures import Measurement
+from vkernels.autotune.measure.timing import MAX_FACTOR, NOTICED, SETTLED, DriftCorrection, corrected_for_drift
 
 
 class Moments:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vkernels.autotune.measure.load import LoadWatch, busy_seconds
+from vkernels.autotune.measure.clocks import LoadWatch, busy_seconds
 
 STATISTICS = """cpu  100 0 100 900 0 0 0 0 0 0
 cpu0 10 1 20 400 7 3 4 500 6 0
@@ -51,7 +51,7 @@ SPINNING = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nprint('
 WATCHING = """
 import os, sys, time
 from vkernels.autotune.measure.clocks import CpuClock
-from vkernels.autotune.measure.load import LoadWatch
+from vkernels.autotune.measure.clocks import LoadWatch
 core = int(sys.argv[1])
 os.sched_setaffinity(0, {core})
 watch, clock, disturbed = LoadWatch([core]), CpuClock(1), 0

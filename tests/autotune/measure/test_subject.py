@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vkernels.autotune.measure.effort import Effort
-from vkernels.autotune.measure.outcomes import Candidate
+from vkernels.autotune.measure.measures import Candidate, Effort
 from vkernels.autotune.measure.subject import MeasuredTask, WrongAnswerError
 from vkernels.inspect.task import Task
 from vkernels.ir.plan import Plan

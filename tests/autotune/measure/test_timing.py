@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vkernels.autotune.measure.effort import Effort
+from vkernels.autotune.measure.measures import Effort
 from vkernels.autotune.measure.timing import Rounds, Sample, TimedCall, Timer
 
 EFFORT = Effort(seconds=1.0, width=0.02, least=6, most=500, sample_seconds=1e-3, tries=3)

@@ -17,7 +17,7 @@ from vkernels.compiler.backends.triton_kernels import (
     jit_parameters,
     jit_ttir,
 )
-from vkernels.inspect.kernel_files import executed
+from vkernels.inspect.cases import executed
 from vkernels.ir.errors import ArgumentError
 
 FILE = Path(__file__).parent / "data" / "triton_styles.py"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vkernels.inspect.signatures import (
+from vkernels.inspect.specialisation import (
     NUMBERS,
     TritonParameter,
     parse_assignments,

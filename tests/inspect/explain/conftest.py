@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from vkernels.commands.explain.subject import target_named
+from vkernels.commands.options import target_named
 from vkernels.compiler.workers.compile_pool import CompilePool
-from vkernels.inspect.check.check import triton_version
-from vkernels.inspect.explain.explain import ExplainTools, explain
+from vkernels.inspect.check.check import CheckTools, triton_version
+from vkernels.inspect.explain.explain import explain
 from vkernels.inspect.resolve import resolve_case
 from vkernels.inspect.specialisation import parse_specialisation
 from vkernels.inspect.worker_client import InspectPool
@@ -31,7 +31,7 @@ FOUND = {}
 def explained():
     """A function of a kernel's name and a target's: its explanation, found only once."""
     with InspectPool(1, 120) as preparing, CompilePool(2, 120) as compiling:
-        tools = ExplainTools(preparing, compiling, None, triton_version())
+        tools = CheckTools(preparing, compiling, None, triton_version())
 
         def explained(kernel, target, only_stage=""):
             key = kernel, target, only_stage

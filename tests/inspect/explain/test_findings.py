@@ -6,12 +6,11 @@ import json
 import re
 from dataclasses import asdict
 
+import msgspec
 import pytest
 
 from vkernels.compiler.specialise import kernel_in
-from vkernels.inspect.explain.explanation import ExplainFindings
-from vkernels.inspect.explain.from_json import read_as
-from vkernels.inspect.explain.native import count_native
+from vkernels.inspect.explain.explanation import ExplainFindings, count_native
 from vkernels.inspect.explain.stages import check_stage, stages_of
 from vkernels.ir.analyses import annotate_needs
 from vkernels.ir.analysis.needs import NeedsDevice
@@ -105,13 +104,7 @@ def test_the_plan_is_told_with_its_origin_its_time_and_what_the_planner_would_do
 
 def test_findings_come_back_from_json_as_they_were(explained):
     findings = explained("spdnn", "t4").findings
-    assert read_as(ExplainFindings, json.loads(json.dumps(asdict(findings)))) == findings
-
-
-@pytest.mark.parametrize("broken", [{}, [], None, {"kernel": 1}, {"kernel": "k", "spare": 1}])
-def test_an_answer_that_is_none_is_refused(broken):
-    with pytest.raises((ValueError, TypeError)):
-        read_as(ExplainFindings, broken)
+    assert msgspec.convert(json.loads(json.dumps(asdict(findings))), ExplainFindings) == findings
 
 
 def test_a_stage_that_is_asked_for_alone_compiles_nothing_that_it_does_not_need(explained):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vkernels.commands.explain.subject import target_named
+from vkernels.commands.options import target_named
 from vkernels.inspect.check.prepare_kernel import KernelPreparer
 from vkernels.inspect.explain import explain as module
 from vkernels.inspect.explain.analyze import Question, find

@@ -16,7 +16,7 @@ import vkernels as vk
 from tests.library.reference import fresh_seed
 from vkernels.autotune.arguments import make_arguments, scalars
 from vkernels.commands.explain.results import as_json
-from vkernels.commands.explain.subject import target_named
+from vkernels.commands.options import target_named
 from vkernels.compiler import (
     compile_cpu as compiling,
 )

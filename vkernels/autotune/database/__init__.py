@@ -1,12 +1,11 @@
-"""The tuning database: what was measured, of which plans, under which limits; docs/database.md.
+"""The tuning database: plans, the limits that they were measured under, and their times; docs/database.md.
 
 SQLAlchemy is imported when a database is opened.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from .entry import MEASURED, MODELLED, Entry, Provenance
-from .key import Key, key_of
+from .entry import MEASURED, MODELLED, Entry, Key, Provenance, key_of
 
 if TYPE_CHECKING:
     from .database import Contents, Database, EntryFilter
@@ -15,7 +14,6 @@ __all__ = ["MEASURED", "MODELLED", "Contents", "Database", "Entry", "EntryFilter
 
 
 def __getattr__(name: str) -> Any:
-    """What imports SQLAlchemy."""
     if name in ("Contents", "Database", "EntryFilter"):
         from . import database
 

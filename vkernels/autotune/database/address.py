@@ -1,9 +1,8 @@
-"""Where a database is: a file of SQLite's, or a URL of PostgreSQL's. Passwords are never shown."""
+"""The address of a database: an SQLite file or a PostgreSQL URL. Passwords are never shown."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,15 +18,14 @@ if TYPE_CHECKING:
 FILE = "tuning.sqlite"
 HIDDEN = "***"
 SECRETS = ("password", "passfile", "sslpassword", "sslkey", "service", "options")
-"""Parameters of a URL that are not shown."""
 POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 MIN_CONNECT_SECONDS = 2
-"""What PostgreSQL's client waits for a server, at least."""
+"""Least time-out that PostgreSQL's client supports."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """`file`: of SQLite's; else `url`, of PostgreSQL's. `str()` gives it without passwords, and so does `hide`."""
+    """An SQLite `file`, or else a PostgreSQL `url`. `str()` omits passwords."""
 
     file: Path | None = None
     url: URL | None = field(default=None, repr=False)
@@ -38,29 +36,30 @@ class Address:
         return "" if self.url is None else _shown(self.url)
 
     def hide(self, text: str) -> str:
-        """A text, in which drivers may have put anything, without the address's secrets."""
+        """Remove the address's secrets from a text, for example from a driver's message."""
         if self.url is None:
             return text
-        secrets = [str(self.url.password or ""), *_texts(self.url.query, SECRETS)]
+        values = [self.url.query[name] for name in SECRETS if name in self.url.query]
+        secrets = [str(self.url.password or ""), *(text for v in values for text in ([v] if isinstance(v, str) else v))]
         raw = self.url.render_as_string(hide_password=False).partition("://")[2].rpartition("@")[0].partition(":")[2]
         for secret in sorted({*secrets, *map(unquote, secrets), raw, unquote(raw)}, key=len, reverse=True):
             text = text.replace(secret, HIDDEN) if secret else text
         return text
 
-    def engine(self, seconds: float, read_only: bool, passing: bool = False) -> Engine:
-        """What connects: anew for each use, so that processes may fork; nothing waits longer than `seconds`. `passing`:
-        for a file of this process alone that nobody wants once it has ended: connections are kept, no disk is waited
-        for.
+    def engine(self, seconds: float, read_only: bool, temporary: bool = False) -> Engine:
+        """An engine that opens a connection for each use, so that processes may fork; it waits at most `seconds`.
 
-        Raises `SetupError` where PostgreSQL's client is not installed.
+        `temporary`: for a file of this process alone, whose content may be lost: connections are kept, and writes do
+        not wait for the disk. Raises `SetupError` if PostgreSQL's client is not installed.
         """
         from sqlalchemy import create_engine
         from sqlalchemy.pool import NullPool, QueuePool
 
         if self.url is None:
-            uri = f"{self._path().as_uri()}?mode={_reading(self._path()) if read_only else 'rw'}"
-            pool = QueuePool if passing else NullPool
-            return create_engine("sqlite://", creator=lambda: _connect(uri, seconds, not passing), poolclass=pool)
+            path = Path(str(self)).absolute()
+            uri = f"{path.as_uri()}?mode={_read_mode(path) if read_only else 'rw'}"
+            pool = QueuePool if temporary else NullPool
+            return create_engine("sqlite://", creator=lambda: _connect(uri, seconds, not temporary), poolclass=pool)
         try:
             import psycopg  # noqa: F401
         except ImportError as error:
@@ -77,16 +76,11 @@ class Address:
         given = {name: value for name, value in given.items() if name not in self.url.query}
         return create_engine(self.url, connect_args=given, poolclass=NullPool, hide_parameters=True)
 
-    def _path(self) -> Path:
-        if self.file is None:
-            raise ValueError("no file")
-        return self.file.absolute()
-
 
 def address_of(text: str | None) -> Address:
-    """The address in an option: a path, `sqlite:///PATH`, `postgresql://…`; the user's own file where there is none.
+    """Parse an address: a path, `sqlite:///PATH` or `postgresql://…`; None is the user's own file.
 
-    Raises `OptionError` for other kinds of databases, `SetupError` for a user without a home.
+    Raises `OptionError` for other kinds of databases, and `SetupError` for a user without a home directory.
     """
     if text is None:
         return Address(default_file())
@@ -105,20 +99,19 @@ def address_of(text: str | None) -> Address:
 
 
 def default_file() -> Path:
-    """In this user's folder for data. Raises `SetupError` for a user without a home."""
+    """The file in the user's data folder. Raises `SetupError` for a user without a home directory."""
     import platformdirs
 
     folder = platformdirs.user_data_path("vkernels")
     if not folder.is_absolute():
-        raise SetupError("this user has no home for a tuning database; --db says where there is one")
+        raise SetupError("this user has no home directory for a tuning database; name one with --db")
     return folder / FILE
 
 
-def _reading(path: Path) -> str:
-    """How to open a file that is only read: where nobody may write beside it, nobody writes into it either, and SQLite
-    would look in vain for what it keeps there."""
-    alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
-    return "ro&immutable=1" if alone else "ro"
+def _read_mode(path: Path) -> str:
+    # In a folder that is not writable, SQLite cannot create its auxiliary files.
+    is_immutable = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
+    return "ro&immutable=1" if is_immutable else "ro"
 
 
 def _url(text: str) -> URL:
@@ -127,7 +120,7 @@ def _url(text: str) -> URL:
 
     try:
         return make_url(text)
-    except (ArgumentError, ValueError):  # whose text may hold the password
+    except (ArgumentError, ValueError):  # whose message may contain the password
         raise OptionError("--db: expected postgresql://USER@HOST:PORT/NAME; this URL cannot be read") from None
 
 
@@ -137,16 +130,11 @@ def _shown(url: URL) -> str:
     return plain.render_as_string(hide_password=True).replace(quote(HIDDEN), HIDDEN)
 
 
-def _texts(query: Mapping[str, Any], names: tuple[str, ...]) -> list[str]:
-    found = [query[name] for name in names if name in query]
-    return [text for each in found for text in ([each] if isinstance(each, str) else each)]
-
-
-def _connect(uri: str, seconds: float, lasting: bool) -> sqlite3.Connection:
+def _connect(uri: str, seconds: float, durable: bool) -> sqlite3.Connection:
     import sqlite3
 
     connection = sqlite3.connect(uri, uri=True, timeout=seconds, isolation_level=None, check_same_thread=False)
-    connection.text_factory = lambda data: data.decode(errors="replace")  # damaged text is one entry's matter
+    connection.text_factory = lambda data: data.decode(errors="replace")  # damaged text makes only its entry unreadable
     connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute(f"PRAGMA synchronous = {'FULL' if lasting else 'OFF'}")
+    connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
     return connection

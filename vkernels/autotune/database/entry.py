@@ -1,34 +1,175 @@
-"""One measurement that is remembered: of which plan, under which limits, where it was made, and what came of it."""
+"""Entries of the database, which say how a plan performed where, and the keys that they are found by."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, astuple, dataclass, field, replace
+from functools import cache, cached_property
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
+from xdsl.dialects.builtin import ModuleOp
+
+from vkernels.compiler.protocols import Constant
+from vkernels.ir.dialect import KernelOp
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import plan_to_json
+from vkernels.ir.text import print_module
+from vkernels.targets import Target
 
-from .key import Key
+EXACT = 8
+"""Sizes up to this form classes of their own."""
+STEPS = 4
+"""Larger sizes have this many classes per power of two: sizes within a class differ by at most a quarter."""
+WIDE = 16
+"""Multiples of this form separate classes: their loads are wide and their chunks leave no tail."""
 
-Constant = bool | int | float | str | None
+RATES = ("clock", "memory_bandwidth", "cache_bandwidth", "shared_bandwidth", "multiply_adds", "tensor_multiply_adds",
+         "launch_seconds")  # fmt: skip
+"""Measured limits, which differ from day to day, are not part of a key."""
+MEMORY = "memory"
+"""Not part of a key either: whether swap space fits is checked when an entry is read."""
+LIBRARIES = ("vkernels", "triton", "llvmlite", "torch", "numpy")
+
+MAKES_CODE = (
+    "ir/*.py", "ir/dialect/**/*.py", "ir/transforms/**/*.py", "ir/lowering/**/*.py", "compiler/backends/**/*.py",
+    "compiler/compile_cpu.py", "compiler/specialise.py", "compiler/compile_gpu.py", "runtime/pool_ir.py",
+    "runtime/pool_work_ir.py",
+)  # fmt: skip
+"""Our own files that determine the code of a plan. Files that choose plans are not among them."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """Plans with equal keys are compared with each other.
+
+    `kernel_hash`: SHA-256 of the kernel's IR as written, including constants. `shape_class`: see `shape_class`.
+    `dtypes`: `out=float32 x=float16`. `limits_hash`: SHA-256 of the slice's sizes, independent of the device.
+    `compilers`: versions of the compilers.
+    """
+
+    kernel_hash: str
+    shape_class: str
+    dtypes: str
+    limits_hash: str
+    compilers: str
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all fields."""
+        return hashlib.sha256(json.dumps(astuple(self)).encode()).hexdigest()
+
+
+def key_of(
+    kernel: KernelOp,
+    sizes: Mapping[str, int],
+    dtypes: Mapping[str, str],
+    limits: Limits,
+    strides: Mapping[str, Sequence[int]] | None = None,
+) -> Key:
+    """The key of a call, with this machine's compilers.
+
+    `kernel`: as written. `limits`: the slice's, within the kernel's budget, as launches plan for them (`Plans.allowed`;
+    `cpu_slice_limits` on a CPU). `strides`: in elements; None if the last dimension of each tensor is contiguous.
+    """
+    return Key(
+        kernel_hash(kernel), shape_class(sizes, strides), dtypes_text(dtypes), limits_hash(limits),
+        compilers(on_gpu=limits.warp > 1),
+    )  # fmt: skip
+
+
+def kernel_hash(kernel: KernelOp) -> str:
+    """SHA-256 of the IR's text, without locations and names of values."""
+    return hashlib.sha256(print_module(ModuleOp([kernel.clone()])).encode()).hexdigest()
+
+
+def shape_class(sizes: Mapping[str, int], strides: Mapping[str, Sequence[int]] | None = None) -> str:
+    """The sizes that one plan may serve, as `M=1024/16 N=1280`, and layouts that are not row-major, as `x:1+`.
+
+    >>> shape_class({"N": 1000, "M": 1024, "K": 3}, {"x": (1, 1024), "y": (3, 1)})
+    'K=3 M=1024/16 N=1024 x:1+'
+    """
+    laid = {} if strides is None else {name: layout(of) for name, of in strides.items()}
+    parts = [f"{name}={size_class(sizes[name])}" for name in sorted(sizes)]
+    return " ".join([*parts, *(f"{name}:{laid[name]}" for name in sorted(laid) if laid[name])])
+
+
+def size_class(size: int) -> str:
+    """The largest size of a class; with `/16` if 16 divides all of them.
+
+    >>> [size_class(n) for n in (0, 7, 100, 112, 1024, 1025)]
+    ['0', '7', '112', '112/16', '1024/16', '1280']
+    """
+    if size <= EXACT:
+        return str(size)
+    step = 1 << max(0, size.bit_length() - STEPS.bit_length())
+    top = -(-size // step) * step
+    return f"{top}/{WIDE}" if size % WIDE == 0 else f"{top}"
+
+
+def layout(strides: Sequence[int]) -> str:
+    """Strides of 0 and 1, and `+` for others; empty if only the last is 1 and none is 0."""
+    text = "".join(str(stride) if stride in (0, 1) else "+" for stride in strides)
+    return "" if not text or (text.endswith("1") and "0" not in text) else text
+
+
+def dtypes_text(dtypes: Mapping[str, str]) -> str:
+    """Dtypes in the order of the names."""
+    return " ".join(f"{name}={dtypes[name]}" for name in sorted(dtypes))
+
+
+def limits_hash(limits: Limits) -> str:
+    """SHA-256 of the counted limits, without the measured rates."""
+    counted = {name: value for name, value in asdict(limits).items() if name not in (*RATES, MEMORY)}
+    return hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()
+
+
+@cache
+def compilers(on_gpu: bool) -> str:
+    """Versions of the compilers, and a hash of our own part."""
+    libraries = ["triton"] if on_gpu else ["llvmlite", "triton"]
+    return " ".join([*(f"{name}={versions().get(name, 'none')}" for name in libraries), f"vkernels={ours()}"])
+
+
+@cache
+def ours() -> str:
+    """Hash of our own files that determine code, in sixteen digits."""
+    found, root = hashlib.sha256(), Path(__file__).parents[2]
+    for path in sorted({path for pattern in MAKES_CODE for path in root.glob(pattern)}):
+        found.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of the software that takes part in a measurement."""
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
 
 MEASURED, MODELLED = "measured", "modelled"
 WRONG = "wrong-answer"
 FAILURES = ("does-not-fit", "compile-error", "time-out", "crash", WRONG, "refused")
-"""Why a plan gave no time."""
+DRIVERS = {"nvidia": Path("/proc/driver/nvidia/version"), "amd": Path("/sys/module/amdgpu/version")}
 
 
 @dataclass(frozen=True)
 class Provenance:
     """Where, when and by what something was measured.
 
-    `device`: its name, as the system says; `slice`: as launches tell theirs (`cpu:cores=2`). `driver`: its version;
-    empty of a CPU. `clocks`: MHz, by what. `versions`: of software, by name. `by`: the command or program. `run`: names
-    one tuning run; `trial`: counts within it from 0. `seconds`: that the trial took in all. `when`: seconds since 1970.
+    `device`: its name, as the system reports it; `slice`: the slice's name (`cpu:cores=2`). `driver`: its version;
+    empty for a CPU. `clocks`: in MHz, by name. `versions`: of software, by name. `by`: the command or program. `run`:
+    identifies a tuning run; `trial`: its number in the run, from 0. `seconds`: duration of the trial. `when`: seconds
+    since 1970.
     """
 
     device: str
@@ -45,7 +186,7 @@ class Provenance:
 
     @property
     def environment(self) -> tuple[str, str, str]:
-        """What entries must have in common for one to replace another."""
+        """An entry replaces another only if these are equal."""
         return self.device, self.architecture, self.driver
 
 
@@ -53,12 +194,11 @@ class Provenance:
 class Entry:
     """A plan's time, or why it has none.
 
-    `kernel`: its name, as tasks name it; `shape`: sizes exactly; `limits`: of the slice, all of them. `constants`:
-    what its tunable constants were; `first_hash`: `kernel_hash` with the first value of each of them; empty, both, of a
-    kernel without. `seconds`: of a call, with an interval from `low` to `high`; None where
-    there is a `failure`, one of `FAILURES`, which `text` tells more of. `origin`: `measured` or `modelled`. `final`:
-    the plan that a tuning run settled on, after the best were measured again side by side. `default`: the plan that
-    runs where nothing was tuned.
+    `kernel`: its name, as tasks spell it; `shape`: exact sizes; `limits`: of the slice, all of them. `constants`:
+    values of the tunable constants; `first_hash`: `kernel_hash` with the first value of each; both empty for a kernel
+    without. `seconds`: of a call, with an interval from `low` to `high`; None if there is a `failure`, one of
+    `FAILURES`, with details in `text`. `origin`: `measured` or `modelled`. `final`: a tuning run selected this plan,
+    after measuring the best ones again side by side. `default`: this plan runs without tuning.
     """
 
     key: Key
@@ -81,7 +221,7 @@ class Entry:
 
     @property
     def asked(self) -> Key:
-        """What calls ask that leave the tunable constants open: the key of the kernel with their first values."""
+        """The key of calls that leave the tunable constants open: with the first value of each."""
         return replace(self.key, kernel_hash=self.first_hash) if self.first_hash else self.key
 
     @cached_property
@@ -95,17 +235,33 @@ class Entry:
 
     @property
     def short(self) -> str:
-        """The identity as people are shown it."""
+        """The identity, shortened for people."""
         return self.identity[:12]
 
     @property
     def standing(self) -> int:
-        """Which entry of one identity stays where there are two: the one that stands higher, or else the later."""
+        """Of two entries with one identity, the one with the higher standing stays, or else the later one."""
         if self.failure is not None:
             return 4 if self.failure == WRONG else 0
         return 1 if self.origin == MODELLED else 3 if self.final else 2
 
     @property
     def rank(self) -> float:
-        """What the best has least of: seconds, at the upper end of their interval."""
+        """Entries are ranked by the upper end of their interval, in seconds."""
         return float(self.high or self.seconds or 0.0)
+
+
+def provenance_of(target: Target, slice: str, by: str, run: str = "") -> Provenance:
+    """The provenance of a measurement on a device of this machine, or of a model of one."""
+    clocks = {} if target.rates is None else {"multiprocessors": target.rates.clock_mhz}
+    driver = driver_version(target.vendor)
+    return Provenance(target.name, slice, target.architecture, driver, clocks, versions(), by, run)
+
+
+@cache
+def driver_version(vendor: str) -> str:
+    """Version of the installed GPU driver; empty for a CPU, or if unknown."""
+    with suppress(OSError, UnicodeDecodeError, KeyError):
+        found = re.search(r"\b\d+\.\d+(?:\.\d+)*\b", DRIVERS[vendor].read_text())
+        return found[0] if found else ""
+    return ""

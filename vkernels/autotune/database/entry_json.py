@@ -1,11 +1,12 @@
-"""Entries as JSON and back. What is read may be a stranger's: every field has its kind, its least and its most."""
+"""Entries and documents of entries as JSON. Input may come from strangers: every field has a type and bounds."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, asdict, fields
 from functools import cache
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
@@ -18,13 +19,12 @@ from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import MOST_STAGES, MOST_WARPS, plan_from_json, plan_to_json
 
-from .entry import FAILURES, MEASURED, MODELLED, Entry, Provenance
-from .key import Key, limits_hash, shape_class
+from .entry import FAILURES, MEASURED, MODELLED, Entry, Key, Provenance, limits_hash, shape_class
 
 SCHEMA_VERSION = 1
 DOCUMENT_KIND = "vkernels tuning entries"
 MAX_NAME, MAX_FAILURE_TEXT, MAX_ENTRY_TEXT = 400, 4000, 1 << 20
-"""Characters of a name, of what a failure says, and of one entry."""
+"""Characters of a name, of the text of a failure, and of one entry."""
 MAX_NUMBER = 1 << 62
 MAX_NAMES, MAX_ENTRIES = 1000, 1_000_000
 """Names in a mapping, and entries in a document."""
@@ -46,24 +46,24 @@ Constant = (
 
 
 def entry_to_json(entry: Entry) -> dict[str, Any]:
-    """An entry as what JSON can hold, every field by name."""
+    """An entry as a JSON object, every field by name."""
     return {**asdict(entry), "plan": plan_to_json(entry.plan)}
 
 
 def entry_to_text(entry: Entry) -> str:
-    """As one line."""
+    """An entry as one line of JSON."""
     return json.dumps(entry_to_json(entry), sort_keys=True, allow_nan=False)
 
 
 def entry_from_text(text: str, where: str = "the entry") -> Entry:
-    """The entry in a text. Raises `FileError` that says what is wrong with it."""
+    """Parse an entry. Raises `FileError` for an invalid one."""
     if len(text) > MAX_ENTRY_TEXT:
         raise FileError(f"{where}: has more than {MAX_ENTRY_TEXT} characters")
     return entry_from_json(parse(text, where), where)
 
 
 def parse(text: str, where: str) -> object:
-    """JSON as it is defined: no NaN, no endless nesting, no key twice. Raises `FileError`."""
+    """Parse strict JSON: no NaN, no duplicate keys. Raises `FileError`, also for deep nesting."""
     try:
         found: object = json.loads(text, parse_constant=_no_number, object_pairs_hook=_once)
         return found
@@ -73,7 +73,7 @@ def parse(text: str, where: str) -> object:
 
 
 def entry_from_json(data: object, where: str = "the entry") -> Entry:
-    """The entry that `entry_to_json` wrote. Raises `FileError` that names the field that is wrong."""
+    """Inverse of `entry_to_json`. Raises `FileError` with the name of an invalid field."""
     if isinstance(data, dict):
         _refuse_controls(data, where)
     record = _convert(data, entry_record(), where)
@@ -89,23 +89,23 @@ def entry_from_json(data: object, where: str = "the entry") -> Entry:
 
 
 def harmless(text: str) -> str:
-    """A text without what a terminal would do more with than show it."""
+    """Replace characters that could control a terminal."""
     return "".join(each if each.isprintable() or each in "\n\t" else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 
 def document_schema() -> dict[str, Any]:
-    """The JSON Schema of a document of entries, generated from what is read."""
+    """The JSON Schema of a document of entries, generated from the records that are read."""
     extra = [limits_record(NvidiaSizes), limits_record(AmdSizes), plan_record()]
     (document, *_), parts = msgspec.json.schema_components([document_record(), *extra], ref_template="#/$defs/{name}")
     about = (
-        "What `vk db export` writes and `vk db import` takes. Beside it: hashes must be those of what they are of; "
-        "without a failure 0 < low <= seconds <= high, with one no times."
+        "What `vk db export` writes and `vk db import` reads. Besides, hashes must match what they are hashes of; "
+        "without a failure 0 < low <= seconds <= high, with one there are no times."
     )
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Tuning entries", "description": about}
     return {**head, **document, "$defs": parts}
 
 
-# Records: what msgspec reads, from the dataclasses that they become
+# Records that msgspec reads, generated from dataclasses
 
 
 @cache
@@ -138,7 +138,7 @@ def entry_record() -> type[Any]:
 
 @cache
 def limits_record(sizes: type[Any]) -> type[Any]:
-    """Limits with the sizes of one vendor's multiprocessors, or with none."""
+    """Limits with the sizes of one vendor's multiprocessors, or without any."""
     vendor = sizes.__name__.removesuffix("Sizes")
     record = _record(sizes, sizes.__name__)
     return _record(Limits, f"{vendor}Limits", sizes=record | None, multiprocessors=Count, warp=Count)
@@ -146,14 +146,14 @@ def limits_record(sizes: type[Any]) -> type[Any]:
 
 @cache
 def plan_record() -> type[Any]:
-    """For the schema: `plan_from_json` reads plans."""
+    """Only for the schema: `plan_from_json` reads plans."""
     counts = dict.fromkeys(("tiles", "chunks", "splits"), Annotated[dict[Name, Count], Meta(max_length=MAX_NAMES)])
     powers = Literal[tuple(1 << bits for bits in range(MOST_WARPS.bit_length()))]  # type: ignore[valid-type]
     return _record(Plan, "Plan", warps=powers, stages=Annotated[int, Meta(ge=1, le=MOST_STAGES)], **counts)
 
 
 def _record(kind: type[Any], name: str, **special: Any) -> type[Any]:
-    """A struct with the fields of a dataclass, bounded, or of the types given; those with defaults may be absent."""
+    """A struct with the bounded fields of a dataclass, or of the `special` types; those with defaults are optional."""
     hints = get_type_hints(kind)
 
     def declared(field: Field[Any]) -> tuple[str, Any] | tuple[str, Any, Any]:
@@ -166,7 +166,6 @@ def _record(kind: type[Any], name: str, **special: Any) -> type[Any]:
 
 
 def _bounded(hint: Any) -> Any:
-    """The type of a dataclass's field with the bounds of what is read."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         (some,) = (part for part in parts if part is not NoneType)
@@ -206,7 +205,6 @@ def _limits(data: Mapping[str, Any], where: str) -> Limits:
 
 
 def _refuse_controls(data: object, where: str) -> None:
-    """Raise `FileError` for a text with characters that a terminal does not just show."""
     if isinstance(data, str) and not data.isprintable() and harmless(data) != data:
         raise FileError(f"{where}: expected printable text, got {harmless(data)[:60]!r}")
     if isinstance(data, list):
@@ -219,7 +217,6 @@ def _refuse_controls(data: object, where: str) -> None:
 
 
 def _check(entry: Entry, where: str) -> None:
-    """That what an entry says twice agrees."""
     if entry.key.limits_hash != limits_hash(entry.limits):
         raise FileError(f"{where}: key: limits_hash: is not that of the limits")
     classes = shape_class(entry.shape)
@@ -249,3 +246,45 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise ValueError("a name stands twice in one object")
     return found
+
+
+SCHEMA_FILE = Path(__file__).parent / "schema.json"
+MAX_FILE_BYTES = 1 << 28
+
+
+def document_of(entries: Iterable[Entry]) -> dict[str, Any]:
+    """Entries as one JSON object."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kind": DOCUMENT_KIND,
+        "entries": [entry_to_json(entry) for entry in entries],
+    }
+
+
+def entries_of(document: object, where: str = "the document") -> tuple[Entry, ...]:
+    """Inverse of `document_of`. Raises `FileError` for the first invalid entry."""
+    if not isinstance(document, dict) or document.get("kind") != DOCUMENT_KIND:
+        raise FileError(f"{where}: holds no tuning entries: expected an object whose kind is {DOCUMENT_KIND!r}")
+    version = document.get("schema_version")
+    if type(version) is not int or version != SCHEMA_VERSION:
+        raise FileError(f"{where}: schema_version: this vkernels reads {SCHEMA_VERSION}, not {str(version)[:20]}")
+    if document.keys() != {"schema_version", "kind", "entries"} or not isinstance(document["entries"], list):
+        raise FileError(f"{where}: expected schema_version, kind and a list of entries")
+    if len(document["entries"]) > MAX_ENTRIES:
+        raise FileError(f"{where}: holds more than {MAX_ENTRIES} entries")
+    return tuple(entry_from_json(each, f"{where}: entry {n}") for n, each in enumerate(document["entries"]))
+
+
+def read_entries(path: Path) -> tuple[Entry, ...]:
+    """Read the entries in a file. Raises `FileError`."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise FileError(f"{path}: holds more than {MAX_FILE_BYTES >> 20} MiB")
+        text = data.decode()
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise FileError(f"{path}: is no text in UTF-8") from None
+    return entries_of(parse(text, str(path)), str(path))

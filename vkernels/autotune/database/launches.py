@@ -1,4 +1,4 @@
-"""What launches ask: the tuned plans for a call. Whatever is wrong with the database is one warning and no plan."""
+"""The tuned plans for a call. Any trouble with the database gives one warning and no plan."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from vkernels.ir.dialect import KernelOp
 from vkernels.ir.errors import Error
 
 from .address import address_of
-from .entry import Entry
-from .key import Key, kernel_hash, key_of
+from .entry import Entry, Key, kernel_hash, key_of
 
 if TYPE_CHECKING:
     from .database import Database
@@ -25,43 +24,45 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 SECONDS = 2.0
-"""What a launch waits for a database, at most, and only once if it waits in vain."""
+"""Time limit of a launch's query. After a time-out the database is not asked again."""
 
 
 @dataclass
-class _Asking:
-    """`url`: None for the user's own file. `off`: nobody is asked, or not again. Replaced as a whole."""
+class _Source:
+    """The database in use. `url`: None for the user's own file. `off`: none, or it failed. Replaced as a whole."""
 
     url: str | None = None
     off: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-_asking = _Asking()
+_source = _Source()
 
 
 def use_database(url: str | None) -> None:
-    """Let kernels of this process run by the tuned plans of the database at a path or URL; of none if that is None.
+    """Use the tuned plans of the database at a path or URL for kernels of this process; None: use no tuned plans.
 
-    Unless this is called they go by the user's own database, where there is one. What is prepared already is asked for
-    anew. Raises `OptionError` for what is no address; whether there is a database is seen at the next call.
+    By default, kernels use the user's own database if it exists. Calls that were prepared before look up their plans
+    again. Raises `OptionError` for an invalid address; whether the database exists is checked at the next call.
     """
-    global _asking
+    global _source
     if url is not None:
         address_of(url)
-    _asking = _Asking(url, off=url is None)
+    _source = _Source(url, off=url is None)
     default_session().forget_tuned_plans()
 
 
 def plans_for(asked: PlanQuery) -> tuple[TunedPlan, ...]:
-    """The plans tuned for a call, the best first. Never raises, and waits `SECONDS` at most."""
+    """The plans tuned for a call, the best first. Never raises; takes at most `SECONDS`."""
     found = _found(asked, lambda database, key: database.candidates(key, asked.sizes, asked.limits))
     return tuple(TunedPlan(each.plan, _named(each)) for each in found if each.constants.keys() <= asked.tunable)
 
 
 def versions_for(asked: PlanQuery) -> tuple[TunedVariant, ...]:
-    """What was tuned for a call that leaves tunable constants open, the best first; `asked.built` has their first
-    values. Never raises, and waits as long."""
+    """The constants and plans tuned for a call that leaves constants open, the best first. Never raises.
+
+    `asked.built` has the first value of each constant. Takes at most `SECONDS`.
+    """
     found = _found(asked, lambda database, key: database.versions(key, asked.sizes, asked.limits))
     return tuple(
         TunedVariant(each.plan, _named(each), each.constants, partial(_is_of, each.key.kernel_hash)) for each in found
@@ -69,8 +70,7 @@ def versions_for(asked: PlanQuery) -> tuple[TunedVariant, ...]:
 
 
 def _named(entry: Entry) -> Callable[[], str]:
-    """What messages call an entry of the database that is asked; `vk db show` prints the same."""
-    url = _asking.url
+    url = _source.url
     return lambda: f"entry {entry.short} of {address_of(url)}"
 
 
@@ -78,30 +78,29 @@ def _is_of(wanted: str, built: KernelOp) -> bool:
     return kernel_hash(built) == wanted
 
 
-def _found(asked: PlanQuery, look: Callable[[Database, Key], tuple[Entry, ...]]) -> tuple[Entry, ...]:
-    """What a look into the database gives; nothing where there is none, or it is in trouble."""
-    asking = _asking
-    if asking.off:
+def _found(asked: PlanQuery, query: Callable[[Database, Key], tuple[Entry, ...]]) -> tuple[Entry, ...]:
+    source = _source
+    if source.off:
         return ()
     try:
-        address = address_of(asking.url)
+        address = address_of(source.url)
         if address.file is not None and not address.file.exists():
             return ()
-        from .database import Database  # which may take a while to import, for no fault of a database's
+        from .database import Database  # before the time limit starts: this import may take a while
 
         def ask() -> tuple[Entry, ...]:
             key = key_of(asked.built, asked.sizes, asked.dtypes, asked.limits, asked.strides)
-            with Database.open(asking.url, read_only=True, seconds=SECONDS) as database:
-                return look(database, key)
+            with Database.open(source.url, read_only=True, seconds=SECONDS) as database:
+                return query(database, key)
 
-        return _soon(ask)
-    except Exception as error:  # a launch fails for no database
-        _give_up(asking, error)
+        return _within_limit(ask)
+    except Exception as error:  # no launch fails because of the database
+        _turn_off(source, error)
         return ()
 
 
-def _soon(ask: Callable[[], tuple[Entry, ...]]) -> tuple[Entry, ...]:
-    """What comes of it, unless it takes too long: names may be looked up for minutes, and so may a dead server."""
+def _within_limit(ask: Callable[[], tuple[Entry, ...]]) -> tuple[Entry, ...]:
+    """Run a query in a thread, because DNS lookups and dead servers may block for minutes. Raises `TimeoutError`."""
     future: Future[tuple[Entry, ...]] = Future()
 
     def run() -> None:
@@ -114,13 +113,12 @@ def _soon(ask: Callable[[], tuple[Entry, ...]]) -> tuple[Entry, ...]:
     return future.result(SECONDS)
 
 
-def _give_up(asking: _Asking, error: Exception) -> None:
-    with asking.lock:
-        said, asking.off = asking.off, True
-    if said:
+def _turn_off(source: _Source, error: Exception) -> None:
+    with source.lock:
+        was_off, source.off = source.off, True
+    if was_off:
         return
+    reason = str(error) if isinstance(error, Error) else type(error).__name__
     if isinstance(error, TimeoutError):
-        reason = f"{address_of(asking.url)}: the tuning database does not answer within {SECONDS:g} s"
-    else:
-        reason = str(error) if isinstance(error, Error) else type(error).__name__
+        reason = f"{address_of(source.url)}: the tuning database does not answer within {SECONDS:g} s"
     _log.warning("%s; plans are chosen as if there were none", reason)

@@ -1,17 +1,14 @@
 """Measuring that can be trusted: candidates compiled, compared with a reference and timed in processes of their own."""
 
 from .bench import Bench, BenchOptions
-from .children import Children
-from .effort import Effort, WorkerLimits
-from .measures import Measures
-from .outcomes import Candidate, Constant, Failed, FailureReason, Measurement, Outcome
+from .measures import Candidate, Effort, Failed, FailureReason, Measurement, Measures, Outcome, WorkerLimits
+from .measuring_worker import Children
 
 __all__ = [
     "Bench",
     "BenchOptions",
     "Candidate",
     "Children",
-    "Constant",
     "Effort",
     "Failed",
     "FailureReason",

@@ -1,11 +1,11 @@
-"""Measures candidates of one task on one slice, in a process that they may hang or crash."""
+"""Measure candidates of one task on one slice, in a process that they may hang or crash."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from vkernels.compiler.arguments import CPU
@@ -13,26 +13,35 @@ from vkernels.inspect.task import Task
 from vkernels.ir import errors
 from vkernels.ir.errors import Error, FileError, SetupError
 
-from .ahead import MAX_AT_ONCE, PrecompileWorkers
-from .child import EndedError, MeasuringWorker
-from .children import Children
-from .cpu_affinity import CpuAffinity, place_of, usable
-from .effort import Effort, WorkerLimits
-from .measures import CANDIDATE_SECONDS, Measures
-from .outcomes import Candidate, Failed, FailureReason, Measurement, Outcome, candidate_to_json, outcome_from_json
+from ..slice_names import CpuAffinity, place_of, usable
+from .measures import (
+    CANDIDATE_SECONDS,
+    Candidate,
+    Effort,
+    Failed,
+    FailureReason,
+    Measurement,
+    Measures,
+    Outcome,
+    WorkerLimits,
+    candidate_to_json,
+    outcome_from_json,
+)
+from .measuring_worker import Children, EndedError, MeasuringWorker
+from .precompile import MAX_AT_ONCE, PrecompileWorkers
 
 MAX_STARTS = 3
-"""Times that a worker is started in vain, one after another, before it is given up."""
 PRECOMPILE_AFTER_SECONDS = 2.0
-"""Seconds of compiling that a bench spends before it starts processes that compile ahead: about what starting costs."""
-
-_NOTHING = Failed(FailureReason.CRASH, "the worker answered nothing")
+"""Seconds of compiling before a bench starts processes that compile ahead: about the cost of starting them."""
 
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """`cores`: those to run on, where the slice's number of cores leaves a choice. `seed`: of the arguments. `locks`:
-    the folder of the locks that measuring processes share; the user's own unless given."""
+    """Options of a bench.
+
+    `cores`: cores to run on, if the slice leaves a choice. `seed`: of the arguments. `locks`: the folder of the locks
+    that measuring processes share, by default the user's own.
+    """
 
     effort: Effort = field(default_factory=Effort)
     bounds: WorkerLimits = field(default_factory=WorkerLimits)
@@ -41,25 +50,26 @@ class BenchOptions:
     locks: Path | None = None
 
 
-class Bench(Measures):
-    """Measures candidates one after another. A context manager; for one thread.
+class Bench(Measures, AbstractContextManager["Bench"]):
+    """Measures candidates one after another. For one thread.
 
         with Bench(task, "cpu:cores=1") as bench:
             outcome = bench.measure(Candidate(plan))
 
-    The worker process is started when it is needed, and again after a candidate has hung, crashed or eaten memory,
-    which is that candidate's outcome. `restarts`: how often that was. `best`: the least seconds so far: candidates that
-    are much slower are not sampled for long. `spent`: seconds by what workers spent them on: `compiling`, `waiting` for
-    others that measure on the same cores, `running` for comparison, `timing`. `plans`: of the reference, as JSON;
-    those of another bench of this task save choosing them.
+    The worker process is started when it is needed, and again after a candidate has hung, crashed or used too much
+    memory, which is that candidate's outcome. `restarts`: how often that happened. `best`: the least seconds so far;
+    much slower candidates are not sampled for long. `spent`: seconds of the workers by activity: `compiling`,
+    `waiting` for others that measure on the same cores, `running` for comparison, `timing`. `plans`: of the reference,
+    as JSON; plans of another bench of this task can be reused.
     """
 
     def __init__(
         self, task: Task, slice: str = "cpu", options: BenchOptions = BenchOptions(), children: Children | None = None
     ):
-        """`children`: workers of earlier tasks, where this one's go when it is closed.
+        """`children`: idle workers of earlier tasks, which get this one's worker when it is closed.
 
-        Raises `OptionError` for a slice that there is not, and `SetupError` for one that is not here."""
+        Raises `OptionError` for an unknown slice, and `SetupError` for an absent one.
+        """
         self.task, self.slice, self.options = task, slice, options
         self._children = children
         self.place: CpuAffinity = place_of(slice, options.cores)
@@ -73,16 +83,11 @@ class Bench(Measures):
         self._usual: float | None = None
         self._ahead: PrecompileWorkers | None = None
 
-    def __enter__(self) -> Bench:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """End the worker; another is started if anything more is measured."""
+        """End the worker; measuring starts another."""
         self._end_ahead()
         child, self._child = self._child, None
         if child is not None and self._children is not None:
@@ -92,12 +97,12 @@ class Bench(Measures):
 
     @property
     def at_once(self) -> int:
-        """On a CPU as many as there are cores, four at most, once much was compiled."""
+        """The number of cores, at most four, on a CPU after some compiling."""
         much = self.place.device == CPU and self.spent.get("compiling", 0.0) > PRECOMPILE_AFTER_SECONDS
         return min(len(usable()), MAX_AT_ONCE) if much else 1
 
     def prepare(self, candidates: Sequence[Candidate], timeout: float = CANDIDATE_SECONDS) -> list[Failed | None]:
-        """Compile some candidates, each on a core."""
+        """Compile candidates in parallel, one per core."""
         if self.at_once == 1:
             return super().prepare(candidates, timeout)
         if self._ahead is None:
@@ -107,7 +112,7 @@ class Bench(Measures):
             )
         try:
             return self._ahead.compile(candidates, timeout)
-        except BaseException:  # of an interrupt: they may still be at work
+        except BaseException:  # after an interrupt they may still be compiling
             self._end_ahead()
             raise
 
@@ -115,15 +120,14 @@ class Bench(Measures):
         self.options, self._stale = replace(self.options, seed=self.options.seed + 1), True
 
     def interrupt(self) -> None:
-        """From another thread: end what is being measured, as if it had crashed."""
-        child = self._child
-        if child is not None:
+        """From another thread: end the present measurement, as if it had crashed."""
+        if (child := self._child) is not None:
             child.interrupt()
 
     def start(self) -> None:
-        """Have a worker that has made the arguments and the reference; `measure` does it too.
+        """Start a worker that makes the arguments and the reference, unless there is one; `measure` does this too.
 
-        Raises what is wrong with the task, and `SetupError` where no worker comes up.
+        Raises what is wrong with the task, and `SetupError` if no worker can be started.
         """
         idle = self._child if self._child is not None and self._child.alive else None
         if idle is not None and not self._stale:
@@ -152,14 +156,18 @@ class Bench(Measures):
         if "error" in answer:
             child.kill()
             raise _error(answer)
-        self.plans = answer["ready"]["plans"]  # which a worker after this one need not choose
+        self.plans = answer["ready"]["plans"]  # for the next worker
         self._child, self._memory = child, child.resident_bytes() + bounds.memory_bytes
 
     def measure(self, candidate: Candidate, timeout: float = CANDIDATE_SECONDS, best: float | None = None) -> Outcome:
-        """Compile, check and time a candidate. `timeout`: seconds for all of that, without waiting for others who
-        measure on the same cores; `best`: in place of the bench's own."""
+        """Compile, check and time a candidate.
+
+        `timeout`: seconds for all of this, without waiting for cores; `best`: replaces the bench's own.
+        """
         best = self.best if best is None else best
-        outcome = self._ask([candidate], {"best": best}, timeout)[0] or _NOTHING
+        outcome = self._ask([candidate], {"best": best}, timeout)[0]
+        if outcome is None:
+            return Failed(FailureReason.CRASH, "the worker answered nothing")
         if isinstance(outcome, Measurement) and (self.best is None or outcome.seconds < self.best):
             self.best = outcome.seconds
         return outcome
@@ -167,12 +175,10 @@ class Bench(Measures):
     def paired_comparison(
         self, candidates: Sequence[Candidate], timeout: float | None = None, hold: Sequence[int] | None = None
     ) -> list[Outcome]:
-        """Time finalists in turns, so that what changes with time changes for all; each as carefully as `measure`.
+        """Time finalists in turns, so that changes over time affect all of them; each as carefully as `measure`.
 
-        `hold`: cores on which nobody may measure meanwhile, beside the slice's own.
-
-        One that hangs or crashes is left out, and the others begin anew; where nobody knows which one it was, each is
-        measured by itself.
+        `hold`: further cores on which nobody may measure meanwhile. If a finalist hangs or crashes, the comparison of
+        the others restarts; if it is unknown which one, each is measured by itself.
         """
         outcomes: list[Outcome | None] = [None] * len(candidates)
         while left := [number for number, outcome in enumerate(outcomes) if outcome is None]:
@@ -186,7 +192,6 @@ class Bench(Measures):
         return [outcome for outcome in outcomes if outcome is not None]
 
     def _ask(self, candidates: Sequence[Candidate], more: dict[str, Any], seconds: float) -> list[Outcome | None]:
-        """The outcome of each; where one ended the worker, its alone if it is known, and None for the others."""
         self.start()
         child = self._child
         assert child is not None, "it was just started"
@@ -204,7 +209,8 @@ class Bench(Measures):
             return outcomes
         except EndedError as end:
             self._child, self.restarts = None, self.restarts + 1
-            blamed = 0 if len(candidates) == 1 else _blamed(end)
+            culprit = int(end.at.get("of", 0)) if end.at["note"] in ("compiling", "running") else -1
+            blamed = 0 if len(candidates) == 1 else culprit
             return [Failed(end.reason, end.text) if number == blamed else None for number in range(len(candidates))]
         except (FileError, KeyError, TypeError) as error:
             self._discard()
@@ -214,24 +220,17 @@ class Bench(Measures):
             raise
 
     def _end_ahead(self) -> None:
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None:
-            ahead.close()
+        if self._ahead is not None:
+            self._ahead.close()
+            self._ahead = None
 
     def _discard(self) -> None:
-        """End a worker that may still be at work on what nobody waits for."""
         if self._child is not None:
             self._child.kill()
             self._child = None
 
 
-def _blamed(end: EndedError) -> int:
-    """The number of the candidate that was at work when the worker ended; -1 where several were."""
-    return int(end.at.get("of", 0)) if end.at["note"] in ("compiling", "running") else -1
-
-
 def _error(answer: dict[str, Any]) -> Error:
-    """The worker's error, of its own class."""
     found = getattr(errors, str(answer.get("kind")), None)
     kind = found if isinstance(found, type) and issubclass(found, Error) else SetupError
     return kind(str(answer["error"]))

@@ -1,4 +1,4 @@
-"""A lock for each core and device: who measures there is alone, among this user's tuners."""
+"""A lock for each core and GPU: only one of this user's tuners measures there at a time."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from vkernels.ir.errors import SetupError
 from vkernels.ir.system_resources import needing
 
 HOLD_SECONDS = 0.3
-"""Seconds for which a lock is held while another is waited for, at first: most measurements end sooner."""
+"""Seconds to wait for another lock before giving up the held ones: most measurements end sooner."""
 MAX_RELEASES = 8
-"""Times that locks are given back because one of them did not come, before they are kept until it comes."""
+"""Number of such attempts before the held locks are kept until all are there."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,60}")
 
 
 class BusyError(SetupError):
-    """Somebody else kept measuring there for too long."""
+    """Another process measured there for too long."""
 
 
 def lock_names(device: str, cores: Sequence[int]) -> tuple[str, ...]:
-    """The locks of some cores of the CPU, or of another device (`cuda:0`), in the order in which all take them."""
+    """The locks of some cores of the CPU, or of another device (`cuda:0`), in the common locking order."""
     if device == "cpu":
         return tuple(f"cpu-{core}" for core in sorted(set(cores)))
     return (re.sub(r"[^a-z0-9.-]", "-", device.lower()),)
@@ -42,13 +42,12 @@ def locked(
     folder: Path | None = None,
     waiting: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
-    """Hold all these locks. `waiting` is called once if others have one of them.
+    """Hold all these locks. `waiting` is called once if another process holds one of them.
 
-    Locks are files in a folder of the user's own, that the system gives up when a process ends, however that ends.
-    One that does not come soon is waited for with none of the others in hand, so that no core is idle behind a long
-    measurement on another; who had to give back too often keeps them, and as all take them in the same order then,
-    nobody waits in a circle. Raises `BusyError` after `patience` seconds, and `SetupError` where there is no such
-    folder.
+    Locks are files in the user's own folder, which the system releases when a process ends. While it waits long for one
+    lock, a process releases the others, so that no core is idle behind a long measurement on another. After too many
+    such attempts it keeps them; as all take locks in the same order then, there is no deadlock. Raises `BusyError`
+    after `patience` seconds, and `SetupError` if the folder cannot be used.
     """
     place = _folder() if folder is None else folder
     deadline = time.monotonic() + patience
@@ -83,7 +82,7 @@ def locked(
 def _taken(
     place: Path, names: Sequence[str], held: list[int], wait: Callable[[int, float], bool], deadline: float, each: float
 ) -> str | None:  # fmt: skip
-    """Take locks in this order into `held`, the first with all the time there is; the one that did not come."""
+    """Take locks in this order into `held`, the first with the whole time limit; return the first missing one."""
     for name in names:
         number = _opened(place, name)
         held.append(number)
@@ -104,8 +103,10 @@ def locked_one(
     folder: Path | None = None,
     waiting: Callable[[], None] = lambda: None,
 ) -> Iterator[str]:
-    """Hold one of these locks: the first that is free, else one to wait for, which is not the same in every process.
-    Gives its name, and raises as `locked` does."""
+    """Hold one of these locks: the first free one, else wait for one that depends on the process.
+
+    Yields its name; raises as `locked`.
+    """
     place = _folder() if folder is None else folder
     wanted = sorted(set(names))
     for name in wanted:
@@ -122,7 +123,6 @@ def locked_one(
 
 
 def _folder() -> Path:
-    """Beside the cache of compiled code, since that is the user's own wherever it is."""
     try:
         return default_folder() / "locks"
     except OSError as error:
@@ -154,8 +154,11 @@ def _try(number: int) -> bool:
 
 
 def _wait(number: int, seconds: float) -> bool:
-    """Whether the lock came in that time. The system has who waits in a queue, so that nobody waits for ever beside one
-    that takes it again and again; a thread that still waits holds nothing once the file is closed."""
+    """Wait for a lock; return whether it is held.
+
+    The system queues waiting threads, so that none starves. A thread that still waits holds nothing once the file is
+    closed.
+    """
     waiter = threading.Thread(target=_queue, args=(number,), name="vkernels-lock", daemon=True)
     with needing("waiting for a lock"):
         waiter.start()

@@ -1,34 +1,98 @@
-"""Repeats a call until it is sure how long it takes, and tells when others got in the way."""
+"""Repeat a call until its time is known well enough; detect disturbances and drift of the machine's speed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from math import ceil, exp, gcd, log
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import count, islice
+from math import ceil, comb, exp, gcd, log, sqrt
+from statistics import fmean, median, stdev
 from typing import Protocol
 
-from .effort import Effort
-from .intervals import interval, is_narrow, median, widened
-from .outcomes import Measurement
+from .measures import Effort, Measurement
+
+CONFIDENCE = 0.95
+
+
+def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Two of the values that enclose the distribution's median with at least this probability.
+
+    Each value is equally likely to be above or below the median, so the probability that the median is outside the k
+    lowest and k highest of n values follows from the binomial distribution, whatever the distribution of the values. If
+    n is too small for any interval (see `is_sure`), the lowest and the highest value are returned.
+    """
+    ordered = sorted(values)
+    left_out = max(0, ranks(len(ordered), confidence))
+    return ordered[left_out], ordered[-1 - left_out]
+
+
+def interval_of_few(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Student's interval of the mean of positive values, which assumes that their logarithms are normally distributed.
+
+    It works for three values, where `interval` needs six. Raises `ValueError` for fewer than two.
+    """
+    if len(values) < 2:
+        raise ValueError(f"the spread of {len(values)} values is not known")
+    from scipy.special import stdtrit
+
+    logs = [log(value) for value in values]
+    reach = float(stdtrit(len(logs) - 1, (1 + confidence) / 2)) * stdev(logs) / sqrt(len(logs))
+    return exp(fmean(logs) - reach), exp(fmean(logs) + reach)
+
+
+def is_sure(count: int, confidence: float = CONFIDENCE) -> bool:
+    """Whether this many values are enough for an interval of this confidence."""
+    return ranks(count, confidence) >= 0
+
+
+@cache
+def ranks(count: int, confidence: float = CONFIDENCE) -> int:
+    """The number of values that may be left out on either side; -1 if all of them are too few."""
+    outside, left_out = 0, -1
+    whole = 1 << count
+    while left_out + 1 < (count + 1) // 2:
+        outside += comb(count, left_out + 1)  # the median is below the value of this rank
+        if whole - 2 * outside < confidence * whole:
+            break
+        left_out += 1
+    return left_out
+
+
+def is_narrow(values: Sequence[float], width: float, confidence: float = CONFIDENCE) -> bool:
+    """Whether the interval is sure, and no wider than this fraction of the median."""
+    if not is_sure(len(values), confidence):
+        return False
+    low, high = interval(values, confidence)
+    return high - low <= width * median(values)
+
+
+def widened(low: float, high: float, share: float) -> tuple[float, float]:
+    """Widen an interval of times, of which this share may have been other processes'."""
+    return low * (1 - min(0.9, share)), high * (1 + share)
+
 
 TimedCall = Callable[[], object]
 
 MAX_CALLS_TOGETHER = 10_000
-"""Calls of one sample, at most."""
 WARM_CALLS = 2
-"""Calls before any is timed: the first finds nothing in the caches, and one more lets the runtime settle."""
+"""Untimed calls at the start: the first fills the caches, another lets the runtime settle."""
 HOPELESS_PART = 0.2
-"""Of the time for a candidate, after which one that is hopeless is known to be."""
+"""Share of a candidate's time after which it can be known to be hopeless."""
 WARM_PART = 0.2
-"""Of the time for a candidate that warming up may take."""
 PROBE_PART, MIN_PROBES, MAX_PROBES = 0.1, 3, 100
-"""Part of the time for a candidate in which it is seen how fast the machine is just then, and calls for that."""
+"""Share of a candidate's time for probing the machine's present speed, and number of calls for that."""
+NOTICED = 0.05
+"""Smaller relative differences in speed are noise of the probe."""
+MAX_FACTOR = 1.5
+"""Maximal correction: larger slowdowns affect plans differently."""
+SETTLED = 5
+"""The median of this many probes is the usual time from then on."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Seconds of some calls together. `disturbed`: others ran in their place meanwhile. `own`: seconds without those
-    others, where that can be told."""
+    """Seconds of some calls together. `disturbed`: others used the core meanwhile. `own`: seconds without them."""
 
     seconds: float
     disturbed: bool = False
@@ -36,20 +100,20 @@ class Sample:
 
 
 class CallClock(Protocol):
-    """What times calls on one device."""
+    """Times calls on one device."""
 
     def sample(self, calls: Sequence[TimedCall]) -> Sample:
         """Time some calls, one after another, as one sample."""
         ...
 
     def now(self) -> float:
-        """Seconds of wall time from any moment on: for budgets."""
+        """Wall time in seconds, for budgets."""
         ...
 
 
 @dataclass
 class Samples:
-    """Seconds a call, of one candidate. `disturbed` ones are (as they were, without others) where that is known."""
+    """Seconds per call of one candidate. `disturbed`: in all, and without others if that is known."""
 
     clean: list[float] = field(default_factory=list)
     disturbed: list[tuple[float, float | None]] = field(default_factory=list)
@@ -66,41 +130,41 @@ class Samples:
         return len(self.clean) + len(self.disturbed)
 
     def is_sure(self, effort: Effort) -> bool:
-        """Whether those that nobody disturbed are enough."""
+        """Whether there are enough undisturbed samples."""
         return len(self.clean) >= effort.least and is_narrow(self.clean, effort.width)
 
     def is_hopeless(self, effort: Effort, best: float) -> bool:
-        """Whether even the shortest takes much more than the best candidate: of as many samples as any candidate has,
-        or of some that took so long together that no passing disturbance explains it."""
+        """Whether even the shortest sample takes much longer than the best candidate.
+
+        Only with as many samples as any candidate has, or with samples so long that no short disturbance explains it.
+        """
         times = [*self.clean, *(seconds if own is None else own for seconds, own in self.disturbed)]
         enough = len(times) >= effort.least or sum(times) > HOPELESS_PART * effort.seconds
         return enough and min(times) > effort.hopeless * best
 
     def is_behind(self, effort: Effort, best: float) -> bool:
-        """Whether it surely takes longer than the best candidate, so that how much longer hardly matters."""
+        """Whether it is surely slower than the best candidate, so that its exact time hardly matters."""
         return len(self.clean) >= effort.least and interval(self.clean)[0] > effort.behind * best
 
     def measured(self, least: int, share: float, quiet: float) -> Measurement:
-        """What the samples say, where others used `share` of the cores and less than `quiet` does not matter.
+        """The measurement, if others used `share` of the cores and less than `quiet` does not matter.
 
-        Clean samples alone, if they are `least` at least, or nothing was disturbed. Else all of them, the disturbed
-        ones without the others where that is known; the interval then reaches over all that was seen.
+        It uses the clean samples if there are `least` of them, or nothing was disturbed. Otherwise it uses all samples,
+        without the time of others if that is known; the interval then covers all of them.
         """
-        disturbed = len(self.disturbed) / self.count
-        loaded = share > quiet
-        enough = self.clean and (len(self.clean) >= least or not self.disturbed)
+        disturbed, loaded = len(self.disturbed) / self.count, share > quiet
+        enough = bool(self.clean) and (len(self.clean) >= least or not self.disturbed)
         used = self.clean if enough else self.clean + [own or seconds for seconds, own in self.disturbed]
-        middle, (low, high) = median(used), interval(used)
-        if not enough:
-            low, high = min(used), max(used)
-        if loaded:  # clean samples had the cores to themselves, though not the caches
-            low, high = widened(low, high, min(share, disturbed))
-        return Measurement(middle, min(low, middle), max(high, middle), len(used), disturbed, loaded or not enough)
+        times = _estimate(used, enough, min(share, disturbed) if loaded else 0.0)
+        return Measurement(*times, len(used), disturbed, loaded or not enough)
 
 
 class Rounds:
-    """Seconds a call of several rivals, round by round. A rival's time is told by its part of its rounds: of the
-    geometric mean of all rivals' times in the same round, which what slows a whole round does not change."""
+    """Seconds per call of several rivals, round by round.
+
+    A rival's time follows from its share of each round, relative to the geometric mean of all rivals: a disturbance
+    that slows a whole round does not change it.
+    """
 
     def __init__(self, rivals: int):
         self._rivals = rivals
@@ -112,33 +176,39 @@ class Rounds:
         return len(self._clean) + len(self._disturbed)
 
     def add(self, taken: Sequence[Sample], calls: Sequence[int]) -> None:
-        """A sample of each rival. A round in which anybody was disturbed is; its times are then those without others,
-        where that is known."""
+        """Add a sample of each rival. One disturbed sample disturbs the round; its times exclude others if known."""
         disturbed = any(sample.disturbed for sample in taken)
         times = [sample.own if sample.disturbed and sample.own is not None else sample.seconds for sample in taken]
         row = [max(each, 1e-9) / count for each, count in zip(times, calls, strict=True)]
         (self._disturbed if disturbed else self._clean).append(row)
 
     def is_sure(self, effort: Effort) -> bool:
-        """Whether the rounds that nobody disturbed are enough for every rival."""
+        """Whether there are enough undisturbed rounds for every rival."""
         parts = _parts(self._clean)
         return len(parts) >= effort.least and all(is_narrow(each, effort.width) for each in zip(*parts, strict=True))
 
     def measured(self, least: int, share: float, quiet: float) -> list[Measurement]:
-        """What the rounds say, as `Samples.measured` does for one candidate."""
+        """The measurement of each rival, as `Samples.measured` for one candidate."""
         enough = bool(self._clean) and (len(self._clean) >= least or not self._disturbed)
         rows = self._clean if enough else self._clean + self._disturbed
         disturbed, loaded = len(self._disturbed) / self.count, share > quiet
-        usual = median([_mean(row) for row in rows])
+        usual = median(map(_mean, rows))
         found = []
         for parts in zip(*_parts(rows), strict=True):
-            low, high = interval(parts) if enough else (min(parts), max(parts))
-            low, high = widened(low, high, min(share, disturbed)) if loaded else (low, high)
-            middle = median(parts)
-            ends = min(low, middle), max(high, middle)
-            seconds, lower, higher = (usual * each for each in (middle, *ends))
-            found.append(Measurement(seconds, lower, higher, len(rows), disturbed, loaded or not enough))
+            times = _estimate(parts, enough, min(share, disturbed) if loaded else 0.0)
+            seconds, low, high = (usual * each for each in times)
+            found.append(Measurement(seconds, low, high, len(rows), disturbed, loaded or not enough))
         return found
+
+
+def _estimate(values: Sequence[float], enough: bool, others: float) -> tuple[float, float, float]:
+    """The median and its interval. `others`: the share of the times that others may have used.
+
+    Clean samples had the cores to themselves, but not the caches.
+    """
+    middle = median(values)
+    low, high = widened(*(interval(values) if enough else (min(values), max(values))), others)
+    return middle, min(low, middle), max(high, middle)
 
 
 def _parts(rows: Sequence[Sequence[float]]) -> list[list[float]]:
@@ -150,8 +220,10 @@ def _mean(row: Sequence[float]) -> float:
 
 
 class Timer:
-    """Times candidates with one clock; `others`: starts a watch, which then tells the part of the cores' time that
-    others have used since."""
+    """Times candidates with one clock.
+
+    `others`: starts a watch, which later returns the share of the cores' time that others have used.
+    """
 
     def __init__(
         self, clock: CallClock, effort: Effort, others: Callable[[], Callable[[], float]] = lambda: lambda: 0.0
@@ -161,11 +233,13 @@ class Timer:
     def time(
         self, calls: Sequence[TimedCall], best: float = float("inf"), restore: TimedCall = lambda: None
     ) -> Measurement:
-        """How long a call takes. `calls`: the same call on different copies of its tensors, taken in turn; `restore`:
-        done before each sample, untimed; `best`: the least seconds of any candidate so far.
+        """Measure the time of a call.
 
-        Where others used the cores meanwhile it is tried again, `tries` times in all, unless it is sure, surely behind
-        or twice hopeless; a quiet try counts, else the shortest.
+        `calls`: the same call on different copies of its tensors, used in turn; `restore`: runs before each sample,
+        untimed; `best`: the least seconds of any candidate so far.
+
+        If others use the cores, this retries, `tries` times in all, unless the result is sure, surely behind or twice
+        hopeless. A quiet attempt counts, else the shortest.
         """
         effort = self._effort
         together = self._warm_up(calls, restore)
@@ -179,15 +253,15 @@ class Timer:
             if share <= effort.quiet or known or hopeless[-2:] == [True, True]:
                 break
         measured = [samples.measured(effort.least, share, effort.quiet) for share, samples in found]
-        return min(measured, key=lambda each: (each.loaded, each.seconds))  # what disturbs only adds time
+        return min(measured, key=lambda each: (each.loaded, each.seconds))  # disturbances only add time
 
     def probe(self, calls: Sequence[TimedCall], restore: TimedCall) -> float:
-        """About how long a call takes, in a small part of a candidate's time."""
-        ring, began, times = _Ring(calls), self._clock.now(), list[float]()
+        """Estimate the time of a call in a small share of a candidate's time."""
+        at, began, times = count(), self._clock.now(), list[float]()
         restore()
-        self._clock.sample(ring.next(1))
+        self._clock.sample(_next(calls, at, 1))
         while len(times) < MAX_PROBES:
-            sample = self._clock.sample(ring.next(1))
+            sample = self._clock.sample(_next(calls, at, 1))
             times.append(sample.seconds if sample.own is None else sample.own)
             if len(times) >= MIN_PROBES and self._clock.now() - began > PROBE_PART * self._effort.seconds:
                 break
@@ -196,15 +270,15 @@ class Timer:
     def paired_comparison(
         self, rivals: Sequence[Sequence[TimedCall]], restores: Sequence[TimedCall]
     ) -> list[Measurement]:
-        """The same for several candidates, a sample of each in turn, so that what changes with time changes for all.
+        """Measure several candidates, a sample of each in turn, so that changes over time affect all of them.
 
-        Nobody is always the first, and all get as many samples, until every interval is narrow or the time is over.
+        The order rotates, and all get equally many samples, until every interval is narrow or the time is over.
         """
         effort = self._effort
         together = [self._warm_up(calls, restore) for calls, restore in zip(rivals, restores, strict=True)]
-        at = _Turns()
-        rings = [_Ring(calls, at) for calls in rivals]  # nobody has a copy of the tensors that another just had
-        skipped = _skipped(sum(together) + len(rivals), max(map(len, rivals)))
+        at = count()  # shared: no rival uses the copy of the tensors that another has just used
+        copies, used = max(map(len, rivals)), sum(together) + len(rivals)
+        skipped = next(number for number in range(copies + 1) if gcd(used + number, copies) == 1)  # all use all copies
         rounds = Rounds(len(rivals))
         watch, began = self._others(), self._clock.now()
         while rounds.count < effort.most:
@@ -212,25 +286,24 @@ class Timer:
             first = rounds.count % len(order)
             for number in order[first:] + order[:first]:
                 restores[number]()
-                self._clock.sample(rings[number].next(1))  # the other's traces in caches and predictors are not timed
-                taken[number] = self._clock.sample(rings[number].next(together[number]))
+                self._clock.sample(_next(rivals[number], at, 1))  # untimed: clears a rival's traces in the caches
+                taken[number] = self._clock.sample(_next(rivals[number], at, together[number]))
             rounds.add(taken, together)
-            at.taken += skipped
+            list(islice(at, skipped))
             if rounds.count < effort.least:
                 continue
             over = self._clock.now() - began >= effort.seconds * len(rivals)
-            if over or (_is_time(rounds.count) and rounds.is_sure(effort)):
+            if over or (_is_check_due(rounds.count) and rounds.is_sure(effort)):
                 break
         return rounds.measured(effort.least, watch(), effort.quiet)
 
     def _warm_up(self, calls: Sequence[TimedCall], restore: TimedCall) -> int:
-        """Call it, and find how many calls a sample needs."""
         effort = self._effort
         restore()
-        ring, began = _Ring(calls), self._clock.now()
+        at, began = count(), self._clock.now()
         least = float("inf")
         for number in range(max(WARM_CALLS, len(calls))):
-            least = min(least, max(1e-9, self._clock.sample(ring.next(1)).seconds))
+            least = min(least, max(1e-9, self._clock.sample(_next(calls, at, 1)).seconds))
             took = self._clock.now() - began
             if took > effort.seconds or (number + 1 >= WARM_CALLS and took > WARM_PART * effort.seconds):
                 break
@@ -239,44 +312,55 @@ class Timer:
     def _fill(
         self, samples: Samples, calls: Sequence[TimedCall], together: int, best: float, restore: TimedCall
     ) -> None:
-        """Take samples until they are enough, hopeless, or the time is over."""
-        effort, ring, began = self._effort, _Ring(calls), self._clock.now()
+        effort, at, began = self._effort, count(), self._clock.now()
         while samples.count < effort.most:
             restore()
-            samples.add(self._clock.sample(ring.next(together)), together)
+            samples.add(self._clock.sample(_next(calls, at, together)), together)
             over = self._clock.now() - began >= effort.seconds
             if over and (samples.count >= effort.least or self._clock.now() - began >= 4 * effort.seconds):
                 return
             if samples.is_hopeless(effort, best):
                 return
-            if _is_time(len(samples.clean)) and (samples.is_sure(effort) or samples.is_behind(effort, best)):
+            if _is_check_due(len(samples.clean)) and (samples.is_sure(effort) or samples.is_behind(effort, best)):
                 return
 
 
+def _next(calls: Sequence[TimedCall], at: Iterator[int], number: int) -> list[TimedCall]:
+    """The next calls in turn, so that consecutive calls use different copies of the tensors."""
+    return [calls[turn % len(calls)] for turn in islice(at, number)]
+
+
+def _is_check_due(number: int) -> bool:
+    # Not after every sample, because checking itself takes time.
+    return number < 32 or number % (number // 16) == 0
+
+
 @dataclass
-class _Turns:
-    """Calls taken so far."""
+class DriftCorrection:
+    """How much slower than usual the machine is.
 
-    taken: int = 0
+    `probe`: measures the seconds of a known plan. `usual`: its usual seconds; None while unknown.
+    """
+
+    probe: Callable[[], float]
+    usual: float | None = None
+    _first: list[float] = field(default_factory=list)
+
+    def now(self) -> float:
+        """Present seconds divided by usual seconds; 1 if unsure. A second probe must confirm a difference."""
+        seconds = self.probe()
+        usual = self.usual
+        if usual is None:
+            self._first.append(seconds)
+            usual = median(self._first)
+            self.usual = usual if len(self._first) >= SETTLED else None
+        times = seconds / usual
+        if abs(times - 1) > NOTICED:
+            times = min(times, self.probe() / usual, key=lambda each: abs(log(each)))
+        return min(MAX_FACTOR, max(1 / MAX_FACTOR, times)) if abs(times - 1) > NOTICED else 1.0
 
 
-class _Ring:
-    """Calls in turn, going on where it left off; `at`: counts those of several rings together."""
-
-    def __init__(self, calls: Sequence[TimedCall], at: _Turns | None = None):
-        self._calls, self._at = calls, at or _Turns()
-
-    def next(self, count: int) -> list[TimedCall]:
-        first = self._at.taken
-        self._at.taken += count
-        return [self._calls[(first + number) % len(self._calls)] for number in range(count)]
-
-
-def _skipped(taken: int, copies: int) -> int:
-    """Copies to leave out after a round that takes so many, for everybody to come to every copy in the end."""
-    return next(number for number in range(copies + 1) if gcd(taken + number, copies) == 1)
-
-
-def _is_time(count: int) -> bool:
-    """Whether to look at the interval again: not at every sample of many, since that takes time itself."""
-    return count < 32 or count % (count // 16) == 0
+def corrected_for_drift(measured: Measurement, times: float) -> Measurement:
+    """Scale a measurement made while calls took `times` as long as usual to the usual speed."""
+    seconds, low, high = (each / times for each in (measured.seconds, measured.low, measured.high))
+    return replace(measured, seconds=seconds, low=low, high=high)

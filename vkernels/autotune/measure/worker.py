@@ -1,8 +1,8 @@
-"""What a measuring worker does: it makes arguments and a reference for a task, then compiles, checks and times plans.
+"""The measuring worker: make arguments and a reference for a task, then compile, check and time plans.
 
 Requests and answers are JSON: a request `start` with the task, then any number of `measure`; or `start compiling` with
-a task, then any number of `compile`. An answer has `ready`, `outcomes`, `failed` or `error`; messages with a `note`
-before it say what comes next, so that the bench knows what a worker was doing when it ended or hung.
+a task, then any number of `compile`. An answer has `ready`, `outcomes`, `failed` or `error`. Messages with a `note`
+precede it and announce the next step, so that the bench knows what a worker was doing when it ended or hung.
 """
 
 from __future__ import annotations
@@ -23,22 +23,27 @@ from vkernels.ir.errors import Error, OutOfMemoryError, SetupError
 from vkernels.ir.plan_json import plan_from_json, plan_to_json
 from vkernels.runtime.threads import set_threads
 
-from .classify_failure import classified
-from .clocks import CpuClock, CudaClock
-from .drift import DriftCorrection, corrected_for_drift
-from .effort import Effort
-from .load import LoadWatch
+from .clocks import CpuClock, CudaClock, LoadWatch
 from .lock import lock_names, locked, locked_one
-from .outcomes import Candidate, Failed, FailureReason, Measurement, Outcome, candidate_from_json, outcome_to_json
-from .precompile_worker import PrecompileTask
-from .subject import MeasuredTask
-from .timing import CallClock, TimedCall, Timer
+from .measures import (
+    Candidate,
+    Effort,
+    Failed,
+    FailureReason,
+    Measurement,
+    Outcome,
+    candidate_from_json,
+    outcome_to_json,
+)
+from .precompile import PrecompileTask
+from .subject import MeasuredTask, classified
+from .timing import CallClock, DriftCorrection, TimedCall, Timer, corrected_for_drift
 
 Answer = dict[str, Any]
 
 
 def serve(send: Send, cores: str) -> Handler:
-    """Measure on some cores of the CPU, `0,1`; see `vkernels.compiler.workers.worker_main`."""
+    """Serve requests on some cores of the CPU, `0,1`; see `vkernels.compiler.workers.worker_main`."""
     numbers = [int(core) for core in cores.split(",")]
     run_on(numbers)
     service = MeasuringService(numbers, lambda message: send(_to_bytes(message)))
@@ -47,7 +52,7 @@ def serve(send: Send, cores: str) -> Handler:
 
 @dataclass
 class MeasuringService:
-    """Answers requests for one task after another. `tell` sends notes ahead of an answer."""
+    """Answers requests for one task after another. `tell`: sends notes before an answer."""
 
     cores: Sequence[int]
     tell: Callable[[Answer], None]
@@ -55,17 +60,17 @@ class MeasuringService:
     compiling: PrecompileTask | None = None
 
     def answer(self, request: dict[str, Any]) -> Answer:
-        """The answer, or `error` with the message and `kind`, its class."""
+        """The answer; for an error its message as `error` and its class as `kind`."""
         try:
             return self._answer(request)
         except Error as error:
             return {"error": str(error), "kind": type(error).__name__}
-        except Exception as error:  # of what the author wrote to make arguments
+        except Exception as error:  # of the author's code that makes arguments
             return {"error": f"{request['do']}: {type(error).__name__}: {error}", "kind": "SetupError"}
 
     def _answer(self, request: dict[str, Any]) -> Answer:
         if request["do"] == "start":
-            self.measuring = None  # whose memory the next one may need
+            self.measuring = None  # frees its memory first
             self.measuring = WorkerTask.start(request, self.cores, self.tell)
             return {"ready": self.measuring.ready()}
         if request["do"] == "start compiling":
@@ -83,13 +88,13 @@ class MeasuringService:
 
 @dataclass
 class Spent:
-    """Seconds by what they were spent on: `compiling`, `waiting` for others, `running` for comparison, `timing`."""
+    """Seconds by activity: `compiling`, `waiting` for others, `running` for comparison, `timing`."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     since: tuple[str, float] | None = None
 
     def on(self, what: str) -> None:
-        """From now on it is this."""
+        """Begin an activity."""
         now = time.perf_counter()
         if self.since is not None:
             before, begun = self.since
@@ -97,15 +102,18 @@ class Spent:
         self.since = (what, now)
 
     def so_far(self) -> dict[str, float]:
-        """All of it."""
+        """The seconds until now."""
         self.on("")
         return self.seconds
 
 
 @dataclass
 class WorkerTask:
-    """One task on one device. `locks`: the folder of the locks, or None for the user's own; `usual`: of its pace, where
-    an earlier one knows; `right`: candidates that were compared on these arguments before."""
+    """One task on one device.
+
+    `locks`: the folder of the locks, or None for the user's own; `usual`: usual seconds of the probe, if known;
+    `right`: candidates that gave right results on these arguments.
+    """
 
     subject: MeasuredTask
     effort: Effort
@@ -119,7 +127,10 @@ class WorkerTask:
 
     def __post_init__(self) -> None:
         self.timer = Timer(self._clock(), self.effort, lambda: LoadWatch(self.cores).others)
-        self.pace = DriftCorrection(self._probe, self.usual)
+        subject = self.subject
+        self.pace = DriftCorrection(
+            lambda: self.timer.probe(subject.compiled(subject.usual), subject.restore), self.usual
+        )
 
     @staticmethod
     def start(request: dict[str, Any], cores: Sequence[int], answer: Callable[[dict[str, Any]], None]) -> WorkerTask:
@@ -131,7 +142,12 @@ class WorkerTask:
             answer({"note": what, "of": of})
 
         if device != CPU:
-            _need_gpu(device)
+            try:
+                import torch
+            except ImportError as error:
+                raise SetupError(f"measuring on {device} needs torch: {error}") from error
+            if not torch.cuda.is_available():
+                raise SetupError(f"there is no {device} here: torch sees no GPU")
         names, waiting = lock_names(device, cores), lambda: note("waiting")
         try:
             with locked_one(names, request["patience"], folder, waiting), _on_one_core(device, len(cores)):
@@ -143,13 +159,13 @@ class WorkerTask:
         return WorkerTask(subject, effort, tuple(cores), folder, request["patience"], note, request["usual"])
 
     def ready(self) -> dict[str, Any]:
-        """What the bench is told at the start: bytes of the arguments, copies of them, and the reference's plans."""
+        """The answer to `start`: bytes of the arguments, number of copies, and the reference's plans."""
         subject = self.subject
         plans = [plan_to_json(plan) for plan in subject.plans]
         return {"bytes": subject.bytes, "sets": len(subject.sets), "plans": plans}
 
     def measure(self, request: dict[str, Any]) -> list[Outcome]:
-        """The outcome of each candidate: of one by itself, of several in a comparison."""
+        """Measure candidates: one by itself, several in a comparison."""
         candidates = [candidate_from_json(data) for data in request["candidates"]]
         hold = tuple(request.get("hold", self.cores))
         if self.subject.device == CPU and len(hold) == 1:
@@ -166,7 +182,6 @@ class WorkerTask:
     def _measured(
         self, candidates: Sequence[Candidate], compiled: Sequence[list[TimedCall] | Failed], request: dict[str, Any]
     ) -> list[Outcome]:  # fmt: skip
-        """Compare what was compiled with the reference, unless it was before, and time what is right."""
         if all(isinstance(each, Failed) for each in compiled):
             return [each for each in compiled if isinstance(each, Failed)]
         checked = [
@@ -180,55 +195,44 @@ class WorkerTask:
         return outcomes
 
     def _timed(self, checked: Sequence[list[TimedCall] | Failed], request: dict[str, Any]) -> list[Outcome]:
-        running = [(number, calls) for number, calls in enumerate(checked) if not isinstance(calls, Failed)]
+        running = {number: calls for number, calls in enumerate(checked) if not isinstance(calls, Failed)}
         outcomes: dict[int, Outcome] = {n: each for n, each in enumerate(checked) if isinstance(each, Failed)}
         restore = self.subject.restore
         self.note("timing")
         if request.get("paired_comparison"):
-            measured = (
-                self.timer.paired_comparison([calls for _, calls in running], [restore] * len(running))
-                if running
-                else []
-            )
-            outcomes |= {number: each for (number, _), each in zip(running, measured, strict=True)}
+            measured = self.timer.paired_comparison([*running.values()], [restore] * len(running)) if running else []
+            outcomes |= dict(zip(running, measured, strict=True))
         else:
             best = request.get("best") or float("inf")
-            outcomes |= {number: self._at_usual_pace(calls, best) for number, calls in running}
-        for number, calls in running:  # what goes wrong now and then may have gone right the first time
+            for number, calls in running.items():
+                times = self.pace.now()  # scaled to the usual speed, times taken at different moments are comparable
+                outcomes[number] = corrected_for_drift(self.timer.time(calls, best * times, restore), times)
+        for number, calls in running.items():  # an intermittent fault may have spared the first check
             if isinstance(again := self._checked(number, calls, -1), Failed):
                 outcomes[number] = again
         return [outcomes[number] for number in range(len(checked))]
 
-    def _at_usual_pace(self, calls: list[TimedCall], best: float) -> Measurement:
-        """What one takes, as if the machine were as fast as it usually is: candidates that are timed at other moments
-        are compared with that."""
-        times = self.pace.now()
-        return corrected_for_drift(self.timer.time(calls, best * times, self.subject.restore), times)
-
-    def _probe(self) -> float:
-        return self.timer.probe(self.subject.compiled(self.subject.usual), self.subject.restore)
-
     def _compiled(self, number: int, candidate: Candidate) -> list[TimedCall] | Failed:
         self.note("compiling", number)
-        with classified(FailureReason.COMPILE_ERROR) as told:
+        with classified(FailureReason.COMPILE_ERROR) as report:
             return self.subject.compiled(candidate)
-        return told.failure
+        return report.failure
 
     def _checked(self, number: int, calls: list[TimedCall], copy: int = 0) -> list[TimedCall] | Failed:
         self.note("running", number)
-        with classified(FailureReason.REFUSED) as told:
+        with classified(FailureReason.REFUSED) as report:
             self.subject.check(calls[copy], copy % len(calls))
             return calls
-        return told.failure
+        return report.failure
 
     def note(self, what: str, of: int = 0) -> None:
-        """Say what comes next, so that the bench knows, and its time is counted."""
+        """Announce the next step to the bench, and count its time."""
         self.spent.on(what)
         self.tell(what, of)
 
     @contextmanager
     def alone(self, cores: Sequence[int]) -> Iterator[None]:
-        """Hold the locks of some cores, or of the device."""
+        """Hold the locks of some cores, or of the GPU."""
         names = lock_names(self.subject.device, cores)
         with locked(names, self.patience, self.locks, lambda: self.note("waiting")):
             self.note("working")
@@ -236,7 +240,7 @@ class WorkerTask:
 
     @contextmanager
     def on_one_core(self) -> Iterator[None]:
-        """Hold the lock of any one of the CPU's cores, that others may measure on the rest; of a GPU none."""
+        """Hold the lock of one of the CPU's cores, so that others may use the rest; none of a GPU."""
         if self.subject.device != CPU:
             yield
             return
@@ -254,7 +258,7 @@ class WorkerTask:
 
 
 def run_on(cores: Sequence[int]) -> None:
-    """Let all threads of this process, and calls of kernels, run on these cores alone. Raises `SetupError`."""
+    """Restrict all threads of this process, and calls of kernels, to these cores. Raises `SetupError`."""
     wanted = set(cores)
     try:
         for thread in os.listdir("/proc/self/task"):
@@ -268,7 +272,7 @@ def run_on(cores: Sequence[int]) -> None:
 
 @contextmanager
 def _on_one_core(device: str, cores: int) -> Iterator[None]:
-    """Let calls take one thread, so that the reference needs one core alone, and its plans serve slices of any size."""
+    """Run calls on one thread, so that the reference needs only one core, and its plans suit slices of any size."""
     if device != CPU:
         yield
         return
@@ -277,15 +281,6 @@ def _on_one_core(device: str, cores: int) -> Iterator[None]:
         yield
     finally:
         set_threads(cores)
-
-
-def _need_gpu(device: str) -> None:
-    try:
-        import torch
-    except ImportError as error:
-        raise SetupError(f"measuring on {device} needs torch: {error}") from error
-    if not torch.cuda.is_available():
-        raise SetupError(f"there is no {device} here: torch sees no GPU")
 
 
 def _to_bytes(message: Answer) -> bytes:

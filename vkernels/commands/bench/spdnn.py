@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +11,10 @@ from vkernels.ir.errors import OptionError
 
 from ..exits import Code
 from ..options import Html, Json, Weights
-from ..results import STANDARD_OUTPUT, check_writable, write_json
+from ..results import STANDARD_OUTPUT, check_writable, console_for, write_results
 
 if TYPE_CHECKING:
-    from vkernels.sparse_network.bench.harness import Results, Size
-    from vkernels.sparse_network.network import SparseNetwork
+    from vkernels.sparse_network.bench.harness import Results
 
 ALL, NONE = "all", "none"
 
@@ -73,9 +70,10 @@ def bench_spdnn(
     """
     check_writable(json)
     check_writable(html)
-    from vkernels.sparse_network.bench.harness import ALL_SIZES, BASELINES, Settings, Size, bench
+    from vkernels.sparse_network.bench.harness import ALL_SIZES, BASELINES, Settings, Size, bench, generated
     from vkernels.sparse_network.bench.measure import CLASSES
     from vkernels.sparse_network.images import ImageSource, pixels_of
+    from vkernels.sparse_network.tsv_files import read_network
 
     sizes = ALL_SIZES if networks == ALL else tuple(map(Size.parse, networks.split(",")))
     settings = Settings(
@@ -87,13 +85,13 @@ def bench_spdnn(
         raise OptionError(f"--class: expected some of {', '.join(CLASSES)}, or {ALL}")
     settings.check()
     pixels = pixels_of(data)
-    with _status() as tell:
+    with console_for(STANDARD_OUTPUT).status("") as status:
         results = bench(
             sizes,
             lambda neurons: ImageSource(pixels, neurons).spread(images or len(pixels)),
             settings,
-            _networks(weights),
-            tell,
+            generated if weights is None else lambda size: read_network(weights, size.neurons, size.layers),
+            status.update,
         )
     _write(results, data, json, html)
     if not results.all_match:
@@ -101,7 +99,6 @@ def bench_spdnn(
 
 
 def _selected(option: str, text: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the requested names, in the order of `names`."""
     if text in (ALL, NONE):
         return names if text == ALL else ()
     wanted = [name.strip() for name in text.split(",")]
@@ -110,32 +107,13 @@ def _selected(option: str, text: str, names: tuple[str, ...]) -> tuple[str, ...]
     return tuple(name for name in names if name in wanted)
 
 
-def _networks(folder: Path | None) -> Callable[[Size], SparseNetwork]:
-    from vkernels.sparse_network.bench.harness import generated
-    from vkernels.sparse_network.tsv_files import read_network
-
-    return generated if folder is None else lambda size: read_network(folder, size.neurons, size.layers)
-
-
 def _write(results: Results, data: str, json: Path | None, html: Path | None) -> None:
-    """Print the results, and write the requested files."""
-    from .results import as_json, target_name
-    from .show import show
+    from .results import as_json, show, target_name
 
     target = target_name()
-    show(results, target, to_errors=json == STANDARD_OUTPUT)
-    if json is not None:
-        write_json(json, as_json(results, target, data))
+    show(results, target, console_for(json, is_wide=True))
+    write_results(json, "bench spdnn", **as_json(results, target, data))
     if html is not None:
         from .page import write_page
 
         write_page(html, results, target, data)
-
-
-@contextmanager
-def _status() -> Iterator[Callable[[str], None]]:
-    """Show the current step on standard error, if that is a terminal."""
-    from rich.console import Console
-
-    with Console(stderr=True).status("") as status:
-        yield status.update

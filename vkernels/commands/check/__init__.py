@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..exits import Code
-from ..options import Cache, CompileSeconds, Constants, DType, Json, Shape
-from ..results import STANDARD_OUTPUT, check_writable, write_json
-from .targets import chosen_targets
+from ..options import Cache, CompileSeconds, Constants, DType, Json, Shape, chosen_targets
+from ..results import check_writable, console_for, progress_bar, write_results
 
 if TYPE_CHECKING:
     from vkernels.inspect.check.cells import Cell
@@ -88,8 +87,7 @@ def check(
     from vkernels.ir.disk_cache import DiskCache
     from vkernels.library.catalogue import CATALOGUE
 
-    from .results import as_json
-    from .show import progress_bar, show
+    from .results import as_json, show
 
     request = parse_specialisation(dtype, shape, constants)
     chosen = chosen_targets(targets, table, slice_ or [])
@@ -99,9 +97,8 @@ def check(
         tools = CheckTools(preparing, compiling, None if no_cache else DiskCache(), triton)
         checked = check_cells(cases, chosen, tools, progress)
     taken = time.monotonic() - begun
-    show(checked, triton, taken, to_errors=json == STANDARD_OUTPUT)
-    if json is not None:
-        write_json(json, as_json(checked, triton, taken))
+    show(checked, triton, taken, console_for(json, is_wide=True))
+    write_results(json, "check", **as_json(checked, triton, taken))
     if has_finding(checked.cells, fail_on or []):
         raise typer.Exit(Code.FINDING)
 

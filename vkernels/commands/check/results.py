@@ -1,22 +1,27 @@
-"""Check results as JSON; docs/json.md documents the fields."""
+"""Check results as text, a table for each kernel with a row for each target, and as JSON."""
 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import groupby
 from typing import Any
 
-from vkernels.inspect.check.cells import Cell, CellLaunch
-from vkernels.inspect.check.check import Checked
-from vkernels.inspect.check.plan_summary import PlanSummary
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-SCHEMA = 1
+from vkernels.inspect.check.cells import Cell, CellLaunch, PlanSummary
+from vkernels.inspect.check.check import Checked
+
+from ..results import WIDE, table_of
+
 NO_PLAN = PlanSummary("", {})
 
 
 def as_json(checked: Checked, triton: str, seconds: float) -> dict[str, Any]:
     """Return all results as JSON."""
     return {
-        "schema_version": SCHEMA, "command": "check", "triton": triton, "seconds": round(seconds, 3),
+        "triton": triton, "seconds": round(seconds, 3),
         "binaries": checked.binaries, "from_cache": checked.cached, "counts": counts(checked.cells),
         "cells": [cell_as_json(cell) for cell in checked.cells],
     }  # fmt: skip
@@ -73,3 +78,73 @@ def launch_as_json(launch: CellLaunch) -> dict[str, Any]:
         "tensor_memory_columns": resources.tensor_memory, "blocks_per_multiprocessor": launch.occupancy.blocks,
         "limited_by": list(launch.occupancy.limited_by), "instructions": dict(vars(resources.mix)),
     }  # fmt: skip
+
+
+LEGEND = (
+    "Registers: per thread. Shared: bytes per program. Spilled: bytes per thread. Blocks: programs that one "
+    "multiprocessor holds at once (on RDNA a work-group processor), and the resource that limits them. Seconds: "
+    "compile time, shared by devices of one architecture and plan. Rung: where the plan stands on its fallback ladder, "
+    "and how many plans were tried if more than one. Modelled: predicted milliseconds of a call. Bottleneck: its "
+    "longest part."
+)
+
+_VERDICTS = {True: "yes", False: "no", None: "?"}
+_STYLES = {True: "green", False: "red", None: "yellow"}
+
+
+def show(checked: Checked, triton: str, seconds: float, console: Console) -> None:
+    """Print the results."""
+    for title, group in groupby(checked.cells, key=_title):
+        cells = list(group)
+        console.print(_table(title, cells, is_wide=console.width >= WIDE))
+        reasons: dict[str, list[str]] = {}
+        for cell in cells:
+            if cell.reason:
+                reasons.setdefault(cell.reason, []).append(cell.target)
+        for reason, names in reasons.items():
+            console.print(f"{', '.join(names)}: {reason}", soft_wrap=True)
+        console.print()
+    console.print(LEGEND)
+    n = counts(checked.cells)
+    console.print(
+        f"{n['cells']} cells: {n['fit']} fit, {n['misfit']} do not, {n['unknown']} unknown, {n['spill']} spill. "
+        f"{checked.binaries} binaries, {checked.cached} from the cache, by Triton {triton}, in {seconds:.1f} s."
+    )
+
+
+def _title(cell: Cell) -> str:
+    sizes = [f"{name}={value}" for name, value in {**cell.shape, **cell.configuration}.items()]
+    return " ".join([cell.kernel, cell.dtype, *sizes])
+
+
+def _table(title: str, cells: list[Cell], is_wide: bool) -> Table:
+    """`is_wide`: add the columns that narrow terminals leave to the JSON."""
+    planned = any(cell.planned for cell in cells)
+    columns = [
+        *("target", "fits", "registers", "shared", "spilled", "blocks", "limited by"),
+        *(["seconds"] if is_wide else []),
+        *(["rung", "modelled"] if planned else []),
+        *(["bottleneck"] if planned and is_wide else []),
+    ]
+    right = ("registers", "shared", "spilled", "blocks", "seconds", "modelled")
+    table = table_of(*columns, right=right, whole=set(columns) - {"limited by"}, title=title)
+    for cell in cells:
+        figures = (cell.registers_per_thread, cell.shared_bytes, cell.spill_bytes, cell.blocks_per_multiprocessor)
+        table.add_row(
+            cell.target,
+            Text(_VERDICTS[cell.fits], _STYLES[cell.fits]),
+            *("" if figure is None else str(figure) for figure in figures),
+            ", ".join(cell.limited_by),
+            *([f"{cell.compile_seconds:.2f}" if cell.launches else ""] if is_wide else []),
+            *(_plan(cell)[: 3 if is_wide else 2] if planned else ()),
+        )
+    return table
+
+
+def _plan(cell: Cell) -> tuple[str, str, str]:
+    plan = cell.planned
+    if plan is None:
+        return "", "", ""
+    tries = f" ({len(plan.tried) + 1} plans)" if plan.tried else ""
+    modelled = "" if plan.modelled_seconds is None else f"{1e3 * plan.modelled_seconds:.3g}"
+    return f"{plan.rung or ''}{tries}", modelled, plan.bottleneck or ""

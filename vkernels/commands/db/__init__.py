@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from .exchange import export, import_, merge
-from .listing import list_
-from .prune import prune
-from .show import show
+from .entries import export, import_, list_, merge, prune, show
 
 app = typer.Typer(help="Show, prune and exchange the entries of the tuning database.", no_args_is_help=True)
 app.command("list")(list_)

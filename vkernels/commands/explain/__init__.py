@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vkernels.ir.errors import PlanError, SetupError
+from vkernels.targets import Target
+
 from ..exits import Code
-from ..options import Cache, CompileSeconds, Constants, DType, Html, Json, Kernel, Shape
-from ..results import STANDARD_OUTPUT, check_writable, write_json
+from ..formatting import printable
+from ..options import Cache, CompileSeconds, Constants, DType, Html, Json, Kernel, Shape, target_named
+from ..results import check_writable, console_for, write_results
 
 if TYPE_CHECKING:
     from vkernels.inspect.explain.explain import Explanation
-    from vkernels.targets import Target
 
 LIST = "list"
 
@@ -47,15 +50,12 @@ def explain(
     """
     check_writable(json)
     check_writable(html)
-    from .subject import target_named
-
     chosen = target_named(target, slice_, limits)
     if ir == LIST:
         return _list_stages(chosen)
 
     from vkernels.compiler.workers.compile_pool import CompilePool
-    from vkernels.inspect.check.check import triton_version
-    from vkernels.inspect.explain.explain import ExplainTools
+    from vkernels.inspect.check.check import CheckTools, triton_version
     from vkernels.inspect.explain.explain import explain as find
     from vkernels.inspect.explain.stages import check_stage
     from vkernels.inspect.resolve import resolve_case
@@ -70,7 +70,7 @@ def explain(
     triton = triton_version()
     with InspectPool(1, seconds) as preparing, CompilePool(None, seconds) as compiling:
         case, others = resolve_case(kernel, request, CATALOGUE, preparing)
-        tools = ExplainTools(preparing, compiling, None if no_cache else DiskCache(), triton)
+        tools = CheckTools(preparing, compiling, None if no_cache else DiskCache(), triton)
         found = find(case, chosen, tools, only_stage=ir or "")
     if ir is not None:
         return _print_stage(found, ir)
@@ -80,14 +80,10 @@ def explain(
 
 
 def _write(found: Explanation, others: tuple[str, ...], triton: str, json: Path | None, html: Path | None) -> None:
-    """Print the explanation, and write the requested files."""
-    from .show import show
+    from .results import as_json, show
 
-    show(found, others, to_errors=json == STANDARD_OUTPUT)
-    if json is not None:
-        from .results import as_json
-
-        write_json(json, as_json(found, triton))
+    show(found, others, console_for(json))
+    write_results(json, "explain", **as_json(found, triton))
     if html is not None:
         from .page import write_page
 
@@ -104,11 +100,6 @@ def _list_stages(target: Target) -> None:
 
 
 def _print_stage(found: Explanation, stage: str) -> None:
-    """Print one stage. Raises `PlanError` or `SetupError` if compilation ended before it."""
-    from vkernels.ir.errors import PlanError, SetupError
-
-    from ..formatting import printable
-
     if stage in found.stages:
         typer.echo(printable(found.stages[stage], newlines=True), nl=not found.stages[stage].endswith("\n"))
         return

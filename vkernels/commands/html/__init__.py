@@ -11,7 +11,7 @@ from ..formatting import format_bytes, format_count, format_plan, format_seconds
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from .plots import Plots
+    from .charts import Plots
 
 
 def render(template: str, plots: Plots | None = None, **context: Any) -> str:
@@ -44,7 +44,7 @@ def _environment() -> Environment:
 
 
 def _finalize(value: object) -> object:
-    """Escape control characters in what a template prints; markup of the templates' own stays."""
+    # Only markup of the templates' own stays.
     from markupsafe import Markup
 
     return value if isinstance(value, Markup) else printable(str(value), newlines=True)

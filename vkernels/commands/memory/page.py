@@ -16,7 +16,7 @@ from vkernels.memory.trace import MemoryTrace
 
 from ..formatting import format_bytes, format_seconds
 from ..html import render
-from ..html.plots import Plots, plain
+from ..html.charts import Plots, plain
 from .show import HEADS, bound_text, rows_of, trace_text
 
 MAX_ROWS = 12

@@ -27,8 +27,8 @@ from vkernels.memory.placement.kernels import launch_of, limits_with, program_of
 from vkernels.memory.placement.modelled import modelled
 from vkernels.targets import Target, limits_of
 
-from ..explain.subject import target_named
 from ..formatting import format_bytes, format_seconds, printable
+from ..options import target_named
 from ..results import check_writable
 from .options import console_for, size_from, status_line, write_result
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves
 
-from vkernels.inspect.kernel_files import executed
+from vkernels.inspect.cases import executed
 from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import Error, FileError, OptionError
 from vkernels.memory import record as recorder

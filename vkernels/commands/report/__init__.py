@@ -9,8 +9,8 @@ import typer
 
 from vkernels.ir.write_file import write_file
 
-from ..db.options import Db, Kernel, console, opened, read_wanted
-from ..results import STANDARD_OUTPUT, check_writable
+from ..db.options import Db, Kernel, opened, read_entries_of
+from ..results import STANDARD_OUTPUT, check_writable, console_for
 
 File = Annotated[Path, typer.Argument(metavar="FILE.html", help="Output file (`-` for stdout).")]
 
@@ -23,13 +23,12 @@ def report(file: File = Path("tuning.html"), db: Db = None, kernel: Kernel = Non
     """
     check_writable(file)
     with opened(db) as database:
-        from vkernels.autotune.database import EntryFilter
-        from vkernels.autotune.database.key import compilers
+        from vkernels.autotune.database.entry import compilers
         from vkernels.autotune.report import find
 
         from .page import page_of
 
-        found = read_wanted(database, EntryFilter(kernel=kernel))
+        found = read_entries_of(database, kernel)
         findings = find(found.entries, (compilers(False), compilers(True)))
         page = page_of(findings, str(database.address))
         if file == STANDARD_OUTPUT:
@@ -37,6 +36,6 @@ def report(file: File = Path("tuning.html"), db: Db = None, kernel: Kernel = Non
         else:
             write_file(file, page)
             said = f"{len(findings.subjects)} kernels and shapes, {findings.entries} measurements"
-            console(False).print(f"{file}: {said}")
+            console_for().print(f"{file}: {said}")
         if found.damaged:
-            console(True).print(f"{len(found.damaged)} entries cannot be read and were left out")
+            console_for(STANDARD_OUTPUT).print(f"{len(found.damaged)} entries cannot be read and were left out")

@@ -4,17 +4,80 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from math import log10
 
-from vkernels.autotune.report import ReportedKernel, TuningReport
+from vkernels.autotune.report import DecisionWeight, ReportedKernel, TuningReport
 
 from ..db.options import date
 from ..formatting import format_seconds, plural
 from ..html import render
-from ..html.plots import Plots
-from . import texts
-from .charts import plot_convergence, weights
+from ..html.charts import BarChart, BarRow, Plots, Segment, plain
+from ..report import texts
 
-TITLE = "Tuning report"
+COLOURS = ("#4c7fd0", "#2b8a3e", "#a8518a", "#d9822b", "#7950f2", "#0b7285")
+MAX_SLICES = len(COLOURS)
+MAX_POINTS = 400
+MAX_CHOICES = 10
+MAX_FACTOR = 10.0
+"""Where the charts end: so many times the best."""
+TICKS = (1, 1.2, 1.5, 2, 3, 5, 10)
+
+
+def plot_convergence(plots: Plots, id: str, subject: ReportedKernel) -> int | None:
+    """Plot the longest run of each slice; return how many slices were left out, None where there is no plot."""
+    from plotly.graph_objects import Figure
+
+    runs = [(part, max(part.convergence, key=lambda run: len(run.trials), default=None)) for part in subject.slices]
+    shown = [(part, run, part.best.seconds) for part, run in runs if run and part.best and part.best.seconds]
+    if not shown:
+        return None
+    figure = Figure()
+    for colour, (part, run, best) in zip(COLOURS, shown, strict=False):
+        trials = run.trials[:: max(1, len(run.trials) // MAX_POINTS)]
+        timed = [(trial, seconds / best) for trial, seconds, _ in trials if seconds is not None]
+        until = [(trial, seconds / best) for trial, _, seconds in trials if seconds is not None]
+        failed = [trial for trial, seconds, _ in trials if seconds is None]
+        name, style = plain(part.name), {"legendgroup": part.name, "marker": {"color": colour}}
+        figure.add_scatter(
+            x=[trial for trial, _ in until], y=[factor for _, factor in until], mode="lines", name=name,
+            line={"shape": "hv", "color": colour}, legendgroup=part.name,
+        )  # fmt: skip
+        figure.add_scatter(
+            x=[trial for trial, _ in timed], y=[factor for _, factor in timed], mode="markers", name=f"{name}: tried",
+            opacity=0.45, showlegend=False, **style,
+        )  # fmt: skip
+        figure.add_scatter(
+            x=failed, y=[0.95] * len(failed), mode="markers", marker={"symbol": "x", "color": "#c92a2a"},
+            name=f"{name}: failed", showlegend=False, legendgroup=part.name,
+        )  # fmt: skip
+    figure.update_xaxes(title="trial")
+    figure.update_yaxes(
+        title="× the best", type="log", range=[log10(0.92), log10(MAX_FACTOR)], tickvals=TICKS,
+        ticktext=[f"×{tick}" for tick in TICKS],
+    )  # fmt: skip
+    plots.add(id, figure)
+    return max(0, len(shown) - MAX_SLICES)
+
+
+def weights(choices: Sequence[DecisionWeight]) -> BarChart:
+    """A bar for each choice: from what its second best value costs, to what its worst does."""
+    shown = choices[:MAX_CHOICES]
+    top = log10(max(min(MAX_FACTOR, max(choice.most for choice in shown)), 1.05))
+    rows = []
+    for choice in shown:
+        second = [*choice.factors.values()][1]
+        title = ", ".join(f"{value} ×{factor:.2f}" for value, factor in choice.factors.items())
+        segments = (
+            Segment(1.0, "room"),
+            Segment(min(1.0, log10(choice.most) / top), "home shared", title),
+            Segment(min(1.0, log10(second) / top), "need", title),
+        )
+        rows.append(BarRow(choice.name, segments, f"×{second:.2f}–{choice.most:.2f}", 1.0))
+    return BarChart(
+        "What each choice weighs: its second best value, and its worst", rows, width=480, right=92, row_height=24
+    )
+
+
 Row = tuple[str, Sequence[str]]
 
 
@@ -30,7 +93,7 @@ def page_of(findings: TuningReport, address: str) -> str:
     return render(
         "tuning.html",
         plots,
-        title=TITLE,
+        title="Tuning report",
         summary=summary,
         subjects=list(zip(findings.subjects, plotted, strict=True)),
         overview=_overview,
@@ -42,14 +105,12 @@ def page_of(findings: TuningReport, address: str) -> str:
 
 
 def _overview(subject: ReportedKernel) -> Iterator[Sequence[object]]:
-    """For each slice: name, best time, gain, tries, date."""
     for part in subject.slices:
         best = format_seconds(part.best.seconds or 0) if part.best else "all failed"
         yield part.name, best, texts.gain_of(part), len(part.group.entries), date(part.group.latest)[:10]
 
 
 def _facts(subject: ReportedKernel) -> list[Row]:
-    """The rows of the table of best plans, but for the plans' own decisions."""
     slices = subject.slices
     bests = [part.best for part in slices]
     rows: list[Row] = [
@@ -65,7 +126,6 @@ def _facts(subject: ReportedKernel) -> list[Row]:
 
 
 def _failures(subject: ReportedKernel) -> list[Row]:
-    """A row for each reason, the commonest first: counts by slice, what it means, an example."""
     reasons = Counter[str]()
     for part in subject.slices:
         reasons.update(part.group.failures)

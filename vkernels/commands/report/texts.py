@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vkernels.autotune.report import ReportedKernel, ReportedSlice
+from vkernels.autotune.report import ReportedSlice
 
 ABOUT: Mapping[str, str] = {
     "overview": (
@@ -35,13 +35,6 @@ REASONS: Mapping[str, str] = {
     "wrong-answer": "result differs from the reference",
     "refused": "not a legal plan for this kernel",
 }
-
-
-def title_of(subject: ReportedKernel) -> str:
-    """Return kernel, sizes and dtypes as one line."""
-    sizes = " ".join(f"{name}={size}" for name, size in subject.shape.items())
-    dtypes = [part.partition("=")[2] for part in subject.dtypes.split()]
-    return f"{subject.kernel} {sizes} {dtypes[0] if len(set(dtypes)) == 1 else subject.dtypes}"
 
 
 def gain_of(each: ReportedSlice) -> str:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vkernels.ir.errors import FileError, SetupError
+from vkernels.ir.errors import FileError, OptionError, SetupError
 
 from ..exits import Code
 from ..options import Constants, DType, Json
-from ..results import STANDARD_OUTPUT, check_writable, write_json
+from ..results import check_writable, console_for, write_results
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from vkernels.autotune.database.database import Database
 
     from .run import TuneOutcome
 
-SCHEMA = 1
 NONE = "none"
 
 Kernels = Annotated[
@@ -88,11 +85,7 @@ def tune(
     check_writable(json)
     begun = time.monotonic()
 
-    from vkernels.ir.errors import OptionError
-
-    from .options import slice_names, stop_from, wanted_tasks
-    from .run import TuneRequest, run, run_model
-    from .show import console_for, show_summary
+    from .run import TuneRequest, run, run_model, show_summary, slice_names, stop_from, wanted_tasks
 
     if bool(kernels) == (model is not None):
         raise OptionError("vk tune: give kernels, or --model")
@@ -100,13 +93,12 @@ def tune(
         kernels or [], wanted_tasks(shapes or [], dtype, constants), slice_names(target, slice_ or []),
         stop_from(budget), search, seed, offline,
     )  # fmt: skip
-    console = console_for(to_errors=json == STANDARD_OUTPUT)
+    console = console_for(json, is_wide=True)
     with _database(db) as database:
         done = run(request, database, console) if model is None else run_model(request, model, database, console)
         if len(done.results) > 1 and model is None:
             show_summary(console, done.results)
-        if json is not None:
-            write_json(json, as_json(done, time.monotonic() - begun))
+        write_results(json, "tune", **as_json(done, time.monotonic() - begun))
     if done.interrupted:
         raise typer.Exit(Code.INTERRUPTED)
     if done.refused:
@@ -116,8 +108,6 @@ def tune(
 def as_json(done: TuneOutcome, seconds: float) -> dict[str, Any]:
     """Return the results as JSON; docs/json.md documents the fields."""
     return {
-        "schema_version": SCHEMA,
-        "command": "tune",
         "seconds": seconds,
         "interrupted": done.interrupted,
         "results": [result.to_json() for result in done.results] if done.model is None else [],

@@ -1,33 +1,229 @@
-"""Run a tuning request: kernel after kernel, all slices of one together."""
+"""Run a tuning request, kernel after kernel with all slices of one together, and print progress and results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
-from vkernels.autotune.crossed import Crossed
+from vkernels.autotune.database.database import Database
 from vkernels.autotune.drive import Stop
-from vkernels.autotune.limits import slice_limits
-from vkernels.autotune.result import TuningResult
+from vkernels.autotune.model_tuning import ModelResult
+from vkernels.autotune.result import MODELLED, Crossed, Success, TuningResult
+from vkernels.autotune.searches import SEARCHES
+from vkernels.autotune.slice_names import is_here, slice_limits
 from vkernels.autotune.slices import tune_slices
-from vkernels.autotune.tune import Listener, tune
-from vkernels.inspect.specialisation import SpecialisationRequest
+from vkernels.autotune.space import Value
+from vkernels.autotune.tune import Listener, Progress, tune
+from vkernels.inspect.specialisation import SpecialisationRequest, parse_specialisation
 from vkernels.inspect.task import Task
 from vkernels.ir.did_you_mean import did_you_mean
 from vkernels.ir.errors import Error, OptionError, SetupError
 from vkernels.library.catalogue import CATALOGUE
 from vkernels.library.tasks import library_tasks
 
-from .show import live_board, show_crossed, show_model, show_result
+from ..formatting import format_seconds
+from ..options import specs_in
+from ..results import table_of
 
-if TYPE_CHECKING:
-    from vkernels.autotune.database.database import Database
-    from vkernels.autotune.model_tuning import ModelResult
+MAX_MOVED = 4
+_STAGES = {
+    "reading": "reading the space", "searching": "searching", "undoing": "which decisions matter",
+    "finalists": "comparing finalists", "compiling": "compiling",
+}  # fmt: skip
 
-INTERRUPTED = "interrupted"
+
+@dataclass
+class Board:
+    """The live progress display: the current task on each slice. `number` of `count`: the task."""
+
+    console: Console
+    count: int = 1
+    number: int = 0
+    last: dict[str, Progress] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Go on to the next task."""
+        self.number += 1
+        self.last = {}
+
+    def __rich__(self) -> Table:
+        table = Table.grid(padding=(0, 2))
+        place = f"{self.number} of {self.count}" if self.count > 1 else ""
+        for progress in list(self.last.values()):
+            table.add_row(Text(f"{progress.task} on {progress.slice}", style="bold"), place)
+            total = None if progress.seconds_left is None else progress.seconds + progress.seconds_left
+            done = progress.seconds if total else 0.0
+            bar = ProgressBar(total=total or 1.0, completed=done, width=24, pulse=total is None)
+            table.add_row(_numbers(progress), bar)
+        return table
+
+
+@contextmanager
+def live_board(console: Console, count: int) -> Iterator[tuple[Board, Listener]]:
+    """Show a progress board, if the console is a terminal."""
+    board = Board(console, count)
+    with Live(board, console=console, transient=True, refresh_per_second=8, auto_refresh=console.is_terminal) as live:
+
+        def report(progress: Progress) -> None:
+            board.last[progress.slice] = progress
+            if console.is_terminal:
+                live.refresh()
+
+        yield board, report
+
+
+def show_result(console: Console, result: TuningResult) -> None:
+    """Print one result in a few lines."""
+    console.print(Text(f"{result.task} on {result.slice}", style="bold"))
+    console.print(f"  {_outcome(result)}", soft_wrap=True)
+    if result.device_wide is not None and result.best is not None:
+        factor = result.device_wide.seconds / result.best.seconds
+        console.print(f"  {_times(factor)} the best plan of the whole device", soft_wrap=True)
+    if result.moved:
+        moved = "; ".join(
+            f"{each.name} {_value(each.best)} instead of {_value(each.default)}"
+            + ("" if each.factor is None else f" ({each.factor:.2f})")
+            for each in result.moved[:MAX_MOVED]
+        )
+        console.print(f"  decisions that matter: {moved}", soft_wrap=True)
+    console.print(f"  {_tried(result)}", soft_wrap=True)
+
+
+def show_summary(console: Console, results: Sequence[TuningResult]) -> None:
+    """Print a table of results."""
+    names, figures = ("kernel", "on"), ("default", "best", "gain", "tried", "failed")
+    table = table_of(*names, *figures, right=figures, whole=(*names, *figures))
+    for result in results:
+        gain = "" if result.gain is None else f"{result.gain:.2f}"
+        table.add_row(
+            result.task.name, result.slice, _seconds(result.default), _seconds(result.best), gain,
+            str(len(result.successes) + len(result.failures)), str(len(result.failures)),
+        )  # fmt: skip
+    console.print(table)
+
+
+def show_crossed(console: Console, crossed: Crossed) -> None:
+    """Print how fast each slice's plan is on the others, the best common plan, and slices worth tuning apart."""
+    head, *rows = crossed.table()
+    table = table_of(*head, right=head[1:])
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    serving, deserving = crossed.serving(), crossed.deserving()
+    if serving is not None:
+        console.print(f"  best common plan: that of {crossed.rows[serving].label}", soft_wrap=True)
+    if deserving:
+        console.print(f"  plans of their own are faster on {', '.join(deserving)}", soft_wrap=True)
+
+
+def show_model(console: Console, found: ModelResult) -> None:
+    """Print the gain of each task of a model, and of a whole run."""
+    figures = ["calls", *(f"gain on {name}" for name in found.slices)]
+    table = table_of("task", *figures, right=figures)
+    for number, part in enumerate(found.model.parts):
+        results = found.results.get(number, {})
+        gains = [results[name].gain if name in results else None for name in found.slices]
+        table.add_row(str(part.task), str(part.calls), *("–" if gain is None else f"{gain:.2f}" for gain in gains))
+    console.print(table)
+    for name in found.slices:
+        before, after = found.before_and_after(name)
+        if after:
+            times = f"{format_seconds(before)} of kernels before, {format_seconds(after)} after"
+            console.print(f"{name}: {_times(before / after)} before: {times}")
+    console.print(f"{found.measured} plans measured of {found.asked} proposed, {found.seconds:.0f} s")
+
+
+def _outcome(result: TuningResult) -> str:
+    modelled = ", modelled" if result.origin == MODELLED else ""
+    if result.best is None:
+        return "every plan failed"
+    if result.default is None:
+        return f"{_seconds(result.best)}{modelled}; the default plan failed"
+    if result.best.point == result.default.point:
+        return f"the default plan is the best: {_seconds(result.best)}{modelled}"
+    assert result.gain is not None, "there is a default"
+    turns = "" if result.final or result.origin == MODELLED else ", not confirmed by interleaved timing"
+    times = f"{_seconds(result.best)}, the default {_seconds(result.default)}{modelled}{turns}"
+    return f"{_times(result.gain)} the default plan: {times}"
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.2f} times as fast as"
+
+
+def _value(value: Value) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value in (None, "") else str(value)
+
+
+def _tried(result: TuningResult) -> str:
+    counts = result.counts
+    reasons = ", ".join(f"{count} {reason}" for reason, count in result.reasons.items())
+    failed = f", {len(result.failures)} failed: {reasons}" if reasons else ""
+    tried = f"{len(result.successes) + len(result.failures)} of {counts.after} plans tried{failed}"
+    return f"{tried}; {counts.before} before pruning; {result.seconds:.0f} s, stopped by {result.stopped}"
+
+
+def _seconds(success: Success | None) -> str:
+    return "–" if success is None else format_seconds(success.seconds)
+
+
+def _numbers(progress: Progress) -> str:
+    parts = [_STAGES.get(progress.stage, progress.stage)]
+    if progress.best is not None:
+        gain = f" ({progress.default / progress.best:.2f} ×)" if progress.default is not None else ""
+        parts.append(f"best {format_seconds(progress.best)}{gain}")
+    if progress.tried:
+        parts.append(f"{progress.tried} tried, {progress.failed} failed, {max(0, progress.left)} left")
+    if progress.seconds_left is not None:
+        parts.append(f"{progress.seconds_left:.0f} s left")
+    return " · ".join(parts)
+
+
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smh])")
+_COUNT = re.compile(r"[0-9]{1,9}")
+
+
+def stop_from(budget: str) -> Stop:
+    """Parse a time (`60s`, `2m`, `1h`), a number of plans (`200`), or both with a comma. Raises `OptionError`."""
+    found: dict[str, float] = {}
+    for part in budget.split(","):
+        time, count = _TIME.fullmatch(part.strip()), _COUNT.fullmatch(part.strip())
+        if time:
+            found["seconds"] = float(time[1]) * _SECONDS[time[2]]
+        elif count:
+            found["evaluations"] = int(count[0])
+        if not (time or count) or not all(found.values()):
+            raise OptionError(f"--budget: expected a time as 60s, 2m or 1h, or a number of plans as 200, got {part!r}")
+    seconds, evaluations = found.get("seconds"), found.get("evaluations")
+    return Stop(evaluations=None if evaluations is None else int(evaluations), seconds=seconds)
+
+
+def wanted_tasks(shapes: Sequence[str], dtype: str | None, constants: str | None) -> list[SpecialisationRequest]:
+    """Return a request for each shape `M=…,N=…`, or one if there is none. Raises `OptionError`."""
+    given: list[str | None] = [*shapes] or [None]
+    return [parse_specialisation(dtype, shape, constants) for shape in given]
+
+
+def slice_names(target: str, slices: Sequence[str]) -> list[str]:
+    """Return the slices to tune for, as `cpu:cores=1`; the whole device if none are given. Raises `OptionError`."""
+    if not slices:
+        return [target]
+    if ":" in target and not target.partition(":")[2].isdigit():
+        raise OptionError(f"--slice cuts whole devices; {target} is a slice already")
+    specs = [spec for text in slices for spec in specs_in(text)]
+    return list(dict.fromkeys(target if spec == "all" else f"{target}:{spec}" for spec in specs))
 
 
 @dataclass(frozen=True)
@@ -56,7 +252,7 @@ class TuneOutcome:
     @property
     def interrupted(self) -> bool:
         """Whether tuning was interrupted."""
-        return self.was_interrupted or any(result.stopped == INTERRUPTED for result in self.results)
+        return self.was_interrupted or any(result.stopped == "interrupted" for result in self.results)
 
     was_interrupted: bool = False
 
@@ -67,7 +263,9 @@ def run(request: TuneRequest, database: Database | None, console: Console) -> Tu
     Raises `OptionError` for unknown names, and `SetupError` if the device is absent.
     """
     _refuse(request)
-    tasks = _tasks(request)
+    on_gpu = slice_limits(request.slices[0]).warp > 1
+    tasks = [task for wanted in request.wanted for task in library_tasks(request.kernels, wanted, on_gpu)]
+    tasks = list(dict.fromkeys(tasks))
     done = TuneOutcome()
     with live_board(console, len(tasks)) as (board, report):
         for task in tasks:
@@ -143,8 +341,6 @@ def _tuned(
 
 
 def _refuse(request: TuneRequest) -> None:
-    from vkernels.autotune.measure.cpu_affinity import is_here
-    from vkernels.autotune.searches import SEARCHES
 
     if request.search not in SEARCHES:
         raise OptionError(
@@ -154,9 +350,3 @@ def _refuse(request: TuneRequest) -> None:
         slice_limits(slice_)
         if not request.offline and not is_here(slice_):
             raise SetupError(f"{slice_} is not present; --offline uses modelled times instead of measuring")
-
-
-def _tasks(request: TuneRequest) -> list[Task]:
-    on_gpu = slice_limits(request.slices[0]).warp > 1
-    found = [task for wanted in request.wanted for task in library_tasks(request.kernels, wanted, on_gpu)]
-    return list(dict.fromkeys(found))

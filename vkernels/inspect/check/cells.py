@@ -1,25 +1,115 @@
-"""One kernel on one device: whether it fits, and the resources of its binaries."""
+"""One kernel on one device: whether it fits, its plan, and the resources of its binaries."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from xdsl.dialects.builtin import ModuleOp
+
 from vkernels.compiler.backends.resources import Resources, taken_by
+from vkernels.compiler.specialise import kernel_in
+from vkernels.ir.analyses import annotate_needs, phases_of
+from vkernels.ir.analysis.axes import resolve_axes
+from vkernels.ir.analysis.kernel_analysis import KernelAnalysis
+from vkernels.ir.analysis.needs import Needs
+from vkernels.ir.analysis.schedule.find_copies import find_copies
+from vkernels.ir.analysis.schedule.make_schedule import make_schedule
+from vkernels.ir.analysis.schedule.nests import label_of
+from vkernels.ir.cost_model.roofline import roofline
+from vkernels.ir.dialect import KernelOp
+from vkernels.ir.errors import Error
+from vkernels.ir.facts import Facts
+from vkernels.ir.limits import Limits
 from vkernels.ir.occupancy import Occupancy
-from vkernels.ir.planning.resources import held, misfit
+from vkernels.ir.plan import Home, Plan
+from vkernels.ir.plan_json import plan_to_json
+from vkernels.ir.planning.choose_plan import Chosen, rung_of
+from vkernels.ir.planning.one_plan import model_plan
+from vkernels.ir.planning.resources import Shortage, held, misfit
+from vkernels.ir.planning.space import read_space
 from vkernels.targets import Target, limits_of
 
-from .plan_summary import PlanSummary
+
+def homes_under(kernel: KernelOp, plan: Plan, sizes: Mapping[str, int]) -> dict[str, Home]:
+    """Return the homes of chunked values under a plan, by label; values without one are recomputed.
+
+    Raises `PlanError` if the plan is impossible.
+    """
+    kernel = phases_of(kernel)
+    facts = Facts(dict(sizes), distinct=True)
+    analysis = KernelAnalysis(kernel, resolve_axes(kernel, plan, facts))
+    schedule = make_schedule(analysis, plan, facts, find_copies(analysis, plan))
+    return {label_of(value): home for value, home in schedule.homes.items()}
+
+
+AUTHOR, CHOSEN, PLAIN = "author", "chosen", "plain"
+
+
+@dataclass(frozen=True)
+class PlanSummary:
+    """A plan for a kernel, sizes and limits.
+
+    `origin`: `author`, `chosen` or `plain`. `plan`: as JSON. `homes`: by label, of each value that crosses phases and
+    each scratchpad. `rung`, `modelled_seconds`, `bottleneck`: None if unknown. `roofline_seconds`: a lower bound for
+    all plans, None if the needs are unknown. `tried`: the shortages of the plans before this one.
+    """
+
+    origin: str
+    plan: Mapping[str, Any]
+    homes: Mapping[str, str] = field(default_factory=dict)
+    rung: str | None = None
+    modelled_seconds: float | None = None
+    bottleneck: str | None = None
+    roofline_seconds: float | None = None
+    tried: tuple[str, ...] = ()
+
+
+def describe_plan(
+    module: ModuleOp,
+    plan: Plan,
+    origin: str,
+    sizes: Mapping[str, int],
+    limits: Limits,
+    chosen: Chosen | None = None,
+    tried: tuple[str, ...] = (),
+) -> PlanSummary:
+    """Summarise a plan for the kernel of a module, as written. `chosen`: the planner's choice, if it is this plan."""
+    kernel = kernel_in(module)
+    summary = PlanSummary(origin, plan_to_json(plan), tried=tried)
+    try:
+        needs = annotate_needs(kernel)
+        least = roofline(kernel, sizes, limits, needs).seconds
+        homes = _homes(kernel, needs, plan, sizes)
+        if chosen is not None:
+            rung, times = chosen.rung, chosen.times
+        else:
+            space = read_space(kernel, sizes, limits, needs)
+            rung, times = rung_of(plan, space), model_plan(space, plan)
+    except Error:  # unknown needs, or a plan that leaves an axis out
+        return summary
+    return replace(
+        summary, homes=homes, rung=rung, modelled_seconds=float(times.seconds), bottleneck=times.bottleneck,
+        roofline_seconds=float(least),
+    )  # fmt: skip
+
+
+def _homes(kernel: KernelOp, needs: Needs, plan: Plan, sizes: Mapping[str, int]) -> dict[str, str]:
+    extents, given = needs.extents(sizes), homes_under(kernel, plan, sizes)
+    found = {}
+    for value in needs.crossing:
+        chunked = any(extents[a] > plan.chunks.get(a, 1) or plan.splits.get(a, 1) > 1 for a in value.whole)
+        found[value.label] = given.get(value.label, Home.RECOMPUTE) if chunked else Home.REGISTERS
+    found |= {pad.label: plan.homes.get(pad.label, Home.SHARED) for pad in needs.scratchpads}
+    return {label: home.value for label, home in found.items()}
 
 
 @dataclass(frozen=True)
 class LaunchUse:
-    """What a binary takes, whatever device of its architecture it runs on.
+    """The resources of a binary on any device of its architecture.
 
-    `threads`: of a program. `seconds`: how long it took to compile, when that was done. `global_scratch`: bytes of
-    memory that Triton itself wants for each program.
+    `threads`: of a program. `seconds`: compile time. `global_scratch`: bytes of memory that Triton needs per program.
     """
 
     threads: int
@@ -30,7 +120,7 @@ class LaunchUse:
 
 @dataclass(frozen=True)
 class LaunchFailure:
-    """Why there is no binary, and how long the attempt took."""
+    """Why there is no binary, and the compile time."""
 
     reason: str
     seconds: float
@@ -52,11 +142,12 @@ class CellLaunch:
 class Cell:
     """One kernel on one device.
 
-    `kernel`: its name, FILE.py:NAME if it is a user's. `dtype`, `shape`, `configuration`: what it was compiled for; a
-    configuration is a plain Triton kernel's constants and options. The worst launch decides. `unknown`: why nobody can
-    tell whether it fits, as where Triton has no compiler for the device; empty if it was compiled. `planned`: None of a
-    plain Triton kernel, and where there is no plan. `tensor_bytes`: of all tensors; `swap_bytes`: of all memory that a
-    call takes beside them. `misfit`: why the call does not fit though each launch does.
+    `kernel`: its name, FILE.py:NAME if it is a user's. `dtype`, `shape`, `configuration`: its specialisation; a
+    configuration has a plain Triton kernel's constants and options. The worst launch decides. `unknown`: why it is
+    unknown whether it fits, for example because Triton does not support the device; else empty. `planned`: None for a
+    plain Triton kernel, and without a plan. `tensor_bytes`: size of all tensors; `swap_bytes`: all other memory of a
+    call. `misfit`: why the call does not fit although each launch does. `shortage`: what
+    the plan takes too much of, if another plan may take less; it may be a spill.
     """
 
     kernel: str
@@ -71,6 +162,7 @@ class Cell:
     tensor_bytes: int | None = None
     swap_bytes: int | None = None
     misfit: str = ""
+    shortage: Shortage | None = None
 
     @property
     def fits(self) -> bool | None:
@@ -106,7 +198,7 @@ class Cell:
 
     @property
     def compile_seconds(self) -> float:
-        """Of all launches together, when each was compiled; cells that share a binary share the time too."""
+        """Compile time of all launches; cells that share a binary share it."""
         return sum(launch.seconds for launch in self.launches)
 
     def _uses(self) -> Iterator[LaunchUse]:

@@ -4,35 +4,206 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from typing import Any
+
+import msgspec
 
 from vkernels.compiler.artifact_cache import ArtifactCache, hash_of
 from vkernels.compiler.backends.architectures import known, refuse_unless_compiles
-from vkernels.compiler.backends.resources import Resources, read_resources
+from vkernels.compiler.backends.resources import Resources, read_resources, taken_by
+from vkernels.compiler.backends.triton_adapter import GpuOptions
+from vkernels.compiler.plan_fallback import BOTTOM
 from vkernels.compiler.records import to_bytes
 from vkernels.compiler.workers.compile_cached import Finished, compile_cached
 from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.compiler.workers.jobs import CompiledBinary, CompileFailure, CompileFailureReason, CompileJob
 from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.errors import Error, SetupError
+from vkernels.ir.planning.resources import Resource, Shortage, misfit, spill
 from vkernels.ir.system_resources import ThreadPool
-from vkernels.targets import Target
+from vkernels.runtime.gpu.packing import MAX_PROGRAMS
+from vkernels.targets import Target, limits_of
+from vkernels.targets.slices import planned_limits
 
 from ..cases import Case
-from ..worker_client import InspectPool, Progress
-from .cell_requests import CellRequest, CellVerdict, goes_down, prepare
-from .cells import Cell, LaunchFailure, LaunchUse
-from .verdicts import verdict
+from ..worker_client import InspectPool, Progress, answer_of, mistake
+from .cells import CHOSEN, Cell, CellLaunch, LaunchFailure, LaunchUse, PlanSummary, judge
+
+TOGETHER = 16
+"""Targets per request: many, because they share lowered plans, but far from the worker's time limit."""
+
+
+@dataclass(frozen=True)
+class CellRequest:
+    """A case on a target.
+
+    `unknown`: why its result cannot be known. `tried`: shortages of the plans so far. `spilling`: the first cell whose
+    binaries can run, but spill.
+    """
+
+    case: Case
+    target: Target
+    unknown: str = ""
+    tried: tuple[str, ...] = ()
+    spilling: Cell | None = None
+
+    def as_request(self) -> dict[str, Any]:
+        """The target, as a worker takes it."""
+        limits = asdict(planned_limits(self.target))
+        return {"architecture": self.target.architecture, "limits": limits, "tried": self.tried}
+
+    def below(self, cell: Cell) -> CellRequest:
+        """The request for the next plan down."""
+        assert cell.planned is not None
+        assert cell.shortage is not None
+        spilling = self.spilling or (cell if cell.fits else None)
+        return replace(self, tried=(*cell.planned.tried, cell.shortage.lack.value), spilling=spilling)
+
+    def best(self, cell: Cell) -> Cell:
+        """The last cell or the first that spills, because the bottom rung is slower than any spill."""
+        if self.spilling is not None and (
+            cell.shortage is not None or (cell.planned is not None and cell.planned.rung == BOTTOM)
+        ):
+            return self.spilling
+        return cell
+
+
+@dataclass(frozen=True)
+class PreparedCell:
+    """A cell before compiling: its launches and their jobs, or why it has none."""
+
+    want: CellRequest
+    launches: tuple[Mapping[str, Any], ...] = ()
+    planned: PlanSummary | None = None
+    tensor_bytes: int | None = None
+    own_bytes: int = 0
+    misfit: str = ""
+
+    @property
+    def jobs(self) -> tuple[CompileJob, ...]:
+        architecture = self.want.target.architecture
+        return tuple(CompileJob(each["text"], architecture, GpuOptions(**each["options"])) for each in self.launches)
+
+
+def goes_down(cell: Cell) -> bool:
+    """Whether a plan further down may do better."""
+    planned = cell.planned
+    return cell.shortage is not None and planned is not None and planned.origin == CHOSEN and planned.rung != BOTTOM
+
+
+def prepare(wants: Sequence[CellRequest], pool: InspectPool, progress: Progress) -> Iterator[PreparedCell]:
+    """Prepare cells, in order. Raises mistakes that affect a case on all targets."""
+    asked = list(_batches(wants))
+    answers = [
+        pool.submit({**batch[0].case.as_request(), "targets": [want.as_request() for want in batch]})
+        if not batch[0].unknown
+        else None
+        for batch in asked
+    ]
+    done = 0
+    for batch, answer in zip(asked, answers, strict=True):
+        progress("planning", done, len(wants))
+        if answer is None:
+            yield from (PreparedCell(want) for want in batch)
+        else:
+            found = answer_of(answer.result(), batch[0].case.source.shown)
+            for want, told in zip(batch, found["targets"], strict=True):
+                yield _prepared(want, told, found)
+        done += len(batch)
+
+
+def _batches(wants: Sequence[CellRequest]) -> Iterator[Sequence[CellRequest]]:
+    """Group consecutive requests that fit one worker request: of one case, on `TOGETHER` targets.
+
+    A CPU's code is compiled there, too, which takes longer.
+    """
+    for _, group in groupby(wants, key=lambda want: (id(want.case), want.unknown, want.target.vendor == "cpu")):
+        some = list(group)
+        together = 1 if some[0].target.vendor == "cpu" else TOGETHER
+        for start in range(0, len(some), together):
+            yield some[start : start + together]
+
+
+def _prepared(want: CellRequest, told: Mapping[str, Any], found: Mapping[str, Any]) -> PreparedCell:
+    if "error" in told:
+        return PreparedCell(want, misfit=f"does not compile: {mistake(dict(told))}")
+    number = told["launches"]
+    planned = msgspec.convert(told.get("planned"), PlanSummary | None)
+    own = found["own_bytes"][number] if "own_bytes" in found else 0
+    return PreparedCell(want, tuple(found["launches"][number]), planned, found.get("tensor_bytes"), own)
+
+
+def verdict(prepared: PreparedCell, found: Sequence[LaunchUse | LaunchFailure]) -> Cell:
+    """Judge a cell by the resources of each of its launches."""
+    case, target = prepared.want.case, prepared.want.target
+    launches = tuple(judge(each["name"], use, target) for each, use in zip(prepared.launches, found, strict=True))
+    if prepared.misfit:
+        launches = (judge(case.source.name, LaunchFailure(prepared.misfit, 0.0), target),)
+    swap = swap_bytes(prepared.launches, launches, prepared.own_bytes, target) if not prepared.misfit else None
+    whole = None
+    if swap is not None and prepared.tensor_bytes is not None:
+        whole = too_many(prepared.launches) or too_large(prepared.tensor_bytes, swap, target)
+    # Tensors that exceed the device's memory do not fit with any plan.
+    hopeless = prepared.tensor_bytes is not None and prepared.tensor_bytes > target.memory
+    return Cell(
+        case.source.shown, target.key, target.architecture, case.dtype, case.shape, case.configuration, launches,
+        prepared.want.unknown, prepared.planned, prepared.tensor_bytes, swap, whole.reason if whole else "",
+        None if hopeless else shortage_of(found, target) or whole,
+    )  # fmt: skip
+
+
+def shortage_of(found: Sequence[LaunchUse | LaunchFailure], target: Target) -> Shortage | None:
+    """The shortage of the launches; a spill counts only if there is nothing worse."""
+    limits = limits_of(target)
+    taken = [taken_by(use.resources, use.threads) for use in found if isinstance(use, LaunchUse)]
+    if len(taken) < len(found):
+        reason = next(use.reason for use in found if isinstance(use, LaunchFailure))
+        return Shortage(Resource.CODE, 0, 0, reason)
+    reasons = [*(misfit(each, limits) for each in taken), *(spill(each) for each in taken)]
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def swap_bytes(
+    prepared: Sequence[Mapping[str, Any]], launches: Sequence[CellLaunch], own_bytes: int, target: Target
+) -> int:
+    """Return the bytes that a call needs besides its tensors; launches share all but their own buffers, `own_bytes`."""
+    most = 0
+    for launch, found in zip(prepared, launches, strict=True):
+        if found.use is not None and found.occupancy is not None and "programs" in launch:
+            resident = launch["resident"] or found.occupancy.blocks * target.multiprocessors
+            grid = min(launch["programs"], resident) if launch["persistent"] else launch["programs"]
+            most = max(most, (launch["swap_bytes"] + found.use.global_scratch) * grid)
+    return own_bytes + most
+
+
+def too_many(prepared: Sequence[Mapping[str, Any]]) -> Shortage | None:
+    """Return why a GPU cannot start so many programs; None if it can."""
+    for launch in prepared:
+        programs = launch.get("programs", 0)
+        if programs > MAX_PROGRAMS:
+            reason = f"{launch['name']} has {programs} programs; a GPU starts at most {MAX_PROGRAMS}"
+            return Shortage(Resource.PROGRAMS, programs, MAX_PROGRAMS, reason)
+    return None
+
+
+def too_large(tensors: int, swap: int, target: Target) -> Shortage | None:
+    """Return why a call exceeds the device's memory; None if it fits."""
+    if tensors + swap <= target.memory:
+        return None
+    reason = f"tensors of {tensors} B and further {swap} B exceed the memory of {target.memory} B"
+    return Shortage(Resource.SWAP, tensors + swap, target.memory, reason)
+
 
 READERS = 2
-"""Number of binaries disassembled in parallel."""
 
 
 @dataclass(frozen=True)
 class CheckTools:
-    """What checking works with: pools for preparing and for compiling, a cache if there is one.
+    """Resources of checks and explanations: pools for preparing and for compiling, a cache if there is one.
 
     `triton`: the version of Triton that compiles.
     """
@@ -56,7 +227,7 @@ def triton_version() -> str:
 
 @dataclass(frozen=True)
 class Checked:
-    """All cells; the number of distinct binaries, and how many of these came from the cache."""
+    """All cells, the number of distinct binaries, and the number of those from the cache."""
 
     cells: tuple[Cell, ...]
     binaries: int
@@ -64,10 +235,10 @@ class Checked:
 
 
 def check(cases: Sequence[Case], targets: Sequence[Target], tools: CheckTools, progress: Progress) -> Checked:
-    """Each case on each target, in that order. Cells that share an architecture and a plan share their binaries.
+    """Check each case on each target, in that order. Cells with equal architectures and plans share binaries.
 
-    Where the binaries of a chosen plan do not fit, or spill, the next plan down is tried.
-    Raises `SetupError` where nothing can be compiled, and the mistakes that keep a case from every target.
+    If the binaries of a chosen plan do not fit, or spill, the next plan down is tried.
+    Raises `SetupError` if nothing can be compiled, and mistakes that affect a case on all targets.
     """
     checking = _Checking(tools, progress)
     wants = [CellRequest(case, target, _refusal(target, tools.triton)) for case in cases for target in targets]
@@ -77,19 +248,19 @@ def check(cases: Sequence[Case], targets: Sequence[Target], tools: CheckTools, p
             wants[number] = wants[number].below(found[number])
         for number, cell in zip(lower, checking.cells([wants[number] for number in lower]), strict=True):
             found[number] = cell
-    cells = tuple(want.best(cell).cell for want, cell in zip(wants, found, strict=True))
+    cells = tuple(want.best(cell) for want, cell in zip(wants, found, strict=True))
     return Checked(cells, len(checking.found), checking.cached)
 
 
 class _Checking:
-    """What is known of binaries so far. `cached`: how many of them were in the cache."""
+    """The binaries so far. `cached`: number of those from the cache."""
 
     def __init__(self, tools: CheckTools, progress: Progress):
         self.tools, self.progress = tools, progress
         self.found: dict[CompileJob, LaunchUse | LaunchFailure] = {}
         self.cached = 0
 
-    def cells(self, wants: Sequence[CellRequest]) -> list[CellVerdict]:
+    def cells(self, wants: Sequence[CellRequest]) -> list[Cell]:
         """Prepare cases, compile new binaries, and judge."""
         planned = list(prepare(wants, self.tools.preparing, self.progress))
         jobs = [job for job in dict.fromkeys(job for cell in planned for job in cell.jobs) if job not in self.found]
@@ -102,7 +273,6 @@ class _Checking:
 
 
 def _refusal(target: Target, triton: str) -> str:
-    """Why this Triton cannot compile for a target; empty if it can, and for a CPU."""
     if target.vendor == "cpu":
         return ""
     try:
@@ -115,9 +285,9 @@ def _refusal(target: Target, triton: str) -> str:
 def _measured(
     jobs: Sequence[CompileJob], tools: CheckTools
 ) -> Iterator[tuple[CompileJob, LaunchUse | LaunchFailure, bool]]:
-    """Each job with what its binary takes and whether that binary was in the cache, as it becomes known.
+    """Yield each job with the resources of its binary and whether that came from the cache, in order of the jobs' end.
 
-    Binaries are disassembled beside the compiles of others.
+    Binaries are disassembled in parallel with compiles.
     """
     reading: list[tuple[CompileJob, Future[LaunchUse | LaunchFailure], bool]] = []
     with ThreadPool(READERS) as readers:
@@ -138,7 +308,11 @@ def use_of(finished: Finished, cache: DiskCache | None) -> LaunchUse | LaunchFai
     """Return the resources of a finished job's binary, or why there is none."""
     outcome = finished.outcome
     if isinstance(outcome, CompileFailure):
-        return LaunchFailure(_failure(outcome), outcome.seconds)
+        is_slow = outcome.reason == CompileFailureReason.TIME_OUT
+        reason = (
+            f"compiling timed out after {outcome.seconds:.0f} s" if is_slow else f"does not compile: {outcome.message}"
+        )
+        return LaunchFailure(reason, outcome.seconds)
     try:
         resources = _resources(outcome, cache)
     except Error as error:
@@ -146,14 +320,8 @@ def use_of(finished: Finished, cache: DiskCache | None) -> LaunchUse | LaunchFai
     return LaunchUse(outcome.binary.threads, resources, outcome.seconds, outcome.binary.global_scratch)
 
 
-def _failure(failure: CompileFailure) -> str:
-    if failure.reason == CompileFailureReason.TIME_OUT:
-        return f"compiling timed out after {failure.seconds:.0f} s"
-    return f"does not compile: {failure.message}"
-
-
 def _resources(compiled: CompiledBinary, cache: DiskCache | None) -> Resources:
-    """What a binary takes, from the cache where that is known: disassembling takes longer than all else there."""
+    # They are cached, because disassembling takes longer than everything else.
     artifacts = ArtifactCache(cache)
     key = hashlib.sha256(
         json.dumps([hash_of("compiler/backends/resources/*.py"), to_bytes(compiled.binary).hex()]).encode()

@@ -1,15 +1,14 @@
-"""A `@vk.kernel` on its way to devices that are not here: planned for their limits, lowered to TTIR."""
+"""Prepare a `@vk.kernel` for absent devices: plan it for their limits and lower it to Triton IR."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.compiler.arguments import CPU, check_native, example_arguments
-from vkernels.compiler.compilation import Compilation
 from vkernels.compiler.compile_cpu import CompiledCpu
 from vkernels.compiler.compile_gpu import Lowering
 from vkernels.compiler.default_session import default_session
@@ -25,7 +24,9 @@ from vkernels.ir.planning.choose_plan import Chosen
 from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
 from vkernels.runtime.bound_executable import bind_cpu
 
-from .plan_summary import AUTHOR, CHOSEN, PLAIN, PlanSummary, describe_plan
+from .cells import AUTHOR, CHOSEN, PLAIN, PlanSummary, describe_plan
+
+T = TypeVar("T")
 
 _ANY_TARGET = CompileTarget(Limits(1, 1, 1, 1, 1), CPU, "")
 """What reading the kernel's IR takes, before a target is known."""
@@ -33,12 +34,11 @@ _ANY_TARGET = CompileTarget(Limits(1, 1, 1, 1, 1), CPU, "")
 
 @dataclass(frozen=True)
 class LoweredPlan:
-    """Code to be compiled, of one plan.
+    """A lowered plan.
 
-    `launches`: of each its `name`, `text` of its TTIR, `options`, the fields of `GpuOptions`; and for the sizes that it
-    was lowered for: `programs`, `swap_bytes` of each that is resident, `persistent` if they go on to others, and the
-    `resident` ones that the plan asks for. None on a CPU.
-    `own_bytes`: of memory that a call takes beside its tensors and swap space.
+    `launches`: for each its `name`, the `text` of its Triton IR, `options` (the fields of `GpuOptions`), number of
+    `programs`, `swap_bytes` of a resident program, whether it is `persistent`, and the number of `resident` programs
+    that the plan requests; none on a CPU. `own_bytes`: memory of a call besides its tensors and swap space.
     """
 
     launches: tuple[dict[str, Any], ...]
@@ -47,16 +47,16 @@ class LoweredPlan:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What runs within some limits: the number of its `LoweredPlan`, and the plan."""
+    """The number of a `LoweredPlan`, and its plan."""
 
     number: int
     planned: PlanSummary
 
 
 class KernelPreparer:
-    """Prepares one kernel, for certain arguments, for one target after another. `lowered`: for each plan so far.
+    """Prepares one kernel, with fixed arguments, for one target after another. `lowered`: the plans so far.
 
-    `fixed`: the plan that every target gets. `strides`: of the tensors that do not lie row after row.
+    `fixed`: a plan for all targets. `strides`: of tensors that are not row-major.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class KernelPreparer:
         fixed: Plan | None = None,
         strides: Mapping[str, Sequence[int]] = {},
     ):
-        """Raises the author's mistakes in the kernel's text, and `ArgumentError` for a size that is missing."""
+        """Raises the author's mistakes in the kernel's text, and `ArgumentError` for a missing size."""
         self.kernel, self.sizes, self.dtypes, self.fixed = kernel, sizes, dtypes, fixed
         signature = Signature(tuple(dtypes.items()), tuple(scalars.items()), tuple(constants.items()))
         self.arguments = example_arguments(kernel, signature, sizes, strides)
@@ -80,14 +80,13 @@ class KernelPreparer:
         self._numbers: dict[Hashable, int | Error] = {}
 
     def prepare(self, limits: Limits, tried: Sequence[str] = ()) -> Prepared:
-        """What runs within these limits. `tried`: what the code of each plan so far took too much of (`Resource`),
-        where plans are chosen: the next plan down comes then.
+        """The plan within these limits. `tried`: the shortage (`Resource`) of each plan so far; returns the next one.
 
-        Raises what the kernel's plan cannot do, `ArgumentError` for a dtype that the target has no code for, and
-        `PlanError` where there is no plan left.
+        Raises what makes the plan impossible, `ArgumentError` for a dtype that the target does not support, and
+        `PlanError` if no plan is left.
         """
         check_native(self.kernel, self.dtypes, limits)
-        plans = self._within(limits).plans
+        plans = self._compilation.on(target_with(limits)).plans
         own = self.fixed or plans.author_plan()
         if own is None:
             return self._down(plans, tried)
@@ -97,26 +96,18 @@ class KernelPreparer:
 
     @property
     def tensor_bytes(self) -> int:
-        """Of all tensors together."""
+        """Size of all tensors."""
         return sum(view.size * view.itemsize for view in self.tensors.values())
 
     def _down(self, plans: Plans, tried: Sequence[str]) -> Prepared:
-        """The plan that a call would come to, if the code of those before took too much of this."""
-        lacks = iter(tried)
-
-        def attempt(plan: Plan) -> None:
-            lack = next(lacks, None)
-            if lack is not None:
-                raise OutOfResources(Shortage(Resource(lack), 0, 0, f"takes too much: {lack}"))
-            with shortages():
-                self._lowered(plan, plans.allowed)
-
-        fallback: PlanFallback[None] = PlanFallback(self.kernel.name, plans.ranked, attempt)
+        seen: list[str] = []
+        attempt = after_tried(tried, lambda plan: self._lowered(plan, plans.allowed), seen)
+        fallback = PlanFallback(self.kernel.name, plans.ranked, attempt)
         fallback.compile_first_fit()
         chosen = fallback.chosen
         assert isinstance(chosen, Chosen), "no cached plan was given"
         origin = CHOSEN if chosen.times.parts else PLAIN
-        return self._of(chosen.plan, origin, plans.allowed, chosen, tuple(s.lack.value for _, s in fallback.tried))
+        return self._of(chosen.plan, origin, plans.allowed, chosen, tuple(seen))
 
     def _of(
         self,
@@ -130,7 +121,6 @@ class KernelPreparer:
         return Prepared(number, describe_plan(self.module, plan, origin, self.sizes, limits, chosen, tried))
 
     def _lowered(self, plan: Plan, limits: Limits) -> int:
-        """The number of what a plan was lowered to. Raises what the kernel's plan cannot do."""
         cores = 0 if limits.warp > 1 else limits.multiprocessors
         key = (frozen(plan), cores)
         if key not in self._numbers:
@@ -141,30 +131,48 @@ class KernelPreparer:
         return number
 
     def _lower(self, plan: Plan, limits: Limits) -> int | Error:
+        compilation = self._compilation.on(target_with(limits))
         try:
-            if limits.warp > 1:
-                lowered = _lowered_plan(self._within(limits).lower(plan), plan, self.sizes)
+            if compilation.request.target.on_gpu:
+                lowered = _on_gpu(compilation.lower(plan), plan, self.sizes)
             else:
-                lowered = LoweredPlan((), self._native_bytes(plan, limits))
+                compiled = compilation.code(plan)
+                assert isinstance(compiled, CompiledCpu), "compiled for a CPU"
+                call = bind_cpu(self.kernel, self.arguments, compiled, plan, "")
+                lowered = LoweredPlan((), sum(call.buffer_bytes) + limits.multiprocessors * call.workspace)
         except Error as error:
             return error
         self.lowered.append(lowered)
         return len(self.lowered) - 1
 
-    def _within(self, limits: Limits) -> Compilation:
-        """The compilation for a target; its architecture does not matter before a GPU's binaries."""
-        return self._compilation.on(CompileTarget(limits, CPU if limits.warp == 1 else "gpu", ""))
 
-    def _native_bytes(self, plan: Plan, limits: Limits) -> int:
-        """Bytes of memory that a call of native code for this machine takes."""
-        compiled = self._within(limits).code(plan)
-        assert isinstance(compiled, CompiledCpu), "compiled for a CPU"
-        call = bind_cpu(self.kernel, self.arguments, compiled, plan, "")
-        return sum(call.buffer_bytes) + limits.multiprocessors * call.workspace
+def after_tried(tried: Sequence[str], compile: Callable[[Plan], T], seen: list[str]) -> Callable[[Plan], T]:
+    """Wrap `compile` for a plan fallback: its first calls report the shortages of the plans that were `tried` before.
+
+    `seen`: gets the shortages of all plans.
+    """
+    known = iter(tried)
+
+    def attempt(plan: Plan) -> T:
+        lack = next(known, None)
+        try:
+            if lack is not None:
+                raise OutOfResources(Shortage(Resource(lack), 0, 0, f"takes too much: {lack}"))
+            with shortages():
+                return compile(plan)
+        except OutOfResources as error:
+            seen.append(error.shortage.lack.value)
+            raise
+
+    return attempt
 
 
-def _lowered_plan(lowering: Lowering, plan: Plan, sizes: Mapping[str, int]) -> LoweredPlan:
-    """A plan's launches on a GPU."""
+def target_with(limits: Limits) -> CompileTarget:
+    """A target with these limits. Its architecture does not matter before binaries are compiled."""
+    return CompileTarget(limits, CPU if limits.warp == 1 else "gpu", "")
+
+
+def _on_gpu(lowering: Lowering, plan: Plan, sizes: Mapping[str, int]) -> LoweredPlan:
     prepared = lowering.lowered.prepare(sizes)
     launches = tuple(
         {

@@ -1,4 +1,4 @@
-"""Finds out about one kernel: its phases, needs, plan, homes and stages. Runs where users' files may be executed."""
+"""Analyse one kernel: its phases, needs, plan, homes and stages. Runs in a process that may execute users' files."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from dataclasses import asdict, dataclass, field, replace
 
 from xdsl.dialects.builtin import ModuleOp
 
-from vkernels.compiler.arguments import CPU, example_arguments
+from vkernels.compiler.arguments import example_arguments
 from vkernels.compiler.compilation import Compilation
 from vkernels.compiler.compile_cpu import CompiledCpu
-from vkernels.compiler.compile_gpu import Lowering
 from vkernels.compiler.default_session import default_session
 from vkernels.compiler.plan_cache import CachedPlan
-from vkernels.compiler.plan_fallback import BOTTOM, shortages
+from vkernels.compiler.plan_fallback import BOTTOM
 from vkernels.compiler.plans import Plans
 from vkernels.compiler.protocols import Constant, KernelLike, Signature
-from vkernels.compiler.request import CompileRequest, CompileTarget
+from vkernels.compiler.request import CompileRequest
 from vkernels.compiler.specialise import kernel_in
 from vkernels.ir.analyses import annotate_needs
-from vkernels.ir.analysis.needs import Needs, NeedsDevice, NeedsUse
+from vkernels.ir.analysis.needs import NeedsDevice, NeedsUse
 from vkernels.ir.budget import within
 from vkernels.ir.cost_model.plan_batch import ModeledTimes
 from vkernels.ir.errors import Error, PlanError, UnsupportedError
@@ -31,25 +30,33 @@ from vkernels.ir.planning.choose_plan import choose_plan, rung_of
 from vkernels.ir.planning.default_plan import default_plan
 from vkernels.ir.planning.fits import why_not
 from vkernels.ir.planning.one_plan import batch_of, model_use, registers_by_phase, registers_of
-from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
 from vkernels.ir.planning.space import PlanSearchSpace, read_space
 from vkernels.ir.text import print_module
 
-from ..homes_under import homes_under
-from .decisions import decisions_of
-from .explanation import ExplainedRejection, ExplainFindings, LaunchText, Native, Phase, Proposal, Totals
-from .homes import Judge, Situation, kept_values
-from .modelled import as_modelled
-from .native import count_native
+from ..check.cells import homes_under
+from ..check.prepare_kernel import after_tried, target_with
+from .decisions import Judge, Situation, decisions_of, kept_values
+from .explanation import (
+    ExplainedRejection,
+    ExplainFindings,
+    LaunchText,
+    Native,
+    Proposal,
+    Totals,
+    as_modelled,
+    count_native,
+)
 from .phases import in_phases, phases_of, source_of, with_needs
 
 
 @dataclass(frozen=True)
 class Question:
-    """A kernel, what it is called with, and the limits to plan for. `only_texts`: nothing but its stages is wanted.
-    `left_open`: constants that a call does not give, so that tuned values are taken where there are any. `tried`: what
-    the binaries of each plan so far took too much of (`Resource`): the next that a call would try is wanted.
-    `strides`: of the tensors that do not lie row after row."""
+    """A kernel, its arguments, and the limits to plan for.
+
+    `only_texts`: find only the stages. `left_open`: constants that a call does not pass, for which tuned values are
+    used if there are any. `tried`: the shortage (`Resource`) of each plan so far; the next one is explained.
+    `strides`: of tensors that are not row-major.
+    """
 
     kernel: KernelLike
     sizes: Mapping[str, int]
@@ -64,158 +71,112 @@ class Question:
 
     @property
     def request(self) -> CompileRequest:
-        """What a call asks the compiler for, each tensor in memory of its own, with the text of every stage."""
+        """A call's compile request, with separate memory for each tensor, which keeps the text of every stage."""
         signature = Signature(tuple(self.dtypes.items()), tuple(self.scalars.items()), tuple(self.constants.items()))
         arguments = example_arguments(self.kernel, signature, self.sizes, self.strides)
-        target = CompileTarget(self.limits, CPU if self.limits.warp == 1 else "gpu", "")
+        target = target_with(self.limits)
         return CompileRequest(self.kernel, arguments, target, left_open=self.left_open, keep_stages=True)
 
 
 @dataclass(frozen=True)
-class _Code:
+class _Outcome:
+    """The plan that a call uses, and its code.
+
+    `is_kept`: it was tuned, or fitted before, so that it stays even if it spills. `tried`: the shortages of the plans
+    before it. `is_bottom`: it is the bottom rung.
+    """
+
+    plan: Plan
+    origin: str
     stages: Mapping[str, str]
     launches: tuple[LaunchText, ...] = ()
     native: Native | None = None
     refused: str = ""
+    is_kept: bool = False
+    tried: tuple[str, ...] = ()
+    is_bottom: bool = False
 
 
 def find(asked: Question) -> ExplainFindings:
-    """All that can be told without a compiler of GPU code.
+    """All findings that need no compiler of GPU code.
 
-    Raises the author's mistakes, and `PlanError` where the plan leaves an axis out.
+    Raises the author's mistakes, and `PlanError` if the plan leaves an axis out.
     """
     compilation = default_session().compile(asked.request)
     constants = compilation.request.arguments.constants
     asked = replace(asked, constants=constants, limits=within(asked.limits, asked.kernel.budget))
     module = compilation.ir.module
     phases = in_phases(module)
-    landed = _land(compilation, asked.tried, module, phases)
-    plan, code = landed.plan, landed.code
+    early = {"as-written": print_module(module), "after-split-phases": print_module(phases)}
+    used = _fallen_back(compilation, asked.tried, early)
+    bounds = asdict(asked.kernel.budget) if asked.kernel.budget is not None else {}
     begun = ExplainFindings(
         kernel=asked.kernel.name,
         source=source_of(kernel_in(phases)),
-        plan=plan_to_json(plan),
-        origin=landed.origin,
-        rung=BOTTOM if landed.is_bottom else "",
-        is_kept=landed.is_kept,
-        tried=landed.tried,
+        plan=plan_to_json(used.plan),
+        origin=used.origin,
+        rung=BOTTOM if used.is_bottom else "",
+        is_kept=used.is_kept,
+        tried=used.tried,
         tuned=compilation.tuned,
-        budget=_budget(asked.kernel),
-        decisions=decisions_of(plan, asked.kernel.pin, {}, asked.limits),
+        budget={name: bound for name, bound in bounds.items() if bound is not None},
+        decisions=decisions_of(used.plan, asked.kernel.pin, {}, asked.limits),
         phases=phases_of(kernel_in(phases)),
-        refused=code.refused,
-        stages=code.stages,
-        launches=code.launches,
-        native=code.native,
+        refused=used.refused,
+        stages=used.stages,
+        launches=used.launches,
+        native=used.native,
     )
     if asked.only_texts:
         return begun
     try:
-        return _with_needs(begun, asked, module, plan)
-    except (PlanError, UnsupportedError) as error:  # a plan without one of the axes, extents that nobody can tell
+        return _with_needs(begun, asked, module, used.plan)
+    except (PlanError, UnsupportedError) as error:  # a plan without one of the axes, unknown extents
         return replace(begun, without_needs=str(error))
 
 
 def _with_needs(found: ExplainFindings, asked: Question, module: ModuleOp, plan: Plan) -> ExplainFindings:
-    needs = annotate_needs(kernel_in(module))
-    space = read_space(kernel_in(module), asked.sizes, asked.limits, needs, _strides(asked))
-    plan = replace(plan, warps=1) if asked.limits.warp == 1 else plan  # a CPU's programs are one thread
+    kernel, strides = kernel_in(module), asked.request.arguments.strides
+    needs = annotate_needs(kernel)
+    space = read_space(kernel, asked.sizes, asked.limits, needs, strides)
+    on_cpu = asked.limits.warp == 1
+    plan = replace(plan, warps=1) if on_cpu else plan  # a CPU's programs are one thread
     use = needs.evaluate(plan, asked.sizes, NeedsDevice.of(asked.limits))
     judge = _judge(space)
     misfit, times = judge(plan, use)
-    homes = homes_under(kernel_in(module), plan, asked.sizes)
+    phases = with_needs(found.phases, needs, use)
+    if on_cpu:  # the planner counts vector registers of unrolled loops
+        registers = registers_by_phase(space, plan, use)
+        phases = tuple(replace(phase, registers=registers[phase.name]) for phase in phases)
+    chosen = choose_plan(kernel, asked.sizes, asked.limits, needs, strides)
     return replace(
         found,
         extents=dict(space.extents),
-        phases=_phases(found.phases, space, plan, use),
+        phases=phases,
         decisions=decisions_of(plan, asked.kernel.pin, space.extents, asked.limits),
-        kept=kept_values(Situation(needs, plan, asked.sizes, asked.limits, homes, judge)),
-        totals=_totals(use),
+        kept=kept_values(
+            Situation(needs, plan, asked.sizes, asked.limits, homes_under(kernel, plan, asked.sizes), judge)
+        ),
+        totals=Totals(
+            use.threads, float(use.registers_a_thread), float(use.shared_bytes), float(use.scratch_bytes),
+            float(use.swap_bytes), float(use.tensor_memory_columns), float(use.global_read_bytes),
+            float(use.distinct_read_bytes), float(use.global_write_bytes), float(use.operations),
+            float(use.tensor_operations), tuple(int(programs) for programs in use.programs),
+        ),
         misfit=misfit,
         rung=found.rung or rung_of(plan, space),
         modelled=as_modelled(times) if times is not None else None,
-        proposal=_proposal(asked, module, needs, plan),
-    )
-
-
-def _strides(asked: Question) -> dict[str, tuple[int, ...]]:
-    return asked.request.arguments.strides
-
-
-@dataclass(frozen=True)
-class _Landed:
-    """The plan that a call comes to, who made it, and its code. `is_kept`: it was tuned, or found to fit before, so
-    that it stays where it merely spills. `tried`: what each plan so far took too much of. `is_bottom`: it is the bottom
-    rung's."""
-
-    plan: Plan
-    origin: str
-    code: _Code
-    is_kept: bool = False
-    tried: tuple[str, ...] = ()
-    is_bottom: bool = False
-
-
-def _land(compilation: Compilation, tried: Sequence[str], module: ModuleOp, phases: ModuleOp) -> _Landed:
-    """Go down the plans as a call does, to the first that has code."""
-    early = {"as-written": print_module(module), "after-split-phases": print_module(phases)}
-    plans = compilation.plans
-    own = plans.author_plan()
-    if own is not None:
-        try:
-            return _Landed(own, "author", _code(compilation, own))
-        except Error as error:
-            return _Landed(own, "author", _Code(early, refused=str(error)))
-    lacks, seen = iter(tried), list[str]()
-
-    def attempt(plan: Plan) -> _Code:
-        lack = next(lacks, None)
-        try:
-            if lack is not None:
-                raise OutOfResources(Shortage(Resource(lack), 0, 0, f"takes too much: {lack}"))
-            with shortages():
-                return _code(compilation, plan)
-        except OutOfResources as error:
-            seen.append(error.shortage.lack.value)
-            raise
-
-    fallback = plans.fallback(attempt)
-    first = fallback.chosen.plan
-    try:
-        made = fallback.compile_first_fit()
-    except Error as error:
-        return _Landed(first, _origin(plans, first), _Code(early, refused=str(error)), tried=tuple(seen))
-    chosen = fallback.chosen
-    is_kept, is_bottom = isinstance(chosen, CachedPlan), chosen.rung == BOTTOM
-    return _Landed(chosen.plan, _origin(plans, chosen.plan), made, is_kept, tuple(seen), is_bottom)
-
-
-def _origin(plans: Plans, plan: Plan) -> str:
-    """Who made a plan that its author did not."""
-    if plan == plans.tuned:
-        return "tuned"
-    plain = default_plan(plans.built, plans.sizes, plans.allowed)
-    pin = plans.kernel.pin
-    return "plain" if plan == (plain if pin is None else with_pin(plain, pin)) else "chosen"
-
-
-def _budget(kernel: KernelLike) -> dict[str, int]:
-    bounds = asdict(kernel.budget) if kernel.budget is not None else {}
-    return {name: bound for name, bound in bounds.items() if bound is not None}
-
-
-def _phases(phases: Sequence[Phase], space: PlanSearchSpace, plan: Plan, use: NeedsUse) -> tuple[Phase, ...]:
-    """Phases with what each needs; of a CPU's registers the planner's own count, made for vectors that are unrolled."""
-    found = with_needs(phases, space.needs, use)
-    if space.limits.warp > 1:
-        return found
-    registers = registers_by_phase(space, plan, use)
-    return tuple(replace(phase, registers=registers[phase.name]) for phase in found)
+        proposal=Proposal(
+            plan_to_json(chosen.plan),
+            chosen.plan == plan or (on_cpu and replace(chosen.plan, warps=plan.warps) == plan),
+            chosen.rung,
+            as_modelled(chosen.times),
+            tuple(ExplainedRejection(plan_to_json(e.plan), float(e.seconds), e.reason) for e in chosen.tried),
+        ),
+    )  # fmt: skip
 
 
 def _judge(space: PlanSearchSpace) -> Judge:
-    """What judges a plan that takes so much: why it does not fit, and its modelled time."""
-
     def judged(plan: Plan, use: NeedsUse) -> tuple[str, ModeledTimes | None]:
         try:
             setting = batch_of(space, plan)
@@ -227,42 +188,49 @@ def _judge(space: PlanSearchSpace) -> Judge:
     return judged
 
 
-def _totals(use: NeedsUse) -> Totals:
-    return Totals(
-        use.threads, float(use.registers_a_thread), float(use.shared_bytes), float(use.scratch_bytes),
-        float(use.swap_bytes), float(use.tensor_memory_columns), float(use.global_read_bytes),
-        float(use.distinct_read_bytes), float(use.global_write_bytes), float(use.operations),
-        float(use.tensor_operations), tuple(int(programs) for programs in use.programs),
+def _fallen_back(compilation: Compilation, tried: Sequence[str], early: Mapping[str, str]) -> _Outcome:
+    """Try the plans as a call does, up to the first that has code. `early`: the stages before any plan."""
+    plans = compilation.plans
+    own = plans.author_plan()
+    if own is not None:
+        try:
+            return replace(_compiled(compilation, own), origin="author")
+        except Error as error:
+            return _Outcome(own, "author", early, refused=str(error))
+    seen: list[str] = []
+    fallback = plans.fallback(after_tried(tried, lambda plan: _compiled(compilation, plan), seen))
+    first = fallback.chosen.plan
+    try:
+        made = fallback.compile_first_fit()
+    except Error as error:
+        return _Outcome(first, _origin(plans, first), early, refused=str(error), tried=tuple(seen))
+    chosen = fallback.chosen
+    return replace(
+        made, plan=chosen.plan, origin=_origin(plans, chosen.plan), is_kept=isinstance(chosen, CachedPlan),
+        tried=tuple(seen), is_bottom=chosen.rung == BOTTOM,
     )  # fmt: skip
 
 
-def _proposal(asked: Question, module: ModuleOp, needs: Needs, plan: Plan) -> Proposal:
-    """What the planner chooses within the limits, whoever made the plan that a call gets."""
-    chosen = choose_plan(kernel_in(module), asked.sizes, asked.limits, needs, _strides(asked))
-    is_taken = replace(chosen.plan, warps=plan.warps) == plan if asked.limits.warp == 1 else chosen.plan == plan
-    tried = tuple(
-        ExplainedRejection(plan_to_json(each.plan), float(each.seconds), each.reason) for each in chosen.tried
-    )
-    return Proposal(plan_to_json(chosen.plan), is_taken, chosen.rung, as_modelled(chosen.times), tried)
+def _origin(plans: Plans, plan: Plan) -> str:
+    if plan == plans.tuned:
+        return "tuned"
+    plain = default_plan(plans.built, plans.sizes, plans.allowed)
+    pin = plans.kernel.pin
+    return "plain" if plan == (plain if pin is None else with_pin(plain, pin)) else "chosen"
 
 
-# Code
-
-
-def _code(compilation: Compilation, plan: Plan) -> _Code:
-    """A plan's code. Raises what compiling it raises."""
-    if compilation.request.target.on_gpu:
-        return _on_gpu(compilation.lower(plan), compilation.request.arguments.sizes)
-    compiled = compilation.code(plan)
-    assert isinstance(compiled, CompiledCpu), "compiled for a CPU"
-    return _Code(compiled.stages, native=count_native(compiled.stages["assembly"], compiled.native.workspace))
-
-
-def _on_gpu(lowering: Lowering, sizes: Mapping[str, int]) -> _Code:
-    prepared = lowering.lowered.prepare(sizes)
+def _compiled(compilation: Compilation, plan: Plan) -> _Outcome:
+    request = compilation.request
+    if not request.target.on_gpu:
+        compiled = compilation.code(plan)
+        assert isinstance(compiled, CompiledCpu), "compiled for a CPU"
+        native = count_native(compiled.stages["assembly"], compiled.native.workspace)
+        return _Outcome(plan, "", compiled.stages, native=native)
+    lowering = compilation.lower(plan)
+    prepared = lowering.lowered.prepare(request.arguments.sizes)
     launches = []
     for number, (launch, job) in enumerate(zip(lowering.lowered.launches, lowering.jobs(""), strict=True)):
         swap = launch.swap_bytes + prepared.more_swap(number)
         options = job.options
         launches.append(LaunchText(launch.name, job.text, options.warps, options.stages, options.scratch_bytes, swap))
-    return _Code(lowering.stages, tuple(launches))
+    return _Outcome(plan, "", lowering.stages, tuple(launches))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
+import msgspec
+
 from vkernels.compiler.backends.architectures import refuse_unless_compiles
 from vkernels.compiler.backends.triton_adapter import GpuOptions
 from vkernels.compiler.plan_fallback import BOTTOM
 from vkernels.compiler.workers.compile_cached import compile_cached
-from vkernels.compiler.workers.compile_pool import CompilePool
 from vkernels.compiler.workers.jobs import CompiledBinary, CompileJob
 from vkernels.ir.budget import Budget, within
-from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.errors import FileError, SetupError
 from vkernels.ir.limits import Limits
 from vkernels.ir.planning.resources import Shortage
@@ -21,29 +21,17 @@ from vkernels.targets.slices import planned_limits
 
 from ..cases import KernelCase
 from ..check.cells import CellLaunch, judge
-from ..check.check import use_of
-from ..check.verdicts import shortage_of
-from ..worker_client import InspectPool, answer_of
-from .explanation import ExplainFindings, LaunchText
-from .from_json import read_as
-
-
-@dataclass(frozen=True)
-class ExplainTools:
-    """Resources of `explain`: workers that execute users' files, workers that compile, a cache if any."""
-
-    preparing: InspectPool
-    compiling: CompilePool
-    cache: DiskCache | None
-    triton: str
+from ..check.check import CheckTools, shortage_of, use_of
+from ..worker_client import answer_of
+from .explanation import ExplainFindings
 
 
 @dataclass(frozen=True)
 class Explanation:
     """All that is known of a kernel on a target.
 
-    `launches`: of the binaries, none on a CPU. `stages`: texts by name, those of the binaries too. `unknown`: why
-    nobody can tell what the binary takes.
+    `launches`: of the binaries, none on a CPU. `stages`: texts by name, including those of the binaries. `unknown`: why
+    the resources of the binary are unknown.
     """
 
     case: KernelCase
@@ -76,10 +64,10 @@ class Explanation:
         return self.findings.refused or self.unknown or found
 
 
-def explain(case: KernelCase, target: Target, tools: ExplainTools, only_stage: str = "") -> Explanation:
-    """Explain a kernel on a target. `only_stage`: nothing is compiled that this stage does not need.
+def explain(case: KernelCase, target: Target, tools: CheckTools, only_stage: str = "") -> Explanation:
+    """Explain a kernel on a target. `only_stage`: compile only as far as this stage needs.
 
-    Raises the mistakes of kernel, plan and arguments, and `SetupError` where children cannot run.
+    Raises mistakes in kernel, plan and arguments, and `SetupError` if worker processes cannot run.
     """
     spilling: Explanation | None = None
     tried: tuple[str, ...] = ()
@@ -103,31 +91,30 @@ def explain(case: KernelCase, target: Target, tools: ExplainTools, only_stage: s
 
 
 def _found(
-    case: KernelCase, target: Target, tools: ExplainTools, only_stage: str, tried: tuple[str, ...]
+    case: KernelCase, target: Target, tools: CheckTools, only_stage: str, tried: tuple[str, ...]
 ) -> ExplainFindings:
-    """What a child finds out of the plan that comes after those that were tried."""
     request = {
         **case.as_request(), "kind": "explain", "limits": asdict(planned_limits(target)),
         "only_texts": bool(only_stage), "tried": tried,
     }  # fmt: skip
     answer = answer_of(tools.preparing.submit(request).result(), case.source.shown)
     try:
-        findings: ExplainFindings = read_as(ExplainFindings, answer)
-    except ValueError as error:
+        return msgspec.convert(answer, ExplainFindings)
+    except msgspec.ValidationError as error:
         raise FileError(f"{case.source.shown}: the process that executes it answered nonsense: {error}") from error
-    return findings
 
 
 def _compiled(
-    case: KernelCase, target: Target, findings: ExplainFindings, tools: ExplainTools
+    case: KernelCase, target: Target, findings: ExplainFindings, tools: CheckTools
 ) -> tuple[Explanation, Shortage | None]:
-    """The binaries of a plan, and what they take too much of; a spill is such too."""
-    jobs = [_job(launch, target.architecture) for launch in findings.launches]
-    done = {finished.index: finished for finished in compile_cached(jobs, tools.compiling, tools.cache)}
-    uses = [use_of(done[number], tools.cache) for number in range(len(jobs))]
+    jobs = [
+        CompileJob(each.text, target.architecture, GpuOptions(each.warps, each.stages, each.scratch_bytes))
+        for each in findings.launches
+    ]
+    done = sorted(compile_cached(jobs, tools.compiling, tools.cache), key=lambda finished: finished.index)
+    uses = [use_of(finished, tools.cache) for finished in done]
     launches = [judge(launch.name, use, target) for launch, use in zip(findings.launches, uses, strict=True)]
-    outcomes = [done[number].outcome for number in range(len(jobs))]
-    binaries = [outcome.binary for outcome in outcomes if isinstance(outcome, CompiledBinary)]
+    binaries = [each.outcome.binary for each in done if isinstance(each.outcome, CompiledBinary)]
     names = [launch.name for launch in findings.launches]
     stages = dict(findings.stages)
     if len(binaries) == len(jobs):
@@ -137,12 +124,7 @@ def _compiled(
     return Explanation(case, target, findings, tuple(launches), stages), shortage_of(uses, target)
 
 
-def _job(launch: LaunchText, architecture: str) -> CompileJob:
-    return CompileJob(launch.text, architecture, GpuOptions(launch.warps, launch.stages, launch.scratch_bytes))
-
-
 def _joined(names: list[str], texts: list[str]) -> str:
-    """Texts of launches one after another, named where there are several."""
     if len(texts) == 1:
         return texts[0]
     return "\n".join(f"// {name}\n{text}" for name, text in zip(names, texts, strict=True))

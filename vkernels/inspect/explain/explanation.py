@@ -1,18 +1,18 @@
-"""What is found out about one kernel on one target: plain data that the command line prints, draws or stores.
-
-Bytes, seconds and counts are those of a whole call unless something else is said.
-"""
+"""The findings about one kernel on one target: plain data that the command line prints, draws or stores."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from vkernels.ir.cost_model.plan_batch import ModeledTimes
+
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line of the author's text, and the phases that it became part of."""
+    """A line of the author's source, and its phases."""
 
     number: int
     text: str
@@ -21,11 +21,11 @@ class SourceLine:
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase and what it needs under the plan.
+    """One phase and its needs under the plan.
 
-    `does`: what it reads, computes and writes, in words. `registers`: predicted, of a thread (CPU: vector registers).
-    `shared_bytes`: on-chip memory of a program while the phase runs. `tensor_memory`: columns. The rest as in
-    `vkernels.ir.analysis.needs.PhaseUse`, all programs together.
+    `does`: its actions, in words. `registers`: predicted, of a thread (CPU: vector registers). `shared_bytes`: on-chip
+    memory of a program during the phase. `tensor_memory`: columns. The rest as in
+    `vkernels.ir.analysis.needs.PhaseUse`, for all programs together.
     """
 
     name: str
@@ -44,9 +44,9 @@ class Phase:
 
 @dataclass(frozen=True)
 class AlternativeHome:
-    """One home that a value could have, all else as planned, and what the kernel would then take.
+    """A possible home of a value, and the needs of the kernel with it.
 
-    `misfit`: why that would not fit; empty where it would. `seconds`: modelled; None where no model knows.
+    `misfit`: why it does not fit, or empty. `seconds`: modelled; None if unknown.
     """
 
     home: str
@@ -62,9 +62,9 @@ class AlternativeHome:
 
 @dataclass(frozen=True)
 class Kept:
-    """A value that crosses phases, or a scratchpad: where it lives, and why.
+    """A value that crosses phases, or a scratchpad: its home, and the reason.
 
-    `kind`: value or scratchpad. `axes`: of a scratchpad its dimensions. `bytes`: a program. `made`, `used`: phases.
+    `kind`: value or scratchpad. `axes`: or dimensions of a scratchpad. `bytes`: per program. `made`, `used`: phases.
     """
 
     label: str
@@ -80,7 +80,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class ExplainedDecision:
-    """One decision of a plan: of which field, about which axis or value, and what it means in words."""
+    """One decision of a plan: its field, its axis or value, and its meaning in words."""
 
     field: str
     about: str
@@ -91,7 +91,7 @@ class ExplainedDecision:
 
 @dataclass(frozen=True)
 class Modelled:
-    """A time as modelled: its `parts` overlap, `launches` come on top. `bottleneck`: the longest of them."""
+    """A modelled time: its `parts` overlap, `launches` are added. `bottleneck`: the longest of them."""
 
     seconds: float
     parts: Mapping[str, float]
@@ -101,7 +101,7 @@ class Modelled:
 
 @dataclass(frozen=True)
 class ExplainedRejection:
-    """A plan that was not taken, its modelled seconds, and why."""
+    """A rejected plan, its modelled seconds, and the reason."""
 
     plan: Mapping[str, Any]
     seconds: float
@@ -110,7 +110,7 @@ class ExplainedRejection:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What the planner chooses by itself. `is_taken`: that is the plan. `tried`: rejected before it, best first."""
+    """The planner's own choice. `is_taken`: it is the plan. `tried`: plans rejected before it, best first."""
 
     plan: Mapping[str, Any]
     is_taken: bool
@@ -121,7 +121,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Totals:
-    """What the kernel takes under the plan as needs predict it: see `vkernels.ir.analysis.needs.Use`."""
+    """The predicted needs of the kernel under the plan: see `vkernels.ir.analysis.needs.NeedsUse`."""
 
     threads: int
     registers: float
@@ -139,10 +139,10 @@ class Totals:
 
 @dataclass(frozen=True)
 class Native:
-    """Code for this machine's CPU, counted in its assembly: each instruction once, however often it runs.
+    """Instructions in the assembly for this machine's CPU, without repetitions in loops.
 
-    `vector`: those on vector registers; `stack_vectors`: those of them that move a register to or from the stack, as
-    spills do. `workspace`: bytes of a thread.
+    `vector`: on vector registers; `stack_vectors`: of these, moves to or from the stack, as for spills. `workspace`:
+    bytes of a thread.
     """
 
     instructions: int
@@ -153,7 +153,7 @@ class Native:
 
 @dataclass(frozen=True)
 class LaunchText:
-    """A launch as TTIR, and how it is to be compiled. `swap_bytes`: swap space of a resident program."""
+    """A launch as Triton IR, and its compile options. `swap_bytes`: swap space of a resident program."""
 
     name: str
     text: str = field(repr=False)
@@ -165,15 +165,14 @@ class LaunchText:
 
 @dataclass(frozen=True)
 class ExplainFindings:
-    """What needs no compiler of GPU code: from the kernel's text to its launches.
+    """All findings that need no compiler of GPU code, from the kernel's source to its launches.
 
-    `origin`: who made the plan: `author`, `tuned` (in the tuning database), `chosen` (by modelled time) or `plain`
-    (always applicable, seldom the fastest). `budget`: the author's, by resource. `decisions`: the plan in rows.
-    `refused`: why the kernel cannot have its plan; then there are no launches. `without_needs`: why nobody can tell
-    what it needs; then there are no figures. `tuned`: tunable constants that are as tuning found them best. `extents`:
-    positions of each axis. `misfit`: why, by its needs, the plan does not fit. `rung`: see `choose_plan`. `is_kept`:
-    the plan was tuned, or found to fit before, so that it stays where it merely spills. `tried`: what the code of each
-    plan before this one took too much of.
+    `origin` of the plan: `author`, `tuned` (in the tuning database), `chosen` (by modelled time) or `plain` (always
+    applicable, seldom the fastest). `budget`: the author's, by resource. `decisions`: the plan in rows. `refused`: why
+    the plan is impossible; then there are no launches. `without_needs`: why its needs are unknown; then there are no
+    figures. `tuned`: constants with tuned values. `extents`: length of each axis. `misfit`: why the plan does not fit
+    by its needs. `rung`: see `choose_plan`. `is_kept`: the plan was tuned, or fitted before, so that it stays even
+    if it spills. `tried`: the shortages of the plans before this one.
     """
 
     kernel: str
@@ -198,3 +197,21 @@ class ExplainFindings:
     proposal: Proposal | None = None
     is_kept: bool = False
     tried: tuple[str, ...] = ()
+
+
+def as_modelled(times: ModeledTimes) -> Modelled:
+    """Modelled times as plain numbers."""
+    parts = {name: float(value) for name, value in times.parts.items()}
+    return Modelled(float(times.seconds), parts, float(times.launches), times.bottleneck)
+
+
+_INSTRUCTION = re.compile(r"^\t(?!\.)([a-z][\w.]*)(.*)$", re.MULTILINE)
+_VECTOR = re.compile(r"%[xyz]mm\d|\b[vqz]\d+(?:\.\w+|,|$)")
+_STACK = re.compile(r"\(%r[sb]p|\[(?:sp|x29)\b")
+
+
+def count_native(assembly: str, workspace: int) -> Native:
+    """Count instructions in x86 or ARM assembly, those on vector registers, and of these those that use the stack."""
+    operands = [match[2] for match in _INSTRUCTION.finditer(assembly)]
+    vector = [text for text in operands if _VECTOR.search(text)]
+    return Native(len(operands), len(vector), sum(bool(_STACK.search(text)) for text in vector), workspace)

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from vkernels.ir.analyses import phases_of as split
-from vkernels.ir.analysis.needs import Needs, NeedsUse, PhaseUse
+from vkernels.ir.analysis.needs import Needs, NeedsUse
 from vkernels.ir.dialect import (
     AccessOp,
     DotOp,
@@ -27,6 +27,7 @@ from vkernels.ir.dialect import (
 from .explanation import Phase, SourceLine
 
 MAX_SOURCE_LINES = 400
+NOTHING = ("computes element by element",)
 
 
 def in_phases(module: ModuleOp) -> ModuleOp:
@@ -41,39 +42,35 @@ def phase_ops(kernel: KernelOp) -> Mapping[str, PhaseOp]:
 
 def phases_of(kernel: KernelOp) -> tuple[Phase, ...]:
     """Return each phase in program order, with what it does."""
-    return tuple(Phase(name, (), _deeds(kernel, op)) for name, op in phase_ops(kernel).items())
+    return tuple(
+        Phase(name, (), tuple(dict.fromkeys(filter(None, (_action(kernel, op) for op in phase.walk())))) or NOTHING)
+        for name, phase in phase_ops(kernel).items()
+    )
 
 
 def with_needs(phases: Sequence[Phase], needs: Needs, use: NeedsUse) -> tuple[Phase, ...]:
     """Return the phases with the needs of each."""
     axes = {phase.name: phase.axes for phase in needs.phases}
     taken = {phase.name: phase for phase in use.phases}
-    return tuple(_with_use(phase, axes[phase.name], taken[phase.name]) for phase in phases)
-
-
-def _with_use(phase: Phase, axes: tuple[str, ...], use: PhaseUse) -> Phase:
-    return replace(
-        phase,
-        axes=axes,
-        registers=float(use.registers_a_thread),
-        shared_bytes=float(use.shared_bytes),
-        tensor_memory=float(use.tensor_memory_columns),
-        read_bytes=float(use.global_read_bytes),
-        written_bytes=float(use.global_write_bytes),
-        shared_moved=float(use.shared_bytes_moved),
-        swap_moved=float(use.swap_bytes_moved),
-        operations=float(use.operations),
-        tensor_operations=float(use.tensor_operations),
+    return tuple(
+        replace(
+            phase,
+            axes=axes[phase.name],
+            registers=float(taken[phase.name].registers_a_thread),
+            shared_bytes=float(taken[phase.name].shared_bytes),
+            tensor_memory=float(taken[phase.name].tensor_memory_columns),
+            read_bytes=float(taken[phase.name].global_read_bytes),
+            written_bytes=float(taken[phase.name].global_write_bytes),
+            shared_moved=float(taken[phase.name].shared_bytes_moved),
+            swap_moved=float(taken[phase.name].swap_bytes_moved),
+            operations=float(taken[phase.name].operations),
+            tensor_operations=float(taken[phase.name].tensor_operations),
+        )
+        for phase in phases
     )
 
 
-def _deeds(kernel: KernelOp, phase: PhaseOp) -> tuple[str, ...]:
-    """Return what a phase reads, writes and reduces, without repetitions."""
-    told = dict.fromkeys(text for op in phase.walk() if (text := _deed(kernel, op)))
-    return tuple(told) or ("computes element by element",)
-
-
-def _deed(kernel: KernelOp, op: Operation) -> str:
+def _action(kernel: KernelOp, op: Operation) -> str:
     if isinstance(op, AccessOp):
         name = _name(kernel, op.base)
         if isinstance(op, GatherOp):
@@ -109,7 +106,7 @@ def source_of(kernel: KernelOp) -> tuple[SourceLine, ...]:
             phases.setdefault(line, {})[name] = None
     last = max([first, *phases, *_lines(kernel.walk(), file)])
     numbers = range(first, min(last, first + MAX_SOURCE_LINES - 1) + 1)
-    texts = _texts(file, numbers)
+    texts = [linecache.getline(file, number).rstrip() for number in numbers]
     if not any(texts):
         return ()
     return tuple(SourceLine(n, text, tuple(phases.get(n, ()))) for n, text in zip(numbers, texts, strict=True))
@@ -119,7 +116,3 @@ def _lines(ops: Iterable[Operation], file: str) -> Iterator[int]:
     for op in ops:
         if isinstance(op.location, FileLineColLoc) and op.location.filename.data == file:
             yield op.location.line.data
-
-
-def _texts(file: str, numbers: Iterable[int]) -> Sequence[str]:
-    return [linecache.getline(file, number).rstrip() for number in numbers]

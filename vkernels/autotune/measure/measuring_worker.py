@@ -1,18 +1,22 @@
-"""A measuring worker as its bench sees it: requests and answers as JSON, notes of what it is at, and how it ended."""
+"""Worker processes as a bench sees them: requests and answers as JSON, and idle workers."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from threading import Lock
 from typing import Any
 
 from vkernels.compiler.workers.jobs import CompileFailureReason
 from vkernels.compiler.workers.process import WorkerEndedError, WorkerProcess
 
-from .outcomes import FailureReason
+from .measures import FailureReason
 
 SERVICE = f"{__package__}.worker:serve"
+MAX_IDLE_BYTES = 1 << 30
+"""Workers that hold more memory are not kept."""
 
 _REASONS = {
     CompileFailureReason.TIME_OUT: FailureReason.TIME_OUT,
@@ -21,7 +25,7 @@ _REASONS = {
 
 
 class EndedError(Exception):
-    """No answer will come: the worker is gone. `reason`: of its crash, or why it was ended; `at`: its last note."""
+    """The worker has ended without an answer. `reason`: of its crash or termination; `at`: its last note."""
 
     def __init__(self, reason: FailureReason, text: str, at: dict[str, Any]):
         self.reason, self.text, self.at = reason, text, at
@@ -29,17 +33,19 @@ class EndedError(Exception):
 
 
 class MeasuringWorker(WorkerProcess):
-    """A worker process that runs on some cores. For one thread, which also must end it with `kill`."""
+    """A worker process that runs on some cores. For one thread, which must end it with `kill`."""
 
     def __init__(self, cores: Sequence[int], service: str = SERVICE):
-        """Raises `SetupError` where it cannot be started."""
+        """Raises `SetupError` if it cannot be started."""
         super().__init__(service, (",".join(map(str, cores)),), name="the process")
 
     def ask(self, request: dict[str, Any], seconds: float, waiting: float, memory_bytes: int) -> dict[str, Any]:
-        """Send a request and wait for its answer. `seconds`: of wall time that it may take, without those that it says
-        it waits for others (at most `waiting`); `memory_bytes`: resident, of it and its children.
+        """Send a request and wait for its answer.
 
-        Raises `EndedError` when there will be none, and the worker is gone; `SetupError` where it cannot serve here.
+        `seconds`: limit of wall time, without the time that the worker reports as waiting for others (limited by
+        `waiting`); `memory_bytes`: limit of resident memory, including its children.
+
+        Raises `EndedError` if the worker ends without an answer, and `SetupError` if it cannot run here.
         """
         at: dict[str, Any] = {"note": "starting", "of": 0}
         deadline, left = time.monotonic() + seconds, seconds
@@ -73,6 +79,44 @@ class MeasuringWorker(WorkerProcess):
 def _ended(end: WorkerEndedError, at: dict[str, Any]) -> EndedError:
     reason = _REASONS.get(end.reason, FailureReason.CRASH)
     if reason == FailureReason.TIME_OUT:
-        return EndedError(reason, f"no end of {at['note']} in the time that there is", at)
+        return EndedError(reason, f"{at['note']} did not end within its time limit", at)
     lines = [line for line in end.printed.text().splitlines() if line.strip()]
     return EndedError(reason, "\n".join([f"{end.message} while {at['note']}", *lines[-12:]])[:2000], at)
+
+
+class Children(AbstractContextManager["Children"]):
+    """Idle workers by their cores, which save the time of starting new ones. For any number of threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._idle: list[tuple[tuple[int, ...], MeasuringWorker]] = []
+        self._closed = False
+
+    def take(self, cores: Sequence[int]) -> MeasuringWorker | None:
+        """A worker that runs on these cores; None if there is none."""
+        with self._lock:
+            found = next((each for each in self._idle if each[0] == tuple(cores)), None)
+            if found is None:
+                return None
+            self._idle.remove(found)
+        return found[1]
+
+    def give(self, cores: Sequence[int], child: MeasuringWorker) -> None:
+        """Keep an idle worker, unless it has grown too large."""
+        keep = child.alive and child.resident_bytes() <= MAX_IDLE_BYTES
+        with self._lock:
+            if keep and not self._closed:
+                self._idle.append((tuple(cores), child))
+                return
+        child.kill()
+
+    def close(self) -> None:
+        """End all workers, also those given later."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for _, child in idle:
+            child.kill()
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
