@@ -92,7 +92,7 @@ def _eat_in_child(_: str) -> None:
 
 
 def _hold(_: str) -> None:
-    _held.append(b"x" * (100 << 20))
+    _held.append(b"x" * (120 << 20))
 
 
 def _abort(said: str) -> None:
