@@ -1,11 +1,12 @@
 """Measure the costs of `limit` on this machine's CPU: its links, and the overhead per operation.
 
-Everything goes through what `limit` itself uses: copies between mapped memories, its file for flash, and small steps
-that are run with a limit and without in turns.
+It uses the same code as `limit`: copies between mapped memories, its file for flash, and small steps that run with and
+without a limit, interleaved.
 """
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import time
 from collections.abc import Callable, Mapping
@@ -13,16 +14,21 @@ from contextlib import suppress
 from math import inf
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from vkernels.ir.errors import FileError, SetupError
 from vkernels.ir.system_resources import ThreadPool
+from vkernels.targets.present import present_cpu
 
 from .calibration import Calibration, Origin
+from .cpu_device import AT_ONCE
+from .device import Lane
+from .limit import limit
 from .links import ANY_SIZE, MemoryMachine
-
-if TYPE_CHECKING:
-    from .tiers import Flash
+from .record import record
+from .tiers import Flash, copy_bytes
 
 Tell = Callable[[str], None]
 COPIED, TINY = 64 << 20, 4096
@@ -32,7 +38,7 @@ IDLE = 1e-3
 ROUNDS = 9
 """Repetitions of each measurement; the median counts."""
 OPERATIONS, RESULTS, LARGE, MOVED = 200, 40, 1 << 20, 96
-"""Of steps: tiny operations; large results and their bytes; tensors that a limit has to move."""
+"""Numbers of tiny operations, of large results and their bytes, and of tensors that a limit has to move."""
 USUAL_FLASH = 1e9
 """Bytes a second of flash if no folder is given; marked unverified."""
 USUAL_FLASH_SECONDS = 1e-4
@@ -41,14 +47,13 @@ USUAL_FLASH_SECONDS = 1e-4
 def calibrate_cpu(flash: Path | None = None, tell: Tell = lambda words: None) -> Calibration:
     """Measure for some seconds. `flash`: a folder whose drive is measured. Raises `FileError` if it is not writable,
     `SetupError` if there is no memory for the copies."""
-    from vkernels.targets.present import present_cpu
-
     target = present_cpu()
     tell("copying in memory")
     found = _copies()
     if flash is not None:
         tell(f"writing and reading {flash}")
-    found |= _flash(flash) if flash is not None else _usual_flash()
+    usual = {"to_flash": USUAL_FLASH, "from_flash": USUAL_FLASH, "flash_seconds": USUAL_FLASH_SECONDS}
+    found |= usual if flash is None else _flash(flash)
     tell("following small steps")
     found |= following(found)
     figures: dict[str, Any] = found
@@ -59,10 +64,6 @@ def calibrate_cpu(flash: Path | None = None, tell: Tell = lambda words: None) ->
 
 def _copies() -> dict[str, float]:
     """Measure rates and latency of copies between device and host arenas, in each direction."""
-    from .cpu_device import AT_ONCE
-    from .device import Lane
-    from .tiers import copy_bytes
-
     device, host = _memory(COPIED), _memory(COPIED)
     with ThreadPool(1) as thread:
         tiny = _median(lambda: thread.submit(copy_bytes, host[1], device[1], TINY).result())  # there and back again
@@ -79,8 +80,6 @@ def _copies() -> dict[str, float]:
 
 
 def _flash(folder: Path) -> dict[str, float]:
-    from .tiers import Flash
-
     memory, file = _memory(COPIED), Flash(folder, COPIED)
     try:
         written = _median(lambda: _safely(folder, file.write, memory[1], COPIED), 3)
@@ -103,18 +102,11 @@ def _safely(folder: Path, carry: Callable[[int, int, int], None], address: int, 
         raise FileError(f"{folder}: flash failed: {error.strerror or error}") from error
 
 
-def _usual_flash() -> dict[str, float]:
-    return {"to_flash": USUAL_FLASH, "from_flash": USUAL_FLASH, "flash_seconds": USUAL_FLASH_SECONDS}
-
-
 def following(links: Mapping[str, float], rounds: int = ROUNDS) -> dict[str, float]:
-    """What following adds to an operation, to a tensor that it makes and each of its bytes, to a copy or fetch.
+    """Measure the overhead of a plan: of an operation, of a tensor that it makes and its bytes, and of a transfer.
 
-    `links`: figures of copies, for what is carried by the program's thread itself. A difference below nothing counts as
-    nothing: times are noisy.
+    `links`: figures of copies, for those by the program's own thread. Negative differences, from noise, count as 0.
     """
-    import torch
-
     one, x = torch.zeros(16), torch.zeros(LARGE // 4)
     wide = torch.zeros(1 << 12)
     size = wide.numel() * wide.element_size()
@@ -135,7 +127,7 @@ def following(links: Mapping[str, float], rounds: int = ROUNDS) -> dict[str, flo
     def keeps() -> None:
         kept = [wide + n for n in range(MOVED)]
         y = wide
-        while kept:  # what a program keeps, a limit leaves where it is
+        while kept:  # a limit does not move tensors that are never used again
             y = y + kept.pop()
 
     with torch.no_grad():
@@ -157,9 +149,6 @@ def following(links: Mapping[str, float], rounds: int = ROUNDS) -> dict[str, flo
 def _added(step: Callable[[], None], rounds: int, part: float = 1.0) -> tuple[float, float]:
     """Return the overhead of a limited call in seconds, and the bytes that it moves. `part`: limit as a share of the
     peak."""
-    from .limit import limit
-    from .record import record
-
     peak = record(step).peak
     limited = limit(step, int(peak * part) + LARGE * (part == 1.0), host_bytes=1 << 30)
     try:
@@ -188,9 +177,7 @@ def _median(run: Callable[[], Any], rounds: int = ROUNDS) -> float:
 
 
 def _memory(size: int) -> tuple[mmap.mmap, int]:
-    """Mapped memory with its address; the first keeps it."""
-    import ctypes
-
+    """Mapped memory with its address."""
     try:
         memory = mmap.mmap(-1, size)
     except OSError as error:

@@ -18,7 +18,7 @@ LARGE, SMALL, TINY = 256 << 20, 1 << 20, 4096
 OFTEN = 64
 """Reads of a small buffer in one kernel, to detect whether a cache holds it."""
 CACHED = 2.0
-"""Speed-up of repeated reads over memory from which on a buffer counts as cached."""
+"""Speed-up of repeated reads over memory, above which a buffer counts as cached."""
 FAULT_BYTES = 2 << 20
 """Bytes that a page fault fetches: the maximum that NVIDIA's driver prefetches."""
 ROUNDS = 5
@@ -44,8 +44,7 @@ class GpuTimer(Protocol):
     def kernel(
         self, memory: MemoryKind, size: int, writes: bool = False, scattered: bool = False, often: int = 1
     ) -> float:
-        """A kernel that reads a buffer `often` times, or writes it once, in order or in random order by lines of 32
-        bytes."""
+        """Time a kernel that reads a buffer `often` times or writes it once, in order or by random 32-byte lines."""
 
     def first_touch(self, size: int, by_device: bool) -> float:
         """Time a kernel, or the CPU, that reads a managed buffer which the other side wrote last."""
@@ -105,8 +104,10 @@ def _rates(timer: GpuTimer, memory: MemoryKind, launch: float) -> AccessRates:
 
 
 def _managed(timer: GpuTimer, of_device: float, of_host: float, launch: float) -> Managed:
-    """The first page's wait from one page; the rate from many, the accesses themselves taken off. What faults cost on
-    top of bytes that come anyway is in that rate."""
+    """Take the first page's latency from one page, and the rate from many, without the accesses themselves.
+
+    The rate includes the cost of further faults.
+    """
     first = max(0.0, _median(lambda: timer.first_touch(TINY, True)) - launch)
     there = _median(lambda: timer.first_touch(LARGE, True)) - launch - LARGE / of_device
     back = _median(lambda: timer.first_touch(LARGE, False)) - LARGE / of_host

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta
 
 from vkernels.ir.errors import FileError
 
 from .strict_json import Name, Record, Whole, read_json, read_text
-from .trace import MAX_SIZE, Lifetime, MemoryTrace, Operation, TracedTensor
+from .trace import Lifetime, MemoryTrace, Operation, TracedTensor
 from .trace_file import trace_from
 
 COLUMNS = ("id", "lower", "upper", "size")
@@ -92,25 +93,19 @@ def read_minimalloc(path: Path | str) -> Problem:
     rows = [line.split(",") for line in read_text(path).splitlines()]
     if not rows or tuple(rows[0]) != COLUMNS:
         raise FileError(f"{path}:1: expected the columns {','.join(COLUMNS)}")
-    numbers = [_csv_row(row, f"{path}:{n}") for n, row in enumerate(rows[1:], 2)]
+    numbers: list[tuple[int, int, int]] = []
+    for line, row in enumerate(rows[1:], 2):
+        try:
+            _, lower, upper, size = msgspec.convert(row, tuple[str, Whole, Whole, Whole], strict=False)
+        except msgspec.ValidationError as error:
+            raise FileError(f"{path}:{line}: {error}") from None
+        if lower >= upper:
+            raise FileError(f"{path}:{line}: it ends at {upper}, and begins at {lower}")
+        numbers.append((lower, upper, size))
     if not numbers:
         raise FileError(f"{path}:1: there are no blocks")
     moments = sorted({each for lower, upper, _ in numbers for each in (lower, upper)})
     number = {moment: n for n, moment in enumerate(moments)}
     blocks = tuple(Lifetime(number[lower], number[upper], size) for lower, upper, size in numbers)
     named = re.fullmatch(r"(.*)\.([0-9]{1,18})", path.stem)
-    return Problem(
-        named[1] if named else path.stem, blocks, len(moments) - 1, int(named[2]) if named else None
-    )  # fmt: skip
-
-
-def _csv_row(row: list[str], where: str) -> tuple[int, int, int]:
-    if len(row) != len(COLUMNS):
-        raise FileError(f"{where}: expected {len(COLUMNS)} values, got {len(row)}")
-    for name, text in zip(COLUMNS[1:], row[1:], strict=True):
-        if not re.fullmatch("[0-9]{1,18}", text) or int(text) > MAX_SIZE:
-            raise FileError(f"{where}: {name}: expected a whole number from 0, got {text[:60]!r}")
-    lower, upper, size = map(int, row[1:])
-    if lower >= upper:
-        raise FileError(f"{where}: it ends at {upper}, and begins at {lower}")
-    return lower, upper, size
+    return Problem(named[1] if named else path.stem, blocks, len(moments) - 1, int(named[2]) if named else None)

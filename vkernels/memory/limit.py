@@ -105,7 +105,8 @@ def limit(
 class Limited(Generic[P, R]):
     """A step under a limit, made by `limit`. `close` frees the arenas, and gives all tensors memory of their own.
 
-    `times`: `following.StepTimes` of the last calls that followed the current plan.
+    `times`: of the last calls that followed the current plan. `layout`: the `layout.MemoryLayout` of the last plan,
+    None before there is one.
     """
 
     def __init__(self, step: Callable[P, R], machine: MemoryMachine, folder: Path, warm_up: int):
@@ -114,7 +115,7 @@ class Limited(Generic[P, R]):
         self._tracer: Any = None
         self._follow: Any = None
         self._changes = 0
-        self._layout: Any = None
+        self.layout: Any = None
         self.times: deque[StepTimes] = deque(maxlen=TIMED)
         self._simulated = 0, 0.0
         """Planned calls when the times were last simulated, and the result."""
@@ -125,16 +126,11 @@ class Limited(Generic[P, R]):
         if not self.times:
             return self._report
         if self._simulated[0] != self._report.planned:
-            self._simulated = self._report.planned, simulated_times(self._layout, self.times)
+            self._simulated = self._report.planned, simulated_times(self.layout, self.times)
         return replace(
             self._report, seconds=median(each.seconds for each in self.times),
             own_seconds=median(sum(each.own) for each in self.times), simulated_seconds=self._simulated[1],
         )  # fmt: skip
-
-    @property
-    def layout(self) -> Any:
-        """The `layout.MemoryLayout` of the last plan; None before there is one."""
-        return self._layout
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run one iteration. Raises as `limit` says; exceptions of the step pass through."""
@@ -175,7 +171,7 @@ class Limited(Generic[P, R]):
             self._tracer = None
             return
         self._tracer, layout = None, self._follow.schedule.layout
-        self._layout = layout
+        self.layout = layout
         self.times.clear()
         self._report = replace(
             self._report, peak=layout.trace.peak, arena=layout.device_bytes, host=layout.host_bytes,

@@ -76,11 +76,7 @@ class Chunks:
     def add(self, address: int, size: int) -> None:
         """Add a free segment, which merges with no other."""
         self._segments.add(address)
-        self._merge(address, size)
-
-    def extend(self, address: int, size: int) -> None:
-        """Add free bytes to the segment that ends at `address`."""
-        self._merge(address, size)
+        self.extend(address, size)
 
     def tail(self, end: int) -> int:
         """Return the size of the free chunk that ends at `end`, 0 if there is none."""
@@ -101,10 +97,10 @@ class Chunks:
 
     def give(self, address: int) -> None:
         """Free a chunk."""
-        self._merge(address, self._used.pop(address))
+        self.extend(address, self._used.pop(address))
 
-    def _merge(self, address: int, size: int) -> None:
-        """Put a free chunk, together with its free neighbours in the segment."""
+    def extend(self, address: int, size: int) -> None:
+        """Add free bytes to a segment, merged with their free neighbours."""
         end, before = address + size, self._starts.get(address)
         if end in self._sizes and end not in self._segments:
             size += self._remove(end)

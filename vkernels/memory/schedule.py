@@ -107,10 +107,6 @@ class Idle:
     next: int
     written: int | None
 
-    def away(self, tier: Tier, copy: int | None) -> Absence:
-        """The absence that covers all of this time."""
-        return Absence(self.tensor, tier, copy, self.last, self.next, self.next)
-
 
 def idle_times(trace: MemoryTrace) -> Iterator[Idle]:
     """All times in which a live tensor is not used by any operation, by tensor and then by time."""

@@ -11,7 +11,7 @@ from vkernels.memory.calibration import AccessCosts, AccessRates, Managed
 
 @dataclass(frozen=True)
 class FakeGpu:
-    """A `calibrate_gpu.Timer` that behaves as `access` says."""
+    """A `calibrate_gpu.GpuTimer` that behaves as `access` says."""
 
     access: AccessCosts
     cache_rate: float = 1e13

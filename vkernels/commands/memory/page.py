@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,8 +21,6 @@ from .show import HEADS, bound_text, rows_of, trace_text
 
 MAX_ROWS = 12
 Steps = Iterable[tuple[float, float]]
-Spans = Sequence[tuple[str, float, float, str]]
-"""Bars over time: row, start, end, hover text."""
 WAITS = "waits"
 OUT, BACK, WAIT = "#d9822b", "#4c7fd0", "#c92a2a"
 

@@ -140,7 +140,7 @@ def _why(chosen: PlacementCost, alternatives: Iterable[AlternativePlacement], se
         more = best.cost.footprint > chosen.footprint
         return f"{chosen.why}; {best.cost.placement} takes as long{', and more bytes' if more else ''}"
     longer = best.seconds / seconds - 1 if seconds else inf
-    said = f"{longer:.3g} of the whole time longer" if longer < 1 else f"{longer + 1:.3g} times as long in all"
+    said = f"{100 * longer:.3g} % more time in all" if longer < 1 else f"{longer + 1:.3g} times as long in all"
     return f"{chosen.why}; {best.cost.placement} takes {said}"
 
 

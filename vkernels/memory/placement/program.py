@@ -22,7 +22,7 @@ class Side(StrEnum):
 
 @dataclass(frozen=True)
 class Buffer:
-    """`size`: bytes. `starts`: where its contents are at first, None: nowhere; `wanted`: the host reads it at the end."""
+    """`size`: bytes. `starts`: where its contents are at first, None: nowhere. `wanted`: the host reads it last."""
 
     name: str
     size: int

@@ -202,7 +202,8 @@ class Draft:
                 is_constant = each.written is None and self.trace.tensors[each.tensor].is_global
                 is_unchanged = is_constant or (copy <= before.last - shift and before != each)
                 keeps_copy = self.early and self.chosen[before] is tier and is_unchanged
-                yield each.away(tier, None if keeps_copy else max(copy, before.next - shift))
+                copied = None if keeps_copy else max(copy, before.next - shift)
+                yield Absence(each.tensor, tier, copied, each.last, each.next, each.next)
 
     def operation_at(self, moment: float) -> int:
         """The last operation that starts at or before a time, which may be in another iteration."""
