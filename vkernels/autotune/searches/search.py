@@ -36,7 +36,7 @@ class Trial:
 
     @property
     def seconds(self) -> float:
-        """Infinite where it failed."""
+        """Seconds per call; infinite for a failure."""
         return self.outcome if isinstance(self.outcome, float) else float("inf")
 
 

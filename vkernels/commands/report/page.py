@@ -24,7 +24,7 @@ TICKS = (1, 1.2, 1.5, 2, 3, 5, 10)
 
 
 def plot_convergence(plots: Plots, id: str, subject: ReportedKernel) -> int | None:
-    """Plot the longest run of each slice; return how many slices were left out, None where there is no plot."""
+    """Plot the longest run of each slice; return how many slices were left out, None without a plot."""
     from plotly.graph_objects import Figure
 
     runs = [(part, max(part.convergence, key=lambda run: len(run.trials), default=None)) for part in subject.slices]

@@ -17,8 +17,8 @@ _CPU = {
     "assembly": "this machine's instructions",
 }
 _GPU = {
-    "ttir": "Triton's IR, as it is handed to Triton",
-    "ttgir": "Triton's IR once it has dealt elements out to threads",
+    "ttir": "Triton's IR, the input of Triton",
+    "ttgir": "Triton's IR with elements assigned to threads",
 }
 
 
