@@ -30,6 +30,7 @@ from plans import Runner, Subject, arguments_of, space_of
 from rich.console import Console
 
 import vkernels as vk
+from vkernels.compiler.backends.llvm import host_features
 from vkernels.ir.errors import Error
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import plan_to_json
@@ -260,15 +261,13 @@ def _native(bench: Bench, number: int) -> tuple[int, int]:
 def _spills_of_eight(native: Any) -> int:
     import llvmlite.binding as llvm
 
-    from vkernels.compiler.backends import llvm as cpu
-
     if "x86" not in llvm.get_default_triple():
         return -1
-    features = ",".join(each for each in cpu._features().split(",") if each != "+64bit")
+    features = ",".join(each for each in host_features().split(",") if each != "+64bit")
     machine = llvm.Target.from_triple("i686-unknown-linux-gnu").create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=features, opt=2, reloc="static", codemodel="small"
     )
-    with cpu._opened(native._bitcode) as module:
+    with llvm.create_context() as context, llvm.parse_bitcode(native.bitcode, context) as module:
         module.triple, module.data_layout = machine.triple, str(machine.target_data)
         assembly = machine.emit_assembly(module)
     stored = re.findall(r"%[yz]mm\d+, -?\d*\(%e[sb]p\)", assembly)

@@ -185,6 +185,7 @@ def random_plans(space: PlanSearchSpace, count: int, choose: random.Random) -> l
         one = replace(
             setting, sizes={axis: np.atleast_1d(size[row]) for axis, size in setting.sizes.items()},
             warps=np.atleast_1d(setting.warps[row]), stages=np.atleast_1d(1), shares=np.atleast_1d(setting.shares[row]),
+            resident=np.atleast_1d(setting.resident[row]),
         )  # fmt: skip
         if max(np.max(one.tile(step.axes)) for loop in one.loops for step in loop.steps) > LARGEST_BODY * 4:
             continue

@@ -193,7 +193,10 @@ def fixed(
     seconds: float = SECONDS,
 ) -> None:
     """Compile the plan of the largest GPU for every GPU."""
-    works = works_for(records_in(records), only, on, sizes.split(","), again, fixed=True, few=few)
+    known = records_in(records)
+    if not any(target == LARGEST and not is_fixed for *_, target, is_fixed in known):
+        raise typer.BadParameter(f"{records} has no plan for {LARGEST}: `run` it for this target first")
+    works = works_for(known, only, on, sizes.split(","), again, fixed=True, few=few)
     Writer(records, workers, seconds, sum(len(work.targets) for work in works)).run(works)
 
 

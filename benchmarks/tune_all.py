@@ -180,7 +180,7 @@ def show(file: Path) -> None:
 def one(settings: str) -> None:
     """One kernel's record, to standard output: what a child does."""
     asked = json.loads(settings)
-    (task,) = (each for each in library_tasks([asked["kernel"]]) if each.kernel == asked["kernel"])
+    task = task_named(asked["kernel"])
     try:
         with tempfile.TemporaryDirectory() as folder:
             record = compared(
@@ -190,6 +190,12 @@ def one(settings: str) -> None:
     except Exception as error:
         record = {"failed": f"{type(error).__name__}: {error}"}
     print(json.dumps(record))
+
+
+def task_named(kernel: str) -> Task:
+    """A kernel's task, by the name that records have."""
+    (task,) = (each for each in library_tasks([kernel]) if each.name == kernel)
+    return task
 
 
 def _child(settings: Record, limit: float) -> Record:

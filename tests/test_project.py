@@ -12,6 +12,7 @@ from .conftest import KINDS, TESTS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
 
 
 def names(requirements):
@@ -47,7 +48,7 @@ def test_the_readme_shows_the_library_kernel_as_it_is():
 
 
 def test_links_in_the_documentation_lead_somewhere():
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+    for page in PAGES:
         text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
         for target in re.findall(r"\]\((?!http)([^)#]+)", text):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
@@ -61,3 +62,18 @@ def test_importing_vkernels_imports_nothing_heavy():
 
 def test_tests_whose_kind_is_listed_exist():
     assert [name for name in KINDS if not (TESTS / name).exists()] == []
+
+
+def test_imports_on_pages_exist():
+    for page in PAGES:
+        for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(), flags=re.DOTALL | re.MULTILINE):
+            for line in re.findall(r"^(?:from|import) vkernels.*$", block, flags=re.MULTILINE):
+                try:
+                    exec(line, {})
+                except ImportError as error:
+                    pytest.fail(f"{page.name}: {line}: {error}")
+
+
+def test_pages_have_no_unresolved_conflict():
+    for page in PAGES:
+        assert not re.search(r"^(<{7}|>{7}) ", page.read_text(), re.MULTILINE), page.name

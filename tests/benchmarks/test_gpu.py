@@ -26,7 +26,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "benchmarks_gpu", module)
     spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "ON", "cpu")
+    monkeypatch.setattr(sys.modules["gpu_cases"], "ON", "cpu")
     return module
 
 

@@ -138,3 +138,7 @@ def test_plans_of_earlier_files_are_rivals(tmp_path: Path, monkeypatch: pytest.M
     assert asked == {"softmax_rows": [], "mass": [{"plan": {"rung": rung}, "constants": []} for rung in range(3)]}
     assert "1 of 1 reach 0.97" in done.output
     assert "| 3 known |" in table(records_in(tmp_path / "records.jsonl").values())
+
+
+def test_the_child_finds_the_task_by_the_name_in_its_settings():
+    assert tune_all.task_named("softmax_rows").name == "softmax_rows"

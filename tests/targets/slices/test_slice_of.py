@@ -163,6 +163,8 @@ REFUSED = {
     "h100": "there is no target 'h100'; did you mean h100-sxm5-80 or h100-pcie-80?",
     "h100-sxm5:1g.10gb": "there is no target 'h100-sxm5'; did you mean h100-sxm5-80?",
     "": "there is no target ''",
+    "nvidia:3": "there is no target 'nvidia:3'",
+    "amd:0:cpx": "there is no target 'amd:0'",
 }
 
 

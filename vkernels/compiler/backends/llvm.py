@@ -56,9 +56,14 @@ class NativeKernel:
         return zlib.decompress(self._stages[1]).decode()
 
     @property
+    def bitcode(self) -> bytes:
+        """LLVM IR after LLVM's own passes."""
+        return zlib.decompress(self._stages[2])
+
+    @property
     def assembly(self) -> str:
         """The machine code as assembly text."""
-        with _lock, _opened(zlib.decompress(self._stages[2])) as module:
+        with _lock, _opened(self.bitcode) as module:
             return str(_machine().emit_assembly(module))
 
 
@@ -111,7 +116,7 @@ def compile_lowered(lowered: LlvmModule, artifacts: ArtifactCache | None = None)
 
 def _cached_code(text: str, artifacts: ArtifactCache) -> NativeCode:
     with _lock:
-        key = code_key(text, f"{_machine().triple} {_processor()}", _features())
+        key = code_key(text, f"{_machine().triple} {_processor()}", host_features())
     native: NativeCode | None = artifacts.get(key, NativeCode)
     if native is None:
         native = _native_code(text)
@@ -178,7 +183,7 @@ def _machine() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=_processor(), features=_features(), opt=2, reloc="pic", codemodel="jitdefault", jit=True
+        cpu=_processor(), features=host_features(), opt=2, reloc="pic", codemodel="jitdefault", jit=True
     )
 
 
@@ -190,7 +195,8 @@ def _processor() -> str:
 
 
 @cache
-def _features() -> str:
+def host_features() -> str:
+    """This machine's instructions, as LLVM takes them."""
     import llvmlite.binding as llvm
 
     features = llvm.get_host_cpu_features()

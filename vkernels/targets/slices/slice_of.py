@@ -151,7 +151,10 @@ def target_or_slice(name: str, targets: Mapping[str, Target]) -> Target:
         return targets[name]
     keys = [key for key in targets if name.startswith(f"{key}:")]
     if not keys:
-        key = name.partition(":")[0]
+        key, _, rest = name.partition(":")
+        number = rest.partition(":")[0]
+        if key in ("nvidia", "amd") and number.isdecimal():  # a device of this machine, not a slice
+            key = f"{key}:{number}"
         raise OptionError(f"there is no target {key!r}; {did_you_mean(key, [*targets])}")
     key = max(keys, key=len)  # of this machine's, `nvidia:0`
     return slice_of(targets[key], name.removeprefix(f"{key}:"))
