@@ -22,8 +22,8 @@ from needs_plans import console, plans_of, subject_of
 from vkernels.compiler.backends.resources import amd, nvidia
 from vkernels.compiler.backends.triton_adapter import Binary, GpuOptions
 from vkernels.compiler.workers.compile_cached import compile_cached
-from vkernels.compiler.workers.jobs import CompiledBinary, CompileJob
 from vkernels.compiler.workers.compile_pool import CompilePool
+from vkernels.compiler.workers.jobs import CompiledBinary, CompileJob
 from vkernels.ir.disk_cache import DiskCache
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import plan_to_json
