@@ -36,9 +36,9 @@ HEAD = '{"format": "vkernels schedule", "schema_version": 1, "faults": false,\n"
         ('"leave": 0', '"leave": true', r":3: absences\[0\]\.leave"),
         ('"leave": 0, ', "", r":3: absences\[0\]: Object missing required field `leave`"),
         ('"tensor": 0', '"tensor": 0, "tensor": 1', r":3: absences\[0\]: the field \"?'?tensor"),
-        ('"schema_version": 1', '"schema_version": 2', r":1: schema_version: Invalid enum value 2"),
+        ('"schema_version": 1', '"schema_version": 2', r":1: schema_version: expected 1, got 2"),
         ('"faults": false', '"faults": 0', r":1: faults: Expected `bool`, got `int`"),
-        ("vkernels schedule", "vkernels trace", r":1: format: Invalid enum value 'vkernels trace'"),
+        ("vkernels schedule", "vkernels trace", r":1: format: expected 'vkernels schedule', got vkernels trace"),
         ("]}", "]", "not JSON"),
     ],
 )

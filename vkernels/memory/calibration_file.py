@@ -6,7 +6,7 @@ import json
 from dataclasses import fields
 from math import inf, isfinite
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -31,12 +31,14 @@ MachineFigures = msgspec.defstruct(
 )
 """Figures of a machine; null is an infinite rate, or no `shared` link."""
 
+FORMAT = "vkernels calibration"
+
 
 class CalibrationFile(Record, frozen=True):
     """The contents of a file."""
 
-    format: Literal["vkernels calibration"]
-    schema_version: Literal[1]
+    format: str
+    schema_version: int
     target: Name
     device: Name
     origin: Origin
@@ -55,7 +57,7 @@ def to_json(calibration: Calibration) -> dict[str, Any]:
     """Return the file's contents; an infinite rate is null."""
     machine = {name: getattr(calibration.machine, name) for name in MACHINE}
     found: dict[str, Any] = msgspec.to_builtins({
-        "format": "vkernels calibration", "schema_version": 1,
+        "format": FORMAT, "schema_version": 1,
         "target": calibration.target, "device": calibration.device, "origin": calibration.origin,
         "machine": {name: value if value is None or isfinite(value) else None for name, value in machine.items()},
         "access": calibration.access, "unverified": calibration.unverified, "sources": calibration.sources,
@@ -66,7 +68,7 @@ def to_json(calibration: Calibration) -> dict[str, Any]:
 def load(path: Path | str) -> Calibration:
     """Read a calibration that `save` wrote. Raises `FileError` with the line."""
     document = read_json(path)
-    found = document.convert(CalibrationFile)
+    found = document.convert(CalibrationFile, FORMAT)
     figures: dict[str, Any] = {}
     for name in MACHINE:
         value = getattr(found.machine, name)

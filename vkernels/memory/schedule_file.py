@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from .schedule import Absence, SwapSchedule
 from .strict_json import Record, read_json, write_lines
 
+FORMAT = "vkernels schedule"
+
 
 class ScheduleFile(Record, frozen=True):
     """The contents of a file."""
 
-    format: Literal["vkernels schedule"]
-    schema_version: Literal[1]
+    format: str
+    schema_version: int
     faults: bool
     absences: tuple[Absence, ...]
 
 
 def save(schedule: SwapSchedule, path: Path | str) -> None:
     """Write a schedule to a `.json` file, compressed if its name ends in `.gz`. Raises as `write_file`."""
-    head = {"format": "vkernels schedule", "schema_version": 1, "faults": schedule.faults}
+    head = {"format": FORMAT, "schema_version": 1, "faults": schedule.faults}
     write_lines(path, head, absences=map(msgspec.to_builtins, schedule.absences))
 
 
 def load(path: Path | str) -> SwapSchedule:
     """Read a schedule that `save` wrote. Raises `FileError` with the line."""
-    found = read_json(path).convert(ScheduleFile)
+    found = read_json(path).convert(ScheduleFile, FORMAT)
     return SwapSchedule(found.absences, found.faults)

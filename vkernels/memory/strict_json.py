@@ -38,8 +38,15 @@ class Document:
     text: str
     data: Any
 
-    def convert(self, kind: type[T]) -> T:
-        """Return the data as a struct. Raises `FileError` with the line of what does not match."""
+    def convert(self, kind: type[T], format: str = "", version: int = 1) -> T:
+        """Return the data as a struct. Raises `FileError` with the line of what does not match.
+
+        `format`, `version`: what the fields `format` and `schema_version` must say, where the file has them.
+        """
+        for name, expected in (("format", format), ("schema_version", version)) if format else ():
+            found = self.data.get(name, expected) if isinstance(self.data, dict) else expected
+            if type(found) is not type(expected) or found != expected:
+                self.refuse((name,), f"expected {expected!r}, got {str(found)[:60]}")
         try:
             return msgspec.convert(self.data, kind)
         except msgspec.ValidationError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -13,12 +13,14 @@ from vkernels.ir.errors import TraceError
 from .strict_json import Document, Name, Record, read_json, write_lines
 from .trace import MemoryTrace, Operation, TracedTensor
 
+FORMAT = "vkernels trace"
+
 
 class TraceFile(Record, frozen=True):
     """The contents of a file."""
 
-    format: Literal["vkernels trace"]
-    schema_version: Literal[1]
+    format: str
+    schema_version: int
     name: Name
     tensors: tuple[TracedTensor, ...]
     operations: tuple[Operation, ...]
@@ -26,14 +28,14 @@ class TraceFile(Record, frozen=True):
 
 def save(trace: MemoryTrace, path: Path | str) -> None:
     """Write a trace to a `.json` file, compressed if its name ends in `.gz`. Raises as `write_file`."""
-    head = {"format": "vkernels trace", "schema_version": 1, "name": trace.name}
+    head = {"format": FORMAT, "schema_version": 1, "name": trace.name}
     write_lines(path, head, tensors=map(_given, trace.tensors), operations=map(_given, trace.operations))
 
 
 def load(path: Path | str) -> MemoryTrace:
     """Read a trace that `save` wrote. Raises `FileError` with the line, also for contradictions."""
     document = read_json(path)
-    found = document.convert(TraceFile)
+    found = document.convert(TraceFile, FORMAT)
     return trace_from(document, found.name, found.tensors, found.operations)
 
 

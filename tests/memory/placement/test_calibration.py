@@ -108,9 +108,9 @@ def changed(path, value):
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        ("format", "g10", "Invalid enum value 'g10'"),
-        ("schema_version", 2, "Invalid enum value 2"),
-        ("schema_version", True, "Expected `int`"),
+        ("format", "g10", "expected 'vkernels calibration', got g10"),
+        ("schema_version", 2, "expected 1, got 2"),
+        ("schema_version", True, "expected 1, got True"),
         ("origin", "guessed", "Invalid enum value 'guessed'"),
         ("target", "a\x1b[2J", "printable"),
         ("machine", [], "Expected `object`"),
