@@ -107,7 +107,7 @@ class Page(HTMLParser):
         self.texts.append(data)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("kernel", "target"), CELLS)
 def test_the_text_tells_every_phase_home_decision_and_resource(explained, capsys, kernel, target):  # noqa: F811
     found = explained(kernel, target)
@@ -127,6 +127,7 @@ def test_the_text_tells_every_phase_home_decision_and_resource(explained, capsys
         assert f"{found.findings.native.instructions} instructions" in words
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("kernel", "target"), CELLS)
 def test_the_json_has_every_field_of_its_documentation(explained, kernel, target):  # noqa: F811
     found = explained(kernel, target)

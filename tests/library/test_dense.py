@@ -66,6 +66,7 @@ def test_any_strides():
             assert_close(matmul(a, b), a.double() @ b.double(), terms=300, scale=20)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("of_a", "of_b"), [(False, True), (True, False), (True, True)])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
 def test_transposed_operands(dtype, of_a, of_b):

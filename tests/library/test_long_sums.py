@@ -107,7 +107,7 @@ def test_cumulative_sums(dtype: torch.dtype, kind: str) -> None:
         assert_summed(total, x, exact_sum(x), pairwise(length))
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("pin", [
     None, vk.Pin(chunks={"k": 1}), vk.Pin(chunks={"k": 6}, tiles={"i": 4, "j": 32}), vk.Pin(splits={"k": 3}),
     vk.Pin(lanes="k"), vk.Pin(packs=("b",)),
@@ -123,7 +123,7 @@ def test_products(kind: str, pin: vk.Pin | None) -> None:
         assert_summed(out, terms, exact_sum(terms), min(bound(length, products=True), pairwise(length)))
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("pin", [
     vk.Pin(online=("j",)), vk.Pin(online=("j",), chunks={"j": 16}), vk.Pin(online=("j",), tiles={"i": 4}, lanes="i"),
     vk.Pin(online=()),
@@ -161,6 +161,7 @@ def test_infinities_and_nan_stay(name: str) -> None:
     torch.testing.assert_close(out.double()[places_differ], expected[places_differ], rtol=1e-5, atol=0, equal_nan=True)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["sum_rows", "sum_columns", "sum_in_a_range", "sum_in_a_ragged_range", "products"])
 def test_code_for_gpus_sums_as_well(name: str) -> None:
     length = 3001

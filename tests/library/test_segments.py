@@ -50,7 +50,7 @@ def test_segment_sum_is_right(lengths, dtype):
         assert_close(out, sums(value, start), terms=longest, scale=longest**0.5, added=largest(value))
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 def test_csr_matmul_is_right(lengths, dtype):

@@ -45,6 +45,7 @@ def test_ell_is_right(sizes, dtype, activation):
     assert_close(out, TORCHS[activation](sums), terms=along + 1, added=size)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("sizes", "dtype"),
     every_dtype(

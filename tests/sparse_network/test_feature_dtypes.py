@@ -43,7 +43,7 @@ def test_each_feature_is_rounded_and_no_sum(storage, images):
     assert result.record.storage == storage
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_challenges_categories_are_those_of_float32(kind):
     network, images = radix_network(1024, 24), ImageSource(pixels_of("digits"), 1024).spread(300).part(0, 300)
@@ -88,6 +88,7 @@ def test_a_cap_that_is_rounded_proves_nothing(storage):
     assert inexact.infer(images, kind="saturating", storage=storage).record.kind == "general"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("storage", NARROW)
 def test_devices_side_by_side_hold_them_too(storage, monkeypatch):
     from vkernels.sparse_network import devices

@@ -60,12 +60,14 @@ def test_torch_finds_nothing_wrong(name: str) -> None:
     opcheck(operation(name), ALL[name](Maker(fresh_seed(), name in SAMPLES)))
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_gradients_are_right(name: str) -> None:
     arguments = SAMPLES[name](Maker(fresh_seed()))
     assert gradcheck(operation(name), arguments, fast_mode=True, check_undefined_grad=False)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_results_and_gradients_do_not_depend_on_strides(name: str) -> None:
     arguments = SAMPLES[name](Maker(fresh_seed()))

@@ -34,6 +34,7 @@ def binary_of(dtype: str, architecture: str, precision: str = "ieee") -> Binary:
     )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("dtype", "architecture"),
     [

@@ -100,7 +100,7 @@ def test_every_kernel_of_the_library_is_in_the_matrix(matrix: ModuleType) -> Non
     assert sorted(subject.name for subject in matrix.SUBJECTS) == sorted(NAMES)
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("number", range(len(SAMPLE)))
 def test_absurd_sizes_fit_small_gpus(matrix: ModuleType, tools: CheckTools, number: int) -> None:
     targets = small_gpus()
@@ -111,6 +111,7 @@ def test_absurd_sizes_fit_small_gpus(matrix: ModuleType, tools: CheckTools, numb
     assert all(map(is_complete, found.cells))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("number", range(4, 7))
 def test_small_sizes_fit_where_there_is_next_to_nothing(matrix: ModuleType, tools: CheckTools, number: int) -> None:
     numbers = range(number - 4, len(SAMPLE), 6)

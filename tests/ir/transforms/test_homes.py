@@ -33,7 +33,7 @@ def network() -> dict[str, Any]:
     }
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("resident", [0, 2])
 @pytest.mark.parametrize(("homes", "copies"), [
     ({"features": Home.MEMORY}, ()), ({"features": Home.MEMORY}, ("features",)), ({"features": Home.SHARED}, ()),
@@ -56,7 +56,7 @@ def test_a_network_of_any_width_needs_no_shared_memory() -> None:
     assert launch.is_persistent
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("copies", [(), ("features",)])
 @pytest.mark.parametrize(("facts", "chunk"), [
     (Facts(), 16), (Facts(multiples={"N": 8}), 8), (Facts(multiples={"N": 8}), 16), (Facts({"N": NEURONS}), 16),
@@ -71,7 +71,7 @@ def test_swap_space_is_as_large_as_the_call_needs(copies: tuple[str, ...], facts
     assert launch.swap_bytes + ttir.prepare(NETWORK).more_swap(0) == 2 * kept
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("facts", [Facts({"K": 20}), Facts({"N": 150}), Facts()])
 def test_swap_space_of_several_values_lies_side_by_side(facts: Facts) -> None:
     numbers = np.random.default_rng(0)

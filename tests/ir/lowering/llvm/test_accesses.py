@@ -35,6 +35,7 @@ STRIDED = facts()
 ROWS = facts({"x": [-1, 1], "out": [-1, 1]})
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("known", [STRIDED, ROWS])
 @pytest.mark.parametrize("register_bytes", [16, 32, 64])
 @pytest.mark.parametrize("lanes", ["i", "j"])
@@ -191,6 +192,7 @@ vk.mapped @gather(%x: !vk.tensor<[N], {dtype}>, %c: !vk.tensor<[J], i64>, %out: 
     np.testing.assert_array_equal(out[19:], before[19:])
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16", "i8", "i32", "i64"])
 @pytest.mark.parametrize("kind", ["add", "max", "min"])
 @pytest.mark.parametrize("lanes", ["lanes j", ""])

@@ -60,6 +60,7 @@ def test_matmul_runs_on_tensor_cores(architecture: str, instruction: str) -> Non
         assert "cp.async" in binary.assembly
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(("name", "plan", "facts"), [
     ("layer_norm", Plan({"i": 4}, {"j": 256}), ALIGNED),

@@ -46,6 +46,7 @@ def lacks_reference(name: str, dtype: str) -> bool:
     return dtype == "float64" and (name == "erf" or not HAS_LONG_DOUBLE)
 
 
+@pytest.mark.sample(22)
 @BOTH
 @pytest.mark.parametrize("name", UNARY)
 def test_errors_are_within_bounds_over_all_exponents(name: str, dtype: str) -> None:
