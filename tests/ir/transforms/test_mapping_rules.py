@@ -268,3 +268,24 @@ vk.kernel @k(%x: !vk.tensor<[N], f32>, %out: !vk.tensor<[N], f32>) {
     loads = [line for line in text.splitlines() if "vk.load" in line]
     assert len(loads) == 2
     assert all("%row" in line and 'loc("kernel.py":3:8)' in line for line in loads)
+
+
+def test_an_axis_is_not_split_where_a_later_launch_along_it_needs_a_whole_sum_again() -> None:
+    """`two` is a sum along j in the loop that computes `three`, which the launch along j computes again."""
+    module = parse_module("""vk.kernel @k(%x: !vk.tensor<[P, Q], f32>, %y: !vk.tensor<[P, Q], f32>, %out: !vk.tensor<[P], f32>) {
+  %P = vk.size P
+  %Q = vk.size Q
+  vk.whole i < %Q
+  vk.whole j < %P
+  %a = vk.load %x[j, i] : !vk.tensor<[P, Q], f32> -> tensor<?x?xf32, #vk.axes<j, i>>
+  %two = vk.sum %a along j : tensor<?x?xf32, #vk.axes<j, i>> -> tensor<?xf32, #vk.axes<i>>
+  %square = arith.mulf %two, %two : tensor<?xf32, #vk.axes<i>>
+  %three = vk.sum %square along i : tensor<?xf32, #vk.axes<i>> -> f32
+  %b = vk.load %y[j, 0] : !vk.tensor<[P, Q], f32> -> tensor<?xf32, #vk.axes<j>>
+  %tile = vk.broadcast %three : f32 -> tensor<?xf32, #vk.axes<j>>
+  %sum = arith.addf %b, %tile : tensor<?xf32, #vk.axes<j>>
+  vk.store %sum in %out[j] : !vk.tensor<[P], f32> <- tensor<?xf32, #vk.axes<j>>
+}""")
+    facts = Facts({"P": 1024, "Q": 33}, distinct=True)
+    with pytest.raises(PlanError, match="axis j cannot be split over programs: a reduction along it is computed again"):
+        apply_plan(module, Plan(chunks={"i": 4, "j": 8}, splits={"j": 4}), facts)

@@ -83,10 +83,12 @@ def check_split(planned: PlannedKernel) -> None:
     along = [access for op in effects if axis.name in analysis.chunks(op) for access in analysis.accesses(op)]
     if any(access.writes and axis.name not in access.axes for access in along):
         raise PlanError(f"axis {axis.name} cannot be split over programs: a store lacks it")
+    before: list[Nest] = []
     for phase_nests in schedule.nests.values():
         nests = [nest for nest in phase_nests if axis.name in nest.axes]
-        _check_recomputed(planned, axis, nests)
+        _check_recomputed(planned, axis, [*nests, *before] if nests else [])
         _check_conflicts(planned, axis, nests)
+        before += [Nest(each.axes, each.reductions) for each in phase_nests if each not in nests and each.reductions]
 
 
 def _check_recomputed(planned: PlannedKernel, axis: MappedAxis, nests: Sequence[Nest]) -> None:
