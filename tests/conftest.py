@@ -41,6 +41,7 @@ KINDS = {
     "commands": "process",
     "commands/test_targets.py": "unit",
     "compiler": "compile",
+    "compiler/test_background.py": "process",
     "compiler/test_growth.py": "process",
     "compiler/test_plan_fallback.py": "unit",
     "compiler/workers": "process",

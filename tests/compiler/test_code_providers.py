@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import logging
 import random
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 from dataclasses import replace
@@ -19,7 +16,7 @@ from jaxtyping import Float
 import vkernels as vk
 from vkernels.compiler.default_session import patient, use_session
 from vkernels.compiler.log_once import LogOnce
-from vkernels.compiler.plan_fallback import BOTTOM, MAX_TRIES, PlanFallback, shortages
+from vkernels.compiler.plan_fallback import BOTTOM, MAX_TRIES, PlanFallback
 from vkernels.compiler.plans import Plans
 from vkernels.compiler.session import CompilerSession
 from vkernels.compiler.workers.jobs import NoBinaryError
@@ -71,11 +68,6 @@ def only(plans):
     return down
 
 
-def choose(monkeypatch, plans):
-    """Let these be what is chosen."""
-    monkeypatch.setattr("vkernels.compiler.plans.Plans.ranked", lambda self, wanted: only(plans)(wanted))
-
-
 @pytest.fixture
 def draw():
     seed = random.randrange(1 << 30)
@@ -118,21 +110,6 @@ def test_where_nothing_fits_the_error_says_all_that_was_tried():
         assert str(caught.value).splitlines()[1:] == [
             "  registers: plan 0 is too much", "  shared: plan 1 is too much", "  bottom: plan 2 is too much",
         ]  # fmt: skip
-
-
-@pytest.mark.parametrize("error", [RuntimeError("ptxas"), MemoryError(), NoBinaryError("hangs"), PlanError("no axis")])
-def test_what_keeps_a_plan_from_having_code_is_a_shortage(error):
-    with pytest.raises(OutOfResources) as caught, shortages():
-        raise error
-    assert caught.value.shortage.lack is Resource.CODE
-
-
-@pytest.mark.parametrize(
-    "error", [vk.UnsupportedError("f8"), vk.ArgumentError("x"), vk.SetupError("no Triton"), KeyError()]
-)
-def test_mistakes_and_bugs_are_none(error):
-    with pytest.raises(type(error)), shortages():
-        raise error
 
 
 # A GPU that is not there
@@ -266,7 +243,7 @@ def test_where_no_plan_takes_little_enough_memory_that_is_the_error(monkeypatch)
     tensors = OnGpu(x), OnGpu(torch.empty_like(x))
     use(monkeypatch, Poor(tensors, 0))
     bottom = replace(chosen(0, BOTTOM), plan=Plan({"i": 1}, {"j": 64}, {"e": vk.Home.MEMORY}, lanes="j", warps=1))
-    choose(monkeypatch, [bottom])
+    monkeypatch.setattr("vkernels.compiler.plans.Plans.ranked", lambda self, wanted: only([bottom])(wanted))
     launcher = Launcher(new("broke"))
     for _ in range(2):
         with pytest.raises(OutOfMemoryError, match=r"(?s)bytes are more than 0.*\n  bottom: finds too little memory"):
@@ -423,80 +400,3 @@ def test_an_authors_mistake_is_raised_by_the_first_call(monkeypatch, session, pa
     for _ in range(2):
         with pytest.raises(PlanError, match="tiles pins 'q'"):
             pinned(x, x.copy())
-
-
-PROGRAM = """
-    import logging, os, sys, threading
-    import numpy as np
-    from jaxtyping import Float
-    import vkernels as vk
-    from vkernels.compiler.default_session import set_default_session
-    from vkernels.compiler.session import CompilerSession
-    set_default_session(CompilerSession(patience=0.0))
-    @vk.kernel
-    def softmax(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
-        i = vk.tile("M")
-        j = vk.whole("N")
-        row = x[i, j]
-        e = vk.exp(row - vk.max(row, axis=j))
-        out[i, j] = e / vk.sum(e, axis=j)
-    x = np.random.default_rng().standard_normal((30, 500), np.float32)
-    def right(out):
-        e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
-        return np.allclose(out, e / e.sum(1, keepdims=True), rtol=1e-5)
-    out = np.full_like(x, np.nan)
-    softmax(x, out)
-    assert right(out)
-"""
-
-
-def run(text, tmp_path):
-    path = tmp_path / "program.py"
-    path.write_text(textwrap.dedent(PROGRAM) + textwrap.dedent(text))
-    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
-
-
-def test_the_interpreter_ends_while_a_better_plan_is_being_made(tmp_path):
-    assert run("print('done')", tmp_path) == "done\n"
-
-
-def test_a_fork_waits_for_no_thread_that_waits_for_it(tmp_path):
-    """A thread may need the lock of LLVM to reach its next checkpoint: a fork takes it only then."""
-    text = """
-        import time
-        from vkernels.compiler import background
-        from vkernels.compiler.backends import llvm
-        background.FORK_SECONDS = 1000.0
-        def compile_more():
-            begun.set()
-            while not background._gate.closed:
-                time.sleep(0.001)
-            with llvm._lock:
-                pass
-        begun = threading.Event()
-        background.start_in_background(compile_more, "test")
-        begun.wait()
-        if os.fork() == 0:
-            os._exit(0)
-        print("forked")
-    """
-    assert run(text, tmp_path) == "forked\n"
-
-
-def test_a_child_is_forked_while_a_better_plan_is_being_made(tmp_path):
-    text = """
-        assert any(t.name.startswith("vkernels-") for t in threading.enumerate())
-        child = os.fork()
-        if child == 0:
-            again = np.full_like(x, np.nan)
-            softmax(x[:20], again[:20])
-            softmax(x, again)
-            os._exit(0 if right(again) else 3)
-        assert os.waitpid(child, 0)[1] == 0
-        softmax(x, out)
-        assert right(out)
-        print("both")
-    """
-    assert run(text, tmp_path) == "both\n"

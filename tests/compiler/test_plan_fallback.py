@@ -7,7 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from vkernels.compiler.plan_fallback import BOTTOM, CLEARLY_LESS, MAX_TRIES, PlanFallback, SpillError, next_plan
+import vkernels as vk
+from vkernels.compiler.plan_fallback import (
+    BOTTOM,
+    CLEARLY_LESS,
+    MAX_TRIES,
+    PlanFallback,
+    SpillError,
+    next_plan,
+    shortages,
+)
+from vkernels.compiler.workers.jobs import NoBinaryError
 from vkernels.ir.analysis.needs import NeedsUse
 from vkernels.ir.cost_model.plan_batch import ModeledTimes
 from vkernels.ir.errors import PlanError
@@ -131,3 +141,18 @@ def test_a_bottom_rung_that_spills_is_run():
         raise SpillError(short(Resource.REGISTERS), "launch", "bottom spills")
 
     assert fallback([named("first"), named("bottom", BOTTOM)], attempt).compile_first_fit() == "bottom spills"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("ptxas"), MemoryError(), NoBinaryError("hangs"), PlanError("no axis")])
+def test_what_keeps_a_plan_from_having_code_is_a_shortage(error):
+    with pytest.raises(OutOfResources) as caught, shortages():
+        raise error
+    assert caught.value.shortage.lack is Resource.CODE
+
+
+@pytest.mark.parametrize(
+    "error", [vk.UnsupportedError("f8"), vk.ArgumentError("x"), vk.SetupError("no Triton"), KeyError()]
+)
+def test_mistakes_and_bugs_are_none(error):
+    with pytest.raises(type(error)), shortages():
+        raise error

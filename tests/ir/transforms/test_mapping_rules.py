@@ -272,7 +272,9 @@ vk.kernel @k(%x: !vk.tensor<[N], f32>, %out: !vk.tensor<[N], f32>) {
 
 def test_an_axis_is_not_split_where_a_later_launch_along_it_needs_a_whole_sum_again() -> None:
     """`two` is a sum along j in the loop that computes `three`, which the launch along j computes again."""
-    module = parse_module("""vk.kernel @k(%x: !vk.tensor<[P, Q], f32>, %y: !vk.tensor<[P, Q], f32>, %out: !vk.tensor<[P], f32>) {
+    module = parse_module("""vk.kernel @k(
+  %x: !vk.tensor<[P, Q], f32>, %y: !vk.tensor<[P, Q], f32>, %out: !vk.tensor<[P], f32>
+) {
   %P = vk.size P
   %Q = vk.size Q
   vk.whole i < %Q
