@@ -110,16 +110,17 @@ class CacheTraffic:
 
     def _axes(self, touch: LoopAccess) -> Axes:
         """The axes that decide which elements are touched; a home is the same memory in every program."""
-        return touch.axes if touch.home is None else tuple(axis for axis in touch.axes if axis not in self.at.order)
+        order = self.at.choices.order
+        return touch.axes if touch.home is None else tuple(axis for axis in touch.axes if axis not in order)
 
     def _elements(self, touch: LoopAccess) -> Numbers:
-        own = self.at.order if touch.home is not None else ()
+        own = self.at.choices.order if touch.home is not None else ()
         sizes = (self.at.size(axis) if axis in own else max(1, self.at.extents.get(axis, 1)) for axis in touch.axes)
         return prod(sizes, start=1.0)
 
     def _repeats_of(self, number: int, step: LoopStep, touch: LoopAccess) -> Iterator[_Key]:
         """The loops that repeat a touch, by all axes that each of their trips goes through."""
-        own, loop, order = self._axes(touch), self.at.loops[number], self.at.order
+        own, loop, order = self._axes(touch), self.at.loops[number], self.at.choices.order
         around = [*order, *loop.ranges, *executed(loop, step), *step.ranges]
         for place, axis in enumerate(around):
             if axis in own or axis in around[:place]:
@@ -139,15 +140,15 @@ class CacheTraffic:
         again = self.at.trips(axis)
         if alone:
             return again
-        beside = self.resident / self.at.all_trips(axis for axis in self.at.order if axis in inner)
+        beside = self.resident / self.at.all_trips(axis for axis in self.at.choices.order if axis in inner)
         return np.maximum(1, again / np.maximum(1, beside))
 
     def _inside(self, tile: str) -> frozenset[str]:
-        return frozenset(self.at.order[self.at.order.index(tile) + 1 :]) | self._inside_programs
+        return frozenset(self.at.choices.order[self.at.choices.order.index(tile) + 1 :]) | self._inside_programs
 
     @cached_property
     def _inside_programs(self) -> frozenset[str]:
-        return frozenset({*self.at.sizes, *self.at.extents}) - frozenset(self.at.order)
+        return frozenset({*self.at.sizes, *self.at.extents}) - frozenset(self.at.choices.order)
 
     def _footprint(self, number: int | None, inner: frozenset[str]) -> Numbers:
         """Bytes touched in a loop, or in all loops, while some axes are gone through."""
@@ -156,7 +157,7 @@ class CacheTraffic:
             places: dict[str, Numbers] = {}
             for loop, _, touch in self.touches:
                 if number is None or loop == number:
-                    width = touch.element_bytes * (2 if touch.place in self.at.copies else 1)
+                    width = touch.element_bytes * (2 if touch.place in self.at.choices.copies else 1)
                     taken = self._gone_through(touch, inner) * width
                     before = places.get(touch.place)
                     places[touch.place] = taken if before is None else np.maximum(before, taken)
@@ -165,7 +166,7 @@ class CacheTraffic:
 
     def _gone_through(self, touch: LoopAccess, inner: frozenset[str]) -> Numbers:
         """Elements that a touch takes while some axes are gone through."""
-        programs = self.at.order if touch.home is not None else ()
+        programs = self.at.choices.order if touch.home is not None else ()
         grows = tuple(axis in inner and axis not in programs for axis in touch.axes)
         found = self._elements_of.get((touch.axes, grows))
         if found is None:
@@ -179,10 +180,10 @@ class CacheTraffic:
     def _waste(self, touch: LoopAccess, loop: Loop, step: LoopStep, line: int) -> Numbers:
         """Bytes of lines for each byte that is used, where too few elements of a line are side by side in one
         program."""
-        if touch.run is None or touch.home is not None or touch.place in self.at.packs:
+        if touch.run is None or touch.home is not None or touch.place in self.at.choices.packs:
             return 1
         together = self.at.size(touch.run)
-        if touch.run in (*loop.axes, *loop.ranges, *step.ranges, *self.at.held):
+        if touch.run in (*loop.axes, *loop.ranges, *step.ranges, *self.at.choices.held):
             together = max(1, self.at.extents.get(touch.run, 1))
         return np.clip(line / (together * touch.element_bytes), 1, line / touch.element_bytes)
 

@@ -22,6 +22,7 @@ DECISIONS = (
     TILES, CHUNKS, HOMES, COPIES, ORDER, LANES, SPLITS, ONLINE, PACKS, STREAMS, LAUNCHES, WARPS, STAGES,
     RESIDENT_PROGRAMS,
 )  # fmt: skip
+DECISION_OF = {decision.field: decision for decision in DECISIONS}
 
 
 def things_to_decide(space: PlanSearchSpace) -> list[Alternatives]:

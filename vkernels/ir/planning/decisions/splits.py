@@ -17,4 +17,7 @@ def _axes(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[Struct
             yield replace(choices, split=axis) if axis is None else replace(choices, split=axis, homes=(), online=())
 
 
-SPLITS = PlanDecision("splits", "whole axis", alternatives=lambda space: [partial(_axes, space)])
+SPLITS = PlanDecision(
+    "splits", "whole axis", alternatives=lambda space: [partial(_axes, space)],
+    title="programs that share", entry="split",
+)  # fmt: skip
