@@ -33,6 +33,7 @@ class Pin:
     warps: int | None = None
     stages: int | None = None
     resident_programs: int | None = None
+    swizzle: int | None = None
 
     def __post_init__(self) -> None:
         for name, kind in PLAN_TYPES.items():

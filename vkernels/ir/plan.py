@@ -33,7 +33,8 @@ class Plan:
     rescales the sum as the maximum grows. `packs`: names of tensor parameters copied, panel by panel, in the order
     they are read. `streams`: names of tensor parameters whose stores pass the caches, because what they write is
     not read again soon. `lanes`: the axis along a vector register. `order`: the tile axes from slowest to
-    fastest program coordinate.
+    fastest program coordinate. `swizzle`: programs along the second-fastest tile axis that run before the fastest axis
+    advances, so that they find what they share in a cache; 1: no such groups.
     """
 
     tiles: Mapping[str, int] = field(default_factory=dict)
@@ -50,6 +51,7 @@ class Plan:
     warps: int = 4
     stages: int = 1
     resident_programs: int = 0
+    swizzle: int = 1
 
     @property
     def split(self) -> str | None:
@@ -86,6 +88,7 @@ class StructuralChoices:
     split: str | None = None
     online: tuple[str, ...] = ()
     launches: tuple[str, ...] = ()
+    swizzle: int = 1
 
 
 AS_IN_PLANS = tuple(each.name for each in fields(StructuralChoices) if each.name in PLAN_TYPES and each.name != "homes")

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from .pin import Pin
 
 MAX_NAME_LENGTH = 200
+OFTEN_ABSENT = ("swizzle",)
+"""Fields that are written only where they are not the default: databases know plans from before by their JSON."""
 MAX_ENTRIES = 1000
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
-    """A plan as what JSON can hold: every field by name, mappings as objects, the rest of many as lists."""
+    """A plan as what JSON can hold: fields by name, mappings as objects, the rest of many as lists."""
     plain = msgspec.json.decode(msgspec.json.encode(plan, enc_hook=dict))
-    return {name: plain[name] for name in sorted(plain)}
+    absent = [name for name in OFTEN_ABSENT if plain[name] == getattr(Plan(), name)]
+    return {name: plain[name] for name in sorted(plain) if name not in absent}
 
 
 def frozen(value: Any) -> bytes:

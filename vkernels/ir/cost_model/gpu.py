@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -97,7 +97,11 @@ def gpu_times(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers
     share = np.maximum(1, DRAWN * cores / at_once)
     traffic = CacheTraffic(at, on_chip_counts=False, resident=at_once)
     level_1 = GPU_LEVEL_1 if room.is_apart else np.maximum(GPU_LEVEL_1, room.shared - resident * shared)
-    read, written = traffic.missed(level_1 / resident, MEMORY_SECTOR)
+    # The order of programs decides what the last cache holds; a multiprocessor's own sees programs of any group.
+    own = traffic
+    if at.choices.swizzle > 1:
+        own = CacheTraffic(replace(at, choices=replace(at.choices, swizzle=1)), on_chip_counts=False, resident=at_once)
+    read, written = own.missed(level_1 / resident, MEMORY_SECTOR)
     missed, put = traffic.missed(limits.cache * 0.75, MEMORY_SECTOR, users=at_once)
     plain, tensor, on_chip, chain = 0.0, 0.0, 0.0, GPU_PROGRAM_SECONDS
     for loop in at.loops:

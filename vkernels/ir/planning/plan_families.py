@@ -57,7 +57,8 @@ def _split(pin: Pin, choices: StructuralChoices) -> str | None:
     pinned = next((axis for axis, shares in pin.splits.items() if shares > 1), None)
     if pinned is not None:
         return pinned
-    return None if choices.split in pin.splits or pin.launches or pin.online else choices.split
+    is_refused = pin.launches or pin.online or (pin.swizzle or 1) > 1
+    return None if choices.split in pin.splits or is_refused else choices.split
 
 
 SIZES_KEPT_PER_FAMILY = 4
@@ -189,6 +190,9 @@ def family_of(space: PlanSearchSpace, choices: StructuralChoices) -> PlanFamily 
     taken, fits = _on_gpu(space, grid) if limits.warp > 1 else _on_cpu(space, grid)
     if choices.split is not None and choices.split not in space.pin.splits:
         fits = fits & (grid.shares * grid.size(choices.split) < grid.extents[choices.split])
+    if choices.swizzle > 1 and space.pin.swizzle is None:
+        outer, inner = choices.order[-2:]
+        fits = fits & (grid.trips(outer) > 1) & (grid.trips(inner) > 1)
     if not np.any(fits):
         return None
     most = limits.registers if limits.warp > 1 else np.inf
@@ -219,7 +223,8 @@ def _on_cpu(space: PlanSearchSpace, grid: PlanBatch) -> tuple[BatchResources, Nu
 def _plainness(choices: StructuralChoices) -> float:
     """A factor above 1 for more decisions: those that are modelled to win nothing are not made."""
     decisions = len(choices.homes) + len(choices.copies) + len(choices.packs) + len(choices.streams)
-    return 1 + DECISION_MUST_WIN * (decisions + 2 * bool(choices.split) + 2 * len(choices.launches))
+    decisions += 2 * bool(choices.split) + 2 * len(choices.launches) + 3 * (choices.swizzle > 1)
+    return 1 + DECISION_MUST_WIN * decisions
 
 
 def enumerate_families(space: PlanSearchSpace) -> Iterator[tuple[StructuralChoices, PlanFamily | None]]:
