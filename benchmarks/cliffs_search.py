@@ -21,13 +21,13 @@ from vkernels.ir.cost_model.plan_batch import PlanBatch
 from vkernels.ir.errors import Error, PlanError
 from vkernels.ir.limits import Limits
 from vkernels.ir.pin import Pin
-from vkernels.ir.plan import Plan
+from vkernels.ir.plan import Plan, StructuralChoices
 from vkernels.ir.planning.choose_plan import Chosen, choose_plan, plans_down
 from vkernels.ir.planning.decisions.decisions import neighbours, starting_choices
 from vkernels.ir.planning.one_plan import batch_of
 from vkernels.ir.planning.plan_families import MAX_UNROLLED_INSTRUCTIONS
 from vkernels.ir.planning.plan_grid import plan_grid
-from vkernels.ir.planning.space import PlanSearchSpace, StructuralChoices
+from vkernels.ir.planning.space import PlanSearchSpace
 
 LEAST_REGISTERS, LEAST_SHARED = 8, 16 << 10
 KINDS = 400
@@ -164,11 +164,7 @@ class Search:
     def beside(self, plan: Plan, point: Point) -> Iterator[Plan]:
         """Plans one decision away, or of a size one up or down, that keep within limits."""
         space = self.space
-        at = batch_of(space, plan)
-        move = StructuralChoices(
-            held=at.held, homes=tuple(sorted(plan.homes.items())), copies=plan.copies, packs=plan.packs,
-            streams=plan.streams, order=at.order, lanes=plan.lanes, split=at.split, online=plan.online,
-        )  # fmt: skip
+        move = batch_of(space, plan).choices
         for other in neighbours(space, move):
             yield from self._within(point, partial(self._made, other, plan))
         for axis in (*space.tiles, *space.wholes):

@@ -116,6 +116,7 @@ WRONG = {
     "packs": ("x", (3,), ("x", "x"), {"x": 1}),
     "warps": (0, 3, "4", True, 2.0),
     "stages": (0, -1),
+    "swizzle": (0, "8", 4.0),
     "resident_programs": (-1, None.__class__),
     "lanes": (3, ("i",)),
 }

@@ -22,7 +22,7 @@ from vkernels.ir.budget import within
 from vkernels.ir.errors import Error, PlanError
 from vkernels.ir.limits import Limits
 from vkernels.ir.pin import NO_PIN, with_pin
-from vkernels.ir.plan import Plan
+from vkernels.ir.plan import Plan, StructuralChoices
 from vkernels.ir.planning.bounds import power_above
 from vkernels.ir.planning.default_plan import default_plan
 from vkernels.ir.planning.fits import why_not
@@ -31,7 +31,7 @@ from vkernels.ir.planning.one_plan import model_plan
 from vkernels.ir.planning.plan_families import PlanFamily, enumerate_families
 from vkernels.ir.planning.plan_grid import plan_grid
 from vkernels.ir.planning.space import PlanSearchSpace as Choices
-from vkernels.ir.planning.space import StructuralChoices, read_space
+from vkernels.ir.planning.space import read_space
 
 from .arguments import built
 from .drive import Stop

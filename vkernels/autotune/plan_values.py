@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -10,31 +10,33 @@ from typing import Any
 from vkernels.compiler.protocols import Constant
 from vkernels.inspect.task import Task
 from vkernels.ir.errors import ArgumentError
-from vkernels.ir.plan import Home, Plan
+from vkernels.ir.plan import RANGES, Home, Plan
+from vkernels.ir.planning.decisions.decisions import DECISION_OF
 from vkernels.ir.planning.space import PlanSearchSpace
 from vkernels.language.annotations import Tunable
 from vkernels.language.kernel import Kernel
 
 from .space import Value
 
-TILE, CHUNK, HOME, COPY, PACK, ONLINE, LAUNCH = "tile ", "chunk ", "home ", "copy ", "pack ", "online ", "launch after "
-"""Prefixes of parameter names, followed by an axis, value, tensor or phase."""
-LANES, ORDER, STREAMS, SPLIT, SHARES, WARPS, STAGES, RESIDENT = (
-    "lanes", "order", "streams", "split", "shares", "warps", "stages", "resident programs",
-)  # fmt: skip
+TILE, CHUNK, HOME = "tile ", "chunk ", "home "
+"""Prefixes of parameter names, followed by an axis or value; those of lists are the decisions' data."""
+LANES, ORDER, STREAMS, SPLIT, SHARES = "lanes", "order", "streams", "split", "shares"
+NUMBERS = {name: name.replace("_", " ") for name in RANGES}
+"""Parameter names of the numbers in a plan: a CPU has the least value of each."""
 BETWEEN = ", "
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """What a kernel's plans decide about: axes, values and scratchpads with their default homes, tensors, phases."""
+    """What a kernel's plans decide about: axes, values and scratchpads with their default homes.
+
+    `lists`: by field, the names of which a plan lists some.
+    """
 
     tiles: tuple[str, ...]
     wholes: tuple[str, ...]
     homes: Mapping[str, Home]
-    copies: tuple[str, ...]
-    packs: tuple[str, ...]
-    cuts: tuple[str, ...]
+    lists: Mapping[str, tuple[str, ...]]
     on_gpu: bool
 
     @staticmethod
@@ -42,10 +44,11 @@ class Decisions:
         """The decisions in the planner's search space."""
         homes = {value.label: value.homes[0] for value in space.needs.crossing}
         homes |= {scratchpad.label: Home.SHARED for scratchpad in space.needs.scratchpads}
-        return Decisions(
-            space.tiles, space.wholes, homes, tuple(each.label for each in space.needs.scratchpads if each.can_copy),
-            tuple(sorted(space.needs.packable)), space.cuts, space.limits.warp > 1,
-        )  # fmt: skip
+        lists = {
+            "copies": tuple(each.label for each in space.needs.scratchpads if each.can_copy),
+            "packs": tuple(sorted(space.needs.packable)), "online": space.wholes, "launches": space.cuts,
+        }  # fmt: skip
+        return Decisions(space.tiles, space.wholes, homes, lists, space.limits.warp > 1)
 
     def values(self, plan: Plan) -> dict[str, Value]:
         """A plan's values, without those for axes, values and tensors that the kernel lacks."""
@@ -55,14 +58,13 @@ class Decisions:
         found[LANES] = plan.lanes
         found[ORDER] = BETWEEN.join(order if len(order) == len(self.tiles) else self.tiles)
         found |= {HOME + label: str(plan.homes.get(label, home)) for label, home in self.homes.items()}
-        flags = (COPY, self.copies, plan.copies), (PACK, self.packs, plan.packs)
-        for kind, names, chosen in (*flags, (ONLINE, self.wholes, plan.online), (LAUNCH, self.cuts, plan.launches)):
-            found |= {kind + name: name in chosen for name in names}
+        for field, names in self.lists.items():
+            found |= {_flag(field, name): name in getattr(plan, field) for name in names}
         found[STREAMS] = BETWEEN.join(plan.streams)
         found[SPLIT] = plan.split
         found[SHARES] = 1 if plan.split is None else plan.splits[plan.split]
-        found[WARPS], found[STAGES] = (plan.warps, plan.stages) if self.on_gpu else (1, 1)
-        found[RESIDENT] = plan.resident_programs if self.on_gpu else 0
+        for field, name in NUMBERS.items():
+            found[name] = getattr(plan, field) if self.on_gpu else RANGES[field][0]
         return found
 
     def plan(self, values: Mapping[str, Value]) -> Plan:
@@ -70,26 +72,24 @@ class Decisions:
         homes = {label: Home(str(values[HOME + label])) for label in self.homes}
         split, streams, order = values[SPLIT], str(values[STREAMS]), str(values[ORDER])
         lanes = values[LANES]
+        rest: dict[str, Any] = {field: _size(values[name]) for field, name in NUMBERS.items()}
+        for field, names in self.lists.items():
+            rest[field] = tuple(name for name in names if values[_flag(field, name)])
         return Plan(
             tiles={axis: _size(values[TILE + axis]) for axis in self.tiles},
             chunks={axis: _size(values[CHUNK + axis]) for axis in self.wholes},
             homes={label: home for label, home in homes.items() if home is not self.homes[label]},
-            copies=_chosen(COPY, self.copies, values),
             splits={} if split is None else {str(split): _size(values[SHARES])},
-            launches=_chosen(LAUNCH, self.cuts, values),
-            online=_chosen(ONLINE, self.wholes, values),
-            packs=_chosen(PACK, self.packs, values),
             streams=tuple(streams.split(BETWEEN)) if streams else (),
             lanes=None if lanes is None else str(lanes),
             order=tuple(order.split(BETWEEN)) if order else (),
-            warps=_size(values[WARPS]),
-            stages=_size(values[STAGES]),
-            resident_programs=_size(values[RESIDENT]),
+            **rest,
         )
 
 
-def _chosen(kind: str, names: Iterable[str], values: Mapping[str, Value]) -> tuple[str, ...]:
-    return tuple(name for name in names if values[kind + name])
+def _flag(field: str, name: str) -> str:
+    """The parameter that says whether a list of a plan has a name."""
+    return f"{DECISION_OF[field].entry} {name}"
 
 
 def _size(value: Value) -> int:

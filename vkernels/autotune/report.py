@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
+from vkernels.ir.plan import PLAN_TYPES
+from vkernels.ir.planning.decisions.decisions import DECISION_OF
+
 from .database.entry import Entry, Key
 
 
@@ -92,23 +95,22 @@ def groups_of(entries: Iterable[Entry]) -> tuple[EntryGroup, ...]:
 
 
 NONE = "—"
-GPU_ONLY = ("warps", "stages")
 
 
 def choices_of(entry: Entry) -> dict[str, str]:
     """The decisions of an entry's plan and its constants by name: `tile i`, `home e`, `packs`, …"""
-    plan = entry.plan
-    found = {f"tile {axis}": str(size) for axis, size in plan.tiles.items()}
-    found |= {f"chunk {axis}": str(size) for axis, size in plan.chunks.items()}
-    found |= {f"home {label}": str(home) for label, home in plan.homes.items()}
-    found |= {f"split {axis}": str(programs) for axis, programs in plan.splits.items()}
-    for name in ("copies", "launches", "online", "packs", "streams", "order"):
-        found[name] = ", ".join(getattr(plan, name)) or NONE
-    found["lanes"] = plan.lanes or NONE
-    for name in ("warps", "stages", "resident_programs"):
-        found[name.replace("_", " ")] = str(getattr(plan, name))
+    shown = [name for name in PLAN_TYPES if entry.limits.warp > 1 or not DECISION_OF[name].gpu_only]
+    values = {name: getattr(entry.plan, name) for name in shown}
+    found: dict[str, str] = {}
+    for name, some in values.items():
+        if isinstance(some, Mapping):
+            found |= {f"{DECISION_OF[name].entry} {each}": str(value) for each, value in some.items()}
+    found |= {name: ", ".join(some) or NONE for name, some in values.items() if isinstance(some, tuple)}
+    for name, some in values.items():
+        if not isinstance(some, Mapping | tuple):
+            found[name.replace("_", " ")] = NONE if some is None else str(some)
     found |= {f"constant {name}": NONE if value is None else str(value) for name, value in entry.constants.items()}
-    return {name: value for name, value in found.items() if entry.limits.warp > 1 or name not in GPU_ONLY}
+    return found
 
 
 MAX_SHOWN_VALUES = 12

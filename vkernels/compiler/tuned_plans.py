@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from vkernels.ir.errors import BudgetError, Error
 from vkernels.ir.pin import NO_PIN, with_pin
-from vkernels.ir.plan import Plan
+from vkernels.ir.plan import RANGES, Plan
 
 from .log_once import LogOnce
 
@@ -115,7 +115,8 @@ class TunedPlans:
             _log.info("%s: a tuned plan is skipped: its author pinned something else", kernel.name)
             return None
         if query.limits.warp == 1:  # a CPU's programs are one thread
-            plan = with_pin(replace(plan, warps=1, stages=1, resident_programs=0), pin)
+            least: dict[str, Any] = {name: bounds[0] for name, bounds in RANGES.items()}
+            plan = with_pin(replace(plan, **least), pin)
         reason = why_unfit(kernel, query, plan)
         if reason is not None:
             self._log_once.refused_plan(_log, kernel.name, tuned.entry(), reason)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import NoReturn
+from typing import NoReturn, get_args, get_origin
 
 from .errors import OptionError
-from .plan import Home, Plan
+from .plan import PLAN_TYPES, RANGES, Home, Plan
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,21 @@ class Pin:
     warps: int | None = None
     stages: int | None = None
     resident_programs: int | None = None
+    swizzle: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("tiles", "chunks", "splits"):
-            self._keep(name, {key: _count(name, key, n) for key, n in self._mapping(name).items()})
-        self._keep("homes", {key: _home(key, home) for key, home in self._mapping("homes").items()})
-        for name in ("copies", "launches", "online", "packs", "streams", "order"):
-            self._keep(name, _names(name, getattr(self, name)))
-        if self.lanes is not None and not isinstance(self.lanes, str):
-            _refuse("lanes", "the name of an axis", self.lanes)
-        for name, least in (("warps", 1), ("stages", 1), ("resident_programs", 0)):
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < least):
-                _refuse(name, f"a whole number of at least {least}", value)
+        for name, kind in PLAN_TYPES.items():
+            value, origin = getattr(self, name), get_origin(kind)
+            if origin is Mapping:
+                read = _home if get_args(kind)[1] is Home else _count
+                self._keep(name, {key: read(name, key, entry) for key, entry in self._mapping(name).items()})
+            elif value is not None:
+                if origin is tuple:
+                    self._keep(name, _names(name, value))
+                elif kind is int and (type(value) is not int or value < RANGES[name][0]):
+                    _refuse(name, f"a whole number of at least {RANGES[name][0]}", value)
+                elif kind is not int and not isinstance(value, str):
+                    _refuse(name, "the name of an axis", value)
         if self.warps is not None and self.warps & (self.warps - 1):
             _refuse("warps", "a power of two", self.warps)
 
@@ -81,16 +83,14 @@ def _count(option: str, name: str, value: object) -> int:
     return value
 
 
-def _home(name: str, value: object) -> Home:
+def _home(option: str, name: str, value: object) -> Home:
     found = next((home for home in Home if isinstance(value, str) and value == home), None)
     if found is None:
-        _refuse(f"homes[{name!r}]", " or ".join(Home), value)
+        _refuse(f"{option}[{name!r}]", " or ".join(Home), value)
     return found
 
 
-def _names(option: str, value: object) -> tuple[str, ...] | None:
-    if value is None:
-        return None
+def _names(option: str, value: object) -> tuple[str, ...]:
     is_list = isinstance(value, Sequence) and not isinstance(value, str)
     names = tuple(value) if isinstance(value, Sequence) else ()
     if not is_list or not all(isinstance(name, str) for name in names):

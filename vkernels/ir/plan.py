@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import Any, get_type_hints
+
+MAX_COUNT = 1 << 62
 
 
 class Home(StrEnum):
@@ -30,7 +33,8 @@ class Plan:
     rescales the sum as the maximum grows. `packs`: names of tensor parameters copied, panel by panel, in the order
     they are read. `streams`: names of tensor parameters whose stores pass the caches, because what they write is
     not read again soon. `lanes`: the axis along a vector register. `order`: the tile axes from slowest to
-    fastest program coordinate.
+    fastest program coordinate. `swizzle`: programs along the second-fastest tile axis that run before the fastest axis
+    advances, so that they find what they share in a cache; 1: no such groups.
     """
 
     tiles: Mapping[str, int] = field(default_factory=dict)
@@ -47,8 +51,45 @@ class Plan:
     warps: int = 4
     stages: int = 1
     resident_programs: int = 0
+    swizzle: int = 1
 
     @property
     def split(self) -> str | None:
         """The axis that several programs share, if one is."""
         return next((axis for axis, programs in self.splits.items() if programs > 1), None)
+
+
+PLAN_TYPES: Mapping[str, Any] = get_type_hints(Plan)
+"""The types of a plan's fields, by name: mappings by name, tuples of names, numbers, or a name or None."""
+RANGES: Mapping[str, tuple[int, int]] = {
+    **{name: (1, MAX_COUNT) for name, kind in PLAN_TYPES.items() if kind is int},
+    "warps": (1, 64),  # more threads of a program than any device lets it have
+    "stages": (1, 64),
+    "resident_programs": (0, MAX_COUNT),
+}
+"""The least and the greatest value of each field that is a number."""
+
+
+@dataclass(frozen=True)
+class StructuralChoices:
+    """The decisions of a plan that are no sizes: plans that share them are one family.
+
+    `held`: the whole axes that are held at once. `homes`: those that are not the default. `split`: the axis that
+    programs share. The rest as `Plan` has it.
+    """
+
+    held: frozenset[str] = frozenset()
+    homes: tuple[tuple[str, Home], ...] = ()
+    copies: tuple[str, ...] = ()
+    packs: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    lanes: str | None = None
+    split: str | None = None
+    online: tuple[str, ...] = ()
+    launches: tuple[str, ...] = ()
+    swizzle: int = 1
+
+
+AS_IN_PLANS = tuple(each.name for each in fields(StructuralChoices) if each.name in PLAN_TYPES and each.name != "homes")
+"""The structural choices that a plan has under the same name, of the same type."""

@@ -7,31 +7,28 @@ import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
 from .did_you_mean import did_you_mean
 from .errors import FileError
-from .plan import Plan
+from .plan import MAX_COUNT, PLAN_TYPES, RANGES, Plan
 
 if TYPE_CHECKING:
     from .pin import Pin
 
-MAX_COUNT = 1 << 62
-MOST_WARPS = 64
-"""Of a program: more threads than any device lets one have."""
-MOST_STAGES = 64
-"""Loads in flight ahead of a loop's work."""
 MAX_NAME_LENGTH = 200
+OFTEN_ABSENT = ("swizzle",)
+"""Fields that are written only where they are not the default: databases know plans from before by their JSON."""
 MAX_ENTRIES = 1000
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
-    """A plan as what JSON can hold: every field by name, mappings as objects, the rest of many as lists."""
+    """A plan as what JSON can hold: fields by name, mappings as objects, the rest of many as lists."""
     plain = msgspec.json.decode(msgspec.json.encode(plan, enc_hook=dict))
-    return {name: plain[name] for name in sorted(plain)}
+    absent = [name for name in OFTEN_ABSENT if plain[name] == getattr(Plan(), name)]
+    return {name: plain[name] for name in sorted(plain) if name not in absent}
 
 
 def frozen(value: Any) -> bytes:
@@ -47,11 +44,10 @@ def plan_from_json(data: object, where: str = "the plan") -> Plan:
     """
     if not isinstance(data, dict):
         raise FileError(f"{where}: expected an object of fields, got {_shown(data)}")
-    hints = _hints()
     for name in data:
-        if name not in hints:
-            raise FileError(f"{where}: there is no field {_shown(name)}; {did_you_mean(str(name), [*hints])}")
-    plan = Plan(**{name: _read(hints[name], value, f"{where}: {name}") for name, value in data.items()})
+        if name not in PLAN_TYPES:
+            raise FileError(f"{where}: there is no field {_shown(name)}; {did_you_mean(str(name), [*PLAN_TYPES])}")
+    plan = Plan(**{name: _read(PLAN_TYPES[name], value, f"{where}: {name}") for name, value in data.items()})
     _check_counts(plan, where)
     return plan
 
@@ -83,11 +79,6 @@ def plan_table(plan: Plan, pin: Pin | None = None) -> list[PlanRow]:
     return rows
 
 
-@cache
-def _hints() -> dict[str, Any]:
-    return typing.get_type_hints(Plan)
-
-
 def _read(kind: Any, value: object, where: str) -> Any:
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
@@ -115,20 +106,20 @@ def _read(kind: Any, value: object, where: str) -> Any:
 
 def _check_counts(plan: Plan, where: str) -> None:
     """Raise `FileError` for counts that no plan has for any kernel or device."""
-    for name in ("tiles", "chunks", "splits"):
-        for axis, count in getattr(plan, name).items():
-            if count < 1:
-                _refuse(f"{where}: {name}.{axis}", "a whole number from 1", count)
-    for name, most in (("warps", MOST_WARPS), ("stages", MOST_STAGES)):
-        count = getattr(plan, name)
-        if not 1 <= count <= most:
-            _refuse(f"{where}: {name}", f"a whole number from 1 to {most}", count)
+    for name in PLAN_TYPES:
+        value = getattr(plan, name)
+        if isinstance(value, Mapping):
+            for key, count in value.items():
+                if isinstance(count, int) and count < 1:
+                    _refuse(f"{where}: {name}.{key}", "a whole number from 1", count)
+        elif isinstance(value, tuple) and len(set(value)) < len(value):
+            _refuse(f"{where}: {name}", "each name once", ", ".join(value))
+        elif isinstance(value, int):
+            least, most = RANGES[name]
+            if not least <= value <= most:
+                _refuse(f"{where}: {name}", f"a whole number from {least} to {most}", value)
     if plan.warps & (plan.warps - 1):
         _refuse(f"{where}: warps", "a power of two", plan.warps)
-    for name in ("copies", "launches", "online", "packs", "streams", "order"):
-        names = getattr(plan, name)
-        if len(set(names)) < len(names):
-            _refuse(f"{where}: {name}", "each name once", ", ".join(names))
 
 
 def _name(value: object, where: str) -> str:

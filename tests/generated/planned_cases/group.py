@@ -154,7 +154,8 @@ def _picked(
 
 def _decisions(plan: Plan) -> tuple[object, ...]:
     """Those that are no sizes."""
-    return frozen(plan.homes), plan.copies, tuple(plan.splits), plan.launches, plan.online, plan.packs, plan.lanes
+    structure = (plan.copies, plan.launches, plan.online, plan.packs, plan.lanes, plan.swizzle)
+    return frozen(plan.homes), tuple(plan.splits), *structure
 
 
 def check_fits(subject: Subject, chosen: Chosen, sizes: Mapping[str, int], limits: Limits) -> None:

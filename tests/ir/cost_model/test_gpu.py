@@ -8,7 +8,9 @@ from vkernels.compiler.protocols import Signature
 from vkernels.ir.analysis.needs import NeedsDevice
 from vkernels.ir.limits import Limits
 from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
+from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Plan
+from vkernels.ir.planning.choose_plan import choose_plan
 from vkernels.ir.planning.one_plan import model_plan
 from vkernels.ir.planning.space import read_space
 from vkernels.library.elements import drop_elements
@@ -42,6 +44,27 @@ def test_tensor_cores_that_no_compiler_uses_count_for_nothing():
     parts = model_plan(space, Plan({"i": 32, "j": 128}, {"k": 16}, lanes="j", order=("i", "j"), warps=8)).parts
     assert parts["tensor cores"] == 0
     assert parts["operations"] > 4096**3 / limits.multiply_adds["float32"]
+
+
+def test_groups_of_programs_find_a_large_product_s_operands_in_the_last_cache():
+    """Eight strips of one operand and one of the other fit; all of one, which a row of programs takes, does not."""
+    limits = limits_of(target_named("h100-sxm5-80"))
+    kernel = kernel_of(build("matmul_bias", "float16")[1])
+    sizes = dict.fromkeys(("M", "N", "K"), 8192)
+    space = read_space(kernel, sizes, limits)
+    plan = Plan({"i": 128, "j": 256}, {"k": 64}, lanes="j", order=("i", "j"), warps=8, stages=3)
+    rows, groups = (model_plan(space, replace(plan, swizzle=swizzle)).parts for swizzle in (1, 8))
+    assert groups["memory"] < 0.6 * rows["memory"]
+    assert {**groups, "memory": 0} == {**rows, "memory": 0}  # a multiprocessor's own cache sees no groups
+    chosen, before = (choose_plan(kernel, sizes, limits, pin=pin) for pin in (None, Pin(swizzle=1)))
+    assert chosen.plan.swizzle == 8
+    assert chosen.seconds < 0.97 * before.seconds
+
+
+def test_a_small_product_has_no_groups_of_programs():
+    limits = limits_of(target_named("h100-sxm5-80"))
+    kernel = kernel_of(build("matmul_bias", "float16")[1])
+    assert choose_plan(kernel, dict.fromkeys(("M", "N", "K"), 1024), limits).plan.swizzle == 1
 
 
 def test_a_loop_of_gathers_waits_for_several_at_once():

@@ -29,6 +29,7 @@ PINS = {
     "residents": Pin(resident_programs=3),
     "online": Pin(online=("j",)),
 }
+MATMUL = {"M": 4096, "N": 4096, "K": 4096}
 
 
 @pytest.mark.parametrize("limits", [CPU, GPU], ids=["cpu", "gpu"])
@@ -43,7 +44,7 @@ def test_a_pinned_part_stays_and_the_kernel_can_have_the_plan(name, limits):
 
 def test_the_rest_of_a_pinned_plan_is_chosen_for_what_is_pinned():
     module = build("matmul_bias", "float16")[1]
-    kernel, sizes = kernel_of(module), {"M": 4096, "N": 4096, "K": 4096}
+    kernel, sizes = kernel_of(module), MATMUL
     pin = Pin(tiles={"i": 256, "j": 128})
     free, pinned = choose_plan(kernel, sizes, GPU), choose_plan(kernel, sizes, GPU, pin=pin)
     assert free.plan.tiles != pinned.plan.tiles
@@ -52,6 +53,16 @@ def test_the_rest_of_a_pinned_plan_is_chosen_for_what_is_pinned():
     assert use.spills or use.shared_bytes > GPU.shared  # pinned afterwards, it would not fit
     assert not taken.spills
     assert taken.shared_bytes <= GPU.shared
+
+
+@pytest.mark.parametrize("swizzle", [1, 3, 8])
+def test_pinned_groups_of_programs_stay_and_nothing_is_split_beside_them(swizzle):
+    module = build("matmul_bias", "float16")[1]
+    for sizes in (MATMUL, {"M": 256, "N": 256, "K": 65536}):
+        plan = choose_plan(kernel_of(module), sizes, GPU, pin=Pin(swizzle=swizzle)).plan
+        assert plan.swizzle == swizzle
+        assert swizzle == 1 or plan.split is None
+        verify_mapped(apply_plan(module, plan, Facts(sizes)))
 
 
 def test_a_pinned_home_of_a_long_row_is_kept_where_another_would_be_chosen():

@@ -16,8 +16,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from vkernels.ir.errors import FileError
 from vkernels.ir.limits import Limits
 from vkernels.ir.occupancy import AmdSizes, NvidiaSizes
-from vkernels.ir.plan import Plan
-from vkernels.ir.plan_json import MOST_STAGES, MOST_WARPS, plan_from_json, plan_to_json
+from vkernels.ir.plan import PLAN_TYPES, RANGES, Plan
+from vkernels.ir.plan_json import plan_from_json, plan_to_json
 
 from .entry import FAILURES, MEASURED, MODELLED, Entry, Key, Provenance, limits_hash, shape_class
 
@@ -147,9 +147,11 @@ def limits_record(sizes: type[Any]) -> type[Any]:
 @cache
 def plan_record() -> type[Any]:
     """Only for the schema: `plan_from_json` reads plans."""
-    counts = dict.fromkeys(("tiles", "chunks", "splits"), Annotated[dict[Name, Count], Meta(max_length=MAX_NAMES)])
-    powers = Literal[tuple(1 << bits for bits in range(MOST_WARPS.bit_length()))]  # type: ignore[valid-type]
-    return _record(Plan, "Plan", warps=powers, stages=Annotated[int, Meta(ge=1, le=MOST_STAGES)], **counts)
+    counts = [name for name, kind in PLAN_TYPES.items() if kind == Mapping[str, int]]
+    special: dict[str, Any] = dict.fromkeys(counts, Annotated[dict[Name, Count], Meta(max_length=MAX_NAMES)])
+    special |= {name: Annotated[int, Meta(ge=least, le=most)] for name, (least, most) in RANGES.items()}
+    powers = Literal[tuple(1 << bits for bits in range(RANGES["warps"][1].bit_length()))]  # type: ignore[valid-type]
+    return _record(Plan, "Plan", **{**special, "warps": powers})
 
 
 def _record(kind: type[Any], name: str, **special: Any) -> type[Any]:

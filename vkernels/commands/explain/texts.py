@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vkernels.inspect.explain.explain import Explanation
+from vkernels.ir.planning.decisions.decisions import DECISIONS
 
 from ..formatting import format_plan, format_seconds, plural, printable
 
@@ -47,13 +48,7 @@ ORIGINS: Mapping[str, str] = {
     "plain": "This is the default plan, which every kernel has; it is seldom the fastest.",
 }
 
-FIELDS: Mapping[str, str] = {
-    "tiles": "tile of", "chunks": "chunk of", "homes": "home of", "splits": "programs that share", "copies": "copies",
-    "packs": "packed tensors", "streams": "streamed tensors", "launches": "launches end after", "online": "online axes",
-    "lanes": "lanes",
-    "order": "order of programs", "warps": "warps", "stages": "pipeline stages",
-    "resident_programs": "resident programs",
-}  # fmt: skip
+FIELDS: Mapping[str, str] = {each.field: each.title or each.field.replace("_", " ") for each in DECISIONS}
 
 
 def tuned_text(constants: Mapping[str, object]) -> str:

@@ -13,7 +13,7 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.pin import Pin
 from vkernels.ir.plan import Home, Plan
 from vkernels.ir.plan_json import PlanRow, plan_table
-from vkernels.ir.planning.decisions.decisions import DECISIONS
+from vkernels.ir.planning.decisions.decisions import DECISION_OF
 
 from .explanation import AlternativeHome, ExplainedDecision, Kept
 
@@ -23,18 +23,17 @@ _HOMES = {
     "recompute": "recomputed where it is used",
     "memory": "kept in swap space, in device memory",
 }
-_MEANS = {decision.field: decision.meaning for decision in DECISIONS}
 
 
 def decisions_of(
     plan: Plan, pin: Pin | None, extents: Mapping[str, int], limits: Limits
 ) -> tuple[ExplainedDecision, ...]:
     """Return each decision of a plan that applies to the target."""
-    rows = [row for row in plan_table(plan, pin) if limits.warp > 1 or row.field not in ("warps", "stages")]
+    rows = ((row, DECISION_OF[row.field]) for row in plan_table(plan, pin))
     return tuple(
         ExplainedDecision(row.field, row.about, row.value, row.pinned, _means(row, extents, limits))
-        for row in rows
-        if row.field != "resident_programs" or row.value != "0"
+        for row, decision in rows
+        if row.value != str(decision.plain) and (limits.warp > 1 or not decision.gpu_only)
     )
 
 
@@ -53,8 +52,8 @@ def _means(row: PlanRow, extents: Mapping[str, int], limits: Limits) -> str:
         along = "threads" if limits.warp > 1 else "vector lanes"
         return f"the axis along {along}"
     if row.field == "warps":
-        return f"{_MEANS['warps']}, {limits.warp} threads each"
-    return _MEANS.get(row.field, "")
+        return f"{DECISION_OF['warps'].meaning}, {limits.warp} threads each"
+    return DECISION_OF[row.field].meaning
 
 
 def _chunk(row: PlanRow, extents: Mapping[str, int]) -> str:

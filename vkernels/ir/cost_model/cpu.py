@@ -134,14 +134,15 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
     into_2, out_2 = traffic.missed(limits.shared * OWN, LINE, gradual=GRADUAL)
     into_3, out_3 = traffic.missed(limits.cache * LAST_CACHE_SHARE, LINE, users=busy, gradual=GRADUAL)
     packed, repacked = _packing(at)
-    lost = _lost(traffic.distinct(without=at.streams) / max(1.0, limits.cache * LAST_CACHE_SHARE))
-    past = traffic.written(at.streams)
-    fetched = 1 if at.streams else 2  # a line is fetched before a part of it is written
+    lost = _lost(traffic.distinct(without=at.choices.streams) / max(1.0, limits.cache * LAST_CACHE_SHARE))
+    past = traffic.written(at.choices.streams)
+    fetched = 1 if at.choices.streams else 2  # a line is fetched before a part of it is written
     moved = into_3 + 2 * np.maximum(0, out_3 - past)
     kept = traffic.distinct() + traffic.written() - past  # what calls before may have left there, and this
     first = np.minimum(moved, kept)  # one leaves: written lines are fetched and, at some time, written back
     cold = moved - (1 - lost) * first + past
-    partial = 3 * at.partial_bytes() if at.split is not None else 0  # written, and read by the two launches after
+    # What programs of a split axis write is read by the two launches after.
+    partial = 3 * at.partial_bytes() if at.choices.split is not None else 0
     return ModeledTimes(
         {
             "instructions": cycles / rates.clock / cores * uneven,
@@ -179,8 +180,8 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
         vectors = slots(step.axes, at, width)
         arithmetic = arithmetic + often * vectors * (1 if step.is_dot else step.operations)
         if step.scans:
-            arithmetic = arithmetic + often * vectors * (SCANNED if step.reduced == at.lanes else 0)
-        elif step.reduced in at.held:
+            arithmetic = arithmetic + often * vectors * (SCANNED if step.reduced == at.choices.lanes else 0)
+        elif step.reduced in at.choices.held:
             arithmetic = arithmetic + often * _across(step.axes, step.reduced or "", at, width)
         if step.touch is not None:
             cost = often * _accesses(step, at, width)
@@ -188,14 +189,14 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
             hops = hops + often * _selected(step, at)
             if step.touch.writes:
                 stores = stores + cost
-                if step.touch.place in at.streams:
+                if step.touch.place in at.choices.streams:
                     hops = hops + (PAST_STRAIGHT if entwined else PAST) * cost
             else:
                 loads = loads + cost
             hops = hops + often * (_hops(step, loop, at) + _waited(step, at, limits))
     guarded = {step.touch.alignment for step in loop.steps if step.touch and step.touch.guarded}
-    if at.lanes is not None and guarded:
-        masks = min(2, len(guarded)) * slots((at.lanes,), at, width)
+    if at.choices.lanes is not None and guarded:
+        masks = min(2, len(guarded)) * slots((at.choices.lanes,), at, width)
         hops = hops + SPILL_ACCESSES * np.maximum(0, masks - MASKS)
     iterations = at.all_trips(loop.axes)
     wide = 2 if limits.register_bytes > 32 else 1
@@ -212,7 +213,7 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
 def _splits(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
     """Registers of a load or store that cross a line: where rows begin at any address, mostly wide registers."""
     touch = step.touch
-    if touch is None or touch.run != at.lanes or touch.home is not None or touch.place in at.packs:
+    if touch is None or touch.run != at.choices.lanes or touch.home is not None or touch.place in at.choices.packs:
         return 0.0
     bytes_ = width * touch.element_bytes
     return slots(step.axes, at, width) * max(0.0, bytes_ - min(touch.alignment, bytes_)) / LINE
@@ -221,12 +222,12 @@ def _splits(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
 def _waited(step: LoopStep, at: PlanBatch, limits: Limits) -> Numbers:
     """Cycles lost where an iteration of a range finds several rows by indices, and they are beyond level 2."""
     touch = step.touch
-    if touch is None or touch.run is None or touch.run != at.lanes or touch.writes or not touch.scattered:
+    if touch is None or touch.run is None or touch.run != at.choices.lanes or touch.writes or not touch.scattered:
         return 0.0
     if not step.ranges:
         return 0.0
     rows, row = at.tile(touch.found), at.size(touch.run) * touch.element_bytes
-    table: Numbers = row * (2 if touch.place in at.copies else 1)
+    table: Numbers = row * (2 if touch.place in at.choices.copies else 1)
     for axis in touch.found:
         table = table * max(1, at.extents.get(axis, 1))
     lines = rows * np.maximum(1, row / LINE)
@@ -235,21 +236,21 @@ def _waited(step: LoopStep, at: PlanBatch, limits: Limits) -> Numbers:
 
 def _in_tails(step: LoopStep, loop: Loop, at: PlanBatch, width: int) -> Numbers:
     """Registers that a step loads or stores in the last, partly empty chunk along the lanes."""
-    if at.lanes not in loop.axes or at.lanes not in step.axes:
+    if at.choices.lanes not in loop.axes or at.choices.lanes not in step.axes:
         return 0.0
-    others = [axis for axis in (*executed(loop, step), *step.ranges) if axis != at.lanes]
-    ragged = at.extents.get(at.lanes, 1) % at.size(at.lanes) > 0
+    others = [axis for axis in (*executed(loop, step), *step.ranges) if axis != at.choices.lanes]
+    ragged = at.extents.get(at.choices.lanes, 1) % at.size(at.choices.lanes) > 0
     return ragged * at.all_trips(others) * slots(step.axes, at, width)
 
 
 def _selected(step: LoopStep, at: PlanBatch) -> Numbers:
     """Cycles of elements for all lanes in the programs at the end of a tile axis, which are masked along all axes."""
     touch = step.touch
-    if touch is None or touch.home is not None or touch.place in at.packs or at.lanes in step.axes:
+    if touch is None or touch.home is not None or touch.place in at.choices.packs or at.choices.lanes in step.axes:
         return 0.0
     ragged: Numbers = False
     full: Numbers = 1.0
-    for axis in at.order:
+    for axis in at.choices.order:
         extent, size = at.extents.get(axis, 1), at.size(axis)
         full = full * (extent // size) / np.maximum(1, np.ceil(extent / size))
         if axis in touch.axes:
@@ -271,7 +272,7 @@ def _rows(at: PlanBatch) -> Numbers:
         lines: Numbers = 0
         for step in loop.steps:
             touch = step.touch
-            if touch is None or touch.home is not None or touch.place in at.packs or touch.run not in loop.axes:
+            if touch is None or touch.home is not None or touch.place in at.choices.packs or touch.run not in loop.axes:
                 continue
             rows = at.tile(axis for axis in touch.axes if axis != touch.run)
             often = at.programs * at.all_trips(loop.ranges)
@@ -292,10 +293,10 @@ def _beside(at: PlanBatch) -> Numbers:
     for loop in at.loops:
         for step in loop.steps:
             touch = step.touch
-            if touch is None or touch.home is not None or loop.axes or touch.run not in at.order or step.ranges:
+            if touch is None or touch.home is not None or loop.axes or touch.run not in at.choices.order or step.ranges:
                 continue
             if touch.place not in rows:
-                goes_on = at.all_trips(at.order[at.order.index(touch.run) + 1 :]) == 1
+                goes_on = at.all_trips(at.choices.order[at.choices.order.index(touch.run) + 1 :]) == 1
                 beside = at.tile(axis for axis in touch.axes if axis != touch.run)
                 alike = [each.touch for each in loop.steps if each.touch and each.touch.place == touch.place]
                 shifted = max(Counter(each.alignment for each in alike).values())  # neighbours' rows are rows too
@@ -311,8 +312,8 @@ def _far(at: PlanBatch) -> Numbers:
     cycles: Numbers = 0.0
     steps = [step for loop in at.loops for step in loop.steps]
     for touch in dict.fromkeys(step.touch for step in steps if step.touch is not None and not step.touch.writes):
-        if touch.home is None and touch.run in at.order and touch.place not in at.packs:
-            faster = at.order[at.order.index(touch.run) + 1 :]
+        if touch.home is None and touch.run in at.choices.order and touch.place not in at.choices.packs:
+            faster = at.choices.order[at.choices.order.index(touch.run) + 1 :]
             turns = at.all_trips(axis for axis in faster if axis in touch.axes)
             rows = at.tile(axis for axis in touch.axes if axis != touch.run)
             lines = np.ceil(at.size(touch.run) * touch.element_bytes / LINE) * rows
@@ -323,11 +324,12 @@ def _far(at: PlanBatch) -> Numbers:
 def _accesses(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
     touch = step.touch
     assert touch is not None
-    if at.lanes in step.axes and at.lanes in touch.axes and touch.run != at.lanes and touch.place not in at.packs:
+    lanes, is_packed = at.choices.lanes, touch.place in at.choices.packs
+    if lanes in step.axes and lanes in touch.axes and touch.run != lanes and not is_packed:
         if touch.scattered:
             return at.tile(step.axes) * FOUND + at.tile(touch.found) * INDEX
         return at.tile(step.axes) * APART
-    if at.lanes not in touch.axes and touch.home is None and touch.place not in at.packs:
+    if lanes not in touch.axes and touch.home is None and not is_packed:
         rows = at.tile(axis for axis in touch.axes if axis != touch.run)
         return at.tile(step.axes) + np.maximum(0, rows - POINTERS)
     narrow = max(1, touch.element_bytes // 4)
@@ -336,7 +338,7 @@ def _accesses(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
 
 def _across(axes: tuple[str, ...], reduced: str, at: PlanBatch, width: int) -> Numbers:
     """Cycles of reducing a tile along an axis: its registers to one, then the elements of that one, for every row."""
-    if reduced != at.lanes:
+    if reduced != at.choices.lanes:
         return at.tile(axes) / width
     along = np.minimum(width, at.size(reduced))
     return at.tile(axis for axis in axes if axis != reduced) * ACROSS * np.ceil(np.log2(np.maximum(1, along)))
@@ -345,10 +347,11 @@ def _across(axes: tuple[str, ...], reduced: str, at: PlanBatch, width: int) -> N
 def _hops(step: LoopStep, loop: Loop, at: PlanBatch) -> Numbers:
     """Cycles lost where each iteration of the innermost loop begins rows far from those of the last iteration."""
     touch = step.touch
-    if touch is None or touch.home is not None or touch.run is None or len(touch.axes) < 2 or touch.place in at.packs:
+    packs = at.choices.packs
+    if touch is None or touch.home is not None or touch.run is None or len(touch.axes) < 2 or touch.place in packs:
         return 0.0
     inner = (*loop.axes, *step.ranges)
-    if not inner or inner[-1] == touch.run or inner[-1] not in touch.axes or touch.run in at.held:
+    if not inner or inner[-1] == touch.run or inner[-1] not in touch.axes or touch.run in at.choices.held:
         return 0.0
     stride = max(1, at.extents.get(touch.run, 1)) * touch.element_bytes
     if stride < PAGE // 2:
@@ -366,10 +369,10 @@ def _packing(at: PlanBatch) -> tuple[Numbers, Numbers]:
     """Bytes that packing moves, and cycles of its instructions."""
     moved: Numbers = 0.0
     cycles: Numbers = 0.0
-    for name in at.packs:
+    for name in at.choices.packs:
         touch = next((s.touch for loop in at.loops for s in loop.steps if s.touch and s.touch.place == name), None)
         if touch is not None:
             elements = np.prod([max(1, at.extents.get(axis, 1)) for axis in touch.axes], dtype=float)
             moved = moved + elements * (touch.element_bytes + 2 * max(4, touch.element_bytes))
-            cycles = cycles + elements * (TURNED if touch.run != at.lanes else PACKED)
+            cycles = cycles + elements * (TURNED if touch.run != at.choices.lanes else PACKED)
     return moved, cycles

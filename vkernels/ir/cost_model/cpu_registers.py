@@ -20,7 +20,7 @@ def cpu_registers(at: PlanBatch, limits: Limits) -> Numbers:
     worst: Numbers = 0
     for loop in at.loops:
         taken = sum(
-            1 if alive.into_dot and at.lanes not in alive.axes
+            1 if alive.into_dot and at.choices.lanes not in alive.axes
             else slots(alive.axes, at, _lanes(max(4, alive.element_bytes), limits))
             for alive in loop.live
         )  # fmt: skip
@@ -45,14 +45,14 @@ def _lanes(element_bytes: int, limits: Limits) -> int:
 
 def slots(axes: tuple[str, ...], at: PlanBatch, width: int) -> Numbers:
     """Registers of a tile: vectors along the lanes, the last ones ever narrower; one an element without lanes."""
-    if at.lanes not in axes:
+    if at.choices.lanes not in axes:
         return at.tile(axes)
-    assert at.lanes is not None
+    assert at.choices.lanes is not None
     key = (*axes, f"by {width}")
     if key not in at.kept:
-        along = at.size(at.lanes)
+        along = at.size(at.choices.lanes)
         narrower = _BITS[np.asarray(along % width, dtype=np.int64)]
-        at.kept[key] = at.tile(axis for axis in axes if axis != at.lanes) * (along // width + narrower)
+        at.kept[key] = at.tile(axis for axis in axes if axis != at.choices.lanes) * (along // width + narrower)
     return at.kept[key]
 
 

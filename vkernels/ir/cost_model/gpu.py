@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -97,14 +97,18 @@ def gpu_times(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers
     share = np.maximum(1, DRAWN * cores / at_once)
     traffic = CacheTraffic(at, on_chip_counts=False, resident=at_once)
     level_1 = GPU_LEVEL_1 if room.is_apart else np.maximum(GPU_LEVEL_1, room.shared - resident * shared)
-    read, written = traffic.missed(level_1 / resident, MEMORY_SECTOR)
+    # The order of programs decides what the last cache holds; a multiprocessor's own sees programs of any group.
+    own = traffic
+    if at.choices.swizzle > 1:
+        own = CacheTraffic(replace(at, choices=replace(at.choices, swizzle=1)), on_chip_counts=False, resident=at_once)
+    read, written = own.missed(level_1 / resident, MEMORY_SECTOR)
     missed, put = traffic.missed(limits.cache * 0.75, MEMORY_SECTOR, users=at_once)
     plain, tensor, on_chip, chain = 0.0, 0.0, 0.0, GPU_PROGRAM_SECONDS
     for loop in at.loops:
         work = _work(loop, at, limits, threads)
         plain, tensor, on_chip, chain = (a + b for a, b in zip((plain, tensor, on_chip, chain), work, strict=True))
-    partial = at.partial_bytes() if at.split is not None else 0
-    chain = chain + (at.shares * CACHE_LATENCY if at.split is not None and len(at.split_launches) > 1 else 0)
+    partial = at.partial_bytes() if at.choices.split is not None else 0
+    chain = chain + (at.shares * CACHE_LATENCY if at.choices.split is not None and len(at.split_launches) > 1 else 0)
     slow = np.where(registers > NeedsDevice.of(limits).registers, SPILLING, 1)
     return ModeledTimes(
         {
@@ -152,16 +156,16 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> tuple[
                 waits = waits + often / _beside(at, step) * ON_CHIP_LATENCY
         else:
             operations = operations + often * elements * step.operations
-        if step.reduced is not None and (step.reduced in at.held or not loop.axes):
+        if step.reduced is not None and (step.reduced in at.choices.held or not loop.axes):
             waits = waits + often * REDUCTION_LATENCY
     latency: Numbers = 0
     for step in loop.steps:
         if step.touch is not None and not at.is_on_chip(step.touch):
-            is_own = step.touch.home is not None or set(at.order) <= set(step.touch.axes)
+            is_own = step.touch.home is not None or set(at.choices.order) <= set(step.touch.axes)
             one = MEMORY_LATENCY if is_own else CACHE_LATENCY
             latency = np.maximum(latency, at.all_trips(step.ranges) / _beside(at, step) * one)
     staged = np.maximum(1, at.stages) if any(step.is_dot for step in loop.steps) else 1
-    split = at.shares if at.split in loop.axes else 1
+    split = at.shares if at.choices.split in loop.axes else 1
     iterations = at.all_trips(loop.axes) / split
     waits = waits / split + iterations * latency / staged
     if loop.axes and loop.reduced:

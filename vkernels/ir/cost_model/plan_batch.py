@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..plan import Home, Plan
+from ..plan import AS_IN_PLANS, Home, Plan, StructuralChoices
 from .loops import Loop, LoopAccess
 
 Numbers = Any
@@ -25,29 +25,19 @@ Numbers = Any
 class PlanBatch:
     """`sizes`: elements a program or a chunk, of every axis; `extents`: positions of every axis, trips of every range.
 
-    `order`: tile axes from the slowest to the fastest. `split`: the axis that `shares` programs share. `loops`: what
-    runs under `homes`, `copies`, and with the axes `held` held at once. `launched`: the phases of each launch, where
-    `cuts` say after which one begins. `resident`: programs that run at once; as many as fit where it is 0.
+    `loops`: what runs under the `choices`. `shares`: programs that share the split axis. `launched`: the phases of each
+    launch, where the choices name some. `resident`: programs that run at once; as many as fit where it is 0.
     """
 
     loops: tuple[Loop, ...]
+    choices: StructuralChoices
     sizes: Mapping[str, Numbers]
     extents: Mapping[str, int]
-    order: tuple[str, ...]
-    held: frozenset[str] = frozenset()
-    lanes: str | None = None
-    homes: Mapping[str, Home] = field(default_factory=dict)
-    copies: tuple[str, ...] = ()
-    packs: tuple[str, ...] = ()
-    streams: tuple[str, ...] = ()
-    split: str | None = None
     split_launches: tuple[bool, ...] = ()
     shares: Numbers = 1
     warps: Numbers = 1
     stages: Numbers = 1
     resident: Numbers = 0
-    online: tuple[str, ...] = ()
-    cuts: tuple[str, ...] = ()
     launched: tuple[tuple[str, ...], ...] = ()
     _tiles: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
     _trips: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
@@ -82,7 +72,7 @@ class PlanBatch:
     @property
     def programs(self) -> Numbers:
         """Of all tile axes."""
-        return self.all_trips(self.order)
+        return self.all_trips(self.choices.order)
 
     @property
     def threads_of_work(self) -> Numbers:
@@ -91,7 +81,8 @@ class PlanBatch:
 
     @property
     def launches(self) -> int:
-        return len(self.packs) + max(1, len(self.launched), len(self.split_launches) if self.split else 1)
+        split = len(self.split_launches) if self.choices.split else 1
+        return len(self.choices.packs) + max(1, len(self.launched), split)
 
     def is_on_chip(self, touch: LoopAccess) -> bool:
         return touch.home is Home.SHARED
@@ -100,7 +91,7 @@ class PlanBatch:
         """Bytes of the partial results that programs of a split axis leave for those after them."""
         return sum(
             self.programs * self.shares * self.tile(each for each in axes if each != axis) * width
-            for loop in self.loops for axes, axis, width in loop.reduced if axis == self.split
+            for loop in self.loops for axes, axis, width in loop.reduced if axis == self.choices.split
         )  # fmt: skip
 
     # One plan, or some of them
@@ -152,21 +143,16 @@ class PlanBatch:
     def _plan(self, row: tuple[float, ...]) -> Plan:
         *each, shares, warps, stages, resident = (int(value) for value in row)
         sizes = dict(zip(self.sizes, each, strict=True))
+        choices = self.choices
         return Plan(
-            tiles={axis: sizes[axis] for axis in sizes if axis in self.order},
-            chunks={axis: sizes[axis] for axis in sizes if axis not in self.order},
-            homes=dict(self.homes),
-            copies=self.copies,
-            splits={self.split: shares} if self.split is not None and shares > 1 else {},
-            launches=self.cuts,
-            online=self.online,
-            packs=self.packs,
-            streams=self.streams,
-            lanes=self.lanes,
-            order=self.order,
+            tiles={axis: sizes[axis] for axis in sizes if axis in choices.order},
+            chunks={axis: sizes[axis] for axis in sizes if axis not in choices.order},
+            homes=dict(choices.homes),
+            splits={choices.split: shares} if choices.split is not None and shares > 1 else {},
             warps=warps,
             stages=stages,
             resident_programs=resident,
+            **{name: getattr(choices, name) for name in AS_IN_PLANS},
         )
 
 

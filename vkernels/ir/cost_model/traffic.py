@@ -14,6 +14,8 @@ from .plan_batch import Numbers, PlanBatch
 
 _Key = tuple[str, int | None, frozenset[str], bool]
 """A loop's axis, its number unless it is one over programs, the axes inside it, and whether it is `alone`."""
+GROUP = "programs of a group"
+"""The loop over the programs of one group along the second-fastest tile axis, where a plan has groups."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,19 @@ class CacheTraffic:
 
     A touch is repeated by every loop around it that does not decide which elements it takes. What all touches inside
     one trip of that loop take together is compared with the capacity: if it fits, the repetition costs nothing.
+
+    Programs run in the plan's order, so the loops over the two fastest tile axes m and n of a plan with groups are:
+    groups of programs along m, n, programs of a group. What lacks n is found again if the strips of one group fit, and
+    what lacks m is read again by every group, not by every program along m.
     """
 
     def __init__(self, at: PlanBatch, on_chip_counts: bool, resident: Numbers = 1):
         self.at = at
         self.resident = resident
+        self.swizzle, order = at.choices.swizzle, at.choices.order
+        self.grouped = order[-2] if self.swizzle > 1 and len(order) > 1 else None
+        self.programs = (*order, GROUP) if self.grouped else order
+        """The loops over programs, outermost first: along the grouped axis one over groups and, innermost, `GROUP`."""
         self.touches = [
             (number, step, step.touch)
             for number, loop in enumerate(at.loops)
@@ -43,7 +53,7 @@ class CacheTraffic:
             if step.touch is not None and (on_chip_counts or not at.is_on_chip(step.touch))
         ]
         self._footprints: dict[tuple[int | None, frozenset[str]], Numbers] = {}
-        self._elements_of: dict[tuple[Axes, tuple[bool, ...]], Numbers] = {}
+        self._elements_of: dict[tuple[Axes, tuple[bool, ...], str | None], Numbers] = {}
         self._repeats: dict[_Key, _Repeat] = {}
         self._moved: dict[int, list[tuple[LoopAccess, Numbers, list[_Key]]]] = {}
 
@@ -110,21 +120,22 @@ class CacheTraffic:
 
     def _axes(self, touch: LoopAccess) -> Axes:
         """The axes that decide which elements are touched; a home is the same memory in every program."""
-        return touch.axes if touch.home is None else tuple(axis for axis in touch.axes if axis not in self.at.order)
+        order = self.at.choices.order
+        return touch.axes if touch.home is None else tuple(axis for axis in touch.axes if axis not in order)
 
     def _elements(self, touch: LoopAccess) -> Numbers:
-        own = self.at.order if touch.home is not None else ()
+        own = self.at.choices.order if touch.home is not None else ()
         sizes = (self.at.size(axis) if axis in own else max(1, self.at.extents.get(axis, 1)) for axis in touch.axes)
         return prod(sizes, start=1.0)
 
     def _repeats_of(self, number: int, step: LoopStep, touch: LoopAccess) -> Iterator[_Key]:
         """The loops that repeat a touch, by all axes that each of their trips goes through."""
-        own, loop, order = self._axes(touch), self.at.loops[number], self.at.order
-        around = [*order, *loop.ranges, *executed(loop, step), *step.ranges]
+        own, loop = self._axes(touch), self.at.loops[number]
+        around = [*self.programs, *loop.ranges, *executed(loop, step), *step.ranges]
         for place, axis in enumerate(around):
-            if axis in own or axis in around[:place]:
+            if (self.grouped if axis == GROUP else axis) in own or axis in around[:place]:
                 continue
-            across = axis in order
+            across = axis in self.programs
             inner = frozenset(around[place + 1 :]) if not across else self._inside(axis)
             if touch.scattered:
                 inner |= frozenset(touch.axes)
@@ -136,18 +147,24 @@ class CacheTraffic:
 
     def _again(self, axis: str, inner: frozenset[str], alone: bool) -> Numbers:
         """How often a loop repeats a touch: programs that run at once share what they find."""
-        again = self.at.trips(axis)
+        again = self._trips(axis)
         if alone:
             return again
-        beside = self.resident / self.at.all_trips(axis for axis in self.at.order if axis in inner)
+        beside = self.resident / prod((self._trips(axis) for axis in self.programs if axis in inner), start=1.0)
         return np.maximum(1, again / np.maximum(1, beside))
 
+    def _trips(self, axis: str) -> Numbers:
+        """Trips of a loop; along the grouped axis those over groups, or over the programs of a group."""
+        if axis == GROUP:
+            return np.minimum(self.swizzle, self.at.trips(str(self.grouped)))
+        return np.ceil(self.at.trips(axis) / self.swizzle) if axis == self.grouped else self.at.trips(axis)
+
     def _inside(self, tile: str) -> frozenset[str]:
-        return frozenset(self.at.order[self.at.order.index(tile) + 1 :]) | self._inside_programs
+        return frozenset(self.programs[self.programs.index(tile) + 1 :]) | self._inside_programs
 
     @cached_property
     def _inside_programs(self) -> frozenset[str]:
-        return frozenset({*self.at.sizes, *self.at.extents}) - frozenset(self.at.order)
+        return frozenset({*self.at.sizes, *self.at.extents}) - frozenset(self.at.choices.order)
 
     def _footprint(self, number: int | None, inner: frozenset[str]) -> Numbers:
         """Bytes touched in a loop, or in all loops, while some axes are gone through."""
@@ -156,7 +173,7 @@ class CacheTraffic:
             places: dict[str, Numbers] = {}
             for loop, _, touch in self.touches:
                 if number is None or loop == number:
-                    width = touch.element_bytes * (2 if touch.place in self.at.copies else 1)
+                    width = touch.element_bytes * (2 if touch.place in self.at.choices.copies else 1)
                     taken = self._gone_through(touch, inner) * width
                     before = places.get(touch.place)
                     places[touch.place] = taken if before is None else np.maximum(before, taken)
@@ -165,24 +182,25 @@ class CacheTraffic:
 
     def _gone_through(self, touch: LoopAccess, inner: frozenset[str]) -> Numbers:
         """Elements that a touch takes while some axes are gone through."""
-        programs = self.at.order if touch.home is not None else ()
-        grows = tuple(axis in inner and axis not in programs for axis in touch.axes)
-        found = self._elements_of.get((touch.axes, grows))
+        programs = self.at.choices.order if touch.home is not None else ()
+        group = self.grouped if GROUP in inner and self.grouped not in inner else None
+        grows = tuple((axis in inner or axis == group) and axis not in programs for axis in touch.axes)
+        found = self._elements_of.get((touch.axes, grows, group))
         if found is None:
-            sizes = (
-                max(1, self.at.extents.get(axis, 1)) if grown else self.at.size(axis)
-                for axis, grown in zip(touch.axes, grows, strict=True)
-            )
-            found = self._elements_of[touch.axes, grows] = prod(sizes, start=1.0)
+            most = {axis: max(1, self.at.extents.get(axis, 1)) for axis in touch.axes}
+            if group in most:
+                most[group] = np.minimum(most[group], self.swizzle * self.at.size(group))
+            sizes = (most[axis] if grown else self.at.size(axis) for axis, grown in zip(touch.axes, grows, strict=True))
+            found = self._elements_of[touch.axes, grows, group] = prod(sizes, start=1.0)
         return found
 
     def _waste(self, touch: LoopAccess, loop: Loop, step: LoopStep, line: int) -> Numbers:
         """Bytes of lines for each byte that is used, where too few elements of a line are side by side in one
         program."""
-        if touch.run is None or touch.home is not None or touch.place in self.at.packs:
+        if touch.run is None or touch.home is not None or touch.place in self.at.choices.packs:
             return 1
         together = self.at.size(touch.run)
-        if touch.run in (*loop.axes, *loop.ranges, *step.ranges, *self.at.held):
+        if touch.run in (*loop.axes, *loop.ranges, *step.ranges, *self.at.choices.held):
             together = max(1, self.at.extents.get(touch.run, 1))
         return np.clip(line / (together * touch.element_bytes), 1, line / touch.element_bytes)
 

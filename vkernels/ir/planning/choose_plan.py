@@ -14,12 +14,12 @@ from ..cost_model.plan_batch import ModeledTimes, PlanBatch
 from ..dialect import KernelOp
 from ..limits import Limits
 from ..pin import NO_PIN, Pin, with_pin
-from ..plan import Home, Plan
+from ..plan import Home, Plan, StructuralChoices
 from .decisions.homes import all_in_memory
 from .fits import most_registers, why_inapplicable, why_not
 from .plan_families import PlanFamily, find_families, modelled
 from .plan_grid import plan_grid
-from .space import PlanSearchSpace, StructuralChoices, read_space
+from .space import PlanSearchSpace, read_space
 
 
 def bottom_plan(space: PlanSearchSpace) -> tuple[Plan, PlanBatch]:

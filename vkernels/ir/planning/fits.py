@@ -36,7 +36,7 @@ def why_not(use: NeedsUse, limits: Limits, registers: float) -> str | None:
 
 def columns_of(space: PlanSearchSpace, at: PlanBatch, phases: tuple[str, ...] | None = None) -> Columns:
     """What the plans of a batch take on a GPU; in some phases where they are named, else in all."""
-    given = {"plan.warps": at.warps, "plan.stages": at.stages, f"split.{at.split}": at.shares}
+    given = {"plan.warps": at.warps, "plan.stages": at.stages, f"split.{at.choices.split}": at.shares}
     given |= {f"{kind}.{axis}": size for kind in ("tile", "chunk") for axis, size in at.sizes.items()}
     return space.needs.columns(at.first(), space.sizes, NeedsDevice.of(space.limits), given, phases)
 

@@ -11,8 +11,8 @@ from ..cost_model.cpu_registers import cpu_registers
 from ..cost_model.model_time import model_time
 from ..cost_model.plan_batch import ModeledTimes, PlanBatch
 from ..limits import Limits
-from ..plan import Plan
-from .space import PlanSearchSpace, StructuralChoices
+from ..plan import AS_IN_PLANS, Plan, StructuralChoices
+from .space import PlanSearchSpace
 
 
 def batch_of(space: PlanSearchSpace, plan: Plan) -> PlanBatch:
@@ -21,10 +21,8 @@ def batch_of(space: PlanSearchSpace, plan: Plan) -> PlanBatch:
     chunks = {axis: plan.chunks.get(axis, 1) for axis in space.wholes}
     held = frozenset(axis for axis, chunk in chunks.items() if chunk >= space.extents[axis] and axis != split)
     order = tuple(axis for axis in plan.order if axis in space.tiles) or space.tiles
-    choices = StructuralChoices(
-        held=held, homes=tuple(sorted(plan.homes.items())), copies=plan.copies, packs=plan.packs, streams=plan.streams,
-        order=order, lanes=plan.lanes, split=split, online=plan.online, cuts=plan.launches,
-    )  # fmt: skip
+    same = {**{name: getattr(plan, name) for name in AS_IN_PLANS}, "order": order}
+    choices = StructuralChoices(held=held, homes=tuple(sorted(plan.homes.items())), split=split, **same)
     sizes = {**{axis: plan.tiles.get(axis, 1) for axis in space.tiles}, **chunks}
     warps, shares = plan.warps if space.limits.warp > 1 else 1, plan.splits[split] if split is not None else 1
     one = {axis: _one(size) for axis, size in sizes.items()}

@@ -18,13 +18,13 @@ from ..cost_model.plan_batch import ModeledTimes, Numbers, PlanBatch
 from ..errors import PlanError
 from ..limits import Limits
 from ..pin import NO_PIN, Pin
-from ..plan import Home
+from ..plan import AS_IN_PLANS, Home, StructuralChoices
 from .decisions.decisions import neighbours, starting_choices, things_to_decide
 from .decisions.homes import in_memory
 from .decisions.launches import one_more_launch
 from .fits import columns_of, which_fit
 from .plan_grid import plan_grid
-from .space import PlanSearchSpace, StructuralChoices
+from .space import PlanSearchSpace
 
 
 def pinned_move(space: PlanSearchSpace, choices: StructuralChoices) -> StructuralChoices:
@@ -35,17 +35,10 @@ def pinned_move(space: PlanSearchSpace, choices: StructuralChoices) -> Structura
     homes = {**dict(choices.homes), **{label: Home(home) for label, home in pin.homes.items()}}
     defaults = {value.label: value.homes[0] for value in space.needs.crossing}
     kept = {label: home for label, home in homes.items() if home is not defaults.get(label)}
-    decided = {
-        name: tuple(value)
-        for name in ("copies", "packs", "streams", "order", "online")
-        if (value := getattr(pin, name)) is not None
-    }
+    decided = {name: value for name in AS_IN_PLANS if (value := getattr(pin, name)) is not None}
     split = _split(pin, choices)
-    return replace(
-        choices, held=_held(space, choices, split), homes=tuple(sorted(kept.items())), split=split,
-        lanes=choices.lanes if pin.lanes is None else pin.lanes,
-        cuts=choices.cuts if pin.launches is None else tuple(pin.launches), **decided,
-    )  # fmt: skip
+    held = _held(space, choices, split)
+    return replace(choices, held=held, homes=tuple(sorted(kept.items())), split=split, **decided)
 
 
 def _held(space: PlanSearchSpace, choices: StructuralChoices, split: str | None) -> frozenset[str]:
@@ -64,7 +57,8 @@ def _split(pin: Pin, choices: StructuralChoices) -> str | None:
     pinned = next((axis for axis, shares in pin.splits.items() if shares > 1), None)
     if pinned is not None:
         return pinned
-    return None if choices.split in pin.splits or pin.launches or pin.online else choices.split
+    is_refused = pin.launches or pin.online or (pin.swizzle or 1) > 1
+    return None if choices.split in pin.splits or is_refused else choices.split
 
 
 SIZES_KEPT_PER_FAMILY = 4
@@ -196,6 +190,9 @@ def family_of(space: PlanSearchSpace, choices: StructuralChoices) -> PlanFamily 
     taken, fits = _on_gpu(space, grid) if limits.warp > 1 else _on_cpu(space, grid)
     if choices.split is not None and choices.split not in space.pin.splits:
         fits = fits & (grid.shares * grid.size(choices.split) < grid.extents[choices.split])
+    if choices.swizzle > 1 and space.pin.swizzle is None:
+        outer, inner = choices.order[-2:]
+        fits = fits & (grid.trips(outer) > 1) & (grid.trips(inner) > 1)
     if not np.any(fits):
         return None
     most = limits.registers if limits.warp > 1 else np.inf
@@ -226,7 +223,8 @@ def _on_cpu(space: PlanSearchSpace, grid: PlanBatch) -> tuple[BatchResources, Nu
 def _plainness(choices: StructuralChoices) -> float:
     """A factor above 1 for more decisions: those that are modelled to win nothing are not made."""
     decisions = len(choices.homes) + len(choices.copies) + len(choices.packs) + len(choices.streams)
-    return 1 + DECISION_MUST_WIN * (decisions + 2 * bool(choices.split) + 2 * len(choices.cuts))
+    decisions += 2 * bool(choices.split) + 2 * len(choices.launches) + 3 * (choices.swizzle > 1)
+    return 1 + DECISION_MUST_WIN * decisions
 
 
 def enumerate_families(space: PlanSearchSpace) -> Iterator[tuple[StructuralChoices, PlanFamily | None]]:

@@ -36,29 +36,9 @@ from ..errors import PlanError
 from ..facts import Facts
 from ..limits import Limits
 from ..pin import NO_PIN, Pin
-from ..plan import Home, Plan
+from ..plan import Plan
+from ..plan import StructuralChoices as StructuralChoices
 from .bounds import tensors_of
-
-
-@dataclass(frozen=True)
-class StructuralChoices:
-    """The decisions of a plan that are no sizes: plans that share them are one family.
-
-    `held`: the whole axes that are held at once. `homes`: those that are not the default. `split`: the axis that
-    programs share. `cuts`: the phases after which a launch begins. The rest as `Plan` has it.
-    """
-
-    held: frozenset[str] = frozenset()
-    homes: tuple[tuple[str, Home], ...] = ()
-    copies: tuple[str, ...] = ()
-    packs: tuple[str, ...] = ()
-    streams: tuple[str, ...] = ()
-    order: tuple[str, ...] = ()
-    lanes: str | None = None
-    split: str | None = None
-    online: tuple[str, ...] = ()
-    cuts: tuple[str, ...] = ()
-
 
 MAX_GPU_SIZE = 1 << 15
 """Elements of one axis that a GPU's program takes at once: 64 of each thread of 16 warps."""
@@ -217,11 +197,10 @@ class PlanSearchSpace:
     ) -> PlanBatch:
         """Given sizes for some decisions. Raises `PlanError` where the kernel cannot have them."""
         return PlanBatch(
-            self.loops(choices), sizes, self.extents, choices.order, choices.held, choices.lanes, dict(choices.homes),
-            choices.copies, choices.packs, choices.streams, choices.split,
+            self.loops(choices), choices, sizes, self.extents,
             self.needs.splittable.get(choices.split, ()) if choices.split else (),
-            shares, warps, stages, resident, choices.online, choices.cuts,
-            phases_of_launches(self.kernel, choices.cuts) if choices.cuts else (),
+            shares, warps, stages, resident,
+            phases_of_launches(self.kernel, choices.launches) if choices.launches else (),
         )  # fmt: skip
 
     def _as_loops_see(self, choices: StructuralChoices) -> StructuralChoices:
@@ -240,7 +219,7 @@ class PlanSearchSpace:
     def loops(self, choices: StructuralChoices) -> tuple[Loop, ...]:
         """What runs in which loop. Raises `PlanError` where the kernel cannot have the decisions."""
         choices = self._as_loops_see(choices)
-        key = (choices.held, choices.homes, choices.copies, choices.lanes, choices.online, choices.cuts)
+        key = (choices.held, choices.homes, choices.copies, choices.lanes, choices.online, choices.launches)
         found = self._loops.get(key)
         if found is None:
             try:
@@ -278,7 +257,7 @@ class PlanSearchSpace:
         analysis = self._analysis(choices.held, plan, facts)
         schedule = make_schedule(analysis, plan, facts, find_copies(analysis, plan))
         loops = read_loops(schedule, plan, self.strides, self._known)
-        return cut_loops(loops, analysis, self.tiles, choices.cuts) if choices.cuts else loops
+        return cut_loops(loops, analysis, self.tiles, choices.launches) if choices.launches else loops
 
 
 def read_space(

@@ -20,5 +20,6 @@ def _toggle(label: str, choices: StructuralChoices) -> Iterator[StructuralChoice
 
 
 COPIES = PlanDecision(
-    "copies", "scratchpad", "kept twice: one copy is read while the other is written", _alternatives
+    "copies", "scratchpad", "kept twice: one copy is read while the other is written", _alternatives,
+    entry="copy",
 )  # fmt: skip

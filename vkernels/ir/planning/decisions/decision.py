@@ -18,7 +18,8 @@ class PlanDecision:
     `field`: its name in `Plan`, and in `Pin`. `subject`: what a pin of it names: a tile axis, a whole axis, an axis, a
     tensor, a scratchpad, a phase, or nothing (`check_pin.py` knows the names of each); `meaning`: what it says, for
     `vk explain`. `alternatives`: what the search tries, one thing after another; nothing for sizes, which are tried all
-    at once.
+    at once. `title`: its name in tables, its field's if empty. `entry`: what the tuner and its reports call one entry
+    of a mapping or a list. `plain`: the value that is not worth showing. `gpu_only`: CPUs have no choice.
 
     Whether a kernel can have what is decided is checked where it is mapped (`transforms/apply_plan/check_plan.py`).
     """
@@ -27,3 +28,7 @@ class PlanDecision:
     subject: str = ""
     meaning: str = ""
     alternatives: Callable[[PlanSearchSpace], Iterable[Alternatives]] = lambda space: ()
+    title: str = ""
+    entry: str = ""
+    plain: object = None
+    gpu_only: bool = False

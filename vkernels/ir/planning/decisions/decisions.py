@@ -17,11 +17,13 @@ from .packs import PACKS
 from .sizes import CHUNKS, RESIDENT_PROGRAMS, STAGES, TILES, WARPS
 from .splits import SPLITS
 from .streams import STREAMS
+from .swizzle import SWIZZLE
 
 DECISIONS = (
-    TILES, CHUNKS, HOMES, COPIES, ORDER, LANES, SPLITS, ONLINE, PACKS, STREAMS, LAUNCHES, WARPS, STAGES,
-    RESIDENT_PROGRAMS,
+    TILES, CHUNKS, HOMES, COPIES, ORDER, LANES, SPLITS, ONLINE, PACKS, STREAMS, SWIZZLE, LAUNCHES, WARPS,
+    STAGES, RESIDENT_PROGRAMS,
 )  # fmt: skip
+DECISION_OF = {decision.field: decision for decision in DECISIONS}
 
 
 def things_to_decide(space: PlanSearchSpace) -> list[Alternatives]:

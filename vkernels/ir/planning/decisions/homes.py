@@ -53,4 +53,6 @@ def _scratchpad_home(label: str, choices: StructuralChoices) -> Iterator[Structu
         yield replace(choices, homes=tuple(sorted(changed.items())))
 
 
-HOMES = PlanDecision("homes", "value that crosses phases, or scratchpad,", alternatives=_alternatives)
+HOMES = PlanDecision(
+    "homes", "value that crosses phases, or scratchpad,", alternatives=_alternatives, title="home of", entry="home"
+)

@@ -11,7 +11,10 @@ from ..space import PlanSearchSpace, StructuralChoices
 from .decision import PlanDecision
 
 # Tried last, and only where it frees much (`plan_families.py`).
-LAUNCHES = PlanDecision("launches", "phase", "a launch of its own begins after this phase")
+LAUNCHES = PlanDecision(
+    "launches", "phase", "a launch of its own begins after this phase",
+    title="launches end after", entry="launch after",
+)  # fmt: skip
 
 
 def one_more_launch(
@@ -19,9 +22,9 @@ def one_more_launch(
 ) -> Iterator[StructuralChoices]:
     """One more launch, which begins after one of some phases; values that cross it are in memory."""
     for label in phases:
-        if label not in choices.cuts and choices.split is None:
-            cuts = tuple(each for each in space.cuts if each in (*choices.cuts, label))
-            yield replace(choices, cuts=cuts, homes=_homes_across(space, choices, cuts))
+        if label not in choices.launches and choices.split is None:
+            cuts = tuple(each for each in space.cuts if each in (*choices.launches, label))
+            yield replace(choices, launches=cuts, homes=_homes_across(space, choices, cuts))
 
 
 def _homes_across(

@@ -19,4 +19,5 @@ ONLINE = PlanDecision(
     "online", "whole axis",
     "one pass finds a maximum and the sum that needs it: the sum is corrected when the maximum grows",
     lambda space: [partial(_toggle, axis) for axis in space.can_go_online],
+    title="online axes", entry="online",
 )  # fmt: skip

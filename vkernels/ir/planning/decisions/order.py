@@ -21,4 +21,5 @@ def _orders(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[Stru
 ORDER = PlanDecision(
     "order", "tile axis", "the order of programs, slowest axis first",
     lambda space: [partial(_orders, space)] if 1 < len(space.tiles) <= MAX_ORDERED_AXES else [],
+    title="order of programs",
 )  # fmt: skip

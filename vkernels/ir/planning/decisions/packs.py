@@ -28,5 +28,6 @@ def _all(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[Structu
 
 
 PACKS = PlanDecision(
-    "packs", "tensor", "copied first, panel by panel, in the order in which it is read", _alternatives
+    "packs", "tensor", "copied first, panel by panel, in the order in which it is read", _alternatives,
+    title="packed tensors", entry="pack",
 )  # fmt: skip

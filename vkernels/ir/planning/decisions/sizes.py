@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from .decision import PlanDecision
 
-TILES = PlanDecision("tiles", "tile axis")
-CHUNKS = PlanDecision("chunks", "whole axis")
-WARPS = PlanDecision("warps", meaning="groups of threads that a program has")
-STAGES = PlanDecision("stages", meaning="chunks that are under way at once in a pipelined loop")
+TILES = PlanDecision("tiles", "tile axis", title="tile of", entry="tile")
+CHUNKS = PlanDecision("chunks", "whole axis", title="chunk of", entry="chunk")
+WARPS = PlanDecision("warps", meaning="groups of threads that a program has", gpu_only=True)
+STAGES = PlanDecision(
+    "stages", meaning="chunks that are under way at once in a pipelined loop", title="pipeline stages", gpu_only=True,
+)  # fmt: skip
 RESIDENT_PROGRAMS = PlanDecision(
     "resident_programs",
     meaning="programs that are started; each goes on to the next piece of work until none is left",
+    plain=0,
 )

@@ -11,10 +11,14 @@ from .decision import PlanDecision
 
 
 def _axes(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
-    """Another axis over programs, or none. What is split decides on no homes, and computes nothing online."""
+    """Another axis over programs, or none. What is split decides on no homes, goes online nowhere, has no groups."""
     for axis in (None, *space.needs.splittable):
         if axis != choices.split and axis not in choices.held:
-            yield replace(choices, split=axis) if axis is None else replace(choices, split=axis, homes=(), online=())
+            changed = choices if axis is None else replace(choices, homes=(), online=(), swizzle=1)
+            yield replace(changed, split=axis)
 
 
-SPLITS = PlanDecision("splits", "whole axis", alternatives=lambda space: [partial(_axes, space)])
+SPLITS = PlanDecision(
+    "splits", "whole axis", alternatives=lambda space: [partial(_axes, space)],
+    title="programs that share", entry="split",
+)  # fmt: skip

@@ -17,4 +17,5 @@ def _toggle(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[Stru
 STREAMS = PlanDecision(
     "streams", "tensor", "its stores pass the caches: nothing reads them soon",
     lambda space: [partial(_toggle, space)] if space.limits.warp == 1 and space.streamable else [],
+    title="streamed tensors",
 )  # fmt: skip

@@ -7,8 +7,9 @@ phases; `check_plan` rejects impossible plans; then a new kernel is emitted: lau
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, make_dataclass
+from typing import Any, get_args, get_origin, get_type_hints
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -17,7 +18,7 @@ from xdsl.passes import ModulePass
 from ...dialect import KernelOp, MappedOp, PhaseOp
 from ...errors import OptionError
 from ...facts import Facts
-from ...plan import Home, Plan
+from ...plan import PLAN_TYPES, Home, Plan
 from ..split_phases import split_phases
 from .barriers import Hazards
 from .check_plan import check_plan
@@ -54,8 +55,10 @@ class ApplyPlan(ModulePass):
             block.erase_op(op)
 
 
-@dataclass(frozen=True)
-class ApplyPlanOptions(ModulePass):
+_FACTS = {name: kind for name, kind in get_type_hints(Facts).items() if name != "strides"}
+
+
+class _TextOptions(ModulePass):
     """The pass with a plan and facts given as options, for `vk-opt`.
 
     Options hold text: `apply-plan{tiles="i=4" chunks="j=64","k=1" homes="e=shared" lanes=j sizes="N=100"}`.
@@ -63,47 +66,22 @@ class ApplyPlanOptions(ModulePass):
 
     name = "apply-plan"
 
-    tiles: tuple[str, ...] = ()
-    chunks: tuple[str, ...] = ()
-    homes: tuple[str, ...] = ()
-    copies: tuple[str, ...] = ()
-    splits: tuple[str, ...] = ()
-    launches: tuple[str, ...] = ()
-    online: tuple[str, ...] = ()
-    packs: tuple[str, ...] = ()
-    streams: tuple[str, ...] = ()
-    lanes: str | None = None
-    order: tuple[str, ...] = ()
-    sizes: tuple[str, ...] = ()
-    multiples: tuple[str, ...] = ()
-    distinct: bool = False
-    aligned: tuple[str, ...] = ()
-    large: tuple[str, ...] = ()
-    bounds: tuple[str, ...] = ()
-
     def apply(self, context: Context, module: ModuleOp) -> None:
-        plan = Plan(
-            tiles=_numbers(self.tiles),
-            chunks=_numbers(self.chunks),
-            homes={name: _home(text) for name, text in _pairs(self.homes)},
-            copies=self.copies,
-            splits=_numbers(self.splits),
-            launches=self.launches,
-            online=self.online,
-            packs=self.packs,
-            streams=self.streams,
-            lanes=self.lanes,
-            order=self.order,
-        )
-        facts = Facts(
-            _numbers(self.sizes),
-            _numbers(self.multiples),
-            distinct=self.distinct,
-            aligned=self.aligned,
-            large=self.large,
-            bounds=_numbers(self.bounds),
-        )
+        plan = Plan(**{name: _value(kind, getattr(self, name)) for name, kind in PLAN_TYPES.items()})
+        facts = Facts(**{name: _value(kind, getattr(self, name)) for name, kind in _FACTS.items()})
         ApplyPlan(plan, facts).apply(context, module)
+
+
+ApplyPlanOptions = make_dataclass(
+    "ApplyPlanOptions",
+    [
+        (name, tuple[str, ...], ()) if get_origin(kind) in (Mapping, tuple) else (name, kind, getattr(plain, name))
+        for plain, kinds in ((Plan(), PLAN_TYPES), (Facts(), _FACTS))
+        for name, kind in kinds.items()
+    ],
+    bases=(_TextOptions,),
+    frozen=True,
+)
 
 
 def apply_plan(module: ModuleOp, plan: Plan, facts: Facts) -> ModuleOp:
@@ -153,15 +131,21 @@ def _pairs(options: Sequence[str]) -> list[tuple[str, str]]:
     return [(name, value) for name, _, value in (option.partition("=") for option in options)]
 
 
-def _numbers(options: Sequence[str]) -> dict[str, int]:
-    pairs = _pairs(options)
-    for name, value in pairs:
-        if not value.isdecimal():
-            raise OptionError(f"apply-plan: {name} is {value!r}, expected a number")
-    return {name: int(value) for name, value in pairs}
+def _value(kind: Any, option: Any) -> Any:
+    """The value of a field of type `kind`, as an option says it."""
+    if get_origin(kind) is not Mapping:
+        return option
+    read = _home if get_args(kind)[1] is Home else _number
+    return {name: read(name, text) for name, text in _pairs(option)}
 
 
-def _home(text: str) -> Home:
+def _number(name: str, text: str) -> int:
+    if not text.isdecimal():
+        raise OptionError(f"apply-plan: {name} is {text!r}, expected a number")
+    return int(text)
+
+
+def _home(name: str, text: str) -> Home:
     if text not in tuple(Home):
         raise OptionError(f"apply-plan: home {text!r} is not one of {', '.join(Home)}")
     return Home(text)

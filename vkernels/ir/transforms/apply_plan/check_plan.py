@@ -11,6 +11,7 @@ from .cut_launches import check_cuts
 from .packs import check_packs
 from .planned_kernel import PlannedKernel
 from .split_axes import check_split
+from .swizzle import check_swizzle
 
 
 def check_plan(planned: PlannedKernel) -> None:
@@ -18,7 +19,7 @@ def check_plan(planned: PlannedKernel) -> None:
 
     `plan_kernel` has checked what scheduling needs.
     """
-    for check in (check_packs, check_split, check_cuts, _check_operations):
+    for check in (check_packs, check_split, check_cuts, check_swizzle, _check_operations):
         check(planned)
 
 

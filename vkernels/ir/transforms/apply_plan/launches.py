@@ -15,6 +15,7 @@ from .access import value_in
 from .frames import LoopFrame, Span, joined
 from .homes import lasting, make_memory
 from .mapping_state import MappingState
+from .swizzle import swizzled
 
 
 def emit_launch(
@@ -27,9 +28,10 @@ def emit_launch(
     block = Block(arg_types=[i64] * len(grid))
     frame = state.launch = LoopFrame(block, state.top)
     state.homes, state.second = {}, {}
-    state.coordinates = {axis.name: argument for axis, argument in zip(coordinates, block.args, strict=True)}
-    for name, argument in state.coordinates.items():
-        argument.name_hint = f"p_{name}"
+    for axis, argument in zip(coordinates, block.args, strict=True):
+        argument.name_hint = f"p_{axis.name}"
+    places = swizzled(frame, state.plan.swizzle, block.args, grid)
+    state.coordinates = {axis.name: place for axis, place in zip(coordinates, places, strict=True)}
     for axis in state.axes.values():
         if not axis.is_tile:
             extent = value_in(state, frame, axis.extent) if axis.is_chunked or axis.is_masked else None
