@@ -58,14 +58,8 @@ def chosen(number, rung="registers", **takes) -> Chosen:
 
 
 def only(plans):
-    """`plans_down` of a list: what is not wanted is passed over, but the last."""
-
-    def down(wanted):
-        for plan in plans:
-            if plan.rung == BOTTOM or wanted(plan.use):
-                yield plan
-
-    return down
+    """`plans_down` of a list: all that is wanted, and the bottom rung."""
+    return lambda wanted: (plan for plan in plans if plan.rung == BOTTOM or wanted(plan.use))
 
 
 @pytest.fixture
