@@ -22,7 +22,7 @@ def normals(shapes, dtype, seed):
     return [normal(shape, dtype, seed + number) for number, shape in enumerate(shapes)]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("size", "dtype"), every_dtype(SIZES))
 def test_gradients_of_products_are_right(size, dtype):
     m, k, n = size
@@ -33,7 +33,7 @@ def test_gradients_of_products_are_right(size, dtype):
     assert matmul_backward(grad, a, b)[2] is None
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("activation", "dtype"), [*((name, torch.float32) for name in ACTIVATIONS), ("gelu", torch.bfloat16)]
 )

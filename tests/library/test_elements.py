@@ -29,7 +29,7 @@ def largest(x: torch.Tensor) -> float:
     return float(x.abs().max()) if x.numel() else 0.0
 
 
-@pytest.mark.sample(7)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_activations_are_right_forward_and_backward(activation, dtype):
@@ -61,7 +61,7 @@ def test_any_strides_in_place():
         assert_close(view, expected)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("shape", "dtype"), every_dtype(SHAPES))
 def test_dropout_keeps_the_right_share_and_the_same_for_the_gradient(shape, dtype):
     seed = fresh_seed()

@@ -41,7 +41,7 @@ def bound(expected: torch.Tensor, terms: int) -> float:
     return 16.0 * max(1, terms) ** 0.5 if expected.numel() else 0.0
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("activation", ["none", "sigmoid"])
 @pytest.mark.parametrize(("sizes", "dtype"), every_dtype(CSR))
 def test_gradients_of_csr_are_right(sizes, dtype, activation):
@@ -65,7 +65,7 @@ def test_gradients_of_csr_are_right(sizes, dtype, activation):
     assert all(torch.equal(*pair) for pair in zip(found, again, strict=True))
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("activation", ["none", "gelu"])
 @pytest.mark.parametrize(
     ("sizes", "dtype"), every_dtype([(21, 5, 40, 33), (1, 1, 1, 1), (33, 8, 17, 20), (0, 3, 4, 5), (5, 0, 4, 7)])

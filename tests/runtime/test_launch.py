@@ -82,7 +82,7 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("layout_out", LAYOUTS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_any_strides(layout, layout_out):

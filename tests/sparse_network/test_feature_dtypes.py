@@ -23,6 +23,7 @@ def rounded(values, storage):
     return torch.from_numpy(np.asarray(values, np.float64)).to(torch.float32).to(NARROW[storage]).double().numpy()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("storage", NARROW)
 @pytest.mark.parametrize("images", [0, 1, 70])
 def test_each_feature_is_rounded_and_no_sum(storage, images):

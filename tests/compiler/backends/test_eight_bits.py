@@ -66,7 +66,7 @@ def test_devices_without_them_refuse_them_by_name(architecture: str) -> None:
         binary_of("float8_e5m2", architecture)
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("limits", [NVIDIA, AMD], ids=["NVIDIA", "AMD"])
 @pytest.mark.parametrize("dtype", EIGHT)
 @pytest.mark.parametrize("size", [(33, 70, 41), (5, 3, 1), (64, 64, 64)])

@@ -55,7 +55,7 @@ def binaries_of(kernel: vk.Kernel, sizes: dict[str, int], dtypes: dict[str, str]
     return found
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
 def test_what_depends_on_the_sign(architecture: str, dtype: str) -> None:

@@ -38,7 +38,7 @@ def sizes_for(kernel, data):
     return sizes
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("limits", [CPU, GPU], ids=["cpu", "gpu"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_what_was_chosen_before_changes_no_choice(name, limits):
@@ -60,7 +60,7 @@ def is_power(number):
     return number > 0 and number & (number - 1) == 0
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 @pytest.mark.parametrize("name", KERNELS)
 @settings(max_examples=4, **QUICKLY)

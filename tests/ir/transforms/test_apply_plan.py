@@ -78,7 +78,7 @@ def test_a_crossing_value_can_have_any_home(home: Home) -> None:
     assert ("vk.barrier" in text) == (home is not Home.RECOMPUTE)
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("packs", [(), ("a",), ("b",), ("a", "b")])
 @pytest.mark.parametrize("splits", [{}, {"k": 3}])
 @pytest.mark.parametrize(("chunk", "facts"), [
@@ -123,6 +123,7 @@ def spdnn_arguments() -> Arguments:
     }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("plan", "facts"), SPDNN_PLANS)
 def test_spdnn(plan: Plan, facts: Facts) -> None:
     check("spdnn", spdnn_arguments(), plan, facts)

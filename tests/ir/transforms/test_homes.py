@@ -167,7 +167,7 @@ vk.kernel @scans(%x: !vk.tensor<[M, N, K], f32>, %out: !vk.tensor<[M, N, K], f32
 """
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("lanes", ["i", "u", "v"])
 @pytest.mark.parametrize("homed", [(), ("down",), ("across",), ("down", "across")], ids=str)
 def test_scans_along_several_axes_go_through_loops_of_their_own(homed: tuple[str, ...], lanes: str) -> None:

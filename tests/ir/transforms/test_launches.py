@@ -26,6 +26,7 @@ def rows() -> dict[str, Any]:
     return {"x": x, "out": np.full_like(x, np.nan)}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("launches", "homes", "facts"), [
     (("max",), {}, Facts()), (("max", "sum"), {"e": Home.MEMORY}, Facts(SIZES)),
     (("sum",), {"e": Home.MEMORY}, Facts()), (("out",), {}, Facts()),

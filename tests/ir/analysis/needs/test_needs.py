@@ -40,7 +40,7 @@ ONE_LABEL = {"layer_norm_gradient", "rms_norm_gradient"}
 """Kernels with a loop-carried value and others of its label: the home of the last is believed to be that of all."""
 
 
-@pytest.mark.sample(18)
+@pytest.mark.sample(11)
 @pytest.mark.parametrize("entry", LIBRARY.values(), ids=LIBRARY)
 def test_scratchpad_and_programs_are_those_that_lowering_gives(entry: CatalogueEntry, rng: random.Random) -> None:
     library = Library(entry)
@@ -69,7 +69,7 @@ def test_scratchpad_and_programs_are_those_that_lowering_gives(entry: CatalogueE
     assert compared, "no plan could be lowered"
 
 
-@pytest.mark.sample(30)
+@pytest.mark.sample(17)
 @pytest.mark.parametrize("entry", LIBRARY.values(), ids=LIBRARY)
 def test_many_plans_at_once_are_as_each_alone(entry: CatalogueEntry, rng: random.Random) -> None:
     library = Library(entry)
@@ -82,7 +82,7 @@ def test_many_plans_at_once_are_as_each_alone(entry: CatalogueEntry, rng: random
             assert numbers[0] == pytest.approx(numbers[1])
 
 
-@pytest.mark.sample(30)
+@pytest.mark.sample(17)
 @pytest.mark.parametrize("entry", LIBRARY.values(), ids=LIBRARY)
 def test_registers_never_fall_where_a_tile_grows(entry: CatalogueEntry, rng: random.Random) -> None:
     library = Library(entry)
@@ -94,7 +94,7 @@ def test_registers_never_fall_where_a_tile_grows(entry: CatalogueEntry, rng: ran
         assert after.register_bytes >= before.register_bytes, (plan, axis)
 
 
-@pytest.mark.sample(40)
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("device", [GPU, CPU], ids=["gpu", "cpu"])
 @pytest.mark.parametrize("entry", LIBRARY.values(), ids=LIBRARY)
 def test_columns_hold_what_each_plan_by_itself_does(

@@ -97,7 +97,7 @@ def check_power(x: Array, y: Array) -> None:
     assert_within("powf", "float64", [x, y], got, error)
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(12)
 @BOTH
 @pytest.mark.parametrize("name", list(FUNCTIONS))
 def test_errors_are_within_bounds_of_mpmath(name: str, dtype: str) -> None:
