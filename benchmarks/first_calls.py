@@ -56,6 +56,7 @@ print(json.dumps(found))
 def run(checkout: Path, call: str, cache: str) -> dict[str, tuple[float, float]]:
     """Times of a fresh process: wall and processor seconds by what was done."""
     environment = {**os.environ, "PYTHONPATH": str(checkout), "XDG_CACHE_HOME": cache, "XDG_DATA_HOME": os.devnull}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # both checkouts are to have their bytecode
     command = [sys.executable, "-c", PROGRAM.replace("CALL", CALLS[call])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=environment, cwd=checkout)
     if done.returncode:
