@@ -11,7 +11,7 @@ from vkernels.compiler.protocols import Constant
 from vkernels.inspect.task import Task
 from vkernels.ir.errors import ArgumentError
 from vkernels.ir.plan import RANGES, Home, Plan
-from vkernels.ir.planning.decisions.decisions import DECISION_OF
+from vkernels.ir.planning.decisions.decisions import DECISION_OF, DECISIONS
 from vkernels.ir.planning.space import PlanSearchSpace
 from vkernels.language.annotations import Tunable
 from vkernels.language.kernel import Kernel
@@ -44,10 +44,7 @@ class Decisions:
         """The decisions in the planner's search space."""
         homes = {value.label: value.homes[0] for value in space.needs.crossing}
         homes |= {scratchpad.label: Home.SHARED for scratchpad in space.needs.scratchpads}
-        lists = {
-            "copies": tuple(each.label for each in space.needs.scratchpads if each.can_copy),
-            "packs": tuple(sorted(space.needs.packable)), "online": space.wholes, "launches": space.cuts,
-        }  # fmt: skip
+        lists = {each.field: tuple(each.names(space)) for each in DECISIONS if each.names is not None}
         return Decisions(space.tiles, space.wholes, homes, lists, space.limits.warp > 1)
 
     def values(self, plan: Plan) -> dict[str, Value]:

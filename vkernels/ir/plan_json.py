@@ -19,16 +19,19 @@ if TYPE_CHECKING:
     from .pin import Pin
 
 MAX_NAME_LENGTH = 200
-OFTEN_ABSENT = ("swizzle",)
-"""Fields that are written only where they are not the default: databases know plans from before by their JSON."""
+ALWAYS_WRITTEN = (
+    "tiles", "chunks", "homes", "copies", "splits", "launches", "online", "packs", "streams", "lanes", "order", "warps",
+    "stages", "resident_programs",
+)  # fmt: skip
+"""Other fields are written only where they are not the default: databases know plans from before by their JSON."""
 MAX_ENTRIES = 1000
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
     """A plan as what JSON can hold: fields by name, mappings as objects, the rest of many as lists."""
     plain = msgspec.json.decode(msgspec.json.encode(plan, enc_hook=dict))
-    absent = [name for name in OFTEN_ABSENT if plain[name] == getattr(Plan(), name)]
-    return {name: plain[name] for name in sorted(plain) if name not in absent}
+    default = Plan()
+    return {n: plain[n] for n in sorted(plain) if n in ALWAYS_WRITTEN or getattr(plan, n) != getattr(default, n)}
 
 
 def frozen(value: Any) -> bytes:

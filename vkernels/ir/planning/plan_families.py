@@ -19,7 +19,14 @@ from ..errors import PlanError
 from ..limits import Limits
 from ..pin import NO_PIN, Pin
 from ..plan import AS_IN_PLANS, Home, StructuralChoices
-from .decisions.decisions import neighbours, starting_choices, things_to_decide
+from .decisions.decisions import (
+    DECISIONS,
+    excludes_split,
+    neighbours,
+    starting_choices,
+    things_to_decide,
+    weight_of,
+)
 from .decisions.homes import in_memory
 from .decisions.launches import one_more_launch
 from .fits import columns_of, which_fit
@@ -57,8 +64,7 @@ def _split(pin: Pin, choices: StructuralChoices) -> str | None:
     pinned = next((axis for axis, shares in pin.splits.items() if shares > 1), None)
     if pinned is not None:
         return pinned
-    is_refused = pin.launches or pin.online or (pin.swizzle or 1) > 1
-    return None if choices.split in pin.splits or is_refused else choices.split
+    return None if choices.split in pin.splits or excludes_split(pin) else choices.split
 
 
 SIZES_KEPT_PER_FAMILY = 4
@@ -188,11 +194,8 @@ def family_of(space: PlanSearchSpace, choices: StructuralChoices) -> PlanFamily 
         return None
     limits = space.limits
     taken, fits = _on_gpu(space, grid) if limits.warp > 1 else _on_cpu(space, grid)
-    if choices.split is not None and choices.split not in space.pin.splits:
-        fits = fits & (grid.shares * grid.size(choices.split) < grid.extents[choices.split])
-    if choices.swizzle > 1 and space.pin.swizzle is None:
-        outer, inner = choices.order[-2:]
-        fits = fits & (grid.trips(outer) > 1) & (grid.trips(inner) > 1)
+    for decision in DECISIONS:
+        fits = fits & decision.worthwhile(space, grid)
     if not np.any(fits):
         return None
     most = limits.registers if limits.warp > 1 else np.inf
@@ -222,9 +225,7 @@ def _on_cpu(space: PlanSearchSpace, grid: PlanBatch) -> tuple[BatchResources, Nu
 
 def _plainness(choices: StructuralChoices) -> float:
     """A factor above 1 for more decisions: those that are modelled to win nothing are not made."""
-    decisions = len(choices.homes) + len(choices.copies) + len(choices.packs) + len(choices.streams)
-    decisions += 2 * bool(choices.split) + 2 * len(choices.launches) + 3 * (choices.swizzle > 1)
-    return 1 + DECISION_MUST_WIN * decisions
+    return 1 + DECISION_MUST_WIN * weight_of(choices)
 
 
 def enumerate_families(space: PlanSearchSpace) -> Iterator[tuple[StructuralChoices, PlanFamily | None]]:

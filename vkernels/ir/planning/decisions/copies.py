@@ -11,7 +11,11 @@ from .decision import Alternatives, PlanDecision
 
 
 def _alternatives(space: PlanSearchSpace) -> Iterable[Alternatives]:
-    return [partial(_toggle, scratchpad.label) for scratchpad in space.needs.scratchpads if scratchpad.can_copy]
+    return [partial(_toggle, label) for label in _names(space)]
+
+
+def _names(space: PlanSearchSpace) -> tuple[str, ...]:
+    return tuple(scratchpad.label for scratchpad in space.needs.scratchpads if scratchpad.can_copy)
 
 
 def _toggle(label: str, choices: StructuralChoices) -> Iterator[StructuralChoices]:
@@ -21,5 +25,5 @@ def _toggle(label: str, choices: StructuralChoices) -> Iterator[StructuralChoice
 
 COPIES = PlanDecision(
     "copies", "scratchpad", "kept twice: one copy is read while the other is written", _alternatives,
-    entry="copy",
+    entry="copy", names=_names, weight=1,
 )  # fmt: skip

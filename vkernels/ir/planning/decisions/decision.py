@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from ...cost_model.plan_batch import Numbers, PlanBatch
 from ..space import PlanSearchSpace, StructuralChoices
 
 Alternatives = Callable[[StructuralChoices], Iterable[StructuralChoices]]
@@ -21,6 +22,10 @@ class PlanDecision:
     at once. `title`: its name in tables, its field's if empty. `entry`: what the tuner and its reports call one entry
     of a mapping or a list. `plain`: the value that is not worth showing. `gpu_only`: CPUs have no choice.
 
+    `names`: of a list, the names that it can have in a kernel. `weight`: how much a plan has to win, in units of
+    `DECISION_MUST_WIN`, for each of its names, or for a value that is not plain. `with_split`: false for what a kernel
+    with a split axis cannot have. `worthwhile`: which plans of a batch the search looks at.
+
     Whether a kernel can have what is decided is checked where it is mapped (`transforms/apply_plan/check_plan.py`).
     """
 
@@ -32,3 +37,7 @@ class PlanDecision:
     entry: str = ""
     plain: object = None
     gpu_only: bool = False
+    names: Callable[[PlanSearchSpace], Sequence[str]] | None = None
+    weight: int = 0
+    with_split: bool = True
+    worthwhile: Callable[[PlanSearchSpace, PlanBatch], Numbers] = lambda space, at: True

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
+from ...pin import Pin
 from ..space import PlanSearchSpace, StructuralChoices
 from .copies import COPIES
 from .decision import Alternatives
@@ -24,11 +26,37 @@ DECISIONS = (
     STAGES, RESIDENT_PROGRAMS,
 )  # fmt: skip
 DECISION_OF = {decision.field: decision for decision in DECISIONS}
+NEVER_SPLIT = {
+    decision.field: getattr(StructuralChoices(), decision.field) for decision in DECISIONS if not decision.with_split
+}
+"""What a kernel with a split axis cannot have otherwise."""
 
 
 def things_to_decide(space: PlanSearchSpace) -> list[Alternatives]:
     """What there is to decide about a kernel, one thing after another."""
-    return [alternatives for decision in DECISIONS for alternatives in decision.alternatives(space)]
+    found = (alternatives for decision in DECISIONS for alternatives in decision.alternatives(space))
+    return [partial(_consistent, alternatives) for alternatives in found]
+
+
+def _consistent(alternatives: Alternatives, choices: StructuralChoices) -> Iterator[StructuralChoices]:
+    """Alternatives; where an axis is split, without what excludes that."""
+    for found in alternatives(choices):
+        yield found if found.split is None else replace(found, **NEVER_SPLIT)
+
+
+def excludes_split(pin: Pin) -> bool:
+    """Whether a pin asks for what a kernel with a split axis cannot have."""
+    return any(getattr(pin, field) not in (None, plain) for field, plain in NEVER_SPLIT.items())
+
+
+def weight_of(choices: StructuralChoices) -> int:
+    """The decisions that were made, each with its weight."""
+    made = {**vars(choices), "splits": choices.split}
+    return sum(each.weight * _count(made[each.field], each.plain) for each in DECISIONS if each.weight)
+
+
+def _count(chosen: object, plain: object) -> int:
+    return len(chosen) if isinstance(chosen, tuple) else chosen != plain
 
 
 def neighbours(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:

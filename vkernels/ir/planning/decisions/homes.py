@@ -54,5 +54,10 @@ def _scratchpad_home(label: str, choices: StructuralChoices) -> Iterator[Structu
 
 
 HOMES = PlanDecision(
-    "homes", "value that crosses phases, or scratchpad,", alternatives=_alternatives, title="home of", entry="home"
+    "homes",
+    "value that crosses phases, or scratchpad,",
+    alternatives=_alternatives,
+    title="home of",
+    entry="home",
+    weight=1,
 )

@@ -13,7 +13,7 @@ from .decision import PlanDecision
 # Tried last, and only where it frees much (`plan_families.py`).
 LAUNCHES = PlanDecision(
     "launches", "phase", "a launch of its own begins after this phase",
-    title="launches end after", entry="launch after",
+    title="launches end after", entry="launch after", names=lambda space: space.cuts, weight=2, with_split=False,
 )  # fmt: skip
 
 

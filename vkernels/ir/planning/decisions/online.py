@@ -11,7 +11,7 @@ from .decision import PlanDecision
 
 
 def _toggle(axis: str, choices: StructuralChoices) -> Iterator[StructuralChoices]:
-    if axis not in choices.held and choices.split is None:
+    if axis not in choices.held:
         yield replace(choices, online=() if axis in choices.online else (axis,))
 
 
@@ -19,5 +19,5 @@ ONLINE = PlanDecision(
     "online", "whole axis",
     "one pass finds a maximum and the sum that needs it: the sum is corrected when the maximum grows",
     lambda space: [partial(_toggle, axis) for axis in space.can_go_online],
-    title="online axes", entry="online",
+    title="online axes", entry="online", names=lambda space: space.wholes, with_split=False,
 )  # fmt: skip

@@ -17,6 +17,10 @@ def _alternatives(space: PlanSearchSpace) -> Iterable[Alternatives]:
             yield partial(_all, space)
 
 
+def _names(space: PlanSearchSpace) -> list[str]:
+    return sorted(space.needs.packable)
+
+
 def _toggle(tensor: str, choices: StructuralChoices) -> Iterator[StructuralChoices]:
     others = tuple(name for name in choices.packs if name != tensor)
     yield replace(choices, packs=others if tensor in choices.packs else tuple(sorted((*others, tensor))))
@@ -24,10 +28,10 @@ def _toggle(tensor: str, choices: StructuralChoices) -> Iterator[StructuralChoic
 
 def _all(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
     if not choices.packs:
-        yield replace(choices, packs=tuple(sorted(space.needs.packable)))
+        yield replace(choices, packs=tuple(_names(space)))
 
 
 PACKS = PlanDecision(
     "packs", "tensor", "copied first, panel by panel, in the order in which it is read", _alternatives,
-    title="packed tensors", entry="pack",
+    title="packed tensors", entry="pack", names=_names, weight=1,
 )  # fmt: skip

@@ -6,19 +6,25 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+from ...cost_model.plan_batch import Numbers, PlanBatch
 from ..space import PlanSearchSpace, StructuralChoices
 from .decision import PlanDecision
 
 
 def _axes(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
-    """Another axis over programs, or none. What is split decides on no homes, goes online nowhere, has no groups."""
+    """Another axis over programs, or none. A kernel with a split axis has all homes by default."""
     for axis in (None, *space.needs.splittable):
         if axis != choices.split and axis not in choices.held:
-            changed = choices if axis is None else replace(choices, homes=(), online=(), swizzle=1)
-            yield replace(changed, split=axis)
+            yield replace(choices, split=axis, homes=choices.homes if axis is None else ())
+
+
+def _have_work(space: PlanSearchSpace, at: PlanBatch) -> Numbers:
+    """Plans whose programs all have more than one chunk of the axis that they share."""
+    axis = at.choices.split
+    return axis is None or axis in space.pin.splits or at.shares * at.size(axis) < at.extents[axis]
 
 
 SPLITS = PlanDecision(
     "splits", "whole axis", alternatives=lambda space: [partial(_axes, space)],
-    title="programs that share", entry="split",
+    title="programs that share", entry="split", weight=2, worthwhile=_have_work,
 )  # fmt: skip

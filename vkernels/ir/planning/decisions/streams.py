@@ -17,5 +17,5 @@ def _toggle(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[Stru
 STREAMS = PlanDecision(
     "streams", "tensor", "its stores pass the caches: nothing reads them soon",
     lambda space: [partial(_toggle, space)] if space.limits.warp == 1 and space.streamable else [],
-    title="streamed tensors",
+    title="streamed tensors", weight=1,
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ...cost_model.plan_batch import Numbers, PlanBatch
 from ..space import PlanSearchSpace, StructuralChoices
 from .decision import Alternatives, PlanDecision
 
@@ -18,11 +19,19 @@ def _alternatives(space: PlanSearchSpace) -> list[Alternatives]:
 
 
 def _groups(choices: StructuralChoices) -> Iterator[StructuralChoices]:
-    if choices.split is None:
-        yield from (replace(choices, swizzle=group) for group in GROUPS if group != choices.swizzle)
+    yield from (replace(choices, swizzle=group) for group in GROUPS if group != choices.swizzle)
+
+
+def _have_several_programs(space: PlanSearchSpace, at: PlanBatch) -> Numbers:
+    """Plans with several programs along both axes."""
+    if at.choices.swizzle == 1 or space.pin.swizzle is not None:
+        return True
+    outer, inner = at.choices.order[-2:]
+    return (at.trips(outer) > 1) & (at.trips(inner) > 1)
 
 
 SWIZZLE = PlanDecision(
     "swizzle", "", "programs along the second-fastest tile axis that run before the fastest axis advances",
     _alternatives, title="programs of a group", plain=1, gpu_only=True,
+    weight=3, with_split=False, worthwhile=_have_several_programs,
 )  # fmt: skip
