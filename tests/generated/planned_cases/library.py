@@ -286,7 +286,8 @@ _DRAWS: Mapping[str, Callable[[Draw], Drawn]] = {
     "take_columns": _take_columns,
 }
 _ENTRIES = {entry.name: entry for entry in CATALOGUE}
-KERNELS = tuple(_ENTRIES)
+KERNELS = tuple(name for name, entry in _ENTRIES.items() if not DTYPES.keys().isdisjoint(entry.dtypes))
+"""Those of floats; `test_integers.py` draws integers."""
 _CONSTANTS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "matmul_bias": {"activation": ("none", "none", "relu", "gelu", "sigmoid", "tanh")},
     "mlp_rows": {"activation": ("relu", "none", "tanh")},
