@@ -116,36 +116,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def leave_samples(items: Sequence[pytest.Item]) -> None:
     """Mark cases of tests with the marker `sample` as thorough, except for as many as the marker says."""
-    cases: dict[str, list[pytest.Function]] = {}
+    cases: dict[tuple[str, int], list[pytest.Function]] = {}
     for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("sample"):
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for group in cases.values():
-        marker = group[0].get_closest_marker("sample")
-        count = marker.args[0] if marker else len(group)
-        for item in in_order_of_news(group)[count:]:
+        marker = item.get_closest_marker("sample")
+        if isinstance(item, pytest.Function) and marker is not None:
+            cases.setdefault((item.nodeid.partition("[")[0], marker.args[0]), []).append(item)
+    for (_, count), group in cases.items():
+        for item in by_coverage(group)[count:]:
             item.add_marker("thorough")
 
 
-def in_order_of_news(cases: Sequence[pytest.Function]) -> list[pytest.Function]:
-    """Each case as soon as it brings the most values, and pairs of values, of parameters that none before it had.
+def by_coverage(cases: Sequence[pytest.Function]) -> list[pytest.Function]:
+    """Each time the case with the most values, and pairs of values, of parameters that no case before it has.
 
     Among equals the order is that of a hash, the same in each process.
     """
     left = sorted(cases, key=lambda case: sha256(case.nodeid.encode()).digest())
-    news = {case.nodeid: news_of(case) for case in left}
-    seen: set[Any] = set()
+    covers = {case.nodeid: values_and_pairs(case) for case in left}
+    covered: set[Any] = set()
     order = []
     while left:
-        best = max(left, key=lambda case: len(news[case.nodeid] - seen))
-        seen |= news[best.nodeid]
+        best = max(left, key=lambda case: len(covers[case.nodeid] - covered))
+        covered |= covers[best.nodeid]
         left.remove(best)
         order.append(best)
     return order
 
 
-def news_of(case: pytest.Function) -> set[Any]:
-    """The values of a case's parameters, and the pairs of them, as its name tells them."""
+def values_and_pairs(case: pytest.Function) -> set[Any]:
+    """The values of a case's parameters, and the pairs of them, read from its name."""
     values = list(enumerate(case.callspec.id.split("-")))
     return {*combinations(values, 1), *combinations(values, 2)}
 

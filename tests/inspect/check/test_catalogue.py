@@ -44,7 +44,7 @@ def check_lowering(dtype, choices):
 
 
 def test_small_devices_get_code_of_every_family():
-    """Every second kernel, for one of two; tests/commands checks every kernel for large devices."""
+    """Every second kernel, for one of two; tests/commands checks every kernel for a slice of an H100."""
     small, other = known_targets()["t4"], known_targets()["rx7900xtx"]
     check_lowering(None, [[small], [], [other], []])
 

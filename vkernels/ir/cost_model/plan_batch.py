@@ -106,11 +106,11 @@ class PlanBatch:
         return np.broadcast_shapes(*map(np.shape, self._columns))
 
     def among(self, which: Numbers, value: Numbers) -> Numbers:
-        """The numbers of those plans of which `which` says so, as an array of one axis."""
+        """The numbers of the plans that `which` selects, as an array of one axis."""
         return self._picked(np.broadcast_to(which, self.shape).nonzero(), value)
 
     def only(self, which: Numbers) -> PlanBatch:
-        """Those plans of which `which` says so, along one axis."""
+        """The plans that `which` selects, along one axis."""
         where = np.broadcast_to(which, self.shape).nonzero()
         *sizes, shares, warps, stages, resident = (self._picked(where, column) for column in self._columns)
         return replace(
