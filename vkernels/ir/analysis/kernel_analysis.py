@@ -12,8 +12,19 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from ..dialect import DotOp, KernelOp, PhaseOp, ReductionOp, ScanOp, axes_of
 from ..dialect.blocks import terminator
-from .accesses import CONTROL, MemoryAccess, accesses_of, inputs_of
+from .accesses import CONTROL, MemoryAccess, accesses_of, has_effect, inputs_of
 from .axes import MappedAxis
+
+
+@dataclass
+class _OperationFacts:
+    """What was found out about operations and values, whatever the sizes: planning asks tens of thousands of times."""
+
+    accesses: dict[Operation, list[MemoryAccess]] = field(default_factory=dict)
+    inputs: dict[Operation, tuple[SSAValue, ...]] = field(default_factory=dict)
+    effects: dict[Operation, bool] = field(default_factory=dict)
+    sources: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    items: dict[Operation, Operation] = field(default_factory=dict)
 
 
 @dataclass
@@ -32,7 +43,10 @@ class KernelAnalysis:
     structures: dict[Operation, tuple[Operation, ...]] = field(default_factory=dict)
     chunked: frozenset[str] = frozenset()
     _chunks: dict[Operation, frozenset[str]] = field(default_factory=dict)
-    _accesses: dict[Operation, list[MemoryAccess]] = field(default_factory=dict)
+    _chunks_of_values: dict[SSAValue, frozenset[str]] = field(default_factory=dict)
+    _inputs_in_slices: dict[Operation, list[SSAValue]] = field(default_factory=dict)
+    _reduces: dict[Operation, bool] = field(default_factory=dict)
+    _facts: _OperationFacts = field(default_factory=_OperationFacts)
 
     def __post_init__(self) -> None:
         self.chunked = frozenset(axis.name for axis in self.axes.values() if axis.is_chunked)
@@ -53,7 +67,7 @@ class KernelAnalysis:
 
     def under(self, axes: dict[str, MappedAxis]) -> KernelAnalysis:
         """The same kernel with other sizes, without analysing it again."""
-        return KernelAnalysis(self.kernel, axes, self.position, self.phase, self.structures, _accesses=self._accesses)
+        return KernelAnalysis(self.kernel, axes, self.position, self.phase, self.structures, _facts=self._facts)
 
     @cached_property
     def scans(self) -> bool:
@@ -66,10 +80,14 @@ class KernelAnalysis:
 
     def source(self, value: SSAValue) -> SSAValue:
         """The value that a phase yields for its result; of another value, the value itself."""
-        owner = value.owner
-        if isinstance(owner, PhaseOp) and isinstance(value, OpResult):
-            return self.source(terminator(owner.body.block).operands[value.index])
-        return value
+        found = self._facts.sources.get(value)
+        if found is None:
+            owner = value.owner
+            found = value
+            if isinstance(owner, PhaseOp) and isinstance(value, OpResult):
+                found = self.source(terminator(owner.body.block).operands[value.index])
+            self._facts.sources[value] = found
+        return found
 
     def phase_of(self, value: SSAValue) -> PhaseOp | None:
         """The phase that computes a value, if one does."""
@@ -77,6 +95,12 @@ class KernelAnalysis:
 
     def item_of(self, op: Operation) -> Operation:
         """The item that an operation belongs to."""
+        found = self._facts.items.get(op)
+        if found is None:
+            found = self._facts.items[op] = self._item_around(op)
+        return found
+
+    def _item_around(self, op: Operation) -> Operation:
         while op not in self.phase:
             parent = op.parent_op()
             if parent is None or parent is self.kernel or parent in self.structures:
@@ -84,9 +108,26 @@ class KernelAnalysis:
             op = parent
         return op
 
+    def inputs(self, item: Operation) -> tuple[SSAValue, ...]:
+        """The operands of an item, and the values from outside that its regions use."""
+        found = self._facts.inputs.get(item)
+        if found is None:
+            found = self._facts.inputs[item] = tuple(inputs_of(item))
+        return found
+
+    def has_effect(self, item: Operation) -> bool:
+        """Whether an item has an effect besides its results."""
+        found = self._facts.effects.get(item)
+        if found is None:
+            found = self._facts.effects[item] = has_effect(item)
+        return found
+
     def chunks_of_value(self, value: SSAValue) -> frozenset[str]:
         """The chunked axes of a tile."""
-        return self.chunked.intersection(axes_of(value))
+        found = self._chunks_of_values.get(value)
+        if found is None:
+            found = self._chunks_of_values[value] = self.chunked.intersection(axes_of(value))
+        return found
 
     def chunks(self, op: Operation) -> frozenset[str]:
         """The chunked axes of all tiles of an item: the loops that it must run in."""
@@ -97,13 +138,17 @@ class KernelAnalysis:
         return self._chunks[op]
 
     def accesses(self, op: Operation) -> list[MemoryAccess]:
-        if op not in self._accesses:
-            self._accesses[op] = accesses_of(op)
-        return self._accesses[op]
+        found = self._facts.accesses.get(op)
+        if found is None:
+            found = self._facts.accesses[op] = accesses_of(op)
+        return found
 
     def is_chunk_reduction(self, op: Operation) -> TypeGuard[ReductionOp | DotOp]:
         """Whether an item combines all of an axis that is processed in chunks."""
-        return isinstance(op, ReductionOp | DotOp) and op.axis.data in self.chunked
+        found = self._reduces.get(op)
+        if found is None:
+            found = self._reduces[op] = isinstance(op, ReductionOp | DotOp) and op.axis.data in self.chunked
+        return found
 
     def sliced(self, values: Iterable[SSAValue], stop: Callable[[SSAValue], bool]) -> list[Operation]:
         """The items that compute values, in program order, from values for which `stop` holds.
@@ -114,16 +159,22 @@ class KernelAnalysis:
         todo = [self.source(value) for value in values]
         while todo:
             value = todo.pop()
-            if stop(value) or not isinstance(value.owner, Operation):
+            if stop(value) or not isinstance(value, OpResult):
                 continue
             item = self.item_of(value.owner)
             if item not in found:
                 found.add(item)
-                inputs: Iterable[SSAValue] = [item.sum] if isinstance(item, DotOp) else []
-                if not self.is_chunk_reduction(item):
-                    inputs = inputs_of(item)
-                todo += map(self.source, inputs)
+                todo += self._slice_inputs(item)
         return sorted(found, key=self.position.__getitem__)
+
+    def _slice_inputs(self, item: Operation) -> list[SSAValue]:
+        found = self._inputs_in_slices.get(item)
+        if found is None:
+            inputs: Iterable[SSAValue] = [item.sum] if isinstance(item, DotOp) else []
+            if not self.is_chunk_reduction(item):
+                inputs = self.inputs(item)
+            found = self._inputs_in_slices[item] = [self.source(value) for value in inputs]
+        return found
 
 
 def _holds_tiles(op: Operation) -> bool:

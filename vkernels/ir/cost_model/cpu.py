@@ -10,7 +10,7 @@ import numpy as np
 from ..limits import Limits
 from .cpu_registers import EXPANDED, slots
 from .loops import Loop, LoopStep
-from .plan_batch import ModeledTimes, Numbers, PlanBatch
+from .plan_batch import ModeledTimes, Numbers, PlanBatch, clipped
 from .traffic import CacheTraffic, executed
 
 
@@ -282,7 +282,7 @@ def _rows(at: PlanBatch) -> Numbers:
             if touch.place not in met:
                 cycles = cycles + np.where(rows > 1, often * rows * RESTART, 0)
             met.add(touch.place)
-        cycles = cycles + lines * np.clip((streams - STREAMS) * LOST, 0, MOST_LOST)
+        cycles = cycles + lines * clipped((streams - STREAMS) * LOST, 0, MOST_LOST)
     return cycles + _beside(at)
 
 
@@ -304,7 +304,7 @@ def _beside(at: PlanBatch) -> Numbers:
                 length = at.extents.get(touch.run, 1) * touch.element_bytes / LINE
                 lines = lines + goes_on * length * beside * at.all_trips(a for a in touch.axes if a != touch.run)
     streams = sum(rows.values()) if rows else 0
-    return lines * np.clip((streams - STREAMS) * LOST, 0, MOST_LOST)
+    return lines * clipped((streams - STREAMS) * LOST, 0, MOST_LOST)
 
 
 def _far(at: PlanBatch) -> Numbers:
@@ -362,7 +362,7 @@ def _hops(step: LoopStep, loop: Loop, at: PlanBatch) -> Numbers:
     length = at.size(touch.run) * touch.element_bytes
     panel = max(1, at.extents.get(inner[-1], 1)) * np.maximum(LINE, length)
     part = 1.0 if stride >= PAGE else CLOSER
-    return HOP * part * rows * np.clip(256 / length, 0, 1) * np.clip(panel / PANEL, 0, 1)
+    return HOP * part * rows * clipped(256 / length, 0, 1) * clipped(panel / PANEL, 0, 1)
 
 
 def _packing(at: PlanBatch) -> tuple[Numbers, Numbers]:

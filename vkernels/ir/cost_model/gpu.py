@@ -11,7 +11,7 @@ from ..analysis.needs import NeedsDevice
 from ..limits import Limits
 from ..occupancy import AmdSizes, NvidiaSizes
 from .loops import Loop, LoopStep
-from .plan_batch import ModeledTimes, Numbers, PlanBatch
+from .plan_batch import ModeledTimes, Numbers, PlanBatch, clipped
 from .traffic import CacheTraffic, executed
 
 MEMORY_SECTOR = 64
@@ -176,7 +176,7 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> tuple[
 
 def _beside(at: PlanBatch, step: LoopStep) -> Numbers:
     """Iterations of the loops around a step, within its phase, whose accesses are in flight together."""
-    return np.clip(at.all_trips(step.ranges), 1, BESIDE)
+    return clipped(at.all_trips(step.ranges), 1, BESIDE)
 
 
 def _dot(loop: Loop, step: LoopStep, at: PlanBatch, limits: Limits) -> tuple[Numbers, Numbers, Numbers]:

@@ -11,7 +11,8 @@ from xdsl.ir import Operation, SSAValue
 from ..analysis.kernel_analysis import KernelAnalysis
 from ..analysis.schedule.nests import label_of
 from ..dialect import AccessOp, KernelOp, PhaseOp, ScratchOp, axes_of
-from .loops import Axes, Loop, LoopAccess, LoopStep, bytes_of
+from .item_widths import bytes_of
+from .loops import Axes, Loop, LoopAccess, LoopStep
 from .plan_batch import PlanBatch
 
 

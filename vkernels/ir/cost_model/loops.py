@@ -13,17 +13,17 @@ from math import gcd
 from typing import Any
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, IntegerType, TensorType
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from ..analysis.accesses import inputs_of
 from ..analysis.axes import known_value
 from ..analysis.kernel_analysis import KernelAnalysis
 from ..analysis.schedule.find_online import Online
 from ..analysis.schedule.nests import Nest, NestSchedule, in_order, operands_along, slice_for
-from ..dialect import AccessOp, DotOp, PhaseOp, RangeOp, ReductionOp, ScanOp, ScratchOp, YieldOp, axes_of, element_of
+from ..dialect import AccessOp, DotOp, PhaseOp, RangeOp, ReductionOp, ScanOp, ScratchOp, YieldOp, axes_of
 from ..facts import Facts
 from ..plan import Home, Plan
+from .item_widths import ItemWidths, bytes_of, widths_of
 from .operation_weights import weight_of
 
 Axes = tuple[str, ...]
@@ -114,10 +114,11 @@ class Loop:
 @dataclass(frozen=True)
 class Known:
     """What was found out of a kernel's loops under one plan that is the same under others: the steps of an item, by
-    the homes of scratchpads too, and what is alive among items."""
+    the homes of scratchpads too, what is alive among items, and how wide an item's elements are."""
 
     steps: dict[Any, tuple[LoopStep, ...]] = field(default_factory=dict)
     live: dict[Any, tuple[LiveTile, ...]] = field(default_factory=dict)
+    widths: dict[Operation, ItemWidths] = field(default_factory=dict)
 
 
 def read_loops(
@@ -129,12 +130,6 @@ def read_loops(
     """The loops of a scheduled kernel, in the order they run. `strides`: in elements, of tensors where they are known;
     others are dense, row after row. `known`: of the same kernel and strides."""
     return tuple(_Reader(schedule, plan, strides or {}, known or Known()).loops())
-
-
-def bytes_of(type_: Attribute) -> int:
-    """Bytes of an element."""
-    element = element_of(type_) if isinstance(type_, TensorType) else type_
-    return max(1, element.bitwidth // 8) if isinstance(element, AnyFloat | IntegerType) else 8
 
 
 class _Reader:
@@ -198,11 +193,12 @@ class _Reader:
         if steps:
             reductions = [*reductions, *(pair.total for pair in online)]
             reduced = tuple(_reduced(op) for op in reductions)
-            tiles = [element_of(r.type) for op in own for r in op.results if isinstance(r.type, TensorType)]
-            wide = [element for element in tiles if bytes_of(element) == 8]
+            widths = [self._widths(op) for op in own]
+            mostly_wide = 2 * sum(each.wide for each in widths) > sum(each.tiles for each in widths)
             yield Loop(
-                phase, axes, ranges, tuple(steps), reduced, self._live(own, reductions), _operand_bytes(own),
-                8 if len(wide) * 2 > len(tiles) else 4, any(isinstance(element, AnyFloat) for element in wide),
+                phase, axes, ranges, tuple(steps), reduced, self._live(own, reductions),
+                min((each.operand_bytes for each in widths if each.operand_bytes), default=4),
+                8 if mostly_wide else 4, any(each.in_float64 for each in widths),
             )  # fmt: skip
 
     def _home(self, value: SSAValue) -> tuple[str, Home]:
@@ -212,7 +208,7 @@ class _Reader:
         made = {result for op in items for result in op.results}
         used: dict[SSAValue, SSAValue] = {}
         for op in items:
-            for value in inputs_of(op):
+            for value in self.analysis.inputs(op):
                 source = self.analysis.source(value)
                 home = self.schedule.home_of(source)
                 if home is not None and source not in made:
@@ -284,6 +280,11 @@ class _Reader:
         label = op.label.data if isinstance(op, ScratchOp) else base.name_hint or "memory"
         return label, self.scratchpads.get(label, Home.SHARED)
 
+    def _widths(self, item: Operation) -> ItemWidths:
+        if item not in self.known.widths:
+            self.known.widths[item] = widths_of(item)
+        return self.known.widths[item]
+
     def _live(self, items: Sequence[Operation], reductions: Sequence[Operation]) -> tuple[LiveTile, ...]:
         """The tiles alive at the worst point, as if all axes had the same number of elements."""
         key = tuple(items), tuple(reductions)
@@ -295,18 +296,21 @@ class _Reader:
         last: dict[SSAValue, int] = {}
         flat = [one for op in items for one in op.walk()]
         for number, op in enumerate(flat):
-            for value in inputs_of(op):
+            for value in self.analysis.inputs(op):
                 last[self.analysis.source(value)] = number
-        worst: list[LiveTile] = []
+        worst: list[SSAValue] = []
         alive: list[SSAValue] = []
+        most = 0
         for number, op in enumerate(flat):
             if op not in reductions and op.name not in ("vk.broadcast", "arith.constant"):
                 alive += [result for result in op.results if isinstance(result.type, TensorType)]
-            now = [_alive(value) for value in alive]
-            if sum(len(each.axes) for each in now) >= sum(len(each.axes) for each in worst):
-                worst = now
+            axes = sum(len(axes_of(value)) for value in alive)
+            if axes >= most:
+                worst, most = alive, axes
             alive = [value for value in alive if last.get(value, -1) > number]
-        return tuple([LiveTile(axes, width, False) for axes, _, width in map(_reduced, reductions)] + worst)
+        return tuple(
+            [LiveTile(axes, width, False) for axes, _, width in map(_reduced, reductions)] + [*map(_alive, worst)]
+        )
 
 
 def _alive(value: SSAValue) -> LiveTile:
@@ -337,20 +341,6 @@ def _reduced(op: Operation) -> tuple[Axes, str, int]:
     if isinstance(op, DotOp):
         return axes_of(op.results[0]), op.axis.data, bytes_of(op.results[0].type)
     return axes_of(op.operands[0]), op.axis.data, bytes_of(op.operands[0].type)  # type: ignore[attr-defined]
-
-
-def _operand_bytes(items: Sequence[Operation]) -> int:
-    dots = [op for op in items if isinstance(op, DotOp)]
-    return min((bytes_of(_narrowed(value).type) for op in dots for value in (op.left, op.right)), default=4)
-
-
-def _narrowed(value: SSAValue) -> SSAValue:
-    """A dot's operand as tensor cores take it: before it is extended from f16 or bf16."""
-    owner = value.owner
-    if isinstance(owner, Operation) and owner.name == "arith.extf":
-        source = owner.operands[0]
-        return source if isinstance(element_of(source.type), Float16Type | BFloat16Type) else value
-    return value
 
 
 def _online_steps(pair: Online) -> Iterator[LoopStep]:

@@ -156,6 +156,11 @@ class PlanBatch:
         )
 
 
+def clipped(value: Numbers, least: Numbers, most: Numbers) -> Numbers:
+    """A number within bounds: `np.clip`, in a fifth of its time for few numbers."""
+    return np.minimum(np.maximum(value, least), most)
+
+
 OVERLAP = 0.3
 """Part of what is not the bottleneck that is not hidden behind it. As fitted: processors overlap most, never all."""
 

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from .loops import Axes, Loop, LoopAccess, LoopStep
-from .plan_batch import Numbers, PlanBatch
+from .plan_batch import Numbers, PlanBatch, clipped
 
 _Key = tuple[str, int | None, frozenset[str], bool]
 """A loop's axis, its number unless it is one over programs, the axes inside it, and whether it is `alone`."""
@@ -202,7 +202,7 @@ class CacheTraffic:
         together = self.at.size(touch.run)
         if touch.run in (*loop.axes, *loop.ranges, *step.ranges, *self.at.choices.held):
             together = max(1, self.at.extents.get(touch.run, 1))
-        return np.clip(line / (together * touch.element_bytes), 1, line / touch.element_bytes)
+        return clipped(line / (together * touch.element_bytes), 1, line / touch.element_bytes)
 
 
 def _beyond(taken: Numbers, capacity: Numbers, gradual: float) -> Numbers:
@@ -210,7 +210,7 @@ def _beyond(taken: Numbers, capacity: Numbers, gradual: float) -> Numbers:
     if not gradual:
         return np.where(taken <= capacity, 0.0, 1.0)
     least = capacity * (1 - gradual)
-    return np.clip((taken - least) / np.maximum(1, 2 * gradual * capacity), 0, 1)
+    return clipped((taken - least) / np.maximum(1, 2 * gradual * capacity), 0, 1)
 
 
 def executed(loop: Loop, step: LoopStep) -> Axes:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..cost_model.loops import bytes_of
+from ..cost_model.item_widths import bytes_of
 from ..cost_model.plan_batch import PlanBatch
 from ..dialect import TensorArgumentType
 from .bounds import TIMES_CORES, most_shares, power_above

@@ -16,8 +16,9 @@ from ..analysis.needs import Needs
 from ..analysis.needs.device import UNKNOWN_TRIPS
 from ..analysis.schedule.find_copies import find_copies
 from ..analysis.schedule.make_schedule import make_schedule
+from ..cost_model.item_widths import bytes_of
 from ..cost_model.launches import cut_loops, cuts_of, phases_of_launches
-from ..cost_model.loops import MOST_ALIGNED, WHILE, Known, Loop, bytes_of, range_axes, read_loops
+from ..cost_model.loops import MOST_ALIGNED, WHILE, Known, Loop, range_axes, read_loops
 from ..cost_model.plan_batch import Numbers, PlanBatch
 from ..cost_model.roofline import element_bytes
 from ..dialect import (

@@ -9,8 +9,8 @@ from math import prod
 
 from vkernels.ir.analysis.needs import NeedsDevice
 from vkernels.ir.cost_model.gpu import MEMORY_SECTOR, programs_at_once
+from vkernels.ir.cost_model.item_widths import bytes_of
 from vkernels.ir.cost_model.launches import parts_of
-from vkernels.ir.cost_model.loops import bytes_of
 from vkernels.ir.cost_model.plan_batch import PlanBatch
 from vkernels.ir.cost_model.traffic import CacheTraffic
 from vkernels.ir.dialect import AccessOp, KernelOp, ScatterOp, StoreOp, TensorArgumentType

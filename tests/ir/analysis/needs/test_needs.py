@@ -11,6 +11,7 @@ import pytest
 from vkernels.compiler.specialise import kernel_in
 from vkernels.ir.analyses import annotate_needs
 from vkernels.ir.analysis.needs import NeedsDevice
+from vkernels.ir.analysis.needs.needs import BEFORE_COMPILING
 from vkernels.ir.errors import PlanError
 from vkernels.ir.plan import Home, Plan
 from vkernels.ir.text import print_module
@@ -119,6 +120,15 @@ def test_columns_hold_what_each_plan_by_itself_does(
             least = max(phase.registers_at_least for phase in use.phases)
             alone = (use.registers_a_thread, least, use.shared_bytes, use.tensor_memory_columns)
             assert [value[row, column] for value in found] == pytest.approx(alone), plan
+
+
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("entry", LIBRARY.values(), ids=LIBRARY)
+def test_compiling_needs_changes_no_value(entry: CatalogueEntry, rng: random.Random) -> None:
+    library = Library(entry)
+    plan = library.random_plan(rng)
+    first, *others = (library.needs.evaluate(plan, library.sizes, GPU) for _ in range(BEFORE_COMPILING + 2))
+    assert all(use == first for use in others)
 
 
 def test_a_copy_reads_and_writes_each_element_once() -> None:

@@ -9,6 +9,7 @@ visited once and computed once.
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -59,7 +60,7 @@ class Expr:
     @property
     def symbols(self) -> set[str]:
         """The names of all symbols in it."""
-        return {each.args[0] for each in parts([self]) if each.is_symbol}
+        return names_in([self])
 
     def __add__(self, other: Expr | Number) -> Expr:
         return total((self, other))
@@ -212,6 +213,22 @@ def parts(expressions: Iterable[Expr]) -> Counter[Expr]:
     return uses
 
 
+def names_in(expressions: Iterable[Expr]) -> set[str]:
+    """The names of all symbols in some expressions."""
+    found: set[str] = set()
+    seen: set[int] = set()
+    todo = list(expressions)
+    while todo:
+        expression = todo.pop()
+        if id(expression) not in seen:  # by identity: comparing equal expressions takes long
+            seen.add(id(expression))
+            if expression.head == "symbol":
+                found.add(expression.args[0])
+            elif expression.head != "number":
+                todo += expression.args
+    return found
+
+
 def in_order(expression: Expr) -> list[Expr]:
     """An expression and its subexpressions, each once and after its own parts."""
     found: dict[Expr, None] = {}
@@ -250,12 +267,47 @@ def _folded(function: str, values: Iterable[Expr], fold: Any) -> Expr:
     return others[0] if len(others) == 1 else Expr(function, *others)
 
 
-# Expressions as Python functions.
+# Values of expressions, and expressions as Python functions.
 
 _NUMBERS: Mapping[str, Any] = {
     "most": max, "least": min, "pieces": lambda whole, part: math.ceil(whole / part),
     "fits": lambda value, bound: int(value >= bound), "sqrt": math.sqrt,
 }  # fmt: skip
+
+
+def evaluated(values: Mapping[str, Any], expressions: Sequence[Expr]) -> list[Any]:
+    """The values of expressions, given those of symbols by name: the same as of what is `compiled`, which takes longer
+    than a few evaluations."""
+    known: dict[int, Any] = {}
+
+    def value_of(expression: Expr) -> Any:
+        key = id(expression)
+        if key not in known:
+            known[key] = _value(expression, value_of, values)
+        return known[key]
+
+    return [value_of(expression) for expression in expressions]
+
+
+def _value(expression: Expr, value_of: Callable[[Expr], Any], symbols: Mapping[str, Any]) -> Any:
+    """The value of an expression by those of its operands, computed in the order in which `_written` writes it."""
+    head, args = expression.head, expression.args
+    if head == "symbol":
+        return symbols[args[0]]
+    if head == "number":
+        (value,) = args
+        return value if isinstance(value, int | float) else value.numerator / value.denominator
+    if head == "sum":
+        return reduce(operator.add, map(value_of, args))
+    if head == "product":
+        below = [part.args[0] for part in args if part.head == "power" and part.args[1] == -1]
+        above = [value_of(part) for part in args if part.head != "power" or part.args[1] != -1]
+        found = reduce(operator.mul, above) if above else 1
+        return found / reduce(operator.mul, map(value_of, below)) if below else found
+    if head == "power":
+        base, exponent = args
+        return math.sqrt(value_of(base)) if exponent == HALF else value_of(base) ** value_of(exponent)
+    return _NUMBERS[head](*map(value_of, args))
 
 
 def compiled(names: Sequence[str], expressions: Sequence[Expr]) -> CodeType:

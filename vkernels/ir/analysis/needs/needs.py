@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from itertools import count
 from math import prod
 from types import CodeType
 from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import PlanError
 from ...plan import Home, Plan
-from .algebra import Expr, Function, compiled, most, of_arrays, of_numbers, parts
+from .algebra import Expr, Function, compiled, evaluated, most, names_in, of_arrays, of_numbers
 from .device import UNKNOWN_TRIPS, NeedsDevice, constants_for
 from .records import SUMS, AxisNeed, Columns, Crossing, Dot, NeedsUse, PhaseNeeds, PhaseQuantities, Scratchpad
 
@@ -23,6 +24,8 @@ _FIELDS = tuple(field.name for field in fields(PhaseQuantities))[1:]
 SPILL_ALLOWANCE = 64
 """Bytes that a thread may spill before its plan counts as spilling: compilers reserve that much for reasons of their
 own, even when they use only half of the registers."""
+BEFORE_COMPILING = 8
+"""Evaluations of a kernel's needs after which they are compiled: that takes as long."""
 _PACK_ROWS = 512
 """Positions along a packed operand's whole axis that each program of its launch copies (`apply_plan/packs.py`)."""
 
@@ -59,7 +62,7 @@ class Needs:
         Raises `PlanError` where the plan lacks an axis or the call lacks a size.
         """
         extents = self.extents(sizes)
-        values = self._evaluate(*self._bound(plan, sizes, extents, device))
+        values = self._values(self._bound(plan, sizes, extents, device))
         return self._use(plan, extents, device, values)
 
     def evaluate_many(self, plans: Sequence[Plan], sizes: Mapping[str, int], device: NeedsDevice) -> list[NeedsUse]:
@@ -112,7 +115,7 @@ class Needs:
     @cached_property
     def _names(self) -> list[str]:
         """The names of all symbols, in the order of the arguments of compiled functions."""
-        return sorted(str(part.args[0]) for part in parts(self._outputs) if part.is_symbol)
+        return sorted(names_in(self._outputs))
 
     @cached_property
     def _size_names(self) -> list[str]:
@@ -125,6 +128,16 @@ class Needs:
     @cached_property
     def _code(self) -> CodeType:
         return compiled(self._names, self._outputs)
+
+    def _values(self, bound: Sequence[float]) -> Sequence[float]:
+        """The outputs, given the symbols' values. Planning a kernel once evaluates them once."""
+        if next(self._evaluations) < BEFORE_COMPILING:
+            return evaluated(dict(zip(self._names, bound, strict=True)), self._outputs)
+        return self._evaluate(*bound)
+
+    @cached_property
+    def _evaluations(self) -> Iterator[int]:
+        return count()
 
     @cached_property
     def _evaluate(self) -> Function:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from ...dialect import DotOp, PhaseOp, ReductionOp, ScanOp, TensorArgumentType
 from ...errors import PlanError
 from ...facts import Facts
 from ...locations import place_of
-from ..accesses import MemoryAccess, elementwise, has_effect, inputs_of
+from ..accesses import MemoryAccess, elementwise
 from ..kernel_analysis import KernelAnalysis
 from .nests import Nest, NestSchedule, in_order, label_of
 
@@ -52,7 +52,7 @@ def _writes(schedule: NestSchedule, nests: list[_Placed], order: dict[Nest, int]
     analysis = schedule.analysis
     nest_of = {op: nest for _, nest, _ in nests for op in nest.effects}
     for item, phase in analysis.phase.items():
-        if has_effect(item):
+        if analysis.has_effect(item):
             nest = nest_of.get(item)
             at = order[nest] if nest is not None else _before(schedule, phase, nests, order)
             for access in (access for access in analysis.accesses(item) if access.writes):
@@ -100,7 +100,7 @@ def _paths(schedule: NestSchedule, nest: Nest) -> Iterator[_Path]:
         value = analysis.source(used)
         through = through if value is used else value
         at_hand = not analysis.chunks_of_value(value) or (schedule.home_of(value) is not None and value not in stored)
-        if at_hand or not isinstance(value.owner, Operation):
+        if at_hand or not isinstance(value, OpResult):
             continue
         item = analysis.item_of(value.owner)
         if item in seen:
@@ -109,7 +109,7 @@ def _paths(schedule: NestSchedule, nest: Nest) -> Iterator[_Path]:
         yield _Path(item, through, inner, loops)
         if analysis.is_chunk_reduction(item):
             inner, loops = item, _loops_of_reduction(analysis, item, loops)
-        todo += [(value, through, inner, loops) for value in inputs_of(item)]
+        todo += [(value, through, inner, loops) for value in analysis.inputs(item)]
     for op in nest.effects:
         if any(not access.writes for access in analysis.accesses(op)):
             yield _Path(op, None, None, nest.axes)
@@ -126,7 +126,7 @@ def _loops_of_reduction(analysis: KernelAnalysis, op: ReductionOp | DotOp, loops
 def _first_misplaced_scan(schedule: NestSchedule, nest: Nest, paths: list[_Path]) -> SSAValue | None:
     """A scan along another axis than the innermost loop that it needs, so that it could not carry its result."""
     analysis = schedule.analysis
-    for path in paths:
+    for path in paths if analysis.scans else ():
         if isinstance(path.item, ScanOp) and path.item.axis.data in analysis.chunked:
             needed = [axis for axis in path.loops if axis in analysis.chunks(path.item)]
             if needed[-1] != path.item.axis.data:
@@ -149,10 +149,10 @@ def _first_misplaced_reduction(schedule: NestSchedule, nest: Nest, paths: list[_
 def _first_inner_home(schedule: NestSchedule, nest: Nest, paths: list[_Path]) -> SSAValue | None:
     """A reduction that would read, in a loop of its own, a home that the same nest overwrites."""
     written = {home for _, home in nest.stores}
-    for path in paths:
+    for path in paths if written else ():
         within = path.item if schedule.analysis.is_chunk_reduction(path.item) else path.inner
         if within is not None:
-            homes = {schedule.home_of(schedule.analysis.source(v)) for v in inputs_of(path.item)}
+            homes = {schedule.home_of(schedule.analysis.source(v)) for v in schedule.analysis.inputs(path.item)}
             if homes & written and within.results[0] not in schedule.homes:
                 return within.results[0]
     return None

@@ -14,7 +14,7 @@ from ...dialect.blocks import terminator
 from ...errors import PlanError
 from ...locations import place_of
 from ...plan import Home, Plan
-from ..accesses import clash, has_effect, inputs_of
+from ..accesses import clash, inputs_of
 from ..kernel_analysis import KernelAnalysis
 from .find_online import Online
 
@@ -96,7 +96,7 @@ def _nests_of(schedule: NestSchedule, items: Sequence[Operation], plan: Plan) ->
     for item in items:
         if isinstance(item, YieldOp) or not (chunks := analysis.chunks(item)):
             continue
-        if has_effect(item):
+        if analysis.has_effect(item):
             _nest_for(schedule, nests, chunks, item).effects.append(item)
         elif item in carried_along:
             continue
@@ -130,27 +130,27 @@ def _scanned(schedule: NestSchedule, item: Operation) -> frozenset[str]:
     analysis = schedule.analysis
     if not analysis.scans:
         return frozenset()
-    items = [item, *slice_for(schedule, inputs_of(item))]
+    items = [item, *slice_for(schedule, analysis.inputs(item))]
     return frozenset(op.axis.data for op in items if isinstance(op, ScanOp)) & analysis.chunked
 
 
 def _depends(schedule: NestSchedule, item: Operation, nest: Nest) -> bool:
     """Whether an item or its inputs conflict with memory or homes that a nest writes or reads."""
     analysis = schedule.analysis
-    inputs = [item, *slice_for(schedule, inputs_of(item))]
+    inputs = [item, *slice_for(schedule, analysis.inputs(item))]
     mine = [access for op in inputs for access in analysis.accesses(op)]
     theirs = [access for op in nest.effects for access in analysis.accesses(op)]
     theirs += [a for op in slice_for(schedule, nest.roots()) for a in analysis.accesses(op) if not a.writes]
     homed = {home for _, home in nest.stores}
-    used = {schedule.home_of(analysis.source(v)) for op in inputs for v in inputs_of(op)}
+    used = {schedule.home_of(analysis.source(v)) for op in inputs for v in analysis.inputs(op)}
     return bool(homed & used) or any(clash(one, other) for one in mine for other in theirs)
 
 
-def slice_for(schedule: NestSchedule, values: Iterator[SSAValue]) -> list[Operation]:
+def slice_for(schedule: NestSchedule, values: Iterable[SSAValue]) -> list[Operation]:
     """The items that a nest computes, from values in registers and in homes."""
-    analysis = schedule.analysis
-    return analysis.sliced(
-        values, lambda value: not analysis.chunks_of_value(value) or schedule.home_of(value) is not None
+    chunks_of_value, shares, homes = schedule.analysis.chunks_of_value, schedule.shares, schedule.homes
+    return schedule.analysis.sliced(
+        values, lambda value: not chunks_of_value(value) or shares.get(value, value) in homes
     )
 
 
@@ -202,9 +202,9 @@ def _edge(schedule: NestSchedule, pairs: Iterable[tuple[SSAValue, SSAValue]], pl
     waiting, nests = list(by_axes.values()), []
     for nest in waiting:
         nest.axes = _ordered(schedule, nest, plan)
+    written = {nest: {home for _, home in nest.stores} for nest in waiting}
+    read = {nest: homes_read(schedule, nest) for nest in waiting if len(waiting) > 1}
     while waiting:
-        written = {nest: {home for _, home in nest.stores} for nest in waiting}
-        read = {nest: homes_read(schedule, nest) for nest in waiting}
         free = [n for n in waiting if not any(written[n] & read[other] for other in waiting if other is not n)]
         if not free:
             stuck = [home for nest in waiting for _, home in nest.stores]
@@ -220,8 +220,9 @@ def _edge(schedule: NestSchedule, pairs: Iterable[tuple[SSAValue, SSAValue]], pl
 
 def homes_read(schedule: NestSchedule, nest: Nest) -> set[SSAValue]:
     """The homes that a nest loads from, including those of its reductions' loops."""
-    values = [*nest.roots(), *(value for item in all_items(schedule, nest) for value in inputs_of(item))]
-    homes = {schedule.home_of(schedule.analysis.source(value)) for value in values}
+    analysis = schedule.analysis
+    values = [*nest.roots(), *(value for item in all_items(schedule, nest) for value in analysis.inputs(item))]
+    homes = {schedule.home_of(analysis.source(value)) for value in values}
     return {home for home in homes if home is not None}
 
 
