@@ -90,10 +90,15 @@ class Compilation:
 
     @cached_property
     def plans(self) -> Plans:
-        """The plans of the request, chosen for tensors that share no memory."""
-        return replace(self._plans_of(self.request.arguments.signature), same=self.request.same)
+        """The plans of the request, chosen knowing which tensors are the same."""
+        signature, same = self.request.arguments.signature, self.request.same
+        plans = self._plans_of(signature)
+        if not same:
+            return plans
+        return replace(plans, built=self.variants.ir(self.request.kernel, signature, same).kernel, apart=plans.built)
 
     def _plans_of(self, signature: Signature) -> Plans:
+        """The plans for tensors that share no memory."""
         kernel, arguments, session = self.request.kernel, self.request.arguments, self.session
         return Plans(
             kernel, self.variants.ir(kernel, signature).kernel, arguments.sizes, arguments.dtypes,

@@ -22,7 +22,6 @@ from vkernels.ir.pin import NO_PIN, with_pin
 from vkernels.ir.plan import Plan
 from vkernels.ir.text import print_module
 
-from .arguments import Same
 from .artifact_cache import hash_of
 from .plan_cache import CachedPlan, PlanCache
 from .plan_fallback import BOTTOM, PlanFallback
@@ -48,8 +47,9 @@ def stated_rung(plan: Plan) -> str:
 class Plans:
     """The plans that there are for one call of a kernel within some limits.
 
-    `built`: the kernel's IR as written; `sizes`, `dtypes` and `strides`: by name, strides in elements, None where each
-    tensor lies row after row; `tuned_plans` and `plan_cache`: the session's; `same`: parameters with the same tensor.
+    `built`: the kernel's IR as written, with one tensor in place of all that are the same; `sizes`, `dtypes` and
+    `strides`: by name, strides in elements, None where each tensor lies row after row; `tuned_plans` and `plan_cache`:
+    the session's; `apart`: the IR for tensors that share no memory, for which plans are tuned, if not `built`.
     """
 
     kernel: KernelLike
@@ -60,7 +60,7 @@ class Plans:
     strides: Mapping[str, Sequence[int]] | None
     tuned_plans: TunedPlans
     plan_cache: PlanCache
-    same: Same = ()
+    apart: KernelOp | None = None
 
     @property
     def allowed(self) -> Limits:
@@ -86,7 +86,7 @@ class Plans:
         if self.tuned is not None:
             first: CachedPlan | None = CachedPlan(self.tuned, stated_rung(self.tuned))
         else:
-            first = (self.cached(self._key_of_same) if self.same else None) or self.cached(self.cache_key)
+            first = self.cached(self.cache_key)
         return PlanFallback(self.kernel.name, self.ranked, attempt, first)
 
     def first_fit(self, attempt: Callable[[Plan], Code]) -> tuple[PlanFallback[Code], Code]:
@@ -94,8 +94,7 @@ class Plans:
         fallback = self.fallback(attempt)
         code = fallback.compile_first_fit()
         if not isinstance(fallback.chosen, CachedPlan):
-            key = self._key_of_same if self.same else self.cache_key
-            self.plan_cache.put(key, fallback.chosen.plan, fallback.chosen.rung)
+            self.plan_cache.put(self.cache_key, fallback.chosen.plan, fallback.chosen.rung)
         return fallback, code
 
     def ranked(self, is_useful: Callable[[NeedsUse], bool] = lambda use: True) -> Iterator[Chosen]:
@@ -165,11 +164,6 @@ class Plans:
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
-    @property
-    def _key_of_same(self) -> str:
-        """The key where some tensors are the same: the code of another plan may fit then."""
-        return hashlib.sha256(f"{self.cache_key} {self.same!r}".encode()).hexdigest()
-
     @cached_property
     def tuned(self) -> Plan | None:
         """The best plan that was tuned for this and fits; whether its code does is seen later."""
@@ -181,7 +175,7 @@ class Plans:
     def query(self) -> PlanQuery:
         """The query for the provider of tuned plans."""
         tunable = frozenset(parameter.name for parameter in self.kernel.parameters if parameter.tunable is not None)
-        return PlanQuery(self.built, self.sizes, self.dtypes, self.allowed, self.strides, tunable)
+        return PlanQuery(self.apart or self.built, self.sizes, self.dtypes, self.allowed, self.strides, tunable)
 
     def cached(self, cache_key: str) -> CachedPlan | None:
         """The plan of an earlier choice whose code fits."""

@@ -18,6 +18,7 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Home
 from vkernels.ir.planning.choose_plan import bottom_plan, choose_plan
 from vkernels.ir.planning.space import read_space
+from vkernels.ir.text import parse_module
 from vkernels.ir.transforms.apply_plan import apply_plan
 from vkernels.ir.transforms.verify_mapped import verify_mapped
 from vkernels.targets import limits_of, target_named
@@ -26,6 +27,21 @@ CPU = Limits(registers=32, register_bytes=64, shared=1 << 20, multiprocessors=2,
 GPU = Limits(
     registers=255, register_bytes=4, shared=99 << 10, multiprocessors=100, cache=40 << 20, threads=1024, warp=32
 )
+SHIFTED = """
+vk.kernel @shifted(%x: !vk.tensor<[M, N], f32>, %out: !vk.tensor<[M, N], RESULT>) {
+  %M = vk.size M
+  vk.tile i < %M
+  %N = vk.size N
+  vk.whole j < %N
+  %c1 = arith.constant 1 : i64
+  %next = vk.load %x[i, %c1 + j] guarding [1] : !vk.tensor<[M, N], f32> -> tensor<?x?xf32, #vk.axes<i, j>>
+  %row = vk.load %x[i, j] : !vk.tensor<[M, N], f32> -> tensor<?x?xf32, #vk.axes<i, j>>
+  %max = vk.max %row along j : tensor<?x?xf32, #vk.axes<i, j>> -> tensor<?xf32, #vk.axes<i>>
+  %largest = vk.broadcast %max : tensor<?xf32, #vk.axes<i>> -> tensor<?x?xf32, #vk.axes<i, j>>
+  %d = arith.subf %next, %largest : tensor<?x?xf32, #vk.axes<i, j>>
+  %r = arith.extf %d : tensor<?x?xf32, #vk.axes<i, j>> to tensor<?x?xRESULT, #vk.axes<i, j>>
+  vk.store %r in %out[i, j] : !vk.tensor<[M, N], RESULT> <- tensor<?x?xRESULT, #vk.axes<i, j>>
+}"""
 QUICKLY = {"deadline": None, "phases": (Phase.explicit, Phase.reuse, Phase.generate)}
 """Without shrinking, which would choose plans for minutes."""
 LENGTHS = st.one_of(st.sampled_from([0, 1, 2, 16, 1000, 1 << 16, 1 << 24]), st.integers(1, 5000))
@@ -163,3 +179,17 @@ def test_a_row_too_long_for_the_caches_goes_online_on_a_gpu_and_a_short_one_does
     assert long.online == ("j",)
     assert not short.online
     verify_mapped(apply_plan(module, long, Facts({"M": 4096, "N": 1 << 17})))
+
+
+def test_a_result_of_the_type_of_what_is_read_elsewhere_gets_the_plan_of_one_of_another_type():
+    """Planning is for tensors that share no memory."""
+    rungs = {}
+    for dtype in ("f32", "f64"):
+        text = SHIFTED.replace("RESULT", dtype)
+        if dtype == "f32":  # which is not extended
+            text = "".join(line for line in text.replace("%r in", "%d in").splitlines(True) if "extf" not in line)
+        (kernel,) = parse_module(text).ops
+        rungs[dtype] = choose_plan(kernel, {"M": 1000, "N": 1000}, GPU)
+    assert rungs["f32"].rung != "bottom"
+    assert rungs["f32"].plan.tiles == rungs["f64"].plan.tiles
+    assert rungs["f32"].plan.homes == rungs["f64"].plan.homes

@@ -167,3 +167,43 @@ vk.kernel @rounded(%x: !vk.tensor<[M, N], f16>, %out: !vk.tensor<[M, N], f32>) {
 // CHECK:         %row = vk.phase "row" -> (tensor<?x?xf16
 // CHECK:         vk.phase "out" {
 // CHECK-NEXT:      arith.extf %row
+
+// Both halves of a tensor are turned in place in one phase: no element of the one is in the other.
+vk.kernel @halves(%x: !vk.tensor<[M, N], f32>) {
+  %M = vk.size M
+  vk.tile i < %M
+  %N = vk.size N
+  %c2 = arith.constant 2 : i64
+  %half = arith.floordivsi %N, %c2 : i64
+  vk.whole j < %half
+  %one = vk.load %x[i, j] : !vk.tensor<[M, N], f32> -> tensor<?x?xf32, #vk.axes<i, j>>
+  %other = vk.load %x[i, %half + j] : !vk.tensor<[M, N], f32> -> tensor<?x?xf32, #vk.axes<i, j>>
+  %sum = arith.addf %one, %other : tensor<?x?xf32, #vk.axes<i, j>>
+  vk.store %sum in %x[i, j] : !vk.tensor<[M, N], f32> <- tensor<?x?xf32, #vk.axes<i, j>>
+  %difference = arith.subf %one, %other : tensor<?x?xf32, #vk.axes<i, j>>
+  vk.store %difference in %x[i, %half + j] : !vk.tensor<[M, N], f32> <- tensor<?x?xf32, #vk.axes<i, j>>
+}
+// CHECK-LABEL: vk.kernel @halves
+// CHECK:         vk.phase "x" {
+// CHECK-NEXT:      vk.load %x
+// CHECK-NEXT:      vk.load %x
+// CHECK-NOT:     vk.phase
+
+// Halves that may have an element in common are not: all is read first.
+vk.kernel @overlapping(%x: !vk.tensor<[M, N], f32>) {
+  %M = vk.size M
+  vk.tile i < %M
+  %N = vk.size N
+  %c1 = arith.constant 1 : i64
+  %c2 = arith.constant 2 : i64
+  %half = arith.floordivsi %N, %c2 : i64
+  %more = arith.addi %half, %c1 : i64
+  vk.whole j < %more
+  %one = vk.load %x[i, j] : !vk.tensor<[M, N], f32> -> tensor<?x?xf32, #vk.axes<i, j>>
+  %other = vk.load %x[i, %half + j] : !vk.tensor<[M, N], f32> -> tensor<?x?xf32, #vk.axes<i, j>>
+  %sum = arith.addf %one, %other : tensor<?x?xf32, #vk.axes<i, j>>
+  vk.store %sum in %x[i, j] : !vk.tensor<[M, N], f32> <- tensor<?x?xf32, #vk.axes<i, j>>
+}
+// CHECK-LABEL: vk.kernel @overlapping
+// CHECK:         %{{.*}} = vk.phase "{{.*}}" -> (
+// CHECK:         vk.phase "x" {

@@ -1,16 +1,28 @@
-"""What operations read and write, their other effects, and where two accesses can meet."""
+"""What operations read and write, and their other effects. Where two accesses can meet: `meeting`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from math import gcd
+from functools import cached_property
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from ..dialect import AccessOp, AssertOp, PrintOp, RangeOp, ScatterOp, StoreOp, arith, axes_of
+from ..dialect import (
+    AccessOp,
+    AssertOp,
+    KernelOp,
+    PrintOp,
+    RangeOp,
+    ScatterOp,
+    StoreOp,
+    TileOp,
+    WholeOp,
+    arith,
+    axes_of,
+)
 
 LOOPS = (RangeOp, scf.WhileOp, scf.ForOp)
 CONTROL = (*LOOPS, scf.IfOp)
@@ -40,6 +52,13 @@ class MemoryAccess:
     atomic: str
     axes: frozenset[str]
     index: tuple[Dimension, ...]
+
+    @cached_property
+    def extents(self) -> dict[str, SSAValue]:
+        """The extent of each axis of the kernel that the access is in."""
+        kernel = next((op for op in ancestors(self.op) if isinstance(op, KernelOp)), None)
+        ops = [] if kernel is None else [op for op in kernel.body.block.ops if isinstance(op, TileOp | WholeOp)]
+        return {op.axis.data: op.extent for op in ops}
 
 
 def accesses_of(op: Operation) -> list[MemoryAccess]:
@@ -75,62 +94,14 @@ def constant_of(value: SSAValue) -> int | None:
     return None
 
 
-def clash(one: MemoryAccess, other: MemoryAccess) -> bool:
-    """Whether two accesses may touch the same element, and their order matters there."""
-    if one.base is not other.base or not (one.writes or other.writes):
-        return False
-    return not (one.atomic and one.atomic == other.atomic) and not _never_meet(one, other)
-
-
-def _never_meet(one: MemoryAccess, other: MemoryAccess) -> bool:
-    """Whether the indices of some dimension are never equal at any positions: `x[2 * i]` and `x[2 * i + 1]`."""
-    for a, b in zip(one.index, other.index, strict=True):
-        if isinstance(a.offset, int) and isinstance(b.offset, int) and a.offset != b.offset:
-            step = gcd(*(coefficient for _, coefficient in (*a.terms, *b.terms)))
-            if step == 0 or (a.offset - b.offset) % step:
-                return True
-    return False
-
-
-def elementwise(
-    one: MemoryAccess, other: MemoryAccess, axes: Iterable[str] | None = None, loop: Operation | None = None
-) -> bool:
-    """Whether two accesses to one memory can touch the same element only at the same position of every axis.
-
-    Considers only `axes` if given. Within a `loop`, an offset that changes between iterations does not determine
-    which elements two iterations access.
-    """
-    wanted = one.axes | other.axes if axes is None else frozenset(axes)
-    return wanted <= fixed_axes(one, other, loop)
-
-
-def fixed_axes(one: MemoryAccess, other: MemoryAccess, loop: Operation | None = None) -> set[str]:
-    """The axes whose positions must be the same where two accesses to one memory touch the same element.
-
-    A dimension with equal indices fixes one axis, once all other axes of its index are fixed. Within a `loop`, an
-    offset that changes by less than the axis's coefficient fixes it too: `x[4 * i + k]`, k below 4.
-    """
-    fixed: set[str] = set()
-    alike = [a for a, b in zip(one.index, other.index, strict=True) if same_index(a, b)]
-    while True:
-        more = set()
-        for dimension in alike:
-            free = [term for term in dimension.terms if term[0] not in fixed]
-            if len(free) == 1 and dimension.along <= fixed and _changes_less(dimension.offset, free[0][1], loop):
-                more.add(free[0][0])
-        if not more:
-            return fixed
-        fixed |= more
-
-
 def same_index(one: Dimension, other: Dimension, loads: bool = False) -> bool:
     """Whether two indices are equal. `loads`: also if their offsets are loaded from the same place."""
     if one.terms != other.terms or isinstance(one.offset, int) or isinstance(other.offset, int):
         return one.terms == other.terms and one.offset == other.offset
-    return _computed_alike(one.offset, other.offset, loads)
+    return computed_alike(one.offset, other.offset, loads)
 
 
-def _computed_alike(one: SSAValue, other: SSAValue, loads: bool) -> bool:
+def computed_alike(one: SSAValue, other: SSAValue, loads: bool) -> bool:
     """Whether two values are computed by the same operations from the same values. `loads`: through loads as well; the
     values are then equal only if nothing was written between the loads."""
     if one is other:
@@ -141,36 +112,7 @@ def _computed_alike(one: SSAValue, other: SSAValue, loads: bool) -> bool:
     if (isinstance(a, AccessOp) and not loads) or one.type != other.type or len(a.results) > 1:
         return False
     alike = a.properties == b.properties and a.attributes == b.attributes and len(a.operands) == len(b.operands)
-    return alike and all(_computed_alike(x, y, loads) for x, y in zip(a.operands, b.operands, strict=True))
-
-
-def _changes_less(offset: SSAValue | int, coefficient: int, loop: Operation | None) -> bool:
-    """Whether an offset changes by less than a coefficient from one iteration of a loop to another."""
-    if isinstance(offset, int) or loop is None or not is_inside(offset, loop):
-        return True
-    span = _span(offset, loop)
-    return span is not None and span < abs(coefficient)
-
-
-def _span(value: SSAValue, loop: Operation) -> int | None:
-    """By how much a scalar may change within a loop; None if unknown."""
-    if constant_of(value) is not None or not is_inside(value, loop):
-        return 0
-    owner = value.owner
-    if isinstance(owner, Block):
-        parent = owner.parent_op()
-        if not isinstance(parent, RangeOp) or parent.is_ragged or value is not owner.args[0]:
-            return None
-        start, stop = constant_of(parent.start), constant_of(parent.stop)
-        return None if start is None or stop is None else max(0, stop - start - 1)
-    spans = [_span(operand, loop) for operand in owner.operands]
-    if isinstance(owner, arith.AddiOp | arith.SubiOp) and spans[0] is not None and spans[1] is not None:
-        return spans[0] + spans[1]
-    if isinstance(owner, arith.MuliOp):
-        for span, factor in zip(spans, map(constant_of, reversed(owner.operands)), strict=True):
-            if span is not None and factor is not None:
-                return span * abs(factor)
-    return None
+    return alike and all(computed_alike(x, y, loads) for x, y in zip(a.operands, b.operands, strict=True))
 
 
 def ancestors(node: Operation | Block) -> Iterator[Operation]:

@@ -14,7 +14,8 @@ from xdsl.ir import Operation, SSAValue
 
 from ..dialect import KernelOp, RangeOp, TensorArgumentType, TileOp, WholeOp
 from ..dialect.blocks import terminator
-from .accesses import LOOPS, MemoryAccess, accesses_of, ancestors, clash, constant_of, fixed_axes, same_index
+from .accesses import LOOPS, MemoryAccess, accesses_of, ancestors, constant_of, same_index
+from .meeting import clash, fixed_axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,8 @@ def lost_updates(found: Iterable[MemoryAccess], alone: Collection[str]) -> Itera
         if not access.writes:
             loads.setdefault(access.base, []).append(access)
             continue
-        free = sorted(access.axes - fixed_axes(access, access) - set(alone))
+        fixed = fixed_axes(access, access)
+        free = [] if fixed is None else sorted(access.axes - fixed - set(alone))
         for load in loads.get(access.base, ()) if free and not access.atomic else ():
             if _is_update(access, load):
                 yield Race(access, load, free[0], True)
@@ -71,8 +73,9 @@ def programs_meet(found: Iterable[MemoryAccess], axes: Collection[str]) -> Itera
                 continue
             *_, loop = (None, *(op for op in ancestors(one.op) if isinstance(op, LOOPS)))
             fixed = fixed_axes(one, other, loop)  # what changes in any loop around changes in the outermost
-            for axis in axes:
-                if axis not in fixed and not (one.writes and other.writes and axis not in one.axes | other.axes):
+            free = [] if fixed is None else [axis for axis in axes if axis not in fixed]
+            for axis in free:
+                if not (one.writes and other.writes and axis not in one.axes | other.axes):
                     write, rest = (other, one) if other.writes else (one, other)
                     yield Race(write, rest, axis, not rest.writes and _is_update(write, rest))
 

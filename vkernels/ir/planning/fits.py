@@ -57,9 +57,12 @@ def which_fit(columns: Columns, at: PlanBatch, limits: Limits) -> Numbers:
 
 
 def why_inapplicable(space: PlanSearchSpace, plan: Plan) -> str | None:
-    """Why the kernel cannot have a plan; None if it can, knowing its sizes. Nothing is mapped for it."""
+    """Why the kernel cannot have a plan; None if it can, knowing its sizes. Nothing is mapped for it.
+
+    Tensors are distinct, as in all code: where some are the same, the kernel uses one in place of all.
+    """
     try:
-        check_plan(plan_kernel(space.kernel, plan, Facts(dict(space.sizes))))
+        check_plan(plan_kernel(space.kernel, plan, Facts(dict(space.sizes), distinct=True)))
     except PlanError as error:
         return str(error)
     return None

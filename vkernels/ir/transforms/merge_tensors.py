@@ -8,17 +8,19 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from ..analysis.accesses import MemoryAccess, accesses_of, ancestors, elementwise
+from ..analysis.accesses import MemoryAccess, accesses_of, ancestors
+from ..analysis.meeting import elementwise, never_meet
 from ..dialect import KernelOp, RangeOp, TileOp
 
 
 def works_in_place(kernel: KernelOp, one: str, other: str) -> bool:
     """Whether two tensors of a kernel, by their parameters' names, may be the same memory with unchanged results.
 
-    Only one of them may be written. Every store to it must be at the index of every load from the other, and after it,
-    so that nothing reads what has been written already. Every tile axis must be in those indices, since otherwise
-    several programs access the same elements. Their declared dimensions must be the same. Both may be written if both
-    are only updated by the same atomic operation: with `atomic_add` alone, they are two parts of one sum.
+    Only one of them may be written. Every store to it must be after every load from the other, so that nothing reads
+    what has been written already, and meet it only at the same positions of all tile axes, since otherwise several
+    programs access the same elements; or it must never meet it. Their declared dimensions must be the same. Both may
+    be written if both are only updated by the same atomic operation: with `atomic_add` alone, they are two parts of
+    one sum.
     """
     arguments = _arguments(kernel)
     first, second = arguments[one], arguments[other]
@@ -33,7 +35,7 @@ def works_in_place(kernel: KernelOp, one: str, other: str) -> bool:
             return bool(a.atomic) and a.atomic == b.atomic
         load, store = (b, a) if a.writes else (a, b)
         is_later = order[load] < order[store] and not (_loops(load.op) & _loops(store.op))
-        return is_later and elementwise(a, b, a.axes | b.axes | tiles)
+        return (is_later and elementwise(a, b, tiles)) or never_meet(a, b)
 
     ones, others = ([a for a in accesses if a.base is base] for base in (first, second))
     return all(apart(a, b) for a in ones for b in others if a.writes or b.writes)

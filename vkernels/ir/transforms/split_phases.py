@@ -22,11 +22,10 @@ from ..analysis.accesses import (
     MemoryAccess,
     accesses_of,
     ancestors,
-    clash,
-    elementwise,
     has_effect,
     inputs_of,
 )
+from ..analysis.meeting import clash, elementwise
 from ..dialect import (
     BoundaryOp,
     DotOp,

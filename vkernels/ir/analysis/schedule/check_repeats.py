@@ -11,8 +11,9 @@ from ...dialect import DotOp, PhaseOp, ReductionOp, ScanOp, TensorArgumentType
 from ...errors import PlanError
 from ...facts import Facts
 from ...locations import place_of
-from ..accesses import MemoryAccess, elementwise
+from ..accesses import MemoryAccess
 from ..kernel_analysis import KernelAnalysis
+from ..meeting import elementwise, never_meet
 from .nests import Nest, NestSchedule, in_order, label_of
 
 
@@ -186,4 +187,4 @@ def _spoils(
 def _may_alias(write: MemoryAccess, load: MemoryAccess, facts: Facts) -> bool:
     one, other = write.base, load.base
     may_overlap = not facts.distinct and isinstance(one.type, TensorArgumentType) and one.type == other.type
-    return one is other or may_overlap
+    return (one is other or may_overlap) and not never_meet(write, load)

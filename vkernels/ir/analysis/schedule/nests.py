@@ -14,8 +14,9 @@ from ...dialect.blocks import terminator
 from ...errors import PlanError
 from ...locations import place_of
 from ...plan import Home, Plan
-from ..accesses import clash, inputs_of
+from ..accesses import inputs_of
 from ..kernel_analysis import KernelAnalysis
+from ..meeting import clash
 from .find_online import Online
 
 

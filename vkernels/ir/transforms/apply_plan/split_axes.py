@@ -10,8 +10,9 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Block, Operation, SSAValue
 
-from ...analysis.accesses import clash, elementwise, has_effect
+from ...analysis.accesses import has_effect
 from ...analysis.axes import MappedAxis
+from ...analysis.meeting import clash, elementwise
 from ...analysis.schedule.nests import Nest, all_items, label_of
 from ...dialect import DotOp, LoadOp, PhaseOp, ScanOp, ScratchOp, StoreOp, YieldOp, axes_of, element_of
 from ...dialect.combining import neutral_of
