@@ -167,7 +167,9 @@ class _Reader:
         for nest, around in nests:
             made = {value for value, home in nest.stores if value is home}
             items = [*self.analysis.sliced(nest.roots(), partial(self._at_hand, made)), *nest.effects]
-            yield from self._loop(phase, nest.axes, _ranges(around), items, nest.reductions, nest.stores, nest.online)
+            reductions = [*nest.reductions, *(total for group in nest.online for total in group.totals)]
+            items += [op for group in nest.online for op in group.path]
+            yield from self._loop(phase, nest.axes, _ranges(around), items, reductions, nest.stores, nest.online)
 
     def _at_hand(self, made: set[SSAValue], value: SSAValue) -> bool:
         in_registers = not self.analysis.chunks_of_value(value)
@@ -194,9 +196,8 @@ class _Reader:
         steps = self._home_loads(own)
         steps += [step for op in own for step in self._steps_of(op)]
         steps += [_home_step(value, self._home(home), writes=True) for value, home in stores]
-        steps += [step for pair in online for step in _online_steps(pair)]
+        steps += [step for group in online for step in _online_steps(group)]
         if steps:
-            reductions = [*reductions, *(pair.total for pair in online)]
             reduced = tuple(_reduced(op) for op in reductions)
             tiles = [element_of(r.type) for op in own for r in op.results if isinstance(r.type, TensorType)]
             wide = [element for element in tiles if bytes_of(element) == 8]
@@ -353,11 +354,13 @@ def _narrowed(value: SSAValue) -> SSAValue:
     return value
 
 
-def _online_steps(pair: Online) -> Iterator[LoopStep]:
-    """The exponential of each element, relative to a maximum that may grow, and the rescaling of each partial sum."""
-    axes, weight = axes_of(pair.total.tile), weight_of(pair.exponential)
-    yield LoopStep(axes, weight + weight_of(pair.difference) + 2)
-    yield LoopStep(tuple(axis for axis in axes if axis != pair.total.axis.data), weight + RESCALE_OPERATIONS)
+def _online_steps(group: Online) -> Iterator[LoopStep]:
+    """What a maximum that may grow costs beside the exponentials: the next base, and rescaling each partial sum."""
+    axes = axes_of(group.maximum.tile)
+    bases = tuple(axis for axis in axes if axis != group.maximum.axis.data)
+    yield LoopStep(bases, weight_of(group.exponential) + RESCALE_OPERATIONS)
+    for total in group.totals:
+        yield LoopStep(axes_of(total.result if isinstance(total, DotOp) else total.tile), 1)
 
 
 def _home_step(value: SSAValue, home: tuple[str, Home], writes: bool) -> LoopStep:
