@@ -31,7 +31,7 @@ Axes = tuple[str, ...]
 MOST_ALIGNED = 64
 """Bytes of a line: no further alignment matters."""
 RESCALE_OPERATIONS = 6
-"""Operations of a maximum so far and the sum relative to it, beside the exponential."""
+"""Operations of a maximum so far and the base of the sums, beside the exponential that rescales them."""
 WHILE = "while"
 """What loops that are no ranges are called."""
 
@@ -65,8 +65,9 @@ class LoopAccess:
 class LoopStep:
     """Something done in a loop to tiles of `axes`: `operations` for each element, `touch` if it goes to memory.
 
-    `ranges`: the sequential loops around it within its phase. `reduced`: the axis that it reduces along, or `scans`.
-    `sides`: of a dot, the axes of its left operand alone, of its right one alone, and the contracted one.
+    `ranges`: the sequential loops around it within its phase, or the chunk loop of an axis that it lacks. `reduced`:
+    the axis that it reduces along, or `scans`; `completes`: in each chunk, not after the loop. `sides`: of a dot, the
+    axes of its left operand alone, of its right one alone, and the contracted one.
     """
 
     axes: Axes
@@ -76,6 +77,7 @@ class LoopStep:
     sides: tuple[Axes, ...] = ()
     reduced: str | None = None
     scans: bool = False
+    completes: bool = False
 
     @property
     def is_dot(self) -> bool:
@@ -355,12 +357,17 @@ def _narrowed(value: SSAValue) -> SSAValue:
 
 
 def _online_steps(group: Online) -> Iterator[LoopStep]:
-    """What a maximum that may grow costs beside the exponentials: the next base, and rescaling each partial sum."""
-    axes = axes_of(group.maximum.tile)
-    bases = tuple(axis for axis in axes if axis != group.maximum.axis.data)
-    yield LoopStep(bases, weight_of(group.exponential) + RESCALE_OPERATIONS)
+    """What a maximum that may grow costs beside the exponentials: that of each chunk, the next base, and rescaling each
+    partial sum."""
+    axes, along = axes_of(group.maximum.tile), group.maximum.axis.data
+    bases = tuple(axis for axis in axes if axis != along)
+    yield LoopStep(axes, 0, reduced=along, completes=True)
+    yield LoopStep(bases, weight_of(group.exponential) + RESCALE_OPERATIONS, (along,))
     for total in group.totals:
-        yield LoopStep(axes_of(total.result if isinstance(total, DotOp) else total.tile), 1)
+        if isinstance(total, DotOp):
+            yield LoopStep(axes_of(total.result), 1, (along,))
+        else:
+            yield LoopStep(axes_of(total.tile), 1)
 
 
 def _home_step(value: SSAValue, home: tuple[str, Home], writes: bool) -> LoopStep:

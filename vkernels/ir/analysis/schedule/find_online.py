@@ -60,7 +60,7 @@ def find_online(analysis: KernelAnalysis, plan: Plan, facts: Facts) -> list[Onli
             raise PlanError(f"axis {name} is split over programs: a maximum and a sum along it cannot go online")
         if not axis.is_chunked:
             continue
-        groups = _groups_along(analysis, name, facts)
+        groups = groups_along(analysis, name, facts)
         if not groups:
             raise PlanError(
                 f"the plan goes online along {name}: no sum of exp(x - m) along it follows m, the maximum of x"
@@ -88,7 +88,8 @@ def check_homes(analysis: KernelAnalysis, groups: list[Online], home_of: Callabl
             todo += inputs_of(item)
 
 
-def _groups_along(analysis: KernelAnalysis, axis: str, facts: Facts) -> list[Online]:
+def groups_along(analysis: KernelAnalysis, axis: str, facts: Facts) -> list[Online]:
+    """Every group along a whole axis that is processed in chunks."""
     reader = LinearReader(analysis, axis)
     members: dict[tuple[MaxOp, type[Operation]], list[tuple[SumOp | DotOp, Linear]]] = {}
     ready: dict[MaxOp, _Readiness] = {}
