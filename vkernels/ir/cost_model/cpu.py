@@ -181,7 +181,7 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
         arithmetic = arithmetic + often * vectors * (1 if step.is_dot else step.operations)
         if step.scans:
             arithmetic = arithmetic + often * vectors * (SCANNED if step.reduced == at.choices.lanes else 0)
-        elif step.reduced in at.choices.held:
+        elif step.completes or step.reduced in at.choices.held:
             arithmetic = arithmetic + often * _across(step.axes, step.reduced or "", at, width)
         if step.touch is not None:
             cost = often * _accesses(step, at, width)

@@ -156,7 +156,7 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> tuple[
                 waits = waits + often / _beside(at, step) * ON_CHIP_LATENCY
         else:
             operations = operations + often * elements * step.operations
-        if step.reduced is not None and (step.reduced in at.choices.held or not loop.axes):
+        if step.completes or (step.reduced is not None and (step.reduced in at.choices.held or not loop.axes)):
             waits = waits + often * REDUCTION_LATENCY
     latency: Numbers = 0
     for step in loop.steps:
@@ -186,12 +186,16 @@ def _dot(loop: Loop, step: LoopStep, at: PlanBatch, limits: Limits) -> tuple[Num
     rate = limits.tensor_multiply_adds.get(kind, 0) if NeedsDevice.of(limits).tensor_cores else 0
     deep = np.minimum.reduce(np.broadcast_arrays(*(at.tile(side) for side in step.sides)))
     fits = (deep >= TENSOR_SIDE) & (rate > 0)
-    moved = _operands(loop, at) * (1 + np.sqrt(at.warps))  # stored once, read by the warps of a row and of a column
+    moved = _operands(loop, step, at) * (
+        1 + np.sqrt(at.warps)
+    )  # stored once, read by the warps of a row and of a column
     tensor = np.where(fits, products / max(rate, 1.0), 0)
     plain = np.where(fits, 0, products * np.where(deep >= TENSOR_SIDE, 1.3, 3))
     return tensor, plain, moved
 
 
-def _operands(loop: Loop, at: PlanBatch) -> Numbers:
-    tiles = [alive.axes for alive in loop.live if alive.into_dot]
-    return sum((at.tile(axes) * loop.operand_bytes for axes in dict.fromkeys(tiles)), start=0)
+def _operands(loop: Loop, step: LoopStep, at: PlanBatch) -> Numbers:
+    """Bytes of both operands of a dot."""
+    rows, columns, _ = step.sides
+    sides = [[axis for axis in step.axes if axis not in other] for other in (columns, rows)]
+    return (at.tile(sides[0]) + at.tile(sides[1])) * loop.operand_bytes

@@ -31,7 +31,7 @@ Axes = tuple[str, ...]
 MOST_ALIGNED = 64
 """Bytes of a line: no further alignment matters."""
 RESCALE_OPERATIONS = 6
-"""Operations of a maximum so far and the sum relative to it, beside the exponential."""
+"""Operations of a maximum so far and the base of the sums, beside the exponential that rescales them."""
 WHILE = "while"
 """What loops that are no ranges are called."""
 
@@ -65,8 +65,9 @@ class LoopAccess:
 class LoopStep:
     """Something done in a loop to tiles of `axes`: `operations` for each element, `touch` if it goes to memory.
 
-    `ranges`: the sequential loops around it within its phase. `reduced`: the axis that it reduces along, or `scans`.
-    `sides`: of a dot, the axes of its left operand alone, of its right one alone, and the contracted one.
+    `ranges`: the sequential loops around it within its phase, or the chunk loop of an axis that it lacks. `reduced`:
+    the axis that it reduces along, or `scans`; `completes`: in each chunk, not after the loop. `sides`: of a dot, the
+    axes of its left operand alone, of its right one alone, and the contracted one.
     """
 
     axes: Axes
@@ -76,6 +77,7 @@ class LoopStep:
     sides: tuple[Axes, ...] = ()
     reduced: str | None = None
     scans: bool = False
+    completes: bool = False
 
     @property
     def is_dot(self) -> bool:
@@ -162,7 +164,9 @@ class _Reader:
         for nest, around in nests:
             made = {value for value, home in nest.stores if value is home}
             items = [*self.analysis.sliced(nest.roots(), partial(self._at_hand, made)), *nest.effects]
-            yield from self._loop(phase, nest.axes, _ranges(around), items, nest.reductions, nest.stores, nest.online)
+            reductions = [*nest.reductions, *(total for group in nest.online for total in group.totals)]
+            items += [op for group in nest.online for op in group.path]
+            yield from self._loop(phase, nest.axes, _ranges(around), items, reductions, nest.stores, nest.online)
 
     def _at_hand(self, made: set[SSAValue], value: SSAValue) -> bool:
         in_registers = not self.analysis.chunks_of_value(value)
@@ -189,9 +193,8 @@ class _Reader:
         steps = self._home_loads(own)
         steps += [step for op in own for step in self._steps_of(op)]
         steps += [_home_step(value, self._home(home), writes=True) for value, home in stores]
-        steps += [step for pair in online for step in _online_steps(pair)]
+        steps += [step for group in online for step in _online_steps(group)]
         if steps:
-            reductions = [*reductions, *(pair.total for pair in online)]
             reduced = tuple(_reduced(op) for op in reductions)
             widths = [self._widths(op) for op in own]
             mostly_wide = 2 * sum(each.wide for each in widths) > sum(each.tiles for each in widths)
@@ -343,11 +346,18 @@ def _reduced(op: Operation) -> tuple[Axes, str, int]:
     return axes_of(op.operands[0]), op.axis.data, bytes_of(op.operands[0].type)  # type: ignore[attr-defined]
 
 
-def _online_steps(pair: Online) -> Iterator[LoopStep]:
-    """The exponential of each element, relative to a maximum that may grow, and the rescaling of each partial sum."""
-    axes, weight = axes_of(pair.total.tile), weight_of(pair.exponential)
-    yield LoopStep(axes, weight + weight_of(pair.difference) + 2)
-    yield LoopStep(tuple(axis for axis in axes if axis != pair.total.axis.data), weight + RESCALE_OPERATIONS)
+def _online_steps(group: Online) -> Iterator[LoopStep]:
+    """What a maximum that may grow costs beside the exponentials: that of each chunk, the next base, and rescaling each
+    partial sum."""
+    axes, along = axes_of(group.maximum.tile), group.maximum.axis.data
+    bases = tuple(axis for axis in axes if axis != along)
+    yield LoopStep(axes, 0, reduced=along, completes=True)
+    yield LoopStep(bases, weight_of(group.exponential) + RESCALE_OPERATIONS, (along,))
+    for total in group.totals:
+        if isinstance(total, DotOp):
+            yield LoopStep(axes_of(total.result), 1, (along,))
+        else:
+            yield LoopStep(axes_of(total.tile), 1)
 
 
 def _home_step(value: SSAValue, home: tuple[str, Home], writes: bool) -> LoopStep:

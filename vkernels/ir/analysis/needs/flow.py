@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import truediv
 
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
-from ...dialect import KernelOp, PhaseOp, RangeOp, TileOp, WholeOp, YieldOp, arith, axes_of
+from ...dialect import KernelOp, MaxOp, PhaseOp, RangeOp, TileOp, WholeOp, YieldOp, arith, axes_of
 from ...errors import UnsupportedError
-from ..accesses import has_effect
+from ...facts import Facts
+from ..accesses import has_effect, inputs_of
 from ..axes import INTEGER_ARITHMETIC, Arithmetic, MappedAxis, evaluate
 from ..kernel_analysis import KernelAnalysis
+from ..schedule.find_online import groups_along
 from ..schedule.nests import label_of
 from .algebra import ONE, ZERO, Expr, either, number, product, symbol
 
@@ -24,7 +26,8 @@ class Flow:
     """A kernel in phases, analysed as if every whole axis were chunked; symbols then say which are.
 
     `extents`, `sizes`: for each axis, its number of positions and the elements of a program's tile or of a chunk.
-    `members`: for each phase, the operations that it may execute, with 1 where it does and 0 where not.
+    `members`: for each phase, the operations that it may execute, with 1 where it does and 0 where not. `moved`: sums
+    that the phase of a maximum computes if the plan goes online, with that phase and 1 where it does.
     """
 
     kernel: KernelOp
@@ -32,6 +35,7 @@ class Flow:
     extents: dict[str, Expr]
     sizes: dict[str, Expr]
     members: dict[PhaseOp, dict[Operation, Expr]] = field(default_factory=dict)
+    moved: dict[Operation, tuple[PhaseOp, Expr]] = field(default_factory=dict)
 
     @cached_property
     def phases(self) -> list[PhaseOp]:
@@ -94,24 +98,49 @@ def read_flow(kernel: KernelOp) -> Flow:
             extents[axis] = extent
     sizes = {name: symbol(f"{'tile' if axis.is_tile else 'chunk'}.{name}") for name, axis in axes.items()}
     flow = Flow(kernel, KernelAnalysis(kernel, axes), extents, sizes)
+    flow.moved = _moved(flow)
     for phase in flow.phases:
         flow.members[phase] = _members(flow, phase)
     return flow
 
 
+def _moved(flow: Flow) -> dict[Operation, tuple[PhaseOp, Expr]]:
+    """Sums that can be in one loop with a maximum; where all of their axes but one are held, that one in chunks."""
+    found: dict[Operation, tuple[PhaseOp, Expr]] = {}
+    analysis, axes = flow.analysis, flow.analysis.axes
+    maxima = dict.fromkeys(op.axis.data for op in analysis.phase if isinstance(op, MaxOp))
+    for axis in (name for name in maxima if name in analysis.chunked):
+        held = {name: each if name == axis else replace(each, known=1) for name, each in axes.items()}
+        for group in groups_along(analysis.under(held), axis, Facts(distinct=True)):
+            goes = symbol(f"online.{axis}") * (1 - symbol(f"held.{axis}"))
+            for total in group.totals:
+                others = sorted((analysis.chunks(group.maximum) | analysis.chunks(total)) - {axis})
+                weight = product([goes, *(symbol(f"held.{name}") for name in others)])
+                found[total] = analysis.phase[group.maximum], weight
+    return found
+
+
 def _members(flow: Flow, phase: PhaseOp) -> dict[Operation, Expr]:
-    """The members of a phase, in program order: its own items, and items of earlier phases that must be recomputed."""
+    """The members of a phase, in program order: its own items, items of earlier phases that must be recomputed, and
+    sums of later ones that are in its loops, with what they need."""
     position, of = flow.analysis.position, flow.analysis.phase
     last = max((position[op] for op in phase.body.block.ops), default=0)
+    here = {op: weight for op, (at, weight) in flow.moved.items() if at is phase}
+    early = _slice_after(flow, here, last)
+    leaves = any(of[op] is phase for op in flow.moved)
     weights: dict[Operation, Expr] = {}
-    for item in reversed([op for op in flow.items if position[op] <= last]):
-        if of[item] is phase:
-            weights[item] = ONE
+    for item in reversed([op for op in flow.items if position[op] <= last or op in early]):
+        if item in here:
+            weights[item] = here[item]
+            continue
+        if of[item] is phase and not (leaves and _is_inner(flow, item)):
+            weights[item] = 1 - flow.moved[item][1] if item in flow.moved else ONE
             continue
         if has_effect(item):
             continue
+        alone = of[item] is phase or item in early
         needed = [
-            weights[user] * flow.again(result, crosses)
+            weights[user] * (ONE if alone else flow.again(result, crosses))
             for result in item.results
             for user, crosses in flow.users(result)
             if user in weights
@@ -120,6 +149,26 @@ def _members(flow: Flow, phase: PhaseOp) -> dict[Operation, Expr]:
         if weight != ZERO:
             weights[item] = weight
     return dict(sorted(weights.items(), key=lambda pair: position[pair[0]]))
+
+
+def _slice_after(flow: Flow, sums: Iterable[Operation], last: int) -> set[Operation]:
+    """Items after a position that sums need, themselves included."""
+    analysis = flow.analysis
+    found: set[Operation] = set()
+    todo = list(sums)
+    while todo:
+        item = todo.pop()
+        if item not in found and item in analysis.phase and analysis.position[item] > last:
+            found.add(item)
+            owners = (analysis.source(value).owner for value in inputs_of(item))
+            todo += [analysis.item_of(owner) for owner in owners if isinstance(owner, Operation)]
+    return found
+
+
+def _is_inner(flow: Flow, item: Operation) -> bool:
+    """Whether a phase computes an item only for others of its own."""
+    used = [crosses for result in item.results for _, crosses in flow.users(result)]
+    return not has_effect(item) and item not in flow.moved and bool(used) and not any(used)
 
 
 _SYMBOLIC_ARITHMETIC: Arithmetic = {

@@ -35,10 +35,11 @@ class Needs:
     """What a kernel needs, phase by phase, as expressions. Made by `needs_of`.
 
     Symbols: a size's name is the size in the call; `tile.i`, `chunk.j` elements of a program or a chunk; `held.j` 1
-    where a plan holds whole axis j at once; `split.j` programs that share it; `shared.e`, `memory.e` 1 where that is
-    the home of e, also of a scratchpad; `copies.s` 1 for a second copy of a scratchpad; `packed.a` 1 where tensor a is
-    packed; `plan.warps`, `plan.stages`, `device.warp`; `trips.k` of a loop whose bounds are not sizes. `most`, `least`:
-    the largest, the smallest; `pieces(a, b)`: a / b, rounded up; `fits(a, b)`: 1 where a is at least b.
+    where a plan holds whole axis j at once; `online.j` 1 where it goes online along it; `split.j` programs that share
+    it; `shared.e`, `memory.e` 1 where that is the home of e, also of a scratchpad; `copies.s` 1 for a second copy of a
+    scratchpad; `packed.a` 1 where tensor a is packed; `plan.warps`, `plan.stages`, `device.warp`; `trips.k` of a loop
+    whose bounds are not sizes. `most`, `least`: the largest, the smallest; `pieces(a, b)`: a / b, rounded up;
+    `fits(a, b)`: 1 where a is at least b.
     `splittable`: for each such axis, the launches of a kernel split along it, each with whether programs share the
     axis. `found`: cache of what needs and planners compute from the kernel alone, independent of sizes and limits.
     """
@@ -178,6 +179,7 @@ class Needs:
             if not axis.is_tile:
                 known[f"split.{axis.name}"] = split = plan.splits.get(axis.name, 1)
                 known[f"held.{axis.name}"] = int(extents[axis.name] <= size and split == 1)
+                known[f"online.{axis.name}"] = int(axis.name in plan.online)
         for value in self.crossing:
             is_freed = bool(value.freed_by) and set(value.freed_by) <= set(plan.copies)
             home = plan.homes.get(value.label, Home.RECOMPUTE if is_freed else value.homes[0])

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
-from ...dialect import DotOp, PhaseOp, ReductionOp, ScanOp, TensorArgumentType
+from ...dialect import DotOp, PhaseOp, ReductionOp, ScanOp
 from ...errors import PlanError
 from ...facts import Facts
 from ...locations import place_of
 from ..accesses import MemoryAccess
 from ..kernel_analysis import KernelAnalysis
-from ..meeting import elementwise, never_meet
+from ..meeting import elementwise
+from .aliases import may_alias
 from .nests import Nest, NestSchedule, in_order, label_of
 
 
@@ -171,7 +172,7 @@ def _spoils(
 ) -> bool:
     """Whether a write may change what a load in a nest finds, compared to the kernel as written."""
     analysis = schedule.analysis
-    if not _may_alias(write.access, load, facts):
+    if not may_alias(write.access, load, facts):
         return False
     home = analysis.structures[analysis.phase[path.item]] if path.item in analysis.phase else ()
     swap = schedule.copies.get(load.base)
@@ -182,9 +183,3 @@ def _spoils(
     if any(op in around and op not in home for op in write.around):
         return True  # an earlier iteration of a loop that the load is not part of
     return (analysis.position[path.item] < write.position) == (write.order < at)
-
-
-def _may_alias(write: MemoryAccess, load: MemoryAccess, facts: Facts) -> bool:
-    one, other = write.base, load.base
-    may_overlap = not facts.distinct and isinstance(one.type, TensorArgumentType) and one.type == other.type
-    return (one is other or may_overlap) and not never_meet(write, load)

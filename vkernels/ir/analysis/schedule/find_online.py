@@ -1,34 +1,55 @@
-"""Pairs of a maximum and a sum of exponentials that one loop can compute, recognised by what they compute."""
+"""Groups of a maximum and sums that are linear in the exponentials relative to it, which one loop can compute.
+
+The sum of exp(x - m) * w over an axis, where m is the maximum of x along it, is exp(b - m) times the sum of
+exp(x - b) * w for any number b. So a loop that does not know m yet sums relative to a base, and corrects the sums when
+it moves the base. That holds for every sum along the axis into which the exponentials enter linearly.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from xdsl.dialects import math
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
-from ...dialect import BroadcastOp, MaxOp, SumOp, arith
+from ...dialect import DotOp, MaxOp, SumOp
 from ...errors import PlanError
+from ...facts import Facts
+from ...locations import place_of
 from ...plan import Plan
+from ..accesses import has_effect, inputs_of
 from ..kernel_analysis import KernelAnalysis
-
-_EXPONENTIALS = (math.ExpOp, math.Exp2Op)
+from .aliases import may_alias
+from .linear import Linear, LinearReader
 
 
 @dataclass(frozen=True, eq=False)
 class Online:
-    """`total` is the sum of `exponential` of `difference`, which is the operand of `maximum` minus its result."""
+    """`totals` are linear in exponentials of `differences`, the operand of `maximum` minus its result.
+
+    `exponential`: one of them; all are of one kind. `path`: the operations from the differences to the operands of the
+    totals, in program order. `inputs`: the other values that the path and the totals use. `forms`: for each total, how
+    its operand depends on the exponentials.
+    """
 
     maximum: MaxOp
-    total: SumOp
     exponential: Operation
-    difference: Operation
+    differences: frozenset[Operation]
+    totals: tuple[SumOp | DotOp, ...]
+    forms: tuple[Linear, ...]
+    path: tuple[Operation, ...]
+    inputs: tuple[SSAValue, ...]
+
+    @property
+    def largest(self) -> float:
+        """The largest finite number of the narrowest elements that the exponentials are rounded to."""
+        return min(form.largest for form in self.forms)
 
 
-def find_online(analysis: KernelAnalysis, plan: Plan) -> list[Online]:
-    """Every pair along the axes that the plan names, except held axes, which need none.
+def find_online(analysis: KernelAnalysis, plan: Plan, facts: Facts) -> list[Online]:
+    """Every group along the axes that the plan names, except held axes, which need none.
 
-    Raises `PlanError` where an axis is not a whole axis, is split, or has no pair.
+    Raises `PlanError` where an axis is not a whole axis, is split, or has no group.
     """
     found: list[Online] = []
     for name in plan.online:
@@ -39,31 +60,107 @@ def find_online(analysis: KernelAnalysis, plan: Plan) -> list[Online]:
             raise PlanError(f"axis {name} is split over programs: a maximum and a sum along it cannot go online")
         if not axis.is_chunked:
             continue
-        sums = [
-            op for op in analysis.phase if isinstance(op, SumOp) and analysis.chunks(op) == {name} == {op.axis.data}
-        ]
-        pairs = [pair for op in sums if (pair := _pair_of(analysis, op)) is not None]
-        if not pairs:
+        groups = groups_along(analysis, name, facts)
+        if not groups:
             raise PlanError(
                 f"the plan goes online along {name}: no sum of exp(x - m) along it follows m, the maximum of x"
             )
-        found += pairs
+        found += groups
     return found
 
 
-def _pair_of(analysis: KernelAnalysis, total: SumOp) -> Online | None:
-    exponential = analysis.source(total.tile).owner
-    difference = analysis.source(exponential.operand).owner if isinstance(exponential, _EXPONENTIALS) else None
-    repeated = analysis.source(difference.rhs).owner if isinstance(difference, arith.SubfOp) else None
-    maximum = analysis.source(repeated.operands[0]).owner if isinstance(repeated, BroadcastOp) else None
-    if (
-        not isinstance(exponential, Operation)
-        or not isinstance(difference, arith.SubfOp)
-        or not isinstance(maximum, MaxOp)
-        or maximum.axis != total.axis
-        or analysis.source(maximum.tile) is not analysis.source(difference.lhs)
-        or maximum not in analysis.phase
-        or analysis.phase[maximum].parent is not analysis.phase[total].parent
-    ):
-        return None
-    return Online(maximum, total, exponential, difference)
+def check_homes(analysis: KernelAnalysis, groups: list[Online], home_of: Callable[[SSAValue], SSAValue | None]) -> None:
+    """Raise `PlanError` where a loop of a group would read a home before it is written."""
+    for group in groups:
+        todo, seen = [*group.inputs], set[SSAValue]()
+        while todo:
+            value = analysis.source(todo.pop())
+            if value in seen or not isinstance(value.owner, Operation):
+                continue
+            seen.add(value)
+            item = analysis.item_of(value.owner)
+            if home_of(value) is not None and analysis.position[item] > analysis.position[group.maximum]:
+                raise PlanError(
+                    f"the plan goes online along {group.maximum.axis.data}: {value.name_hint or 'a value'} is computed"
+                    " after the maximum, but in the same loop, so it cannot have a home",
+                    place_of(item),
+                )
+            todo += inputs_of(item)
+
+
+def groups_along(analysis: KernelAnalysis, axis: str, facts: Facts) -> list[Online]:
+    """Every group along a whole axis that is processed in chunks."""
+    reader = LinearReader(analysis, axis)
+    members: dict[tuple[MaxOp, type[Operation]], list[tuple[SumOp | DotOp, Linear]]] = {}
+    ready: dict[MaxOp, _Readiness] = {}
+    for op in analysis.phase:
+        if not isinstance(op, SumOp | DotOp) or op.axis.data != axis or analysis.chunks(op) != {axis}:
+            continue
+        form = reader.read_total(op)
+        if form is None or not _is_beside(analysis, form.maximum, [op, *form.path]):
+            continue
+        check = ready.setdefault(form.maximum, _Readiness(analysis, form.maximum, facts))
+        if all(map(check.is_ready, _inputs(reader, op, form))):
+            members.setdefault((form.maximum, type(form.exponential)), []).append((op, form))
+    return [_group(reader, maximum, found) for (maximum, _), found in members.items()]
+
+
+def _group(reader: LinearReader, maximum: MaxOp, found: list[tuple[SumOp | DotOp, Linear]]) -> Online:
+    forms = tuple(form for _, form in found)
+    path = sorted({op for form in forms for op in form.path}, key=reader.analysis.position.__getitem__)
+    inputs = dict.fromkeys(value for op, form in found for value in _inputs(reader, op, form))
+    differences = frozenset[Operation]().union(*(form.differences for form in forms))
+    totals = tuple(op for op, _ in found)
+    return Online(maximum, forms[0].exponential, differences, totals, forms, tuple(path), tuple(inputs))
+
+
+def _inputs(reader: LinearReader, op: SumOp | DotOp, form: Linear) -> list[SSAValue]:
+    """The values besides the exponentials that a total needs."""
+    return [*form.inputs, op.sum] if isinstance(op, DotOp) and not reader.is_zero(op.sum) else list(form.inputs)
+
+
+def _is_beside(analysis: KernelAnalysis, maximum: MaxOp, ops: list[Operation]) -> bool:
+    """Whether operations run as often as the maximum: their phases are in the same block, in no loop of their own."""
+    block = analysis.phase[maximum].parent
+    return all(op in analysis.phase and analysis.phase[op].parent is block for op in ops)
+
+
+class _Readiness:
+    """Tells which values a loop can compute that runs in the phase of a maximum, although they are used after it.
+
+    They must not depend on the maximum, nor on what is complete only in that phase or after it. What such values load
+    in chunks is checked when the loops are scheduled.
+    """
+
+    def __init__(self, analysis: KernelAnalysis, maximum: MaxOp, facts: Facts):
+        self.analysis, self.maximum, self.facts = analysis, maximum, facts
+        self.phase = analysis.phase[maximum]
+        self.start = analysis.position[self.phase]
+        self.known: dict[Operation, bool] = {}
+
+    def is_ready(self, value: SSAValue) -> bool:
+        owner = self.analysis.source(value).owner
+        if not isinstance(owner, Operation):
+            return True  # a parameter, or carried by a loop around all of it
+        item = self.analysis.item_of(owner)
+        if item not in self.known:
+            self.known[item] = self._is_computable(item) and all(map(self.is_ready, inputs_of(item)))
+        return self.known[item]
+
+    def _is_computable(self, item: Operation) -> bool:
+        analysis = self.analysis
+        phase = analysis.phase.get(item)
+        if phase is None:  # beside phases: scalar work, or a loop or conditional around phases
+            return not analysis.is_structural(item) or analysis.position[item] < self.start
+        if analysis.position[phase] < self.start:
+            return True
+        chunks = analysis.chunks(item)
+        if has_effect(item) or (analysis.is_chunk_reduction(item) and chunks == {item.axis.data}):
+            return False
+        return bool(chunks) or phase is self.phase or not self._reads_written(item)
+
+    def _reads_written(self, item: Operation) -> bool:
+        """Whether an item that is moved before others loads what the kernel writes."""
+        analysis = self.analysis
+        written = [a for other in analysis.phase for a in analysis.accesses(other) if a.writes]
+        return any(may_alias(one, load, self.facts) for load in analysis.accesses(item) for one in written)

@@ -13,7 +13,7 @@ from ...locations import place_of
 from ...plan import Home, Plan
 from ..kernel_analysis import KernelAnalysis
 from .check_repeats import first_wrong
-from .find_online import find_online
+from .find_online import check_homes, find_online
 from .nests import NestSchedule, group_nests, label_of
 
 
@@ -24,11 +24,12 @@ def make_schedule(
 
     Raises `PlanError` where the plan would give wrong results.
     """
-    schedule = NestSchedule(analysis, copies=copies, online=find_online(analysis, plan))
+    schedule = NestSchedule(analysis, copies=copies, online=find_online(analysis, plan, facts))
     _home_carried(schedule, plan)
     _home_as_planned(schedule, plan)
     while True:
         group_nests(schedule, plan)
+        check_homes(analysis, schedule.online, schedule.home_of)
         if (cut := first_wrong(schedule, facts)) is None:
             return schedule
         if plan.homes.get(label_of(cut)) is Home.RECOMPUTE:

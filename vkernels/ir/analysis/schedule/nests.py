@@ -26,8 +26,8 @@ class Nest:
 
     `reductions` have no chunked axis left; they run along the only axis of their nest. `stores` are pairs
     of a value and the value that names its home (which differ where a loop carries values). `scanned`: axes that the
-    nest scans; its innermost loop is over one. `online`: pairs whose maximum is among the reductions and whose sum the
-    same loop carries.
+    nest scans; its innermost loop is over one. `online`: groups whose maximum is among the reductions and whose sums
+    the same loop carries.
     """
 
     axes: tuple[str, ...]
@@ -40,6 +40,7 @@ class Nest:
     def roots(self) -> Iterator[SSAValue]:
         """The values that the nest computes."""
         yield from chain.from_iterable(map(operands_along, self.reductions))
+        yield from (value for group in self.online for value in group.inputs)
         yield from chain.from_iterable(map(inputs_of, self.effects))
         yield from (value for value, _ in self.stores)
 
@@ -56,7 +57,7 @@ class NestSchedule:
     `edges` are keyed by the block that ends, or by the structural operation before which initial values are stored.
     `homes` maps a value to its kind of memory; a loop's carried values and results share the home of the
     loop's result, which `home_of` finds. `copies`: scratchpads in two copies, with the loop that swaps them. `online`:
-    pairs of a maximum and a sum of exponentials that the loop of the maximum computes.
+    groups of a maximum and sums of exponentials that the loop of the maximum computes.
     """
 
     analysis: KernelAnalysis
@@ -93,7 +94,7 @@ def group_nests(schedule: NestSchedule, plan: Plan) -> None:
 def _nests_of(schedule: NestSchedule, items: Sequence[Operation], plan: Plan) -> list[Nest]:
     analysis = schedule.analysis
     nests: list[Nest] = []
-    carried_along = {pair.total for pair in schedule.online}
+    carried_along = {total for group in schedule.online for total in group.totals}
     for item in items:
         if isinstance(item, YieldOp) or not (chunks := analysis.chunks(item)):
             continue
@@ -102,14 +103,26 @@ def _nests_of(schedule: NestSchedule, items: Sequence[Operation], plan: Plan) ->
         elif item in carried_along:
             continue
         elif analysis.is_chunk_reduction(item) and chunks == {item.axis.data}:
-            _nest_for(schedule, nests, chunks, item).reductions.append(item)
+            nest = _nest_for(schedule, nests, chunks, item)
+            nest.reductions.append(item)
+            nest.online += _groups_of(schedule, item)
         for result in item.results:
             if result in schedule.homes:
                 _nest_for(schedule, nests, analysis.chunks_of_value(result), item).stores.append((result, result))
     for nest in nests:
         nest.axes = _ordered(schedule, nest, plan)
-        nest.online = [pair for pair in schedule.online if pair.maximum in nest.reductions]
     return nests
+
+
+def _groups_of(schedule: NestSchedule, item: Operation) -> list[Online]:
+    """The groups whose sums are computed with an item, their maximum."""
+    return [group for group in schedule.online if group.maximum is item]
+
+
+def _inputs_of(schedule: NestSchedule, item: Operation) -> Iterator[SSAValue]:
+    """What an item's nest needs for it; of a maximum, for the sums beside it too."""
+    yield from schedule.analysis.inputs(item)
+    yield from (value for group in _groups_of(schedule, item) for value in group.inputs)
 
 
 def _nest_for(schedule: NestSchedule, nests: list[Nest], chunks: frozenset[str], item: Operation) -> Nest:
@@ -131,19 +144,19 @@ def _scanned(schedule: NestSchedule, item: Operation) -> frozenset[str]:
     analysis = schedule.analysis
     if not analysis.scans:
         return frozenset()
-    items = [item, *slice_for(schedule, analysis.inputs(item))]
+    items = [item, *slice_for(schedule, _inputs_of(schedule, item))]
     return frozenset(op.axis.data for op in items if isinstance(op, ScanOp)) & analysis.chunked
 
 
 def _depends(schedule: NestSchedule, item: Operation, nest: Nest) -> bool:
     """Whether an item or its inputs conflict with memory or homes that a nest writes or reads."""
     analysis = schedule.analysis
-    inputs = [item, *slice_for(schedule, analysis.inputs(item))]
+    inputs = [item, *slice_for(schedule, _inputs_of(schedule, item))]
     mine = [access for op in inputs for access in analysis.accesses(op)]
     theirs = [access for op in nest.effects for access in analysis.accesses(op)]
     theirs += [a for op in slice_for(schedule, nest.roots()) for a in analysis.accesses(op) if not a.writes]
     homed = {home for _, home in nest.stores}
-    used = {schedule.home_of(analysis.source(v)) for op in inputs for v in analysis.inputs(op)}
+    used = {schedule.home_of(analysis.source(v)) for op in inputs for v in _inputs_of(schedule, op)}
     return bool(homed & used) or any(clash(one, other) for one in mine for other in theirs)
 
 

@@ -80,10 +80,11 @@ def _cut(planned: PlannedKernel) -> list[_Part]:
     outside = values_outside_launches(planned)
     for number, part in enumerate(parts):
         _find_inputs(planned, part, number, number_of, outside)
-    for pair in planned.schedule.online:
-        if number_of[pair.maximum] != number_of[pair.total]:
-            name = label_of(pair.total.result)
-            raise PlanError(f"{name} goes online with {label_of(pair.maximum.result)}: no launch begins between them")
+    for group in planned.schedule.online:
+        for total in group.totals:
+            if number_of[group.maximum] != number_of[total]:
+                name, first = label_of(total.results[0]), label_of(group.maximum.result)
+                raise PlanError(f"{name} goes online with {first}: no launch begins between them")
     return parts
 
 

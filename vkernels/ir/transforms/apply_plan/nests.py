@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, chain, pairwise
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import i64
@@ -16,7 +17,7 @@ from .emit import emit_here, neutral_outside, zeroed
 from .frames import LoopFrame, Span, broadcast, combine, filled
 from .homes import store_home
 from .mapping_state import MappingState
-from .online import first_values, last_values, next_values
+from .online import OnlineSums
 
 Body = Callable[[LoopFrame, Sequence[SSAValue]], list[SSAValue]]
 """Fills a chunk's frame, given the values that the loop carries; returns their new values."""
@@ -100,34 +101,32 @@ def _emit_reductions(
     roots = [value for op in ops for value in operands_along(op)] if nest is None else nest.roots()
     items = _items(state, frame, iter(roots), nest)
     scans = _scans_along(axis, items)
-    pairs = [] if nest is None else nest.online
-    ops = [op for op in ops if all(op is not pair.maximum for pair in pairs)]
-    online = [value for pair in pairs for value in first_values(state, frame, pair)]
-    initial = [*(_initial(state, frame, op) for op in ops), *online, *_first_carries(state, frame, scans)]
-    after = len(ops) + len(online)
+    groups = [] if nest is None else [OnlineSums(state, group) for group in nest.online]
+    ops = [op for op in ops if all(op is not each.group.maximum for each in groups)]
+    firsts = [each.first_values(frame) for each in groups]
+    ends = list(accumulate(map(len, firsts), initial=len(ops)))
+    initial = [*(_initial(state, frame, op) for op in ops), *chain(*firsts), *_first_carries(state, frame, scans)]
 
     def body(inner: LoopFrame, carried: Sequence[SSAValue]) -> list[SSAValue]:
-        inner.carries.update(zip(scans, carried[after:], strict=True))
+        inner.carries.update(zip(scans, carried[ends[-1] :], strict=True))
         if nest is not None:
             _fill(state, inner, items, nest)
         else:
             for item in items:
                 emit(state, inner, item)
         reached = [_accumulate(state, inner, op, total) for op, total in zip(ops, carried, strict=False)]
-        for number, pair in enumerate(pairs):
-            highest, base, sums = carried[len(ops) + 3 * number :][:3]
-            reached += next_values(state, inner, pair, highest, base, sums)
+        for each, (start, end) in zip(groups, pairwise(ends), strict=True):
+            reached += each.next_values(inner, carried[start:end])
         return [*reached, *(inner.carries[scan] for scan in scans)]
 
     totals = emit_chunks(state, frame, axis, initial, body)
     for op, total in zip(ops, totals, strict=False):
         frame.values[op.results[0]] = result = _reduced(frame, op, total)
         result.name_hint = op.results[0].name_hint
-    for number, pair in enumerate(pairs):
-        highest, total = last_values(state, frame, pair, *totals[len(ops) + 3 * number :][:3])
-        for op, result in ((pair.maximum, highest), (pair.total, total)):
-            frame.values[op.result] = result
-            result.name_hint = op.result.name_hint
+    for each, (start, end) in zip(groups, pairwise(ends), strict=True):
+        for value, result in zip(each.results, each.last_values(frame, totals[start:end]), strict=True):
+            frame.values[value] = result
+            result.name_hint = value.name_hint
 
 
 def _initial(state: MappingState, frame: LoopFrame, op: ReductionOp | DotOp) -> SSAValue:

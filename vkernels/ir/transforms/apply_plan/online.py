@@ -1,23 +1,28 @@
-"""Online sums: a maximum and the sum of exp(x - maximum) along one axis, in one loop over its chunks.
+"""Online sums: a maximum and sums of exponentials relative to it along one axis, in one loop over its chunks.
 
-The loop carries the maximum so far, a base slightly below it and the sum relative to the base (Milakov and Gimelshein,
-2018). The base moves up, and the sum is rescaled, only where the maximum exceeds it by more than `SLACK`, because each
-rescaling rounds the sum; later rescalings reduce earlier rounding errors.
+The loop carries the maximum so far, a base slightly below it and the sums relative to the base (Milakov and Gimelshein,
+2018; for dots Dao et al. 2022). The base moves up, and the sums are rescaled, only where the maximum exceeds it by more
+than `SLACK`, because each rescaling rounds the sums; later rescalings reduce earlier rounding errors.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import UnitAttr, i64
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ...analysis.schedule.find_online import Online
-from ...dialect import MaxOp, SumOp, arith, axes_of, sizes_of, tile_type
+from ...analysis.schedule.linear import Linear
+from ...dialect import DotOp, MaxOp, SumOp, arith, axes_of, element_of, sizes_of, tile_type
 from ..block_sums.paths import RESCALED_ATTRIBUTE
 from .access import value_in
-from .frames import LoopFrame, below, broadcast, filled, joined, select
+from .emit import zeroed
+from .frames import LoopFrame, below, broadcast, broadcast_mask, filled, joined, masked, select
 from .mapping_state import MappingState
 
 _INFINITY = float("inf")
@@ -26,69 +31,246 @@ SLACK = 8.0
 """How far an element may exceed the base. exp(8) times the largest sum of a length below 2^100 fits in f32."""
 
 
-# The loop carries a maximum and a base without the axis, and a separate sum for each position in a chunk.
+def slack_of(group: Online) -> float:
+    """How far an element may exceed the base so that exponentials rounded to narrow elements remain finite."""
+    return SLACK if math.isinf(group.largest) else min(SLACK, math.floor(math.log(group.largest)))
 
 
-def first_values(state: MappingState, frame: LoopFrame, pair: Online) -> list[SSAValue]:
-    """The initial maximum, base and sums."""
-    low = filled(frame, state.mapped_type(pair.maximum.result.type), -_INFINITY)
-    return [low, low, filled(frame, state.mapped_type(pair.total.tile.type), 0)]
+@dataclass
+class OnlineSums:
+    """A group in a loop over chunks of its axis.
+
+    The loop carries the maximum and the base without the axis; for each sum a number for each position in a chunk, for
+    each dot its result; and, for each of them in which selects may hide exponentials, a tile that is 1 where the sum
+    has one that is not hidden.
+    """
+
+    state: MappingState
+    group: Online
+
+    @property
+    def axis(self) -> str:
+        return self.group.maximum.axis.data
+
+    @property
+    def results(self) -> list[SSAValue]:
+        """The kernel's values that the loop computes."""
+        return [self.group.maximum.result, *(total.results[0] for total in self.group.totals)]
+
+    def first_values(self, frame: LoopFrame) -> list[SSAValue]:
+        """The initial maximum, base, sums and tiles of what is not hidden."""
+        state, group = self.state, self.group
+        low = filled(frame, state.mapped_type(group.maximum.result.type), -_INFINITY)
+        types = [total.result.type if isinstance(total, DotOp) else total.tile.type for total in group.totals]
+        shown = [self._shown_type(self._operand(total)) for total, _ in self._hiding()]
+        return [low, low, *(filled(frame, type_, 0) for type_ in (*map(state.mapped_type, types), *shown))]
+
+    def next_values(self, frame: LoopFrame, carried: Sequence[SSAValue]) -> list[SSAValue]:
+        """The values with one more chunk."""
+        group, (highest, base, *sums) = self.group, carried
+        tile = value_in(self.state, frame, group.maximum.tile)
+        low = filled(frame, tile.type, -_INFINITY)
+        mask = below(frame, self.axis, self.state.axes[self.axis].size, tile.type)
+        if mask is not None:
+            tile = select(frame, mask, tile, low)
+        grown = frame.make(arith.MaximumfOp, highest, frame.add(MaxOp(tile, self.axis)))
+        most = frame.make(arith.AddfOp, base, filled(frame, base.type, slack_of(group)))
+        is_higher = frame.add(arith.CmpfOp(grown, most, "ogt"))
+        moved = select(frame, is_higher, grown, base)
+        level = _finite(frame, moved, _is_lowest(frame, moved))
+        scale = self._scale(frame, base, level, is_higher)
+        values = self._path(frame, tile, level)
+        made = [self._grown(frame, *each, scale, values) for each in zip(group.totals, group.forms, sums, strict=False)]
+        hiding = self._hiding()
+        shown = [
+            frame.make(arith.MaximumfOp, before, self._shown(frame, total))
+            for (total, _), before in zip(hiding, sums[len(made) :], strict=True)
+        ]
+        return [grown, moved, *made, *shown]
+
+    def last_values(self, frame: LoopFrame, carried: Sequence[SSAValue]) -> list[SSAValue]:
+        """The maximum and the sums after the loop, as `results` lists them.
+
+        As written, a row of -inf has -inf minus itself, and a row with NaN has NaN everywhere: exponentials that are
+        not hidden are NaN.
+        """
+        group, (highest, base, *sums) = self.group, carried
+        nowhere = _is_lowest(frame, highest)
+        scale = _relative(frame, group, base, _finite(frame, highest, nowhere))
+        shown = dict(zip([total for total, _ in self._hiding()], sums[len(group.totals) :], strict=True))
+        found = [highest]
+        for total, value in zip(group.totals, sums, strict=False):
+            value = frame.add(SumOp(value, self.axis)) if isinstance(total, SumOp) else value
+            if total in shown:
+                value = self._of_selected(frame, value, shown[total], highest, base, scale)
+            else:
+                value = self._of_all(frame, value, highest, nowhere, scale)
+            if isinstance(total, DotOp) and total.sum in group.inputs:
+                value = frame.make(arith.AddfOp, value, value_in(self.state, frame, total.sum))
+            found.append(value)
+        return found
+
+    # In the loop
+
+    def _scale(self, frame: LoopFrame, base: SSAValue, level: SSAValue, is_higher: SSAValue) -> SSAValue:
+        """The factor of the sums. A CPU with a single base computes it only when the base moves."""
+        if self.state.plan.lanes is None or prod(sizes_of(base.type).values()) != 1:
+            return _relative(frame, self.group, base, level)
+        condition = is_higher
+        if axes := axes_of(condition.type):
+            wide = tile_type(i64, axes, sizes_of(condition.type).values())
+            condition = frame.make(arith.ExtUIOp, condition, type_=wide)
+            for axis in axes:
+                condition = frame.add(MaxOp(condition, axis))
+            condition = frame.add(arith.CmpiOp(condition, frame.number(0), "ne"))
+        higher, other = LoopFrame(Block(), frame), Block()
+        higher.block.add_op(scf.YieldOp(_relative(higher, self.group, base, level)))
+        other.add_op(scf.YieldOp(filled(frame, base.type, 1)))
+        return frame.add(scf.IfOp(condition, [base.type], Region(higher.block), Region(other)))
+
+    def _path(self, frame: LoopFrame, tile: SSAValue, level: SSAValue) -> dict[SSAValue, SSAValue]:
+        """The values from the differences to the operands of the sums, relative to the base."""
+        values: dict[SSAValue, SSAValue] = {}
+        for op in self.group.path:
+            if op in self.group.differences:
+                operands = [tile, broadcast(frame, level, tile.type)]
+            else:
+                operands = [self._value(frame, operand, values) for operand in op.operands]
+            made = frame.add(_copied(op, operands, self.state.mapped_type(op.results[0].type)))
+            values[op.results[0]] = made
+        return values
+
+    def _value(self, frame: LoopFrame, operand: SSAValue, values: dict[SSAValue, SSAValue]) -> SSAValue:
+        operand = self.state.analysis.source(operand)
+        return values[operand] if operand in values else value_in(self.state, frame, operand)
+
+    def _grown(
+        self,
+        frame: LoopFrame,
+        total: SumOp | DotOp,
+        form: Linear,
+        before: SSAValue,
+        scale: SSAValue,
+        values: dict[SSAValue, SSAValue],
+    ) -> SSAValue:
+        """A sum with one more chunk."""
+        rescale = arith.MulfOp.create(
+            operands=[before, broadcast(frame, scale, before.type)], result_types=[before.type]
+        )
+        rescale.attributes[RESCALED_ATTRIBUTE] = UnitAttr()
+        if isinstance(total, SumOp):
+            tile = self._value(frame, total.tile, values)
+            return frame.make(arith.AddfOp, frame.add(rescale), self._inside(frame, tile, form))
+        source, sides = self.state.analysis.source, []
+        for side in (total.left, total.right):
+            value = self._value(frame, side, values)
+            if source(side) in values:
+                sides.append(self._inside(frame, value, form))
+            else:
+                sides.append(zeroed(self.state, frame, side, value, self.axis))
+        return frame.add(_copied(total, [*sides, frame.add(rescale)], before.type))
+
+    def _inside(self, frame: LoopFrame, value: SSAValue, form: Linear) -> SSAValue:
+        """A value without what is out of range, where x is -inf and the exponentials are 0 already."""
+        if not form.is_scaled:
+            return value
+        return masked(frame, below(frame, self.axis, self.state.axes[self.axis].size, value.type), value, 0)
+
+    # What selects hide
+
+    def _hiding(self) -> list[tuple[SumOp | DotOp, Linear]]:
+        """The sums in which selects may hide exponentials."""
+        return [(total, form) for total, form in zip(self.group.totals, self.group.forms, strict=True) if form.selects]
+
+    def _operand(self, total: SumOp | DotOp) -> SSAValue:
+        """The operand of a sum that is linear in the exponentials."""
+        results = {result for op in self.group.path for result in op.results}
+        sides = (total.left, total.right) if isinstance(total, DotOp) else (total.tile,)
+        return next(side for side in sides if self.state.analysis.source(side) in results)
+
+    def _shown_type(self, value: SSAValue) -> Attribute:
+        """The type of a tile that says which elements of a value are not hidden."""
+        return self.state.tile_type(element_of(self.group.maximum.result), axes_of(value))
+
+    def _shown(self, frame: LoopFrame, total: SumOp | DotOp) -> SSAValue:
+        """1 where a chunk of a sum's operand has an exponential that is not hidden."""
+        operand = self._operand(total)
+        shown = self._visible(frame, operand)
+        return masked(frame, below(frame, self.axis, self.state.axes[self.axis].size, shown.type), shown, 0)
+
+    def _visible(self, frame: LoopFrame, value: SSAValue) -> SSAValue:
+        """1 where an element of a value depends on an exponential, else 0."""
+        source = self.state.analysis.source(value)
+        type_, op = self._shown_type(source), source.owner
+        if op not in self.group.path:
+            return filled(frame, type_, 0)
+        assert isinstance(op, Operation)
+        if isinstance(op, type(self.group.exponential)):
+            return filled(frame, type_, 1)
+        if isinstance(op, arith.SelectOp):
+            condition = value_in(self.state, frame, op.operands[0])
+            return select(frame, condition, *(self._visible(frame, side) for side in op.operands[1:]))
+        sides = [
+            self._visible(frame, side)
+            for side in op.operands
+            if self.state.analysis.source(side).owner in self.group.path
+        ]
+        found = sides[0] if len(sides) == 1 else frame.make(arith.MaximumfOp, *sides)
+        return broadcast(frame, found, type_)
+
+    # After the loop
+
+    def _of_all(
+        self, frame: LoopFrame, value: SSAValue, highest: SSAValue, nowhere: SSAValue, scale: SSAValue
+    ) -> SSAValue:
+        """A sum of all exponentials relative to the maximum: NaN for a row of -inf, unless the row is empty."""
+        axis = self.state.axes[self.axis]
+        value = frame.make(arith.MulfOp, value, broadcast(frame, scale, value.type))
+        if axis.known == 0:
+            return value
+        if axis.known is None:
+            some = frame.add(arith.CmpiOp(value_in(self.state, frame, axis.extent), frame.number(0), "sgt"))
+            nowhere = joined(frame, [nowhere, broadcast(frame, some, nowhere.type)])
+        nan = _relative(frame, self.group, highest, highest)
+        return _selected(frame, nowhere, nan, value)
+
+    def _of_selected(
+        self,
+        frame: LoopFrame,
+        value: SSAValue,
+        shown: SSAValue,
+        highest: SSAValue,
+        base: SSAValue,
+        scale: SSAValue,
+    ) -> SSAValue:
+        """A sum in which selects may hide exponentials: where the maximum is -inf or NaN, it is NaN if any is shown."""
+        low = filled(frame, highest.type, -_INFINITY)
+        is_strange = frame.add(arith.CmpfOp(highest, low, "ule"))
+        is_level = frame.add(arith.CmpfOp(highest, base, "oeq"))
+        one = filled(frame, scale.type, 1)
+        scale = select(frame, is_level, one, scale)
+        nan = _relative(frame, self.group, low, low)
+        shown = frame.add(MaxOp(shown, self.axis))
+        is_shown = frame.add(arith.CmpfOp(shown, filled(frame, shown.type, 0), "ogt"))
+        scaled = frame.make(arith.MulfOp, value, broadcast(frame, scale, value.type))
+        strange = _selected(frame, is_shown, nan, value)
+        return _selected(frame, is_strange, strange, scaled)
 
 
-def next_values(
-    state: MappingState, frame: LoopFrame, pair: Online, highest: SSAValue, base: SSAValue, sums: SSAValue
-) -> list[SSAValue]:
-    """The maximum, the base and the sums with one more chunk."""
-    axis, tile = pair.maximum.axis.data, value_in(state, frame, pair.maximum.tile)
-    low = filled(frame, tile.type, -_INFINITY)
-    mask = below(frame, axis, state.axes[axis].size, tile.type)
-    if mask is not None:
-        tile = select(frame, mask, tile, low)
-    grown = frame.make(arith.MaximumfOp, highest, frame.add(MaxOp(tile, axis)))
-    most = frame.make(arith.AddfOp, base, filled(frame, base.type, SLACK))
-    is_higher = frame.add(arith.CmpfOp(grown, most, "ogt"))
-    moved = select(frame, is_higher, grown, base)
-    level = _finite(frame, moved, _is_lowest(frame, moved))
-    scale = _scale(state, frame, pair, base, level, is_higher)
-    made = _relative(frame, pair, tile, broadcast(frame, level, tile.type))
-    rescale = arith.MulfOp.create(operands=[sums, broadcast(frame, scale, sums.type)], result_types=[sums.type])
-    rescale.attributes[RESCALED_ATTRIBUTE] = UnitAttr()
-    return [grown, moved, frame.make(arith.AddfOp, frame.add(rescale), made)]
+def _selected(frame: LoopFrame, mask: SSAValue, one: SSAValue, other: SSAValue) -> SSAValue:
+    """A select whose mask and first value may lack axes of the second."""
+    return select(frame, broadcast_mask(frame, mask, other.type), broadcast(frame, one, other.type), other)
 
 
-def _scale(
-    state: MappingState, frame: LoopFrame, pair: Online, base: SSAValue, level: SSAValue, is_higher: SSAValue
-) -> SSAValue:
-    """The factor of the sums. A CPU with a single base computes it only when the base moves."""
-    if state.plan.lanes is None or prod(sizes_of(base.type).values()) != 1:
-        return _relative(frame, pair, base, level)
-    condition = is_higher
-    if axes := axes_of(condition.type):
-        condition = frame.make(arith.ExtUIOp, condition, type_=tile_type(i64, axes, sizes_of(condition.type).values()))
-        for axis in axes:
-            condition = frame.add(MaxOp(condition, axis))
-        condition = frame.add(arith.CmpiOp(condition, frame.number(0), "ne"))
-    higher, other = LoopFrame(Block(), frame), Block()
-    higher.block.add_op(scf.YieldOp(_relative(higher, pair, base, level)))
-    other.add_op(scf.YieldOp(filled(frame, base.type, 1)))
-    return frame.add(scf.IfOp(condition, [base.type], Region(higher.block), Region(other)))
-
-
-def last_values(
-    state: MappingState, frame: LoopFrame, pair: Online, highest: SSAValue, base: SSAValue, sums: SSAValue
-) -> list[SSAValue]:
-    """The maximum and the sum after the loop. As written, a row of -inf has -inf minus itself: the sum is NaN."""
-    axis = state.axes[pair.total.axis.data]
-    total = frame.add(SumOp(sums, axis.name))
-    nowhere = _is_lowest(frame, highest)
-    scale = _relative(frame, pair, base, _finite(frame, highest, nowhere))
-    total = frame.make(arith.MulfOp, total, scale)
-    if axis.known is None:
-        some = frame.add(arith.CmpiOp(value_in(state, frame, axis.extent), frame.number(0), "sgt"))
-        nowhere = joined(frame, [nowhere, broadcast(frame, some, nowhere.type)])
-    if axis.known != 0:
-        total = select(frame, nowhere, _relative(frame, pair, highest, highest), total)
-    return [highest, total]
+def _copied(op: Operation, operands: Sequence[SSAValue], type_: Attribute) -> Operation:
+    """An operation with other operands."""
+    return type(op).create(
+        operands=operands,
+        properties=op.properties,
+        attributes=op.attributes,
+        result_types=[type_],
+        location=op.location,
+    )
 
 
 def _finite(frame: LoopFrame, level: SSAValue, is_lowest: SSAValue) -> SSAValue:
@@ -96,15 +278,11 @@ def _finite(frame: LoopFrame, level: SSAValue, is_lowest: SSAValue) -> SSAValue:
     return select(frame, is_lowest, filled(frame, level.type, 0), level)
 
 
-def _relative(frame: LoopFrame, pair: Online, value: SSAValue, base: SSAValue) -> SSAValue:
+def _relative(frame: LoopFrame, group: Online, value: SSAValue, base: SSAValue) -> SSAValue:
     """exp(value - base), by the kernel's own operations."""
-    operands = [value, base]
-    for op in (pair.difference, pair.exponential):
-        made = type(op).create(
-            operands=operands, properties=op.properties, result_types=[value.type], location=op.location
-        )
-        operands = [frame.add(made)]
-    return operands[0]
+    difference = next(iter(group.differences))
+    made = frame.add(_copied(difference, [value, base], value.type))
+    return frame.add(_copied(group.exponential, [made], value.type))
 
 
 def _is_lowest(frame: LoopFrame, value: SSAValue) -> SSAValue:

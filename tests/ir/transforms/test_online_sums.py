@@ -1,0 +1,147 @@
+"""Sums that are linear in exponentials run in one loop with their maximum, and give what the text as written gives."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from jaxtyping import Float, Int
+
+import vkernels.language as vk
+from vkernels.ir.facts import Facts
+from vkernels.ir.interpret import interpret
+from vkernels.ir.plan import Plan
+
+from ..lowering.ttir.lowering import copied
+from .three_ways import run_three_ways
+
+INF, NAN = float("inf"), float("nan")
+
+
+@vk.kernel
+def weighted_sums(
+    q: Float[vk.Tensor, "G R M D"],
+    k: Float[vk.Tensor, "G N D"],
+    v: Float[vk.Tensor, "G N E"],
+    bias: Float[vk.Tensor, "M N"],
+    keep: Int[vk.Tensor, "M N"],
+    weight: Float[vk.Tensor, "N"],
+    out: Float[vk.Tensor, "G R M E"],
+    total: Float[vk.Tensor, "G R M"],
+    mean: Float[vk.Tensor, "G R M"],
+    most: Float[vk.Tensor, "G R M"],
+    biased: vk.Constant = False,
+    capped: vk.Constant = False,
+    masked: vk.Constant = False,
+    hidden: vk.Constant = False,
+    rounded: vk.Constant = False,
+    phased: vk.Constant = False,
+    started: vk.Constant = False,
+):
+    g = vk.tile("G")
+    r = vk.tile("R")
+    i = vk.tile("M")
+    j = vk.whole("N")
+    d = vk.whole("D")
+    e = vk.whole("E")
+    score = vk.dot(q[g, r, i, d], k[g, j, d])
+    if biased:
+        score = score + bias[i, j]
+    if capped:
+        score = 5 * vk.tanh(score / 5)
+    if masked:
+        score = vk.where(keep[i, j] != 0, score, float("-inf"))
+    if phased:
+        vk.phase()
+    highest = vk.max(score, axis=j)
+    p = vk.exp(score - highest)
+    if hidden:
+        p = vk.where(keep[i, j] != 0, p, 0.0)
+    if rounded:
+        p = p.to(v.dtype)
+    if phased:
+        vk.phase()
+    both = vk.sum(p, axis=j)
+    part = vk.sum(p * weight[j] / 2, axis=j)
+    if started:
+        value = vk.dot(p.to(v.dtype), v[g, j, e], vk.full((g, r, i, e), 2.0, total.dtype))
+    else:
+        value = vk.dot(p.to(v.dtype), v[g, j, e])
+    out[g, r, i, e] = value / both
+    total[g, r, i] = both
+    mean[g, r, i] = part
+    most[g, r, i] = highest
+
+
+FLAGS = ("biased", "capped", "masked", "hidden", "rounded", "phased", "started")
+EPSILON = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3}
+
+
+def reference(x: dict[str, Any], on: dict[str, bool]) -> dict[str, np.ndarray]:
+    """The sums in float64."""
+    q, k, v, bias, weight = (np.asarray(x[name], np.float64) for name in ("q", "k", "v", "bias", "weight"))
+    keep = x["keep"] != 0
+    with np.errstate(all="ignore"):
+        score = np.einsum("grid,gjd->grij", q, k)
+        score = score + bias if on["biased"] else score
+        score = 5 * np.tanh(score / 5) if on["capped"] else score
+        score = np.where(keep, score, -INF) if on["masked"] else score
+        most = score.max(-1, initial=-INF)
+        p = np.exp(score - most[..., None])
+        p = np.where(keep, p, 0) if on["hidden"] else p
+        value = np.einsum("grij,gje->grie", p, v) + 2 * on["started"]
+        total = p.sum(-1)
+        return {"out": value / total[..., None], "total": total, "mean": (p * weight / 2).sum(-1), "most": most}
+
+
+def draw(choose: random.Random, dtype: str) -> tuple[dict[str, Any], dict[str, int], dict[str, bool]]:
+    """Random arguments, sizes and constants."""
+    sizes = {"G": 2, "R": choose.choice([1, 2]), "M": choose.choice([1, 5, 9]), "D": choose.choice([1, 3, 8])}
+    sizes |= {"N": choose.choice([0, 1, 7, 16, 33]), "E": choose.choice([1, 4, 7])}
+    numbers = np.random.default_rng(choose.getrandbits(32))
+
+    def normal(axes: str, scale: float = 1.0) -> np.ndarray[Any, Any]:
+        return (scale * numbers.standard_normal([sizes[axis] for axis in axes])).astype(dtype)
+
+    wide = "float32" if dtype == "float16" else dtype
+    x: dict[str, Any] = {"q": normal("GRMD", 3), "k": normal("GND", 2), "v": normal("GNE"), "bias": normal("MN", 20)}
+    x["keep"] = numbers.integers(0, 2, (sizes["M"], sizes["N"]), dtype=np.int32)
+    x["keep"][: choose.choice([0, 1])] = 0  # a row without anything
+    x["weight"] = normal("N")
+    for name, axes in (("out", "GRME"), ("total", "GRM"), ("mean", "GRM"), ("most", "GRM")):
+        x[name] = np.full([sizes[axis] for axis in axes], 7, wide)
+    if x["bias"].size and choose.random() < 0.5:
+        for strange in (INF, -INF, NAN):
+            x["bias"][choose.randrange(sizes["M"]), choose.randrange(sizes["N"])] = strange
+    return x, sizes, {flag: choose.random() < 0.5 for flag in FLAGS}
+
+
+def built(x: dict[str, Any], on: dict[str, bool]) -> Any:
+    dtypes = {name: vk_dtype(value) for name, value in x.items()}
+    return weighted_sums.build(weighted_sums.signature(**dtypes, **on))
+
+
+def vk_dtype(value: np.ndarray[Any, Any]) -> str:
+    return str(value.dtype)
+
+
+@pytest.mark.sample(8)
+@pytest.mark.parametrize("seed", range(64))
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_random_texts_are_as_written(dtype: str, seed: int) -> None:
+    choose = random.Random(f"{dtype} {seed}")
+    x, sizes, on = draw(choose, dtype)
+    print(f"seed {seed}: {sizes} {on}")
+    module = built(x, on)
+    chunks = {"j": choose.choice([1, 4, 8]), "d": choose.choice([2, 8]), "e": choose.choice([1, 8])}
+    tiles = {"g": 1, "r": choose.choice([1, 2]), "i": choose.choice([1, 4])}
+    plan = Plan(tiles, chunks, online=("j",), lanes=choose.choice(["i", "j", "e", None]))
+    facts = Facts(sizes if choose.random() < 0.5 else {}, distinct=choose.random() < 0.5)
+    expected = copied(x)
+    interpret(module, expected)
+    for name, right in reference(x, on).items():
+        tolerance = 1e3 * EPSILON[dtype] if on["biased"] else 20 * EPSILON[dtype]
+        np.testing.assert_allclose(expected[name], right, tolerance, tolerance, err_msg=name)
+    run_three_ways(module, x, sizes, plan, facts, EPSILON[dtype])
