@@ -14,6 +14,7 @@ from ..dialect import DotOp, KernelOp, PhaseOp, ReductionOp, ScanOp, axes_of
 from ..dialect.blocks import terminator
 from .accesses import CONTROL, MemoryAccess, accesses_of, inputs_of
 from .axes import MappedAxis
+from .masks.neutral import Masks
 
 
 @dataclass
@@ -33,6 +34,7 @@ class KernelAnalysis:
     chunked: frozenset[str] = frozenset()
     _chunks: dict[Operation, frozenset[str]] = field(default_factory=dict)
     _accesses: dict[Operation, list[MemoryAccess]] = field(default_factory=dict)
+    _masks: Masks | None = None
 
     def __post_init__(self) -> None:
         self.chunked = frozenset(axis.name for axis in self.axes.values() if axis.is_chunked)
@@ -53,7 +55,14 @@ class KernelAnalysis:
 
     def under(self, axes: dict[str, MappedAxis]) -> KernelAnalysis:
         """The same kernel with other sizes, without analysing it again."""
-        return KernelAnalysis(self.kernel, axes, self.position, self.phase, self.structures, _accesses=self._accesses)
+        return KernelAnalysis(
+            self.kernel, axes, self.position, self.phase, self.structures, _accesses=self._accesses, _masks=self.masks
+        )
+
+    @cached_property
+    def masks(self) -> Masks:
+        """The masks of the kernel."""
+        return Masks(self.source) if self._masks is None else self._masks
 
     @cached_property
     def scans(self) -> bool:
