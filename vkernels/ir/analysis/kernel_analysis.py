@@ -14,6 +14,7 @@ from ..dialect import DotOp, KernelOp, PhaseOp, ReductionOp, ScanOp, axes_of
 from ..dialect.blocks import terminator
 from .accesses import CONTROL, MemoryAccess, accesses_of, has_effect, inputs_of
 from .axes import MappedAxis
+from .masks.neutral import Masks
 
 
 @dataclass
@@ -47,6 +48,7 @@ class KernelAnalysis:
     _inputs_in_slices: dict[Operation, list[SSAValue]] = field(default_factory=dict)
     _reduces: dict[Operation, bool] = field(default_factory=dict)
     _facts: _OperationFacts = field(default_factory=_OperationFacts)
+    _masks: Masks | None = None
 
     def __post_init__(self) -> None:
         self.chunked = frozenset(axis.name for axis in self.axes.values() if axis.is_chunked)
@@ -67,7 +69,14 @@ class KernelAnalysis:
 
     def under(self, axes: dict[str, MappedAxis]) -> KernelAnalysis:
         """The same kernel with other sizes, without analysing it again."""
-        return KernelAnalysis(self.kernel, axes, self.position, self.phase, self.structures, _facts=self._facts)
+        return KernelAnalysis(
+            self.kernel, axes, self.position, self.phase, self.structures, _facts=self._facts, _masks=self.masks
+        )
+
+    @cached_property
+    def masks(self) -> Masks:
+        """The masks of the kernel."""
+        return Masks(self.source) if self._masks is None else self._masks
 
     @cached_property
     def scans(self) -> bool:

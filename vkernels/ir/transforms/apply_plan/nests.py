@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ...analysis.schedule.nests import Nest, operands_along
+from ...analysis.schedule.reach import Reach
 from ...dialect import DotOp, ReductionOp, ScanOp, arith, axes_of, element_of
 from ...dialect.combining import REDUCTION_OF, kind_of, neutral_of
 from .access import value_in
@@ -18,6 +19,7 @@ from .frames import LoopFrame, Span, broadcast, combine, filled
 from .homes import store_home
 from .mapping_state import MappingState
 from .online import OnlineSums
+from .visits import values_of, visited
 
 Body = Callable[[LoopFrame, Sequence[SSAValue]], list[SSAValue]]
 """Fills a chunk's frame, given the values that the loop carries; returns their new values."""
@@ -45,7 +47,7 @@ def emit_nest(state: MappingState, frame: LoopFrame, nest: Nest) -> None:
         _emit_reductions(state, frame, nest.reductions, nest)
         return
     items = _items(state, frame, nest.roots(), nest)
-    _open_loops(state, frame, nest.axes, items, lambda inner: _fill(state, inner, items, nest))
+    _open_loops(state, frame, nest.axes, items, nest, lambda inner: _fill(state, inner, items, nest))
 
 
 def _open_loops(
@@ -53,6 +55,7 @@ def _open_loops(
     frame: LoopFrame,
     axes: Sequence[str],
     items: list[Operation],
+    nest: Nest,
     fill: Callable[[LoopFrame], None],
 ) -> None:
     if not axes:
@@ -63,10 +66,11 @@ def _open_loops(
 
     def body(inner: LoopFrame, carried: Sequence[SSAValue]) -> list[SSAValue]:
         inner.carries.update(zip(scans, carried, strict=True))
-        _open_loops(state, inner, rest, items, fill)
+        _open_loops(state, inner, rest, items, nest, fill)
         return [inner.carries[scan] for scan in scans]
 
-    emit_chunks(state, frame, axis, _first_carries(state, frame, scans), body)
+    reach = state.reaches.of_nest(nest, axis)
+    emit_chunks(state, frame, axis, _first_carries(state, frame, scans), body, reach)
 
 
 def _items(state: MappingState, frame: LoopFrame, roots: Iterator[SSAValue], nest: Nest | None) -> list[Operation]:
@@ -119,7 +123,8 @@ def _emit_reductions(
             reached += each.next_values(inner, carried[start:end])
         return [*reached, *(inner.carries[scan] for scan in scans)]
 
-    totals = emit_chunks(state, frame, axis, initial, body)
+    reach = state.reaches.of_nest(nest, axis) if nest is not None else state.reaches.of_reduction(ops[0])
+    totals = emit_chunks(state, frame, axis, initial, body, reach)
     for op, total in zip(ops, totals, strict=False):
         frame.values[op.results[0]] = result = _reduced(frame, op, total)
         result.name_hint = op.results[0].name_hint
@@ -194,24 +199,37 @@ def _emit_scan(state: MappingState, frame: LoopFrame, op: ScanOp) -> None:
 
 
 def emit_chunks(
-    state: MappingState, frame: LoopFrame, name: str, initial: Sequence[SSAValue], body: Body
+    state: MappingState,
+    frame: LoopFrame,
+    name: str,
+    initial: Sequence[SSAValue],
+    body: Body,
+    reach: Reach | None = None,
 ) -> list[SSAValue]:
     """Run `body` for every chunk of an axis: full chunks in a loop without masks, then the masked rest.
 
-    In the variant for partial tiles, all chunks are masked and share one loop.
+    In the variant for partial tiles, all chunks are masked and share one loop. `reach`: what must be visited, else all.
     """
     axis, span = state.axes[name], frame.span(name)
     assert span.count is not None
     start, stop = (frame.number(0) if span.base is None else span.base), span.count
+    first, last = (start, stop) if reach is None else _visited(state, frame, name, reach)
     step = frame.number(axis.size)
     if axis.exact:
-        return _loop(frame, name, start, stop, step, None, initial, body)
+        return _loop(frame, name, first, last, step, None, initial, body)
     if any(tile.is_tile and frame.span(tile.name).count is not None for tile in state.axes.values()):
-        return _loop(frame, name, start, stop, step, stop, initial, body)
+        return _loop(frame, name, first, last, step, stop, initial, body)
     chunks = frame.combined(arith.FloorDivSIOp, frame.combined(arith.SubiOp, stop, start), step)
     middle = frame.combined(arith.AddiOp, frame.combined(arith.MuliOp, chunks, step), start)
-    totals = _loop(frame, name, start, middle, step, None, initial, body)
-    return _rest(frame, name, middle, stop, totals, body)
+    end = middle if last is stop else frame.combined(arith.MinSIOp, middle, last)
+    totals = _loop(frame, name, first, end, step, None, initial, body)
+    return _rest(frame, name, middle, stop, totals, body, None if last is stop else last)
+
+
+def _visited(state: MappingState, frame: LoopFrame, axis: str, reach: Reach) -> tuple[SSAValue, SSAValue]:
+    for item in _items(state, frame, iter(values_of(reach)), None):
+        emit(state, frame, item)
+    return visited(state, frame, axis, reach)
 
 
 def _loop(
@@ -241,15 +259,22 @@ def _loop(
 
 
 def _rest(
-    frame: LoopFrame, name: str, start: SSAValue, stop: SSAValue, totals: list[SSAValue], body: Body
+    frame: LoopFrame,
+    name: str,
+    start: SSAValue,
+    stop: SSAValue,
+    totals: list[SSAValue],
+    body: Body,
+    last: SSAValue | None,
 ) -> list[SSAValue]:
-    """The last chunk, which is partial, if there is one."""
+    """The last chunk, which is partial, if there is one and positions are visited up to `last` (None: all)."""
     rest = frame.combined(arith.SubiOp, stop, start)
     if frame.known(rest) == 0:
         return totals
     inner = LoopFrame(Block(), frame, axis=name, pinned=False)
     inner.spans[name] = Span(None if frame.known(start) == 0 else start, rest)
-    some = frame.add(arith.CmpiOp(rest, frame.number(0), "sgt"))
+    left, none = (rest, frame.number(0)) if last is None else (last, start)
+    some = frame.add(arith.CmpiOp(left, none, "sgt"))
     inner.block.add_op(scf.YieldOp.create(operands=body(inner, totals)))
     otherwise = Region(Block([scf.YieldOp.create(operands=totals)])) if totals else Region()
     branch = scf.IfOp.create(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...analysis.axes import MappedAxis, resolve_axes
 from ...analysis.kernel_analysis import KernelAnalysis
@@ -10,6 +11,7 @@ from ...analysis.races import programs_meet
 from ...analysis.schedule.find_copies import find_copies
 from ...analysis.schedule.make_schedule import make_schedule
 from ...analysis.schedule.nests import NestSchedule
+from ...analysis.schedule.reach import Reaches
 from ...dialect import KernelOp
 from ...errors import PlanError
 from ...facts import Facts
@@ -33,6 +35,11 @@ class PlannedKernel:
     @property
     def kernel(self) -> KernelOp:
         return self.analysis.kernel
+
+    @cached_property
+    def reaches(self) -> Reaches:
+        """What the loops over chunks must visit."""
+        return Reaches(self.schedule, self.facts)
 
     @property
     def split_axis(self) -> MappedAxis | None:
