@@ -127,8 +127,18 @@ class TieredProvider(Generic[Bound]):
         with self._lock:
             if self._best is None or (self._best.done() and self._best.exception() is not None):
                 self._begun = time.monotonic()
-                self._best = start_in_background(self._compile_best, self._kernel)
+                self._best = self._known() or start_in_background(self._compile_best, self._kernel)
             return self._best
+
+    def _known(self) -> Future[_Best] | None:
+        """The best code, if it is there already: other calls share it."""
+        fallback = self._compilation.plans.known_fallback(self._compilation.fitting_code)
+        code = None if fallback is None else self._compilation.known_code(fallback.chosen.plan)
+        if fallback is None or code is None:
+            return None
+        known: Future[_Best] = Future()
+        known.set_result((fallback, code))
+        return known
 
     def _compile_best(self) -> _Best:
         return self._compilation.plans.first_fit(self._compilation.fitting_code)

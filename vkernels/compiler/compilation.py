@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import Facts
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import frozen
@@ -20,6 +21,8 @@ from .plan_fallback import SpillError, author_plan_error, shortages
 from .plans import Plans, stated_rung
 from .protocols import Constant, Signature
 from .request import CompileRequest, CompileTarget, Executable
+from .size_classes import EXACT, SizeClass, with_sizes
+from .size_history import SizeHistory
 from .specialise import specialised
 from .tuned_constants import tuned_constants
 
@@ -46,6 +49,7 @@ class SessionLike(Protocol):
     counters: CompileCounters
     log_once: LogOnce
     tuned_plans: TunedPlans
+    exact_shapes: int
 
     @property
     def plan_cache(self) -> PlanCache: ...
@@ -55,12 +59,16 @@ class SessionLike(Protocol):
 
 @dataclass(frozen=True)
 class Compilation:
-    """Compiles what calls like a request need. `tuned`: values of the constants left open, where they were tuned."""
+    """Compiles what calls like a request need. `tuned`: values of the constants left open, where they were tuned.
+
+    `size_class`: which other sizes the plan and the code serve, if not `EXACT`.
+    """
 
     session: SessionLike
     request: CompileRequest
     variants: KernelVariants
     tuned: Mapping[str, Constant] = field(default_factory=dict)
+    size_class: SizeClass = EXACT
 
     def with_tuned_constants(self) -> Compilation:
         """The compilation with the tuned values of the constants that the request leaves open, where there are any."""
@@ -78,6 +86,32 @@ class Compilation:
     def given(self, arguments: Arguments, same: Same) -> Compilation:
         """The same for a call with other addresses, of which some tensors are the `same`."""
         return replace(self, request=replace(self.request, arguments=arguments, same=same))
+
+    def by_sizes(self) -> Compilation:
+        """The same for the class of the request's sizes, where sizes of the kernel's calls change.
+
+        A plan that the author gives, pins or bounds is for the sizes of a call, as are tuned plans. Raises the author's
+        mistakes in the plan.
+        """
+        kernel = self.request.kernel
+        if kernel.pin is not None or kernel.budget is not None or self.tuned or self.plans.author_plan() is not None:
+            return self
+        return self.of_class(self._history.class_of(self.request.arguments.sizes, lambda: self.plans.is_ready))
+
+    def exact(self) -> Compilation | None:
+        """The same for the request's sizes alone, where they run so often that it pays; None if too many do."""
+        is_new = self._history.make_exact(self.request.arguments.sizes)
+        return self.of_class(EXACT) if is_new else None
+
+    @property
+    def _history(self) -> SizeHistory:
+        request = self.request
+        key = request.arguments.signature, request.target.architecture
+        return self.variants.history(key, request.target.on_gpu, self.session.exact_shapes)
+
+    def of_class(self, size_class: SizeClass) -> Compilation:
+        """The same for all sizes of a class that holds the request's."""
+        return replace(self, size_class=size_class)
 
     def on(self, target: CompileTarget) -> Compilation:
         """The same for another target."""
@@ -100,9 +134,15 @@ class Compilation:
     def _plans_of(self, signature: Signature) -> Plans:
         """The plans for tensors that share no memory."""
         kernel, arguments, session = self.request.kernel, self.request.arguments, self.session
+        samples: tuple[Arguments, ...] = ()
+        if self.size_class is not EXACT:
+            sizes = self.size_class.samples(arguments.sizes)
+            samples = tuple(with_sizes(kernel, arguments, each) for each in sizes)
+            arguments = with_sizes(kernel, arguments, self.size_class.largest(arguments.sizes))
         return Plans(
             kernel, self.variants.ir(kernel, signature).kernel, arguments.sizes, arguments.dtypes,
             self.request.target.limits, arguments.strides, session.tuned_plans, session.plan_cache,
+            samples=tuple((each.sizes, each.strides) for each in samples),
         )  # fmt: skip
 
     def executable(self) -> Executable:
@@ -133,14 +173,27 @@ class Compilation:
     def code(self, plan: Plan) -> Code:
         """The code of a plan, whether it fits or not. Raises `PlanError` where the kernel cannot have the plan."""
         request = self.request
-        signature = request.arguments.signature
-        built = self.variants.ir(request.kernel, signature, request.same)
+        built = self.variants.ir(request.kernel, request.arguments.signature, request.same)
 
         def compiled(facts: Facts) -> Code:
-            key = (signature, request.same, frozen((plan, facts)), request.target.architecture)
-            return self.variants.code(key, lambda: self._compile(built, plan, facts), request.keep_stages)
+            compile = partial(self._compile, built, plan, facts)
+            return self.variants.code(self._code_key(plan, facts), compile, request.keep_stages)
 
         return self._specialised(plan, compiled)
+
+    def known_code(self, plan: Plan) -> Code | None:
+        """The code of a plan, if it is compiled and fits."""
+        try:
+            code = self._specialised(plan, lambda facts: self.variants.known_code(self._code_key(plan, facts)))
+            if code is not None:
+                code.refuse_unless_fits(self.plans.allowed)
+        except (PlanError, OutOfResources):
+            return None
+        return code
+
+    def _code_key(self, plan: Plan, facts: Facts) -> Hashable:
+        request = self.request
+        return request.arguments.signature, request.same, frozen((plan, facts)), request.target.architecture
 
     def lower(self, plan: Plan) -> Lowering:
         """A plan's launches as Triton IR, for a GPU. Raises `PlanError` where the kernel cannot have the plan."""
@@ -153,7 +206,9 @@ class Compilation:
         """What `make` makes of the facts that calls like the request may be compiled with."""
         arguments, target = self.request.arguments, self.request.target
         check_native(self.request.kernel, arguments.dtypes, target.limits)
-        return specialised(make, self.ir.kernel, plan, arguments.sizes, arguments.tensors, target.on_gpu)
+        return specialised(
+            make, self.ir.kernel, plan, arguments.sizes, arguments.tensors, target.on_gpu, self.size_class
+        )
 
     def _compile(self, built: KernelIR, plan: Plan, facts: Facts) -> Code:
         start = time.perf_counter()

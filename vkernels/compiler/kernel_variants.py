@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.ir.dialect import KernelOp
+from vkernels.ir.errors import PlanError
 from vkernels.ir.fork_safe import fork_safe_lock
 from vkernels.ir.transforms.merge_tensors import with_one_for
 
 from .arguments import Same
 from .protocols import KernelLike, Signature
+from .size_history import SizeHistory
 from .specialise import kernel_in, written_tensors
 
 if TYPE_CHECKING:
@@ -50,7 +52,9 @@ class KernelVariants:
         self._lock = fork_safe_lock(threading.RLock)
         self._ir: dict[tuple[Signature, Same], KernelIR] = {}
         self._code: dict[Hashable, Code] = {}
+        self._refused: dict[Hashable, PlanError] = {}
         self._compiling: dict[Hashable, Future[None]] = {}
+        self._histories: dict[Hashable, SizeHistory] = {}
 
     def ir(self, kernel: KernelLike, signature: Signature, same: Same = ()) -> KernelIR:
         """The kernel's IR. Raises the author's mistakes."""
@@ -65,20 +69,31 @@ class KernelVariants:
                 _put(self._ir, (signature, same), found, MAX_IR)
             return found
 
+    def history(self, key: Hashable, on_gpu: bool, exact_shapes: int) -> SizeHistory:
+        """The sizes of calls with one signature on one architecture."""
+        with self._lock:
+            found = self._histories.get(key)
+            if found is None:
+                found = _put(self._histories, key, SizeHistory(on_gpu, exact_shapes), MAX_IR)
+            return found
+
     def code(self, key: Hashable, compile: Callable[[], Code], again: bool = False) -> Code:
-        """The code of a variant; if several threads need it, one compiles it. `again`: compile it in any case."""
+        """The code of a variant; if several threads need it, one compiles it. `again`: compile it in any case.
+
+        Raises what `compile` raises; a `PlanError` is raised again without compiling again.
+        """
         done: Future[None] = Future()
         compiling = os.getpid(), key  # a forked child has none of its parent's threads
         while not again:
             with self._lock:
-                if key in self._code:
-                    return self._code[key]
+                if (found := self._known(key)) is not None:
+                    return found
                 other = self._compiling.setdefault(compiling, done)
             if other is done:
                 break
             other.result()  # of another thread, which may have failed
         try:
-            code = compile()
+            code = self._compile(key, compile)
             with self._lock:
                 return code if again and key in self._code else _put(self._code, key, code, MAX_CODE)
         finally:
@@ -86,6 +101,25 @@ class KernelVariants:
                 if self._compiling.get(compiling) is done:
                     del self._compiling[compiling]
             done.set_result(None)
+
+    def known_code(self, key: Hashable) -> Code | None:
+        """The code of a variant, if it is compiled. Raises the `PlanError` of a variant that was refused."""
+        with self._lock:
+            return self._known(key)
+
+    def _known(self, key: Hashable) -> Code | None:
+        refused = self._refused.get(key)
+        if refused is not None:
+            raise type(refused)(refused.message, refused.place)
+        return self._code.get(key)
+
+    def _compile(self, key: Hashable, compile: Callable[[], Code]) -> Code:
+        try:
+            return compile()
+        except PlanError as error:
+            with self._lock:
+                _put(self._refused, key, error, MAX_IR)
+            raise
 
 
 def _put(cache: dict[Any, Any], key: Hashable, entry: Any, most: int) -> Any:

@@ -68,6 +68,10 @@ class PlanCache:
             )  # fmt: skip
         return found if reason is None else None
 
+    def is_known(self, key: str) -> bool:
+        """Whether the plan of a key is in memory."""
+        return key in self._plans
+
     def put(self, key: str, plan: Plan, rung: str) -> None:
         """Store a plan whose code fits."""
         if len(self._plans) >= MAX_PLANS:

@@ -50,6 +50,7 @@ class Plans:
     `built`: the kernel's IR as written, with one tensor in place of all that are the same; `sizes`, `dtypes` and
     `strides`: by name, strides in elements, None where each tensor lies row after row; `tuned_plans` and `plan_cache`:
     the session's; `apart`: the IR for tensors that share no memory, for which plans are tuned, if not `built`.
+    `samples`: of a class of sizes, of which `sizes` are the largest: usual sizes, and strides of tensors.
     """
 
     kernel: KernelLike
@@ -61,6 +62,7 @@ class Plans:
     tuned_plans: TunedPlans
     plan_cache: PlanCache
     apart: KernelOp | None = None
+    samples: tuple[tuple[Mapping[str, int], Mapping[str, Sequence[int]]], ...] = ()
 
     @property
     def allowed(self) -> Limits:
@@ -89,6 +91,10 @@ class Plans:
             first = self.cached(self.cache_key)
         return PlanFallback(self.kernel.name, self.ranked, attempt, first)
 
+    def known_fallback(self, attempt: Callable[[Plan], Code]) -> PlanFallback[Code] | None:
+        """The same, if this process knows the first of them already."""
+        return self.fallback(attempt) if self.plan_cache.is_known(self.cache_key) else None
+
     def first_fit(self, attempt: Callable[[Plan], Code]) -> tuple[PlanFallback[Code], Code]:
         """The plans that are left after the first whose code fits, and that code. The plan is stored."""
         fallback = self.fallback(attempt)
@@ -99,11 +105,7 @@ class Plans:
 
     def ranked(self, is_useful: Callable[[NeedsUse], bool] = lambda use: True) -> Iterator[Chosen]:
         """Chosen plans, the best first, the bottom rung's last; only the plain one where the needs cannot be read."""
-        from vkernels.ir.planning.choose_plan import plans_down
-
-        plans = plans_down(
-            self.built, self.sizes, self.allowed, strides=self.strides, pin=self.kernel.pin, wanted=is_useful
-        )  # fmt: skip
+        plans = self._plans_down(is_useful)
         try:
             first = next(plans)
         except Error:
@@ -112,6 +114,18 @@ class Plans:
         for chosen in chain([first], plans):
             self._check(chosen)
             yield chosen
+
+    def _plans_down(self, is_useful: Callable[[NeedsUse], bool]) -> Iterator[Chosen]:
+        from vkernels.ir.planning.choose_plan import plans_down
+        from vkernels.ir.planning.plans_of_class import SampleSizes, plans_of_class
+
+        if self.samples:
+            largest = SampleSizes(self.sizes, self.strides or {})
+            samples = [SampleSizes(*each) for each in self.samples]
+            return plans_of_class(self.built, largest, samples, self.allowed, self.kernel.pin, is_useful)
+        return plans_down(
+            self.built, self.sizes, self.allowed, strides=self.strides, pin=self.kernel.pin, wanted=is_useful
+        )  # fmt: skip
 
     def plain(self) -> Iterator[tuple[Plan, str]]:
         """Plans that take no choosing, with their rungs: the default plan, and the bottom rung's."""
@@ -156,13 +170,21 @@ class Plans:
     @cached_property
     def cache_key(self) -> str:
         """The key of the choice in the plan cache: a hash of all that it depends on."""
-        text = print_module(ModuleOp([self.built.clone()]))
         parts = [
-            hash_of("ir/**/*.py"), hash_of("compiler/*.py"), text, dict(self.sizes), asdict(self.allowed),
+            hash_of("ir/**/*.py"), hash_of("compiler/*.py"), self._text, dict(self.sizes), asdict(self.allowed),
             None if self.kernel.pin is None else asdict(self.kernel.pin),
             None if self.strides is None else {name: list(of) for name, of in self.strides.items()},
+            *[(dict(sizes), dict(strides)) for sizes, strides in self.samples],
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+    @property
+    def _text(self) -> str:
+        """The kernel's IR as written. It is printed once."""
+        found = self.built.analyses.get("text")
+        if not isinstance(found, str):
+            found = self.built.analyses["text"] = print_module(ModuleOp([self.built.clone()]))
+        return found
 
     @cached_property
     def tuned(self) -> Plan | None:
@@ -176,6 +198,11 @@ class Plans:
         """The query for the provider of tuned plans."""
         tunable = frozenset(parameter.name for parameter in self.kernel.parameters if parameter.tunable is not None)
         return PlanQuery(self.apart or self.built, self.sizes, self.dtypes, self.allowed, self.strides, tunable)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a plan was tuned or chosen for these sizes before."""
+        return self.tuned is not None or self.cached(self.cache_key) is not None
 
     def cached(self, cache_key: str) -> CachedPlan | None:
         """The plan of an earlier choice whose code fits."""

@@ -14,6 +14,7 @@ from vkernels.ir.fork_safe import fork_safe_lock
 
 from .counters import CompileCounters
 from .log_once import LogOnce
+from .size_history import EXACT_SHAPES
 from .tuned_plans import TunedPlanProvider, TunedPlans
 
 if TYPE_CHECKING:
@@ -45,13 +46,15 @@ class CompilerSession:
     """Compiles kernels, and remembers what it compiled. May be used by several threads.
 
     `disk`: stores plans, artifacts and binaries for later processes; None stores nothing. `provider`: gives tuned
-    plans. `patience`: seconds that a first call waits for the best plan.
+    plans. `patience`: seconds that a first call waits for the best plan. `exact_shapes`: how many shapes of a kernel's
+    calls get code for their sizes alone, before others get code for classes of sizes.
     """
 
     def __init__(
-        self, disk: DiskCache | None = None, provider: TunedPlanProvider | None = None, patience: float = PATIENCE
-    ):
-        self.disk, self.patience = disk, patience
+        self, disk: DiskCache | None = None, provider: TunedPlanProvider | None = None, patience: float = PATIENCE,
+        exact_shapes: int = EXACT_SHAPES,
+    ):  # fmt: skip
+        self.disk, self.patience, self.exact_shapes = disk, patience, exact_shapes
         self.counters = CompileCounters()
         self.users: WeakSet[SessionUser] = WeakSet()
         self.log_once = LogOnce()

@@ -18,9 +18,7 @@ from vkernels.ir.plan import Plan
 from vkernels.ir.transforms.block_sums.bounds import sum_bounds
 
 from .arguments import ArrayView
-
-WIDE = 16
-"""Bytes of the widest load that a GPU has, and elements that make any loads so wide."""
+from .size_classes import EXACT, WIDE, SizeClass
 
 FAR = 1 << 31
 """Elements that a 32-bit offset does not count."""
@@ -48,16 +46,17 @@ def specialised(
     sizes: Mapping[str, int],
     tensors: Mapping[str, ArrayView],
     for_gpu: bool,
+    size_class: SizeClass = EXACT,
 ) -> Code:
     """The result of `make` for the facts of a call: for few facts, so that the code serves many calls.
 
     Where the plan needs more, as for a value that takes memory along a whole axis, the exact sizes of all whole axes
-    are added. Raises what `make` raises.
+    are added, or the class's largest of those that change. Raises what `make` raises.
     """
     try:
-        return make(facts_for(kernel, plan, sizes, tensors, for_gpu=for_gpu))
+        return make(facts_for(kernel, plan, sizes, tensors, False, for_gpu, size_class))
     except PlanError:
-        return make(facts_for(kernel, plan, sizes, tensors, exact_whole=True, for_gpu=for_gpu))
+        return make(facts_for(kernel, plan, sizes, tensors, True, for_gpu, size_class))
 
 
 def facts_for(
@@ -67,36 +66,46 @@ def facts_for(
     tensors: Mapping[str, ArrayView],
     exact_whole: bool = False,
     for_gpu: bool = False,
+    size_class: SizeClass = EXACT,
 ) -> Facts:
     """The facts of a call that its plan can use.
 
     Strides of 0 and 1; that a tile or chunk divides an extent, so that no tail is needed; the exact sizes behind a
     whole axis that is held at once or has scratchpad, or behind every whole axis if `exact_whole`; bounds of sizes
-    along which floats are summed. `for_gpu`: also that 16 divides an extent, and which tensors are aligned and which
-    are large, for wide loads and narrow offsets.
+    along which floats are summed. Sizes that change within the `size_class`, which must hold the call's, are not known:
+    in place of an exact size there is a capacity, the largest of the class. `for_gpu`: also that 16 divides an extent,
+    and which tensors are aligned and which are large, for wide loads and narrow offsets.
     Tensors are distinct: where some are the same, the kernel uses one in place of all (`with_one_for`).
     """
-    exact: dict[str, int] = {}
+    planned = Facts(size_class.largest(sizes))
+    needed: set[str] = set()
     multiples: dict[str, int] = {}
     stored = {axis for op in kernel.walk() if isinstance(op, ScratchOp) for axis in op.result.type.shape}
     for axis in kernel.body.block.ops:
         if not isinstance(axis, TileOp | WholeOp):
             continue
         behind = _sizes_behind(axis.extent)
-        length = known_value(axis.extent, Facts(sizes))
+        length = known_value(axis.extent, planned)
         if isinstance(axis, WholeOp) and (
             exact_whole or axis.axis.data in stored or _is_held(axis.axis.data, plan, length)
         ):
-            exact |= {size: sizes[size] for size in behind}
+            needed |= behind
         elif isinstance(axis.extent.owner, SizeOp):
             (size,) = behind
+            if size in size_class.most:
+                if for_gpu and size in size_class.wide:
+                    multiples[size] = WIDE
+                continue
             for step in (_step(axis, plan, sizes[size]), *([WIDE] if for_gpu else [])):
                 if step > 1 and sizes[size] % step == 0:
                     multiples[size] = lcm(multiples.get(size, 1), step)
+    exact = {size: sizes[size] for size in sorted(needed) if size not in size_class.most}
+    capacities = {size: size_class.most[size] for size in sorted(needed) if size in size_class.most}
     multiples = {size: number for size, number in multiples.items() if size not in exact}
-    bounds = {size: most for size, most in sum_bounds(kernel, plan, sizes, for_gpu).items() if size not in exact}
+    bounds = sum_bounds(kernel, plan, planned.sizes, for_gpu)
+    bounds = {size: most for size, most in bounds.items() if size not in exact}
     strides = {name: known_strides(view) for name, view in tensors.items()}
-    facts = Facts(exact, multiples, strides, distinct=True, bounds=bounds)
+    facts = Facts(exact, multiples, strides, distinct=True, bounds=bounds, capacities=capacities)
     if not for_gpu:
         return facts
     aligned = tuple(name for name, view in tensors.items() if is_aligned(view))

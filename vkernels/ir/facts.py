@@ -18,10 +18,11 @@ class Facts:
     """Assumptions that a compiled kernel may rely on; the caller looks them up again at every call.
 
     `sizes`: exact sizes, by name. `multiples`: numbers that divide a size, by name. `bounds`: numbers that a size does
-    not exceed, by name. `strides`: of each tensor parameter, elements a dimension, `UNKNOWN` where not known; a tensor
-    without an entry has no known strides. `distinct`: no tensor that is written overlaps another. `aligned`: tensors
-    whose address is a multiple of 16 bytes and whose strides other than 0 and 1 are multiples of 16 elements. `large`:
-    tensors in which some element is 2³¹ or more elements from the first.
+    not exceed, by name, for sums that are cut into blocks. `capacities`: numbers that a size does not exceed, by name,
+    for which memory is laid out, and whole axes are held, with masks. `strides`: of each tensor parameter, elements a
+    dimension, `UNKNOWN` where not known; a tensor without an entry has no known strides. `distinct`: no tensor that is
+    written overlaps another. `aligned`: tensors whose address is a multiple of 16 bytes and whose strides other than 0
+    and 1 are multiples of 16 elements. `large`: tensors in which some element is 2³¹ or more elements from the first.
     """
 
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -31,6 +32,14 @@ class Facts:
     aligned: tuple[str, ...] = ()
     large: tuple[str, ...] = ()
     bounds: Mapping[str, int] = field(default_factory=dict)
+    capacities: Mapping[str, int] = field(default_factory=dict)
+
+    def most(self, size: str) -> int | None:
+        """The least number that the size is known not to exceed; itself if it is known."""
+        if size in self.sizes:
+            return self.sizes[size]
+        found = [known[size] for known in (self.bounds, self.capacities) if size in known]
+        return min(found, default=None)
 
     def divides(self, number: int, size: str) -> bool:
         """Whether `number` is known to divide the size."""
@@ -41,7 +50,7 @@ class Facts:
     def to_attribute(self) -> DictionaryAttr:
         """As the `facts` of a `vk.kernel` or `vk.mapped`."""
         entries = {name: _attribute(getattr(self, name)) for name in ("sizes", "multiples", "strides")}
-        for name in ("distinct", "bounds", "aligned", "large"):
+        for name in ("distinct", "bounds", "capacities", "aligned", "large"):
             if value := getattr(self, name):
                 entries[name] = _attribute(value)
         return DictionaryAttr(entries)

@@ -17,6 +17,7 @@ from vkernels.compiler.default_session import default_session
 from vkernels.compiler.protocols import Constant, KernelLike, file_of
 from vkernels.compiler.request import CompileRequest
 from vkernels.compiler.session import CompilerSession
+from vkernels.compiler.size_classes import EXACT
 from vkernels.ir.errors import OutOfMemoryError
 from vkernels.ir.fork_safe import fork_safe_lock
 from vkernels.ir.limits import Limits
@@ -27,6 +28,7 @@ from .aliasing import check_written, same_tensors
 from .arrays import address_reader, is_torch
 from .bind_arguments import as_scalar, bind, in_order
 from .bound_executable import bind_cpu
+from .class_calls import ClassCalls
 from .dispatch_keys import KEYS
 from .present_target import present_target
 from .threads import on_threads_change, the_pool
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Launcher", "call", "compile", "launcher_of", "limits"]
 
-MAX_CACHED_CALLS = 512
-"""Keys of calls that a kernel caches; the oldest goes first. Each holds its code: some 80 KB for a small kernel."""
+MAX_CACHED_CALLS = 2048
+"""Keys of calls that a kernel caches; the oldest goes first. Each holds some KB; code is shared by a class of sizes."""
 
 
 def call(kernel: KernelLike, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -203,6 +205,7 @@ class Launcher:
         compilation = self._compilation(values, left_open)
         arguments, written = compilation.request.arguments, compilation.ir.written
         check_written(self.kernel.name, written, arguments.tensors)
+        compilation = compilation.by_sizes()
         names = {position: self.kernel.parameters[position].name for position in left_open}
         positions = {parameter.name: position for position, parameter in enumerate(self.kernel.parameters)}
         torch = sys.modules.get("torch")
@@ -288,8 +291,28 @@ class Launcher:
     def _cpu_provider(self, entry: CallEntry, compilation: Compilation) -> CodeProvider[Runnable]:
         """The provider of an entry's code on a CPU, stored in the entry."""
         bind = partial(bind_cpu, self.kernel, compilation.request.arguments)
-        provider: CodeProvider[Runnable] = provider_of(compilation, bind)
+        if compilation.size_class is EXACT:
+            provider: CodeProvider[Runnable] = provider_of(compilation, bind)
+        else:
+            make_exact = partial(self._make_exact, entry, compilation)
+            provider = provider_of(compilation, lambda *code: ClassCalls(bind(*code), make_exact))
         return entry.providers.setdefault(compilation.request.same, provider)
+
+    def _make_exact(self, entry: CallEntry, compilation: Compilation) -> None:
+        """Compile code for the sizes of an entry alone, in the background; then its calls run that."""
+        exact, same = compilation.exact(), compilation.request.same
+        if exact is None:
+            return
+        provider: CodeProvider[Runnable] = provider_of(
+            exact, partial(bind_cpu, self.kernel, compilation.request.arguments)
+        )
+
+        def take() -> None:
+            entry.providers[same] = provider
+            entry.put(same, None)
+
+        provider.start()
+        provider.on_better(take)
 
     def _run_with_less_memory(
         self, entry: CallEntry, values: Sequence[Any], runnable: Runnable, error: OutOfMemoryError,

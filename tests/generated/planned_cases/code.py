@@ -12,7 +12,8 @@ from xdsl.dialects.builtin import ModuleOp
 from tests.ir.lowering.llvm.running import Call
 from vkernels.compiler.arguments import ArrayView
 from vkernels.compiler.backends.llvm import NativeKernel, compile_cpu, host_scales
-from vkernels.compiler.specialise import WIDE, facts_for, is_aligned, is_large, seen_strides
+from vkernels.compiler.size_classes import EXACT, WIDE, SizeClass
+from vkernels.compiler.specialise import facts_for, is_aligned, is_large, seen_strides
 from vkernels.ir.dialect import MappedOp
 from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import UNKNOWN, Facts
@@ -33,14 +34,17 @@ TAKES = 15e-6
 """Seconds that the interpreter of TTIR takes for an operation, about."""
 
 
-def facts_of(subject: Subject, plan: Plan, case: Case, sizes: Mapping[str, int], exact: bool, on_gpu: bool) -> Facts:
-    """What the runtime would rely on in calls of these sizes with tensors laid out as a case's."""
-    return facts_for(subject.kernel, plan, sizes, case.views, exact, on_gpu)
+def facts_of(
+    subject: Subject, plan: Plan, case: Case, sizes: Mapping[str, int], exact: bool, on_gpu: bool, of: SizeClass = EXACT
+) -> Facts:
+    """What the runtime would rely on in calls of these sizes, or of a class, with tensors laid out as a case's."""
+    return facts_for(subject.kernel, plan, sizes, case.views, exact, on_gpu, of)
 
 
 def holds(facts: Facts, same: tuple[str, str] | None, case: Case) -> bool:
     """Whether a call is as the facts say, and of the `same` tensors."""
     sizes = all(case.sizes.get(name, length) == length for name, length in facts.sizes.items())
+    sizes &= all(case.sizes.get(name, 0) <= most for name, most in facts.capacities.items())
     multiples = all(case.sizes.get(name, 0) % number == 0 for name, number in facts.multiples.items())
     strides = all(
         known in (UNKNOWN, stride) or not case.views[name].size
@@ -59,15 +63,15 @@ def _is_aligned(view: ArrayView, known: Sequence[int]) -> bool:
 
 
 def mapped_by(
-    subject: Subject, plan: Plan, case: Case, sizes: Mapping[str, int], on_gpu: bool, exact: bool
+    subject: Subject, plan: Plan, case: Case, sizes: Mapping[str, int], on_gpu: bool, exact: bool, of: SizeClass = EXACT
 ) -> tuple[ModuleOp, Facts]:
     """As the runtime maps it: with few facts; where the plan needs to know more sizes, with those."""
     module = subject.split if case.same is None else with_one_for(subject.module, {case.same[1]: case.same[0]})
-    facts = facts_of(subject, plan, case, sizes, exact, on_gpu)
+    facts = facts_of(subject, plan, case, sizes, exact, on_gpu, of)
     try:
         return apply_plan(module, plan, facts), facts
     except PlanError:
-        facts = facts_of(subject, plan, case, sizes, True, on_gpu)
+        facts = facts_of(subject, plan, case, sizes, True, on_gpu, of)
         return apply_plan(module, plan, facts), facts
 
 

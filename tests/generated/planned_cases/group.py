@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from math import prod
 
+from vkernels.compiler.size_classes import EXACT, WIDE, SizeClass
 from vkernels.ir.analyses import annotate_needs
 from vkernels.ir.analysis.needs import NeedsDevice, NeedsUse
+from vkernels.ir.facts import Facts
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import frozen
@@ -180,7 +182,8 @@ def _run_plan(
 ) -> str:  # fmt: skip
     """Compile a plan's code and run calls; what is wrong, empty if nothing is."""
     on_gpu, plan = limits.warp > 1, chosen.plan
-    mapped, facts = mapped_by(subject, plan, like, sizes, on_gpu, exact=choose.random() < 0.2)
+    of = _size_class(choose, sizes, on_gpu)
+    mapped, facts = mapped_by(subject, plan, like, sizes, on_gpu, choose.random() < 0.2, of)
     code: Native | Ttir
     if on_gpu:
         code = Ttir.of(mapped, facts, plan.resident_programs)
@@ -193,13 +196,14 @@ def _run_plan(
     outcome.codes.add(_digest((subject.label, plan, facts, on_gpu, limits.register_bytes)))
     case = first
     way = "TTIR" if on_gpu else "native"
-    if prod(max(1, n) for n in facts.sizes.values()) > LARGEST:
+    if prod(max(1, n) for n in (*facts.sizes.values(), *facts.capacities.values())) > LARGEST:
         outcome.counts["too large"] += 1
         return ""
     for number in range(CALLS[way]):
         if number or case is None:
             try:
-                case = subject.draw(choose, layouts, choose.choice(ROOMS), facts.sizes, facts.multiples)
+                known = {**_sizes_within(choose, facts), **facts.sizes}
+                case = subject.draw(choose, layouts, choose.choice(ROOMS), known, facts.multiples)
             except MemoryError:
                 outcome.counts["too large"] += 1
                 continue
@@ -224,6 +228,24 @@ def _run_plan(
         if wrong:
             return f"sizes {case.sizes}, {facts}\n{wrong}"
     return ""
+
+
+def _size_class(choose: random.Random, sizes: Mapping[str, int], on_gpu: bool) -> SizeClass:
+    """A class of which these sizes are the largest; most often that of these sizes alone."""
+    if choose.random() < 0.6:
+        return EXACT
+    most = {name: size for name, size in sizes.items() if size > 1 and choose.random() < 0.7}
+    return SizeClass(most, frozenset(name for name, size in most.items() if on_gpu and size % WIDE == 0))
+
+
+def _sizes_within(choose: random.Random, facts: Facts) -> dict[str, int]:
+    """Sizes up to the capacities of facts, most often near one end. Not every reference has a meaning for none."""
+    found = {}
+    for name, most in facts.capacities.items():
+        step = facts.multiples.get(name, 1)
+        near = choose.choice([1, 2, most // 2, most - 1, most, choose.randint(1, most)])
+        found[name] = max(step, min(near, most) // step * step)
+    return found
 
 
 def _shortened(text: str) -> str:

@@ -182,8 +182,10 @@ def _machine() -> Any:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    # The JIT links an object into one piece of memory, so constants are operands near the code. The default model gives
+    # the address of each a register, and under pressure loads constants in every iteration.
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=_processor(), features=host_features(), opt=2, reloc="pic", codemodel="jitdefault", jit=True
+        cpu=_processor(), features=host_features(), opt=2, reloc="pic", codemodel="small", jit=True
     )
 
 

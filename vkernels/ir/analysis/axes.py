@@ -20,7 +20,8 @@ from .accesses import constant_of
 class MappedAxis:
     """An axis under a plan. `size`: elements of a program's tile, of a chunk, or of a held axis.
 
-    `extent`: the number of positions, as the kernel computes it; `known`: its value, if facts give it.
+    `extent`: the number of positions, as the kernel computes it; `known`: its value, if facts give it; `most`: a number
+    that it does not exceed, for which memory is laid out, if facts give one: the value itself where it is known.
     `exact`: whether the size is known to divide the extent, so that no position is out of range.
     `programs`: how many programs share a whole axis; 1 if it is not split.
     """
@@ -32,11 +33,12 @@ class MappedAxis:
     size: int
     exact: bool
     programs: int = 1
+    most: int | None = None
 
     @property
     def is_held(self) -> bool:
         """Whether a whole axis is processed at once."""
-        return not self.is_tile and self.programs == 1 and self.known is not None and self.known <= self.size
+        return not self.is_tile and self.programs == 1 and self._has_one_part
 
     @property
     def is_chunked(self) -> bool:
@@ -50,14 +52,28 @@ class MappedAxis:
 
     @property
     def has_one_program(self) -> bool:
-        return self.known is not None and self.known <= self.size
+        return self._has_one_part
+
+    @property
+    def _has_one_part(self) -> bool:
+        return self.most is not None and self.most <= self.size
+
+    @property
+    def length(self) -> int | None:
+        """Elements that the axis has in memory, in whole chunks; None if its extent is not known."""
+        if self.is_tile or self.is_held:
+            return self.size
+        return None if self.known is None else self._in_chunks(self.known)
 
     @property
     def capacity(self) -> int | None:
-        """Elements of memory for the axis, in whole chunks; None if its extent is not known."""
+        """Elements that memory of constant size has along the axis; None if facts do not bound its extent."""
         if self.is_tile or self.is_held:
             return self.size
-        return None if self.known is None else -(-self.known // self.size) * self.size
+        return None if self.most is None else self._in_chunks(self.most)
+
+    def _in_chunks(self, extent: int) -> int:
+        return -(-extent // self.size) * self.size
 
 
 def resolve_axes(kernel: KernelOp, plan: Plan, facts: Facts) -> dict[str, MappedAxis]:
@@ -78,7 +94,8 @@ def resolve_axes(kernel: KernelOp, plan: Plan, facts: Facts) -> dict[str, Mapped
                     f"the plan splits axis {name} over {programs} programs; only whole axes are split, over 1 or more"
                 )
             known, exact = known_value(op.extent, facts), is_multiple(op.extent, size, facts)
-            axes[name] = MappedAxis(name, is_tile, op.extent, known, size, exact, programs)
+            most = most_value(op.extent, facts)
+            axes[name] = MappedAxis(name, is_tile, op.extent, known, size, exact, programs, most)
     _check_names(kernel, plan, axes)
     if sum(axis.programs > 1 for axis in axes.values()) > 1:
         raise PlanError(f"the plan splits {', '.join(plan.splits)} over programs: only one axis can be split")
@@ -126,6 +143,31 @@ def evaluate(
 def known_value(value: SSAValue, facts: Facts) -> int | None:
     """The value of scalar i64 arithmetic on sizes, if facts give it."""
     return evaluate(value, facts.sizes.get, int)
+
+
+def most_value(value: SSAValue, facts: Facts) -> int | None:
+    """A number that scalar i64 arithmetic on sizes does not exceed, if `sizes` and `capacities` of facts give one."""
+    if (known := known_value(value, facts)) is not None:
+        return known
+    op = value.owner
+    if isinstance(op, SizeOp):
+        return facts.capacities.get(op.size.data)
+    if not isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp):
+        return None
+    left, right = most_value(op.lhs, facts), most_value(op.rhs, facts)
+    if left is None or right is None:
+        return None
+    if isinstance(op, arith.AddiOp):
+        return left + right
+    if isinstance(op, arith.SubiOp):  # what is taken away may be less than the most that it can be
+        return None if known_value(op.rhs, facts) is None else left - right
+    is_size = (_is_natural(operand, facts) for operand in op.operands)
+    return left * right if all(is_size) else None  # two negative numbers have a product that no bound shows
+
+
+def _is_natural(value: SSAValue, facts: Facts) -> bool:
+    known = known_value(value, facts)
+    return isinstance(value.owner, SizeOp) if known is None else known >= 0
 
 
 def is_multiple(value: SSAValue, number: int, facts: Facts) -> bool:

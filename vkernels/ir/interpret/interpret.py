@@ -169,6 +169,9 @@ def _check_facts(facts: Facts, sizes: Mapping[str, int], arguments: Mapping[str,
     for name, number in facts.multiples.items():
         if name in sizes and sizes[name] % number:
             raise ArgumentError(f"size {name} is {sizes[name]}, but the kernel was mapped for multiples of {number}")
+    for name, most in [*facts.bounds.items(), *facts.capacities.items()]:
+        if name in sizes and sizes[name] > most:
+            raise ArgumentError(f"size {name} is {sizes[name]}, but the kernel was mapped for {most} at most")
     for name, strides in facts.strides.items():
         array = np.asarray(arguments[name])
         for dimension, stride in enumerate(strides):

@@ -10,7 +10,7 @@ from vkernels.compiler.arguments import Arguments
 from vkernels.compiler.code_providers import CodeProvider, provider_of, run_with_less_memory
 from vkernels.compiler.compilation import Compilation
 from vkernels.compiler.compile_gpu import CompiledGpu
-from vkernels.compiler.specialise import WIDE
+from vkernels.compiler.size_classes import WIDE
 from vkernels.ir.errors import ArgumentError, OutOfMemoryError
 from vkernels.ir.plan import Plan
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, DenseArrayBase, IntegerType, StringAttr, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from ...analysis.axes import MappedAxis
 from ...dialect import BufferOp, BufferType, IndexAttr, LoadOp, ScratchOp, ScratchType, StoreOp, axes_of, element_of
 from ...errors import PlanError
 from ...plan import Home
@@ -33,7 +34,7 @@ def make_memory(
     Raises `PlanError` for on-chip memory along an axis whose extent facts do not give.
     """
     assert state.launch is not None
-    sizes = [d if isinstance(d, int) else state.axes[d].capacity for d in shape]
+    sizes = [d if isinstance(d, int) else _elements(state.axes[d], home) for d in shape]
     unknown = [d for d, size in zip(shape, sizes, strict=True) if size is None]
     op: Operation
     if home is not Home.SHARED:
@@ -41,7 +42,7 @@ def make_memory(
         op = BufferOp(label, lengths, BufferType([DYNAMIC_INDEX if n is None else n for n in sizes], element))
     elif unknown:
         raise PlanError(
-            f"{label} needs shared memory for all of axis {unknown[0]}: its extent must be among the facts' sizes,"
+            f"{label} needs shared memory for all of axis {unknown[0]}: facts must give its extent or a capacity,"
             f" or {label} kept in memory"
         )
     else:
@@ -49,6 +50,11 @@ def make_memory(
     made = state.launch.add(op)
     made.name_hint = label
     return made
+
+
+def _elements(axis: MappedAxis, home: Home) -> int | None:
+    """The elements of a home along an axis; swap space has no more than the call needs."""
+    return axis.capacity if home is Home.SHARED else axis.length
 
 
 def lasting(

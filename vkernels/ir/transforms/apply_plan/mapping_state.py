@@ -94,8 +94,8 @@ class MappingState(PlannedKernel):
     def length_of(self, name: str) -> SSAValue:
         """The elements of memory for an axis: a program's tile, or a whole axis in whole chunks."""
         axis, top = self.axes[name], self.top
-        if axis.capacity is not None:
-            return top.number(axis.capacity)
+        if axis.length is not None:
+            return top.number(axis.length)
         size = top.number(axis.size)
         if axis.exact:
             return self.extent_of(axis)

@@ -195,8 +195,7 @@ def _most_of(value: SSAValue, facts: Facts) -> int | None:
     """An upper bound of scalar i64 arithmetic on sizes; all numbers are at least 0."""
     op = value.owner
     if isinstance(op, SizeOp):
-        name = op.size.data
-        return facts.sizes.get(name, facts.bounds.get(name))
+        return facts.most(op.size.data)
     if isinstance(op, arith.MinSIOp):
         return _least(_most_of(op.lhs, facts), _most_of(op.rhs, facts))
     if isinstance(op, arith.SubiOp):
