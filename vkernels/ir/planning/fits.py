@@ -12,10 +12,8 @@ from ..limits import Limits
 from ..plan import Plan
 from ..transforms.apply_plan.check_plan import check_plan
 from ..transforms.apply_plan.planned_kernel import plan_kernel
+from .bounds import SWAP
 from .space import PlanSearchSpace
-
-SWAP = 0.5
-"""Part of a device's memory that swap space may take: the rest holds tensors."""
 
 
 def why_not(use: NeedsUse, limits: Limits, registers: float) -> str | None:
@@ -59,7 +57,7 @@ def which_fit(columns: Columns, at: PlanBatch, limits: Limits) -> Numbers:
 def why_inapplicable(space: PlanSearchSpace, plan: Plan) -> str | None:
     """Why the kernel cannot have a plan; None if it can, knowing its sizes. Nothing is mapped for it."""
     try:
-        check_plan(plan_kernel(space.kernel, plan, Facts(dict(space.sizes))))
+        check_plan(plan_kernel(space.kernel, plan, Facts(dict(space.sizes), distinct=True)))
     except PlanError as error:
         return str(error)
     return None
