@@ -117,6 +117,7 @@ WRONG = {
     "warps": (0, 3, "4", True, 2.0),
     "stages": (0, -1),
     "swizzle": (0, "8", 4.0),
+    "private_copies": (-1, "2", True),
     "resident_programs": (-1, None.__class__),
     "lanes": (3, ("i",)),
 }

@@ -22,7 +22,8 @@ TILE, CHUNK, HOME = "tile ", "chunk ", "home "
 """Prefixes of parameter names, followed by an axis or value; those of lists are the decisions' data."""
 LANES, ORDER, STREAMS, SPLIT, SHARES = "lanes", "order", "streams", "split", "shares"
 NUMBERS = {name: name.replace("_", " ") for name in RANGES}
-"""Parameter names of the numbers in a plan: a CPU has the least value of each."""
+"""Parameter names of the numbers in a plan: a CPU has the least value of each but of those in `ON_CPUS`."""
+ON_CPUS = ("private_copies",)
 BETWEEN = ", "
 
 
@@ -61,7 +62,8 @@ class Decisions:
         found[SPLIT] = plan.split
         found[SHARES] = 1 if plan.split is None else plan.splits[plan.split]
         for field, name in NUMBERS.items():
-            found[name] = getattr(plan, field) if self.on_gpu else RANGES[field][0]
+            is_decided = self.on_gpu or field in ON_CPUS
+            found[name] = getattr(plan, field) if is_decided else RANGES[field][0]
         return found
 
     def plan(self, values: Mapping[str, Value]) -> Plan:

@@ -34,7 +34,9 @@ class Plan:
     they are read. `streams`: names of tensor parameters whose stores pass the caches, because what they write is
     not read again soon. `lanes`: the axis along a vector register. `order`: the tile axes from slowest to
     fastest program coordinate. `swizzle`: programs along the second-fastest tile axis that run before the fastest axis
-    advances, so that they find what they share in a cache; 1: no such groups.
+    advances, so that they find what they share in a cache; 1: no such groups. `private_copies`: copies of each tensor
+    that atomics update, among which programs are divided so that none meet; 1: programs that would meet run one after
+    another, and need no copy; 0: atomics as they are written.
     """
 
     tiles: Mapping[str, int] = field(default_factory=dict)
@@ -52,6 +54,7 @@ class Plan:
     stages: int = 1
     resident_programs: int = 0
     swizzle: int = 1
+    private_copies: int = 0
 
     @property
     def split(self) -> str | None:
@@ -66,6 +69,7 @@ RANGES: Mapping[str, tuple[int, int]] = {
     "warps": (1, 64),  # more threads of a program than any device lets it have
     "stages": (1, 64),
     "resident_programs": (0, MAX_COUNT),
+    "private_copies": (0, MAX_COUNT),
 }
 """The least and the greatest value of each field that is a number."""
 
@@ -89,6 +93,7 @@ class StructuralChoices:
     online: tuple[str, ...] = ()
     launches: tuple[str, ...] = ()
     swizzle: int = 1
+    private_copies: int = 0
 
 
 AS_IN_PLANS = tuple(each.name for each in fields(StructuralChoices) if each.name in PLAN_TYPES and each.name != "homes")

@@ -8,7 +8,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
-from vkernels.ir.dialect import KernelOp, PhaseOp, ScratchOp
+from vkernels.ir.dialect import KernelOp, PhaseOp, ScatterOp, ScratchOp
 from vkernels.ir.facts import UNKNOWN, Facts
 from vkernels.ir.plan import Home, Plan
 
@@ -63,6 +63,9 @@ def random_plan(
         plan["packs"] = tuple(name for name in kernel.arguments if name[0] == "x" and choose.random() < 0.3)
     if len(tiles) > 1 and "splits" not in plan and choose.random() < 0.3:
         plan["swizzle"] = choose.choice([2, 3, 8])
+    if any(isinstance(op, ScatterOp) and op.atomic is not None for op in split.walk()) and choose.random() < 0.6:
+        plan = {name: value for name, value in plan.items() if name not in ("splits", "launches", "swizzle")}
+        plan["private_copies"] = choose.choice([1, 2, 5])
     return Plan(**plan)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..limits import Limits
+from .atomics import IN_TURN, copied_bytes, update_cycles
 from .cpu_registers import EXPANDED, slots
 from .loops import Loop, LoopStep
 from .plan_batch import ModeledTimes, Numbers, PlanBatch, clipped
@@ -126,7 +127,8 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
     busy = np.minimum(cores, at.threads_of_work)
     uneven = np.ceil(at.threads_of_work / cores) * cores / at.threads_of_work
     cycles = sum(
-        (_loop_cycles(loop, at, limits, rates, registers) for loop in at.loops), start=CPU_PROGRAM_CYCLES * at.programs
+        (_loop_cycles(loop, at, limits, rates, registers, busy) for loop in at.loops),
+        start=(IN_TURN if at.choices.private_copies else CPU_PROGRAM_CYCLES) * at.programs,
     )
     traffic = CacheTraffic(at, on_chip_counts=True, resident=busy)
     cycles = cycles + _rows(at) + np.where(traffic.distinct() > limits.shared, _far(at), 0)
@@ -143,6 +145,9 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
     cold = moved - (1 - lost) * first + past
     # What programs of a split axis write is read by the two launches after.
     partial = 3 * at.partial_bytes() if at.choices.split is not None else 0
+    copies, combined = copied_bytes(at)  # copies are filled, and read by the launch that combines them
+    partial = partial + 2 * copies + 2 * combined
+    cycles = cycles + 2 * (copies + combined) / limits.register_bytes
     return ModeledTimes(
         {
             "instructions": cycles / rates.clock / cores * uneven,
@@ -167,7 +172,9 @@ _LOSSES = np.linspace(1e-6, 1 - 1e-6, 256)
 _RATIOS = -np.log1p(-_LOSSES) / _LOSSES
 
 
-def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numbers) -> Numbers:
+def _loop_cycles(
+    loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numbers, busy: Numbers
+) -> Numbers:
     width = max(1, limits.register_bytes // loop.element_bytes)
     runs = at.programs * at.all_trips(loop.ranges)
     arithmetic: Numbers = 0.0
@@ -183,7 +190,9 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
             arithmetic = arithmetic + often * vectors * (SCANNED if step.reduced == at.choices.lanes else 0)
         elif step.completes or step.reduced in at.choices.held:
             arithmetic = arithmetic + often * _across(step.axes, step.reduced or "", at, width)
-        if step.touch is not None:
+        if step.touch is not None and step.touch.atomic:
+            hops = hops + often * update_cycles(step, at, width, limits, busy)
+        elif step.touch is not None:
             cost = often * _accesses(step, at, width)
             hops = hops + MASKED * _in_tails(step, loop, at, width) + often * SPLIT * _splits(step, at, width)
             hops = hops + often * _selected(step, at)

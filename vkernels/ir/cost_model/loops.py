@@ -20,7 +20,19 @@ from ..analysis.axes import known_value
 from ..analysis.kernel_analysis import KernelAnalysis
 from ..analysis.schedule.find_online import Online
 from ..analysis.schedule.nests import Nest, NestSchedule, in_order, operands_along, slice_for
-from ..dialect import AccessOp, DotOp, PhaseOp, RangeOp, ReductionOp, ScanOp, ScratchOp, YieldOp, axes_of
+from ..dialect import (
+    AccessOp,
+    DotOp,
+    PhaseOp,
+    RangeOp,
+    ReductionOp,
+    ScanOp,
+    ScatterOp,
+    ScratchOp,
+    StoreOp,
+    YieldOp,
+    axes_of,
+)
 from ..facts import Facts
 from ..plan import Home, Plan
 from .item_widths import ItemWidths, bytes_of, widths_of
@@ -43,7 +55,8 @@ class LoopAccess:
     `axes`: those that decide which elements, ranges too. `run`: the axis along which elements are contiguous in
     memory, None where that is none of the axes or they are found by an index tile. `found`: the axes of index tiles.
     `home`: None for a tensor, else where the memory is. `alignment`: bytes that each row's address is a multiple of, as
-    far as strides tell. `guarded`: it may go beyond the tensor, where it is masked.
+    far as strides tell. `guarded`: it may go beyond the tensor, where it is masked. `atomic`: it combines with what is
+    there.
     """
 
     place: str
@@ -55,6 +68,7 @@ class LoopAccess:
     home: Home | None = None
     alignment: int = MOST_ALIGNED
     guarded: bool = False
+    atomic: bool = False
 
     @property
     def scattered(self) -> bool:
@@ -274,6 +288,7 @@ class _Reader:
             home,
             alignment,
             bool(op.guarded_dimensions),
+            isinstance(op, StoreOp | ScatterOp) and op.atomic is not None,
         )
 
     def _memory(self, base: SSAValue) -> tuple[str, Home | None]:

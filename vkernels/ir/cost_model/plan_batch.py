@@ -22,11 +22,25 @@ Numbers = Any
 
 
 @dataclass(frozen=True)
+class AtomicUpdates:
+    """What atomics update: bytes of tensors by name. `private`: those that can have copies, with a copy's bytes.
+    `apart`: tile axes along which programs do not meet in these."""
+
+    tensors: Mapping[str, int] = field(default_factory=dict)
+    private: Mapping[str, int] = field(default_factory=dict)
+    apart: tuple[str, ...] = ()
+
+
+NO_UPDATES = AtomicUpdates()
+
+
+@dataclass(frozen=True)
 class PlanBatch:
     """`sizes`: elements a program or a chunk, of every axis; `extents`: positions of every axis, trips of every range.
 
     `loops`: what runs under the `choices`. `shares`: programs that share the split axis. `launched`: the phases of each
-    launch, where the choices name some. `resident`: programs that run at once; as many as fit where it is 0.
+    launch, where the choices name some. `resident`: programs that run at once; as many as fit where it is 0. `updates`:
+    what atomics update.
     """
 
     loops: tuple[Loop, ...]
@@ -39,6 +53,7 @@ class PlanBatch:
     stages: Numbers = 1
     resident: Numbers = 0
     launched: tuple[tuple[str, ...], ...] = ()
+    updates: AtomicUpdates = NO_UPDATES
     _tiles: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
     _trips: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
     kept: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
@@ -77,11 +92,16 @@ class PlanBatch:
     @property
     def threads_of_work(self) -> Numbers:
         """Programs of the launch with the most of them."""
+        copies = self.choices.private_copies
+        if copies:
+            return float(copies) if copies > 1 else self.all_trips(self.updates.apart)
         return self.programs * self.shares
 
     @property
     def launches(self) -> int:
         split = len(self.split_launches) if self.choices.split else 1
+        if self.choices.private_copies > 1:
+            split += len(self.updates.private)
         return len(self.choices.packs) + max(1, len(self.launched), split)
 
     def is_on_chip(self, touch: LoopAccess) -> bool:

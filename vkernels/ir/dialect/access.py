@@ -329,6 +329,9 @@ class _WriteOp(AccessOp):
     atomic = opt_prop_def(StringAttr)
     streaming = opt_prop_def(UnitAttr)
     """The element will not be read again soon: write past the caches where the target can."""
+    exclusive = opt_prop_def(UnitAttr)
+    """No other program accesses the elements during the launch: where a program is one thread, `atomic` may read,
+    combine and write one element after another."""
 
     traits = traits_def(MemoryWriteEffect())
 
@@ -350,6 +353,8 @@ class _WriteOp(AccessOp):
     def verify_(self) -> None:
         super().verify_()
         if self.atomic is None:
+            if self.exclusive is not None:
+                raise VerifyException("only an atomic access can be exclusive")
             return
         if self.atomic.data not in ATOMICS:
             raise VerifyException(f'atomic "{self.atomic.data}" is not one of {", ".join(ATOMICS)}')
@@ -361,6 +366,7 @@ class _WriteOp(AccessOp):
         printer.print_string(" ")
         printer.print_ssa_value(self.value)
         how = f" atomic {self.atomic.data}" if self.atomic is not None else ""
+        how += " exclusive" if self.exclusive is not None else ""
         printer.print_string(f"{how}{' streaming' if self.streaming is not None else ''} in")
         _print_access(printer, self, _WRITES)
 
@@ -368,11 +374,14 @@ class _WriteOp(AccessOp):
     def parse(cls, parser: Parser) -> Self:
         value = parser.parse_unresolved_operand()
         atomic = parser.parse_identifier() if parser.parse_optional_keyword("atomic") is not None else None
+        exclusive = parser.parse_optional_keyword("exclusive") is not None
         streaming = parser.parse_optional_keyword("streaming") is not None
         parser.parse_keyword("in")
         operands, properties, attributes, tile = _parse_access(parser, cls.GATHERS, _WRITES)
         if atomic is not None:
             properties["atomic"] = StringAttr(atomic)
+        if exclusive:
+            properties["exclusive"] = UnitAttr()
         if streaming:
             properties["streaming"] = UnitAttr()
         return cls.build(

@@ -45,10 +45,14 @@ def combining(kind: str, element: Attribute) -> type[Operation]:
 
 def neutral_of(op: Operation, element: Attribute) -> float:
     """The neutral element of a reduction or scan."""
-    kind = kind_of(op)
-    neutral = {"sum": 0, "product": 1, "maxui": 0, "minui": -1, "max": float("-inf"), "min": float("inf")}[kind]
-    if not isinstance(element, IntegerType) or isinstance(neutral, int):
-        return neutral
+    return neutral(kind_of(op), element)
+
+
+def neutral(kind: str, element: Attribute) -> float:
+    """The neutral element of combining like a reduction of this kind."""
+    found = {"sum": 0, "product": 1, "maxui": 0, "minui": -1, "max": float("-inf"), "min": float("inf")}[kind]
+    if not isinstance(element, IntegerType) or isinstance(found, int):
+        return found
     half: int = 1 << (element.width.data - 1)
     return -half if kind == "max" else half - 1
 

@@ -113,7 +113,10 @@ def _write(run: TileInterpreter, op: StoreOp | ScatterOp, value: Array, *_: obje
     values = np.broadcast_to(value, access.shape)[access.active]
     if op.atomic is not None:
         access.check_written()
-        access.check_race(AccessTrace.update, "updates", "read or written")
+        if op.exclusive is None:
+            access.check_race(AccessTrace.update, "updates", "read or written")
+        else:
+            access.check_race(AccessTrace.update_alone, "updates alone", "read, written or updated")
         access.memory.update(access.chosen, values, op.atomic.data)
     else:
         access.check_race(AccessTrace.write, "writes", "read or written differently", values)

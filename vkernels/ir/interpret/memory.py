@@ -44,6 +44,13 @@ class AccessTrace:
         _note(self.updater, places, program)
         return np.asarray(_others(self.reader[places], program) | _others(self.writer[places], program))
 
+    def update_alone(self, places: tuple[Array, ...], program: int) -> Array:
+        """Note an update that need not be atomic; true where another program has read, written or updated."""
+        conflict = _others(self.updater[places], program) | self.read(places, program)
+        conflict |= _others(self.reader[places], program)
+        _note(self.writer, places, program)
+        return np.asarray(conflict)
+
 
 def _others(seen: Array, program: int) -> Array:
     return np.asarray((seen != NOBODY) & (seen != program))

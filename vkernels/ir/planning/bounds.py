@@ -29,6 +29,8 @@ def warps_for(elements: int, limits: Limits) -> int:
     return min(wanted, _MOST_WARPS, power_below(limits.threads // limits.warp))
 
 
+SWAP = 0.5
+"""Part of a device's memory that swap space, or private copies, may take: the rest holds tensors."""
 MOST_AT_ONCE = 1 << 20
 """Elements of a program's tile axes together, and of a chunk: Triton's tensors have no more."""
 MOST_ON_CPU = 1 << 16
@@ -67,6 +69,8 @@ def beyond_bounds(kernel: KernelOp, limits: Limits, plan: Plan, pin: Pin | None 
     for axis, programs in plan.splits.items():
         if programs > most and axis not in pin.splits:
             return f"it splits axis {axis} over {programs} programs; {most} are the most that pay"
+    if plan.private_copies > most and pin.private_copies is None:
+        return f"it has {plan.private_copies} private copies; {most} are the most that pay"
     most = MOST_AT_ONCE if limits.warp > 1 else MOST_ON_CPU
     for axis, chunk in plan.chunks.items():
         if chunk > most and axis not in pin.chunks:

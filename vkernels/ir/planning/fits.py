@@ -12,10 +12,8 @@ from ..limits import Limits
 from ..plan import Plan
 from ..transforms.apply_plan.check_plan import check_plan
 from ..transforms.apply_plan.planned_kernel import plan_kernel
+from .bounds import SWAP
 from .space import PlanSearchSpace
-
-SWAP = 0.5
-"""Part of a device's memory that swap space may take: the rest holds tensors."""
 
 
 def why_not(use: NeedsUse, limits: Limits, registers: float) -> str | None:

@@ -14,12 +14,13 @@ from ..analysis.axes import known_value, resolve_axes
 from ..analysis.kernel_analysis import KernelAnalysis
 from ..analysis.needs import Needs
 from ..analysis.needs.device import UNKNOWN_TRIPS
+from ..analysis.private_copies import meeting_axes, padding_of, private_tensors
 from ..analysis.schedule.find_copies import find_copies
 from ..analysis.schedule.make_schedule import make_schedule
 from ..cost_model.item_widths import bytes_of
 from ..cost_model.launches import cut_loops, cuts_of, phases_of_launches
 from ..cost_model.loops import MOST_ALIGNED, WHILE, Known, Loop, range_axes, read_loops
-from ..cost_model.plan_batch import Numbers, PlanBatch
+from ..cost_model.plan_batch import NO_UPDATES, AtomicUpdates, Numbers, PlanBatch
 from ..cost_model.roofline import element_bytes
 from ..dialect import (
     AccessOp,
@@ -27,6 +28,7 @@ from ..dialect import (
     KernelOp,
     MaxOp,
     RangeOp,
+    ScatterOp,
     StoreOp,
     TensorArgumentType,
     TileOp,
@@ -139,6 +141,27 @@ class PlanSearchSpace:
         return frozenset(names[op.base] for op in ops if op.base in names)  # type: ignore[index]
 
     @cached_property
+    def updates(self) -> AtomicUpdates:
+        """What atomics update."""
+        atomic = {op.base for op in self.kernel.walk() if isinstance(op, StoreOp | ScatterOp) and op.atomic is not None}
+        updated = {name: t for name, t in tensors_of(self.kernel).items() if self.kernel.parameter(name) in atomic}
+        if not updated:
+            return NO_UPDATES
+        private = private_tensors(self.kernel, True)
+        meeting = meeting_axes(self.kernel, private)
+        copied = {name: t for name, t in updated.items() if self.kernel.parameter(name) in private}
+        return AtomicUpdates(
+            {name: self._bytes(tensor) for name, tensor in updated.items()},
+            {name: self._bytes(tensor, padding_of(tensor)) for name, tensor in copied.items()},
+            tuple(axis for axis in self.tiles if axis not in meeting),
+        )
+
+    def _bytes(self, tensor: TensorArgumentType, more: int = 0) -> int:
+        """Bytes of a tensor whose first dimension is longer."""
+        first, *rest = (self.sizes.get(n, 1) if isinstance(n, str) else n for n in (*tensor.shape, 1))
+        return (first + more) * math.prod(rest) * bytes_of(tensor.element)
+
+    @cached_property
     def streamable(self) -> tuple[str, ...]:
         """Those of them whose rows begin at whole registers: only such stores can pass a CPU's caches."""
         found: list[str] = []
@@ -201,7 +224,7 @@ class PlanSearchSpace:
             self.loops(choices), choices, sizes, self.extents,
             self.needs.splittable.get(choices.split, ()) if choices.split else (),
             shares, warps, stages, resident,
-            phases_of_launches(self.kernel, choices.launches) if choices.launches else (),
+            phases_of_launches(self.kernel, choices.launches) if choices.launches else (), self.updates,
         )  # fmt: skip
 
     def _as_loops_see(self, choices: StructuralChoices) -> StructuralChoices:

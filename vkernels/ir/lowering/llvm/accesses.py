@@ -42,6 +42,7 @@ def _pieces(state: LlvmState, spilled: AddressedMemory, tile: SSAValue) -> Itera
 
 ATOMIC_FLOATS = {"add": "fadd", "max": "fmaximum", "min": "fminimum"}
 ATOMIC_INTEGERS = {"add": "add", "max": "max", "min": "min", "maxui": "umax", "minui": "umin"}
+PLAIN_INTEGERS = {"add": "addi", "max": "maxsi", "min": "minsi", "maxui": "maxui", "minui": "minui"}
 
 
 def lower_atomic(state: LlvmState, operation: StoreOp | ScatterOp) -> None:
@@ -53,6 +54,10 @@ def lower_atomic(state: LlvmState, operation: StoreOp | ScatterOp) -> None:
     access = AddressedAccess(state, operation)
     stored = memory_element(element, operation)
     for value, place in zip(state.tile(operation.tile).names, access.places(), strict=True):
+        if operation.exclusive is not None and place.step == 1 and place.width > 1:
+            old = load(access, place, stored)
+            store(access, place, _combined(state.emit, kind, old, value, element, stored, place.width), stored)
+            continue
         pointers = access.pointers(place)
         for lane in range(place.width):
             pointer = state.emit.extract(pointers, lane, "!llvm.ptr", place.width)
@@ -61,13 +66,41 @@ def lower_atomic(state: LlvmState, operation: StoreOp | ScatterOp) -> None:
                 active = state.emit.extract(place.mask, lane, "i1", place.width)
                 state.emit.line(f"scf.if {active} {{")
             with state.emit.region():
-                if is_half(element):
+                if operation.exclusive is not None:
+                    _combine_alone(state.emit, pointer, part, kind, element, stored)
+                elif is_half(element):
                     _combine_half(state.emit, pointer, part, kind, element)
                 else:
                     name = (ATOMIC_FLOATS if isinstance(element, AnyFloat) else ATOMIC_INTEGERS)[kind]
                     state.emit.operation(f"llvm.atomicrmw {name} {pointer}, {part} monotonic : !llvm.ptr, {stored}")
             if place.mask is not None:
                 state.emit.line("}")
+
+
+def _combine_alone(emit: LlvmEmitter, pointer: str, value: str, kind: str, element: Attribute, stored: str) -> None:
+    """Read, combine and write an element that no other thread accesses, `stored` as this type. Lanes follow one
+    another, so that equal indices within a tile are right."""
+    align = f"{{alignment = {element_bytes(stored)} : i64}}"
+    old = emit.operation(f"llvm.load {pointer} {align} : !llvm.ptr -> {stored}")
+    new = _combined(emit, kind, old, value, element, stored, 1)
+    emit.line(f"llvm.store {new}, {pointer} {align} : {stored}, !llvm.ptr")
+
+
+def _combined(emit: LlvmEmitter, kind: str, old: str, value: str, element: Attribute, stored: str, width: int) -> str:
+    """Two registers combined, each element rounded as it is `stored`."""
+    if not isinstance(element, AnyFloat):
+        return emit.pure(f"arith.{PLAIN_INTEGERS[kind]} {old}, {value} : {vector(stored, width)}")
+    if is_half(element):
+        one, other = (extend(emit, each, element, f32, width) for each in (old, value))
+        return truncate(emit, _of_floats(emit, kind, one, other, "f32", width), f32, element, width)
+    return _of_floats(emit, kind, old, value, stored, width)
+
+
+def _of_floats(emit: LlvmEmitter, kind: str, one: str, other: str, type_: str, width: int) -> str:
+    """The sums, maxima or minima of floats."""
+    if kind == "add":
+        return emit.pure(f"arith.addf {one}, {other} : {vector(type_, width)}")
+    return extremum(emit, kind, one, other, type_, width)
 
 
 def _combine_half(emit: LlvmEmitter, pointer: str, value: str, kind: str, element: Attribute) -> None:
@@ -78,10 +111,7 @@ def _combine_half(emit: LlvmEmitter, pointer: str, value: str, kind: str, elemen
     emit.line(f"{emit.name()} = scf.while ({old} = {seen}) : (i16) -> i16 {{")
     with emit.region():
         before = extend(emit, old, element, f32, 1)
-        if kind == "add":
-            after = emit.pure(f"arith.addf {before}, {wide} : f32")
-        else:
-            after = extremum(emit, kind, before, wide, "f32", 1)
+        after = _of_floats(emit, kind, before, wide, "f32", 1)
         new = truncate(emit, after, f32, element, 1)
         both = emit.operation(f"llvm.cmpxchg {pointer}, {old}, {new} monotonic monotonic : !llvm.ptr, i16")
         found = emit.operation(f"llvm.extractvalue {both}[0] : !llvm.struct<(i16, i1)>")

@@ -16,14 +16,15 @@ from .launches import LAUNCHES
 from .online import ONLINE
 from .order import ORDER
 from .packs import PACKS
+from .private_copies import PRIVATE_COPIES
 from .sizes import CHUNKS, RESIDENT_PROGRAMS, STAGES, TILES, WARPS
 from .splits import SPLITS
 from .streams import STREAMS
 from .swizzle import SWIZZLE
 
 DECISIONS = (
-    TILES, CHUNKS, HOMES, COPIES, ORDER, LANES, SPLITS, ONLINE, PACKS, STREAMS, SWIZZLE, LAUNCHES, WARPS,
-    STAGES, RESIDENT_PROGRAMS,
+    TILES, CHUNKS, HOMES, COPIES, ORDER, LANES, SPLITS, ONLINE, PACKS, STREAMS, SWIZZLE, PRIVATE_COPIES, LAUNCHES,
+    WARPS, STAGES, RESIDENT_PROGRAMS,
 )  # fmt: skip
 DECISION_OF = {decision.field: decision for decision in DECISIONS}
 NEVER_SPLIT = {

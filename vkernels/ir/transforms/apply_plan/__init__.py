@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
+from functools import partial
 from typing import Any, get_args, get_origin, get_type_hints
 
 from xdsl.context import Context
@@ -28,6 +29,7 @@ from .launches import emit_launch
 from .mapping_state import MappingState
 from .packs import emit_packs
 from .planned_kernel import plan_kernel
+from .private_copies import emit_private
 from .sizes import emit_sizes
 from .split_axes import emit_split
 from .structure import emit_block
@@ -118,9 +120,8 @@ def map_kernel(kernel: KernelOp, plan: Plan, facts: Facts) -> MappedOp:
     elif plan.launches:
         emit_cut(state)
     else:
-        emit_launch(
-            state, kernel.sym_name.data, (), lambda frame: emit_block(state, frame, kernel.body.block, Hazards())
-        )
+        emit = emit_private if plan.private_copies else partial(emit_launch, splits=())
+        emit(state, kernel.sym_name.data, body=lambda frame: emit_block(state, frame, kernel.body.block, Hazards()))
     return mapped
 
 

@@ -57,8 +57,12 @@ def emit_access(state: MappingState, frame: LoopFrame, op: AccessOp) -> None:
     """Emit a load or store: add the starts of its tile's axes to its offsets, and mask elements out of range."""
     writes = isinstance(op, StoreOp | ScatterOp)
     private = isinstance(op.base.type, ScratchType)
-    base = (frame.find_written(op.base) if writes else None) or value_in(state, frame, op.base)
-    offsets, first = first_indices(state, op.base)
+    if op.base in state.copies:
+        base, own = state.copies[op.base]
+        offsets, first = [own], [IndexAttr([], 0)]
+    else:
+        base = (frame.find_written(op.base) if writes else None) or value_in(state, frame, op.base)
+        offsets, first = first_indices(state, op.base)
     indices: list[IndexAttr] = []
     for dimension, index in enumerate(op.index):
         offset = _offset(state, frame, op, dimension, private)
@@ -84,6 +88,9 @@ def emit_access(state: MappingState, frame: LoopFrame, op: AccessOp) -> None:
     is_streamed = isinstance(op.base.type, TensorArgumentType) and op.base.name_hint in state.plan.streams
     if isinstance(op, StoreOp) and op.atomic is None and is_streamed:
         properties["streaming"] = UnitAttr()
+    in_scratchpad = private and op.base not in state.lasting
+    if isinstance(op, StoreOp | ScatterOp) and op.atomic is not None and (in_scratchpad or op.base in state.exclusive):
+        properties["exclusive"] = UnitAttr()
     made = type(op).create(
         operands=[*value, base, *offsets, *bounds.values(), *([] if mask is None else [mask])],
         properties=properties,

@@ -10,6 +10,7 @@ from ...locations import place_of
 from .cut_launches import check_cuts
 from .packs import check_packs
 from .planned_kernel import PlannedKernel
+from .private_copies import check_private_copies
 from .split_axes import check_split
 from .swizzle import check_swizzle
 
@@ -19,7 +20,7 @@ def check_plan(planned: PlannedKernel) -> None:
 
     `plan_kernel` has checked what scheduling needs.
     """
-    for check in (check_packs, check_split, check_cuts, check_swizzle, _check_operations):
+    for check in (check_packs, check_split, check_cuts, check_swizzle, check_private_copies, _check_operations):
         check(planned)
 
 

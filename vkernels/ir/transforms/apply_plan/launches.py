@@ -27,19 +27,29 @@ def emit_launch(
     grid = [state.programs_along(axis) for axis in coordinates]
     block = Block(arg_types=[i64] * len(grid))
     frame = state.launch = LoopFrame(block, state.top)
-    state.homes, state.second = {}, {}
     for axis, argument in zip(coordinates, block.args, strict=True):
         argument.name_hint = f"p_{axis.name}"
     places = swizzled(frame, state.plan.swizzle, block.args, grid)
     state.coordinates = {axis.name: place for axis, place in zip(coordinates, places, strict=True)}
+    begin_launch(state, frame)
+    for axis in splits:
+        frame.spans[axis.name] = _segment(state, frame, axis)
+    emit_variants(state, frame, tiles, body)
+    add_launch(state, label, grid, block)
+
+
+def begin_launch(state: MappingState, frame: LoopFrame) -> None:
+    """Start with no homes; whole axes are there from end to end, and scratchpads."""
+    state.homes, state.second = {}, {}
     for axis in state.axes.values():
         if not axis.is_tile:
             extent = value_in(state, frame, axis.extent) if axis.is_chunked or axis.is_masked else None
             frame.spans[axis.name] = Span(None, extent)
-    for axis in splits:
-        frame.spans[axis.name] = _segment(state, frame, axis)
     _make_scratch(state, frame)
-    _emit_variants(state, frame, tiles, body)
+
+
+def add_launch(state: MappingState, label: str, grid: Sequence[SSAValue], block: Block) -> None:
+    """Append a launch whose body is complete."""
     launch = LaunchOp(label, grid, Region(block))
     launch.location = state.kernel.location
     state.top.block.add_op(launch)
@@ -70,7 +80,7 @@ def _make_scratch(state: MappingState, frame: LoopFrame) -> None:
             state.second[op.result] = make_memory(state, f"{label}_2", shape, element, home)
 
 
-def _emit_variants(
+def emit_variants(
     state: MappingState, frame: LoopFrame, tiles: Sequence[MappedAxis], body: Callable[[LoopFrame], None]
 ) -> None:
     """The body for programs with full tiles, and for those with partial tiles; only one if facts decide."""

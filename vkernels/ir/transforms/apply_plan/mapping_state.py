@@ -39,7 +39,8 @@ class MappingState(PlannedKernel):
     `packed`: for the result of a packed tensor's load, the pack and its buffer of shape [programs along the tile axis,
     positions along the whole axis, elements of a tile]. `lasting`: homes and scratchpads that outlast launches, by the
     value that names each, with their buffer once it exists. `partials`: buffers of partial results along a split axis,
-    by the reduction's result.
+    by the reduction's result. `exclusive`: tensors that no two programs of the launch update at once. `copies`: private
+    copies of those, where there are several, with the number of the program's own.
     """
 
     top: LoopFrame
@@ -50,6 +51,8 @@ class MappingState(PlannedKernel):
     packed: dict[SSAValue, tuple[Pack, SSAValue]] = field(default_factory=dict)
     lasting: dict[SSAValue, SSAValue | None] = field(default_factory=dict)
     partials: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    exclusive: frozenset[SSAValue] = frozenset()
+    copies: dict[SSAValue, tuple[SSAValue, SSAValue]] = field(default_factory=dict)
     types: dict[Attribute, Attribute] = field(default_factory=dict)
 
     def tile_type(self, element: Attribute, axes: Sequence[str]) -> Attribute:
