@@ -29,8 +29,8 @@ class Plan:
     said, shared if facts give its size. `copies`: labels of scratchpads kept in two copies, so that reading the old
     one and writing the new one is one phase. `splits`: whole axis → programs it is split over, with a combining
     step. `launches`: labels of phases after which a launch of its own begins; values that cross it are in memory.
-    `online`: whole axes along which a maximum and the sum of exp(x - maximum) are computed in one loop, that
-    rescales the sum as the maximum grows. `packs`: names of tensor parameters copied, panel by panel, in the order
+    `online`: whole axes along which a maximum and the sums and dots of exp(x - maximum) are computed in one loop,
+    which rescales them as the maximum grows. `packs`: names of tensor parameters copied, panel by panel, in the order
     they are read. `streams`: names of tensor parameters whose stores pass the caches, because what they write is
     not read again soon. `lanes`: the axis along a vector register. `order`: the tile axes from slowest to
     fastest program coordinate. `swizzle`: programs along the second-fastest tile axis that run before the fastest axis

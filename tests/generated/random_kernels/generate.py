@@ -10,9 +10,10 @@ import numpy as np
 from vkernels.ir.dialect import TensorArgumentType
 
 from .control import branch, loop, ragged_loop
+from .exponentials import exponentials
 from .memory import gather, load, store
 from .scratchpads import boundary, layers, read_again, scratchpad, update
-from .steps import binary, conditional, dot, exponentials, pick, position, reduction, scan, unary
+from .steps import binary, conditional, dot, pick, position, reduction, scan, unary
 from .values import MOST_ELEMENTS, Kernel, Value
 
 EXTENTS = (0, 1, 1, 2, 3, 4, 5, 7, 8, 8, 11, 13, 16, 17, 23, 31, 32, 33, 47, 64)
@@ -61,7 +62,7 @@ def statement(kernel: Kernel, depth: int) -> None:
         (lambda k, _: conditional(k), 2),
         (lambda k, _: reduction(k), 4),
         (lambda k, _: scan(k), 1),
-        (lambda k, _: exponentials(k), 1 if depth == 0 else 0),
+        (lambda k, _: exponentials(k), 2 if depth == 0 else 0),
         (lambda k, _: dot(k), 2),
         (lambda k, _: position(k), 1),
         (scratchpad, 2 if depth == 0 else 0),

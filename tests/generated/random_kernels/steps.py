@@ -9,7 +9,7 @@ from xdsl.dialects import math
 from vkernels.ir.dialect import DotOp, PositionOp, arith, tile_type
 
 from .memory import load
-from .values import ELEMENTS, EPSILON, MOST_ELEMENTS, Axis, Kernel, Value
+from .values import ELEMENTS, MOST_ELEMENTS, Axis, Kernel, Value
 
 FLOATS, INTEGERS = ("f32", "f32", "f64"), ("i8", "i16", "i32", "i64")
 
@@ -251,25 +251,6 @@ def scan(kernel: Kernel) -> Value | None:
         return None
     kinds = ["sum", "max", "min", *([] if value.is_float else ["maxui", "minui"])]
     return kernel.scan(kernel.random.choice(kinds), value, axis)
-
-
-def exponentials(kernel: Kernel) -> Value | None:
-    """The sum of exp(x - maximum), which can go online; sometimes the exponentials are live too."""
-    axes = wholes(kernel)
-    if not axes:
-        return None
-    axis = kernel.random.choice(axes)
-    value = tamed(kernel, pick(kernel, kind="f", axis=axis.name), 64)
-    if not value.is_float or axis.name not in value.axes or value.error > 0.1:
-        return None
-    highest = kernel.reduce("max", value, axis.name)
-    below = kernel.apply(arith.SubfOp, value, highest, bound=2 * value.bound, error=2 * value.error)
-    made = kernel.maths(kernel.random.choice([math.ExpOp, math.Exp2Op]), below, 1.3, 1.3)
-    kernel.online.add(axis.name)
-    kernel.live += kernel.random.choice([[], [made], [highest]])
-    total = kernel.reduce("sum", made, axis.name)
-    rescaled = 12 * EPSILON[total.element] * total.bound * min(16, axis.extent)
-    return replace(total, error=total.error + rescaled)
 
 
 def dot(kernel: Kernel) -> Value | None:

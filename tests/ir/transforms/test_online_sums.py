@@ -10,9 +10,12 @@ import pytest
 from jaxtyping import Float, Int
 
 import vkernels.language as vk
+from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import Facts
 from vkernels.ir.interpret import interpret
-from vkernels.ir.plan import Plan
+from vkernels.ir.plan import Home, Plan
+from vkernels.ir.text import print_module
+from vkernels.ir.transforms.apply_plan import apply_plan
 
 from ..lowering.ttir.lowering import copied
 from .three_ways import run_three_ways
@@ -69,7 +72,7 @@ def weighted_sums(
         value = vk.dot(p.to(v.dtype), v[g, j, e], vk.full((g, r, i, e), 2.0, total.dtype))
     else:
         value = vk.dot(p.to(v.dtype), v[g, j, e])
-    out[g, r, i, e] = value / both
+    out[g, r, i, e] = value / (both + 0.5)
     total[g, r, i] = both
     mean[g, r, i] = part
     most[g, r, i] = highest
@@ -93,7 +96,7 @@ def reference(x: dict[str, Any], on: dict[str, bool]) -> dict[str, np.ndarray]:
         p = np.where(keep, p, 0) if on["hidden"] else p
         value = np.einsum("grij,gje->grie", p, v) + 2 * on["started"]
         total = p.sum(-1)
-        return {"out": value / total[..., None], "total": total, "mean": (p * weight / 2).sum(-1), "most": most}
+        return {"out": value / (total[..., None] + 0.5), "total": total, "mean": (p * weight / 2).sum(-1), "most": most}
 
 
 def draw(choose: random.Random, dtype: str) -> tuple[dict[str, Any], dict[str, int], dict[str, bool]]:
@@ -145,3 +148,113 @@ def test_random_texts_are_as_written(dtype: str, seed: int) -> None:
         tolerance = 1e3 * EPSILON[dtype] if on["biased"] else 20 * EPSILON[dtype]
         np.testing.assert_allclose(expected[name], right, tolerance, tolerance, err_msg=name)
     run_three_ways(module, x, sizes, plan, facts, EPSILON[dtype])
+
+
+@vk.kernel
+def softmax_gradient(
+    x: Float[vk.Tensor, "M N"],
+    change: Float[vk.Tensor, "M N"],
+    out: Float[vk.Tensor, "M N"],
+    squares: vk.Constant = False,
+):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    p = vk.exp(x[i, j] - vk.max(x[i, j], axis=j))
+    total = vk.sum(p, axis=j)
+    mean = vk.sum(p * change[i, j], axis=j) / total
+    if squares:
+        mean = mean + vk.sum(p * p, axis=j)
+    out[i, j] = p / total * (change[i, j] - mean)
+
+
+@pytest.mark.parametrize(("squares", "loops"), [(False, 2), (True, 3)])
+def test_what_is_not_linear_stays_in_a_later_loop(squares: bool, loops: int) -> None:
+    numbers = np.random.default_rng(3)
+    x = {name: numbers.normal(0, 20, (4, 32)).astype(np.float32) for name in ("x", "change")}
+    x["out"] = np.full((4, 32), 7, np.float32)
+    module = softmax_gradient.build(softmax_gradient.signature(**dict.fromkeys(x, "float32"), squares=squares))
+    plan, sizes = Plan({"i": 4}, {"j": 8}, online=("j",), lanes="j"), {"M": 4, "N": 32}
+    text = run_three_ways(module, x, sizes, plan, Facts(sizes, distinct=True))
+    assert text.count("scf.for") == loops
+
+
+@vk.kernel
+def two_maxima(x: Float[vk.Tensor, "M N"], y: Float[vk.Tensor, "M K"], out: Float[vk.Tensor, "M"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    k = vk.whole("K")
+    a = vk.sum(vk.exp(x[i, j] - vk.max(x[i, j], axis=j)), axis=j)
+    p = vk.exp(y[i, k] - vk.max(y[i, k], axis=k))
+    out[i] = vk.sum(p * y[i, k] * a, axis=k) / vk.sum(p, axis=k) + vk.max(y[i, k] * a, axis=k)
+
+
+@pytest.mark.parametrize("online", [("j",), ("k",), ("j", "k")])
+def test_maxima_along_two_axes_are_apart(online: tuple[str, ...]) -> None:
+    numbers = np.random.default_rng(4)
+    sizes = {"M": 5, "N": 20, "K": 13}
+    x: dict[str, Any] = {"x": numbers.normal(0, 9, (5, 20)), "y": numbers.normal(0, 9, (5, 13)), "out": np.ones(5)}
+    module = two_maxima.build(two_maxima.signature(**dict.fromkeys(x, "float64")))
+    plan = Plan({"i": 2}, {"j": 8, "k": 4}, online=online, lanes="k")
+    run_three_ways(module, x, sizes, plan, Facts(sizes), 1e-12)
+
+
+@vk.kernel
+def refused_sums(
+    x: Float[vk.Tensor, "M N"], w: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"], case: vk.Constant = ""
+):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    highest = vk.max(x[i, j], axis=j)
+    p = vk.exp(x[i, j] - highest)
+    if case == "square":
+        weight = p
+    elif case == "maximum":
+        weight = x[i, j] * highest
+    elif case == "later":
+        weight = x[i, j] + vk.sum(w[i, j], axis=j)
+    elif case == "written":
+        w[i, j] = p
+        vk.phase()
+        weight = w[i, j]
+    elif case == "rounded":
+        p = (p * w[i, j]).to(vk.float16)
+        weight = 1
+    else:
+        weight = 2 * w[i, j]
+        vk.phase()
+    out[i] = vk.sum(p * weight, axis=j)
+
+
+@pytest.mark.parametrize(("case", "homes", "message"), [
+    ("square", {}, r"no sum of exp\(x - m\)"),
+    ("maximum", {}, "by what depends on the maximum or comes after it"),
+    ("later", {}, "by what depends on the maximum or comes after it"),
+    ("rounded", {}, r"no sum of exp\(x - m\)"),
+    ("written", {}, "computed after the maximum, but in the same loop|is written before"),
+    ("home", {"weight": Home.MEMORY}, "computed after the maximum, but in the same loop"),
+])  # fmt: skip
+def test_a_sum_that_cannot_go_online_is_refused(case: str, homes: dict[str, Home], message: str) -> None:
+    signature = refused_sums.signature(x="float32", w="float32", out="float32", case=case)
+    plan = Plan({"i": 4}, {"j": 16}, homes, online=("j",))
+    with pytest.raises(PlanError, match=message):
+        apply_plan(refused_sums.build(signature), plan, Facts(distinct=True))
+
+
+@vk.kernel
+def rounded_sum(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"], dtype: vk.Constant = vk.float16):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    p = vk.exp(x[i, j] - vk.max(x[i, j], axis=j)).to(dtype)
+    out[i] = vk.sum(p.to(vk.float32), axis=j)
+
+
+@pytest.mark.parametrize(("dtype", "slack"), [(vk.float16, "8"), (vk.float8_e5m2, "8"), (vk.float8_e4m3fn, "6")])
+def test_exponentials_above_the_base_are_finite_in_narrow_dtypes(dtype: Any, slack: str) -> None:
+    module = rounded_sum.build(rounded_sum.signature(x="float32", out="float32", dtype=dtype))
+    mapped = apply_plan(module, Plan({"i": 4}, {"j": 8}, online=("j",), lanes="j"), Facts())
+    assert f"dense<{slack}.000000e+00>" in print_module(mapped)
+    x = np.linspace(0, 40, 64, dtype=np.float32).reshape(1, 64)
+    expected, actual = np.zeros(1, np.float32), np.zeros(1, np.float32)
+    interpret(module, {"x": x, "out": expected})
+    interpret(mapped, {"x": x, "out": actual})
+    np.testing.assert_allclose(actual, expected, 0.1)

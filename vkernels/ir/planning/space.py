@@ -189,13 +189,27 @@ class PlanSearchSpace:
             yield always | frozenset(axis for bit, axis in enumerate(able) if number >> bit & 1)
 
     @cached_property
+    def holds(self) -> frozenset[frozenset[str]]:
+        """The same sets, to look them up."""
+        return frozenset(self.holdable())
+
+    @cached_property
+    def beside_online(self) -> Mapping[str, frozenset[str]]:
+        """For each whole axis, the whole axes of the results of dots along it."""
+        found: dict[str, set[str]] = {axis: set() for axis in self.wholes}
+        for dot in self.needs.dots:
+            if dot.axis in found:
+                found[dot.axis] |= {axis for axis in (*dot.batch, *dot.rows, *dot.columns) if axis in found}
+        return {axis: frozenset(others) for axis, others in found.items()}
+
+    @cached_property
     def cuts(self) -> tuple[str, ...]:
         """The phases after which a launch of its own can begin."""
         return cuts_of(self.kernel)
 
     @cached_property
     def can_go_online(self) -> tuple[str, ...]:
-        """Whole axes along which a sum of exponentials follows the maximum that is taken from them."""
+        """Whole axes along which sums of exponentials follow the maximum that is taken from them."""
         found: list[str] = []
         if any(isinstance(op, MaxOp) for op in self.kernel.walk()):
             for axis in self.wholes:

@@ -19,7 +19,7 @@ from ...locations import place_of
 from ...plan import Plan
 from ..accesses import has_effect, inputs_of
 from ..kernel_analysis import KernelAnalysis
-from .aliases import may_alias
+from .aliases import UnchangedValues
 from .linear import Linear, LinearReader
 
 
@@ -60,11 +60,11 @@ def find_online(analysis: KernelAnalysis, plan: Plan, facts: Facts) -> list[Onli
             raise PlanError(f"axis {name} is split over programs: a maximum and a sum along it cannot go online")
         if not axis.is_chunked:
             continue
-        groups = groups_along(analysis, name, facts)
+        refused: list[str] = []
+        groups = groups_along(analysis, name, facts, refused)
         if not groups:
-            raise PlanError(
-                f"the plan goes online along {name}: no sum of exp(x - m) along it follows m, the maximum of x"
-            )
+            why = "no sum of exp(x - m) along it follows m, the maximum of x"
+            raise PlanError(f"the plan goes online along {name}: {'; '.join(refused) or why}")
         found += groups
     return found
 
@@ -88,19 +88,27 @@ def check_homes(analysis: KernelAnalysis, groups: list[Online], home_of: Callabl
             todo += inputs_of(item)
 
 
-def groups_along(analysis: KernelAnalysis, axis: str, facts: Facts) -> list[Online]:
-    """Every group along a whole axis that is processed in chunks."""
-    reader = LinearReader(analysis, axis)
+def groups_along(analysis: KernelAnalysis, axis: str, facts: Facts, refused: list[str] | None = None) -> list[Online]:
+    """Every group along a whole axis that is processed in chunks. `refused`: is given why sums of exponentials are in
+    none."""
+    refused = [] if refused is None else refused
+    unchanged = UnchangedValues(analysis, facts)
+    reader = LinearReader(analysis, axis, unchanged)
     members: dict[tuple[MaxOp, type[Operation]], list[tuple[SumOp | DotOp, Linear]]] = {}
     ready: dict[MaxOp, _Readiness] = {}
     for op in analysis.phase:
         if not isinstance(op, SumOp | DotOp) or op.axis.data != axis or analysis.chunks(op) != {axis}:
             continue
         form = reader.read_total(op)
-        if form is None or not _is_beside(analysis, form.maximum, [op, *form.path]):
+        if form is None:
             continue
-        check = ready.setdefault(form.maximum, _Readiness(analysis, form.maximum, facts))
-        if all(map(check.is_ready, _inputs(reader, op, form))):
+        name = op.results[0].name_hint or "a sum"
+        check = ready.setdefault(form.maximum, _Readiness(analysis, form.maximum, unchanged))
+        if not _is_beside(analysis, form.maximum, [op, *form.path]):
+            refused.append(f"{name} is in another loop or conditional than the maximum")
+        elif not all(map(check.is_ready, _inputs(reader, op, form))):
+            refused.append(f"{name} multiplies or hides exponentials by what depends on the maximum or comes after it")
+        else:
             members.setdefault((form.maximum, type(form.exponential)), []).append((op, form))
     return [_group(reader, maximum, found) for (maximum, _), found in members.items()]
 
@@ -132,8 +140,8 @@ class _Readiness:
     in chunks is checked when the loops are scheduled.
     """
 
-    def __init__(self, analysis: KernelAnalysis, maximum: MaxOp, facts: Facts):
-        self.analysis, self.maximum, self.facts = analysis, maximum, facts
+    def __init__(self, analysis: KernelAnalysis, maximum: MaxOp, unchanged: UnchangedValues):
+        self.analysis, self.maximum, self.unchanged = analysis, maximum, unchanged
         self.phase = analysis.phase[maximum]
         self.start = analysis.position[self.phase]
         self.known: dict[Operation, bool] = {}
@@ -157,10 +165,4 @@ class _Readiness:
         chunks = analysis.chunks(item)
         if has_effect(item) or (analysis.is_chunk_reduction(item) and chunks == {item.axis.data}):
             return False
-        return bool(chunks) or phase is self.phase or not self._reads_written(item)
-
-    def _reads_written(self, item: Operation) -> bool:
-        """Whether an item that is moved before others loads what the kernel writes."""
-        analysis = self.analysis
-        written = [a for other in analysis.phase for a in analysis.accesses(other) if a.writes]
-        return any(may_alias(one, load, self.facts) for load in analysis.accesses(item) for one in written)
+        return bool(chunks) or phase is self.phase or self.unchanged.is_unchanged(item)

@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialect import BroadcastOp, DotOp, MaxOp, SumOp, arith, element_of
 from ..kernel_analysis import KernelAnalysis
+from .aliases import UnchangedValues
 
 _EXPONENTIALS = (math.ExpOp, math.Exp2Op)
 _INFINITY = float("inf")
@@ -70,8 +71,8 @@ class Linear:
 class LinearReader:
     """Reads how values depend on exponentials relative to maxima along an axis. `known`: what it has read."""
 
-    def __init__(self, analysis: KernelAnalysis, axis: str):
-        self.analysis, self.axis = analysis, axis
+    def __init__(self, analysis: KernelAnalysis, axis: str, unchanged: UnchangedValues):
+        self.analysis, self.axis, self.unchanged = analysis, axis, unchanged
         self.known: dict[SSAValue, Linear | None] = {}
 
     def read_total(self, op: SumOp | DotOp) -> Linear | None:
@@ -118,7 +119,7 @@ class LinearReader:
             or maximum.axis.data != self.axis
             or maximum not in self.analysis.phase
             or self.analysis.chunks(maximum) != {self.axis}
-            or self.analysis.source(maximum.tile) is not self.analysis.source(difference.lhs)
+            or not self.unchanged.are_equal(maximum.tile, difference.lhs)
         ):
             return None
         return Linear(maximum, op, frozenset({difference}), frozenset({difference, op}))

@@ -1,4 +1,4 @@
-"""The whole axis along which one loop computes a maximum and the sum of exp(x - maximum)."""
+"""The whole axes along which one loop computes a maximum and all sums of exponentials relative to it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,26 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from ..space import StructuralChoices
+from ..space import PlanSearchSpace, StructuralChoices
 from .decision import PlanDecision
 
 
-def _toggle(axis: str, choices: StructuralChoices) -> Iterator[StructuralChoices]:
-    if axis not in choices.held:
-        yield replace(choices, online=() if axis in choices.online else (axis,))
+def _toggle(space: PlanSearchSpace, axis: str, choices: StructuralChoices) -> Iterator[StructuralChoices]:
+    """Go online along an axis or not; also while holding the other axes of dots along it, so that they can join."""
+    if axis in choices.held:
+        return
+    is_online = axis in choices.online
+    others = {name for name in choices.online if name != axis}
+    online = tuple(name for name in space.wholes if name in others or (name == axis and not is_online))
+    yield replace(choices, online=online)
+    beside = space.beside_online[axis]
+    if not is_online and not beside <= choices.held and choices.held | beside in space.holds:
+        yield replace(choices, online=online, held=choices.held | beside)
 
 
 ONLINE = PlanDecision(
     "online", "whole axis",
-    "one pass finds a maximum and the sum that needs it: the sum is corrected when the maximum grows",
-    lambda space: [partial(_toggle, axis) for axis in space.can_go_online],
+    "one pass finds a maximum and the sums that need it: the sums are corrected when the maximum grows",
+    lambda space: [partial(_toggle, space, axis) for axis in space.can_go_online],
     title="online axes", entry="online", names=lambda space: space.wholes, with_split=False,
 )  # fmt: skip

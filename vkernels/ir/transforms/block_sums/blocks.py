@@ -94,14 +94,15 @@ def _cut(loop: scf.ForOp, sums: Mapping[int, Path], block: int) -> scf.ForOp:
     first = [_filled(builder, value.type, 0) if n in sums else value for n, value in enumerate(before)]
     factors = {number: path.factor for number, path in sums.items() if path.factor is not None}
     scaled = {n: f.owner.source if isinstance(f.owner, BroadcastOp) else f for n, f in factors.items()}
-    products = [_carry_product(loop.body.block, factor) for factor in scaled.values()]
-    first += [_filled(builder, product.type, 1) for product in products]
+    products = {factor: _carry_product(loop.body.block, factor) for factor in dict.fromkeys(scaled.values())}
+    first += [_filled(builder, product.type, 1) for product in products.values()]
     inner = scf.ForOp(begin, end, loop.step, first, loop.detach_region(loop.body))
     inner.location = loop.location
     Rewriter.erase_op(loop)
     builder.insert(inner)
     made = list(inner.results[: len(before)])
-    scales: dict[int, SSAValue] = dict(zip(scaled, inner.results[len(before) :], strict=True))
+    of_factors = dict(zip(products, inner.results[len(before) :], strict=True))
+    scales: dict[int, SSAValue] = {number: of_factors[factor] for number, factor in scaled.items()}
     for number in sums:
         total: SSAValue = before[number]
         if number in scales:
