@@ -21,10 +21,12 @@ from ..analysis.axes import known_value
 from ..analysis.kernel_analysis import KernelAnalysis
 from ..analysis.schedule.find_online import Online
 from ..analysis.schedule.nests import Nest, NestSchedule, in_order, operands_along, slice_for
+from ..analysis.schedule.reach import Reaches
 from ..dialect import AccessOp, DotOp, PhaseOp, RangeOp, ReductionOp, ScanOp, ScratchOp, YieldOp, axes_of, element_of
 from ..facts import Facts
 from ..plan import Home, Plan
 from .operation_weights import weight_of
+from .visits import Visit, visit_of
 
 Axes = tuple[str, ...]
 
@@ -97,7 +99,8 @@ class Loop:
 
     `reduced`: the tiles of partial results that it carries: axes, the axis reduced, bytes of an element. `live`: the
     tiles alive at its worst point, those included. `operand_bytes`: of what a dot in it takes; `element_bytes`: of
-    most of what it computes; `in_float64`: those of 8 bytes are not all integers.
+    most of what it computes; `in_float64`: those of 8 bytes are not all integers. `visits`: of axes of which masks
+    leave out chunks.
     """
 
     phase: str
@@ -109,6 +112,7 @@ class Loop:
     operand_bytes: int = 4
     element_bytes: int = 4
     in_float64: bool = True
+    visits: tuple[Visit, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,7 @@ class _Reader:
         self.scratchpads = plan.homes
         self.schedule = schedule
         self.analysis: KernelAnalysis = schedule.analysis
+        self.reaches = Reaches(schedule, Facts(distinct=True))
         kernel = self.analysis.kernel
         self.names = dict(zip(kernel.body.block.args, (p.data for p in kernel.parameters), strict=True))
         pads = [op.label.data for op in kernel.body.block.ops if isinstance(op, ScratchOp)]
@@ -167,7 +172,14 @@ class _Reader:
         for nest, around in nests:
             made = {value for value, home in nest.stores if value is home}
             items = [*self.analysis.sliced(nest.roots(), partial(self._at_hand, made)), *nest.effects]
-            yield from self._loop(phase, nest.axes, _ranges(around), items, nest.reductions, nest.stores, nest.online)
+            visits = self._visits(nest)
+            yield from self._loop(
+                phase, nest.axes, _ranges(around), items, nest.reductions, nest.stores, nest.online, visits
+            )
+
+    def _visits(self, nest: Nest) -> tuple[Visit, ...]:
+        reaches = ((axis, self.reaches.of_nest(nest, axis)) for axis in nest.axes)
+        return tuple(visit_of(axis, reach) for axis, reach in reaches if reach is not None)
 
     def _at_hand(self, made: set[SSAValue], value: SSAValue) -> bool:
         in_registers = not self.analysis.chunks_of_value(value)
@@ -182,6 +194,7 @@ class _Reader:
         reductions: Sequence[Operation],
         stores: Sequence[tuple[SSAValue, SSAValue]],
         online: Sequence[Online] = (),
+        visits: tuple[Visit, ...] = (),
     ) -> Iterator[Loop]:
         analysis = self.analysis
         ordered = sorted({*items, *reductions}, key=analysis.position.__getitem__)
@@ -189,7 +202,10 @@ class _Reader:
         for op in inner:  # computed again, in a loop of its own
             axis = op.axis.data
             again = slice_for(self.schedule, iter(operands_along(op)))
-            yield from self._loop(phase, (*axes, axis) if axis not in axes else axes, ranges, again, [op], [])
+            reach = self.reaches.of_reduction(op)
+            inside = visits if reach is None else (*visits, visit_of(axis, reach))
+            loops = (*axes, axis) if axis not in axes else axes
+            yield from self._loop(phase, loops, ranges, again, [op], [], visits=inside)
         own = [op for op in ordered if op not in inner]
         steps = self._home_loads(own)
         steps += [step for op in own for step in self._steps_of(op)]
@@ -203,6 +219,7 @@ class _Reader:
             yield Loop(
                 phase, axes, ranges, tuple(steps), reduced, self._live(own, reductions), _operand_bytes(own),
                 8 if len(wide) * 2 > len(tiles) else 4, any(isinstance(element, AnyFloat) for element in wide),
+                visits,
             )  # fmt: skip
 
     def _home(self, value: SSAValue) -> tuple[str, Home]:
