@@ -11,6 +11,7 @@ from vkernels.ir.dialect import TensorArgumentType
 
 from .control import branch, loop, ragged_loop
 from .exponentials import exponentials
+from .masks import masked
 from .memory import gather, load, store
 from .scratchpads import boundary, layers, read_again, scratchpad, update
 from .steps import binary, conditional, dot, pick, position, reduction, scan, unary
@@ -64,6 +65,7 @@ def statement(kernel: Kernel, depth: int) -> None:
         (lambda k, _: scan(k), 1),
         (lambda k, _: exponentials(k), 2 if depth == 0 else 0),
         (lambda k, _: dot(k), 2),
+        (lambda k, d: masked(k), 3),
         (lambda k, _: position(k), 1),
         (scratchpad, 2 if depth == 0 else 0),
         (layers, 1 if depth == 0 else 0),

@@ -135,7 +135,7 @@ def binary(kernel: Kernel, a: Value, b: Value) -> Value:
         return kernel.apply(choose.choice([arith.AndIOp, arith.OrIOp, arith.XOrIOp]), a, b)
     if not a.is_float:
         return _integers(kernel, a, b)
-    a, b = tamed(kernel, a, 1e3), tamed(kernel, b, 1e3)
+    a, b = tamed(kernel, a, 1e3), softened(kernel, tamed(kernel, b, 1e3))
     match choose.choice(["add", "sub", "mul", "max", "min", "divide", "select", "fma"]):
         case "add":
             return kernel.apply(arith.AddfOp, a, b, bound=a.bound + b.bound, error=a.error + b.error)
@@ -162,8 +162,14 @@ def binary(kernel: Kernel, a: Value, b: Value) -> Value:
             return kernel.select(compared(kernel), a, b)
 
 
+def softened(kernel: Kernel, value: Value) -> Value:
+    """A value that is finite where masks may make what it is combined with 0 or -inf."""
+    return kernel.finite(value) if kernel.masked else value
+
+
 def multipliable(kernel: Kernel, a: Value, b: Value) -> tuple[Value, Value]:
     """Two factors, without infinity where the other is inexact: infinity times almost zero is anything."""
+    a, b = (softened(kernel, v) if v.is_float else v for v in (a, b))
     if a.error == 0 and b.error == 0:
         return a, b
     return tuple(kernel.clamped(v, max(16.0, v.bound)) if v.special else v for v in (a, b))  # type: ignore[return-value]
@@ -281,5 +287,6 @@ def dot(kernel: Kernel) -> Value | None:
 
 
 def position(kernel: Kernel) -> Value:
+    kernel.masked = True
     axis = kernel.random.choice(list(kernel.axes))
     return Value(kernel.add(PositionOp(axis)), (axis,), "i64")

@@ -106,6 +106,8 @@ class Kernel:
     scratches: list[Scratch] = field(default_factory=list)
     online: set[str] = field(default_factory=set)
     """Axes along which a sum of exp(x - maximum) follows the maximum."""
+    masked: bool = False
+    """Whether positions are compared, so that masks may leave out products with NaN and infinity."""
 
     def __post_init__(self) -> None:
         self.op = KernelOp("random", [])
@@ -206,6 +208,15 @@ class Kernel:
         low, high = self.number(-limit, value.element), self.number(limit, value.element)
         a = self.apply(arith.MaximumfOp, value, low, bound=max(limit, value.bound), error=value.error)
         return self.apply(arith.MinimumfOp, a, high, bound=limit, error=a.error)
+
+    def finite(self, value: Value) -> Value:
+        """A float with 0 for NaN, and without infinities."""
+        if not value.special:
+            return value
+        value = self.clamped(value, max(16.0, value.bound))
+        zero = self.broadcast(self.number(0, value.element), value.axes)
+        is_number = self.add(arith.CmpfOp(value.ssa, value.ssa, "ord"))
+        return replace(value, ssa=self.add(arith.SelectOp(is_number, value.ssa, zero.ssa)), special=False)
 
     def maths(self, op: type[Any], value: Value, bound: float, slope: float) -> Value:
         """A function whose derivative is at most `slope` where the value may be."""

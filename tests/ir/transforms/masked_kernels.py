@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
 
 import vkernels.language as vk
+from vkernels.ir.text import parse_module, print_module
+from vkernels.language.kernel import Kernel
 
 FORMS = (
     "causal", "moved", "turned", "negated", "window", "two sides", "length", "rows", "blocks", "narrow", "minimum",
@@ -134,3 +139,13 @@ def attention(
     vk.phase()
     out[i, e] = vk.dot(p, v[j, e])
     total[i] = vk.sum(p, axis=j)
+
+
+def module_of(kernel: Kernel, **given: Any) -> ModuleOp:
+    """A kernel as written, of float32."""
+    types = {p.name: "float32" for p in kernel.parameters if p.kind == "tensor"} | {"w": "i64"}
+    types |= {name: dtype for name, dtype in INTEGERS.items() if name in types}
+    return parse_module(print_module(kernel.build(kernel.signature(**types, **given))))
+
+
+INTEGERS = {"low": "int32", "high": "int32", "some": "bool", "every": "bool"}

@@ -8,30 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp
 
 from vkernels.ir.facts import Facts
 from vkernels.ir.interpret import interpret
 from vkernels.ir.plan import Home, Plan
-from vkernels.ir.text import parse_module, print_module
 from vkernels.ir.transforms.apply_plan import apply_plan
-from vkernels.language.kernel import Kernel
 
 from ...library.reference import fresh_seed
-from .masked_kernels import FORMS, attention, reductions, seen
+from .masked_kernels import FORMS, attention, module_of, reductions, seen
 from .three_ways import run_three_ways
 
 INF, NAN = np.float32(np.inf), np.float32(np.nan)
-
-
-def module_of(kernel: Kernel, **given: Any) -> ModuleOp:
-    """A kernel as written, of float32."""
-    types = {p.name: "float32" for p in kernel.parameters if p.kind == "tensor"} | {"w": "i64"}
-    types |= {name: dtype for name, dtype in INTEGERS.items() if name in types}
-    return parse_module(print_module(kernel.build(kernel.signature(**types, **given))))
-
-
-INTEGERS = {"low": "int32", "high": "int32", "some": "bool", "every": "bool"}
 
 
 def rows_of(form: str, rows: int, columns: int, seed: int) -> tuple[dict[str, Any], NDArray[np.bool_]]:

@@ -175,7 +175,7 @@ _RATIOS = -np.log1p(-_LOSSES) / _LOSSES
 def _loop_cycles(
     loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numbers, busy: Numbers
 ) -> Numbers:
-    width = max(1, limits.register_bytes // loop.element_bytes)
+    width, at = max(1, limits.register_bytes // loop.element_bytes), at.within(loop)
     runs = at.programs * at.all_trips(loop.ranges)
     arithmetic: Numbers = 0.0
     loads: Numbers = 0.0

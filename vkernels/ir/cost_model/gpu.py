@@ -135,6 +135,7 @@ def is_wieldy(at: PlanBatch, limits: Limits, registers: Numbers) -> Numbers:
 def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
     """Seconds of plain units and of tensor cores, and bytes of shared memory, of all programs; latency of one
     program."""
+    at = at.within(loop)
     ranged = at.all_trips(loop.ranges)
     runs = at.programs * ranged
     wide = "float64" if loop.in_float64 else "int64"

@@ -20,6 +20,7 @@ from ..analysis.axes import known_value
 from ..analysis.kernel_analysis import KernelAnalysis
 from ..analysis.schedule.find_online import Online
 from ..analysis.schedule.nests import Nest, NestSchedule, in_order, operands_along, slice_for
+from ..analysis.schedule.reach import Reaches
 from ..dialect import (
     AccessOp,
     DotOp,
@@ -37,6 +38,7 @@ from ..facts import Facts
 from ..plan import Home, Plan
 from .item_widths import ItemWidths, bytes_of, widths_of
 from .operation_weights import weight_of
+from .visits import Visit, visit_of
 
 Axes = tuple[str, ...]
 
@@ -113,7 +115,8 @@ class Loop:
 
     `reduced`: the tiles of partial results that it carries: axes, the axis reduced, bytes of an element. `live`: the
     tiles alive at its worst point, those included. `operand_bytes`: of what a dot in it takes; `element_bytes`: of
-    most of what it computes; `in_float64`: those of 8 bytes are not all integers.
+    most of what it computes; `in_float64`: those of 8 bytes are not all integers. `visits`: of axes of which masks
+    leave out chunks.
     """
 
     phase: str
@@ -125,6 +128,7 @@ class Loop:
     operand_bytes: int = 4
     element_bytes: int = 4
     in_float64: bool = True
+    visits: tuple[Visit, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,7 @@ class _Reader:
         self.scratchpads = plan.homes
         self.schedule = schedule
         self.analysis: KernelAnalysis = schedule.analysis
+        self.reaches = Reaches(schedule, Facts(distinct=True))
         kernel = self.analysis.kernel
         self.names = dict(zip(kernel.body.block.args, (p.data for p in kernel.parameters), strict=True))
         pads = [op.label.data for op in kernel.body.block.ops if isinstance(op, ScratchOp)]
@@ -180,7 +185,14 @@ class _Reader:
             items = [*self.analysis.sliced(nest.roots(), partial(self._at_hand, made)), *nest.effects]
             reductions = [*nest.reductions, *(total for group in nest.online for total in group.totals)]
             items += [op for group in nest.online for op in group.path]
-            yield from self._loop(phase, nest.axes, _ranges(around), items, reductions, nest.stores, nest.online)
+            visits = self._visits(nest)
+            yield from self._loop(
+                phase, nest.axes, _ranges(around), items, reductions, nest.stores, nest.online, visits
+            )
+
+    def _visits(self, nest: Nest) -> tuple[Visit, ...]:
+        reaches = ((axis, self.reaches.of_nest(nest, axis)) for axis in nest.axes)
+        return tuple(visit_of(axis, reach) for axis, reach in reaches if reach is not None)
 
     def _at_hand(self, made: set[SSAValue], value: SSAValue) -> bool:
         in_registers = not self.analysis.chunks_of_value(value)
@@ -195,6 +207,7 @@ class _Reader:
         reductions: Sequence[Operation],
         stores: Sequence[tuple[SSAValue, SSAValue]],
         online: Sequence[Online] = (),
+        visits: tuple[Visit, ...] = (),
     ) -> Iterator[Loop]:
         analysis = self.analysis
         ordered = sorted({*items, *reductions}, key=analysis.position.__getitem__)
@@ -202,7 +215,10 @@ class _Reader:
         for op in inner:  # computed again, in a loop of its own
             axis = op.axis.data
             again = slice_for(self.schedule, iter(operands_along(op)))
-            yield from self._loop(phase, (*axes, axis) if axis not in axes else axes, ranges, again, [op], [])
+            reach = self.reaches.of_reduction(op)
+            inside = visits if reach is None else (*visits, visit_of(axis, reach))
+            loops = (*axes, axis) if axis not in axes else axes
+            yield from self._loop(phase, loops, ranges, again, [op], [], visits=inside)
         own = [op for op in ordered if op not in inner]
         steps = self._home_loads(own)
         steps += [step for op in own for step in self._steps_of(op)]
@@ -216,6 +232,7 @@ class _Reader:
                 phase, axes, ranges, tuple(steps), reduced, self._live(own, reductions),
                 min((each.operand_bytes for each in widths if each.operand_bytes), default=4),
                 8 if mostly_wide else 4, any(each.in_float64 for each in widths),
+                visits,
             )  # fmt: skip
 
     def _home(self, value: SSAValue) -> tuple[str, Home]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..plan import AS_IN_PLANS, Home, Plan, StructuralChoices
 from .loops import Loop, LoopAccess
+from .visits import Axes, Visit, visited_part
 
 Numbers = Any
 """A number, or an array with one for each plan."""
@@ -40,7 +41,8 @@ class PlanBatch:
 
     `loops`: what runs under the `choices`. `shares`: programs that share the split axis. `launched`: the phases of each
     launch, where the choices name some. `resident`: programs that run at once; as many as fit where it is 0. `updates`:
-    what atomics update.
+    what atomics update. `sizes_of_call`: by name. `visited`: the part of an axis's chunks that is visited, within a
+    loop that masks bound.
     """
 
     loops: tuple[Loop, ...]
@@ -54,10 +56,13 @@ class PlanBatch:
     resident: Numbers = 0
     launched: tuple[tuple[str, ...], ...] = ()
     updates: AtomicUpdates = NO_UPDATES
+    sizes_of_call: Mapping[str, int] = field(default_factory=dict)
+    visited: Mapping[str, Numbers] = field(default_factory=dict)
     _tiles: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
     _trips: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
     kept: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
     """What models compute again and again."""
+    _within: dict[tuple[Visit, ...], PlanBatch] = field(default_factory=dict, compare=False, init=False)
 
     def size(self, axis: str) -> Numbers:
         """Elements at once: 1 of a range."""
@@ -80,9 +85,22 @@ class PlanBatch:
         if key not in self._trips:
             if len(key) == 1:
                 self._trips[key] = np.ceil(max(1, self.extents.get(key[0], 1)) / self.size(key[0]))
+                if key[0] in self.visited:
+                    self._trips[key] = self._trips[key] * self.visited[key[0]]
             else:
                 self._trips[key] = prod((self.all_trips((axis,)) for axis in key), start=1.0)
         return self._trips[key]
+
+    def within(self, loop: Loop) -> PlanBatch:
+        """The plans as a loop sees them, which visits only chunks that masks let through."""
+        if not loop.visits:
+            return self
+        if loop.visits not in self._within:
+            stepped = frozenset((*self.choices.order, *loop.axes))
+            axes = Axes(self.size, self.extents, self.sizes_of_call, stepped)
+            visited = {visit.axis: visited_part(visit, axes) for visit in loop.visits}
+            self._within[loop.visits] = replace(self, visited=visited)
+        return self._within[loop.visits]
 
     @property
     def programs(self) -> Numbers:

@@ -55,7 +55,7 @@ class CacheTraffic:
         self._footprints: dict[tuple[int | None, frozenset[str]], Numbers] = {}
         self._elements_of: dict[tuple[Axes, tuple[bool, ...], str | None], Numbers] = {}
         self._repeats: dict[_Key, _Repeat] = {}
-        self._moved: dict[int, list[tuple[LoopAccess, Numbers, list[_Key]]]] = {}
+        self._moved: dict[int, list[tuple[LoopAccess, Numbers, Numbers | None, list[_Key]]]] = {}
 
     def distinct(self, without: Collection[str] = ()) -> Numbers:
         """Bytes of all tensors that are touched, each element once, but of those `without`."""
@@ -89,7 +89,8 @@ class CacheTraffic:
         met: set[tuple[str, bool]] = set()
         program = self._footprint(None, self._inside_programs) * users <= capacity
         times: dict[tuple[_Key, bool], Numbers] = {}
-        for touch, moved, repeats in self._moved_by(line):
+        for touch, once, part, repeats in self._moved_by(line):
+            moved = once
             for key in repeats:
                 if (key, touch.scattered) not in times:
                     repeat = self._repeats[key]
@@ -99,24 +100,33 @@ class CacheTraffic:
                         lost = np.minimum(lost, np.maximum(0, 1 - capacity / np.maximum(1, taken)))
                     times[key, touch.scattered] = 1 + lost * (repeat.again - 1)
                 moved = moved * times[key, touch.scattered]
+            if part is not None:  # what masks leave out of one program is touched by another
+                moved = np.maximum(once, moved * part)
             if (touch.place, touch.writes) in met or (touch.home is not None and (touch.place, True) in met):
                 moved = np.where(program, 0, moved)
             met.add((touch.place, touch.writes))
             yield touch, moved
 
-    def _moved_by(self, line: int) -> list[tuple[LoopAccess, Numbers, list[_Key]]]:
-        """Every touch, the bytes that it moves without repetition, and the loops that repeat it: the same for all
-        caches."""
+    def _moved_by(self, line: int) -> list[tuple[LoopAccess, Numbers, Numbers | None, list[_Key]]]:
+        """Every touch, the bytes that it moves without repetition, the part of its chunks that is visited (None: all),
+        and the loops that repeat it: the same for all caches."""
         if line not in self._moved:
             self._moved[line] = [
                 (
                     touch,
                     self._elements(touch) * touch.element_bytes * self._waste(touch, self.at.loops[number], step, line),
+                    self._part(self.at.loops[number], step),
                     list(self._repeats_of(number, step, touch)),
                 )
                 for number, step, touch in self.touches
             ]
         return self._moved[line]
+
+    def _part(self, loop: Loop, step: LoopStep) -> Numbers | None:
+        if not loop.visits:
+            return None
+        visited = self.at.within(loop).visited
+        return prod((part for axis, part in visited.items() if axis in executed(loop, step)), start=1.0)
 
     def _axes(self, touch: LoopAccess) -> Axes:
         """The axes that decide which elements are touched; a home is the same memory in every program."""

@@ -239,6 +239,7 @@ class PlanSearchSpace:
             self.needs.splittable.get(choices.split, ()) if choices.split else (),
             shares, warps, stages, resident,
             phases_of_launches(self.kernel, choices.launches) if choices.launches else (), self.updates,
+            self.sizes,
         )  # fmt: skip
 
     def _as_loops_see(self, choices: StructuralChoices) -> StructuralChoices:
