@@ -66,7 +66,8 @@ class LoopStep:
     """Something done in a loop to tiles of `axes`: `operations` for each element, `touch` if it goes to memory.
 
     `ranges`: the sequential loops around it within its phase. `reduced`: the axis that it reduces along, or `scans`.
-    `sides`: of a dot, the axes of its left operand alone, of its right one alone, and the contracted one.
+    `sides`: of a dot, the axes of its left operand alone, of its right one alone, and the contracted one. `origin`: the
+    operation of the kernel that it is for.
     """
 
     axes: Axes
@@ -76,6 +77,7 @@ class LoopStep:
     sides: tuple[Axes, ...] = ()
     reduced: str | None = None
     scans: bool = False
+    origin: Operation | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_dot(self) -> bool:
@@ -228,13 +230,13 @@ class _Reader:
     def _steps(self, op: Operation, ranges: Axes) -> Iterator[LoopStep]:
         if isinstance(op, AccessOp):
             touch = self._touch(op)
-            yield LoopStep(axes_of(op.tile), 0, ranges, touch)
+            yield LoopStep(axes_of(op.tile), 0, ranges, touch, origin=op)
         elif isinstance(op, DotOp):
             left, right = axes_of(op.left), axes_of(op.right)
             axes = tuple(dict.fromkeys((*left, *right)))
             rows = tuple(axis for axis in left if axis not in right)
             columns = tuple(axis for axis in right if axis not in left)
-            yield LoopStep(axes, 1, ranges, sides=(rows, columns, (op.axis.data,)))
+            yield LoopStep(axes, 1, ranges, sides=(rows, columns, (op.axis.data,)), origin=op)
         elif op.regions:
             here = (*ranges, op.axis.data) if isinstance(op, RangeOp) else ranges
             for region in op.regions:
@@ -245,7 +247,7 @@ class _Reader:
             worked = _work_axes(op)
             if operations and worked is not None:
                 reduced = op.axis.data if isinstance(op, ReductionOp | ScanOp) else None
-                yield LoopStep(worked, operations, ranges, reduced=reduced, scans=isinstance(op, ScanOp))
+                yield LoopStep(worked, operations, ranges, reduced=reduced, scans=isinstance(op, ScanOp), origin=op)
 
     def _touch(self, op: AccessOp) -> LoopAccess:
         offsets = [op.offset_of(dimension) for dimension in range(len(op.index))]
@@ -356,14 +358,15 @@ def _narrowed(value: SSAValue) -> SSAValue:
 def _online_steps(pair: Online) -> Iterator[LoopStep]:
     """The exponential of each element, relative to a maximum that may grow, and the rescaling of each partial sum."""
     axes, weight = axes_of(pair.total.tile), weight_of(pair.exponential)
-    yield LoopStep(axes, weight + weight_of(pair.difference) + 2)
-    yield LoopStep(tuple(axis for axis in axes if axis != pair.total.axis.data), weight + RESCALE_OPERATIONS)
+    yield LoopStep(axes, weight + weight_of(pair.difference) + 2, origin=pair.exponential)
+    without = tuple(axis for axis in axes if axis != pair.total.axis.data)
+    yield LoopStep(without, weight + RESCALE_OPERATIONS, origin=pair.exponential)
 
 
 def _home_step(value: SSAValue, home: tuple[str, Home], writes: bool) -> LoopStep:
     axes, (label, kind) = axes_of(value), home
     touch = LoopAccess(label, writes, bytes_of(value.type), axes, axes[-1] if axes else None, home=kind)
-    return LoopStep(axes, 0, touch=touch)
+    return LoopStep(axes, 0, touch=touch, origin=value.owner if isinstance(value.owner, Operation) else None)
 
 
 def _ranges(around: Sequence[Operation]) -> Axes:
