@@ -14,6 +14,8 @@ from vkernels.compiler.plan_cache import CachedPlan
 from vkernels.compiler.session import CompilerSession
 from vkernels.compiler.specialise import kernel_in
 from vkernels.ir.disk_cache import DiskCache
+from vkernels.ir.errors import SourceRange
+from vkernels.ir.slow_plan import SlowPlan
 from vkernels.runtime.dispatch import Launcher, limits
 
 
@@ -51,6 +53,12 @@ def test_a_plan_is_found_by_the_next_process(cache):
     assert process(cache).plan_cache.get(asked()) == CachedPlan(PLAN, "shared")
 
 
+def test_how_a_plan_is_slow_is_kept_with_it(cache):
+    slow = SlowPlan(2.0, 0.5, ("one element at a time",), SourceRange("some.py", 3, 4, 5))
+    process(cache).plan_cache.put(asked(), PLAN, "bottom", slow)
+    assert process(cache).plan_cache.get(asked()) == CachedPlan(PLAN, "bottom", slow)
+
+
 def test_whatever_a_choice_depends_on_is_asked_for():
     keys = [
         asked(),
@@ -80,6 +88,7 @@ GOOD = {"plan": {"tiles": {"i": 2}, "chunks": {"j": 16}}, "rung": "shared"}
         json.dumps({**GOOD, "rung": "top"}).encode(),
         json.dumps({**GOOD, "rung": ["shared"]}).encode(),
         json.dumps({"rung": "shared"}).encode(),
+        json.dumps({**GOOD, "slow": {"seconds": "many"}}).encode(),
         json.dumps({**GOOD, "plan": {"tiles": {"i": -1}}}).encode(),
         json.dumps({**GOOD, "plan": {"tiles": "i", "code": "import os"}}).encode(),
     ],

@@ -13,14 +13,14 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from vkernels.ir.errors import OutOfMemoryError, PlanError
+from vkernels.ir.errors import OutOfMemoryError, PlanError, SlowPlanWarning, warn_caller
 from vkernels.ir.plan import Plan
+from vkernels.ir.plan_json import frozen
 from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
 
 from .arguments import check_native
 from .background import AbandonedError, pause_compiles, start_in_background
 from .log_once import LogOnce
-from .plan_cache import CachedPlan
 from .plan_fallback import BOTTOM, PlanFallback, author_plan_error, shortages
 from .plans import stated_rung
 
@@ -162,7 +162,15 @@ class TieredProvider(Generic[Bound]):
                           self._kernel, self._slice, seconds)  # fmt: skip
         if fallback.chosen.rung == BOTTOM:
             warn_bottom_rung(self._compilation.session.log_once, self._kernel, self._slice, fallback)
+        self._warn_if_slow(fallback)
         return bound
+
+    def _warn_if_slow(self, fallback: PlanFallback[Any]) -> None:
+        """Warn the caller, once for each kernel, slice and plan, of a plan that is far from what the device can do."""
+        slow = self._compilation.plans.slow_plan(fallback)
+        key = ("slow", self._kernel, self._slice, frozen(fallback.chosen.plan))
+        if slow is not None and self._compilation.session.log_once.is_first(key):
+            warn_caller(SlowPlanWarning(slow.message(self._kernel, self._slice)))
 
     def _plain(self, best: Future[Any], patience: float | None) -> Bound:
         with self._lock:
@@ -219,12 +227,9 @@ def run_with_less_memory(
 
 def warn_bottom_rung(log_once: LogOnce, kernel: str, slice: str, fallback: PlanFallback[Any]) -> None:
     """Log once for each kernel and slice that it runs on the bottom rung."""
-    chosen = fallback.chosen
-    rejected = [] if isinstance(chosen, CachedPlan) else [rejection.reason for rejection in chosen.tried[:1]]
-    reasons = [shortage.reason for _, shortage in fallback.tried] or rejected or ["does not fit"]
     log_once.warning(
         _log, (kernel, slice),
         "%s on %s runs on the bottom rung: one element at a time, everything in memory. It is right, but far from "
         "fast: running is not yet running well. The best plan %s; `vk explain` tells more",
-        kernel, slice, reasons[0],
+        kernel, slice, fallback.why_bottom,
     )  # fmt: skip

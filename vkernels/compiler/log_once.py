@@ -17,12 +17,17 @@ class LogOnce:
 
     def warning(self, log: logging.Logger, key: Hashable, message: str, *values: object) -> None:
         """Log a warning, unless one was logged for this key."""
+        if self.is_first(key):
+            log.warning(message, *values)
+
+    def is_first(self, key: Hashable) -> bool:
+        """Whether a cause is met for the first time."""
         if key in self._keys:
-            return
+            return False
         if len(self._keys) >= MAX_KEYS:
             self._keys.clear()
         self._keys.add(key)
-        log.warning(message, *values)
+        return True
 
     def refused_plan(self, log: logging.Logger, kernel: str, entry: str, reason: str) -> None:
         """Log once for each kernel and entry that a plan from a cache or database is not used."""

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import convert
 
 from vkernels.ir.errors import FileError
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import plan_from_json, plan_to_json
+from vkernels.ir.slow_plan import SlowPlan
 
 if TYPE_CHECKING:
     from vkernels.ir.dialect import KernelOp
@@ -31,10 +34,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CachedPlan:
-    """A plan and its rung."""
+    """A plan and its rung. `slow`: how it is far from what the device can do, if it is."""
 
     plan: Plan
     rung: str
+    slow: SlowPlan | None = None
 
 
 class PlanCache:
@@ -72,13 +76,14 @@ class PlanCache:
         """Whether the plan of a key is in memory."""
         return key in self._plans
 
-    def put(self, key: str, plan: Plan, rung: str) -> None:
+    def put(self, key: str, plan: Plan, rung: str, slow: SlowPlan | None = None) -> None:
         """Store a plan whose code fits."""
         if len(self._plans) >= MAX_PLANS:
             self._plans.clear()
-        self._plans[key] = CachedPlan(plan, rung)
+        self._plans[key] = CachedPlan(plan, rung, slow)
         if self._disk is not None:
-            self._disk.put(key, json.dumps({"plan": plan_to_json(plan), "rung": rung}).encode())
+            more = {} if slow is None else {"slow": asdict(slow)}
+            self._disk.put(key, json.dumps({"plan": plan_to_json(plan), "rung": rung, **more}).encode())
 
 
 def _read(data: bytes) -> CachedPlan | None:
@@ -86,6 +91,7 @@ def _read(data: bytes) -> CachedPlan | None:
         found = json.loads(data)
         if found["rung"] not in RUNGS:
             return None
-        return CachedPlan(plan_from_json(found["plan"]), found["rung"])
-    except (ValueError, TypeError, KeyError, RecursionError, FileError):  # not ours
+        slow = convert(found.get("slow"), SlowPlan | None)
+        return CachedPlan(plan_from_json(found["plan"]), found["rung"], slow)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, FileError):  # not ours
         return None

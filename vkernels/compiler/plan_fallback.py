@@ -24,6 +24,7 @@ from .workers.jobs import NoBinaryError
 if TYPE_CHECKING:
     from vkernels.ir.analysis.needs import NeedsUse
     from vkernels.ir.planning.choose_plan import Chosen
+    from vkernels.ir.slow_plan import SlowPlan
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +58,8 @@ def author_plan_error(kernel: str, error: OutOfResources) -> OutOfResources:
 class PlanFallback(Generic[Code]):
     """The plans of one kernel, in the order in which they are tried. For one thread at a time.
 
-    `chosen`: the present plan; `tried`: those before. `attempt`: makes a plan's code, and raises `OutOfResources` where
+    `chosen`: the present plan; `tried`: those before; `slow`: how a plan is slow, with the plan, once it was judged.
+    `attempt`: makes a plan's code, and raises `OutOfResources` where
     a resource is short. The first code that only spills is kept, since the bottom rung is slower. `first`: a plan to
     try before any is chosen: a tuned or cached one.
     """
@@ -67,10 +69,19 @@ class PlanFallback(Generic[Code]):
     ):
         self.kernel = kernel
         self.tried: list[tuple[Chosen, Shortage]] = []
+        self.slow: tuple[Plan, SlowPlan | None] | None = None
         self._attempt = attempt
         self._spilling: tuple[Chosen, Code] | None = None
         self._plans = ranked(self._is_useful)
         self.chosen: Chosen | CachedPlan = next(self._plans) if first is None else first
+
+    @property
+    def why_bottom(self) -> str | None:
+        """Why the present plan is of the bottom rung; None if it is not."""
+        if self.chosen.rung != BOTTOM:
+            return None
+        rejected = [] if isinstance(self.chosen, CachedPlan) else [each.reason for each in self.chosen.tried[:1]]
+        return ([shortage.reason for _, shortage in self.tried] or rejected or ["does not fit"])[0]
 
     def compile_first_fit(self) -> Code:
         """The code of the first plan, from the present one on, that has some. Raises `PlanError` where none has."""

@@ -31,6 +31,7 @@ from .tuned_plans import PlanQuery, TunedPlans
 if TYPE_CHECKING:
     from vkernels.ir.planning.choose_plan import Chosen
     from vkernels.ir.planning.space import PlanSearchSpace
+    from vkernels.ir.slow_plan import SlowPlan
 
 Code = TypeVar("Code")
 
@@ -100,8 +101,21 @@ class Plans:
         fallback = self.fallback(attempt)
         code = fallback.compile_first_fit()
         if not isinstance(fallback.chosen, CachedPlan):
-            self.plan_cache.put(self.cache_key, fallback.chosen.plan, fallback.chosen.rung)
+            chosen = fallback.chosen
+            self.plan_cache.put(self.cache_key, chosen.plan, chosen.rung, self.slow_plan(fallback))
         return fallback, code
+
+    def slow_plan(self, fallback: PlanFallback[Code]) -> SlowPlan | None:
+        """How the present plan is far from what the device can do; None if it is not, or was tuned or not modelled."""
+        chosen = fallback.chosen
+        if isinstance(chosen, CachedPlan):
+            return chosen.slow
+        if fallback.slow is None or fallback.slow[0] is not chosen.plan:
+            from vkernels.ir.planning.slow_plans import slow_plan
+
+            found = slow_plan(self._space(self.allowed), chosen.plan, chosen.seconds, fallback.why_bottom)
+            fallback.slow = chosen.plan, found
+        return fallback.slow[1]
 
     def ranked(self, is_useful: Callable[[NeedsUse], bool] = lambda use: True) -> Iterator[Chosen]:
         """Chosen plans, the best first, the bottom rung's last; only the plain one where the needs cannot be read."""
@@ -162,10 +176,10 @@ class Plans:
         except Error:  # needs that cannot be read, or a plan that the kernel cannot have: compiling reports it
             return
 
-    def _space(self) -> PlanSearchSpace:
+    def _space(self, limits: Limits | None = None) -> PlanSearchSpace:
         from vkernels.ir.planning.space import read_space
 
-        return read_space(self.built, self.sizes, self.limits, None, self.strides, self.kernel.pin)
+        return read_space(self.built, self.sizes, limits or self.limits, None, self.strides, self.kernel.pin)
 
     @cached_property
     def cache_key(self) -> str:

@@ -1,9 +1,11 @@
-"""The exceptions of vkernels: a class for each kind of mistake, all subclasses of `Error`."""
+"""The exceptions of vkernels: a class for each kind of mistake, all subclasses of `Error`; and its warnings."""
 
 from __future__ import annotations
 
 import linecache
 import os
+import sys
+import warnings
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -34,6 +36,14 @@ def calling_line(trace: TracebackType | None) -> list[str]:
 
 def _is_ours(trace: TracebackType) -> bool:
     return trace.tb_frame.f_code.co_filename.startswith(_PACKAGE)
+
+
+def warn_caller(warning: Warning) -> None:
+    """Give a warning about the line that called into this package."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(warning, stacklevel=level)
 
 
 class Error(Exception):
@@ -101,6 +111,14 @@ class OutOfMemoryError(SetupError):
     """A device has too little free memory."""
 
 
+class KernelWarning(UserWarning):
+    """What a user of vkernels should know, though it is no mistake. Python's warnings filters silence it."""
+
+
+class SlowPlanWarning(KernelWarning):
+    """The plan that a call runs by is modelled to be far from what the device can do."""
+
+
 @dataclass(frozen=True)
 class SourceRange:
     """A place in an author's source: 1-based line, 0-based columns, `end` exclusive."""
@@ -119,11 +137,12 @@ class SourceRange:
         return f"{text}\n{' ' * self.column}{carets}"
 
 
-def _at(place: SourceRange | None, message: str, help: str = "") -> str:
+def at_place(place: SourceRange | None, message: str, help: str = "", kind: str = "error") -> str:
+    """A message about a place: `file:line:column: error: message`, the line with a caret, and help."""
     if place is None:
         return "\n".join(filter(None, (message, help)))
     where = f"{place.file}:{place.line}:{place.column + 1}"
-    return "\n".join(filter(None, (f"{where}: error: {message}", place.pointed(), help)))
+    return "\n".join(filter(None, (f"{where}: {kind}: {message}", place.pointed(), help)))
 
 
 class PlanError(Error):
@@ -131,7 +150,7 @@ class PlanError(Error):
 
     def __init__(self, message: str, place: SourceRange | None = None):
         self.message, self.place = message, place
-        super().__init__(_at(place, message))
+        super().__init__(at_place(place, message))
 
 
 class SourceError(Error):
@@ -139,7 +158,7 @@ class SourceError(Error):
 
     def __init__(self, message: str, place: SourceRange | None = None, help: str = ""):
         self.message, self.place, self.help = message, place, help
-        super().__init__(_at(place, message, help))
+        super().__init__(at_place(place, message, help))
 
 
 class UnknownNameError(SourceError):

@@ -10,8 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from vkernels.compiler.plan_fallback import BOTTOM
 from vkernels.inspect.check.cells import Cell, CellLaunch, PlanSummary
 from vkernels.inspect.check.check import Checked
+from vkernels.ir.slow_plan import SlowPlan
 
 from ..results import WIDE, table_of
 
@@ -33,7 +35,7 @@ def counts(cells: tuple[Cell, ...]) -> dict[str, int]:
     spilling = sum(bool(cell.spill_bytes) for cell in cells)
     return {
         "cells": len(cells), "fit": verdicts[True], "misfit": verdicts[False], "unknown": verdicts[None],
-        "spill": spilling,
+        "spill": spilling, "slow": sum(cell.planned is not None and cell.planned.slow is not None for cell in cells),
     }  # fmt: skip
 
 
@@ -60,6 +62,16 @@ def plan_as_json(planned: PlanSummary | None) -> dict[str, Any]:
         "homes": dict(planned.homes) if planned.origin else None, "rung": planned.rung,
         "modelled_seconds": planned.modelled_seconds, "bottleneck": planned.bottleneck,
         "roofline_seconds": planned.roofline_seconds,
+        "slow": None if planned.slow is None else slow_as_json(planned.slow),
+    }  # fmt: skip
+
+
+def slow_as_json(slow: SlowPlan) -> dict[str, Any]:
+    """Return how a plan is far from the roofline."""
+    place = slow.place
+    return {
+        "times_roofline": round(slow.times, 1), "reasons": list(slow.reasons),
+        "file": None if place is None else place.file, "line": None if place is None else place.line,
     }  # fmt: skip
 
 
@@ -85,11 +97,19 @@ LEGEND = (
     "multiprocessor holds at once (on RDNA a work-group processor), and the resource that limits them. Seconds: "
     "compile time, shared by devices of one architecture and plan. Rung: where the plan stands on its fallback ladder, "
     "and how many plans were tried if more than one. Modelled: predicted milliseconds of a call. Bottleneck: its "
-    "longest part."
+    "longest part. Slow: modelled to take more than 20 times what the device could do."
 )
 
 _VERDICTS = {True: "yes", False: "no", None: "?"}
 _STYLES = {True: "green", False: "red", None: "yellow"}
+
+
+def _verdict(cell: Cell) -> Text:
+    """Whether a cell fits. A plan that fits, but badly, says so."""
+    plan = cell.planned
+    if cell.fits and plan is not None and (plan.slow is not None or plan.rung == BOTTOM):
+        return Text("yes, slow" if plan.slow is not None else "yes, bottom", "yellow")
+    return Text(_VERDICTS[cell.fits], _STYLES[cell.fits])
 
 
 def show(checked: Checked, triton: str, seconds: float, console: Console) -> None:
@@ -103,11 +123,16 @@ def show(checked: Checked, triton: str, seconds: float, console: Console) -> Non
                 reasons.setdefault(cell.reason, []).append(cell.target)
         for reason, names in reasons.items():
             console.print(f"{', '.join(names)}: {reason}", soft_wrap=True)
+        for cell in cells:
+            if cell.fits and cell.planned is not None and cell.planned.slow is not None:
+                message = cell.planned.slow.message(cell.kernel.rpartition(":")[2], cell.target)
+                console.print(message, soft_wrap=True, markup=False)
         console.print()
     console.print(LEGEND)
     n = counts(checked.cells)
     console.print(
-        f"{n['cells']} cells: {n['fit']} fit, {n['misfit']} do not, {n['unknown']} unknown, {n['spill']} spill. "
+        f"{n['cells']} cells: {n['fit']} fit, {n['misfit']} do not, {n['unknown']} unknown, {n['spill']} spill"
+        f"{', {} are slow'.format(n['slow']) if n['slow'] else ''}. "
         f"{checked.binaries} binaries, {checked.cached} from the cache, by Triton {triton}, in {seconds:.1f} s."
     )
 
@@ -132,7 +157,7 @@ def _table(title: str, cells: list[Cell], is_wide: bool) -> Table:
         figures = (cell.registers_per_thread, cell.shared_bytes, cell.spill_bytes, cell.blocks_per_multiprocessor)
         table.add_row(
             cell.target,
-            Text(_VERDICTS[cell.fits], _STYLES[cell.fits]),
+            _verdict(cell),
             *("" if figure is None else str(figure) for figure in figures),
             ", ".join(cell.limited_by),
             *([f"{cell.compile_seconds:.2f}" if cell.launches else ""] if is_wide else []),

@@ -28,7 +28,9 @@ from vkernels.ir.plan_json import plan_to_json
 from vkernels.ir.planning.choose_plan import Chosen, rung_of
 from vkernels.ir.planning.one_plan import model_plan
 from vkernels.ir.planning.resources import Shortage, held, misfit
+from vkernels.ir.planning.slow_plans import slow_plan
 from vkernels.ir.planning.space import read_space
+from vkernels.ir.slow_plan import SlowPlan
 from vkernels.targets import Target, limits_of
 
 
@@ -53,7 +55,8 @@ class PlanSummary:
 
     `origin`: `author`, `chosen` or `plain`. `plan`: as JSON. `homes`: by label, of each value that crosses phases and
     each scratchpad. `rung`, `modelled_seconds`, `bottleneck`: None if unknown. `roofline_seconds`: a lower bound for
-    all plans, None if the needs are unknown. `tried`: the shortages of the plans before this one.
+    all plans, None if the needs are unknown. `tried`: the shortages of the plans before this one. `slow`: how the plan
+    is far from the roofline, None if it is not.
     """
 
     origin: str
@@ -64,6 +67,7 @@ class PlanSummary:
     bottleneck: str | None = None
     roofline_seconds: float | None = None
     tried: tuple[str, ...] = ()
+    slow: SlowPlan | None = None
 
 
 def describe_plan(
@@ -74,24 +78,27 @@ def describe_plan(
     limits: Limits,
     chosen: Chosen | None = None,
     tried: tuple[str, ...] = (),
+    why_bottom: str | None = None,
 ) -> PlanSummary:
-    """Summarise a plan for the kernel of a module, as written. `chosen`: the planner's choice, if it is this plan."""
+    """Summarise a plan for the kernel of a module, as written. `chosen`: the planner's choice, if it is this plan;
+    `why_bottom`: why that is of the bottom rung, if it is."""
     kernel = kernel_in(module)
     summary = PlanSummary(origin, plan_to_json(plan), tried=tried)
     try:
         needs = annotate_needs(kernel)
         least = roofline(kernel, sizes, limits, needs).seconds
         homes = _homes(kernel, needs, plan, sizes)
+        space = read_space(kernel, sizes, limits, needs)
         if chosen is not None:
             rung, times = chosen.rung, chosen.times
         else:
-            space = read_space(kernel, sizes, limits, needs)
             rung, times = rung_of(plan, space), model_plan(space, plan)
+        slow = slow_plan(space, plan, float(times.seconds), why_bottom)
     except Error:  # unknown needs, or a plan that leaves an axis out
         return summary
     return replace(
         summary, homes=homes, rung=rung, modelled_seconds=float(times.seconds), bottleneck=times.bottleneck,
-        roofline_seconds=float(least),
+        roofline_seconds=float(least), slow=slow,
     )  # fmt: skip
 
 

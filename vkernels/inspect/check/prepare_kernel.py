@@ -107,7 +107,7 @@ class KernelPreparer:
         chosen = fallback.chosen
         assert isinstance(chosen, Chosen), "no cached plan was given"
         origin = CHOSEN if chosen.times.parts else PLAIN
-        return self._of(chosen.plan, origin, plans.allowed, chosen, tuple(seen))
+        return self._of(chosen.plan, origin, plans.allowed, chosen, tuple(seen), fallback.why_bottom)
 
     def _of(
         self,
@@ -116,9 +116,11 @@ class KernelPreparer:
         limits: Limits,
         chosen: Chosen | None = None,
         tried: tuple[str, ...] = (),
+        why_bottom: str | None = None,
     ) -> Prepared:
         number = self._lowered(plan, limits)
-        return Prepared(number, describe_plan(self.module, plan, origin, self.sizes, limits, chosen, tried))
+        summary = describe_plan(self.module, plan, origin, self.sizes, limits, chosen, tried, why_bottom)
+        return Prepared(number, summary)
 
     def _lowered(self, plan: Plan, limits: Limits) -> int:
         cores = 0 if limits.warp > 1 else limits.multiprocessors

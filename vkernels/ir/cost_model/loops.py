@@ -83,7 +83,8 @@ class LoopStep:
 
     `ranges`: the sequential loops around it within its phase, or the chunk loop of an axis that it lacks. `reduced`:
     the axis that it reduces along, or `scans`; `completes`: in each chunk, not after the loop. `sides`: of a dot, the
-    axes of its left operand alone, of its right one alone, and the contracted one.
+    axes of its left operand alone, of its right one alone, and the contracted one. `origin`: the operation of the
+    kernel that it is for.
     """
 
     axes: Axes
@@ -94,6 +95,7 @@ class LoopStep:
     reduced: str | None = None
     scans: bool = False
     completes: bool = False
+    origin: Operation | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_dot(self) -> bool:
@@ -258,13 +260,13 @@ class _Reader:
     def _steps(self, op: Operation, ranges: Axes) -> Iterator[LoopStep]:
         if isinstance(op, AccessOp):
             touch = self._touch(op)
-            yield LoopStep(axes_of(op.tile), 0, ranges, touch)
+            yield LoopStep(axes_of(op.tile), 0, ranges, touch, origin=op)
         elif isinstance(op, DotOp):
             left, right = axes_of(op.left), axes_of(op.right)
             axes = tuple(dict.fromkeys((*left, *right)))
             rows = tuple(axis for axis in left if axis not in right)
             columns = tuple(axis for axis in right if axis not in left)
-            yield LoopStep(axes, 1, ranges, sides=(rows, columns, (op.axis.data,)))
+            yield LoopStep(axes, 1, ranges, sides=(rows, columns, (op.axis.data,)), origin=op)
         elif op.regions:
             here = (*ranges, op.axis.data) if isinstance(op, RangeOp) else ranges
             for region in op.regions:
@@ -275,7 +277,7 @@ class _Reader:
             worked = _work_axes(op)
             if operations and worked is not None:
                 reduced = op.axis.data if isinstance(op, ReductionOp | ScanOp) else None
-                yield LoopStep(worked, operations, ranges, reduced=reduced, scans=isinstance(op, ScanOp))
+                yield LoopStep(worked, operations, ranges, reduced=reduced, scans=isinstance(op, ScanOp), origin=op)
 
     def _touch(self, op: AccessOp) -> LoopAccess:
         offsets = [op.offset_of(dimension) for dimension in range(len(op.index))]
@@ -381,21 +383,21 @@ def _reduced(op: Operation) -> tuple[Axes, str, int]:
 def _online_steps(group: Online) -> Iterator[LoopStep]:
     """What a maximum that may grow costs beside the exponentials: that of each chunk, the next base, and rescaling each
     partial sum."""
-    axes, along = axes_of(group.maximum.tile), group.maximum.axis.data
+    axes, along, origin = axes_of(group.maximum.tile), group.maximum.axis.data, group.exponential
     bases = tuple(axis for axis in axes if axis != along)
-    yield LoopStep(axes, 0, reduced=along, completes=True)
-    yield LoopStep(bases, weight_of(group.exponential) + RESCALE_OPERATIONS, (along,))
+    yield LoopStep(axes, 0, reduced=along, completes=True, origin=origin)
+    yield LoopStep(bases, weight_of(origin) + RESCALE_OPERATIONS, (along,), origin=origin)
     for total in group.totals:
         if isinstance(total, DotOp):
-            yield LoopStep(axes_of(total.result), 1, (along,))
+            yield LoopStep(axes_of(total.result), 1, (along,), origin=total)
         else:
-            yield LoopStep(axes_of(total.tile), 1)
+            yield LoopStep(axes_of(total.tile), 1, origin=total)
 
 
 def _home_step(value: SSAValue, home: tuple[str, Home], writes: bool) -> LoopStep:
     axes, (label, kind) = axes_of(value), home
     touch = LoopAccess(label, writes, bytes_of(value.type), axes, axes[-1] if axes else None, home=kind)
-    return LoopStep(axes, 0, touch=touch)
+    return LoopStep(axes, 0, touch=touch, origin=value.owner if isinstance(value.owner, Operation) else None)
 
 
 def _ranges(around: Sequence[Operation]) -> Axes:

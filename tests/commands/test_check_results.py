@@ -1,0 +1,54 @@
+"""The table and the JSON of `vk check` for plans that fit, but badly."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from vkernels.commands.check.results import as_json, show
+from vkernels.inspect.check.cells import Cell, PlanSummary
+from vkernels.inspect.check.check import Checked
+from vkernels.ir.errors import SourceRange
+from vkernels.ir.slow_plan import SlowPlan
+
+REASONS = ("one element at a time", "elements of `x` are found by indices")
+SLOW = SlowPlan(0.25, 0.01, REASONS, SourceRange(__file__, 3, 0, 4))
+
+
+def checked(rung: str, slow: SlowPlan | None) -> Checked:
+    plan = PlanSummary("chosen", {"tiles": {"i": 1}}, {}, rung, 0.25, "latency", 0.01, slow=slow)
+    return Checked((Cell("mine.py:twice", "h100", "sm_90", "float32", {"M": 4}, {}, planned=plan),), 0, 0)
+
+
+def shown(result: Checked) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    show(result, "3.9", 1.0, console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("rung", "slow", "words"),
+    [
+        ("registers", None, "yes"),
+        ("registers", SLOW, "yes, slow"),
+        ("bottom", SLOW, "yes, slow"),
+        ("bottom", None, "yes, bottom"),
+    ],
+)
+def test_the_verdict_says_more_than_yes_of_a_bad_plan(rung, slow, words):
+    text = shown(checked(rung, slow))
+    row = next(line for line in text.splitlines() if line.startswith("h100"))
+    assert words in row
+    assert ("yes, " in row) == (words != "yes")
+    assert ("twice on h100: a call is modelled to take 0.25 s, 25 times" in text) == (slow is not None)
+    assert ("one element at a time; elements of `x` are found by indices" in text) == (slow is not None)
+
+
+def test_the_json_has_the_line_and_the_reasons():
+    cell: dict[str, Any] = as_json(checked("bottom", SLOW), "3.9", 1.0)["cells"][0]
+    assert cell["slow"] == {"times_roofline": 25.0, "reasons": list(SLOW.reasons), "file": __file__, "line": 3}
+    assert as_json(checked("bottom", None), "3.9", 1.0)["cells"][0]["slow"] is None
+    assert as_json(checked("bottom", SLOW), "3.9", 1.0)["counts"]["slow"] == 1
