@@ -2,7 +2,7 @@
 
     python benchmarks/changing_sizes.py [--only softmax] [--lengths 1000] [--sample 24] [--rounds 10] [--quick]
 
-Softmax of 256 rows, rotary embeddings and attention of 4 heads, f32, one thread, lengths from 1 to 4096. First all
+Softmax of 256 rows, rotary embeddings, attention of one head, f32, one thread, lengths from 1 to 4096. First all
 lengths are called once, in random order, in fresh sessions with nothing on disk; then a sample of them is timed in
 turns: code of classes, code for exactly this length, and torch's. Times are processor times of the thread. No shape
 gets code of its own for running often. Results are compared with float64 first.
@@ -62,7 +62,7 @@ def rope_arguments(length: int) -> Tensors:
     return x, angle.cos(), angle.sin(), 1.0, torch.empty_like(x)
 
 
-def attention_arguments(length: int, heads: int = 4) -> Tensors:
+def attention_arguments(length: int, heads: int = 1) -> Tensors:
     q, k, v, out = (torch.randn(1, heads, length, 64) for _ in range(4))
     return q[:, :, None].transpose(3, 4), k, v, 0.125, out[:, :, None].transpose(3, 4), False
 
