@@ -21,7 +21,7 @@ from .plan_fallback import SpillError, author_plan_error, shortages
 from .plans import Plans, stated_rung
 from .protocols import Constant, Signature
 from .request import CompileRequest, CompileTarget, Executable
-from .size_classes import EXACT, SizeClass, with_sizes
+from .size_classes import EXACT, ClassPlanning, SizeClass, with_sizes
 from .size_history import SizeHistory
 from .specialise import specialised
 from .tuned_constants import tuned_constants
@@ -134,15 +134,13 @@ class Compilation:
     def _plans_of(self, signature: Signature) -> Plans:
         """The plans for tensors that share no memory."""
         kernel, arguments, session = self.request.kernel, self.request.arguments, self.session
-        samples: tuple[Arguments, ...] = ()
-        if self.size_class is not EXACT:
-            sizes = self.size_class.samples(arguments.sizes)
-            samples = tuple(with_sizes(kernel, arguments, each) for each in sizes)
+        planning = None if self.size_class is EXACT else ClassPlanning(self.size_class, kernel, arguments)
+        if planning is not None:
             arguments = with_sizes(kernel, arguments, self.size_class.largest(arguments.sizes))
         return Plans(
             kernel, self.variants.ir(kernel, signature).kernel, arguments.sizes, arguments.dtypes,
             self.request.target.limits, arguments.strides, session.tuned_plans, session.plan_cache,
-            samples=tuple((each.sizes, each.strides) for each in samples),
+            of_class=planning,
         )  # fmt: skip
 
     def executable(self) -> Executable:

@@ -26,6 +26,7 @@ from .artifact_cache import hash_of
 from .plan_cache import CachedPlan, PlanCache
 from .plan_fallback import BOTTOM, PlanFallback
 from .protocols import KernelLike
+from .size_classes import ClassPlanning
 from .tuned_plans import PlanQuery, TunedPlans
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Plans:
     `built`: the kernel's IR as written, with one tensor in place of all that are the same; `sizes`, `dtypes` and
     `strides`: by name, strides in elements, None where each tensor lies row after row; `tuned_plans` and `plan_cache`:
     the session's; `apart`: the IR for tensors that share no memory, for which plans are tuned, if not `built`.
-    `samples`: of a class of sizes, of which `sizes` are the largest: usual sizes, and strides of tensors.
+    `of_class`: that of which `sizes` are the largest, if there is one.
     """
 
     kernel: KernelLike
@@ -63,7 +64,7 @@ class Plans:
     tuned_plans: TunedPlans
     plan_cache: PlanCache
     apart: KernelOp | None = None
-    samples: tuple[tuple[Mapping[str, int], Mapping[str, Sequence[int]]], ...] = ()
+    of_class: ClassPlanning | None = None
 
     @property
     def allowed(self) -> Limits:
@@ -133,9 +134,9 @@ class Plans:
         from vkernels.ir.planning.choose_plan import plans_down
         from vkernels.ir.planning.plans_of_class import SampleSizes, plans_of_class
 
-        if self.samples:
+        if self.of_class is not None:
             largest = SampleSizes(self.sizes, self.strides or {})
-            samples = [SampleSizes(*each) for each in self.samples]
+            samples = [SampleSizes(each.sizes, each.strides) for each in self.of_class.samples()]
             return plans_of_class(self.built, largest, samples, self.allowed, self.kernel.pin, is_useful)
         return plans_down(
             self.built, self.sizes, self.allowed, strides=self.strides, pin=self.kernel.pin, wanted=is_useful
@@ -188,7 +189,7 @@ class Plans:
             hash_of("ir/**/*.py"), hash_of("compiler/*.py"), self._text, dict(self.sizes), asdict(self.allowed),
             None if self.kernel.pin is None else asdict(self.kernel.pin),
             None if self.strides is None else {name: list(of) for name, of in self.strides.items()},
-            *[(dict(sizes), dict(strides)) for sizes, strides in self.samples],
+            None if self.of_class is None else self.of_class.key,
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 

@@ -100,6 +100,26 @@ def with_sizes(kernel: KernelLike, arguments: Arguments, sizes: Mapping[str, int
     return replace(arguments, tensors=tensors, sizes=dict(sizes))
 
 
+@dataclass(frozen=True)
+class ClassPlanning:
+    """What the plans of a class depend on besides its largest sizes. `arguments`: of a call of the class."""
+
+    size_class: SizeClass
+    kernel: KernelLike
+    arguments: Arguments
+
+    @property
+    def key(self) -> object:
+        """The class, as JSON can hold it: the samples follow from it and from the largest arguments."""
+        of = self.size_class
+        return [sorted(of.most.items()), sorted(of.least.items()), sorted(of.wide)]
+
+    def samples(self) -> list[Arguments]:
+        """Usual arguments of the class."""
+        sizes = self.size_class.samples(self.arguments.sizes)
+        return [with_sizes(self.kernel, self.arguments, each) for each in sizes]
+
+
 def _stretched(view: ArrayView, shape: Sequence[int]) -> tuple[int, ...]:
     """The strides of a tensor of this shape that is laid out as a view: the same order, and gaps where it has some.
 

@@ -79,7 +79,7 @@ def facts_for(
     """
     planned = Facts(size_class.largest(sizes))
     needed: set[str] = set()
-    multiples: dict[str, int] = {}
+    multiples = dict.fromkeys(sorted(size_class.wide), WIDE)
     stored = {axis for op in kernel.walk() if isinstance(op, ScratchOp) for axis in op.result.type.shape}
     for axis in kernel.body.block.ops:
         if not isinstance(axis, TileOp | WholeOp):
@@ -93,8 +93,6 @@ def facts_for(
         elif isinstance(axis.extent.owner, SizeOp):
             (size,) = behind
             if size in size_class.most:
-                if for_gpu and size in size_class.wide:
-                    multiples[size] = WIDE
                 continue
             for step in (_step(axis, plan, sizes[size]), *([WIDE] if for_gpu else [])):
                 if step > 1 and sizes[size] % step == 0:

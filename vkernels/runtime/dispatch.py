@@ -28,13 +28,15 @@ from .aliasing import check_written, same_tensors
 from .arrays import address_reader, is_torch
 from .bind_arguments import as_scalar, bind, in_order
 from .bound_executable import bind_cpu
-from .class_calls import ClassCalls
+from .class_calls import GPU_SECONDS, ClassCalls
 from .dispatch_keys import KEYS
 from .present_target import present_target
 from .threads import on_threads_change, the_pool
 
 if TYPE_CHECKING:
     from vkernels.compiler.request import Code
+
+    from .gpu.calls import GpuCalls
 
 __all__ = ["Launcher", "call", "compile", "launcher_of", "limits"]
 
@@ -275,9 +277,13 @@ class Launcher:
                 from .gpu.calls import GpuCalls
                 from .gpu.device import gpu_device
 
-                calls = GpuCalls(compilation, gpu_device(compilation.request.arguments.device))
-                entry.put(same, calls)
-                return calls
+                device = gpu_device(compilation.request.arguments.device)
+                calls = GpuCalls(compilation, device)
+                make_exact = partial(self._make_exact_on_gpu, entry, compilation, calls)
+                is_exact = compilation.size_class is EXACT
+                shared: Runnable = calls if is_exact else ClassCalls(calls, make_exact, GPU_SECONDS)
+                entry.put(same, shared)
+                return shared
             provider = self._cpu_provider(entry, compilation)
             provider.start()
             the_pool()  # compiles its own code meanwhile, at the first call of all
@@ -298,7 +304,7 @@ class Launcher:
             provider = provider_of(compilation, lambda *code: ClassCalls(bind(*code), make_exact))
         return entry.providers.setdefault(compilation.request.same, provider)
 
-    def _make_exact(self, entry: CallEntry, compilation: Compilation) -> None:
+    def _make_exact(self, entry: CallEntry, compilation: Compilation, addresses: Sequence[int]) -> None:
         """Compile code for the sizes of an entry alone, in the background; then its calls run that."""
         exact, same = compilation.exact(), compilation.request.same
         if exact is None:
@@ -313,6 +319,15 @@ class Launcher:
 
         provider.start()
         provider.on_better(take)
+
+    def _make_exact_on_gpu(
+        self, entry: CallEntry, compilation: Compilation, calls: GpuCalls, addresses: Sequence[int]
+    ) -> None:
+        """The same on a GPU. Code is loaded by the first call outside of a graph's capture."""
+        exact = compilation.exact()
+        if exact is not None:
+            better = calls.with_better(exact)
+            better.prepare(addresses, lambda: entry.put(compilation.request.same, better))
 
     def _run_with_less_memory(
         self, entry: CallEntry, values: Sequence[Any], runnable: Runnable, error: OutOfMemoryError,

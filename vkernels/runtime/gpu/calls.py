@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -22,13 +22,14 @@ from .packing import pack
 
 
 class GpuCalls:
-    """The calls with one key on a GPU. `compilation`: of the first of them.
+    """The calls with one key on a GPU. `compilation`: of the first of them. `before`: calls by other code, which is
+    loaded already.
 
     While a graph is captured nothing is loaded: calls run code that is loaded, even where better code is compiled.
     """
 
-    def __init__(self, compilation: Compilation, device: GpuDevice):
-        self._compilation, self._device = compilation, device
+    def __init__(self, compilation: Compilation, device: GpuDevice, before: GpuCalls | None = None):
+        self._compilation, self._device, self._before = compilation, device, before
         self._current: dict[Hashable, BoundGpuExecutable | None] = {}
         self._loaded: dict[Hashable, BoundGpuExecutable] = {}
         self._providers: dict[Hashable, CodeProvider[BoundGpuExecutable]] = {}
@@ -36,10 +37,7 @@ class GpuCalls:
 
     def run(self, addresses: Sequence[int], scalars: Sequence[bool | int | float]) -> None:
         """Start the kernel on tensors at these addresses, with these scalars, in the order of the parameters."""
-        together = 0
-        for address in addresses:
-            together |= address
-        key = None if together % WIDE == 0 else tuple(address % WIDE == 0 for address in addresses)
+        key = _alignment(addresses)
         runnable = self._current.get(key) or self._compiled(key, addresses)
         try:
             runnable.run(addresses, scalars)
@@ -49,8 +47,20 @@ class GpuCalls:
             provider = self._providers.get(key) or self._new_provider(key, addresses)
             run_with_less_memory(provider, error, partial(self._put, key), lambda bound: bound.run(addresses, scalars))
 
+    def with_better(self, compilation: Compilation) -> GpuCalls:
+        """The same calls by better code."""
+        return GpuCalls(compilation, self._device, self)
+
+    def prepare(self, addresses: Sequence[int], ready: Callable[[], None]) -> None:
+        """Compile for calls aligned like these addresses, in the background, and call `ready` when that is done."""
+        provider = self._new_provider(_alignment(addresses), addresses)
+        provider.start()
+        provider.on_better(ready)
+
     def launch_record(self) -> LaunchRecord:
         """How calls are run; other alignments differ little."""
+        if self._last is None and self._before is not None:
+            return self._before.launch_record()
         assert self._last is not None, "after a call"
         return self._last.launch_record()
 
@@ -64,6 +74,8 @@ class GpuCalls:
         if self._is_captured():
             if key in self._loaded:
                 return self._loaded[key]
+            if self._before is not None:
+                return self._before._compiled(key, addresses)
             raise ArgumentError(
                 f"{self._compilation.request.kernel.name}: a first call with tensors of these shapes, dtypes and "
                 "alignments loads code, which cannot be done while a CUDA graph is captured: make a call like it before"
@@ -94,6 +106,14 @@ class GpuCalls:
         prepared = compiled.lowered.prepare(arguments.sizes)
         packed = pack(loaded_on(self._device, compiled), prepared, arguments)
         return BoundGpuExecutable(self._device, packed, plan, rung)
+
+
+def _alignment(addresses: Sequence[int]) -> Hashable:
+    """The key of code that assumes which addresses are aligned; None where all are."""
+    together = 0
+    for address in addresses:
+        together |= address
+    return None if together % WIDE == 0 else tuple(address % WIDE == 0 for address in addresses)
 
 
 def loaded_on(device: GpuDevice, compiled: CompiledGpu) -> tuple[LoadedLaunch, ...]:
