@@ -170,6 +170,15 @@ def test_a_kernel_that_can_have_no_copies_refuses_them(reason):
         apply_plan(parse_module(text), REFUSED[reason], ALL)
 
 
+def test_a_kernel_with_one_program_has_no_copies_to_divide_it_among():
+    text = _text(COUNT, ELEMENT="i64", KIND="add").replace("vk.tile", "vk.whole")
+    with pytest.raises(PlanError, match="the kernel one program"):
+        apply_plan(parse_module(text), Plan(chunks={"i": 4}, private_copies=2), ALL)
+    arguments = {"index": np.zeros(9, np.int64), "value": np.ones(9, np.int64), "out": np.zeros(1, np.int64)}
+    plan = Plan(chunks={"i": 4}, private_copies=1)
+    run_three_ways(parse_module(text), arguments, {"N": 9, "B": 1}, plan, ALL, 0)
+
+
 def test_updates_of_another_program_are_found_where_only_one_may_make_them():
     """Without the loop over programs, two of them update the same element."""
     mapped = apply_plan(_count("i64", "add"), Plan({"i": 4}), ALL)
