@@ -18,8 +18,10 @@ UPDATE = 2.0
 """Cycles of reading, combining and writing an element of a private copy: 0.6 ns."""
 UPDATE_FAR = 5.0
 """Cycles more beyond level 2: several are waited for together."""
-UPDATE_WIDE = 1.0
-"""Cycles more for each register beyond the first: indices are taken out of registers one by one."""
+UPDATE_MANY = 4.0
+"""Cycles more where more than `AT_ONCE` elements are updated at once: beyond, integers are loaded ahead of all updates
+and wait on the stack, and cores are slow to find there what was written before a store to an unknown address."""
+AT_ONCE = 8
 IN_TURN = 3.0
 """Cycles to begin the next program of a copy: a step of a loop."""
 
@@ -34,8 +36,7 @@ def update_cycles(step: LoopStep, at: PlanBatch, width: int, limits: Limits, bus
         return elements * (ATOMIC * busy + ATOMIC_FAR * is_far)
     if touch.run is not None and touch.run == at.choices.lanes:
         return slots(step.axes, at, width) * (UPDATE + UPDATE_FAR * is_far)
-    registers = np.ceil(at.size(at.choices.lanes) / width) if at.choices.lanes else 1
-    return elements * (UPDATE + UPDATE_FAR * is_far + UPDATE_WIDE * (registers - 1))
+    return elements * (UPDATE + UPDATE_FAR * is_far + np.where(elements > AT_ONCE, UPDATE_MANY, 0.0))
 
 
 def copied_bytes(at: PlanBatch) -> tuple[float, float]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..cost_model.atomics import AT_ONCE
 from ..cost_model.item_widths import bytes_of
 from ..cost_model.plan_batch import PlanBatch
 from ..dialect import TensorArgumentType
@@ -88,6 +89,7 @@ class _SizesToTry:
         if axis == self.choices.lanes:
             sizes = [n * self.space.width for n in (LANE_REGISTERS[:1] if self.space.lean else LANE_REGISTERS)]
             if axis in self.space.tiles:
+                sizes += [AT_ONCE] if self.choices.private_copies else []
                 return sorted({min(size, extent) for size in sizes})
             return [size for size in sizes if size < extent] or [1]
         chunked = axis in self.space.wholes

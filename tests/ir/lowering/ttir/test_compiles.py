@@ -60,13 +60,14 @@ def test_matmul_runs_on_tensor_cores(architecture: str, instruction: str) -> Non
         assert "cp.async" in binary.assembly
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(("name", "plan", "facts"), [
     ("layer_norm", Plan({"i": 4}, {"j": 256}), ALIGNED),
     ("layer_norm", Plan({"i": 2}, {"j": 64}, splits={"j": 4}), Facts()),
     ("softmax", Plan({"i": 4}, {"j": 64}, {"e": Home.MEMORY}), Facts({"N": 150})),
     ("matmul", Plan({"i": 8, "j": 16}, {"k": 16}, order=("i", "j")), Facts()),
+    ("private_copies", Plan({"i": 128}, lanes="i", private_copies=16), Facts(distinct=True)),
     ("spdnn", Plan({"i": 16}, {"n": 64}, copies=("features",)), Facts({"N": 512})),
 ])  # fmt: skip
 def test_kernels_of_all_kinds_compile(name: str, plan: Plan, facts: Facts, architecture: str) -> None:

@@ -22,7 +22,8 @@ def _alternatives(space: PlanSearchSpace) -> list[Alternatives]:
 
 def _copies(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[StructuralChoices]:
     """None, one, or some for each core; beside neither several launches nor a split axis."""
-    numbers = sorted({0, 1, *(number * space.limits.multiprocessors for number in PER_CORE)})
+    several = [number * space.limits.multiprocessors for number in PER_CORE] if space.tiles else []
+    numbers = sorted({0, 1, *several})
     if choices.split is None and not choices.launches:
         yield from (replace(choices, private_copies=n) for n in numbers if n != choices.private_copies)
 

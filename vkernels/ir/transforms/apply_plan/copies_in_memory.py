@@ -10,7 +10,19 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, BFloat16Type, Float16
 from xdsl.ir import Attribute, Block, SSAValue
 
 from ...analysis.private_copies import padding_of
-from ...dialect import BufferOp, BufferType, LoadOp, SizeOp, StoreOp, TensorArgumentType, arith, element_of, tile_type
+from ...dialect import (
+    BufferOp,
+    BufferType,
+    LoadOp,
+    SizeOp,
+    StoreOp,
+    TensorArgumentType,
+    arith,
+    axes_of,
+    element_of,
+    sizes_of,
+    tile_type,
+)
 from ...dialect.access import Index
 from ...dialect.combining import combining, neutral
 from .frames import LoopFrame, filled
@@ -89,8 +101,7 @@ def _widened(frame: LoopFrame, value: SSAValue) -> SSAValue:
     """A value as it is computed with: f16 and bf16 are formats of memory."""
     if not isinstance(element_of(value), Float16Type | BFloat16Type):
         return value
-    (axis,) = value.type.encoding.axes  # type: ignore[attr-defined]
-    return frame.make(arith.ExtFOp, value, type_=tile_type(f32, [axis], value.type.get_shape()))  # type: ignore[attr-defined]
+    return frame.make(arith.ExtFOp, value, type_=tile_type(f32, axes_of(value), sizes_of(value).values()))
 
 
 def _type(tensor: SSAValue) -> TensorArgumentType:

@@ -35,6 +35,8 @@ def check_private_copies(planned: PlannedKernel) -> None:
             f"the plan has {copies} private copies: {planned.kernel.sym_name.data} has no tensor that it only updates"
             " by one kind of atomic operation, and that no other can be the same as"
         )
+    if copies > 1 and not any(axis.is_tile for axis in planned.axes.values()):
+        raise PlanError(f"the plan has {copies} private copies, and the kernel one program, which needs 1 at most")
     for has, other in (
         (planned.split_axis, "splits an axis over programs"),
         (plan.launches, "makes several launches"),
