@@ -65,7 +65,7 @@ class Reaches:
         return any(isinstance(item, ScanOp) and item.axis.data == axis for item in items)
 
     def _joined(self, conditions: list[Condition], axis: str) -> Reach | None:
-        if all(narrows(one, axis) and self._is_computable(one, axis) for one in conditions):
+        if conditions and all(narrows(one, axis) and self._is_computable(one, axis) for one in conditions):
             return tuple(dict.fromkeys(conditions))
         return None
 
