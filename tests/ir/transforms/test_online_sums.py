@@ -239,6 +239,10 @@ def refused_sums(
     elif case == "rounded":
         p = (p * w[i, j]).to(vk.float16)
         weight = 1
+    elif case == "wide":
+        wide = vk.cast(x[i, j], vk.float64)
+        p = (vk.exp(wide - vk.max(wide, axis=j)) * w[i, j]).to(vk.float32)
+        weight = 1
     else:
         weight = 2 * w[i, j]
         vk.phase()
@@ -250,6 +254,7 @@ def refused_sums(
     ("maximum", {}, "by what depends on the maximum or comes after it"),
     ("later", {}, "by what depends on the maximum or comes after it"),
     ("rounded", {}, r"no sum of exp\(x - m\)"),
+    ("wide", {}, r"no sum of exp\(x - m\)"),
     ("written", {}, "computed after the maximum, but in the same loop|is written before"),
     ("home", {"weight": Home.MEMORY}, "computed after the maximum, but in the same loop"),
 ])  # fmt: skip

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     Float8E4M3FNType,
     Float8E5M2Type,
     Float16Type,
+    Float64Type,
     FloatAttr,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -25,6 +26,7 @@ _INFINITY, _UNKNOWN = float("inf"), float("nan")
 _EQUAL = arith.CmpfOp.PREDICATES.index("oeq")
 _LARGEST: dict[type[Attribute], float] = {Float16Type: 65504.0, Float8E4M3FNType: 448.0, Float8E5M2Type: 57344.0}
 """The largest finite number of elements with a smaller range than f32."""
+_LARGEST_OF_F32 = 3e38
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,9 @@ class LinearReader:
 
     def _rounded(self, op: arith.TruncFOp) -> Linear | None:
         """Rounding keeps small relative errors; but to a smaller range only where it is known what is rounded."""
-        found, largest = self.read(op.operands[0]), _LARGEST.get(type(element_of(op.result)), _INFINITY)
+        found = self.read(op.operands[0])
+        wide = _LARGEST_OF_F32 if isinstance(element_of(op.operands[0]), Float64Type) else _INFINITY
+        largest = _LARGEST.get(type(element_of(op.result)), wide)
         if found is None or (found.is_scaled and largest < _INFINITY):
             return None
         return replace(found.then(op), largest=min(found.largest, largest))
