@@ -41,6 +41,7 @@ def weighted_sums(
     hidden: vk.Constant = False,
     rounded: vk.Constant = False,
     phased: vk.Constant = False,
+    guarded: vk.Constant = False,
     started: vk.Constant = False,
 ):
     g = vk.tile("G")
@@ -59,7 +60,10 @@ def weighted_sums(
     if phased:
         vk.phase()
     highest = vk.max(score, axis=j)
-    p = vk.exp(score - highest)
+    low = highest
+    if guarded:
+        low = vk.where(highest == float("-inf"), 0.0, highest)
+    p = vk.exp(score - low)
     if hidden:
         p = vk.where(keep[i, j] != 0, p, 0.0)
     if rounded:
@@ -78,13 +82,19 @@ def weighted_sums(
     most[g, r, i] = highest
 
 
-FLAGS = ("biased", "capped", "masked", "hidden", "rounded", "phased", "started")
-EPSILON = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3}
+FLAGS = ("biased", "capped", "masked", "hidden", "rounded", "phased", "guarded", "started")
+EPSILON = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
+
+
+def numbers_in(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The numbers of an array in float64; bfloat16 is in uint16."""
+    array = (array.astype(np.uint32) << 16).view(np.float32) if array.dtype == np.uint16 else array
+    return array.astype(np.float64)
 
 
 def reference(x: dict[str, Any], on: dict[str, bool]) -> dict[str, np.ndarray]:
     """The sums in float64."""
-    q, k, v, bias, weight = (np.asarray(x[name], np.float64) for name in ("q", "k", "v", "bias", "weight"))
+    q, k, v, bias, weight = (numbers_in(x[name]) for name in ("q", "k", "v", "bias", "weight"))
     keep = x["keep"] != 0
     with np.errstate(all="ignore"):
         score = np.einsum("grid,gjd->grij", q, k)
@@ -92,11 +102,19 @@ def reference(x: dict[str, Any], on: dict[str, bool]) -> dict[str, np.ndarray]:
         score = 5 * np.tanh(score / 5) if on["capped"] else score
         score = np.where(keep, score, -INF) if on["masked"] else score
         most = score.max(-1, initial=-INF)
-        p = np.exp(score - most[..., None])
+        low = np.where(np.isneginf(most), 0, most) if on["guarded"] else most
+        p = np.exp(score - low[..., None])
         p = np.where(keep, p, 0) if on["hidden"] else p
         value = np.einsum("grij,gje->grie", p, v) + 2 * on["started"]
         total = p.sum(-1)
         return {"out": value / (total[..., None] + 0.5), "total": total, "mean": (p * weight / 2).sum(-1), "most": most}
+
+
+def as_memory(values: Any, dtype: str) -> Any:
+    """Numbers as a tensor of a dtype holds them."""
+    if dtype != "bfloat16":
+        return np.asarray(values).astype(dtype)
+    return (np.asarray(values, np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
 def draw(choose: random.Random, dtype: str) -> tuple[dict[str, Any], dict[str, int], dict[str, bool]]:
@@ -106,18 +124,20 @@ def draw(choose: random.Random, dtype: str) -> tuple[dict[str, Any], dict[str, i
     numbers = np.random.default_rng(choose.getrandbits(32))
 
     def normal(axes: str, scale: float = 1.0) -> np.ndarray[Any, Any]:
-        return (scale * numbers.standard_normal([sizes[axis] for axis in axes])).astype(dtype)
+        return as_memory(scale * numbers.standard_normal([sizes[axis] for axis in axes]), dtype)
 
-    wide = "float32" if dtype == "float16" else dtype
+    wide = dtype if dtype == "float64" else "float32"
     x: dict[str, Any] = {"q": normal("GRMD", 3), "k": normal("GND", 2), "v": normal("GNE"), "bias": normal("MN", 20)}
     x["keep"] = numbers.integers(0, 2, (sizes["M"], sizes["N"]), dtype=np.int32)
     x["keep"][: choose.choice([0, 1])] = 0  # a row without anything
     x["weight"] = normal("N")
     for name, axes in (("out", "GRME"), ("total", "GRM"), ("mean", "GRM"), ("most", "GRM")):
         x[name] = np.full([sizes[axis] for axis in axes], 7, wide)
+    x["bias"][: choose.choice([0, 0, 1])] = as_memory(-INF, dtype)
     if x["bias"].size and choose.random() < 0.5:
         for strange in (INF, -INF, NAN):
-            x["bias"][choose.randrange(sizes["M"]), choose.randrange(sizes["N"])] = strange
+            place = choose.randrange(sizes["M"]), choose.randrange(sizes["N"])
+            x["bias"][place] = as_memory(strange, dtype)
     return x, sizes, {flag: choose.random() < 0.5 for flag in FLAGS}
 
 
@@ -127,12 +147,12 @@ def built(x: dict[str, Any], on: dict[str, bool]) -> Any:
 
 
 def vk_dtype(value: np.ndarray[Any, Any]) -> str:
-    return str(value.dtype)
+    return "bfloat16" if value.dtype == np.uint16 else str(value.dtype)
 
 
 @pytest.mark.sample(8)
 @pytest.mark.parametrize("seed", range(64))
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("dtype", list(EPSILON))
 def test_random_texts_are_as_written(dtype: str, seed: int) -> None:
     choose = random.Random(f"{dtype} {seed}")
     x, sizes, on = draw(choose, dtype)
@@ -219,6 +239,10 @@ def refused_sums(
     elif case == "rounded":
         p = (p * w[i, j]).to(vk.float16)
         weight = 1
+    elif case == "wide":
+        wide = vk.cast(x[i, j], vk.float64)
+        p = (vk.exp(wide - vk.max(wide, axis=j)) * w[i, j]).to(vk.float32)
+        weight = 1
     else:
         weight = 2 * w[i, j]
         vk.phase()
@@ -230,6 +254,7 @@ def refused_sums(
     ("maximum", {}, "by what depends on the maximum or comes after it"),
     ("later", {}, "by what depends on the maximum or comes after it"),
     ("rounded", {}, r"no sum of exp\(x - m\)"),
+    ("wide", {}, r"no sum of exp\(x - m\)"),
     ("written", {}, "computed after the maximum, but in the same loop|is written before"),
     ("home", {"weight": Home.MEMORY}, "computed after the maximum, but in the same loop"),
 ])  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
@@ -39,6 +40,11 @@ class Online:
     forms: tuple[Linear, ...]
     path: tuple[Operation, ...]
     inputs: tuple[SSAValue, ...]
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether exponentials are 0, not NaN, where the maximum is -inf."""
+        return self.forms[0].is_guarded
 
     @property
     def largest(self) -> float:
@@ -94,7 +100,7 @@ def groups_along(analysis: KernelAnalysis, axis: str, facts: Facts, refused: lis
     refused = [] if refused is None else refused
     unchanged = UnchangedValues(analysis, facts)
     reader = LinearReader(analysis, axis, unchanged)
-    members: dict[tuple[MaxOp, type[Operation]], list[tuple[SumOp | DotOp, Linear]]] = {}
+    members: dict[Any, list[tuple[SumOp | DotOp, Linear]]] = {}
     ready: dict[MaxOp, _Readiness] = {}
     for op in analysis.phase:
         if not isinstance(op, SumOp | DotOp) or op.axis.data != axis or analysis.chunks(op) != {axis}:
@@ -109,17 +115,17 @@ def groups_along(analysis: KernelAnalysis, axis: str, facts: Facts, refused: lis
         elif not all(map(check.is_ready, _inputs(reader, op, form))):
             refused.append(f"{name} multiplies or hides exponentials by what depends on the maximum or comes after it")
         else:
-            members.setdefault((form.maximum, type(form.exponential)), []).append((op, form))
-    return [_group(reader, maximum, found) for (maximum, _), found in members.items()]
+            members.setdefault(form.kind, []).append((op, form))
+    return [_group(reader, found) for found in members.values()]
 
 
-def _group(reader: LinearReader, maximum: MaxOp, found: list[tuple[SumOp | DotOp, Linear]]) -> Online:
+def _group(reader: LinearReader, found: list[tuple[SumOp | DotOp, Linear]]) -> Online:
     forms = tuple(form for _, form in found)
     path = sorted({op for form in forms for op in form.path}, key=reader.analysis.position.__getitem__)
     inputs = dict.fromkeys(value for op, form in found for value in _inputs(reader, op, form))
     differences = frozenset[Operation]().union(*(form.differences for form in forms))
     totals = tuple(op for op, _ in found)
-    return Online(maximum, forms[0].exponential, differences, totals, forms, tuple(path), tuple(inputs))
+    return Online(forms[0].maximum, forms[0].exponential, differences, totals, forms, tuple(path), tuple(inputs))
 
 
 def _inputs(reader: LinearReader, op: SumOp | DotOp, form: Linear) -> list[SSAValue]:

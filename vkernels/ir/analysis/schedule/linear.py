@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isfinite
 
 from xdsl.dialects import math
 from xdsl.dialects.builtin import (
@@ -11,18 +12,21 @@ from xdsl.dialects.builtin import (
     Float8E4M3FNType,
     Float8E5M2Type,
     Float16Type,
+    Float64Type,
     FloatAttr,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ...dialect import BroadcastOp, DotOp, MaxOp, SumOp, arith, element_of
 from ..kernel_analysis import KernelAnalysis
 from .aliases import UnchangedValues
 
 _EXPONENTIALS = (math.ExpOp, math.Exp2Op)
-_INFINITY = float("inf")
+_INFINITY, _UNKNOWN = float("inf"), float("nan")
+_EQUAL = arith.CmpfOp.PREDICATES.index("oeq")
 _LARGEST: dict[type[Attribute], float] = {Float16Type: 65504.0, Float8E4M3FNType: 448.0, Float8E5M2Type: 57344.0}
 """The largest finite number of elements with a smaller range than f32."""
+_LARGEST_OF_F32 = 3e38
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,8 @@ class Linear:
     `exponential`: one of them; all are of one kind. `path`: the operations from the differences to the tile; `inputs`:
     their other operands. `largest`: the largest number of the narrowest elements that the exponentials are rounded to.
     `is_scaled`: something else than the exponentials decides how large it is, and whether it is 0 where x is -inf.
-    `selects`: it is 0 where a condition says so, whatever the exponential is.
+    `selects`: it is 0 where a condition says so, whatever the exponential is. `is_guarded`: a finite number is
+    subtracted where the maximum is -inf, so that the exponentials are 0 there, not NaN.
     """
 
     maximum: MaxOp
@@ -43,6 +48,12 @@ class Linear:
     largest: float = _INFINITY
     is_scaled: bool = False
     selects: bool = False
+    is_guarded: bool = False
+
+    @property
+    def kind(self) -> tuple[MaxOp, type[Operation], bool]:
+        """What sums in one loop must have in common."""
+        return self.maximum, type(self.exponential), self.is_guarded
 
     def then(self, op: Operation, *inputs: SSAValue, is_scaled: bool = False) -> Linear:
         """The result of an operation on it."""
@@ -55,7 +66,7 @@ class Linear:
 
     def joined(self, other: Linear) -> Linear | None:
         """What holds for a result of both, if they are relative to one maximum."""
-        if self.maximum is not other.maximum or type(self.exponential) is not type(other.exponential):
+        if self.kind != other.kind:
             return None
         return replace(
             self,
@@ -113,7 +124,9 @@ class LinearReader:
         if not isinstance(difference, arith.SubfOp):
             return None
         repeated = self.analysis.source(difference.rhs).owner
-        maximum = self.analysis.source(repeated.operands[0]).owner if isinstance(repeated, BroadcastOp) else None
+        subtracted = self.analysis.source(repeated.operands[0]).owner if isinstance(repeated, BroadcastOp) else None
+        guarded = self._guarded(subtracted) if isinstance(subtracted, arith.SelectOp) else None
+        maximum = subtracted if guarded is None else guarded
         if (
             not isinstance(maximum, MaxOp)
             or maximum.axis.data != self.axis
@@ -122,11 +135,26 @@ class LinearReader:
             or not self.unchanged.are_equal(maximum.tile, difference.lhs)
         ):
             return None
-        return Linear(maximum, op, frozenset({difference}), frozenset({difference, op}))
+        path = frozenset({difference, op})
+        return Linear(maximum, op, frozenset({difference}), path, is_guarded=guarded is not None)
+
+    def _guarded(self, op: arith.SelectOp) -> Operation | Block | None:
+        """What computes m, where an operation selects a finite number if m is -inf, else m."""
+        condition, number, value = map(self.analysis.source, op.operands)
+        compared = condition.owner
+        if not isinstance(compared, arith.CmpfOp) or compared.predicate.value.data != _EQUAL:
+            return None
+        sides = [self.analysis.source(side) for side in compared.operands]
+        if value not in sides or not isfinite(self.number_of(number)):
+            return None
+        others = [side for side in sides if side is not value]
+        return value.owner if others and self.number_of(others[0]) == -_INFINITY else None
 
     def _rounded(self, op: arith.TruncFOp) -> Linear | None:
         """Rounding keeps small relative errors; but to a smaller range only where it is known what is rounded."""
-        found, largest = self.read(op.operands[0]), _LARGEST.get(type(element_of(op.result)), _INFINITY)
+        found = self.read(op.operands[0])
+        wide = _LARGEST_OF_F32 if isinstance(element_of(op.operands[0]), Float64Type) else _INFINITY
+        largest = _LARGEST.get(type(element_of(op.result)), wide)
         if found is None or (found.is_scaled and largest < _INFINITY):
             return None
         return replace(found.then(op), largest=min(found.largest, largest))
@@ -157,11 +185,16 @@ class LinearReader:
 
     def is_zero(self, value: SSAValue) -> bool:
         """Whether a float is the constant 0, or a tile of it."""
+        return self.number_of(value) == 0
+
+    def number_of(self, value: SSAValue) -> float:
+        """The number that a float, or a tile of floats, is everywhere; NaN where it is not known."""
         owner = self.analysis.source(value).owner
         if isinstance(owner, BroadcastOp):
-            return self.is_zero(owner.source)
+            return self.number_of(owner.source)
         if not isinstance(owner, arith.ConstantOp) or not isinstance(element_of(value), AnyFloat):
-            return False
+            return _UNKNOWN
         if isinstance(owner.value, FloatAttr):
-            return owner.value.value.data == 0
-        return isinstance(owner.value, DenseIntOrFPElementsAttr) and not any(owner.value.get_values())
+            return owner.value.value.data
+        found = set(owner.value.get_values()) if isinstance(owner.value, DenseIntOrFPElementsAttr) else set()
+        return float(found.pop()) if len(found) == 1 else _UNKNOWN

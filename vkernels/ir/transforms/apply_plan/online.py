@@ -223,10 +223,10 @@ class OnlineSums:
     def _of_all(
         self, frame: LoopFrame, value: SSAValue, highest: SSAValue, nowhere: SSAValue, scale: SSAValue
     ) -> SSAValue:
-        """A sum of all exponentials relative to the maximum: NaN for a row of -inf, unless the row is empty."""
+        """A sum of all exponentials relative to the maximum: NaN for a row of -inf, unless it is guarded or empty."""
         axis = self.state.axes[self.axis]
         value = frame.make(arith.MulfOp, value, broadcast(frame, scale, value.type))
-        if axis.known == 0:
+        if axis.known == 0 or self.group.is_guarded:
             return value
         if axis.known is None:
             some = frame.add(arith.CmpiOp(value_in(self.state, frame, axis.extent), frame.number(0), "sgt"))
@@ -245,7 +245,7 @@ class OnlineSums:
     ) -> SSAValue:
         """A sum in which selects may hide exponentials: where the maximum is -inf or NaN, it is NaN if any is shown."""
         low = filled(frame, highest.type, -_INFINITY)
-        is_strange = frame.add(arith.CmpfOp(highest, low, "ule"))
+        is_strange = frame.add(arith.CmpfOp(highest, low, "uno" if self.group.is_guarded else "ule"))
         is_level = frame.add(arith.CmpfOp(highest, base, "oeq"))
         one = filled(frame, scale.type, 1)
         scale = select(frame, is_level, one, scale)
