@@ -34,6 +34,7 @@ class Pin:
     stages: int | None = None
     resident_programs: int | None = None
     swizzle: int | None = None
+    guards: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         for name, kind in PLAN_TYPES.items():

@@ -34,7 +34,8 @@ class Plan:
     they are read. `streams`: names of tensor parameters whose stores pass the caches, because what they write is
     not read again soon. `lanes`: the axis along a vector register. `order`: the tile axes from slowest to
     fastest program coordinate. `swizzle`: programs along the second-fastest tile axis that run before the fastest axis
-    advances, so that they find what they share in a cache; 1: no such groups.
+    advances, so that they find what they share in a cache; 1: no such groups. `guards`: whole axes of which each chunk
+    is tested, and left out where a mask lets nothing of it through.
     """
 
     tiles: Mapping[str, int] = field(default_factory=dict)
@@ -52,6 +53,7 @@ class Plan:
     stages: int = 1
     resident_programs: int = 0
     swizzle: int = 1
+    guards: tuple[str, ...] = ()
 
     @property
     def split(self) -> str | None:
@@ -89,6 +91,7 @@ class StructuralChoices:
     online: tuple[str, ...] = ()
     launches: tuple[str, ...] = ()
     swizzle: int = 1
+    guards: tuple[str, ...] = ()
 
 
 AS_IN_PLANS = tuple(each.name for each in fields(StructuralChoices) if each.name in PLAN_TYPES and each.name != "homes")

@@ -154,7 +154,7 @@ def _picked(
 
 def _decisions(plan: Plan) -> tuple[object, ...]:
     """Those that are no sizes."""
-    structure = (plan.copies, plan.launches, plan.online, plan.packs, plan.lanes, plan.swizzle)
+    structure = (plan.copies, plan.launches, plan.online, plan.packs, plan.lanes, plan.swizzle, plan.guards)
     return frozen(plan.homes), tuple(plan.splits), *structure
 
 

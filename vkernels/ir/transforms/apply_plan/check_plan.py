@@ -8,6 +8,7 @@ from ...dialect import AccessOp, ReductionOp, ScratchType
 from ...errors import PlanError
 from ...locations import place_of
 from .cut_launches import check_cuts
+from .guards import check_guards
 from .packs import check_packs
 from .planned_kernel import PlannedKernel
 from .split_axes import check_split
@@ -19,7 +20,7 @@ def check_plan(planned: PlannedKernel) -> None:
 
     `plan_kernel` has checked what scheduling needs.
     """
-    for check in (check_packs, check_split, check_cuts, check_swizzle, _check_operations):
+    for check in (check_packs, check_split, check_cuts, check_swizzle, check_guards, _check_operations):
         check(planned)
 
 
