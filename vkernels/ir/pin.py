@@ -35,6 +35,7 @@ class Pin:
     resident_programs: int | None = None
     swizzle: int | None = None
     private_copies: int | None = None
+    guards: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         for name, kind in PLAN_TYPES.items():

@@ -36,7 +36,8 @@ class Plan:
     fastest program coordinate. `swizzle`: programs along the second-fastest tile axis that run before the fastest axis
     advances, so that they find what they share in a cache; 1: no such groups. `private_copies`: copies of each tensor
     that atomics update, among which programs are divided so that none meet; 1: programs that would meet run one after
-    another, and need no copy; 0: atomics as they are written.
+    another, and need no copy; 0: atomics as they are written. `guards`: whole axes of which each
+    chunk is tested, and left out where a mask lets nothing of it through.
     """
 
     tiles: Mapping[str, int] = field(default_factory=dict)
@@ -55,6 +56,7 @@ class Plan:
     resident_programs: int = 0
     swizzle: int = 1
     private_copies: int = 0
+    guards: tuple[str, ...] = ()
 
     @property
     def split(self) -> str | None:
@@ -94,6 +96,7 @@ class StructuralChoices:
     launches: tuple[str, ...] = ()
     swizzle: int = 1
     private_copies: int = 0
+    guards: tuple[str, ...] = ()
 
 
 AS_IN_PLANS = tuple(each.name for each in fields(StructuralChoices) if each.name in PLAN_TYPES and each.name != "homes")

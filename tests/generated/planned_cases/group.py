@@ -156,7 +156,9 @@ def _picked(
 
 def _decisions(plan: Plan) -> tuple[object, ...]:
     """Those that are no sizes."""
-    structure = (plan.copies, plan.launches, plan.online, plan.packs, plan.lanes, plan.swizzle, plan.private_copies)
+    structure = (
+        plan.copies, plan.launches, plan.online, plan.packs, plan.lanes, plan.swizzle, plan.private_copies, plan.guards,
+    )  # fmt: skip
     return frozen(plan.homes), tuple(plan.splits), *structure
 
 

@@ -141,11 +141,47 @@ def attention(
     total[i] = vk.sum(p, axis=j)
 
 
+@vk.kernel
+def attention_by_tensors(
+    q: Float[vk.Tensor, "M D"],
+    k: Float[vk.Tensor, "N D"],
+    v: Float[vk.Tensor, "N E"],
+    block: Int[vk.Tensor, "P Q"],
+    mine: Int[vk.Tensor, "M"],
+    theirs: Int[vk.Tensor, "N"],
+    out: Float[vk.Tensor, "M E"],
+    total: Float[vk.Tensor, "M"],
+    form: vk.Constant = "blocks",
+):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    d = vk.whole("D")
+    e = vk.whole("E")
+    score = vk.dot(q[i, d], k[j, d])
+    if form == "blocks":
+        mask = block[i // 4, j // 4] != 0
+    elif form == "segments":
+        mask = mine[i] == theirs[j]
+    elif form == "causal segments":
+        mask = (mine[i] == theirs[j]) & (j <= i)
+    else:
+        mask = ~((block[i // 4, j // 4] == 0) | (mine[i] < theirs[j]))
+    score = vk.where(mask, score, float("-inf"))
+    p = vk.exp(score - vk.max(score, axis=j))
+    vk.phase()
+    out[i, e] = vk.dot(p, v[j, e])
+    total[i] = vk.sum(p, axis=j)
+
+
 def module_of(kernel: Kernel, **given: Any) -> ModuleOp:
     """A kernel as written, of float32."""
-    types = {p.name: "float32" for p in kernel.parameters if p.kind == "tensor"} | {"w": "i64"}
+    types = {p.name: "float32" for p in kernel.parameters if p.kind == "tensor"}
+    types |= {p.name: "i64" for p in kernel.parameters if p.kind == "scalar"}
     types |= {name: dtype for name, dtype in INTEGERS.items() if name in types}
     return parse_module(print_module(kernel.build(kernel.signature(**types, **given))))
 
 
-INTEGERS = {"low": "int32", "high": "int32", "some": "bool", "every": "bool"}
+INTEGERS = {
+    "low": "int32", "high": "int32", "block": "int32", "mine": "int32", "theirs": "int32",
+    "some": "bool", "every": "bool",
+}  # fmt: skip

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import Facts
 from vkernels.ir.interpret import interpret
 from vkernels.ir.plan import Home, Plan
 from vkernels.ir.transforms.apply_plan import apply_plan
 
 from ...library.reference import fresh_seed
-from .masked_kernels import FORMS, attention, module_of, reductions, seen
+from .masked_kernels import FORMS, attention, attention_by_tensors, module_of, reductions, seen
 from .three_ways import run_three_ways
 
 INF, NAN = np.float32(np.inf), np.float32(np.nan)
@@ -127,3 +128,55 @@ def test_chunks_that_no_row_sees_are_not_read(form: str, kind: str) -> None:
     interpret(mapped, actual)
     for name in ("out", "total"):
         np.testing.assert_allclose(actual[name], expected[name], rtol=1e-5, atol=1e-5)
+
+
+def attended_by_tensors(seed: int) -> tuple[dict[str, Any], dict[str, int]]:
+    """Arguments of `attention_by_tensors`; sequences of few rows each, and few blocks."""
+    numbers = np.random.default_rng(seed)
+    rows, columns = (int(n) for n in numbers.integers(1, 40, 2))
+    q, k, v = (numbers.normal(size=(n, 4)).astype(np.float32) for n in (rows, columns, columns))
+    block = (numbers.random((-(-rows // 4), -(-columns // 4))) < 0.4).astype(np.int32)
+    mine, theirs = (np.sort(numbers.integers(0, 6, n)).astype(np.int32) for n in (rows, columns))
+    tensors = {"q": q, "k": k, "v": v, "block": block, "mine": mine, "theirs": theirs}
+    sizes = {"M": rows, "N": columns, "D": 4, "E": 4, "P": block.shape[0], "Q": block.shape[1]}
+    return {**tensors, "out": np.full((rows, 4), 7, np.float32), "total": np.full(rows, 7, np.float32)}, sizes
+
+
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("form", ["blocks", "segments", "causal segments", "both"])
+@pytest.mark.parametrize("number", range(len(PLANS)))
+def test_guarded_chunks_are_as_written(form: str, number: int) -> None:
+    seed = fresh_seed()
+    arguments, sizes = attended_by_tensors(seed)
+    plan, module = replace(PLANS[number], guards=("j",)), module_of(attention_by_tensors, form=form)
+    facts = facts_of(np.random.default_rng(seed), **sizes)
+    run_three_ways(module, arguments, sizes, plan, facts, tolerance=2e-5)
+
+
+@pytest.mark.parametrize("form", ["blocks", "segments", "causal segments", "both"])
+def test_chunks_in_which_nothing_is_seen_are_not_read(form: str) -> None:
+    """But for the first, and the last if it is partial."""
+    arguments, sizes = attended_by_tensors(5)
+    if form != "blocks":
+        arguments["mine"][:], arguments["theirs"][8:20] = 3, 4
+    arguments["block"][:, 2:5] = 0
+    module = module_of(attention_by_tensors, form=form)
+    expected = {name: np.copy(value) for name, value in arguments.items()}
+    actual = {name: np.copy(value) for name, value in arguments.items()}
+    actual["k"][8:20] = actual["v"][8:20] = NAN
+    interpret(module, expected)
+    plan = Plan({"i": 8}, {"j": 4, "d": 4, "e": 4}, {"score": Home.MEMORY, "p": Home.MEMORY}, guards=("j",))
+    interpret(apply_plan(module, plan, Facts(sizes, distinct=True)), actual)
+    for name in ("out", "total"):
+        np.testing.assert_allclose(actual[name], expected[name], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("plan", "message"), [
+    (Plan({"i": 4}, {"j": 8, "d": 4, "e": 4}, guards=("d",)), "no loop over it has a mask"),
+    (Plan({"i": 4}, {"j": 8, "d": 2, "e": 4}, guards=("i",)), "no whole axis"),
+    (Plan({"i": 4}, {"j": 8, "d": 2, "e": 4}, guards=("x",)), "no whole axis"),
+])  # fmt: skip
+def test_a_plan_that_cannot_guard_is_refused(plan: Plan, message: str) -> None:
+    sizes = {"M": 9, "N": 20, "D": 8, "E": 4}
+    with pytest.raises(PlanError, match=message):
+        apply_plan(module_of(attention_by_tensors), plan, Facts(sizes))

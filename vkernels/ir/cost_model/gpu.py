@@ -165,7 +165,8 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> tuple[
             is_own = step.touch.home is not None or set(at.choices.order) <= set(step.touch.axes)
             one = MEMORY_LATENCY if is_own else CACHE_LATENCY
             latency = np.maximum(latency, at.all_trips(step.ranges) / _beside(at, step) * one)
-    staged = np.maximum(1, at.stages) if any(step.is_dot for step in loop.steps) else 1
+    is_pipelined = any(step.is_dot for step in loop.steps) and not any(visit.is_tested for visit in loop.visits)
+    staged = np.maximum(1, at.stages) if is_pipelined else 1
     split = at.shares if at.choices.split in loop.axes else 1
     iterations = at.all_trips(loop.axes) / split
     waits = waits / split + iterations * latency / staged

@@ -20,7 +20,7 @@ from ..analysis.axes import known_value
 from ..analysis.kernel_analysis import KernelAnalysis
 from ..analysis.schedule.find_online import Online
 from ..analysis.schedule.nests import Nest, NestSchedule, in_order, operands_along, slice_for
-from ..analysis.schedule.reach import Reaches
+from ..analysis.schedule.reach import Reaches, check_guards
 from ..dialect import (
     AccessOp,
     DotOp,
@@ -38,7 +38,7 @@ from ..facts import Facts
 from ..plan import Home, Plan
 from .item_widths import ItemWidths, bytes_of, widths_of
 from .operation_weights import weight_of
-from .visits import Visit, visit_of
+from .visits import TEST_OPERATIONS, Visit, tests_of, visit_of, visits_of
 
 Axes = tuple[str, ...]
 
@@ -161,7 +161,8 @@ class _Reader:
         self.scratchpads = plan.homes
         self.schedule = schedule
         self.analysis: KernelAnalysis = schedule.analysis
-        self.reaches = Reaches(schedule, Facts(distinct=True))
+        self.reaches = Reaches(schedule, Facts(distinct=True), plan.guards)
+        check_guards(self.reaches)
         kernel = self.analysis.kernel
         self.names = dict(zip(kernel.body.block.args, (p.data for p in kernel.parameters), strict=True))
         pads = [op.label.data for op in kernel.body.block.ops if isinstance(op, ScratchOp)]
@@ -187,14 +188,11 @@ class _Reader:
             items = [*self.analysis.sliced(nest.roots(), partial(self._at_hand, made)), *nest.effects]
             reductions = [*nest.reductions, *(total for group in nest.online for total in group.totals)]
             items += [op for group in nest.online for op in group.path]
-            visits = self._visits(nest)
+            visits, tests = visits_of(self.reaches, nest)
+            items += tests
             yield from self._loop(
                 phase, nest.axes, _ranges(around), items, reductions, nest.stores, nest.online, visits
             )
-
-    def _visits(self, nest: Nest) -> tuple[Visit, ...]:
-        reaches = ((axis, self.reaches.of_nest(nest, axis)) for axis in nest.axes)
-        return tuple(visit_of(axis, reach) for axis, reach in reaches if reach is not None)
 
     def _at_hand(self, made: set[SSAValue], value: SSAValue) -> bool:
         in_registers = not self.analysis.chunks_of_value(value)
@@ -219,6 +217,7 @@ class _Reader:
             again = slice_for(self.schedule, iter(operands_along(op)))
             reach = self.reaches.of_reduction(op)
             inside = visits if reach is None else (*visits, visit_of(axis, reach))
+            again += [] if reach is None else tests_of(self.reaches, reach)
             loops = (*axes, axis) if axis not in axes else axes
             yield from self._loop(phase, loops, ranges, again, [op], [], visits=inside)
         own = [op for op in ordered if op not in inner]
@@ -226,6 +225,7 @@ class _Reader:
         steps += [step for op in own for step in self._steps_of(op)]
         steps += [_home_step(value, self._home(home), writes=True) for value, home in stores]
         steps += [step for group in online for step in _online_steps(group)]
+        steps += [LoopStep(axes, TEST_OPERATIONS) for visit in visits if visit.is_tested]
         if steps:
             reduced = tuple(_reduced(op) for op in reductions)
             widths = [self._widths(op) for op in own]

@@ -8,9 +8,12 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 
-from ..analysis.masks.conditions import All, Condition, Linear, NotNegative
+from ..analysis.masks.conditions import All, Condition, Linear, NotNegative, is_tested, tested_values
 from ..analysis.masks.conditions import Any as Some
+from ..analysis.schedule.nests import Nest
+from ..analysis.schedule.reach import Reach, Reaches
 from ..dialect import SizeOp
 
 Numbers = Any
@@ -18,6 +21,11 @@ SAMPLES = 13
 """Programs along a tile axis of which the chunks are counted."""
 PLACES = tuple((sample + 0.5) * 0.618034 % 1 for sample in range(SAMPLES))
 """Where they are, from 0 to 1: evenly spread, and not at the same places of chunks."""
+LET_THROUGH = 0.875
+"""Part of the chunks that masks let something through of, where each is tested: it depends on their values. With a part
+near 1, chunks are tested only where that costs little beside their work, so that dense masks lose little."""
+TEST_OPERATIONS = 4
+"""Operations of a test whether a mask lets anything through, for each element of the chunks that are visited."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +41,31 @@ class Sum:
 class Visit:
     """What a loop visits of an axis: where some condition holds, each of which says that sums are not negative.
 
-    `conditions`: sums, or ("all" or "some", conditions); None where the model knows no bound.
+    `conditions`: sums, or ("all" or "some", conditions); None where the model knows no bound. `is_tested`: each chunk
+    is tested.
     """
 
     axis: str
     conditions: tuple[Any, ...]
+    is_tested: bool = False
+
+
+def visits_of(reaches: Reaches, nest: Nest) -> tuple[tuple[Visit, ...], list[Operation]]:
+    """What a nest visits, and what it computes to test chunks."""
+    found = [(axis, reach) for axis in nest.axes if (reach := reaches.of_nest(nest, axis)) is not None]
+    visits = tuple(visit_of(axis, reach) for axis, reach in found)
+    return visits, [item for _, reach in found for item in tests_of(reaches, reach)]
+
+
+def tests_of(reaches: Reaches, reach: Reach) -> list[Operation]:
+    """The items that compute whether chunks are visited."""
+    analysis = reaches.analysis
+    return analysis.sliced(tested_values(reach), lambda value: not analysis.chunks_of_value(value))
 
 
 def visit_of(axis: str, reach: Sequence[Condition]) -> Visit:
     """What the model knows of the positions that a loop must visit."""
-    return Visit(axis, tuple(map(_known, reach)))
+    return Visit(axis, tuple(map(_known, reach)), all(map(is_tested, reach)))
 
 
 def _known(condition: Condition) -> Any:
@@ -82,7 +105,8 @@ def visited_part(visit: Visit, axes: Axes) -> Numbers:
         firsts, lasts = zip(*bounds, strict=True)
         first, last = reduce(np.minimum, firsts), reduce(np.maximum, lasts)
         parts.append((last - first + 1) / chunks)
-    return sum(parts) / SAMPLES
+    part = sum(parts) / SAMPLES
+    return np.maximum(part * LET_THROUGH, 1 / chunks) if visit.is_tested else part
 
 
 def _chunks(

@@ -33,6 +33,7 @@ from ..dialect import (
     TensorArgumentType,
     TileOp,
     WholeOp,
+    arith,
     axes_of,
 )
 from ..errors import PlanError
@@ -222,6 +223,20 @@ class PlanSearchSpace:
                     continue
         return tuple(found)
 
+    @cached_property
+    def guardable(self) -> tuple[str, ...]:
+        """Whole axes of which a mask can be tested for each chunk."""
+        if not any(isinstance(op, arith.SelectOp) for op in self.kernel.walk()):
+            return ()
+        plain = StructuralChoices(order=self.tiles, lanes=self.lanes[0] if self.lanes else None)
+        return tuple(axis for axis in self.wholes if self._can_have(replace(plain, guards=(axis,)), axis))
+
+    def _can_have(self, choices: StructuralChoices, axis: str) -> bool:
+        try:
+            return any(visit.is_tested for loop in self.loops(choices) for visit in loop.visits if visit.axis == axis)
+        except PlanError:
+            return False
+
     # Plans with the same choices
 
     def batch_with(
@@ -258,7 +273,15 @@ class PlanSearchSpace:
     def loops(self, choices: StructuralChoices) -> tuple[Loop, ...]:
         """What runs in which loop. Raises `PlanError` where the kernel cannot have the decisions."""
         choices = self._as_loops_see(choices)
-        key = (choices.held, choices.homes, choices.copies, choices.lanes, choices.online, choices.launches)
+        key = (
+            choices.held,
+            choices.homes,
+            choices.copies,
+            choices.lanes,
+            choices.online,
+            choices.launches,
+            choices.guards,
+        )
         found = self._loops.get(key)
         if found is None:
             try:
@@ -292,7 +315,15 @@ class PlanSearchSpace:
         facts = Facts(dict(self.sizes), distinct=True)
         chunks = {axis: max(1, self.extents[axis]) if axis in choices.held else 1 for axis in self.wholes}
         tiles = dict.fromkeys(self.tiles, 1)
-        plan = Plan(tiles, chunks, dict(choices.homes), choices.copies, online=choices.online, lanes=choices.lanes)
+        plan = Plan(
+            tiles,
+            chunks,
+            dict(choices.homes),
+            choices.copies,
+            online=choices.online,
+            lanes=choices.lanes,
+            guards=choices.guards,
+        )
         analysis = self._analysis(choices.held, plan, facts)
         schedule = make_schedule(analysis, plan, facts, find_copies(analysis, plan))
         loops = read_loops(schedule, plan, self.strides, self._known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
@@ -100,6 +101,41 @@ def any_of(*parts: Condition) -> Condition:
 def narrows(condition: Condition, axis: str) -> bool:
     """Whether a condition may bound the positions along an axis, from below or from above."""
     return _bounds(condition, axis, 1) or _bounds(condition, axis, -1)
+
+
+def is_tested(condition: Condition) -> bool:
+    """Whether a truth value that a chunk can be tested for says that a condition does not hold there."""
+    match condition:
+        case Holds():
+            return True
+        case All(parts):
+            return any(map(is_tested, parts))
+        case Any(parts):
+            return bool(parts) and all(map(is_tested, parts))
+    return False
+
+
+def tested_values(conditions: Sequence[Condition]) -> list[SSAValue]:
+    """The truth values that chunks are tested for; none if some condition cannot be tested."""
+    return [value for one in conditions for value in _values(one)] if all(map(is_tested, conditions)) else []
+
+
+def _values(condition: Condition) -> Iterator[SSAValue]:
+    if isinstance(condition, Holds):
+        yield condition.value
+    elif isinstance(condition, All | Any):
+        for part in condition.parts:
+            yield from _values(part)
+
+
+def pruned(condition: Condition, is_used: Callable[[Holds | NotNegative], bool]) -> Condition:
+    """A condition that holds at least as often, without the comparisons and truth values that are not used."""
+    match condition:
+        case All(parts):
+            return all_of(*(pruned(part, is_used) for part in parts))
+        case Any(parts):
+            return any_of(*(pruned(part, is_used) for part in parts))
+    return condition if is_used(condition) else ALWAYS
 
 
 def _bounds(condition: Condition, axis: str, sign: int) -> bool:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from ...dialect import AccessOp, DotOp, PhaseOp, RangeOp, ReductionOp, ScanOp, TensorArgumentType
+from ...dialect import DotOp, PhaseOp, ReductionOp, ScanOp
+from ...errors import PlanError
 from ...facts import Facts
-from ..accesses import CONTROL, has_effect, inputs_of
+from ..accesses import inputs_of
 from ..kernel_analysis import KernelAnalysis
-from ..masks.conditions import All, Any, Condition, Linear, NotNegative, narrows
-from .nests import Nest, NestSchedule, in_order, operands_along, slice_for
+from ..masks.conditions import All, Any, Condition, Holds, NotNegative, is_tested, narrows, pruned
+from .nests import Nest, NestSchedule, all_items, in_order, operands_along, slice_for
+from .steady import SteadyValues
 
 Reach = tuple[Condition, ...]
 """Conditions of which one holds wherever a loop must go. One chunk is visited for each even if it holds nowhere."""
@@ -20,14 +23,19 @@ Reach = tuple[Condition, ...]
 
 @dataclass
 class Reaches:
-    """What loops of a schedule must visit. `facts`: tell which tensors are distinct."""
+    """What loops of a schedule must visit. `facts`: tell which tensors are distinct. `guards`: axes of which each chunk
+    may be tested."""
 
     schedule: NestSchedule
     facts: Facts
+    guards: tuple[str, ...] = ()
     _nests: dict[tuple[Nest, str], Reach | None] = field(default_factory=dict)
     _homes: dict[tuple[SSAValue, str], Reach | None] = field(default_factory=dict)
     _readers: dict[SSAValue, list[_Reader]] | None = None
-    _steady: dict[SSAValue, bool] = field(default_factory=dict)
+
+    @cached_property
+    def steady(self) -> SteadyValues:
+        return SteadyValues(self.analysis, self.facts)
 
     @property
     def analysis(self) -> KernelAnalysis:
@@ -65,9 +73,22 @@ class Reaches:
         return any(isinstance(item, ScanOp) and item.axis.data == axis for item in items)
 
     def _joined(self, conditions: list[Condition], axis: str) -> Reach | None:
-        if conditions and all(narrows(one, axis) and self._is_computable(one, axis) for one in conditions):
-            return tuple(dict.fromkeys(conditions))
+        used = [pruned(one, partial(self._is_used, axis)) for one in conditions]
+        if used and all(narrows(one, axis) or is_tested(one) for one in used):
+            return tuple(dict.fromkeys(used))
         return None
+
+    def _is_used(self, axis: str, condition: Holds | NotNegative) -> bool:
+        """Whether a comparison can bound the loops over an axis, or a truth value be tested for each chunk.
+
+        Both must be the same wherever a loop computes them.
+        """
+        if isinstance(condition, Holds):
+            return axis in self.guards and self.steady.is_cheap(condition.value, axis)
+        sums = (condition.sum, *(one for one, _ in condition.fits))
+        if not condition.sum.coefficient(axis) or any(one.has(axis) for one in sums):
+            return False
+        return all(self.steady.is_known(value) for one in sums for value, _ in one.others)
 
     # Homes: every loop that loads a home must find what it visits there.
 
@@ -139,48 +160,6 @@ class Reaches:
         in_registers = not self.analysis.chunks_of_value(value)
         return in_registers or (value not in made and self.schedule.home_of(value) is not None)
 
-    # What bounds are computed from must be the same wherever a loop computes it.
-
-    def _is_computable(self, condition: Condition, axis: str) -> bool:
-        """Whether all that a condition bounds an axis by can be computed before any loop over it."""
-        match condition:
-            case NotNegative(total, fits):
-                sums = (total, *(one for one, _ in fits)) if total.coefficient(axis) else ()
-                return all(self._is_known_before(one) for one in sums)
-            case All(parts) | Any(parts):
-                return all(self._is_computable(part, axis) for part in parts)
-        return True
-
-    def _is_known_before(self, total: Linear) -> bool:
-        return all(not self.analysis.chunks_of_value(value) and self._is_steady(value) for value, _ in total.others)
-
-    def _is_steady(self, value: SSAValue) -> bool:
-        """Whether a value can be computed at any place of a kernel: from parameters and what nothing writes."""
-        value = self.analysis.source(value)
-        if value not in self._steady:
-            self._steady[value] = self._computes_steady(value)
-        return self._steady[value]
-
-    def _computes_steady(self, value: SSAValue) -> bool:
-        op = value.owner
-        if isinstance(op, Block):
-            return isinstance(value, BlockArgument) and op is self.analysis.kernel.body.block
-        if isinstance(op, (*CONTROL, RangeOp, ScanOp)) or op.regions or has_effect(op):
-            return False
-        if self.analysis.is_chunk_reduction(op) or (isinstance(op, AccessOp) and self._is_written(op)):
-            return False
-        return all(self._is_steady(operand) for operand in inputs_of(op))
-
-    def _is_written(self, op: AccessOp) -> bool:
-        if not isinstance(op.base.type, TensorArgumentType):
-            return True
-        for item in self.analysis.phase:
-            for access in self.analysis.accesses(item):
-                is_same = access.base is op.base or (not self.facts.distinct and access.base.type == op.base.type)
-                if access.writes and is_same:
-                    return True
-        return False
-
 
 @dataclass(frozen=True, eq=False)
 class _Reader:
@@ -189,3 +168,23 @@ class _Reader:
     nest: Nest
     inside: tuple[ReductionOp | DotOp, ...]
     around: tuple[Operation, ...] | None
+
+
+def check_guards(reaches: Reaches) -> None:
+    """Raise `PlanError` for a guarded axis of which no mask can be tested chunk by chunk."""
+    schedule, axes = reaches.schedule, reaches.analysis.axes
+    for name in reaches.guards:
+        axis = axes.get(name)
+        if axis is None or axis.is_tile:
+            raise PlanError(f"the plan guards {name}, which is no whole axis of the kernel")
+        if axis.is_chunked and not any(map(is_tested, _all_conditions(reaches, schedule, name))):
+            raise PlanError(f"the plan guards {name}: no loop over it has a mask that can be tested for each chunk")
+
+
+def _all_conditions(reaches: Reaches, schedule: NestSchedule, axis: str) -> Iterator[Condition]:
+    for _, nest, _ in in_order(schedule):
+        if axis in nest.axes:
+            yield from reaches.of_nest(nest, axis) or ()
+        for item in all_items(schedule, nest):
+            if reaches.analysis.is_chunk_reduction(item) and item.axis.data == axis:
+                yield from reaches.of_reduction(item) or ()

@@ -8,6 +8,7 @@ from ...dialect import AccessOp, ReductionOp, ScratchType
 from ...errors import PlanError
 from ...locations import place_of
 from .cut_launches import check_cuts
+from .guards import check_guards
 from .packs import check_packs
 from .planned_kernel import PlannedKernel
 from .private_copies import check_private_copies
@@ -20,7 +21,8 @@ def check_plan(planned: PlannedKernel) -> None:
 
     `plan_kernel` has checked what scheduling needs.
     """
-    for check in (check_packs, check_split, check_cuts, check_swizzle, check_private_copies, _check_operations):
+    checks = check_packs, check_split, check_cuts, check_swizzle, check_private_copies, check_guards, _check_operations
+    for check in checks:
         check(planned)
 
 

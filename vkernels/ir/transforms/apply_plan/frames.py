@@ -24,6 +24,16 @@ class Span:
     count: SSAValue | None
 
 
+@dataclass(frozen=True)
+class Visited:
+    """The first position of the first chunk to visit, and the end of the positions to visit. `firsts`: the first chunk
+    of each condition, which is visited even if the condition holds nowhere."""
+
+    first: SSAValue
+    last: SSAValue
+    firsts: tuple[SSAValue, ...]
+
+
 @dataclass(eq=False)
 class LoopFrame:
     """A block under construction, whose loop or region is added to the parent's block when it is complete.
@@ -32,8 +42,8 @@ class LoopFrame:
     goes to the frame outside of the loop. `axis`: the axis that the frame's loop runs along. `pinned`: whether
     operations must stay in this frame, as in all frames but those of chunk loops. `written`: the copy that stores go
     to, of scratchpads with two copies. `carries`: scans along this frame's loop, with the value reached before this
-    chunk, later after it. `location`: at the top level, that of the operation that is being mapped. `frames`: this
-    frame and those around it, innermost first.
+    chunk, later after it. `visits`: what loops visit of axes. `location`: at the top level, that of the operation that
+    is being mapped. `frames`: this frame and those around it, innermost first.
     """
 
     block: Block
@@ -45,6 +55,7 @@ class LoopFrame:
     written: dict[SSAValue, SSAValue] = field(default_factory=dict)
     carries: dict[Operation, SSAValue] = field(default_factory=dict)
     cache: dict[object, SSAValue] = field(default_factory=dict)
+    visits: dict[object, Visited] = field(default_factory=dict)
     numbers: dict[SSAValue, int] = field(default_factory=dict)
     location: LocationAttr = UNKNOWN_LOCATION
 

@@ -9,13 +9,15 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from ...analysis.masks.conditions import tested_values
 from ...analysis.schedule.nests import Nest, operands_along
 from ...analysis.schedule.reach import Reach
 from ...dialect import DotOp, ReductionOp, ScanOp, arith, axes_of, element_of
 from ...dialect.combining import REDUCTION_OF, kind_of, neutral_of
 from .access import value_in
 from .emit import emit_here, neutral_outside, zeroed
-from .frames import LoopFrame, Span, broadcast, combine, filled
+from .frames import LoopFrame, Span, Visited, broadcast, combine, filled
+from .guards import guard, guarded
 from .homes import store_home
 from .mapping_state import MappingState
 from .online import OnlineSums
@@ -213,7 +215,11 @@ def emit_chunks(
     axis, span = state.axes[name], frame.span(name)
     assert span.count is not None
     start, stop = (frame.number(0) if span.base is None else span.base), span.count
-    first, last = (start, stop) if reach is None else _visited(state, frame, name, reach)
+    first, last, full = start, stop, body
+    if reach is not None:
+        found = _visited(state, frame, name, reach)
+        first, last = found.first, found.last
+        body = _guarded(state, name, reach, found, body)
     step = frame.number(axis.size)
     if axis.exact:
         return _loop(frame, name, first, last, step, None, initial, body)
@@ -223,13 +229,30 @@ def emit_chunks(
     middle = frame.combined(arith.AddiOp, frame.combined(arith.MuliOp, chunks, step), start)
     end = middle if last is stop else frame.combined(arith.MinSIOp, middle, last)
     totals = _loop(frame, name, first, end, step, None, initial, body)
-    return _rest(frame, name, middle, stop, totals, body, None if last is stop else last)
+    return _rest(frame, name, middle, stop, totals, full, None if last is stop else last)
 
 
-def _visited(state: MappingState, frame: LoopFrame, axis: str, reach: Reach) -> tuple[SSAValue, SSAValue]:
+def _visited(state: MappingState, frame: LoopFrame, axis: str, reach: Reach) -> Visited:
     for item in _items(state, frame, iter(values_of(reach)), None):
         emit(state, frame, item)
     return visited(state, frame, axis, reach)
+
+
+def _guarded(state: MappingState, axis: str, reach: Reach, found: Visited, body: Body) -> Body:
+    """The body of a loop that tests each chunk before, if the masks can be tested."""
+    values = tested_values(reach)
+    if not values:
+        return body
+
+    def tested(inner: LoopFrame, carried: Sequence[SSAValue]) -> list[SSAValue]:
+        for item in _items(state, inner, iter(values), None):
+            emit(state, inner, item)
+        base = inner.span(axis).base
+        test = guard(state, inner, reach, inner.number(0) if base is None else base, found.firsts)
+        chunk = LoopFrame(Block(), inner, axis=axis, pinned=False)
+        return guarded(inner, test, chunk, body(chunk, carried), carried)
+
+    return tested
 
 
 def _loop(

@@ -39,7 +39,7 @@ class PlannedKernel:
     @cached_property
     def reaches(self) -> Reaches:
         """What the loops over chunks must visit."""
-        return Reaches(self.schedule, self.facts)
+        return Reaches(self.schedule, self.facts, self.plan.guards)
 
     @property
     def split_axis(self) -> MappedAxis | None:

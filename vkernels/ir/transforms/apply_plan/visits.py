@@ -13,24 +13,21 @@ from ...analysis.masks.conditions import All, Any, Condition, Linear, NotNegativ
 from ...analysis.schedule.reach import Reach
 from ...dialect import MaxOp, MinOp, SizeOp, arith, axes_of, element_of
 from .access import excess_mask, value_in
-from .frames import LoopFrame, joined, masked, select
+from .frames import LoopFrame, Visited, joined, masked, select
 from .mapping_state import MappingState
 
 
-def visited(state: MappingState, frame: LoopFrame, axis: str, reach: Reach) -> tuple[SSAValue, SSAValue]:
-    """The first position of the first chunk to visit, and the end of the positions to visit.
-
-    Each condition has at least one chunk. What the conditions take from the kernel exists in the frame.
-    """
+def visited(state: MappingState, frame: LoopFrame, axis: str, reach: Reach) -> Visited:
+    """What to visit of an axis. What the conditions take from the kernel exists in the frame."""
     axes = {name for one in reach for name in _axes_of(one)} - {axis}
     at = state.target(frame, frozenset(axes) & state.analysis.chunked)
     key = ("visited", axis, reach, frame.span(axis))
-    if key not in at.cache:
-        ranges = [_Bounds(state, at, axis).range(one) for one in reach]
-        starts, stops = zip(*ranges, strict=True)
-        at.cache[key] = reduce(lambda a, b: at.combined(arith.MinSIOp, a, b), starts)
-        at.cache[*key, "stop"] = reduce(lambda a, b: at.combined(arith.MaxSIOp, a, b), stops)
-    return at.cache[key], at.cache[*key, "stop"]
+    if key not in at.visits:
+        firsts, lasts = zip(*(_Bounds(state, at, axis).range(one) for one in reach), strict=True)
+        first = reduce(lambda a, b: at.combined(arith.MinSIOp, a, b), firsts)
+        last = reduce(lambda a, b: at.combined(arith.MaxSIOp, a, b), lasts)
+        at.visits[key] = Visited(first, last, firsts)
+    return at.visits[key]
 
 
 def values_of(reach: Iterable[Condition]) -> list[SSAValue]:
