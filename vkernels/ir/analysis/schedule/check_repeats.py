@@ -170,9 +170,22 @@ def _spoils(
     facts: Facts,
 ) -> bool:
     """Whether a write may change what a load in a nest finds, compared to the kernel as written."""
-    analysis = schedule.analysis
-    if not _may_alias(write.access, load, facts):
+    if not _may_alias(write.access, load, facts) or not _comes_between(schedule, write, load, path, nest, at, around):
         return False
+    return not never_meet(write.access, load)
+
+
+def _comes_between(
+    schedule: NestSchedule,
+    write: _Write,
+    load: MemoryAccess,
+    path: _Path,
+    nest: Nest,
+    at: int,
+    around: tuple[Operation, ...],
+) -> bool:
+    """Whether a write to memory that a load in a nest may find comes before it instead of after, or the reverse."""
+    analysis = schedule.analysis
     home = analysis.structures[analysis.phase[path.item]] if path.item in analysis.phase else ()
     swap = schedule.copies.get(load.base)
     if swap is not None and swap in write.around and swap in home and swap in around:
@@ -187,4 +200,4 @@ def _spoils(
 def _may_alias(write: MemoryAccess, load: MemoryAccess, facts: Facts) -> bool:
     one, other = write.base, load.base
     may_overlap = not facts.distinct and isinstance(one.type, TensorArgumentType) and one.type == other.type
-    return (one is other or may_overlap) and not never_meet(write, load)
+    return one is other or may_overlap
