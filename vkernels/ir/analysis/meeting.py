@@ -18,7 +18,7 @@ from typing import TypeAlias
 from xdsl.ir import Block, Operation, SSAValue
 
 from ..dialect import AccessOp, PositionOp, RangeOp, axes_of
-from .accesses import LOOPS, Dimension, MemoryAccess, ancestors, is_inside
+from .accesses import LOOPS, Dimension, MemoryAccess, ancestors, is_inside, same_index
 from .integer_sums import Floors, IntegerSum, Unknown, integer_sum
 
 Name: TypeAlias = str | SSAValue
@@ -34,6 +34,8 @@ def clash(one: MemoryAccess, other: MemoryAccess) -> bool:
 
 def never_meet(one: MemoryAccess, other: MemoryAccess) -> bool:
     """Whether two accesses touch no common element of one memory, at any positions and in any iterations."""
+    if all(same_index(a, b) for a, b in zip(one.index, other.index, strict=True)):
+        return False  # they meet at the same position
     return _meeting(one, other, _is_in_loop) is None
 
 
@@ -54,6 +56,9 @@ def fixed_axes(one: MemoryAccess, other: MemoryAccess, loop: Operation | None = 
     Within a `loop`, an offset that changes between iterations is not the same in two. Axes that no index has are never
     among them.
     """
+    plain = [(a.terms, a.offset) for a, b in zip(one.index, other.index, strict=True) if a == b and len(a.terms) < 2]
+    if len(plain) == len(one.index) and all(isinstance(offset, int) for _, offset in plain):
+        return frozenset(axis for terms, _ in plain for axis, _ in terms)  # as most are
     found = _meeting(one, other, lambda value: loop is not None and is_inside(value, loop))
     return None if found is None else frozenset(name for name in found if isinstance(name, str))
 

@@ -51,10 +51,11 @@ def lost_updates(found: Iterable[MemoryAccess], alone: Collection[str]) -> Itera
         if not access.writes:
             loads.setdefault(access.base, []).append(access)
             continue
-        fixed = fixed_axes(access, access)
+        updated = [] if access.atomic else [load for load in loads.get(access.base, ()) if _is_update(access, load)]
+        fixed = fixed_axes(access, access) if updated else None
         free = [] if fixed is None else sorted(access.axes - fixed - set(alone))
-        for load in loads.get(access.base, ()) if free and not access.atomic else ():
-            if _is_update(access, load):
+        for load in updated:
+            if free:
                 yield Race(access, load, free[0], True)
 
 

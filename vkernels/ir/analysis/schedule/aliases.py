@@ -14,10 +14,15 @@ from ..meeting import never_meet
 
 
 def may_alias(write: MemoryAccess, load: MemoryAccess, facts: Facts) -> bool:
-    """Whether both may touch one element: of one memory, or of two tensors that may be the same."""
+    """Whether both access one memory, or two tensors that may be the same."""
     one, other = write.base, load.base
     may_overlap = not facts.distinct and isinstance(one.type, TensorArgumentType) and one.type == other.type
-    return (one is other or may_overlap) and not never_meet(write, load)
+    return one is other or may_overlap
+
+
+def may_meet(write: MemoryAccess, load: MemoryAccess, facts: Facts) -> bool:
+    """Whether both may touch the same element."""
+    return may_alias(write, load, facts) and not never_meet(write, load)
 
 
 @dataclass
@@ -35,7 +40,7 @@ class UnchangedValues:
     def is_unchanged(self, item: Operation) -> bool:
         """Whether an item has no effect and loads nothing that the kernel writes anywhere."""
         loads = self.analysis.accesses(item)
-        return not has_effect(item) and not any(may_alias(a, b, self.facts) for b in loads for a in self.written)
+        return not has_effect(item) and not any(may_meet(a, b, self.facts) for b in loads for a in self.written)
 
     def are_equal(self, one: SSAValue, other: SSAValue) -> bool:
         """Whether the same operations compute two values from unchanged ones; false where that is not known."""

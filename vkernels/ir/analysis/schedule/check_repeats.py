@@ -13,7 +13,7 @@ from ...facts import Facts
 from ...locations import place_of
 from ..accesses import MemoryAccess
 from ..kernel_analysis import KernelAnalysis
-from ..meeting import elementwise
+from ..meeting import elementwise, never_meet
 from .aliases import may_alias
 from .nests import Nest, NestSchedule, in_order, label_of
 
@@ -171,9 +171,22 @@ def _spoils(
     facts: Facts,
 ) -> bool:
     """Whether a write may change what a load in a nest finds, compared to the kernel as written."""
-    analysis = schedule.analysis
-    if not may_alias(write.access, load, facts):
+    if not may_alias(write.access, load, facts) or not _comes_between(schedule, write, load, path, nest, at, around):
         return False
+    return not never_meet(write.access, load)
+
+
+def _comes_between(
+    schedule: NestSchedule,
+    write: _Write,
+    load: MemoryAccess,
+    path: _Path,
+    nest: Nest,
+    at: int,
+    around: tuple[Operation, ...],
+) -> bool:
+    """Whether a write to memory that a load in a nest may find comes before it instead of after, or the reverse."""
+    analysis = schedule.analysis
     home = analysis.structures[analysis.phase[path.item]] if path.item in analysis.phase else ()
     swap = schedule.copies.get(load.base)
     if swap is not None and swap in write.around and swap in home and swap in around:
