@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -194,3 +195,28 @@ def test_numpy_arrays_have_classes_too(launcher_of):
         expected = torch.softmax(torch.from_numpy(x).double(), -1)
         torch.testing.assert_close(torch.from_numpy(out).double(), expected, rtol=2e-3, atol=1e-5)
     assert compiles(softmax) <= 5
+
+
+def test_a_class_too_large_for_memory_leaves_the_call_its_own_plan(launcher_of, monkeypatch):
+    """The largest sizes of a class would need more swap space than there is."""
+
+    @vk.kernel
+    def turn(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"]):
+        i = vk.tile("M")
+        j = vk.whole("N")
+        kept = vk.scratch((i, j), x.dtype)
+        kept[i, j] = x[i, j]
+        out[i, j] = kept[i, vk.size("N") - 1 - j]
+
+    small = replace(present_target("cpu").limits, shared=4096, memory=100_000)
+    monkeypatch.setattr(
+        "vkernels.runtime.dispatch.present_target", lambda device: replace(present_target("cpu"), limits=small)
+    )
+    seen, turned = [], launcher_of(turn)
+    with vk.on_launch(seen.append):
+        for length in (300, 500, 700, 5000, 5001):
+            x, out = normal(3, length), poisoned(3, length)
+            turned(x, out)
+            torch.testing.assert_close(out, x.flip(1))
+    assert class_of(turned) == {"N": 16384}
+    assert [event.rung for event in seen][-2:] == ["memory"] * 2

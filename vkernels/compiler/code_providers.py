@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from vkernels.ir.errors import OutOfMemoryError, PlanError, SlowPlanWarning, warn_caller
+from vkernels.ir.errors import Error, OutOfMemoryError, PlanError, SlowPlanWarning, warn_caller
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import frozen
 from vkernels.ir.planning.resources import OutOfResources, Resource, Shortage
@@ -23,6 +23,7 @@ from .background import AbandonedError, pause_compiles, start_in_background
 from .log_once import LogOnce
 from .plan_fallback import BOTTOM, PlanFallback, author_plan_error, shortages
 from .plans import stated_rung
+from .size_classes import EXACT
 
 if TYPE_CHECKING:
     from .compilation import Compilation
@@ -134,14 +135,26 @@ class TieredProvider(Generic[Bound]):
         """The best code, if it is there already: other calls share it."""
         fallback = self._compilation.plans.known_fallback(self._compilation.fitting_code)
         code = None if fallback is None else self._compilation.known_code(fallback.chosen.plan)
-        if fallback is None or code is None:
+        if fallback is None or code is None or self._is_poor(fallback):
             return None
         known: Future[_Best] = Future()
         known.set_result((fallback, code))
         return known
 
     def _compile_best(self) -> _Best:
+        try:
+            found = self._compilation.plans.first_fit(self._compilation.fitting_code)
+            if not self._is_poor(found[0]):
+                return found
+        except Error:
+            if self._compilation.size_class is EXACT:
+                raise
+        self._compilation = self._compilation.of_class(EXACT)
         return self._compilation.plans.first_fit(self._compilation.fitting_code)
+
+    def _is_poor(self, fallback: PlanFallback[Any]) -> bool:
+        """Whether the largest sizes of a class take so much that only the bottom rung is left: the call's may not."""
+        return self._compilation.size_class is not EXACT and fallback.chosen.rung == BOTTOM
 
     def _take(self, best: Future[_Best]) -> Bound:
         found = best.result()

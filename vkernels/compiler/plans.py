@@ -132,9 +132,10 @@ class Plans:
 
     def _plans_down(self, is_useful: Callable[[NeedsUse], bool]) -> Iterator[Chosen]:
         from vkernels.ir.planning.choose_plan import plans_down
-        from vkernels.ir.planning.plans_of_class import SampleSizes, plans_of_class
 
         if self.of_class is not None:
+            from vkernels.ir.planning.plans_of_class import SampleSizes, plans_of_class
+
             largest = SampleSizes(self.sizes, self.strides or {})
             samples = [SampleSizes(each.sizes, each.strides) for each in self.of_class.samples()]
             return plans_of_class(self.built, largest, samples, self.allowed, self.kernel.pin, is_useful)

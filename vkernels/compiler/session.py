@@ -14,7 +14,6 @@ from vkernels.ir.fork_safe import fork_safe_lock
 
 from .counters import CompileCounters
 from .log_once import LogOnce
-from .size_history import EXACT_SHAPES
 from .tuned_plans import TunedPlanProvider, TunedPlans
 
 if TYPE_CHECKING:
@@ -32,6 +31,9 @@ if TYPE_CHECKING:
 
 PATIENCE = 2.0
 """Seconds that a first call waits for the best plan, before it runs a plain one."""
+
+EXACT_SHAPES = 3
+"""Shapes of a kernel's calls that get code for their sizes, before others get code for classes of sizes."""
 
 
 class SessionUser(Protocol):

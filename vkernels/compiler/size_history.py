@@ -8,11 +8,9 @@ from vkernels.ir.fork_safe import fork_safe_lock
 
 from .size_classes import EXACT, LEVELS_ON_CPU, LEVELS_ON_GPU, SizeClass, class_at
 
-EXACT_SHAPES = 4
-"""Shapes of a kernel's calls that get code for their sizes, before others get code for a class."""
-
 MAX_EXACT = 64
-"""The same, with shapes whose code was compiled ahead, is tuned, or is worth it as they run often."""
+"""Shapes of a kernel's calls that get code for their sizes: the first ones, those that were compiled ahead or tuned,
+and those that run often."""
 
 MAX_CLASSES = 12
 """Classes of one level; what comes after has a class of the next, coarser level. The last level has no such bound."""
@@ -21,11 +19,11 @@ MAX_CLASSES = 12
 class SizeHistory:
     """The sizes of the calls of one kernel with one signature on one architecture. May be used by several threads.
 
-    The first few shapes are exact. A size that two of them differ in changes: from then on it is known by its class
-    only. Sizes of 0 and 1 are exact always, since code for them takes other ways.
+    The first shapes, as many as `exact_shapes`, are exact. A size that two calls differ in changes: later shapes know
+    it by its class only. Sizes of 0 and 1 are exact always, since code for them takes other ways.
     """
 
-    def __init__(self, on_gpu: bool, exact_shapes: int = EXACT_SHAPES):
+    def __init__(self, on_gpu: bool, exact_shapes: int):
         self._levels = LEVELS_ON_GPU if on_gpu else LEVELS_ON_CPU
         self._on_gpu, self._exact_shapes = on_gpu, exact_shapes
         self._first: dict[str, int] = {}
