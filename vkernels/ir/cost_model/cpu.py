@@ -125,9 +125,7 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
     cores = limits.multiprocessors
     busy = np.minimum(cores, at.threads_of_work)
     uneven = np.ceil(at.threads_of_work / cores) * cores / at.threads_of_work
-    cycles = sum(
-        (_loop_cycles(loop, at, limits, rates, registers) for loop in at.loops), start=CPU_PROGRAM_CYCLES * at.programs
-    )
+    cycles = _all_cycles(at, limits, rates, registers)
     traffic = CacheTraffic(at, on_chip_counts=True, resident=busy)
     cycles = cycles + _rows(at) + np.where(traffic.distinct() > limits.shared, _far(at), 0)
     into_1, out_1 = traffic.missed(CPU_LEVEL_1 * 0.75, LINE)
@@ -152,6 +150,41 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
         },
         limits.launch_seconds * at.launches + repacked / rates.clock / cores,
     )
+
+
+def cpu_least(at: PlanBatch, limits: Limits) -> Numbers:
+    """Seconds that plans take at least as modelled, if no register spills."""
+    rates, cores = cpu_rates(limits), limits.multiprocessors
+    uneven = np.ceil(at.threads_of_work / cores) * cores / at.threads_of_work
+    moved = CacheTraffic(at, on_chip_counts=True).least(LINE)
+    return ModeledTimes(
+        {
+            "instructions": _all_cycles(at, limits, rates, 0) / rates.clock / cores * uneven,
+            "level 2": moved / rates.level_2 * uneven,
+            "level 3": moved / rates.level_3 * uneven,
+        },
+        limits.launch_seconds * at.launches,
+    ).seconds
+
+
+def _all_cycles(at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numbers) -> Numbers:
+    """Cycles of all loops and programs. Those without spilled registers are found once for all that share loops."""
+
+    def cycles(each: PlanBatch) -> Numbers:
+        found, choices = each.terms.loops, each.choices
+        total = CPU_PROGRAM_CYCLES * each.programs
+        for loop in each.loops:
+            names = (frozenset(some) & loop.places for some in (choices.packs, choices.streams, choices.copies))
+            key = "cycles", loop, choices.lanes, choices.held, choices.order, *names
+            if key not in found:
+                found[key] = _loop_cycles(loop, each, limits, rates, 0)
+            total = total + found[key]
+        return total
+
+    if np.any(registers > limits.registers):
+        each = (_loop_cycles(loop, at, limits, rates, registers) for loop in at.loops)
+        return sum(each, start=CPU_PROGRAM_CYCLES * at.programs)
+    return at.of_all(cycles)
 
 
 def _lost(ratio: Numbers) -> Numbers:

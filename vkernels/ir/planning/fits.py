@@ -59,7 +59,7 @@ def which_fit(columns: Columns, at: PlanBatch, limits: Limits) -> Numbers:
 def why_inapplicable(space: PlanSearchSpace, plan: Plan) -> str | None:
     """Why the kernel cannot have a plan; None if it can, knowing its sizes. Nothing is mapped for it."""
     try:
-        check_plan(plan_kernel(space.kernel, plan, Facts(dict(space.sizes))))
+        check_plan(plan_kernel(space.kernel, plan, Facts(dict(space.sizes)), space.structure))
     except PlanError as error:
         return str(error)
     return None
