@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter, sleep, thread_time
@@ -80,17 +82,24 @@ class Ceilings:
         return max(case.bytes / self.copy_rate(case.bytes), case.operations / self.operations)
 
 
-def measure(case: Case, ceilings: Ceilings, rounds: int, compiled: bool) -> Result:
-    """Check, then time: ours and the faster ones of torch's in turns."""
+def measure(
+    case: Case, ceilings: Ceilings, rounds: int, compiled: bool, seconds_of_turns: float = SECONDS,
+    compile_seconds: int = 0,
+) -> Result:  # fmt: skip
+    """Check, then time: ours and the faster ones of torch's in turns.
+
+    `compile_seconds`: what torch.compile may take for each way; 0 for no limit.
+    """
     clock = ceilings.clock
-    error = _error(case)
+    error = error_of(case)
     runs: dict[str, Callable[[], object]] = {"ours": partial(case.ours, *case.arguments)}
     failed: dict[str, str] = {}
     for name, way in case.ways.items():
         runs[f"eager {name}"] = partial(way.run, *_arguments(case, way))
         if compiled and way.compiled:
             try:
-                runs[f"compiled {name}"] = _compiled(case, way)
+                with _limited(compile_seconds):
+                    runs[f"compiled {name}"] = _compiled(case, way)
             except Exception as problem:  # a compiler's; said in the results
                 failed[f"compiled {name}"] = f"{type(problem).__name__}: {str(problem).splitlines()[0]}"
     first = {name: _first_seconds(run, clock) for name, run in runs.items()}
@@ -98,7 +107,9 @@ def measure(case: Case, ceilings: Ceilings, rounds: int, compiled: bool) -> Resu
     kept = ["ours", *(name for _, name in theirs)]
     repeats = {name: max(1, round(SHORTEST_TURN / max(first[name], 1e-7))) for name in kept}
     turn = sum(first[name] * repeats[name] for name in kept) + PAUSE * len(kept)
-    seconds = _turns({name: runs[name] for name in kept}, repeats, max(3, min(rounds, int(SECONDS / turn))), clock)
+    seconds = _turns(
+        {name: runs[name] for name in kept}, repeats, max(3, min(rounds, int(seconds_of_turns / turn))), clock
+    )
     fastest = min(kept[1:], key=lambda name: float(np.median(seconds[name])))
     ours = Quartiles.of(seconds["ours"])
     return Result(
@@ -122,7 +133,23 @@ def _compiled(case: Case, way: Way) -> Callable[[], object]:
     return run
 
 
-def _error(case: Case) -> float:
+@contextmanager
+def _limited(seconds: int) -> Iterator[None]:
+    """Raise `TimeoutError` in the main thread after so many seconds; 0 for never."""
+
+    def late(number: int, frame: object) -> None:
+        raise TimeoutError(f"not compiled in {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def error_of(case: Case) -> float:
     """Greatest error of ours as a part of the greatest magnitude, over all results."""
     exact = [result.double().cpu() for result in case.exact_results()]
     ours = [result.double() for result in as_tuple(case.ours(*(_own(value) for value in case.arguments)))]

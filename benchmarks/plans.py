@@ -1,11 +1,15 @@
 """Chosen plans against the best that a search finds, and against their author's where a kernel has one, on this CPU.
 
     python benchmarks/plans.py [--only softmax] [--rounds 15] [--random 40] [--near 40] [--threads 2] [--json FILE]
+    python benchmarks/plans.py --choosing cpu,h100-sxm5-80,mi300x [--only softmax] [--rounds 5]
 
 The search runs `--random` plans of any kind and `--near` that the model likes best, each a few times, and takes the
 fastest three; they and the chosen plan are then timed in turns, and the best of the three is the best
 found. Ratios are medians of rounds: above 1 the chosen plan is faster. On one thread, seconds are those that the thread
 itself ran, so that other work on the machine counts less. Kernels compute in float32.
+
+`--choosing` times nothing but choosing a plan for every entry of the catalogue, at its sizes for a CPU or a GPU: of the
+kernel with its needs, the first time and again (the least of the rounds).
 """
 
 from __future__ import annotations
@@ -28,6 +32,10 @@ from rich.table import Table
 import vkernels as vk
 from vkernels.compiler.protocols import Signature
 from vkernels.compiler.specialise import kernel_in
+from vkernels.inspect.cases import KernelSource, kernel_at
+from vkernels.inspect.check.prepare_kernel import KernelPreparer
+from vkernels.inspect.specialisation import SpecialisationRequest, kernel_case, specialise
+from vkernels.ir.analyses import annotate_needs
 from vkernels.ir.errors import Error
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
@@ -37,11 +45,17 @@ from vkernels.ir.planning.plan_families import find_families
 from vkernels.ir.planning.plan_grid import plan_grid
 from vkernels.ir.planning.space import PlanSearchSpace, read_space
 from vkernels.language.kernel import Kernel, Options
+from vkernels.language.samples import CatalogueEntry
+from vkernels.library.catalogue import CATALOGUE
 from vkernels.runtime.dispatch import limits
+from vkernels.targets import limits_of, target_named
 
 SEED = 20261121
 LARGEST_BODY = 512
 """Elements of registers' worth that a random plan unrolls, at most: more takes seconds to compile."""
+CHOOSING_GOAL = 0.05
+"""Seconds that choosing a plan may take."""
+SLOWEST_SHOWN = 15
 console = Console(highlight=False)
 
 
@@ -205,6 +219,55 @@ def liked_plans(space: PlanSearchSpace, count: int) -> list[Plan]:
     return found
 
 
+@dataclass(frozen=True)
+class Choosing:
+    """Processor seconds of choosing a plan: the first time, and again."""
+
+    label: str
+    device: str
+    first: float
+    again: float
+
+
+def choosing_times(entry: CatalogueEntry, device: str, rounds: int) -> Choosing:
+    """Of a kernel of the catalogue, on `cpu` (this one) or a device of the table."""
+    source = KernelSource(entry.name, entry.module)
+    kernel, request = kernel_at(source), SpecialisationRequest()
+    within = limits() if device == "cpu" else limits_of(target_named(device))
+    shape = kernel.samples.cpu_sizes or entry.shape if within.warp == 1 else entry.shape
+    task = specialise(source, kernel.parameters, request, shape, entry.dtype, entry.computed, kernel.samples)
+    case = kernel_case(task, kernel.parameters, request, entry.dtype)
+    preparer = KernelPreparer(kernel, case.shape, case.dtypes, case.scalars, case.constants)
+    ir = kernel_in(preparer.module).clone()
+    needs = annotate_needs(ir)
+
+    def choose() -> Chosen:
+        return choose_plan(ir, preparer.sizes, within, needs, preparer.arguments.strides, kernel.pin)
+
+    first = _timed(choose, thread_time)
+    again = min(_timed(choose, thread_time) for _ in range(rounds))
+    label = f"{entry.name} {'×'.join(str(size) for size in case.shape.values())}"
+    return Choosing(label, device, first, again)
+
+
+def show_choosing(only: str, devices: list[str], rounds: int) -> None:
+    """The slowest entries of each device, and what all come to."""
+    for device in devices:
+        entries = [entry for entry in CATALOGUE if only in entry.name]
+        times = sorted((choosing_times(entry, device, rounds) for entry in entries), key=lambda each: -each.again)
+        table = Table(f"on {device}", "first, ms", "again, ms")
+        for each in times[:SLOWEST_SHOWN]:
+            table.add_row(each.label, f"{1e3 * each.first:.0f}", f"{1e3 * each.again:.0f}")
+        console.print(table)
+        for name, found in (("first", [each.first for each in times]), ("again", [each.again for each in times])):
+            most, high, middle = (1e3 * float(np.quantile(found, part)) for part in (1, 0.95, 0.5))
+            beyond = sum(seconds > CHOOSING_GOAL for seconds in found)
+            console.print(
+                f"{name}: median {middle:.0f} ms, 95 % {high:.0f} ms, most {most:.0f} ms; "
+                f"{beyond} of {len(found)} beyond {1e3 * CHOOSING_GOAL:.0f} ms"
+            )
+
+
 class Runner:
     """Runs one kernel by any plan."""
 
@@ -285,7 +348,11 @@ def main(
     threads: int = 2,
     json_file: Annotated[Path | None, typer.Option("--json")] = None,
     markdown: Annotated[bool, typer.Option(help="rows for docs/planning.md")] = False,
+    choosing: Annotated[str, typer.Option(help="devices, or cpu, for which only choosing is timed")] = "",
 ) -> None:
+    if choosing:
+        show_choosing(only, choosing.split(","), rounds)
+        return
     vk.set_threads(threads)
     table = Table("kernel", "chosen, ms", "modelled", "× author's", "× best found", "rung", "of", "choosing, ms")
     results = []

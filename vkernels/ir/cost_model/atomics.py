@@ -26,13 +26,14 @@ IN_TURN = 3.0
 """Cycles to begin the next program of a copy: a step of a loop."""
 
 
-def update_cycles(step: LoopStep, at: PlanBatch, width: int, limits: Limits, busy: Numbers) -> Numbers:
+def update_cycles(step: LoopStep, at: PlanBatch, width: int, limits: Limits) -> Numbers:
     """Cycles of updating a tile once."""
     touch = step.touch
     assert touch is not None
     elements, is_far = at.tile(step.axes), at.updates.tensors.get(touch.place, 0) > limits.shared
     is_alone = touch.home is not None or (at.choices.private_copies > 0 and touch.place in at.updates.private)
     if not is_alone:
+        busy = np.minimum(limits.multiprocessors, at.threads_of_work)
         return elements * (ATOMIC * busy + ATOMIC_FAR * is_far)
     if touch.run is not None and touch.run == at.choices.lanes:
         return slots(step.axes, at, width) * (UPDATE + UPDATE_FAR * is_far)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from ..limits import Limits
 from .atomics import IN_TURN, copied_bytes, update_cycles
 from .cpu_registers import EXPANDED, slots
+from .cpu_rows import LINE, cycles_of_far_lines, cycles_of_rows
 from .loops import Loop, LoopStep
 from .plan_batch import ModeledTimes, Numbers, PlanBatch, clipped
 from .traffic import CacheTraffic, executed
@@ -43,7 +43,6 @@ def cpu_rates(limits: Limits) -> CoreRates:
     )  # fmt: skip
 
 
-LINE = 64
 CPU_LEVEL_1 = 32 << 10
 """Bytes of the first cache: of nearly every core that there is."""
 LOADS = 2.0
@@ -62,8 +61,6 @@ CPU_PROGRAM_CYCLES = 25.0
 """Cycles to begin a program: coordinates, bounds, which variant."""
 HOP = 18.0
 """Cycles of an iteration whose rows begin on other pages, for want of prefetching and places in the first cache."""
-UNPREFETCHED_LINE = 18.0
-"""Cycles of each line read that nothing prefetches from beyond level 2, since the program before was on other rows."""
 PANEL = 128 << 10
 """Bytes of such rows, in whole lines, beyond which the nearer caches do not keep them."""
 PAGE = 4096
@@ -72,13 +69,6 @@ PAGES = 2048
 """Pages whose places a core knows without asking memory, as of Zen 3; of rows on more pages each is waited for."""
 CLOSER = 0.25
 """Part of it where rows are closer, but no closer than half a page: every other shares a page with the one before."""
-RESTART = 450.0
-"""Cycles until a row that passes by beside others is prefetched: one alone goes on into the next."""
-STREAMS = 8
-"""Rows that prefetchers follow at once without losing any."""
-LOST = 0.5
-"""Cycles that each row beyond costs, for every line, up to `MOST_LOST`."""
-MOST_LOST = 12.0
 PACKED = 2.5
 """Cycles to copy an element of a packed operand: short rows of far panels, fetched and written."""
 TURNED = 3.5
@@ -126,12 +116,9 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
     cores = limits.multiprocessors
     busy = np.minimum(cores, at.threads_of_work)
     uneven = np.ceil(at.threads_of_work / cores) * cores / at.threads_of_work
-    cycles = sum(
-        (_loop_cycles(loop, at, limits, rates, registers, busy) for loop in at.loops),
-        start=(IN_TURN if at.choices.private_copies else CPU_PROGRAM_CYCLES) * at.programs,
-    )
+    cycles = _all_cycles(at, limits, rates, registers)
     traffic = CacheTraffic(at, on_chip_counts=True, resident=busy)
-    cycles = cycles + _rows(at) + np.where(traffic.distinct() > limits.shared, _far(at), 0)
+    cycles = cycles + cycles_of_rows(at) + np.where(traffic.distinct() > limits.shared, cycles_of_far_lines(at), 0)
     into_1, out_1 = traffic.missed(CPU_LEVEL_1 * 0.75, LINE)
     into_2, out_2 = traffic.missed(limits.shared * OWN, LINE, gradual=GRADUAL)
     into_3, out_3 = traffic.missed(limits.cache * LAST_CACHE_SHARE, LINE, users=busy, gradual=GRADUAL)
@@ -159,6 +146,47 @@ def cpu_times(at: PlanBatch, limits: Limits, registers: Numbers) -> ModeledTimes
     )
 
 
+def cpu_least(at: PlanBatch, limits: Limits) -> Numbers:
+    """Seconds that plans take at least as modelled, if no register spills."""
+    rates, cores = cpu_rates(limits), limits.multiprocessors
+    uneven = np.ceil(at.threads_of_work / cores) * cores / at.threads_of_work
+    moved = CacheTraffic(at, on_chip_counts=True).least(LINE)
+    return ModeledTimes(
+        {
+            "instructions": _all_cycles(at, limits, rates, 0) / rates.clock / cores * uneven,
+            "level 2": moved / rates.level_2 * uneven,
+            "level 3": moved / rates.level_3 * uneven,
+        },
+        limits.launch_seconds * at.launches,
+    ).seconds
+
+
+def _all_cycles(at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numbers) -> Numbers:
+    """Cycles of all loops and programs. Those without spilled registers are found once for all that share loops."""
+
+    def begun(each: PlanBatch) -> Numbers:
+        return (IN_TURN if each.choices.private_copies else CPU_PROGRAM_CYCLES) * each.programs
+
+    def cycles(each: PlanBatch) -> Numbers:
+        found, choices = each.terms.loops, each.choices
+        alike = choices.lanes, choices.held, choices.order, choices.private_copies > 0
+        whole = "cycles", each.loops, *alike, choices.packs, choices.streams, choices.copies
+        if whole not in found:
+            total = begun(each)
+            for loop in each.loops:
+                names = (frozenset(some) & loop.places for some in (choices.packs, choices.streams, choices.copies))
+                key = "cycles", loop, *alike, *names
+                if key not in found:
+                    found[key] = _loop_cycles(loop, each, limits, rates, 0)
+                total = total + found[key]
+            found[whole] = total
+        return found[whole]
+
+    if np.any(registers > limits.registers):
+        return sum((_loop_cycles(loop, at, limits, rates, registers) for loop in at.loops), start=begun(at))
+    return at.of_all(cycles)
+
+
 def _lost(ratio: Numbers) -> Numbers:
     """The part that is not found again in a cache after `ratio` times its bytes have passed through, in turns.
 
@@ -172,9 +200,7 @@ _LOSSES = np.linspace(1e-6, 1 - 1e-6, 256)
 _RATIOS = -np.log1p(-_LOSSES) / _LOSSES
 
 
-def _loop_cycles(
-    loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numbers, busy: Numbers
-) -> Numbers:
+def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numbers) -> Numbers:
     width, at = max(1, limits.register_bytes // loop.element_bytes), at.within(loop)
     runs = at.programs * at.all_trips(loop.ranges)
     arithmetic: Numbers = 0.0
@@ -191,7 +217,7 @@ def _loop_cycles(
         elif step.completes or step.reduced in at.choices.held:
             arithmetic = arithmetic + often * _across(step.axes, step.reduced or "", at, width)
         if step.touch is not None and step.touch.atomic:
-            hops = hops + often * update_cycles(step, at, width, limits, busy)
+            hops = hops + often * update_cycles(step, at, width, limits)
         elif step.touch is not None:
             cost = often * _accesses(step, at, width)
             hops = hops + MASKED * _in_tails(step, loop, at, width) + often * SPLIT * _splits(step, at, width)
@@ -269,65 +295,6 @@ def _selected(step: LoopStep, at: PlanBatch) -> Numbers:
 
 def _is_reduction(step: LoopStep, loop: Loop) -> bool:
     return any(step.reduced == axis for _, axis, _ in loop.reduced)
-
-
-def _rows(at: PlanBatch) -> Numbers:
-    """Cycles lost on rows that are read side by side: to start them, and where there are more than prefetchers
-    follow."""
-    cycles: Numbers = 0.0
-    met: set[str] = set()
-    for loop in at.loops:
-        streams: Numbers = 0
-        lines: Numbers = 0
-        for step in loop.steps:
-            touch = step.touch
-            if touch is None or touch.home is not None or touch.place in at.choices.packs or touch.run not in loop.axes:
-                continue
-            rows = at.tile(axis for axis in touch.axes if axis != touch.run)
-            often = at.programs * at.all_trips(loop.ranges)
-            often = often * at.all_trips(axis for axis in executed(loop, step) if axis != touch.run)
-            streams = streams + rows
-            lines = lines + often * rows * max(1, at.extents.get(touch.run, 1)) * touch.element_bytes / LINE
-            if touch.place not in met:
-                cycles = cycles + np.where(rows > 1, often * rows * RESTART, 0)
-            met.add(touch.place)
-        cycles = cycles + lines * clipped((streams - STREAMS) * LOST, 0, MOST_LOST)
-    return cycles + _beside(at)
-
-
-def _beside(at: PlanBatch) -> Numbers:
-    """The same for rows along the fastest tile axis, where each program goes on where the one before it ended."""
-    rows: dict[str, Numbers] = {}
-    lines: Numbers = 0
-    for loop in at.loops:
-        for step in loop.steps:
-            touch = step.touch
-            if touch is None or touch.home is not None or loop.axes or touch.run not in at.choices.order or step.ranges:
-                continue
-            if touch.place not in rows:
-                goes_on = at.all_trips(at.choices.order[at.choices.order.index(touch.run) + 1 :]) == 1
-                beside = at.tile(axis for axis in touch.axes if axis != touch.run)
-                alike = [each.touch for each in loop.steps if each.touch and each.touch.place == touch.place]
-                shifted = max(Counter(each.alignment for each in alike).values())  # neighbours' rows are rows too
-                rows[touch.place] = goes_on * beside * shifted
-                length = at.extents.get(touch.run, 1) * touch.element_bytes / LINE
-                lines = lines + goes_on * length * beside * at.all_trips(a for a in touch.axes if a != touch.run)
-    streams = sum(rows.values()) if rows else 0
-    return lines * clipped((streams - STREAMS) * LOST, 0, MOST_LOST)
-
-
-def _far(at: PlanBatch) -> Numbers:
-    """Cycles of lines of tiles whose neighbours along the row do not belong to the next or previous program."""
-    cycles: Numbers = 0.0
-    steps = [step for loop in at.loops for step in loop.steps]
-    for touch in dict.fromkeys(step.touch for step in steps if step.touch is not None and not step.touch.writes):
-        if touch.home is None and touch.run in at.choices.order and touch.place not in at.choices.packs:
-            faster = at.choices.order[at.choices.order.index(touch.run) + 1 :]
-            turns = at.all_trips(axis for axis in faster if axis in touch.axes)
-            rows = at.tile(axis for axis in touch.axes if axis != touch.run)
-            lines = np.ceil(at.size(touch.run) * touch.element_bytes / LINE) * rows
-            cycles = cycles + np.where(turns > 1, UNPREFETCHED_LINE * lines * at.programs, 0)
-    return cycles
 
 
 def _accesses(step: LoopStep, at: PlanBatch, width: int) -> Numbers:

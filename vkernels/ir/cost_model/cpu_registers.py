@@ -7,6 +7,7 @@ from functools import reduce
 import numpy as np
 
 from ..limits import Limits
+from .loops import Loop
 from .plan_batch import Numbers, PlanBatch
 
 EXPANDED = 9
@@ -17,26 +18,38 @@ WITHIN = 2
 
 def cpu_registers(at: PlanBatch, limits: Limits) -> Numbers:
     """Vector registers that the tiles alive at the worst point of a loop take."""
+    found = at.terms.loops
     worst: Numbers = 0
     for loop in at.loops:
-        taken = sum(
-            1 if alive.into_dot and at.choices.lanes not in alive.axes
-            else slots(alive.axes, at, _lanes(max(4, alive.element_bytes), limits))
-            for alive in loop.live
-        )  # fmt: skip
-        width = _lanes(loop.element_bytes, limits)
-        polynomials = [WITHIN * slots(step.axes, at, width) for step in loop.steps if step.operations >= EXPANDED]
-        worst = np.maximum(worst, taken + reduce(np.maximum, polynomials, 0))
+        key = "registers", loop, at.choices.lanes
+        if key not in found:
+            found[key] = _registers_of(loop, at, limits)
+        worst = np.maximum(worst, found[key])
     return worst
+
+
+def _registers_of(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
+    taken = sum(
+        1 if alive.into_dot and at.choices.lanes not in alive.axes
+        else slots(alive.axes, at, _lanes(max(4, alive.element_bytes), limits))
+        for alive in loop.live
+    )  # fmt: skip
+    width = _lanes(loop.element_bytes, limits)
+    polynomials = [WITHIN * slots(step.axes, at, width) for step in loop.steps if step.operations >= EXPANDED]
+    return taken + reduce(np.maximum, polynomials, 0)
 
 
 def cpu_unrolled(at: PlanBatch, limits: Limits) -> Numbers:
     """Instructions that the longest loop's body is unrolled into."""
-    bodies = (
-        sum(slots(step.axes, at, _lanes(loop.element_bytes, limits)) * max(1, step.operations) for step in loop.steps)
-        for loop in at.loops
-    )
-    return reduce(np.maximum, bodies, 0)
+    found = at.terms.loops
+    longest: Numbers = 0
+    for loop in at.loops:
+        key = "unrolled", loop, at.choices.lanes
+        if key not in found:
+            width = _lanes(loop.element_bytes, limits)
+            found[key] = sum(slots(step.axes, at, width) * max(1, step.operations) for step in loop.steps)
+        longest = np.maximum(longest, found[key])
+    return longest
 
 
 def _lanes(element_bytes: int, limits: Limits) -> int:
@@ -47,13 +60,16 @@ def slots(axes: tuple[str, ...], at: PlanBatch, width: int) -> Numbers:
     """Registers of a tile: vectors along the lanes, the last ones ever narrower; one an element without lanes."""
     if at.choices.lanes not in axes:
         return at.tile(axes)
-    assert at.choices.lanes is not None
-    key = (*axes, f"by {width}")
-    if key not in at.kept:
-        along = at.size(at.choices.lanes)
+    lanes = at.choices.lanes
+    assert lanes is not None
+    key = (*axes, lanes, f"by {width}")
+    found = at.terms.slots.get(key)
+    if found is None:
+        along = at.size(lanes)
         narrower = _BITS[np.asarray(along % width, dtype=np.int64)]
-        at.kept[key] = at.tile(axis for axis in axes if axis != at.choices.lanes) * (along // width + narrower)
-    return at.kept[key]
+        found = at.tile(axis for axis in axes if axis != lanes) * (along // width + narrower)
+        at.terms.slots[key] = found
+    return found
 
 
 _BITS = np.array([number.bit_count() for number in range(257)], dtype=np.float64)

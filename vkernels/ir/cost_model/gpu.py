@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -88,7 +89,6 @@ def programs_at_once(at: PlanBatch, limits: Limits, registers: Numbers, shared: 
 def gpu_times(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers) -> ModeledTimes:
     """The times of plans with these registers a thread and bytes of shared memory a program."""
     room, cores = room_of(limits), limits.multiprocessors
-    threads = at.warps * limits.warp
     programs = at.threads_of_work
     at_once, resident = programs_at_once(at, limits, registers, shared)
     busy = np.minimum(cores, at_once)
@@ -103,10 +103,7 @@ def gpu_times(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers
         own = CacheTraffic(replace(at, choices=replace(at.choices, swizzle=1)), on_chip_counts=False, resident=at_once)
     read, written = own.missed(level_1 / resident, MEMORY_SECTOR)
     missed, put = traffic.missed(limits.cache * 0.75, MEMORY_SECTOR, users=at_once)
-    plain, tensor, on_chip, chain = 0.0, 0.0, 0.0, GPU_PROGRAM_SECONDS
-    for loop in at.loops:
-        work = _work(loop, at, limits, threads)
-        plain, tensor, on_chip, chain = (a + b for a, b in zip((plain, tensor, on_chip, chain), work, strict=True))
+    plain, tensor, on_chip, chain = gpu_work(at, limits)
     partial = at.partial_bytes() if at.choices.split is not None else 0
     chain = chain + (at.shares * CACHE_LATENCY if at.choices.split is not None and len(at.split_launches) > 1 else 0)
     slow = np.where(registers > NeedsDevice.of(limits).registers, SPILLING, 1)
@@ -125,11 +122,62 @@ def gpu_times(at: PlanBatch, limits: Limits, registers: Numbers, shared: Numbers
     )
 
 
+def gpu_least(at: PlanBatch, limits: Limits) -> Numbers:
+    """Seconds that plans take at least as modelled, whatever registers and shared memory they take."""
+    room, cores = room_of(limits), limits.multiprocessors
+    threads, programs = at.warps * limits.warp, at.threads_of_work
+    resident = np.maximum(1, np.minimum(room.threads // threads, room.programs))
+    at_once = np.minimum(programs, cores * resident)
+    uneven = np.ceil(programs / np.minimum(cores, programs)) * cores / programs
+    moved = CacheTraffic(at, on_chip_counts=False).least(MEMORY_SECTOR)
+    plain, tensor, on_chip, chain = gpu_work(at, limits)
+    return ModeledTimes(
+        {
+            "operations": plain * uneven,
+            "tensor cores": tensor * uneven,
+            "shared memory": on_chip / limits.shared_bandwidth * uneven,
+            "cache": moved / (CACHE_REACHED * limits.cache_bandwidth) * uneven,
+            "memory": moved / limits.memory_bandwidth * np.maximum(1, DRAWN * cores / at_once),
+            "latency": np.ceil(programs / at_once) * chain,
+        },
+        limits.launch_seconds * at.launches,
+    ).seconds
+
+
+def gpu_work(at: PlanBatch, limits: Limits) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Seconds of plain units and of tensor cores, and bytes of shared memory, of all programs; latency of one."""
+
+    def work(each: PlanBatch) -> Iterator[tuple[Numbers, Numbers, Numbers, Numbers]]:
+        found, threads = each.terms.loops, each.warps * limits.warp
+        for loop in each.loops:
+            key = "work", loop, each.choices.held, each.choices.split
+            if key not in found:
+                found[key] = _work(loop, each, limits, threads)
+            yield found[key]
+
+    def summed(part: int, start: float) -> Numbers:
+        return at.of_all(lambda each: sum((one[part] for one in work(each)), start=start))
+
+    return summed(0, 0.0), summed(1, 0.0), summed(2, 0.0), summed(3, GPU_PROGRAM_SECONDS)
+
+
 def is_wieldy(at: PlanBatch, limits: Limits, registers: Numbers) -> Numbers:
     """Whether threads take few elements, and few registers more than there are: plans beyond only where none is so."""
-    words = (at.tile(step.axes) * loop.element_bytes / 4 for loop in at.loops for step in loop.steps if not step.is_dot)
-    most = reduce(np.maximum, words, 0)
+
+    def words(each: PlanBatch) -> Numbers:
+        return reduce(np.maximum, (_largest(loop, each) for loop in each.loops), 0)
+
+    most = at.of_all(words)
     return (most <= A_THREAD * at.warps * limits.warp) & (registers <= BEYOND * limits.registers)
+
+
+def _largest(loop: Loop, at: PlanBatch) -> Numbers:
+    """Words of the largest tile of a loop, but of dots."""
+    found = at.terms.loops
+    if ("words", loop) not in found:
+        words = (at.tile(step.axes) * loop.element_bytes / 4 for step in loop.steps if not step.is_dot)
+        found["words", loop] = reduce(np.maximum, words, 0)
+    return found["words", loop]
 
 
 def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:

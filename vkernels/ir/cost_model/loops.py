@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from math import gcd
 from typing import Any
 
@@ -131,6 +131,18 @@ class Loop:
     element_bytes: int = 4
     in_float64: bool = True
     visits: tuple[Visit, ...] = ()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.phase, self.axes, self.ranges, self.steps, self.live))
+
+    @cached_property
+    def places(self) -> frozenset[str]:
+        """The memory that it touches."""
+        return frozenset(step.touch.place for step in self.steps if step.touch is not None)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..limits import Limits
-from .cpu import cpu_times
-from .gpu import gpu_times
+from .cpu import cpu_least, cpu_times
+from .gpu import gpu_least, gpu_times
 from .launches import parts_of
 from .plan_batch import ModeledTimes, Numbers, PlanBatch
 
@@ -27,6 +27,11 @@ def model_time(
     if limits.warp > 1:
         return gpu_times(at, limits, registers, shared)
     return cpu_times(at, limits, registers)
+
+
+def least_time(at: PlanBatch, limits: Limits) -> Numbers:
+    """Seconds that plans in one launch take at least as modelled, if they fit: found in a part of the time."""
+    return gpu_least(at, limits) if limits.warp > 1 else cpu_least(at, limits)
 
 
 def _of_launch(numbers: Numbers | tuple[Numbers, ...], launch: int) -> Numbers:

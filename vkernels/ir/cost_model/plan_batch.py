@@ -5,7 +5,7 @@ Numbers that differ are NumPy arrays of one length, so that thousands of plans a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from math import prod
@@ -20,6 +20,31 @@ from .visits import Axes, Visit, visited_part
 
 Numbers = Any
 """A number, or an array with one for each plan."""
+
+
+@dataclass(frozen=True, eq=False)
+class BatchTerms:
+    """What models compute again and again of plans with the same sizes, under all choices: `columns` of numbers.
+
+    `loops`: of one loop, by it and the choices that matter to it. `chosen_of`: the batch that these plans were picked
+    from, and their places in it.
+    """
+
+    extents: Mapping[str, int]
+    columns: tuple[Numbers, ...]
+    tiles: dict[tuple[str, ...], Numbers] = field(default_factory=dict)
+    trips: dict[tuple[str, ...], Numbers] = field(default_factory=dict)
+    slots: dict[tuple[str | None, ...], Numbers] = field(default_factory=dict)
+    loops: dict[Any, Any] = field(default_factory=dict)
+    chosen_of: tuple[PlanBatch, tuple[NDArray[np.int64], ...]] | None = None
+
+    def are_of(self, batch: PlanBatch) -> bool:
+        """Whether the batch has these very columns."""
+        same = zip(self.columns, batch.model_columns, strict=False)
+        return self.extents is batch.extents and all(mine is theirs for mine, theirs in same)
+
+
+NO_TERMS = BatchTerms({}, ())
 
 
 @dataclass(frozen=True)
@@ -58,11 +83,12 @@ class PlanBatch:
     updates: AtomicUpdates = NO_UPDATES
     sizes_of_call: Mapping[str, int] = field(default_factory=dict)
     visited: Mapping[str, Numbers] = field(default_factory=dict)
-    _tiles: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
-    _trips: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
-    kept: dict[tuple[str, ...], Numbers] = field(default_factory=dict, compare=False, init=False)
-    """What models compute again and again."""
+    terms: BatchTerms = field(default=NO_TERMS, compare=False, repr=False)
     _within: dict[tuple[Visit, ...], PlanBatch] = field(default_factory=dict, compare=False, init=False)
+
+    def __post_init__(self) -> None:
+        if not self.terms.are_of(self):
+            object.__setattr__(self, "terms", BatchTerms(self.extents, self.model_columns))
 
     def size(self, axis: str) -> Numbers:
         """Elements at once: 1 of a range."""
@@ -74,22 +100,25 @@ class PlanBatch:
 
     def tile(self, axes: Iterable[str]) -> Numbers:
         """Elements of a tile of some axes."""
-        key = tuple(axes)
-        if key not in self._tiles:
-            self._tiles[key] = prod((self.size(axis) for axis in key), start=1.0)
-        return self._tiles[key]
+        key, tiles = tuple(axes), self.terms.tiles
+        found = tiles.get(key)
+        if found is None:
+            found = tiles[key] = prod((self.size(axis) for axis in key), start=1.0)
+        return found
 
     def all_trips(self, axes: Iterable[str]) -> Numbers:
         """Of loops in one another."""
-        key = tuple(axes)
-        if key not in self._trips:
+        key, trips = tuple(axes), self.terms.trips
+        found = trips.get(key)
+        if found is None:
             if len(key) == 1:
-                self._trips[key] = np.ceil(max(1, self.extents.get(key[0], 1)) / self.size(key[0]))
+                found = np.ceil(max(1, self.extents.get(key[0], 1)) / self.size(key[0]))
                 if key[0] in self.visited:
-                    self._trips[key] = self._trips[key] * self.visited[key[0]]
+                    found = found * self.visited[key[0]]
             else:
-                self._trips[key] = prod((self.all_trips((axis,)) for axis in key), start=1.0)
-        return self._trips[key]
+                found = prod((self.all_trips((axis,)) for axis in key), start=1.0)
+            trips[key] = found
+        return found
 
     def within(self, loop: Loop) -> PlanBatch:
         """The plans as a loop sees them, which visits only chunks that masks let through."""
@@ -99,7 +128,8 @@ class PlanBatch:
             stepped = frozenset((*self.choices.order, *loop.axes))
             axes = Axes(self.size, self.extents, self.sizes_of_call, stepped)
             visited = {visit.axis: visited_part(visit, axes) for visit in loop.visits}
-            self._within[loop.visits] = replace(self, visited=visited)
+            terms = BatchTerms(self.extents, self.model_columns, self.terms.tiles, slots=self.terms.slots)
+            self._within[loop.visits] = replace(self, visited=visited, terms=terms)
         return self._within[loop.visits]
 
     @property
@@ -135,8 +165,13 @@ class PlanBatch:
     # One plan, or some of them
 
     @property
+    def model_columns(self) -> tuple[Numbers, ...]:
+        """What a loop's work depends on."""
+        return (*self.sizes.values(), self.shares, self.warps, self.stages)
+
+    @property
     def _columns(self) -> tuple[Numbers, ...]:
-        return (*self.sizes.values(), self.shares, self.warps, self.stages, self.resident)
+        return (*self.model_columns, self.resident)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -154,7 +189,16 @@ class PlanBatch:
         return replace(
             self, sizes=dict(zip(self.sizes, sizes, strict=True)), shares=shares, warps=warps, stages=stages,
             resident=resident,
+            terms=BatchTerms(self.extents, (*sizes, shares, warps, stages), chosen_of=(self, where)),
         )  # fmt: skip
+
+    def of_all(self, found: Callable[[PlanBatch], Numbers]) -> Numbers:
+        """A term of these plans, computed for all plans that they were picked from, where few sizes matter to each."""
+        if self.terms.chosen_of is not None:
+            whole, where = self.terms.chosen_of
+            if whole.loops is self.loops and whole.choices is self.choices:
+                return self._picked(where, whole.of_all(found))
+        return found(self)
 
     def _picked(self, where: tuple[NDArray[np.int64], ...], value: Numbers) -> Numbers:
         """The numbers at some places; what depends on few choices has few axes."""

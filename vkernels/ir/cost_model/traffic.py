@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .loops import Axes, Loop, LoopAccess, LoopStep
 from .plan_batch import Numbers, PlanBatch, clipped
 
+Table = NDArray[np.float64]
 _Key = tuple[str, int | None, frozenset[str], bool]
 """A loop's axis, its number unless it is one over programs, the axes inside it, and whether it is `alone`."""
 GROUP = "programs of a group"
@@ -26,6 +29,24 @@ class _Repeat:
     alone: bool
     taken: Numbers
     again: Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    """What touches and the loops that repeat them are like, with a row for each and a column for each plan.
+
+    Of loops: `taken` and `again` as in `_Repeat`, `alone`, and whether the touch is `scattered`. Of touches: whether
+    what one touches was `met` before, and whether it `writes`. `turns`: touches, and the loop that repeats each: first
+    those of the outermost loops.
+    """
+
+    taken: Table
+    again: Table
+    alone: NDArray[np.bool_]
+    scattered: NDArray[np.bool_]
+    turns: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]]
+    met: NDArray[np.bool_]
+    writes: NDArray[np.bool_]
 
 
 class CacheTraffic:
@@ -55,7 +76,8 @@ class CacheTraffic:
         self._footprints: dict[tuple[int | None, frozenset[str]], Numbers] = {}
         self._elements_of: dict[tuple[Axes, tuple[bool, ...], str | None], Numbers] = {}
         self._repeats: dict[_Key, _Repeat] = {}
-        self._moved: dict[int, list[tuple[LoopAccess, Numbers, Numbers | None, list[_Key]]]] = {}
+        self._grown: dict[tuple[Axes, bool, frozenset[str]], Numbers] = {}
+        self._moved: dict[int, Table] = {}
 
     def distinct(self, without: Collection[str] = ()) -> Numbers:
         """Bytes of all tensors that are touched, each element once, but of those `without`."""
@@ -72,61 +94,103 @@ class CacheTraffic:
         }
         return sum(size for place, size in sizes.items() if places is None or place in places)
 
+    def least(self, line: int) -> Numbers:
+        """Bytes that any cache misses at least, read or written: of each tensor what one of its accesses moves."""
+        moved: dict[tuple[str, bool], Numbers] = {}
+        for number, step, touch in self.touches:
+            if touch.home is None and (touch.place, touch.writes) not in moved:
+                waste = self._waste(touch, self.at.loops[number], step, line)
+                moved[touch.place, touch.writes] = self._elements(touch) * touch.element_bytes * waste
+        return sum(moved.values(), start=0.0)
+
     def missed(self, capacity: Numbers, line: int, users: Numbers = 1, gradual: float = 0.0) -> tuple[Numbers, Numbers]:
         """Bytes read from beyond a cache of `capacity` bytes, and bytes written there, in whole lines.
 
         `users`: programs that have the cache at once, each with what it touches by itself. `gradual`: what takes this
         part less than the capacity is found again wholly, what takes this part more not at all, and between them some.
         """
-        each = list(self.missed_by_touch(capacity, line, users, gradual))
-        reads = sum((moved for touch, moved in each if not touch.writes), start=0.0)
-        return reads, sum((moved for touch, moved in each if touch.writes), start=0.0)
+        moved = self._missed(capacity, line, users, gradual)
+        return _added(moved[~self._tables.writes]), _added(moved[self._tables.writes])
 
     def missed_by_touch(
         self, capacity: Numbers, line: int, users: Numbers = 1, gradual: float = 0.0
     ) -> Iterator[tuple[LoopAccess, Numbers]]:
         """What `missed` adds up: the bytes of each touch."""
-        met: set[tuple[str, bool]] = set()
-        program = self._footprint(None, self._inside_programs) * users <= capacity
-        times: dict[tuple[_Key, bool], Numbers] = {}
-        for touch, once, part, repeats in self._moved_by(line):
-            moved = once
-            for key in repeats:
-                if (key, touch.scattered) not in times:
-                    repeat = self._repeats[key]
-                    taken = repeat.taken * (users if repeat.alone else 1)
-                    lost = _beyond(taken, capacity, gradual)
-                    if gradual and touch.scattered:  # in no order: what is there is found, whatever came before
-                        lost = np.minimum(lost, np.maximum(0, 1 - capacity / np.maximum(1, taken)))
-                    times[key, touch.scattered] = 1 + lost * (repeat.again - 1)
-                moved = moved * times[key, touch.scattered]
-            if part is not None:  # what masks leave out of one program is touched by another
-                moved = np.maximum(once, moved * part)
-            if (touch.place, touch.writes) in met or (touch.home is not None and (touch.place, True) in met):
-                moved = np.where(program, 0, moved)
-            met.add((touch.place, touch.writes))
-            yield touch, moved
+        yield from zip(
+            (touch for _, _, touch in self.touches), self._missed(capacity, line, users, gradual), strict=True
+        )
 
-    def _moved_by(self, line: int) -> list[tuple[LoopAccess, Numbers, Numbers | None, list[_Key]]]:
-        """Every touch, the bytes that it moves without repetition, the part of its chunks that is visited (None: all),
-        and the loops that repeat it: the same for all caches."""
+    def _missed(self, capacity: Numbers, line: int, users: Numbers, gradual: float) -> Table:
+        """Bytes of every touch, a row each."""
+        tables = self._tables
+        taken = tables.taken * np.where(tables.alone, users, 1)
+        lost = _beyond(taken, capacity, gradual)
+        if gradual and tables.scattered.any():  # in no order: what is there is found, whatever came before
+            found = np.minimum(lost, np.maximum(0, 1 - capacity / np.maximum(1, taken)))
+            lost = np.where(tables.scattered, found, lost)
+        times = 1 + lost * (tables.again - 1)
+        moved = self._moved_once(line).copy()
+        for touches, repeats in tables.turns:
+            moved[touches] *= times[repeats]
+        if any(loop.visits for loop in self.at.loops):  # what masks leave out of one program is touched by another
+            moved = np.maximum(self._moved_once(line), moved * self._parts)
+        if tables.met.any():
+            program = self._footprint(None, self._inside_programs) * users <= capacity
+            moved[tables.met] = np.where(program, 0, moved[tables.met])
+        return moved
+
+    def _moved_once(self, line: int) -> Table:
+        """The bytes that every touch moves without repetition, a row each: the same for all caches."""
         if line not in self._moved:
-            self._moved[line] = [
-                (
-                    touch,
-                    self._elements(touch) * touch.element_bytes * self._waste(touch, self.at.loops[number], step, line),
-                    self._part(self.at.loops[number], step),
-                    list(self._repeats_of(number, step, touch)),
-                )
+            self._moved[line] = self._stacked([
+                self._elements(touch) * touch.element_bytes * self._waste(touch, self.at.loops[number], step, line)
                 for number, step, touch in self.touches
-            ]
+            ])  # fmt: skip
         return self._moved[line]
 
-    def _part(self, loop: Loop, step: LoopStep) -> Numbers | None:
-        if not loop.visits:
-            return None
+    @cached_property
+    def _parts(self) -> Table:
+        """The part of its chunks that every touch is executed in, a row each."""
+        return self._stacked([self._part(self.at.loops[number], step) for number, step, _ in self.touches])
+
+    def _part(self, loop: Loop, step: LoopStep) -> Numbers:
         visited = self.at.within(loop).visited
         return prod((part for axis, part in visited.items() if axis in executed(loop, step)), start=1.0)
+
+    def _stacked(self, rows: Sequence[Numbers]) -> Table:
+        table = np.empty((len(rows), *self.at.shape))
+        for number, row in enumerate(rows):
+            table[number] = row
+        return table
+
+    @cached_property
+    def _tables(self) -> _Tables:
+        """The loops that repeat touches, as tables."""
+        row_of: dict[tuple[_Key, bool], int] = {}
+        turns: dict[int, tuple[list[int], list[int]]] = {}
+        met: set[tuple[str, bool]] = set()
+        again: list[bool] = []
+        known: dict[Any, list[_Key]] = {}
+        for place, (number, step, touch) in enumerate(self.touches):
+            alike = number, touch.axes, touch.home, touch.scattered, step.axes, step.ranges
+            if alike not in known:
+                known[alike] = self._repeats_of(number, step, touch)
+            for turn, key in enumerate(known[alike]):
+                touches, repeats = turns.setdefault(turn, ([], []))
+                touches.append(place)
+                repeats.append(row_of.setdefault((key, touch.scattered), len(row_of)))
+            was_met = (touch.place, touch.writes) in met or (touch.home is not None and (touch.place, True) in met)
+            again.append(was_met)
+            met.add((touch.place, touch.writes))
+        found = [self._repeats[key] for key, _ in row_of]
+        beside = (-1, *(1 for _ in self.at.shape))
+        return _Tables(
+            self._stacked([repeat.taken for repeat in found]), self._stacked([repeat.again for repeat in found]),
+            np.array([repeat.alone for repeat in found], bool).reshape(beside),
+            np.array([scattered for _, scattered in row_of], bool).reshape(beside),
+            [(np.array(touches), np.array(repeats)) for touches, repeats in turns.values()],
+            np.array(again, bool), np.array([touch.writes for _, _, touch in self.touches], bool),
+        )  # fmt: skip
 
     def _axes(self, touch: LoopAccess) -> Axes:
         """The axes that decide which elements are touched; a home is the same memory in every program."""
@@ -138,22 +202,20 @@ class CacheTraffic:
         sizes = (self.at.size(axis) if axis in own else max(1, self.at.extents.get(axis, 1)) for axis in touch.axes)
         return prod(sizes, start=1.0)
 
-    def _repeats_of(self, number: int, step: LoopStep, touch: LoopAccess) -> Iterator[_Key]:
+    def _repeats_of(self, number: int, step: LoopStep, touch: LoopAccess) -> list[_Key]:
         """The loops that repeat a touch, by all axes that each of their trips goes through."""
         own, loop = self._axes(touch), self.at.loops[number]
-        around = [*self.programs, *loop.ranges, *executed(loop, step), *step.ranges]
-        for place, axis in enumerate(around):
-            if (self.grouped if axis == GROUP else axis) in own or axis in around[:place]:
-                continue
+        around = (*self.programs, *loop.ranges, *executed(loop, step), *step.ranges)
+        scattered = touch.axes if touch.scattered else ()
+        keys: list[_Key] = []
+        for axis, inner in _repeating(around, len(self.programs), own, scattered, self._inside_programs, self.grouped):
             across = axis in self.programs
-            inner = frozenset(around[place + 1 :]) if not across else self._inside(axis)
-            if touch.scattered:
-                inner |= frozenset(touch.axes)
             alone = not across or touch.home is not None  # each program has homes of its own
             key = axis, None if across else number, inner, alone
             if key not in self._repeats:
                 self._repeats[key] = _Repeat(alone, self._footprint(key[1], inner), self._again(axis, inner, alone))
-            yield key
+            keys.append(key)
+        return keys
 
     def _again(self, axis: str, inner: frozenset[str], alone: bool) -> Numbers:
         """How often a loop repeats a touch: programs that run at once share what they find."""
@@ -169,9 +231,6 @@ class CacheTraffic:
             return np.minimum(self.swizzle, self.at.trips(str(self.grouped)))
         return np.ceil(self.at.trips(axis) / self.swizzle) if axis == self.grouped else self.at.trips(axis)
 
-    def _inside(self, tile: str) -> frozenset[str]:
-        return frozenset(self.programs[self.programs.index(tile) + 1 :]) | self._inside_programs
-
     @cached_property
     def _inside_programs(self) -> frozenset[str]:
         return frozenset({*self.at.sizes, *self.at.extents}) - frozenset(self.at.choices.order)
@@ -181,27 +240,40 @@ class CacheTraffic:
         found = self._footprints.get((number, inner))
         if found is None:
             places: dict[str, Numbers] = {}
-            for loop, _, touch in self.touches:
-                if number is None or loop == number:
-                    width = touch.element_bytes * (2 if touch.place in self.at.choices.copies else 1)
-                    taken = self._gone_through(touch, inner) * width
-                    before = places.get(touch.place)
-                    places[touch.place] = taken if before is None else np.maximum(before, taken)
+            for place, axes, homed, width in self._touched.get(number, ()):
+                taken = self._gone_through(axes, homed, inner) * width
+                before = places.get(place)
+                places[place] = taken if before is None else np.maximum(before, taken)
             found = self._footprints[number, inner] = sum(places.values()) if places else 0
         return found
 
-    def _gone_through(self, touch: LoopAccess, inner: frozenset[str]) -> Numbers:
-        """Elements that a touch takes while some axes are gone through."""
-        programs = self.at.choices.order if touch.home is not None else ()
+    @cached_property
+    def _touched(self) -> dict[int | None, dict[tuple[str, Axes, bool, int], None]]:
+        """What the touches of each loop, and of all loops (None), have in common where footprints are the same: place,
+        axes, whether it is a home, and bytes of an element, of all copies."""
+        found: dict[int | None, dict[tuple[str, Axes, bool, int], None]] = {}
+        for number, _, touch in self.touches:
+            width = touch.element_bytes * (2 if touch.place in self.at.choices.copies else 1)
+            each = touch.place, touch.axes, touch.home is not None, width
+            found.setdefault(number, {})[each] = found.setdefault(None, {})[each] = None
+        return found
+
+    def _gone_through(self, axes: Axes, homed: bool, inner: frozenset[str]) -> Numbers:
+        """Elements that a touch of these axes takes while some axes are gone through."""
+        key = axes, homed, inner
+        if key in self._grown:
+            return self._grown[key]
+        programs = self.at.choices.order if homed else ()
         group = self.grouped if GROUP in inner and self.grouped not in inner else None
-        grows = tuple((axis in inner or axis == group) and axis not in programs for axis in touch.axes)
-        found = self._elements_of.get((touch.axes, grows, group))
+        grows = tuple((axis in inner or axis == group) and axis not in programs for axis in axes)
+        found = self._elements_of.get((axes, grows, group))
         if found is None:
-            most = {axis: max(1, self.at.extents.get(axis, 1)) for axis in touch.axes}
+            most = {axis: max(1, self.at.extents.get(axis, 1)) for axis in axes}
             if group in most:
                 most[group] = np.minimum(most[group], self.swizzle * self.at.size(group))
-            sizes = (most[axis] if grown else self.at.size(axis) for axis, grown in zip(touch.axes, grows, strict=True))
-            found = self._elements_of[touch.axes, grows, group] = prod(sizes, start=1.0)
+            sizes = (most[axis] if grown else self.at.size(axis) for axis, grown in zip(axes, grows, strict=True))
+            found = self._elements_of[axes, grows, group] = prod(sizes, start=1.0)
+        self._grown[key] = found
         return found
 
     def _waste(self, touch: LoopAccess, loop: Loop, step: LoopStep, line: int) -> Numbers:
@@ -213,6 +285,11 @@ class CacheTraffic:
         if touch.run in (*loop.axes, *loop.ranges, *step.ranges, *self.at.choices.held):
             together = max(1, self.at.extents.get(touch.run, 1))
         return clipped(line / (together * touch.element_bytes), 1, line / touch.element_bytes)
+
+
+def _added(rows: Table) -> Numbers:
+    """The sum of rows, one after another: NumPy's own sum of few columns adds in another order."""
+    return np.add.accumulate(rows, axis=0)[-1] if len(rows) else 0.0
 
 
 def _beyond(taken: Numbers, capacity: Numbers, gradual: float) -> Numbers:
@@ -232,3 +309,21 @@ def executed(loop: Loop, step: LoopStep) -> Axes:
 def _down_to(loops: Axes, axes: Axes) -> Axes:
     depth = max((loops.index(axis) + 1 for axis in axes if axis in loops), default=0)
     return loops[:depth]
+
+
+@lru_cache(maxsize=4096)
+def _repeating(
+    around: Axes, programs: int, own: Axes, scattered: Axes, inside_programs: frozenset[str], grouped: str | None
+) -> list[tuple[str, frozenset[str]]]:
+    """The loops that repeat a touch, and the axes that a trip of each goes through: of those `around` it, outermost
+    first and those over `programs` first, the ones that do not decide by its `own` axes what it takes."""
+    found: list[tuple[str, frozenset[str]]] = []
+    for place, axis in enumerate(around):
+        if (grouped if axis == GROUP else axis) in own or axis in around[:place]:
+            continue
+        if place < programs:
+            inner = frozenset(around[place + 1 : programs]) | inside_programs
+        else:
+            inner = frozenset(around[place + 1 :])
+        found.append((axis, inner | frozenset(scattered)))
+    return found

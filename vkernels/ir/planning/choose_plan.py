@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -35,7 +36,9 @@ def bottom_plan(space: PlanSearchSpace) -> tuple[Plan, PlanBatch]:
 
 
 REFINED_AT_ONCE = 64
-"""Plans that are refined: their needs are evaluated, and they are modelled again with these."""
+"""Plans that are refined: they are modelled again with all that bounds their registers."""
+FIRST_CANDIDATES = 8
+"""The best plans on a CPU, of which one nearly always fits: more than these are only looked for where none does."""
 MAX_REJECTED = 16
 """Rejected plans that are reported."""
 TRIED_WITH_FEWER = 4
@@ -108,7 +111,7 @@ def plans_down(
     tried: list[RejectedPlan] = []
     given: list[Plan] = []
     for some in (space, replace(space, lean=True)):
-        for candidate in refine_top_candidates(some, find_families(some)):
+        for candidate in candidates_of(some):
             if candidate.plan in given or not wanted(candidate.use):
                 continue
             reason = candidate.misfit or why_inapplicable(space, candidate.plan)
@@ -119,6 +122,19 @@ def plans_down(
             else:
                 tried.append(RejectedPlan(candidate.plan, float(candidate.times.seconds), reason))
     yield replace(_bottom(space), tried=tuple(tried[:MAX_REJECTED]))
+
+
+def candidates_of(space: PlanSearchSpace) -> Iterator[RefinedCandidate]:
+    """The best plans of all families. Most callers take the first: others need more families modelled."""
+    given = 0
+    # On a GPU refining changes the order of plans, so that all that are refined at once have to be there.
+    for wanted in (*([FIRST_CANDIDATES] if space.limits.warp == 1 else []), REFINED_AT_ONCE, None):
+        families = find_families(space, wanted)
+        for candidate in islice(refine_top_candidates(space, families, wanted), given, None):
+            yield candidate
+            given += 1
+        if wanted is None or sum(len(family.best) for family in families) < wanted:
+            return  # no family was left out
 
 
 def choose_bottom(
@@ -187,12 +203,20 @@ class RefinedCandidate:
         return why_not(self.use, space.limits, 0.0 if may_spill else float(self.family.taken.registers[self.number]))
 
 
-def refine_top_candidates(space: PlanSearchSpace, families: Sequence[PlanFamily]) -> Iterator[RefinedCandidate]:
-    """The best plans of all families, by their time as modelled with all that bounds their registers."""
+def refine_top_candidates(
+    space: PlanSearchSpace, families: Sequence[PlanFamily], wanted: int | None = None
+) -> Iterator[RefinedCandidate]:
+    """The best plans of all families, by their time as modelled with all that bounds their registers.
+
+    `wanted`: only so many of them, and what is as good; at most `REFINED_AT_ONCE`.
+    """
     rows = sorted(
         ((float(family.seconds[row]), number, row) for number, family in enumerate(families) for row in family.best),
         key=lambda each: each[:2],
     )
+    if wanted is not None and len(rows) > wanted:
+        last = rows[wanted - 1][0]
+        rows = [row for row in rows[:REFINED_AT_ONCE] if row[0] <= last]
     for start in range(0, len(rows), REFINED_AT_ONCE):
         of_families: dict[int, list[int]] = {}
         for _, number, row in rows[start : start + REFINED_AT_ONCE]:

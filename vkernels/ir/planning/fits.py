@@ -60,7 +60,7 @@ def why_inapplicable(space: PlanSearchSpace, plan: Plan) -> str | None:
     Tensors are distinct, as in all code: where some are the same, the kernel uses one in place of all.
     """
     try:
-        check_plan(plan_kernel(space.kernel, plan, Facts(dict(space.sizes), distinct=True)))
+        check_plan(plan_kernel(space.kernel, plan, Facts(dict(space.sizes), distinct=True), space.structure))
     except PlanError as error:
         return str(error)
     return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from heapq import heappop, heappush
 
@@ -13,7 +14,7 @@ from ..analysis.needs import NeedsDevice
 from ..cost_model.cpu_registers import cpu_registers, cpu_unrolled
 from ..cost_model.gpu import is_wieldy
 from ..cost_model.launches import phases_of_launches
-from ..cost_model.model_time import model_time
+from ..cost_model.model_time import least_time, model_time
 from ..cost_model.plan_batch import ModeledTimes, Numbers, PlanBatch
 from ..errors import PlanError
 from ..limits import Limits
@@ -74,6 +75,13 @@ MAX_UNROLLED_INSTRUCTIONS = 2048
 cache."""
 DECISION_MUST_WIN = 0.01
 """Part of the time that each further decision has to win."""
+ROUNDED = 1 + 1e-9
+"""How much longer a plan's least time may be than its time, for want of digits."""
+MANY = 512
+"""Plans of a family from which on their least times are asked for: modelling fewer takes as long."""
+FEW = 0.5
+"""Part of a family's plans below which those that matter are modelled alone, not with the others: as one list they do
+not share what depends on few sizes."""
 SEARCH_ROUNDS = 4
 """Rounds in which every decision is tried again, under the best family so far."""
 WORTH_CUTTING = 0.75
@@ -125,21 +133,57 @@ class PlanFamily:
         return float(self.seconds[self.best[0]])
 
 
-def find_families(space: PlanSearchSpace) -> list[PlanFamily]:
+@dataclass
+class _FamiliesSeen:
+    """The families of a search, by their choices; `wanted`: how many of all their plans are of interest, the best.
+
+    A family of which no plan can be among them, nor better than the best of the search, is left out, and so are such
+    plans of other families: least times say so, which take a part of the time that modelling takes.
+    """
+
+    space: PlanSearchSpace
+    wanted: int | None
+    found: dict[StructuralChoices, PlanFamily | None] = field(default_factory=dict)
+    _looked: dict[StructuralChoices, float] = field(default_factory=dict)
+    _best: list[float] = field(default_factory=list)
+
+    def look(self, choices: StructuralChoices, beside: float = 0.0) -> PlanFamily | None:
+        """The family of some choices; None where there is none, or none that takes less than `beside` seconds nor has
+        a plan of interest."""
+        choices = pinned_move(self.space, choices)
+        within = self._within(beside)
+        if choices not in self.found or (self.found[choices] is None and within > self._looked[choices]):
+            family = self.found[choices] = family_of(self.space, choices, within)
+            self._looked[choices] = within
+            if family is not None and self.wanted is not None:
+                self._best = sorted([*self._best, *family.seconds[family.best].tolist()])[: self.wanted]
+        return self.found[choices]
+
+    def _within(self, beside: float) -> float:
+        """Seconds beyond which a plan is of no interest."""
+        if self.wanted is None or len(self._best) < self.wanted:
+            return math.inf
+        return max(self._best[-1], beside)
+
+
+def find_families(space: PlanSearchSpace, wanted: int | None = None) -> list[PlanFamily]:
     """Kinds of plans: what holds what first, then one decision after another from the best of them, until none is
-    better made otherwise; last, on a GPU, launches of their own."""
-    seen: dict[StructuralChoices, PlanFamily | None] = {}
+    better made otherwise; last, on a GPU, launches of their own.
+
+    `wanted`: only so many plans, the best of all families, are of interest; others may be left out.
+    """
+    seen = _FamiliesSeen(space, wanted)
+    look = seen.look
 
     def better(every_choice: Iterable[StructuralChoices], best: PlanFamily) -> PlanFamily:
-        return min([best, *filter(None, map(look, every_choice))], key=lambda family: family.least)
+        families = [look(choices, best.least) for choices in every_choice]
+        return min([best, *filter(None, families)], key=lambda family: family.least)
 
-    def look(choices: StructuralChoices) -> PlanFamily | None:
-        choices = pinned_move(space, choices)
-        if choices not in seen:
-            seen[choices] = family_of(space, choices)
-        return seen[choices]
-
-    starts = [family for choices in starting_choices(space) if (family := look(choices)) is not None]
+    starts: list[PlanFamily] = []
+    for choices in starting_choices(space):
+        second = sorted(family.least for family in starts)[1] if len(starts) > 1 else math.inf
+        if (family := look(choices, second)) is not None:
+            starts.append(family)
     found: list[PlanFamily] = []
     to_decide = things_to_decide(space)
     for best in sorted(starts, key=lambda family: family.least)[:2]:
@@ -156,7 +200,7 @@ def find_families(space: PlanSearchSpace) -> list[PlanFamily]:
         cuts = _worth_cutting(space, best)
         for _ in cuts:
             best = better(one_more_launch(space, best.choices, cuts), best)
-    return [family for family in seen.values() if family is not None]
+    return [family for family in seen.found.values() if family is not None]
 
 
 def _worth_cutting(space: PlanSearchSpace, family: PlanFamily) -> list[str]:
@@ -186,41 +230,77 @@ def modelled(
     return PlanFamily(choices, batch, taken, times, seconds, best.tolist())
 
 
-def family_of(space: PlanSearchSpace, choices: StructuralChoices) -> PlanFamily | None:
-    """A family's plans by modelled time; None where the kernel cannot have it, or nothing fits at first sight."""
+def family_of(space: PlanSearchSpace, choices: StructuralChoices, within: float = math.inf) -> PlanFamily | None:
+    """A family's plans by modelled time; None where the kernel cannot have it, or nothing fits at first sight.
+
+    Plans that take longer than `within` seconds, as they count beside others', may be left out.
+    """
     try:
         grid = plan_grid(space, choices)
     except PlanError:
         return None
-    limits = space.limits
-    taken, fits = _on_gpu(space, grid) if limits.warp > 1 else _on_cpu(space, grid)
-    for decision in DECISIONS:
-        fits = fits & decision.worthwhile(space, grid)
-    if not np.any(fits):
+    within = within if _can_leave_out(space, choices) else math.inf
+    return _on_gpu(space, grid, within) if space.limits.warp > 1 else _on_cpu(space, grid, within)
+
+
+def _can_leave_out(space: PlanSearchSpace, choices: StructuralChoices) -> bool:
+    """Whether plans' least times are known, and whether a plan fits does not depend on other plans of the family."""
+    return not choices.launches and (space.limits.warp > 1 or space.pin == NO_PIN)
+
+
+def _short(space: PlanSearchSpace, grid: PlanBatch, within: float) -> Numbers:
+    """Which plans of a grid may take no longer than `within` seconds."""
+    if within == math.inf or math.prod(grid.shape) < MANY:
+        return True
+    return least_time(grid, space.limits) * _plainness(grid.choices) <= within * ROUNDED
+
+
+def _on_gpu(space: PlanSearchSpace, grid: PlanBatch, within: float) -> PlanFamily | None:
+    """The plans of a grid that fit: where few of them are short enough, the resources of these alone are found."""
+    short = np.broadcast_to(_short(space, grid, within), grid.shape)
+    count = np.count_nonzero(short)
+    if count == 0:
         return None
-    most = limits.registers if limits.warp > 1 else np.inf
-    return modelled(space, choices, grid.only(fits), taken.among(grid, fits), most)
+    some = grid.only(short) if count < FEW * short.size else grid
+    taken, fits, wieldy = _resources(space, some)
+    if some is not grid and np.any(fits) and not np.any(wieldy):  # others decide whether plans that are not may run
+        some = grid
+        taken, fits, wieldy = _resources(space, grid)
+    return _fitting(space, some, taken, wieldy if np.any(wieldy) else fits, space.limits.registers)
 
 
-def _on_gpu(space: PlanSearchSpace, grid: PlanBatch) -> tuple[BatchResources, Numbers]:
-    """The resources of the plans, and which of them fit."""
-    columns, limits = columns_of(space, grid), space.limits
-    launches = [columns_of(space, grid, phases) for phases in grid.launched]
+def _resources(space: PlanSearchSpace, some: PlanBatch) -> tuple[BatchResources, Numbers, Numbers]:
+    """The resources of plans, which of them fit, and which of these are wieldy."""
+    columns, limits = columns_of(space, some), space.limits
+    launches = [columns_of(space, some, phases) for phases in some.launched]
     if launches:
         columns = replace(columns, shared=reduce(np.maximum, [launch.shared for launch in launches]))
-    fits = which_fit(columns, grid, limits)
-    wieldy = fits & is_wieldy(grid, limits, columns.registers)
+    fits = which_fit(columns, some, limits)
     taken = BatchResources(columns.registers, columns.shared, tuple((each.registers, each.shared) for each in launches))
-    return taken, wieldy if np.any(wieldy) else fits
+    return taken, fits, fits & is_wieldy(some, limits, columns.registers)
 
 
-def _on_cpu(space: PlanSearchSpace, grid: PlanBatch) -> tuple[BatchResources, Numbers]:
+def _on_cpu(space: PlanSearchSpace, grid: PlanBatch, within: float) -> PlanFamily | None:
+    """The plans of a grid that fit: few of them do, and that is found soonest."""
     limits = space.limits
     registers = cpu_registers(grid, limits)
     fits = (registers <= limits.registers) & (cpu_unrolled(grid, limits) <= MAX_UNROLLED_INSTRUCTIONS)
     if space.pin != NO_PIN and not np.any(fits):  # what is pinned may spill
         fits = registers == np.min(registers)
-    return BatchResources(registers, 0), fits
+    if np.any(fits):
+        fits = fits & _short(space, grid, within)
+    return _fitting(space, grid, BatchResources(registers, 0), fits, np.inf)
+
+
+def _fitting(
+    space: PlanSearchSpace, some: PlanBatch, taken: BatchResources, fits: Numbers, most: Numbers
+) -> PlanFamily | None:
+    """The family of the plans that fit and are worth a look."""
+    for decision in DECISIONS:
+        fits = fits & decision.worthwhile(space, some)
+    if not np.any(fits):
+        return None
+    return modelled(space, some.choices, some.only(fits), taken.among(some, fits), most)
 
 
 def _plainness(choices: StructuralChoices) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..cost_model.atomics import AT_ONCE
 from ..cost_model.item_widths import bytes_of
-from ..cost_model.plan_batch import PlanBatch
+from ..cost_model.plan_batch import BatchTerms, PlanBatch
 from ..dialect import TensorArgumentType
 from .bounds import TIMES_CORES, most_shares, power_above
 from .space import MAX_GPU_SIZE, PlanSearchSpace, StructuralChoices
@@ -49,8 +49,18 @@ def plan_grid(space: PlanSearchSpace, choices: StructuralChoices) -> PlanBatch:
     stages = list(STAGE_COUNTS) if on_gpu and space.needs.dots else [1]
     to_try.append([pin.stages] if pin.stages is not None else stages)
     to_try.append(sizes.shares())
-    columns = _combinations(to_try)
-    return space.batch_with(choices, dict(zip(names, columns, strict=False)), *columns[len(names) :])
+    terms = _terms(space, to_try)
+    *columns, shares, warps, stages = terms.columns
+    return space.batch_with(choices, dict(zip(names, columns, strict=True)), warps, stages, shares, terms=terms)
+
+
+def _terms(space: PlanSearchSpace, to_try: list[list[int]]) -> BatchTerms:
+    """The columns of the grid, and what was computed of it before, under other choices."""
+    key = tuple(map(tuple, to_try))
+    if key not in space.grids:
+        *sizes, warps, stages, shares = _combinations(to_try)
+        space.grids[key] = BatchTerms(space.extents, (*sizes, shares, warps, stages))
+    return space.grids[key]
 
 
 def _combinations(choices: list[list[int]]) -> list[Any]:

@@ -20,7 +20,7 @@ from ..analysis.schedule.make_schedule import make_schedule
 from ..cost_model.item_widths import bytes_of
 from ..cost_model.launches import cut_loops, cuts_of, phases_of_launches
 from ..cost_model.loops import MOST_ALIGNED, WHILE, Known, Loop, range_axes, read_loops
-from ..cost_model.plan_batch import NO_UPDATES, AtomicUpdates, Numbers, PlanBatch
+from ..cost_model.plan_batch import NO_TERMS, NO_UPDATES, AtomicUpdates, BatchTerms, Numbers, PlanBatch
 from ..cost_model.roofline import element_bytes
 from ..dialect import (
     AccessOp,
@@ -57,7 +57,8 @@ MAX_UNROLLED_TILE = 96
 @dataclass
 class PlanSearchSpace:
     """A kernel in phases, the call's sizes, and what there is to decide within some limits. `lean`: small sizes alone,
-    for limits that leave no room for others. `pin`: what is not to be decided, since the author has."""
+    for limits that leave no room for others. `pin`: what is not to be decided, since the author has. `grids`: terms of
+    grids of sizes that were tried before, by these."""
 
     kernel: KernelOp
     needs: Needs
@@ -66,6 +67,7 @@ class PlanSearchSpace:
     strides: Mapping[str, Sequence[int]] = field(default_factory=dict)
     lean: bool = False
     pin: Pin = NO_PIN
+    grids: dict[tuple[tuple[int, ...], ...], BatchTerms] = field(default_factory=dict)
     _analyses: dict[frozenset[str], KernelAnalysis] = field(default_factory=dict)
     _known: Known = field(default_factory=Known)
 
@@ -247,14 +249,15 @@ class PlanSearchSpace:
         stages: Numbers,
         shares: Numbers,
         resident: Numbers = 0,
+        terms: BatchTerms = NO_TERMS,
     ) -> PlanBatch:
         """Given sizes for some decisions. Raises `PlanError` where the kernel cannot have them."""
         return PlanBatch(
             self.loops(choices), choices, sizes, self.extents,
             self.needs.splittable.get(choices.split, ()) if choices.split else (),
             shares, warps, stages, resident,
-            phases_of_launches(self.kernel, choices.launches) if choices.launches else (), self.updates,
-            self.sizes,
+            phases_of_launches(self.kernel, choices.launches) if choices.launches else (), self.updates, self.sizes,
+            terms=terms,
         )  # fmt: skip
 
     def _as_loops_see(self, choices: StructuralChoices) -> StructuralChoices:
@@ -265,10 +268,16 @@ class PlanSearchSpace:
     def _analysis(self, held: frozenset[str], plan: Plan, facts: Facts) -> KernelAnalysis:
         """The analysis of the kernel while some whole axes are held at once."""
         if held not in self._analyses:
-            axes = resolve_axes(self.kernel, plan, facts)
-            first = next(iter(self._analyses.values()), None)
-            self._analyses[held] = KernelAnalysis(self.kernel, axes) if first is None else first.under(axes)
+            self._analyses[held] = self.structure.under(resolve_axes(self.kernel, plan, facts))
         return self._analyses[held]
+
+    @property
+    def structure(self) -> KernelAnalysis:
+        """What an analysis of the kernel finds without sizes; kept with the kernel."""
+        found = self.kernel.analyses.get("structure")
+        if not isinstance(found, KernelAnalysis):
+            found = self.kernel.analyses["structure"] = KernelAnalysis(self.kernel, {})
+        return found
 
     def loops(self, choices: StructuralChoices) -> tuple[Loop, ...]:
         """What runs in which loop. Raises `PlanError` where the kernel cannot have the decisions."""
@@ -327,7 +336,10 @@ class PlanSearchSpace:
         analysis = self._analysis(choices.held, plan, facts)
         schedule = make_schedule(analysis, plan, facts, find_copies(analysis, plan))
         loops = read_loops(schedule, plan, self.strides, self._known)
-        return cut_loops(loops, analysis, self.tiles, choices.launches) if choices.launches else loops
+        if choices.launches:
+            loops = cut_loops(loops, analysis, self.tiles, choices.launches)
+        same = self.needs.found.setdefault("same loops", {})  # comparing loops by identity is fast
+        return tuple(same.setdefault(loop, loop) for loop in loops)
 
 
 def read_space(

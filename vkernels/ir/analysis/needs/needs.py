@@ -24,7 +24,7 @@ _FIELDS = tuple(field.name for field in fields(PhaseQuantities))[1:]
 SPILL_ALLOWANCE = 64
 """Bytes that a thread may spill before its plan counts as spilling: compilers reserve that much for reasons of their
 own, even when they use only half of the registers."""
-BEFORE_COMPILING = 8
+BEFORE_COMPILING = 3
 """Evaluations of a kernel's needs after which they are compiled: that takes as long."""
 _PACK_ROWS = 512
 """Positions along a packed operand's whole axis that each program of its launch copies (`apply_plan/packs.py`)."""

@@ -47,9 +47,13 @@ class PlannedKernel:
         return next((axis for axis in self.axes.values() if axis.programs > 1), None)
 
 
-def plan_kernel(kernel: KernelOp, plan: Plan, facts: Facts) -> PlannedKernel:
-    """Schedule a kernel in phases under a plan. Raises `PlanError` where the result would be wrong."""
-    analysis = KernelAnalysis(kernel, resolve_axes(kernel, plan, facts))
+def plan_kernel(kernel: KernelOp, plan: Plan, facts: Facts, known: KernelAnalysis | None = None) -> PlannedKernel:
+    """Schedule a kernel in phases under a plan. Raises `PlanError` where the result would be wrong.
+
+    `known`: an analysis of the kernel under any plan.
+    """
+    axes = resolve_axes(kernel, plan, facts)
+    analysis = KernelAnalysis(kernel, axes) if known is None else known.under(axes)
     _check_programs(analysis)
     return PlannedKernel(analysis, make_schedule(analysis, plan, facts, find_copies(analysis, plan)), plan, facts)
 

@@ -1,0 +1,10 @@
+"""What benchmarks/as_written.py compares, by family."""
+
+from __future__ import annotations
+
+from . import attention, decompositions, moves, norms, products, rotary, scans, selection, stencils
+
+FAMILIES = {
+    "attention": attention, "rotary": rotary, "norms": norms, "selection": selection, "stencils": stencils,
+    "products": products, "decompositions": decompositions, "scans": scans, "moves": moves,
+}  # fmt: skip

@@ -1,0 +1,64 @@
+"""A product with weights of four bits, two in a byte, and counts of integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+
+import vkernels as vk
+
+from .case import ODD, TINY, USUAL, Arrays, Dtypes, Random, Sizes, Way, WrittenCase, WrittenCases
+
+
+@vk.kernel
+def int4_matmul(
+    x: Float[vk.Tensor, "M D"],
+    packed: UInt8[vk.Tensor, "K N"],
+    scale: Float[vk.Tensor, "N"],
+    out: Float[vk.Tensor, "M N"],
+):
+    i = vk.tile("M")
+    n = vk.tile("N")
+    k = vk.whole("K")
+    low = (packed[k, n] & 15).to(vk.float32) - 8.0
+    high = (packed[k, n] >> 4).to(vk.float32) - 8.0
+    total = vk.dot(x[i, 2 * k], low, axis=k) + vk.dot(x[i, 2 * k + 1], high, axis=k)
+    out[i, n] = total * scale[n]
+
+
+@vk.kernel
+def bincount(x: Int[vk.Tensor, "N"], out: Int[vk.Tensor, "K"]):
+    i = vk.tile("N")
+    vk.atomic_add(out[x[i]], 1)
+
+
+@int4_matmul.inputs
+def _weights(sizes: Sizes, dtypes: Dtypes, random: Random) -> Arrays:
+    """For tuning, which draws arguments of its own."""
+    return {"packed": random.integers(256, size=(sizes["K"], sizes["N"]), dtype=np.uint8)}
+
+
+@bincount.inputs
+def _numbers(sizes: Sizes, dtypes: Dtypes, random: Random) -> Arrays:
+    """For tuning, which draws arguments of its own."""
+    return {"x": random.integers(sizes["K"], size=sizes["N"]), "out": np.zeros(sizes["K"], np.int64)}
+
+
+def _unpacked(x: Tensor, packed: Tensor, scale: Tensor) -> Tensor:
+    weight = torch.stack((packed & 15, packed >> 4), 1).flatten(0, 1).to(x.dtype) - 8
+    return x @ weight * scale
+
+
+def cases(*sizes: str) -> list[WrittenCase]:
+    made = WrittenCases(sizes)
+    for size, m, d, n in made.chosen((TINY, 3, 8, 5), (USUAL, 16, 1024, 1024), (ODD, 13, 1002, 771)):
+        packed = torch.randint(256, (d // 2, n), dtype=torch.uint8)
+        given = torch.randn(m, d), packed, torch.rand(n) + 0.5, torch.empty(m, n)
+        made.add("int4 product", size, int4_matmul, given, {"unpacked": _unpacked})
+    for size, n, k in made.chosen((TINY, 50, 7), (USUAL, 1 << 20, 1024), (ODD, 1000003, 997)):
+        way = Way(lambda x, k=k: torch.bincount(x, minlength=k), compiled=False)
+        given = torch.randint(k, (n,)), torch.zeros(k, dtype=torch.int64)
+        made.add("bincount", size, bincount, given, {"built in": way}, zeroed=True)
+    return made.found

@@ -1,0 +1,42 @@
+"""The search leaves out plans that cannot matter: the others are as they were, in their order."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from tests.ir.planning.kernels import KERNELS, build, kernel_of
+from tests.ir.planning.test_choose_plan import CPU, GPU
+from vkernels.ir.cost_model.model_time import least_time
+from vkernels.ir.planning.choose_plan import REFINED_AT_ONCE, candidates_of, refine_top_candidates
+from vkernels.ir.planning.plan_families import ROUNDED, find_families
+from vkernels.ir.planning.space import PlanSearchSpace, read_space
+from vkernels.targets import limits_of, target_named
+
+DEVICES = {"cpu": CPU, "gpu": GPU, "mi300x": limits_of(target_named("mi300x"))}
+
+
+def space_of(name: str, device: str) -> PlanSearchSpace:
+    kernel, module = build(name)
+    return read_space(kernel_of(module), {**dict.fromkeys(kernel.sizes, 300), "D": 64, "E": 64}, DEVICES[device])
+
+
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", KERNELS)
+def test_candidates_are_those_of_a_search_that_leaves_nothing_out(name: str, device: str) -> None:
+    every = refine_top_candidates(space_of(name, device), find_families(space_of(name, device)))
+    found = [(each.plan, each.weight) for each in islice(candidates_of(space_of(name, device)), REFINED_AT_ONCE)]
+    assert found == [(each.plan, each.weight) for each in islice(every, len(found))]
+
+
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", KERNELS)
+def test_no_plan_takes_less_than_its_least_time(name: str, device: str) -> None:
+    for family in find_families(space_of(name, device)):
+        if not family.choices.launches:
+            least = least_time(family.batch, DEVICES[device])
+            assert np.all(least <= family.times.seconds * ROUNDED), family.choices

@@ -1,0 +1,80 @@
+"""Cycles that a CPU loses on rows of memory: to begin them, on too many at once, on lines that nothing prefetches."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from .plan_batch import Numbers, PlanBatch, clipped
+from .traffic import executed
+
+LINE = 64
+UNPREFETCHED_LINE = 18.0
+"""Cycles of each line read that nothing prefetches from beyond level 2, since the program before was on other rows."""
+RESTART = 450.0
+"""Cycles until a row that passes by beside others is prefetched: one alone goes on into the next."""
+STREAMS = 8
+"""Rows that prefetchers follow at once without losing any."""
+LOST = 0.5
+"""Cycles that each row beyond costs, for every line, up to `MOST_LOST`."""
+MOST_LOST = 12.0
+
+
+def cycles_of_rows(at: PlanBatch) -> Numbers:
+    """Cycles lost on rows that are read side by side: to start them, and where there are more than prefetchers
+    follow."""
+    cycles: Numbers = 0.0
+    met: set[str] = set()
+    for loop in at.loops:
+        streams: Numbers = 0
+        lines: Numbers = 0
+        for step in loop.steps:
+            touch = step.touch
+            if touch is None or touch.home is not None or touch.place in at.choices.packs or touch.run not in loop.axes:
+                continue
+            rows = at.tile(axis for axis in touch.axes if axis != touch.run)
+            often = at.programs * at.all_trips(loop.ranges)
+            often = often * at.all_trips(axis for axis in executed(loop, step) if axis != touch.run)
+            streams = streams + rows
+            lines = lines + often * rows * max(1, at.extents.get(touch.run, 1)) * touch.element_bytes / LINE
+            if touch.place not in met:
+                cycles = cycles + np.where(rows > 1, often * rows * RESTART, 0)
+            met.add(touch.place)
+        cycles = cycles + lines * clipped((streams - STREAMS) * LOST, 0, MOST_LOST)
+    return cycles + _beside(at)
+
+
+def _beside(at: PlanBatch) -> Numbers:
+    """The same for rows along the fastest tile axis, where each program goes on where the one before it ended."""
+    rows: dict[str, Numbers] = {}
+    lines: Numbers = 0
+    for loop in at.loops:
+        for step in loop.steps:
+            touch = step.touch
+            if touch is None or touch.home is not None or loop.axes or touch.run not in at.choices.order or step.ranges:
+                continue
+            if touch.place not in rows:
+                goes_on = at.all_trips(at.choices.order[at.choices.order.index(touch.run) + 1 :]) == 1
+                beside = at.tile(axis for axis in touch.axes if axis != touch.run)
+                alike = [each.touch for each in loop.steps if each.touch and each.touch.place == touch.place]
+                shifted = max(Counter(each.alignment for each in alike).values())  # neighbours' rows are rows too
+                rows[touch.place] = goes_on * beside * shifted
+                length = at.extents.get(touch.run, 1) * touch.element_bytes / LINE
+                lines = lines + goes_on * length * beside * at.all_trips(a for a in touch.axes if a != touch.run)
+    streams = sum(rows.values()) if rows else 0
+    return lines * clipped((streams - STREAMS) * LOST, 0, MOST_LOST)
+
+
+def cycles_of_far_lines(at: PlanBatch) -> Numbers:
+    """Cycles of lines of tiles whose neighbours along the row do not belong to the next or previous program."""
+    cycles: Numbers = 0.0
+    steps = [step for loop in at.loops for step in loop.steps]
+    for touch in dict.fromkeys(step.touch for step in steps if step.touch is not None and not step.touch.writes):
+        if touch.home is None and touch.run in at.choices.order and touch.place not in at.choices.packs:
+            faster = at.choices.order[at.choices.order.index(touch.run) + 1 :]
+            turns = at.all_trips(axis for axis in faster if axis in touch.axes)
+            rows = at.tile(axis for axis in touch.axes if axis != touch.run)
+            lines = np.ceil(at.size(touch.run) * touch.element_bytes / LINE) * rows
+            cycles = cycles + np.where(turns > 1, UNPREFETCHED_LINE * lines * at.programs, 0)
+    return cycles
