@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from vkernels.ir.analysis.private_copies import private_tensors
 from vkernels.ir.facts import Facts
 from vkernels.ir.plan import Plan
 from vkernels.ir.plan_json import frozen
@@ -130,6 +131,7 @@ class Compilation:
         request = self.request
         signature = request.arguments.signature
         built = self.variants.ir(request.kernel, signature, request.same)
+        plan = self._possible(plan, built)
 
         def compiled(facts: Facts) -> Code:
             key = (signature, request.same, frozen((plan, facts)), request.target.architecture)
@@ -142,7 +144,17 @@ class Compilation:
         from .compile_gpu import lower_for
 
         built = self.variants.ir(self.request.kernel, self.request.arguments.signature, self.request.same)
+        plan = self._possible(plan, built)
         return self._specialised(plan, lambda facts: lower_for(built.module, plan, facts, self.request.keep_stages))
+
+    def _possible(self, plan: Plan, built: KernelIR) -> Plan:
+        """A plan that was chosen for tensors that share no memory, for a call in which some are the same.
+
+        What atomics update may be read too then, and has no private copies.
+        """
+        if not self.request.same or not plan.private_copies or private_tensors(built.kernel, distinct=True):
+            return plan
+        return replace(plan, private_copies=0)
 
     def _specialised(self, plan: Plan, make: Callable[[Facts], T]) -> T:
         """What `make` makes of the facts that calls like the request may be compiled with."""
