@@ -23,6 +23,12 @@ def in_seven(index: Int[vk.Tensor, "N"], weight: Num[vk.Tensor, "N"], total: Num
     vk.atomic_add(total[index[i]], weight[i])
 
 
+@vk.kernel
+def add_to(x: Num[vk.Tensor, "N"], out: Num[vk.Tensor, "N"]):
+    i = vk.tile("N")
+    vk.atomic_add(out[i], x[i])
+
+
 @pytest.fixture(params=[1, 2, 5])
 def threads(request: pytest.FixtureRequest):
     before = get_threads()
@@ -45,3 +51,15 @@ def test_totals_are_the_same_on_any_number_of_threads(kernel, threads):
         np.testing.assert_allclose(totals[0], expected, rtol=0, atol=tolerance)
         if kernel is in_seven:  # whose first call has the plan already
             np.testing.assert_array_equal(totals, totals[:1].repeat(4, 0))
+
+
+def test_a_tensor_that_is_read_and_updated_has_no_copies():
+    """The plan is chosen for tensors of their own; in place it runs with atomics, not on the bottom rung."""
+    x, rungs = np.arange(100_000), set()
+    with vk.on_launch(lambda event: rungs.add(event.rung)):
+        out = np.ones_like(x)
+        add_to(x, out)
+        np.testing.assert_array_equal(out, x + 1)
+        add_to(out, out)
+    np.testing.assert_array_equal(out, 2 * x + 2)
+    assert "bottom" not in rungs

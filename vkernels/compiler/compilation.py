@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from vkernels.ir.analysis.private_copies import private_tensors
 from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import Facts
 from vkernels.ir.plan import Plan
@@ -172,6 +173,7 @@ class Compilation:
         """The code of a plan, whether it fits or not. Raises `PlanError` where the kernel cannot have the plan."""
         request = self.request
         built = self.variants.ir(request.kernel, request.arguments.signature, request.same)
+        plan = self._possible(plan, built)
 
         def compiled(facts: Facts) -> Code:
             compile = partial(self._compile, built, plan, facts)
@@ -198,7 +200,17 @@ class Compilation:
         from .compile_gpu import lower_for
 
         built = self.variants.ir(self.request.kernel, self.request.arguments.signature, self.request.same)
+        plan = self._possible(plan, built)
         return self._specialised(plan, lambda facts: lower_for(built.module, plan, facts, self.request.keep_stages))
+
+    def _possible(self, plan: Plan, built: KernelIR) -> Plan:
+        """A plan that was chosen for tensors that share no memory, for a call in which some are the same.
+
+        What atomics update may be read too then, and has no private copies.
+        """
+        if not self.request.same or not plan.private_copies or private_tensors(built.kernel, distinct=True):
+            return plan
+        return replace(plan, private_copies=0)
 
     def _specialised(self, plan: Plan, make: Callable[[Facts], T]) -> T:
         """What `make` makes of the facts that calls like the request may be compiled with."""

@@ -225,7 +225,7 @@ class Needs:
         along = {axis.name: -(-extents[axis.name] // plan.tiles[axis.name]) for axis in self.axes if axis.is_tile}
         packs = [self.packable[name] for name in plan.packs if name in self.packable]
         grids = [along[tile] * -(-extents[whole] // _PACK_ROWS) for tile, whole in packs]
-        grid = prod(along.values())
+        grid = plan.private_copies if plan.private_copies > 1 else prod(along.values())
         split = plan.split
         if split is None:
             return (*grids, *[grid] * (len(plan.launches) + 1))
