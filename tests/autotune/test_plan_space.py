@@ -49,6 +49,16 @@ def scaled(
     out[i] = total
 """
 
+COUNTS = """
+import vkernels as vk
+from jaxtyping import Int
+
+@vk.kernel
+def counts(index: Int[vk.Tensor, "N"], total: Int[vk.Tensor, "B"]):
+    i = vk.tile("N")
+    vk.atomic_add(total[index[i]], 1)
+"""
+
 
 def one_task(name: str, **wanted: object) -> Task:
     return next(
@@ -247,3 +257,13 @@ def test_a_short_search_has_a_space_of_the_best_modelled_plans_and_the_default_a
     assert enough_points(Stop(evaluations=8)) < enough_points(Stop(evaluations=20)) < enough_points(Stop(seconds=60))
     assert enough_points(Stop(seconds=60.0, evaluations=8)) == enough_points(Stop(evaluations=8))
     assert enough_points(Stop()) == MAX_POINTS
+
+
+def test_private_copies_are_a_parameter_on_a_cpu(tmp_path: Path):
+    (tmp_path / "counts.py").write_text(COUNTS)
+    space = read(one_task(f"{tmp_path / 'counts.py'}:counts", shape={"N": 100_000, "B": 16}), CPU)
+    copies = dict(zip(space.space.names, space.space.values, strict=True))["private copies"]
+    assert {0, 1, 2} <= set(copies)
+    assert space.plan(space.default).private_copies == 2
+    for point in space.space.listed:
+        assert space.point(space.plan(point)) == point

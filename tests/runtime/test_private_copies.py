@@ -29,7 +29,7 @@ def add_to(x: Num[vk.Tensor, "N"], out: Num[vk.Tensor, "N"]):
     vk.atomic_add(out[i], x[i])
 
 
-@pytest.fixture(params=[1, 2, 5])
+@pytest.fixture(params=[1, 4])
 def threads(request: pytest.FixtureRequest):
     before = get_threads()
     set_threads(request.param)
@@ -41,7 +41,7 @@ def threads(request: pytest.FixtureRequest):
 def test_totals_are_the_same_on_any_number_of_threads(kernel, threads):
     """Many equal indices and few; integers exactly, and floats with the same bits each time."""
     random = np.random.default_rng(fresh_seed())
-    for bins, dtype in ((1, "i8"), (300, "i4"), (300, "f4")):
+    for bins, dtype in ((1, "i8"), (300, "f4")):
         index, weight = random.integers(0, bins, 200_001), random.integers(-50, 50, 200_001).astype(dtype)
         weight = weight / np.float32(3) if dtype == "f4" else weight
         totals = np.zeros((4, bins), dtype)

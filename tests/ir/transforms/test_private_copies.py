@@ -159,7 +159,7 @@ def test_elements_without_an_update_keep_their_bits(copies):
     out = np.array([-0.0, np.inf, np.nan, 1e-45], np.float32)
     arguments = {"index": np.zeros(0, np.int64), "value": np.zeros(0, np.float32), "out": out}
     plan = Plan({"i": 8}, lanes="i", private_copies=copies)
-    for kind in ("add", "max", "min"):
+    for kind in ("add", "min"):
         run_three_ways(_count("f32", kind), arguments, {"N": 0, "B": 4}, plan, ALL, 0)
         interpret(apply_plan(_count("f32", kind), plan, ALL), arguments)
         np.testing.assert_array_equal(np.signbit(out[[0, 1, 3]]), [True, False, False])

@@ -12,6 +12,10 @@ from .plan_batch import Numbers, PlanBatch
 ATOMIC = 8.0
 """Cycles of an atomic instruction, for each core at work: they take the lines from one another. Measured on AMD Zen 4:
 2.5 ns an element into 16 to 4096 elements on one core, and as much for all elements together on two."""
+FETCHED = 100.0
+"""Cycles that an atomic instruction waits at most for a line of another core, where there are lines for all: about what
+processors take, and not fitted, for want of cores."""
+LINE = 64
 ATOMIC_FAR = 20.0
 """Cycles more beyond level 2: nothing overlaps the wait."""
 UPDATE = 2.0
@@ -34,7 +38,9 @@ def update_cycles(step: LoopStep, at: PlanBatch, width: int, limits: Limits) -> 
     is_alone = touch.home is not None or (at.choices.private_copies > 0 and touch.place in at.updates.private)
     if not is_alone:
         busy = np.minimum(limits.multiprocessors, at.threads_of_work)
-        return elements * (ATOMIC * busy + ATOMIC_FAR * is_far)
+        lines = max(1.0, at.updates.tensors.get(touch.place, 0) / LINE)
+        contended = np.minimum(ATOMIC * busy, FETCHED * np.maximum(1.0, busy / lines))
+        return elements * (contended + ATOMIC_FAR * is_far)
     if touch.run is not None and touch.run == at.choices.lanes:
         return slots(step.axes, at, width) * (UPDATE + UPDATE_FAR * is_far)
     return elements * (UPDATE + UPDATE_FAR * is_far + np.where(elements > AT_ONCE, UPDATE_MANY, 0.0))
