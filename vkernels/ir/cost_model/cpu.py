@@ -162,14 +162,18 @@ def _all_cycles(at: PlanBatch, limits: Limits, rates: CoreRates, registers: Numb
 
     def cycles(each: PlanBatch) -> Numbers:
         found, choices = each.terms.loops, each.choices
-        total = CPU_PROGRAM_CYCLES * each.programs
-        for loop in each.loops:
-            names = (frozenset(some) & loop.places for some in (choices.packs, choices.streams, choices.copies))
-            key = "cycles", loop, choices.lanes, choices.held, choices.order, *names
-            if key not in found:
-                found[key] = _loop_cycles(loop, each, limits, rates, 0)
-            total = total + found[key]
-        return total
+        alike = choices.lanes, choices.held, choices.order
+        whole = "cycles", each.loops, *alike, choices.packs, choices.streams, choices.copies
+        if whole not in found:
+            total = CPU_PROGRAM_CYCLES * each.programs
+            for loop in each.loops:
+                names = (frozenset(some) & loop.places for some in (choices.packs, choices.streams, choices.copies))
+                key = "cycles", loop, *alike, *names
+                if key not in found:
+                    found[key] = _loop_cycles(loop, each, limits, rates, 0)
+                total = total + found[key]
+            found[whole] = total
+        return found[whole]
 
     if np.any(registers > limits.registers):
         each = (_loop_cycles(loop, at, limits, rates, registers) for loop in at.loops)
