@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -144,21 +143,32 @@ def gpu_least(at: PlanBatch, limits: Limits) -> Numbers:
     ).seconds
 
 
-def gpu_work(at: PlanBatch, limits: Limits) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Seconds of plain units and of tensor cores, and bytes of shared memory, of all programs; latency of one."""
+_Work = tuple[Numbers, Numbers, Numbers, Numbers]
+"""Seconds of plain units and of tensor cores, and bytes of shared memory, of all programs; latency of one program."""
 
-    def work(each: PlanBatch) -> Iterator[tuple[Numbers, Numbers, Numbers, Numbers]]:
-        found, threads = each.terms.loops, each.warps * limits.warp
-        for loop in each.loops:
-            key = "work", loop, each.choices.held, each.choices.split
-            if key not in found:
-                found[key] = _work(loop, each, limits, threads)
-            yield found[key]
 
-    def summed(part: int, start: float) -> Numbers:
-        return at.of_all(lambda each: sum((one[part] for one in work(each)), start=start))
+def gpu_work(at: PlanBatch, limits: Limits) -> _Work:
+    """The work of all loops."""
 
-    return summed(0, 0.0), summed(1, 0.0), summed(2, 0.0), summed(3, GPU_PROGRAM_SECONDS)
+    def part(number: int) -> Numbers:
+        return at.of_all(lambda each: _work_of(each, limits)[number])
+
+    return part(0), part(1), part(2), part(3)
+
+
+def _work_of(at: PlanBatch, limits: Limits) -> _Work:
+    found, threads = at.terms.loops, at.warps * limits.warp
+    alike = at.choices.held, at.choices.split
+    if ("work", at.loops, *alike) not in found:
+        total: _Work = (0.0, 0.0, 0.0, GPU_PROGRAM_SECONDS)
+        for loop in at.loops:
+            if ("work", loop, *alike) not in found:
+                found["work", loop, *alike] = _work(loop, at, limits, threads)
+            one = found["work", loop, *alike]
+            total = (total[0] + one[0], total[1] + one[1], total[2] + one[2], total[3] + one[3])
+        found["work", at.loops, *alike] = total
+    work: _Work = found["work", at.loops, *alike]
+    return work
 
 
 def is_wieldy(at: PlanBatch, limits: Limits, registers: Numbers) -> Numbers:
@@ -180,9 +190,7 @@ def _largest(loop: Loop, at: PlanBatch) -> Numbers:
     return found["words", loop]
 
 
-def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Seconds of plain units and of tensor cores, and bytes of shared memory, of all programs; latency of one
-    program."""
+def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
     at = at.within(loop)
     ranged = at.all_trips(loop.ranges)
     runs = at.programs * ranged

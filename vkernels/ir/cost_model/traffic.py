@@ -268,11 +268,14 @@ class CacheTraffic:
         grows = tuple((axis in inner or axis == group) and axis not in programs for axis in axes)
         found = self._elements_of.get((axes, grows, group))
         if found is None:
-            most = {axis: max(1, self.at.extents.get(axis, 1)) for axis in axes}
-            if group in most:
-                most[group] = np.minimum(most[group], self.swizzle * self.at.size(group))
-            sizes = (most[axis] if grown else self.at.size(axis) for axis, grown in zip(axes, grows, strict=True))
-            found = self._elements_of[axes, grows, group] = prod(sizes, start=1.0)
+            found = 1.0
+            for axis, grown in zip(axes, grows, strict=True):
+                size = self.at.size(axis)
+                if grown:
+                    extent = max(1, self.at.extents.get(axis, 1))
+                    size = extent if axis != group else np.minimum(extent, self.swizzle * size)
+                found = found * size
+            self._elements_of[axes, grows, group] = found
         self._grown[key] = found
         return found
 

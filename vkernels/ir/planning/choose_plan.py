@@ -193,7 +193,7 @@ class RefinedCandidate:
 
     @cached_property
     def use(self) -> NeedsUse:
-        return self.space.needs.evaluate(self.plan, self.space.sizes, NeedsDevice.of(self.space.limits))
+        return self.space.use_of(self.plan)
 
     @property
     def misfit(self) -> str | None:

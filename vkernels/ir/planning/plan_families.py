@@ -10,7 +10,6 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from ..analysis.needs import NeedsDevice
 from ..cost_model.cpu_registers import cpu_registers, cpu_unrolled
 from ..cost_model.gpu import is_wieldy
 from ..cost_model.launches import phases_of_launches
@@ -207,7 +206,7 @@ def _worth_cutting(space: PlanSearchSpace, family: PlanFamily) -> list[str]:
     """The phases after which a separate launch would hold much less on one side, under the best plan."""
     if space.limits.warp == 1 or not space.cuts:
         return []
-    use = space.needs.evaluate(family.batch.plan(family.best[0]), space.sizes, NeedsDevice.of(space.limits))
+    use = space.use_of(family.batch.plan(family.best[0]))
     phases = {phase.name: (phase.registers_a_thread, phase.shared_bytes) for phase in use.phases}
     found: list[str] = []
     for label in space.cuts:

@@ -12,7 +12,7 @@ from typing import Any
 from ..analyses import annotate_needs, phases_of
 from ..analysis.axes import known_value, resolve_axes
 from ..analysis.kernel_analysis import KernelAnalysis
-from ..analysis.needs import Needs
+from ..analysis.needs import Needs, NeedsDevice, NeedsUse
 from ..analysis.needs.device import UNKNOWN_TRIPS
 from ..analysis.private_copies import meeting_axes, padding_of, private_tensors
 from ..analysis.schedule.find_copies import find_copies
@@ -70,6 +70,7 @@ class PlanSearchSpace:
     grids: dict[tuple[tuple[int, ...], ...], BatchTerms] = field(default_factory=dict)
     _analyses: dict[frozenset[str], KernelAnalysis] = field(default_factory=dict)
     _known: Known = field(default_factory=Known)
+    _used: list[tuple[Plan, NeedsUse]] = field(default_factory=list)
 
     @cached_property
     def extents(self) -> dict[str, int]:
@@ -224,6 +225,12 @@ class PlanSearchSpace:
                 except PlanError:
                     continue
         return tuple(found)
+
+    def use_of(self, plan: Plan) -> NeedsUse:
+        """What the kernel uses under a plan; kept for the last one, which is often asked for again."""
+        if not self._used or self._used[0][0] != plan:
+            self._used[:] = [(plan, self.needs.evaluate(plan, self.sizes, NeedsDevice.of(self.limits)))]
+        return self._used[0][1]
 
     @cached_property
     def guardable(self) -> tuple[str, ...]:
