@@ -99,7 +99,8 @@ class Loop:
 
     `reduced`: the tiles of partial results that it carries: axes, the axis reduced, bytes of an element. `live`: the
     tiles alive at its worst point, those included. `operand_bytes`: of what a dot in it takes; `element_bytes`: of
-    most of what it computes; `in_float64`: those of 8 bytes are not all integers.
+    most of what it computes; `in_float64`: those of 8 bytes are not all integers. `rescaled`: the results of dots that
+    go online, among `live`.
     """
 
     phase: str
@@ -111,6 +112,7 @@ class Loop:
     operand_bytes: int = 4
     element_bytes: int = 4
     in_float64: bool = True
+    rescaled: tuple[LiveTile, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -206,6 +208,7 @@ class _Reader:
             yield Loop(
                 phase, axes, ranges, tuple(steps), reduced, self._live(own, reductions), _operand_bytes(own),
                 8 if len(wide) * 2 > len(tiles) else 4, any(isinstance(element, AnyFloat) for element in wide),
+                tuple(_carried(total) for group in online for total in group.totals if isinstance(total, DotOp)),
             )  # fmt: skip
 
     def _home(self, value: SSAValue) -> tuple[str, Home]:
@@ -309,7 +312,13 @@ class _Reader:
             if sum(len(each.axes) for each in now) >= sum(len(each.axes) for each in worst):
                 worst = now
             alive = [value for value in alive if last.get(value, -1) > number]
-        return tuple([LiveTile(axes, width, False) for axes, _, width in map(_reduced, reductions)] + worst)
+        return (*map(_carried, reductions), *worst)
+
+
+def _carried(reduction: Operation) -> LiveTile:
+    """The partial results of a reduction."""
+    axes, _, width = _reduced(reduction)
+    return LiveTile(axes, width, False)
 
 
 def _alive(value: SSAValue) -> LiveTile:
