@@ -7,20 +7,28 @@ from functools import reduce
 import numpy as np
 
 from ..limits import Limits
-from .loops import Loop
+from .loops import LiveTile, Loop
 from .plan_batch import Numbers, PlanBatch
 
 EXPANDED = 9
 """Operations from which on something is a polynomial: it takes registers while it is computed."""
 WITHIN = 2
 """Registers that each vector of a polynomial takes beside argument and result."""
+BY_TURNS = 4
+"""Registers for results of dots that do not fit, each of which is loaded, added to and stored in turn."""
 
 
 def cpu_registers(at: PlanBatch, limits: Limits) -> Numbers:
-    """Vector registers that the tiles alive at the worst point of a loop take."""
+    """Vector registers that the tiles alive at the worst point of a loop take.
+
+    Beside a loop that streams results of dots, straight code may move their tiles through memory too, once a program.
+    """
     found = at.terms.loops
     worst: Numbers = 0
+    streams = any(loop.rescaled for loop in at.loops)
     for loop in at.loops:
+        if streams and not loop.axes:
+            continue
         key = "registers", loop, at.choices.lanes
         if key not in found:
             found[key] = _registers_of(loop, at, limits)
@@ -29,14 +37,32 @@ def cpu_registers(at: PlanBatch, limits: Limits) -> Numbers:
 
 
 def _registers_of(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
-    taken = sum(
-        1 if alive.into_dot and at.choices.lanes not in alive.axes
-        else slots(alive.axes, at, _lanes(max(4, alive.element_bytes), limits))
-        for alive in loop.live
-    )  # fmt: skip
+    taken = _taken(loop, at, limits)
+    if loop.rescaled:
+        streamed = taken - _slots_of(loop.rescaled, at, limits) + BY_TURNS
+        taken = np.where(taken > limits.registers, streamed, taken)
+    return taken
+
+
+def cpu_streamed(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
+    """Registers' worth of results of dots that an iteration of a loop loads and stores, since they do not fit."""
+    if not loop.rescaled:
+        return 0
+    return np.where(_taken(loop, at, limits) > limits.registers, _slots_of(loop.rescaled, at, limits), 0)
+
+
+def _taken(loop: Loop, at: PlanBatch, limits: Limits) -> Numbers:
     width = _lanes(loop.element_bytes, limits)
     polynomials = [WITHIN * slots(step.axes, at, width) for step in loop.steps if step.operations >= EXPANDED]
-    return taken + reduce(np.maximum, polynomials, 0)
+    return _slots_of(loop.live, at, limits) + reduce(np.maximum, polynomials, 0)
+
+
+def _slots_of(tiles: tuple[LiveTile, ...], at: PlanBatch, limits: Limits) -> Numbers:
+    return sum(
+        1 if alive.into_dot and at.choices.lanes not in alive.axes
+        else slots(alive.axes, at, _lanes(max(4, alive.element_bytes), limits))
+        for alive in tiles
+    )  # fmt: skip
 
 
 def cpu_unrolled(at: PlanBatch, limits: Limits) -> Numbers:

@@ -118,7 +118,7 @@ class Loop:
     `reduced`: the tiles of partial results that it carries: axes, the axis reduced, bytes of an element. `live`: the
     tiles alive at its worst point, those included. `operand_bytes`: of what a dot in it takes; `element_bytes`: of
     most of what it computes; `in_float64`: those of 8 bytes are not all integers. `visits`: of axes of which masks
-    leave out chunks.
+    leave out chunks. `rescaled`: the results of dots that go online, among `live`.
     """
 
     phase: str
@@ -131,6 +131,7 @@ class Loop:
     element_bytes: int = 4
     in_float64: bool = True
     visits: tuple[Visit, ...] = ()
+    rescaled: tuple[LiveTile, ...] = ()
 
     def __hash__(self) -> int:
         return self._hash
@@ -247,6 +248,7 @@ class _Reader:
                 min((each.operand_bytes for each in widths if each.operand_bytes), default=4),
                 8 if mostly_wide else 4, any(each.in_float64 for each in widths),
                 visits,
+                tuple(_carried(total) for group in online for total in group.totals if isinstance(total, DotOp)),
             )  # fmt: skip
 
     def _home(self, value: SSAValue) -> tuple[str, Home]:
@@ -357,9 +359,13 @@ class _Reader:
             if axes >= most:
                 worst, most = alive, axes
             alive = [value for value in alive if last.get(value, -1) > number]
-        return tuple(
-            [LiveTile(axes, width, False) for axes, _, width in map(_reduced, reductions)] + [*map(_alive, worst)]
-        )
+        return (*map(_carried, reductions), *map(_alive, worst))
+
+
+def _carried(reduction: Operation) -> LiveTile:
+    """The partial results of a reduction."""
+    axes, _, width = _reduced(reduction)
+    return LiveTile(axes, width, False)
 
 
 def _alive(value: SSAValue) -> LiveTile:

@@ -70,7 +70,8 @@ def neighbours(space: PlanSearchSpace, choices: StructuralChoices) -> Iterator[S
 def starting_choices(space: PlanSearchSpace) -> Iterator[StructuralChoices]:
     """A start for each set of whole axes that may be held at once and each axis along the lanes, the rest plain.
 
-    A CPU may pack all operands at once: packing them one by one would look worse at each step.
+    A CPU may pack all operands at once: packing them one by one would look worse at each step. It may go online while
+    holding the results of dots: without going online, it must not hold what its registers do not.
     """
     on_cpu = space.limits.warp == 1
     packable = tuple(sorted(space.needs.packable)) if space.needs.dots else ()
@@ -82,3 +83,6 @@ def starting_choices(space: PlanSearchSpace) -> Iterator[StructuralChoices]:
                 yield replace(plain, homes=all_in_memory(space))
             if on_cpu and packable:
                 yield replace(plain, packs=packable)
+            for axis in space.can_go_online if on_cpu else ():
+                if axis not in held and space.beside_online[axis] and space.beside_online[axis] <= held:
+                    yield replace(plain, online=(axis,))
