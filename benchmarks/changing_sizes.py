@@ -1,8 +1,9 @@
 """Calls of random lengths: compiles, and speed against code for exact sizes and torch.compile with dynamic shapes.
 
-    python benchmarks/changing_sizes.py [--only softmax] [--lengths 1000] [--sample 24] [--rounds 10] [--quick]
+    python benchmarks/changing_sizes.py [--only softmax] [--longest 4096] [--lengths 1000] [--sample 24]
+                                        [--rounds 10] [--quick]
 
-Softmax of 256 rows, rotary embeddings, attention of one head, f32, one thread, lengths from 1 to 4096. First all
+Softmax of 256 rows, rotary embeddings, attention of one head, f32, one thread, random lengths. First all
 lengths are called once, in random order, in fresh sessions with nothing on disk; then a sample of them is timed in
 turns: code of classes, code for exactly this length, and torch's. Times are processor times of the thread. No shape
 gets code of its own for running often. Results are compared with float64 first.
@@ -35,7 +36,6 @@ from vkernels.runtime.dispatch import Launcher
 
 console = Console(highlight=False)
 
-LONGEST = 4096
 TOLERANCE = 1e-4
 SAMPLE_SECONDS = 2e-3
 """Calls that are shorter are repeated until a sample takes as long."""
@@ -213,6 +213,7 @@ def spread(speeds: dict[int, Quartiles]) -> str:
 
 def main(
     only: Annotated[list[str], typer.Option(help="softmax, rope or attention.")] = [],  # noqa: B006
+    longest: int = 4096,
     lengths: int = 1000,
     sample: int = 24,
     rounds: int = 10,
@@ -225,7 +226,7 @@ def main(
     set_threads(1)
     class_calls.WORTH_SECONDS = float("inf")
     choose = random.Random(seed)
-    drawn = [choose.randint(1, 200 if quick else LONGEST) for _ in range(12 if quick else lengths)]
+    drawn = [choose.randint(1, 200 if quick else longest) for _ in range(12 if quick else lengths)]
     picked = sorted(choose.sample(sorted(set(drawn[5:])), 2 if quick else sample))
     table = Table("", "compiles", "s", "speed / exact", "torch: compiles", "s", "× faster than torch")
     results = {}

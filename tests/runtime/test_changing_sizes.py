@@ -16,6 +16,8 @@ import vkernels as vk
 from vkernels.compiler.arguments import example_arguments
 from vkernels.compiler.request import CompileRequest
 from vkernels.compiler.session import CompilerSession
+from vkernels.compiler.tuned_plans import TunedPlan
+from vkernels.ir.plan import Plan
 from vkernels.library.attention import attention_rows
 from vkernels.library.elements import rotate_pairs
 from vkernels.library.rows import layer_norm_rows, softmax_rows
@@ -220,3 +222,26 @@ def test_a_class_too_large_for_memory_leaves_the_call_its_own_plan(launcher_of, 
             torch.testing.assert_close(out, x.flip(1))
     assert class_of(turned) == {"N": 16384}
     assert [event.rung for event in seen][-2:] == ["memory"] * 2
+
+
+class TunedFor:
+    """A provider of a plan for one length of softmax."""
+
+    def __init__(self, length, plan):
+        self.length, self.plan = length, plan
+
+    def plans(self, query):
+        return [TunedPlan(self.plan, lambda: "an entry")] if query.sizes["N"] == self.length else []
+
+    def variants(self, query):
+        return ()
+
+
+def test_tuned_shapes_run_their_plan(launcher_of):
+    softmax = launcher_of(softmax_rows)
+    plan = Plan({"i": 2}, {"j": 32}, lanes="j", order=("i",), warps=1)
+    softmax.session.use_provider(TunedFor(500, plan))
+    run_softmax(softmax, (100, 200, 300, 400, 501, 500))
+    entries = [*softmax._calls.values()]
+    assert [bool(entry.compilation.size_class.most) for entry in entries] == [False] * 3 + [True, True, False]
+    assert entries[-1].distinct.plan == plan
