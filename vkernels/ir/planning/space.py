@@ -19,8 +19,9 @@ from ..analysis.schedule.find_copies import find_copies
 from ..analysis.schedule.make_schedule import make_schedule
 from ..cost_model.item_widths import bytes_of
 from ..cost_model.launches import cut_loops, cuts_of, phases_of_launches
-from ..cost_model.loops import MOST_ALIGNED, WHILE, Known, Loop, range_axes, read_loops
+from ..cost_model.loops import MOST_ALIGNED, Loop
 from ..cost_model.plan_batch import NO_TERMS, NO_UPDATES, AtomicUpdates, BatchTerms, Numbers, PlanBatch
+from ..cost_model.read_loops import WHILE, Known, range_axes, read_loops
 from ..cost_model.roofline import element_bytes
 from ..dialect import (
     AccessOp,
@@ -289,15 +290,8 @@ class PlanSearchSpace:
     def loops(self, choices: StructuralChoices) -> tuple[Loop, ...]:
         """What runs in which loop. Raises `PlanError` where the kernel cannot have the decisions."""
         choices = self._as_loops_see(choices)
-        key = (
-            choices.held,
-            choices.homes,
-            choices.copies,
-            choices.lanes,
-            choices.online,
-            choices.launches,
-            choices.guards,
-        )
+        decided = choices.held, choices.homes, choices.copies, choices.lanes
+        key = *decided, choices.online, choices.launches, choices.guards
         found = self._loops.get(key)
         if found is None:
             try:

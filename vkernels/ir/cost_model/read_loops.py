@@ -1,0 +1,333 @@
+"""Read the loops of a kernel, given which axes are held at once and where crossing values live.
+
+They are read from the schedule that `apply_plan` follows, so that the model counts what will be emitted: values
+computed again, homes stored and loaded, reductions in loops of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import gcd
+from typing import Any
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from ..analysis.axes import known_value
+from ..analysis.kernel_analysis import KernelAnalysis
+from ..analysis.schedule.find_online import Online
+from ..analysis.schedule.nests import Nest, NestSchedule, in_order, operands_along, slice_for
+from ..analysis.schedule.reach import Reaches, check_guards
+from ..dialect import (
+    AccessOp,
+    DotOp,
+    PhaseOp,
+    RangeOp,
+    ReductionOp,
+    ScanOp,
+    ScatterOp,
+    ScratchOp,
+    StoreOp,
+    YieldOp,
+    axes_of,
+)
+from ..facts import Facts
+from ..plan import Home, Plan
+from .item_widths import ItemWidths, bytes_of, widths_of
+from .loops import MOST_ALIGNED, Axes, LiveTile, Loop, LoopAccess, LoopStep
+from .operation_weights import weight_of
+from .visits import TEST_OPERATIONS, Visit, tests_of, visit_of, visits_of
+
+RESCALE_OPERATIONS = 6
+"""Operations of a maximum so far and the base of the sums, beside the exponential that rescales them."""
+WHILE = "while"
+"""What loops that are no ranges are called."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was found out of a kernel's loops under one plan that is the same under others: the steps of an item, by
+    the homes of scratchpads too, what is alive among items, and how wide an item's elements are."""
+
+    steps: dict[Any, tuple[LoopStep, ...]] = field(default_factory=dict)
+    live: dict[Any, tuple[LiveTile, ...]] = field(default_factory=dict)
+    widths: dict[Operation, ItemWidths] = field(default_factory=dict)
+
+
+def read_loops(
+    schedule: NestSchedule,
+    plan: Plan,
+    strides: Mapping[str, Sequence[int]] | None = None,
+    known: Known | None = None,
+) -> tuple[Loop, ...]:
+    """The loops of a scheduled kernel, in the order they run. `strides`: in elements, of tensors where they are known;
+    others are dense, row after row. `known`: of the same kernel and strides."""
+    return tuple(_Reader(schedule, plan, strides or {}, known or Known()).loops())
+
+
+class _Reader:
+    def __init__(self, schedule: NestSchedule, plan: Plan, strides: Mapping[str, Sequence[int]], known: Known):
+        self.strides = strides
+        self.known = known
+        self.scratchpads = plan.homes
+        self.schedule = schedule
+        self.analysis: KernelAnalysis = schedule.analysis
+        self.reaches = Reaches(schedule, Facts(distinct=True), plan.guards)
+        check_guards(self.reaches)
+        kernel = self.analysis.kernel
+        self.names = dict(zip(kernel.body.block.args, (p.data for p in kernel.parameters), strict=True))
+        pads = [op.label.data for op in kernel.body.block.ops if isinstance(op, ScratchOp)]
+        self.homes_of_pads = tuple(plan.homes.get(label) for label in pads)
+
+    def loops(self) -> Iterator[Loop]:
+        nests: dict[Operation | Block, list[tuple[Nest, tuple[Operation, ...]]]] = {}
+        for owner, nest, around in in_order(self.schedule):
+            nests.setdefault(owner, []).append((nest, around))
+        for phase in self.analysis.structures:
+            if isinstance(phase, PhaseOp):
+                ops = phase.body.block.ops
+                straight = [op for op in ops if not isinstance(op, YieldOp) and not self.analysis.chunks(op)]
+                ranges = _ranges(self.analysis.structures[phase])
+                yield from self._loop(phase.phase.data, (), ranges, straight, [], [])
+                yield from self._nests(phase.phase.data, nests.pop(phase, []))
+        for rest in nests.values():
+            yield from self._nests("loop", rest)
+
+    def _nests(self, phase: str, nests: Sequence[tuple[Nest, tuple[Operation, ...]]]) -> Iterator[Loop]:
+        for nest, around in nests:
+            made = {value for value, home in nest.stores if value is home}
+            items = [*self.analysis.sliced(nest.roots(), partial(self._at_hand, made)), *nest.effects]
+            reductions = [*nest.reductions, *(total for group in nest.online for total in group.totals)]
+            items += [op for group in nest.online for op in group.path]
+            visits, tests = visits_of(self.reaches, nest)
+            items += tests
+            yield from self._loop(
+                phase, nest.axes, _ranges(around), items, reductions, nest.stores, nest.online, visits
+            )
+
+    def _at_hand(self, made: set[SSAValue], value: SSAValue) -> bool:
+        in_registers = not self.analysis.chunks_of_value(value)
+        return in_registers or (value not in made and self.schedule.home_of(value) is not None)
+
+    def _loop(
+        self,
+        phase: str,
+        axes: Axes,
+        ranges: Axes,
+        items: Sequence[Operation],
+        reductions: Sequence[Operation],
+        stores: Sequence[tuple[SSAValue, SSAValue]],
+        online: Sequence[Online] = (),
+        visits: tuple[Visit, ...] = (),
+    ) -> Iterator[Loop]:
+        analysis = self.analysis
+        ordered = sorted({*items, *reductions}, key=analysis.position.__getitem__)
+        inner = [op for op in ordered if analysis.is_chunk_reduction(op) and op not in reductions]
+        for op in inner:  # computed again, in a loop of its own
+            axis = op.axis.data
+            again = slice_for(self.schedule, iter(operands_along(op)))
+            reach = self.reaches.of_reduction(op)
+            inside = visits if reach is None else (*visits, visit_of(axis, reach))
+            again += [] if reach is None else tests_of(self.reaches, reach)
+            loops = (*axes, axis) if axis not in axes else axes
+            yield from self._loop(phase, loops, ranges, again, [op], [], visits=inside)
+        own = [op for op in ordered if op not in inner]
+        steps = self._home_loads(own)
+        steps += [step for op in own for step in self._steps_of(op)]
+        steps += [_home_step(value, self._home(home), writes=True) for value, home in stores]
+        steps += [step for group in online for step in _online_steps(group)]
+        steps += [LoopStep(axes, TEST_OPERATIONS) for visit in visits if visit.is_tested]
+        if steps:
+            reduced = tuple(_reduced(op) for op in reductions)
+            widths = [self._widths(op) for op in own]
+            mostly_wide = 2 * sum(each.wide for each in widths) > sum(each.tiles for each in widths)
+            yield Loop(
+                phase, axes, ranges, tuple(steps), reduced, self._live(own, reductions),
+                min((each.operand_bytes for each in widths if each.operand_bytes), default=4),
+                8 if mostly_wide else 4, any(each.in_float64 for each in widths),
+                visits,
+                tuple(_carried(total) for group in online for total in group.totals if isinstance(total, DotOp)),
+            )  # fmt: skip
+
+    def _home(self, value: SSAValue) -> tuple[str, Home]:
+        return value.name_hint or "value", self.schedule.homes[value]
+
+    def _home_loads(self, items: Sequence[Operation]) -> list[LoopStep]:
+        made = {result for op in items for result in op.results}
+        used: dict[SSAValue, SSAValue] = {}
+        for op in items:
+            for value in self.analysis.inputs(op):
+                source = self.analysis.source(value)
+                home = self.schedule.home_of(source)
+                if home is not None and source not in made:
+                    used[source] = home
+        return [_home_step(value, self._home(home), writes=False) for value, home in used.items()]
+
+    def _steps_of(self, item: Operation) -> tuple[LoopStep, ...]:
+        key = item, self.homes_of_pads
+        if key not in self.known.steps:
+            self.known.steps[key] = tuple(self._steps(item, ()))
+        return self.known.steps[key]
+
+    def _steps(self, op: Operation, ranges: Axes) -> Iterator[LoopStep]:
+        if isinstance(op, AccessOp):
+            touch = self._touch(op)
+            yield LoopStep(axes_of(op.tile), 0, ranges, touch, origin=op)
+        elif isinstance(op, DotOp):
+            left, right = axes_of(op.left), axes_of(op.right)
+            axes = tuple(dict.fromkeys((*left, *right)))
+            rows = tuple(axis for axis in left if axis not in right)
+            columns = tuple(axis for axis in right if axis not in left)
+            yield LoopStep(axes, 1, ranges, sides=(rows, columns, (op.axis.data,)), origin=op)
+        elif op.regions:
+            here = (*ranges, op.axis.data) if isinstance(op, RangeOp) else ranges
+            for region in op.regions:
+                for inner in region.ops if len(region.blocks) == 1 else ():
+                    yield from self._steps(inner, here)
+        else:
+            operations = weight_of(op)
+            worked = _work_axes(op)
+            if operations and worked is not None:
+                reduced = op.axis.data if isinstance(op, ReductionOp | ScanOp) else None
+                yield LoopStep(worked, operations, ranges, reduced=reduced, scans=isinstance(op, ScanOp), origin=op)
+
+    def _touch(self, op: AccessOp) -> LoopAccess:
+        offsets = [op.offset_of(dimension) for dimension in range(len(op.index))]
+        axes: list[str] = []
+        for index, offset in zip(op.index, offsets, strict=True):
+            axes += [axis for axis, _ in index.terms]
+            if offset is not None:
+                axes += axes_of(offset) if isinstance(offset.type, TensorType) else range_axes(offset)
+        tiles = [offset for offset in offsets if offset is not None and isinstance(offset.type, TensorType)]
+        found = tuple(dict.fromkeys(axis for offset in tiles for axis in axes_of(offset)))
+        label, home = self._memory(op.base)
+        strides = self.strides.get(label, ()) if home is None else ()
+        fast = next((number for number, stride in enumerate(strides) if stride == 1), len(offsets) - 1)
+        run = _run(op, fast) if offsets and (1 in strides or not strides) else None
+        width = bytes_of(op.memory.element)
+        alignment = gcd(MOST_ALIGNED, *(stride * width for stride in strides if stride != 1))
+        if offsets and (start := offsets[fast]) is not None:
+            known = None if isinstance(start.type, TensorType) else known_value(start, Facts())
+            alignment = gcd(alignment, width * (1 if known is None else known))
+        return LoopAccess(
+            label,
+            not op.results,
+            width,
+            tuple(dict.fromkeys(axes)),
+            run,
+            found,
+            home,
+            alignment,
+            bool(op.guarded_dimensions),
+            isinstance(op, StoreOp | ScatterOp) and op.atomic is not None,
+        )
+
+    def _memory(self, base: SSAValue) -> tuple[str, Home | None]:
+        if isinstance(base, BlockArgument) and base in self.names:
+            return self.names[base], None
+        op = base.owner
+        label = op.label.data if isinstance(op, ScratchOp) else base.name_hint or "memory"
+        return label, self.scratchpads.get(label, Home.SHARED)
+
+    def _widths(self, item: Operation) -> ItemWidths:
+        if item not in self.known.widths:
+            self.known.widths[item] = widths_of(item)
+        return self.known.widths[item]
+
+    def _live(self, items: Sequence[Operation], reductions: Sequence[Operation]) -> tuple[LiveTile, ...]:
+        """The tiles alive at the worst point, as if all axes had the same number of elements."""
+        key = tuple(items), tuple(reductions)
+        if key not in self.known.live:
+            self.known.live[key] = self._most_alive(items, reductions)
+        return self.known.live[key]
+
+    def _most_alive(self, items: Sequence[Operation], reductions: Sequence[Operation]) -> tuple[LiveTile, ...]:
+        last: dict[SSAValue, int] = {}
+        flat = [one for op in items for one in op.walk()]
+        for number, op in enumerate(flat):
+            for value in self.analysis.inputs(op):
+                last[self.analysis.source(value)] = number
+        worst: list[SSAValue] = []
+        alive: list[SSAValue] = []
+        most = 0
+        for number, op in enumerate(flat):
+            if op not in reductions and op.name not in ("vk.broadcast", "arith.constant"):
+                alive += [result for result in op.results if isinstance(result.type, TensorType)]
+            axes = sum(len(axes_of(value)) for value in alive)
+            if axes >= most:
+                worst, most = alive, axes
+            alive = [value for value in alive if last.get(value, -1) > number]
+        return (*map(_carried, reductions), *map(_alive, worst))
+
+
+def _carried(reduction: Operation) -> LiveTile:
+    """The partial results of a reduction."""
+    axes, _, width = _reduced(reduction)
+    return LiveTile(axes, width, False)
+
+
+def _alive(value: SSAValue) -> LiveTile:
+    into_dot = any(isinstance(use.operation, DotOp) and use.index < 2 for use in value.uses)
+    return LiveTile(axes_of(value), bytes_of(value.type), into_dot)
+
+
+def _run(op: AccessOp, dimension: int) -> str | None:
+    """The axis, or range, along which an access moves one element at a time through a dimension."""
+    offset = op.offset_of(dimension)
+    found = axes_of(offset) if offset is not None and isinstance(offset.type, TensorType) else ()
+    units = [axis for axis, coefficient in op.index.data[dimension].terms if coefficient == 1 and axis not in found]
+    if found:
+        return next(iter(units), None)
+    ranged = range_axes(offset) if offset is not None else ()
+    return next(iter((*units, *ranged)), None)
+
+
+def _work_axes(op: Operation) -> Axes | None:
+    """The axes of what an operation works on: a reduction's operand, else its result."""
+    if isinstance(op, ReductionOp | ScanOp):
+        return axes_of(op.operands[0])
+    tiles = [value for value in op.results if isinstance(value.type, TensorType)]
+    return axes_of(tiles[0]) if tiles else None
+
+
+def _reduced(op: Operation) -> tuple[Axes, str, int]:
+    if isinstance(op, DotOp):
+        return axes_of(op.results[0]), op.axis.data, bytes_of(op.results[0].type)
+    return axes_of(op.operands[0]), op.axis.data, bytes_of(op.operands[0].type)  # type: ignore[attr-defined]
+
+
+def _online_steps(group: Online) -> Iterator[LoopStep]:
+    """What a maximum that may grow costs beside the exponentials: that of each chunk, the next base, and rescaling each
+    partial sum."""
+    axes, along, origin = axes_of(group.maximum.tile), group.maximum.axis.data, group.exponential
+    bases = tuple(axis for axis in axes if axis != along)
+    yield LoopStep(axes, 0, reduced=along, completes=True, origin=origin)
+    yield LoopStep(bases, weight_of(origin) + RESCALE_OPERATIONS, (along,), origin=origin)
+    for total in group.totals:
+        if isinstance(total, DotOp):
+            yield LoopStep(axes_of(total.result), 1, (along,), origin=total)
+        else:
+            yield LoopStep(axes_of(total.tile), 1, origin=total)
+
+
+def _home_step(value: SSAValue, home: tuple[str, Home], writes: bool) -> LoopStep:
+    axes, (label, kind) = axes_of(value), home
+    touch = LoopAccess(label, writes, bytes_of(value.type), axes, axes[-1] if axes else None, home=kind)
+    return LoopStep(axes, 0, touch=touch, origin=value.owner if isinstance(value.owner, Operation) else None)
+
+
+def _ranges(around: Sequence[Operation]) -> Axes:
+    """The loops among structural operations; those that are no ranges share one name."""
+    return tuple(op.axis.data if isinstance(op, RangeOp) else WHILE for op in around if not isinstance(op, scf.IfOp))
+
+
+def range_axes(offset: SSAValue) -> Axes:
+    """The sequential loops whose position an offset is computed from."""
+    if isinstance(offset, BlockArgument):
+        loop = offset.block.parent_op()
+        return (loop.axis.data,) if isinstance(loop, RangeOp) and loop.position is offset else ()
+    operands = offset.owner.operands if isinstance(offset.owner, Operation) else ()
+    return tuple(dict.fromkeys(axis for operand in operands for axis in range_axes(operand)))
