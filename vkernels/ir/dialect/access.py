@@ -1,10 +1,10 @@
 """Loads and stores: the operations that move tiles between memory and programs.
 
-An access names, for each dimension of what it addresses, an index: a sum of axis positions times
-coefficients and one offset, a scalar or a tile. Positions count from 0 along the tile, so in
-mapped IR the start of a chunk is an offset. Three things make an element inactive: its position
-along an axis is not below the axis's count (`within`), its mask is false (`where`), or the index
-of a guarded dimension is outside of it (`guarding`). An inactive element loads 0 and stores nothing.
+An access names, for each dimension of what it addresses, an index: a sum of axis positions times coefficients and one
+offset, a scalar or a tile. Positions count from 0 along the tile, so in mapped IR the start of a chunk is an offset.
+Three things make an element inactive: its position along an axis is not below the axis's count (`within`), its mask
+is false (`where`), or the index of a guarded dimension is outside of it (`guarding`). An inactive element loads 0 and
+stores nothing.
 """
 
 from __future__ import annotations
@@ -96,14 +96,12 @@ class AccessOp(IRDLOperation):
             raise VerifyException(f"the indices use offsets {used}, but {len(self.offsets)} are given, in this order")
         for offset in self.offsets:
             element = element_of(offset)
-            if isinstance(offset.type, TensorType):
-                if not self.GATHERS:
-                    raise VerifyException(
-                        f"{self.name} takes scalar offsets; an index tile needs vk.gather or vk.scatter"
-                    )
-                if not isinstance(element, IntegerType) or element == i1:
-                    raise VerifyException(f"an index tile must hold integers, not {element}")
-            elif element != i64:
+            is_tile = isinstance(offset.type, TensorType)
+            if is_tile and not self.GATHERS:
+                raise VerifyException(f"{self.name} takes scalar offsets; an index tile needs vk.gather or vk.scatter")
+            if is_tile and (not isinstance(element, IntegerType) or element == i1):
+                raise VerifyException(f"an index tile must hold integers, not {element}")
+            if not is_tile and element != i64:
                 raise VerifyException(f"a scalar offset must be i64, not {element}")
         if self.GATHERS and not any(isinstance(offset.type, TensorType) for offset in self.offsets):
             raise VerifyException(f"{self.name} needs an index tile; without one it is a vk.load or vk.store")
@@ -322,6 +320,7 @@ class GatherOp(_ReadOp):
 
 ATOMICS = ("add", "max", "min", "maxui", "minui")
 """How atomic stores combine; the last two compare unsigned integers."""
+_FLAGS = ("exclusive", "streaming")
 
 
 class _WriteOp(AccessOp):
@@ -330,8 +329,7 @@ class _WriteOp(AccessOp):
     streaming = opt_prop_def(UnitAttr)
     """The element will not be read again soon: write past the caches where the target can."""
     exclusive = opt_prop_def(UnitAttr)
-    """No other program accesses the elements during the launch: where a program is one thread, `atomic` may read,
-    combine and write one element after another."""
+    """No other program accesses the elements during the launch: a program of one thread may combine them in turn."""
 
     traits = traits_def(MemoryWriteEffect())
 
@@ -365,25 +363,20 @@ class _WriteOp(AccessOp):
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.value)
-        how = f" atomic {self.atomic.data}" if self.atomic is not None else ""
-        how += " exclusive" if self.exclusive is not None else ""
-        printer.print_string(f"{how}{' streaming' if self.streaming is not None else ''} in")
+        how = [f"atomic {self.atomic.data}"] if self.atomic is not None else []
+        printer.print_string(" ".join(["", *how, *(name for name in _FLAGS if name in self.properties), "in"]))
         _print_access(printer, self, _WRITES)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         value = parser.parse_unresolved_operand()
         atomic = parser.parse_identifier() if parser.parse_optional_keyword("atomic") is not None else None
-        exclusive = parser.parse_optional_keyword("exclusive") is not None
-        streaming = parser.parse_optional_keyword("streaming") is not None
+        flags = [name for name in _FLAGS if parser.parse_optional_keyword(name) is not None]
         parser.parse_keyword("in")
         operands, properties, attributes, tile = _parse_access(parser, cls.GATHERS, _WRITES)
         if atomic is not None:
             properties["atomic"] = StringAttr(atomic)
-        if exclusive:
-            properties["exclusive"] = UnitAttr()
-        if streaming:
-            properties["streaming"] = UnitAttr()
+        properties |= dict.fromkeys(flags, UnitAttr())
         return cls.build(
             operands=[parser.resolve_operand(value, tile), *operands], properties=properties, attributes=attributes
         )
