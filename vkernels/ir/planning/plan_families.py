@@ -142,7 +142,7 @@ def find_families(space: PlanSearchSpace) -> list[PlanFamily]:
     starts = [family for choices in starting_choices(space) if (family := look(choices)) is not None]
     found: list[PlanFamily] = []
     to_decide = things_to_decide(space)
-    for best in sorted(starts, key=lambda family: family.least)[:2]:
+    for best in _best_starts(starts):
         for _ in range(SEARCH_ROUNDS):
             before = best
             for decision in to_decide:
@@ -157,6 +157,14 @@ def find_families(space: PlanSearchSpace) -> list[PlanFamily]:
         for _ in cuts:
             best = better(one_more_launch(space, best.choices, cuts), best)
     return [family for family in seen.values() if family is not None]
+
+
+def _best_starts(starts: Iterable[PlanFamily]) -> list[PlanFamily]:
+    """The best two, and of those that go online, where others do not, the best beside them."""
+    ranked = sorted(starts, key=lambda family: family.least)
+    least = min((len(family.choices.online) for family in ranked), default=0)
+    online = [family for family in ranked if len(family.choices.online) > least]
+    return [family for family in ranked if family not in online][:2] + online[:1]
 
 
 def _worth_cutting(space: PlanSearchSpace, family: PlanFamily) -> list[str]:
