@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.ir.planning.kernels import KERNELS, build, cpus, gpus, kernel_of
 from vkernels.ir.analyses import annotate_needs
 from vkernels.ir.analysis.needs import NeedsDevice
+from vkernels.ir.dialect import DotOp
 from vkernels.ir.facts import Facts
 from vkernels.ir.interpret import interpret
 from vkernels.ir.limits import Limits
@@ -163,3 +164,14 @@ def test_a_row_too_long_for_the_caches_goes_online_on_a_gpu_and_a_short_one_does
     assert long.online == ("j",)
     assert not short.online
     verify_mapped(apply_plan(module, long, Facts({"M": 4096, "N": 1 << 17})))
+
+
+@pytest.mark.parametrize("target", ["h100-sxm5-80", "mi300x"])
+def test_attention_computes_scores_once_on_a_gpu(target):
+    """The product with the values and the sum of the weights are in one loop with the maximum."""
+    module, limits = build("attention_rows", "float16")[1], limits_of(target_named(target))
+    sizes = {"B": 4, "G": 8, "R": 4, "M": 2048, "N": 2048, "D": 64, "E": 64}
+    plan = choose_plan(kernel_of(module), sizes, limits).plan
+    assert plan.online == ("j",)
+    mapped = apply_plan(module, plan, Facts(sizes))
+    assert sum(isinstance(op, DotOp) for op in mapped.walk()) == 2
