@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.ir.planning.kernels import KERNELS, build, cpus, gpus, kernel_of
 from vkernels.ir.analyses import annotate_needs
 from vkernels.ir.analysis.needs import NeedsDevice
+from vkernels.ir.dialect import DotOp
 from vkernels.ir.facts import Facts
 from vkernels.ir.interpret import interpret
 from vkernels.ir.limits import Limits
@@ -193,3 +194,14 @@ def test_a_result_of_the_type_of_what_is_read_elsewhere_gets_the_plan_of_one_of_
     assert rungs["f32"].rung != "bottom"
     assert rungs["f32"].plan.tiles == rungs["f64"].plan.tiles
     assert rungs["f32"].plan.homes == rungs["f64"].plan.homes
+
+
+@pytest.mark.parametrize("target", ["h100-sxm5-80", "mi300x"])
+def test_attention_computes_scores_once_on_a_gpu(target):
+    """The product with the values and the sum of the weights are in one loop with the maximum."""
+    module, limits = build("attention_rows", "float16")[1], limits_of(target_named(target))
+    sizes = {"B": 4, "G": 8, "R": 4, "M": 2048, "N": 2048, "D": 64, "E": 64}
+    plan = choose_plan(kernel_of(module), sizes, limits).plan
+    assert plan.online == ("j",)
+    mapped = apply_plan(module, plan, Facts(sizes))
+    assert sum(isinstance(op, DotOp) for op in mapped.walk()) == 2

@@ -185,7 +185,7 @@ def find_families(space: PlanSearchSpace, wanted: int | None = None) -> list[Pla
             starts.append(family)
     found: list[PlanFamily] = []
     to_decide = things_to_decide(space)
-    for best in sorted(starts, key=lambda family: family.least)[:2]:
+    for best in _best_starts(starts):
         for _ in range(SEARCH_ROUNDS):
             before = best
             for decision in to_decide:
@@ -200,6 +200,14 @@ def find_families(space: PlanSearchSpace, wanted: int | None = None) -> list[Pla
         for _ in cuts:
             best = better(one_more_launch(space, best.choices, cuts), best)
     return [family for family in seen.found.values() if family is not None]
+
+
+def _best_starts(starts: Iterable[PlanFamily]) -> list[PlanFamily]:
+    """The best two, and of those that go online, where others do not, the best beside them."""
+    ranked = sorted(starts, key=lambda family: family.least)
+    least = min((len(family.choices.online) for family in ranked), default=0)
+    online = [family for family in ranked if len(family.choices.online) > least]
+    return [family for family in ranked if family not in online][:2] + online[:1]
 
 
 def _worth_cutting(space: PlanSearchSpace, family: PlanFamily) -> list[str]:
