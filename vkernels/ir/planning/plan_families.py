@@ -180,8 +180,8 @@ def find_families(space: PlanSearchSpace, wanted: int | None = None) -> list[Pla
 
     starts: list[PlanFamily] = []
     for choices in starting_choices(space):
-        second = sorted(family.least for family in starts)[1] if len(starts) > 1 else math.inf
-        if (family := look(choices, second)) is not None:
+        rivals = sorted(family.least for family in starts if family.choices.online == choices.online)
+        if (family := look(choices, rivals[1] if len(rivals) > 1 else math.inf)) is not None:
             starts.append(family)
     found: list[PlanFamily] = []
     to_decide = things_to_decide(space)
