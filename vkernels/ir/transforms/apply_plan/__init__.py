@@ -43,7 +43,7 @@ class ApplyPlan(ModulePass):
     """
 
     name = "apply-plan"
-    result = "mapped IR: sizes are constant, chunk loops, homes and launches are there"
+    result = "mapped IR: tiles have constant sizes, chunk loops, homes and launches are there"
 
     plan: Plan
     facts: Facts
