@@ -15,7 +15,7 @@ from vkernels.ir.errors import CheckError, PlanError
 from vkernels.ir.facts import Facts
 from vkernels.ir.interpret import interpret
 from vkernels.ir.lowering.llvm.lower_to_llvm import lower_to_llvm
-from vkernels.ir.plan import Plan
+from vkernels.ir.plan import Home, Plan
 from vkernels.ir.text import parse_module
 from vkernels.ir.transforms.apply_plan import apply_plan
 
@@ -187,6 +187,41 @@ def test_several_tensors_have_copies(copies):
     x = np.random.default_rng(fresh_seed()).integers(0, 9, 100)
     arguments = {"x": x, "one": np.zeros(9, np.int64), "other": np.full(9, -3)}
     run_three_ways(module, arguments, {"N": 100, "B": 9}, Plan({"i": 8}, lanes="i", private_copies=copies), ALL, 0)
+
+
+SHARES = """
+vk.kernel @shares(%index: !vk.tensor<[M], i64>, %x: !vk.tensor<[M, N], f32>, %out: !vk.tensor<[B, N], f32>) {
+  %M = vk.size M
+  vk.tile i < %M
+  %N = vk.size N
+  vk.whole c < %N
+  %at = vk.load %index[i] : !vk.tensor<[M], i64> -> TILE_i64
+  %row = vk.load %x[i, c] : !vk.tensor<[M, N], f32> -> TILES_f32
+  %e = math.exp %row : TILES_f32
+  %sum = vk.sum %e along c : TILES_f32 -> TILE_f32
+  %all = vk.broadcast %sum : TILE_f32 -> TILES_f32
+  %share = arith.divf %e, %all : TILES_f32
+  vk.scatter %share atomic add in %out[%at, c] : !vk.tensor<[B, N], f32>, (TILE_i64) <- TILES_f32
+}
+"""
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("resident", [0, 2])
+@pytest.mark.parametrize("home", [Home.MEMORY, Home.SHARED])
+@pytest.mark.parametrize("copies", [1, 3])
+def test_homes_serve_one_program_after_another(copies, home, resident):
+    random = np.random.default_rng(fresh_seed())
+    arguments = {
+        "index": random.integers(0, 4, 21),
+        "x": random.standard_normal((21, 35), np.float32),
+        "out": random.standard_normal((4, 35), np.float32),
+    }
+    plan = Plan({"i": 4}, {"c": 8}, {"e": home}, lanes="c", private_copies=copies)
+    facts = Facts({"N": 35}, distinct=True)
+    run_three_ways(
+        parse_module(_text(SHARES)), arguments, {"M": 21, "N": 35, "B": 4}, plan, facts, resident_programs=resident
+    )
 
 
 REFUSED = {
