@@ -73,7 +73,7 @@ class Reaches:
 
     def _joined(self, conditions: list[Condition], axis: str) -> Reach | None:
         used = [pruned(one, partial(self._is_used, axis)) for one in conditions]
-        if all(narrows(one, axis) or is_tested(one) for one in used):
+        if used and all(narrows(one, axis) or is_tested(one) for one in used):
             return tuple(dict.fromkeys(used))
         return None
 
