@@ -25,6 +25,7 @@ settings.register_profile("vkernels", deadline=None, print_blob=True)
 settings.load_profile("vkernels")
 
 TESTS = Path(__file__).parent
+EVERY_SHAPE = 1 << 30
 KINDS = {
     "autotune": "compile",
     "autotune/test_searches.py": "unit",
@@ -173,8 +174,10 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
 
 @pytest.fixture(scope="session")
 def compiler_session() -> CompilerSession:
-    """The compiler session of all tests of a process. Its first calls wait for the plan that they get in the end."""
-    return CompilerSession(DiskCache(), default_session().tuned_plans.provider, patience=600.0)
+    """The compiler session of all tests of a process. Its first calls wait for the plan that they get in the end, which
+    is for their own sizes, whatever other tests called."""
+    provider = default_session().tuned_plans.provider
+    return CompilerSession(DiskCache(), provider, patience=600.0, exact_shapes=EVERY_SHAPE)
 
 
 @pytest.fixture(autouse=True)
