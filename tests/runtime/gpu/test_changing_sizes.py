@@ -68,7 +68,7 @@ def test_a_shape_that_runs_often_gets_code_of_its_own_except_while_a_graph_is_ca
 ) -> None:
     driver = RunningDriver([])
     use(monkeypatch, driver)
-    monkeypatch.setattr(class_calls, "WORTH_SECONDS", 2.5 * class_calls.GPU_SECONDS)
+    monkeypatch.setattr(class_calls, "WORTH_SECONDS", 3600.0)
     launcher = Launcher(softmax_rows, CompilerSession(patience=600.0, exact_shapes=1))
 
     def call(length: int) -> None:
@@ -82,12 +82,12 @@ def test_a_shape_that_runs_often_gets_code_of_its_own_except_while_a_graph_is_ca
     entry = [*launcher._calls.values()][-1]
     of_class = entry.distinct
     assert isinstance(of_class, class_calls.ClassCalls)
-    for _ in range(2):
-        call(33)
-    finished()
-    assert entry.distinct is not of_class
+    monkeypatch.setattr(class_calls, "WORTH_SECONDS", class_calls.GPU_SECONDS)
     before = len(driver.loaded)
     driver.captures = True
+    call(33)
+    finished()
+    assert entry.distinct is not of_class
     call(33)
     assert len(driver.loaded) == before
     driver.captures = False
