@@ -132,7 +132,9 @@ class TieredProvider(Generic[Bound]):
             return self._best
 
     def _known(self) -> Future[_Best] | None:
-        """The best code, if it is there already: other calls share it."""
+        """The best code of a class of sizes, if it is there already: other calls share it."""
+        if self._compilation.size_class is EXACT:
+            return None
         fallback = self._compilation.plans.known_fallback(self._compilation.fitting_code)
         code = None if fallback is None else self._compilation.known_code(fallback.chosen.plan)
         if fallback is None or code is None or self._is_poor(fallback):

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from vkernels.ir.analysis.private_copies import private_tensors
 from vkernels.ir.errors import PlanError
 from vkernels.ir.facts import Facts
 from vkernels.ir.plan import Plan
@@ -208,9 +207,11 @@ class Compilation:
 
         What atomics update may be read too then, and has no private copies.
         """
-        if not self.request.same or not plan.private_copies or private_tensors(built.kernel, distinct=True):
+        if not self.request.same or not plan.private_copies:
             return plan
-        return replace(plan, private_copies=0)
+        from vkernels.ir.analysis.private_copies import private_tensors
+
+        return plan if private_tensors(built.kernel, distinct=True) else replace(plan, private_copies=0)
 
     def _specialised(self, plan: Plan, make: Callable[[Facts], T]) -> T:
         """What `make` makes of the facts that calls like the request may be compiled with."""
