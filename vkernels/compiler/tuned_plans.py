@@ -126,7 +126,6 @@ class TunedPlans:
 def why_unfit(kernel: KernelLike, query: PlanQuery, plan: Plan) -> str | None:
     """Why a kernel cannot or should not run by a plan: its needs, its modelled time, its author's budget; None if it
     may."""
-    from vkernels.ir.analysis.needs import NeedsDevice
     from vkernels.ir.planning.check_budget import check_budget
     from vkernels.ir.planning.judge_plan import why_refused
     from vkernels.ir.planning.space import read_space
@@ -137,9 +136,8 @@ def why_unfit(kernel: KernelLike, query: PlanQuery, plan: Plan) -> str | None:
         return f"its needs cannot be read: {error}"
     reason = why_refused(space, plan)
     if reason is None and kernel.budget is not None:
-        use = space.needs.evaluate(plan, query.sizes, NeedsDevice.of(query.limits))
         try:
-            check_budget(kernel.budget, space, plan, use)
+            check_budget(kernel.budget, space, plan, space.use_of(plan))
         except BudgetError:
             return "it takes more than the author's budget"
     return reason

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..limits import Limits
 from .cpu_registers import slots
+from .cpu_rows import LINE
 from .loops import LoopStep
 from .plan_batch import Numbers, PlanBatch
 
@@ -15,7 +16,6 @@ ATOMIC = 8.0
 FETCHED = 100.0
 """Cycles that an atomic instruction waits at most for a line of another core, where there are lines for all: about what
 processors take, and not fitted, for want of cores."""
-LINE = 64
 ATOMIC_FAR = 20.0
 """Cycles more beyond level 2: nothing overlaps the wait."""
 UPDATE = 2.0

@@ -11,7 +11,7 @@ from math import isfinite
 
 import numpy as np
 
-from ..analysis.needs import NeedsDevice, NeedsUse
+from ..analysis.needs import NeedsUse
 from ..cost_model.cpu_registers import cpu_unrolled
 from ..cost_model.plan_batch import PlanBatch
 from ..cost_model.roofline import roofline
@@ -49,7 +49,7 @@ def _reasons(space: PlanSearchSpace, plan: Plan) -> Iterator[str]:
     beyond = beyond_bounds(space.kernel, space.limits, plan, space.pin)
     if beyond is not None:
         yield beyond
-    use = space.needs.evaluate(plan, space.sizes, NeedsDevice.of(space.limits))
+    use = space.use_of(plan)
     batch = batch_of(space, plan)
     is_plain = _is_plain(space, plan)  # which runs wherever nothing better is ready
     may_spill = is_plain or _may_spill(space)
@@ -114,7 +114,7 @@ def _plain(space: PlanSearchSpace) -> Plan:
 def _plain_seconds(space: PlanSearchSpace) -> float:
     plan = _plain(space)
     try:
-        use = space.needs.evaluate(plan, space.sizes, NeedsDevice.of(space.limits))
+        use = space.use_of(plan)
         return float(model_use(batch_of(space, plan), use, space.limits).seconds)
     except Error:
         return float("inf")

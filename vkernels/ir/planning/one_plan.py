@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..analysis.needs import NeedsDevice, NeedsUse
+from ..analysis.needs import NeedsUse
 from ..cost_model.cpu_registers import cpu_registers
 from ..cost_model.model_time import model_time
 from ..cost_model.plan_batch import ModeledTimes, PlanBatch
@@ -57,7 +57,7 @@ def _one(number: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 def model_plan(space: PlanSearchSpace, plan: Plan) -> ModeledTimes:
     """The times of a plan. Raises `PlanError` where the kernel cannot have it."""
-    use = space.needs.evaluate(plan, space.sizes, NeedsDevice.of(space.limits))
+    use = space.use_of(plan)
     return model_use(batch_of(space, plan), use, space.limits)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
 
-from ..analysis.needs import NeedsDevice, NeedsUse
+from ..analysis.needs import NeedsUse
 from ..dialect import KernelOp
 from ..errors import Error
 from ..limits import Limits
@@ -75,7 +75,7 @@ def _least_loss(
     for number in sorted(losses, key=losses.__getitem__):
         plan = plans[number]
         if losses[number] < inf and why_refused(space, plan) is None:
-            use = space.needs.evaluate(plan, space.sizes, NeedsDevice.of(limits))
+            use = space.use_of(plan)
             return Chosen(plan, use, model_use(batch_of(space, plan), use, limits), rung_of(plan, space))
     return None
 

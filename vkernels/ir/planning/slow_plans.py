@@ -8,7 +8,6 @@ from math import prod
 
 import numpy as np
 
-from ..analysis.needs import NeedsDevice
 from ..cost_model.loops import Loop, LoopAccess, LoopStep
 from ..cost_model.plan_batch import PlanBatch
 from ..cost_model.roofline import roofline
@@ -59,7 +58,7 @@ class _Line:
 
 def _costliest_line(space: PlanSearchSpace, plan: Plan, batch: PlanBatch) -> _Line:
     """The line whose steps alone are modelled to take longest."""
-    use = space.needs.evaluate(plan, space.sizes, NeedsDevice.of(space.limits))
+    use = space.use_of(plan)
 
     def seconds(line: _Line) -> float:
         steps = {id(step) for _, step in line.steps}
@@ -116,5 +115,4 @@ def _of_access(batch: PlanBatch, loop: Loop, step: LoopStep, touch: LoopAccess, 
 
 
 def _bottleneck(space: PlanSearchSpace, batch: PlanBatch) -> str:
-    use = space.needs.evaluate(batch.first(), space.sizes, NeedsDevice.of(space.limits))
-    return model_use(batch, use, space.limits).bottleneck
+    return model_use(batch, space.use_of(batch.first()), space.limits).bottleneck

@@ -41,7 +41,10 @@ def first_wrong(schedule: NestSchedule, facts: Facts) -> SSAValue | None:
         for path in paths:
             for load in (a for a in analysis.accesses(path.item) if not a.writes):
                 for write in writes:
-                    if _spoils(schedule, write, load, path, nest, order[nest], around, facts):
+                    if not may_alias(write.access, load, facts):
+                        continue
+                    between = _comes_between(schedule, write, load, path, nest, order[nest], around)
+                    if between and not never_meet(write.access, load):  # which takes longest to tell
                         return _cut(schedule, path, load, write)
     return None
 
@@ -158,22 +161,6 @@ def _first_inner_home(schedule: NestSchedule, nest: Nest, paths: list[_Path]) ->
             if homes & written and within.results[0] not in schedule.homes:
                 return within.results[0]
     return None
-
-
-def _spoils(
-    schedule: NestSchedule,
-    write: _Write,
-    load: MemoryAccess,
-    path: _Path,
-    nest: Nest,
-    at: int,
-    around: tuple[Operation, ...],
-    facts: Facts,
-) -> bool:
-    """Whether a write may change what a load in a nest finds, compared to the kernel as written."""
-    if not may_alias(write.access, load, facts) or not _comes_between(schedule, write, load, path, nest, at, around):
-        return False
-    return not never_meet(write.access, load)
 
 
 def _comes_between(

@@ -210,6 +210,25 @@ def select(frame: LoopFrame, mask: SSAValue, one: SSAValue, other: SSAValue) -> 
     return frame.make(arith.SelectOp, mask, one, other, type_=one.type)
 
 
+def conditional(
+    frame: LoopFrame, test: SSAValue, inner: LoopFrame, made: Sequence[SSAValue], otherwise: Sequence[SSAValue]
+) -> list[SSAValue]:
+    """Append the conditional that runs a complete inner frame; the values `made` there, or the others.
+
+    What filling the inner frame added to this one comes before the conditional.
+    """
+    inner.block.add_op(scf.YieldOp.create(operands=made))
+    other = Region(Block([scf.YieldOp.create(operands=otherwise)])) if otherwise else Region()
+    branch = scf.IfOp.create(
+        operands=[test],
+        result_types=[value.type for value in otherwise],
+        regions=[Region(inner.block), other],
+        location=frame.root().location,
+    )
+    frame.block.add_op(branch)
+    return list(branch.results)
+
+
 def masked(frame: LoopFrame, mask: SSAValue | None, value: SSAValue, other: float) -> SSAValue:
     """A value where a mask holds (None: everywhere), and a constant elsewhere."""
     return value if mask is None else select(frame, mask, value, filled(frame, value.type, other))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from xdsl.dialects import scf
 from xdsl.dialects.builtin import i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ...analysis.masks.conditions import All, Any, Condition, Holds
 from ...analysis.schedule.reach import Reach
@@ -62,19 +61,3 @@ def _any(state: MappingState, frame: LoopFrame, condition: Holds) -> SSAValue:
             made = frame.add(arith.CmpiOp(made, frame.add(constant(i32, 0)), "ne"))
         frame.cache[key] = made
     return frame.cache[key]
-
-
-def guarded(
-    frame: LoopFrame, test: SSAValue, inner: LoopFrame, made: Sequence[SSAValue], otherwise: Sequence[SSAValue]
-) -> list[SSAValue]:
-    """Append the conditional that runs a complete chunk; its results, or the values from before."""
-    inner.block.add_op(scf.YieldOp.create(operands=made))
-    other = Block([scf.YieldOp.create(operands=otherwise)]) if otherwise else None
-    branch = scf.IfOp.create(
-        operands=[test],
-        result_types=[value.type for value in otherwise],
-        regions=[Region(inner.block), Region() if other is None else Region(other)],
-        location=frame.root().location,
-    )
-    frame.block.add_op(branch)
-    return list(branch.results)

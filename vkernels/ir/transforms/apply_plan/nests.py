@@ -7,7 +7,7 @@ from itertools import accumulate, chain, pairwise
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import i64
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from ...analysis.masks.conditions import tested_values
 from ...analysis.schedule.nests import Nest, operands_along
@@ -16,8 +16,8 @@ from ...dialect import DotOp, ReductionOp, ScanOp, arith, axes_of, element_of
 from ...dialect.combining import REDUCTION_OF, kind_of, neutral_of
 from .access import value_in
 from .emit import emit_here, neutral_outside, zeroed
-from .frames import LoopFrame, Span, Visited, broadcast, combine, filled
-from .guards import guard, guarded
+from .frames import LoopFrame, Span, Visited, broadcast, combine, conditional, filled
+from .guards import guard
 from .homes import store_home
 from .mapping_state import MappingState
 from .online import OnlineSums
@@ -250,7 +250,7 @@ def _guarded(state: MappingState, axis: str, reach: Reach, found: Visited, body:
         base = inner.span(axis).base
         test = guard(state, inner, reach, inner.number(0) if base is None else base, found.firsts)
         chunk = LoopFrame(Block(), inner, axis=axis, pinned=False)
-        return guarded(inner, test, chunk, body(chunk, carried), carried)
+        return conditional(inner, test, chunk, body(chunk, carried), carried)
 
     return tested
 
@@ -298,13 +298,4 @@ def _rest(
     inner.spans[name] = Span(None if frame.known(start) == 0 else start, rest)
     left, none = (rest, frame.number(0)) if last is None else (last, start)
     some = frame.add(arith.CmpiOp(left, none, "sgt"))
-    inner.block.add_op(scf.YieldOp.create(operands=body(inner, totals)))
-    otherwise = Region(Block([scf.YieldOp.create(operands=totals)])) if totals else Region()
-    branch = scf.IfOp.create(
-        operands=[some],
-        result_types=[value.type for value in totals],
-        regions=[Region(inner.block), otherwise],
-        location=frame.root().location,
-    )
-    frame.block.add_op(branch)  # after what the body added to this frame
-    return list(branch.results)
+    return conditional(frame, some, inner, body(inner, totals), totals)
