@@ -39,7 +39,9 @@ vk.kernel @attention(%x: !vk.tensor<[M, N], f32>, %v: !vk.tensor<[N, E], f16>, %
 // CHECK:      %max, %[[BASE:[0-9]+]], %[[DOTS:[0-9]+]], %[[SUMS:[0-9]+]], %[[SEEN:[0-9]+]] = scf.for %j0 = {{.*}} iter_args(%[[M:[0-9]+]] = %{{[0-9]+}}, %[[B:[0-9]+]] = %{{[0-9]+}}, %[[D:[0-9]+]] = %{{[0-9]+}}, %[[S:[0-9]+]] = %{{[0-9]+}}, %[[A:[0-9]+]] = %{{[0-9]+}})
 // CHECK-NEXT:   %score = vk.load %x
 // CHECK:        vk.max %score along j
-// CHECK:        %[[SCALE:[0-9]+]] = math.exp %{{[0-9]+}} : tensor<4xf32
+// CHECK:        %[[UP:[0-9]+]] = arith.cmpf ogt
+// CHECK:        %[[FACTOR:[0-9]+]] = math.exp %{{[0-9]+}} : tensor<4xf32
+// CHECK:        %[[SCALE:[0-9]+]] = arith.select %[[UP]], %[[FACTOR]]
 // CHECK:        %[[P:[0-9]+]] = math.exp %{{[0-9]+}} : tensor<4x16xf32
 // CHECK-NEXT:   %[[NARROW:[0-9]+]] = arith.truncf %[[P]]
 // CHECK-NEXT:   %[[WIDE:[0-9]+]] = arith.extf %[[NARROW]]

@@ -171,6 +171,29 @@ def test_random_texts_are_as_written(dtype: str, seed: int) -> None:
 
 
 @vk.kernel
+def sum_of_kept(x: Float[vk.Tensor, "M N"], keep: Int[vk.Tensor, "M N"], out: Float[vk.Tensor, "M"]):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    p = vk.exp(x[i, j] - vk.max(x[i, j], axis=j))
+    out[i] = vk.sum(vk.where(keep[i, j] != 0, p, 0.0), axis=j)
+
+
+@pytest.mark.parametrize("tile", [1, 4])
+@pytest.mark.parametrize("lanes", ["j", None])
+def test_an_infinite_maximum_that_is_hidden_leaves_numbers(tile: int, lanes: str | None) -> None:
+    x: dict[str, Any] = {"x": np.zeros((4, 32), np.float32), "keep": np.ones((4, 32), np.int32)}
+    x["x"][:3, [2, 9]] = INF
+    x["keep"][1, [2, 9]] = x["keep"][2] = 0
+    x["out"] = np.full(4, 7, np.float32)
+    module = sum_of_kept.build(sum_of_kept.signature(x="float32", keep="int32", out="float32"))
+    expected = copied(x)
+    interpret(module, expected)
+    np.testing.assert_array_equal(expected["out"], [NAN, 0, 0, 32])
+    sizes = {"M": 4, "N": 32}
+    run_three_ways(module, x, sizes, Plan({"i": tile}, {"j": 4}, online=("j",), lanes=lanes), Facts(sizes), 0.0)
+
+
+@vk.kernel
 def softmax_gradient(
     x: Float[vk.Tensor, "M N"],
     change: Float[vk.Tensor, "M N"],

@@ -113,9 +113,10 @@ class OnlineSums:
     # In the loop
 
     def _scale(self, frame: LoopFrame, base: SSAValue, level: SSAValue, is_higher: SSAValue) -> SSAValue:
-        """The factor of the sums. A CPU with a single base computes it only when the base moves."""
+        """The factor of the sums: 1 unless the base moves, also where it is infinite. A CPU with a single base computes
+        it only when that moves."""
         if self.state.plan.lanes is None or prod(sizes_of(base.type).values()) != 1:
-            return _relative(frame, self.group, base, level)
+            return select(frame, is_higher, _relative(frame, self.group, base, level), filled(frame, base.type, 1))
         condition = is_higher
         if axes := axes_of(condition.type):
             wide = tile_type(i64, axes, sizes_of(condition.type).values())
