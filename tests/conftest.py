@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-import vkernels  # noqa: F401 (gives the default session its provider of tuned plans)
+import vkernels  # gives the default session its provider of tuned plans
 from vkernels.compiler.default_session import default_session, use_session
 from vkernels.compiler.session import CompilerSession
 from vkernels.ir.disk_cache import DiskCache
+from vkernels.targets.host_cpu import usable_cores
 
 # A busy machine is no failure; a failure tells how to see it again.
 settings.register_profile("vkernels", deadline=None, print_blob=True)
@@ -75,6 +76,7 @@ KINDS = {
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give the whole session, all its processes included, one cache of its own and no data of this user's."""
+    vkernels.set_threads(usable_cores())  # not torch's one
     if hasattr(config, "workerinput"):  # of pytest-xdist, which inherits the environment
         return
     folder = tempfile.mkdtemp(prefix="vkernels-tests-")

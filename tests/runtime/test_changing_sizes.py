@@ -239,7 +239,7 @@ class TunedFor:
 
 def test_tuned_shapes_run_their_plan(launcher_of):
     softmax = launcher_of(softmax_rows)
-    plan = Plan({"i": 2}, {"j": 32}, lanes="j", order=("i",), warps=1)
+    plan = Plan({"i": 2}, {"j": 8}, lanes="j", order=("i",), warps=1)
     softmax.session.use_provider(TunedFor(500, plan))
     run_softmax(softmax, (100, 200, 300, 400, 501, 500))
     entries = [*softmax._calls.values()]

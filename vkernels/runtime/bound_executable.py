@@ -12,7 +12,7 @@ from vkernels.compiler.protocols import KernelLike
 
 from .events import LaunchRecord
 from .memory_blocks import Block, aligned, borrow, give_back, helper_workspaces
-from .threads import get_threads, the_pool
+from .threads import followed, forget_calls, get_threads, the_pool
 from .work_descriptor import NativeLaunch, WorkDescriptor
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class BoundExecutable:
         self.wanted = max(1, min(get_threads(), max(self.programs, default=0)))
         small = touched < INLINE_BYTES
         self.threads = 1 if small else self.wanted
+        follows = None if small else followed()
+        self._follows = None if follows is None else (follows, follows())
         self.trials = TRIALS if small and self.wanted > 1 else 0
         self.fastest = float("inf")
         self.idle = not any(programs > 0 for programs in self.programs)
@@ -107,6 +109,10 @@ class BoundExecutable:
         return LaunchRecord(self.plan, CPU, f"{CPU}:cores={self.threads}", 0, len(self.programs), swap, self.rung)
 
     def _run(self, frame: _Frame) -> None:
+        if self._follows is not None:
+            read, seen = self._follows
+            if read() != seen:
+                self._threads_changed(read())
         if frame.threads != self.threads:
             frame.set_threads(self.threads)
         if not self.trials:
@@ -119,6 +125,12 @@ class BoundExecutable:
         if self.trials <= 0:
             self.trials = 0
             self.threads = self.wanted if self.fastest > INLINE_SECONDS else 1
+
+    def _threads_changed(self, number: int) -> None:
+        """Finish on no more than this many threads what was bound for others; later calls are bound anew."""
+        self._follows = None
+        self.threads = min(self.threads, number)
+        forget_calls()
 
 
 def bind_cpu(kernel: KernelLike, arguments: Arguments, compiled: CompiledCpu, plan: Plan, rung: str) -> BoundExecutable:

@@ -1,10 +1,13 @@
-"""The thread pool of this process: its size, and its end at a fork and at exit."""
+"""The thread pool of this process: how many threads calls may use, and the pool's end at a fork and at exit."""
 
 from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vkernels.ir.errors import OptionError
@@ -16,27 +19,83 @@ if TYPE_CHECKING:
     from .python_pool import PythonPool
 
 
+@dataclass(frozen=True)
+class _Setting:
+    """What `set_threads` was given, and the process that called it."""
+
+    threads: int
+    process: int
+
+
 _lock = fork_safe_lock()
 _pool: Pool | PythonPool | None = None
-_threads: int | None = None
+_setting: _Setting | None = None
 _on_change: list[Callable[[], None]] = []
 
 
 def get_threads() -> int:
-    """Threads that a call may use: as set with `set_threads`, else all cores that this process may use."""
-    return usable_cores() if _threads is None else _threads
+    """Threads that a call may use.
+
+    As set with `set_threads`, else torch's number where torch is loaded, else `OMP_NUM_THREADS`, else all cores that
+    this process may use. What is not set here is at most that many cores. One in a worker of torch's `DataLoader`,
+    unless the worker itself sets another number.
+    """
+    if _setting is not None:
+        return 1 if _setting.process != os.getpid() and _is_data_worker() else _setting.threads
+    torch_threads = followed()
+    wanted = _omp_threads() if torch_threads is None else torch_threads()
+    return min(wanted, usable_cores()) if wanted else usable_cores()
 
 
 def set_threads(number: int) -> None:
     """Let calls use this many threads, the calling one among them. Raises `OptionError` for less than one."""
-    global _threads
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise OptionError(f"threads: expected a whole number of at least 1, got {number!r}")
-    if number == _threads:  # calls are bound for as many
+    _set(_Setting(number, os.getpid()))
+
+
+@contextmanager
+def using_threads(number: int | None) -> Iterator[None]:
+    """Set the number of threads within a `with`; None: no change."""
+    if number is None or number == get_threads():  # setting it would bind all calls anew
+        yield
         return
-    _threads = number
+    before = _setting
+    set_threads(number)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def followed() -> Callable[[], int] | None:
+    """What tells the number of threads where it is torch's, and may change with any call; else None."""
+    torch = sys.modules.get("torch") if _setting is None else None
+    return getattr(torch, "get_num_threads", None)  # None too while torch is being imported
+
+
+def forget_calls() -> None:
+    """Bind all calls anew: the number of threads has changed."""
     for forget in _on_change:
         forget()
+
+
+def _set(setting: _Setting | None) -> None:
+    global _setting
+    before, _setting = _setting, setting
+    if before != setting:
+        forget_calls()
+
+
+def _omp_threads() -> int | None:
+    """The first number of `OMP_NUM_THREADS`, which may be a list; None where it is none."""
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(first) if first.isascii() and first.isdigit() and int(first) else None
+
+
+def _is_data_worker() -> bool:
+    data = sys.modules.get("torch.utils.data")
+    return data is not None and data.get_worker_info() is not None
 
 
 def on_threads_change(forget: Callable[[], None]) -> None:
@@ -64,8 +123,7 @@ def _stop() -> None:
 def _after_fork_in_child() -> None:
     global _pool
     _pool = None
-    for forget in _on_change:
-        forget()
+    forget_calls()
 
 
 atexit.register(_stop)

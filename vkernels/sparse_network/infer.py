@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from vkernels.ir.errors import OptionError
 from vkernels.library.spdnn import distance_to_state, take_columns
-from vkernels.runtime.threads import get_threads, set_threads
+from vkernels.runtime.threads import using_threads
 
 from .fixed_points import FixedPoints
 from .network_layers import Floats, Indices, Layers, NetworkLayers
@@ -334,17 +333,3 @@ def group_length(
     # A group of g layers wastes about rate · g² / 2 layers on the dead, and saves 1 / g ends of a group.
     best = most if rate == 0 else round((2 * DROP_COST / rate) ** 0.5)
     return max(1, min(best, 2 * last.layers, most))
-
-
-@contextmanager
-def using_threads(threads: int | None) -> Iterator[None]:
-    """Set the number of threads within a `with`; None: no change."""
-    before = get_threads()
-    if threads is None or threads == before:  # setting it would clear the caches of calls
-        yield
-        return
-    set_threads(threads)
-    try:
-        yield
-    finally:
-        set_threads(before)

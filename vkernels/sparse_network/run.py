@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from vkernels.ir.errors import ArgumentError
 from vkernels.ir.system_resources import ThreadPool
+from vkernels.runtime.threads import using_threads
 
 from .devices import InferenceWorker, cut, parse_devices
-from .infer import InferenceResult, LayerGroup, infer, using_threads
+from .infer import InferenceResult, LayerGroup, infer
 from .network_layers import Floats, NetworkLayers
 from .prepare import PreparedNetwork, prepare
 from .run_layers import FLOAT32, check_storage, holds
