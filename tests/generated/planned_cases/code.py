@@ -24,7 +24,6 @@ from vkernels.ir.transforms.apply_plan import apply_plan
 from vkernels.ir.transforms.block_sums import block_sums
 from vkernels.ir.transforms.expand_math import expand_math
 from vkernels.ir.transforms.insert_barriers import insert_barriers
-from vkernels.ir.transforms.merge_tensors import with_one_for
 from vkernels.ir.transforms.verify_mapped import verify_mapped
 
 from .arrays import around, whole_memory
@@ -66,7 +65,7 @@ def mapped_by(
     subject: Subject, plan: Plan, case: Case, sizes: Mapping[str, int], on_gpu: bool, exact: bool, of: SizeClass = EXACT
 ) -> tuple[ModuleOp, Facts]:
     """As the runtime maps it: with few facts; where the plan needs to know more sizes, with those."""
-    module = subject.split if case.same is None else with_one_for(subject.module, {case.same[1]: case.same[0]})
+    module = subject.split if case.same is None else subject.merged(case.same)
     facts = facts_of(subject, plan, case, sizes, exact, on_gpu, of)
     try:
         return apply_plan(module, plan, facts), facts

@@ -12,8 +12,9 @@ from itertools import islice
 from math import prod
 
 from vkernels.compiler.size_classes import EXACT, WIDE, SizeClass
+from vkernels.compiler.specialise import kernel_in
 from vkernels.ir.analyses import annotate_needs
-from vkernels.ir.analysis.needs import NeedsDevice, NeedsUse
+from vkernels.ir.analysis.needs import Needs, NeedsDevice
 from vkernels.ir.facts import Facts
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Plan
@@ -130,15 +131,17 @@ def _picked(
 ) -> Iterator[Chosen]:
     """The best plan, and now and then one further down or the last. Raises `AssertionError` for what does not fit."""
     strides = {name: view.strides for name, view in case.views.items()}
-    arguments = (subject.kernel, sizes, limits)
-    down = plans_down(*arguments, subject.needs, strides, subject.pin)
+    kernel = kernel_in(subject.merged(case.same))
+    needs = subject.needs if case.same is None else annotate_needs(kernel)
+    arguments = (kernel, sizes, limits)
+    down = plans_down(*arguments, needs, strides, subject.pin)
     first = next(down)
     outcome.counts["chosen"] += 1
     outcome.counts[f"rung {first.rung}"] += 1
-    check_fits(subject, first, sizes, limits)
+    check_fits(needs, first, sizes, limits)
     if choose.random() < 0.05:
         outcome.counts["chosen twice"] += 1
-        again = choose_plan(*arguments, annotate_needs(subject.kernel), strides, subject.pin)
+        again = choose_plan(*arguments, annotate_needs(kernel), strides, subject.pin)
         assert frozen(again.plan) == frozen(first.plan), f"the same choice twice gives {first.plan} and {again.plan}"
     yield first
     what = choose.random()
@@ -148,7 +151,7 @@ def _picked(
         looked = list(islice(down, choose.randint(1, LOOKED)))
         other = next((each for each in looked if _decisions(each.plan) != _decisions(first.plan)), looked[-1])
         outcome.counts["further down"] += 1
-        check_fits(subject, other, sizes, limits)
+        check_fits(needs, other, sizes, limits)
         yield other
     elif what < 0.5:
         yield choose_bottom(*arguments, strides, subject.pin)
@@ -162,10 +165,10 @@ def _decisions(plan: Plan) -> tuple[object, ...]:
     return frozen(plan.homes), tuple(plan.splits), *structure
 
 
-def check_fits(subject: Subject, chosen: Chosen, sizes: Mapping[str, int], limits: Limits) -> None:
+def check_fits(needs: Needs, chosen: Chosen, sizes: Mapping[str, int], limits: Limits) -> None:
     """Raises `AssertionError` where what a plan takes, evaluated anew, is more than there is."""
     plan = chosen.plan
-    use: NeedsUse = subject.needs.evaluate(plan, sizes, NeedsDevice.of(limits))
+    use = needs.evaluate(plan, sizes, NeedsDevice.of(limits))
     assert use.threads <= limits.threads, f"{use.threads} threads of {limits.threads}: {plan}"
     if chosen.rung == "bottom":
         assert plan.warps == 1, plan

@@ -20,7 +20,7 @@ from vkernels.ir.dialect import KernelOp
 from vkernels.ir.interpret import interpret
 from vkernels.ir.pin import Pin
 from vkernels.ir.text import parse_module, print_module
-from vkernels.ir.transforms.merge_tensors import works_in_place
+from vkernels.ir.transforms.merge_tensors import with_one_for, works_in_place
 from vkernels.ir.transforms.split_phases import split_phases
 
 from ..random_kernels.compare import difference
@@ -78,6 +78,10 @@ class Subject:
     @cached_property
     def needs(self) -> Needs:
         return annotate_needs(self.kernel)
+
+    def merged(self, same: tuple[str, str] | None) -> ModuleOp:
+        """The kernel as written, with one tensor in place of two that are the `same`."""
+        return self.module if same is None else with_one_for(self.module, {same[1]: same[0]})
 
     @cached_property
     def places(self) -> tuple[tuple[str, str], ...]:

@@ -100,8 +100,10 @@ def scratch_bytes(flow: Flow) -> tuple[Expr, Expr]:
 
 
 def _capacity(flow: Flow, dimension: str | int) -> Expr:
-    """Elements of memory along an axis, in whole chunks."""
+    """Elements of memory along an axis, in whole chunks: one at least, also of an empty axis."""
     if isinstance(dimension, int):
         return number(dimension)
     size = flow.sizes[dimension]
-    return size if flow.analysis.axes[dimension].is_tile else pieces(flow.extents[dimension], size) * size
+    if flow.analysis.axes[dimension].is_tile:
+        return size
+    return most((ONE, pieces(flow.extents[dimension], size))) * size
