@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ..generated.planned_cases.children import Child
+from ..generated.children import Child
 
 COMMAND = (sys.executable, "-m", f"{__package__}.worker")
 FATAL = 4

@@ -1,6 +1,6 @@
 """Whatever the limits, shapes, dtypes and layouts, the chosen plan is one that fits and computes what was written.
 
-`python -m tests.generated.planned_cases` runs many more; docs/measurements keeps how many.
+`python -m tests.generated` runs many more; docs/measurements keeps how many.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 from xdsl.dialects import arith
 
 from ..library.reference import fresh_seed
+from .children import Child, worker_of
+from .kinds import KINDS
+from .log import Log
+from .outcome import Outcome
 from .planned_cases import code
-from .planned_cases.children import Child
-from .planned_cases.group import Outcome, random_subject, run_group, run_limits
+from .planned_cases.group import random_subject, run_group, run_limits
 from .planned_cases.library import LibraryKernel
-from .planned_cases.log import Log
 from .planned_cases.subjects import library_subject
 
 QUICKLY = settings(
@@ -46,7 +48,7 @@ def test_a_chosen_plan_fits_and_computes_what_was_written(source, kind, seed, ch
 def test_many_chosen_plans_fit_and_compute_what_was_written():
     seed = fresh_seed()
     for number in range(100):
-        assert not run_group(seed + number).failures, f"python -m tests.generated.planned_cases --seed {seed + number}"
+        assert not run_group(seed + number).failures, f"python -m tests.generated --kind planned --seed {seed + number}"
 
 
 @pytest.mark.parametrize("on_gpu", [False, True])
@@ -85,10 +87,11 @@ def test_a_child_that_does_not_answer_is_a_failure_of_its_case(script, patience,
     assert failure["where"] == "a case"
 
 
-def test_another_process_chooses_the_same_plans_and_a_log_remembers_them(tmp_path):
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_process_has_the_same_plans_and_a_log_remembers_them(tmp_path, kind):
     """Where strings and sets have other hashes."""
     seed = fresh_seed()
-    first, second = Child(), Child()
+    first, second = (Child(command=worker_of([kind])) for _ in range(2))
     answers = [child.run(seed) for child in (first, second)]
     first.close()
     second.close()
@@ -99,4 +102,4 @@ def test_another_process_chooses_the_same_plans_and_a_log_remembers_them(tmp_pat
     assert again.seeds == {seed}
     assert str(again) == str(log)
     assert log.counts["cases"] == json.loads((tmp_path / "log").read_text())["counts"]["cases"]
-    assert log.failures == 0, f"python -m tests.generated.planned_cases --count 1 --seed {seed}"
+    assert not log.failures, f"python -m tests.generated --kind {kind} --seeds 1 --seed {seed}"

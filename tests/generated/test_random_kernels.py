@@ -13,7 +13,7 @@ BATCHES, KERNELS = 4, 5
 
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_random_kernels_give_the_same_in_every_way(batch):
-    """`python -m tests.generated.random_kernels --seed SEED --count 1` repeats a failure."""
+    """`python -m tests.generated --kind drawn --seed SEED --seeds 1` repeats a failure."""
     counts, seed = Counts(), fresh_seed()
     for number in range(KERNELS):
         check(seed + number, counts, native=number % 2 == 0)
@@ -30,7 +30,7 @@ def test_many_random_kernels_give_the_same_in_every_way():
 
 @pytest.mark.parametrize("batch", range(2))
 def test_random_kernels_give_the_same_as_ttir(batch):
-    """`python -m tests.generated.random_kernels --ttir --seed SEED --count 1` repeats a failure."""
+    """`python -m tests.generated --kind drawn --seed SEED --seeds 1` repeats a failure."""
     counts, seed = Counts(), fresh_seed()
     for number in range(2 * KERNELS):
         check_ttir(seed + number, counts)

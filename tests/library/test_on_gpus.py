@@ -22,7 +22,8 @@ from vkernels.ir.limits import Limits
 from vkernels.library import rows
 from vkernels.library.catalogue import CATALOGUE
 
-from ..generated.planned_cases.group import Outcome, run_limits
+from ..generated.outcome import Outcome
+from ..generated.planned_cases.group import run_limits
 from ..generated.planned_cases.library import LibraryKernel, constants_of
 from ..generated.planned_cases.limits import random_limits
 from ..generated.planned_cases.subjects import library_subject

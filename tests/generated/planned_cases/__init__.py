@@ -2,6 +2,5 @@
 
 `limits` draws limits of any device, `library` and `subjects` kernels and calls with their references, `group` plans one
 kernel for several limits and runs each plan's code (`code`): natively on the CPU, as TTIR in NumPy for GPUs. `python -m
-tests.generated.planned_cases` runs many seeds, each in a child process (`worker`, `children`), and keeps what came of
-them in a log (`log`).
+tests.generated --kind planned` runs many.
 """

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from math import prod
 
@@ -22,6 +19,7 @@ from vkernels.ir.plan_json import frozen
 from vkernels.ir.planning.choose_plan import Chosen, choose_bottom, choose_plan, plans_down
 from vkernels.ir.planning.fits import SWAP
 
+from ..outcome import Failure, Outcome, shortened
 from .code import Native, Ttir, checked_run, holds, mapped_by
 from .library import random_library_kernel
 from .limits import random_limits
@@ -41,25 +39,6 @@ ROOMS = (4, 20, 60, 200, 700, 3000)
 """Elements of the tiles of a call, at most."""
 FAR = (1, 5, 64, 1000, 1024, 4096, 30011, 1 << 16, 1 << 20, (1 << 24) + 3)
 """Sizes that plans are made for whose code then runs smaller calls."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """What went wrong where, and all that is needed to see it again."""
-
-    seed: int
-    where: str
-    message: str
-
-
-@dataclass
-class Outcome:
-    """What a seed's cases came to. `plans`, `codes`: a digest of each that was different."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    plans: set[str] = field(default_factory=set)
-    codes: set[str] = field(default_factory=set)
-    failures: list[Failure] = field(default_factory=list)
 
 
 def run_group(seed: int, note: Callable[[str], None] = lambda _: None) -> Outcome:
@@ -108,7 +87,7 @@ def run_limits(
     try:
         picked = list(_picked(choose, subject, sizes, limits, case, outcome))
     except Exception:
-        outcome.failures.append(Failure(seed, where, _shortened(traceback.format_exc())))
+        outcome.failures.append(Failure(seed, where, shortened(traceback.format_exc())))
         return
     for chosen in picked:
         here = f"{where}, same {case.same}, rung {chosen.rung}, {chosen.plan}"
@@ -117,7 +96,7 @@ def run_limits(
             first = None if far else draw()
             wrong = _run_plan(subject, chosen, limits, sizes, first, case, layouts, choose, outcome)
         except Exception:
-            wrong = _shortened(traceback.format_exc())
+            wrong = shortened(traceback.format_exc())
         if wrong:
             outcome.failures.append(Failure(seed, here, wrong))
 
@@ -197,8 +176,7 @@ def _run_plan(
                 return f"scratchpad takes {launch.scratch_bytes} bytes of {limits.shared}"
     else:
         code = Native.of(mapped, facts, limits.register_bytes)
-    outcome.plans.add(_digest(plan))
-    outcome.codes.add(_digest((subject.label, plan, facts, on_gpu, limits.register_bytes)))
+    outcome.note_plan(plan, (subject.label, plan, facts, on_gpu, limits.register_bytes))
     case = first
     way = "TTIR" if on_gpu else "native"
     if prod(max(1, n) for n in (*facts.sizes.values(), *facts.capacities.values())) > LARGEST:
@@ -224,7 +202,7 @@ def _run_plan(
             outcome.counts["too large"] += 1
             continue
         except Exception:
-            wrong = _shortened(traceback.format_exc())
+            wrong = shortened(traceback.format_exc())
         outcome.counts["cases"] += 1
         outcome.counts[way] += 1
         outcome.counts["in place"] += case.same is not None
@@ -251,11 +229,3 @@ def _sizes_within(choose: random.Random, facts: Facts) -> dict[str, int]:
         near = choose.choice([1, 2, most // 2, most - 1, most, choose.randint(1, most)])
         found[name] = max(step, min(near, most) // step * step)
     return found
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) < 3000 else f"{text[:300]}\n…\n{text[-2500:]}"
-
-
-def _digest(decision: Plan | tuple[object, ...]) -> str:
-    return hashlib.blake2b(repr(frozen(decision)).encode(), digest_size=8).hexdigest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from vkernels.ir.transforms.insert_barriers import insert_barriers
 from vkernels.ir.transforms.split_phases import split_phases
 from vkernels.ir.transforms.verify_mapped import verify_mapped
 
+from ..outcome import Outcome
 from .aliases import aliased, apart, both_updated
 from .generate import generate
 from .native import run_native
@@ -44,17 +45,15 @@ class Difference(AssertionError):
 
 @dataclass
 class Counts:
-    """How many kernels ran, and in which ways."""
+    """How many kernels ran, and in which ways. `outcome` is told of the plans."""
 
     kernels: int = 0
     mapped: int = 0
     compiled: int = 0
     lowered: int = 0
     aliased: int = 0
-    refused: Counter[str] = None  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        self.refused = Counter()
+    refused: Counter[str] = field(default_factory=Counter)
+    outcome: Outcome = field(default_factory=Outcome)
 
 
 def check(seed: int, counts: Counts, native: bool = True, plans: int = PLANS) -> None:
@@ -83,6 +82,7 @@ def check(seed: int, counts: Counts, native: bool = True, plans: int = PLANS) ->
             counts.refused[str(error)] += 1
             continue
         counts.mapped += 1
+        counts.outcome.note_plan(plan, (seed, plan, facts))
         verify_mapped(mapped)
         what = f"seed {seed}: plan {number}: {plan} {facts}"
         order = choose.choice([None, choose.getrandbits(20)])
@@ -124,6 +124,7 @@ def _check_aliased(kernel: Kernel, module: ModuleOp, seed: int, counts: Counts, 
             counts.refused[str(error)] += 1
             continue
         counts.mapped += 1
+        counts.outcome.note_plan(plan, (seed, same, plan, facts))
         order = choose.choice([None, choose.getrandbits(20)])
         actual = _ran(mapped, arguments, order=order, check_races=True)
         _compare(kernel, written, actual, f"{what}: plan {number}: {plan} {facts}: mapped", same)
@@ -170,6 +171,7 @@ def check_ttir(seed: int, counts: Counts) -> None:
         counts.refused[str(error)] += 1
         return
     counts.lowered += 1
+    counts.outcome.note_plan(plan, (seed, "TTIR", plan, facts, resident))
     arguments = _copied(kernel.arguments)
     order = choose.choice([None, choose.getrandbits(20)])
     interpret_ttir(lowered, arguments, kernel.sizes, order=order)

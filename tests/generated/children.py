@@ -15,17 +15,21 @@ from typing import Any
 
 PATIENCE = 180.0
 """Seconds that one plan's cases may take."""
-WORKER = (sys.executable, "-m", f"{__package__}.worker")
 DYING = 5.0
 """Seconds that a process has to end by itself, once it has nothing more to say."""
 SEEDS = 200
 """Seeds after which a child is replaced: what it has compiled stays in its memory."""
 
 
+def worker_of(kinds: Sequence[str]) -> tuple[str, ...]:
+    """The command of a worker that runs cases of some kinds."""
+    return (sys.executable, "-m", f"{__package__}.worker", *kinds)
+
+
 class Child:
     """One process at a time, started when it is needed."""
 
-    def __init__(self, patience: float = PATIENCE, command: Sequence[str] = WORKER):
+    def __init__(self, patience: float = PATIENCE, command: Sequence[str] = worker_of(["planned"])):
         self.patience, self.command = patience, command
         self._process: subprocess.Popen[bytes] | None = None
         self._seeds = 0

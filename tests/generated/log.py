@@ -17,7 +17,7 @@ class Log:
         self.counts: Counter[str] = Counter()
         self.plans: set[str] = set()
         self.codes: set[str] = set()
-        self.failures = 0
+        self.failures: list[dict[str, Any]] = []
         self._path = path
         if path is not None and path.exists():
             for line in path.read_text().splitlines():
@@ -35,12 +35,18 @@ class Log:
         self.counts.update(entry["counts"])
         self.plans.update(entry["plans"])
         self.codes.update(entry["codes"])
-        self.failures += len(entry["failures"])
+        self.failures += entry["failures"]
 
     def __str__(self) -> str:
         counts = self.counts
+        ways = ", ".join(f"{counts[way]} {way}" for way in ("interpreted", "native", "TTIR"))
         return (
-            f"{counts['cases']} cases ({counts['native']} native, {counts['TTIR']} TTIR) of {len(self.seeds)} kernels:"
-            f" {counts['chosen']} plans chosen, {len(self.plans)} different, {len(self.codes)} codes;"
-            f" {self.failures} failures"
+            f"{counts['cases']} cases ({ways}) of {len(self.seeds)} kernels: {len(self.plans)} different plans,"
+            f" {len(self.codes)} codes; {len(self.failures)} failures"
         )
+
+    def report(self) -> str:
+        """The same, all counts, and which seeds failed."""
+        counts = [f"  {name}: {number}" for name, number in sorted(self.counts.items())]
+        failures = [f"  seed {failure['seed']} failed: {failure['where'][:200]}" for failure in self.failures]
+        return "\n".join([str(self), *counts, *failures])
