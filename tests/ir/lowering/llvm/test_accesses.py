@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from itertools import product
 
 import numpy as np
@@ -257,3 +258,38 @@ def test_a_guard_without_a_declared_size_is_an_error() -> None:
     text = copy_text("[i, j] guarding [0]", "[i, j]", 2, 2, ROWS).replace("%M = vk.size M", "")
     with pytest.raises(UnsupportedError, match=r"vk.load: a guarded dimension"):
         compiled(text)
+
+
+FAR = (1 << 31) + 24
+"""Elements from one row to the next, more than 32 bits count."""
+NO_RESERVE = 0x4000
+"""Linux's MAP_NORESERVE: memory that nothing touches need not exist."""
+
+
+def test_rows_may_be_far_apart() -> None:
+    t = tile("f32", i=2, j=16)
+    memory = mmap.mmap(-1, 4 * FAR + 64, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE)
+    x = np.lib.stride_tricks.as_strided(np.frombuffer(memory, np.float32), (2, 16), (4 * FAR, 4))
+    x[...] = np.random.default_rng(3).random((2, 16), np.float32)
+    out = poisoned((2, 16), np.float32)
+    text = copy_text("[i, j]", "[i, j]", 2, 16, facts({"x": [FAR, 1], "out": [16, 1]}))
+    assert t in text
+    Call(compiled(text), [x, out, 2, 16], {"M": 2, "N": 16}).run()
+    np.testing.assert_array_equal(out, x)
+
+
+def test_scratchpads_and_swap_space_may_begin_beyond_2_gib() -> None:
+    """They have code; a call whose workspace cannot be had takes the next plan."""
+    t, large, small = tile("f32", j=16), f"!vk.scratch<[{FAR}], f32>", "!vk.scratch<[16], f32>"
+    swap = "!vk.buffer<[?, 16], f32>"
+    more = f"""
+    %first = vk.scratch "first" : {large}
+    %second = vk.scratch "second" : {small}
+    %swap = vk.buffer "swap"[%M] : {swap}
+    %zeros = arith.constant dense<0.0> : {t}
+    vk.store %zeros in %first[j] : {large} <- {t}
+    vk.store %zeros in %second[j] : {small} <- {t}
+    vk.store %zeros in %swap[%one, j] : {swap} <- {t}
+"""
+    code = compiled(copy_text("[i, j]", "[i, j]", 1, 16, ROWS, more=more))
+    assert code.workspace > 4 * FAR

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 Number = int | str
 """An i64: known while compiling, or the name of an SSA value."""
 
+MOST_IN_TEXT = (1 << 31) - 1
+"""The largest index that `llvm.getelementptr` holds itself."""
 NOTHING = "vk_nothing"
 """The name of a constant 0 of eight bytes."""
 
@@ -116,8 +118,10 @@ class LlvmEmitter:
         elements = self.known(elements)
         if elements == 0:
             return pointer
-        if isinstance(elements, int):
+        if isinstance(elements, int) and abs(elements) <= MOST_IN_TEXT:
             return self.pure(f"llvm.getelementptr {pointer}[{elements}] : (!llvm.ptr) -> !llvm.ptr, {element}")
+        if isinstance(elements, int):
+            elements, lanes = self.number(elements), 1
         types = f"(!llvm.ptr, {vector('i64', lanes)}) -> {vector('!llvm.ptr', lanes)}"
         return self.pure(f"llvm.getelementptr {pointer}[{elements}] : {types}, {element}")
 

@@ -207,7 +207,10 @@ def _launch(mapped: MappedOp, slots: Slots, lanes: Lanes, launch: LaunchOp, name
         emit.line("llvm.fence seq_cst")  # stores past the caches are not ordered by themselves
     emit.line("llvm.return")
     # The end of the rest of the workspace is known only now.
-    swap = f"%swap = llvm.getelementptr %workspace[{state.workspace.most}] : (!llvm.ptr) -> !llvm.ptr, i8\n"
+    swap = (
+        f"%swap_offset = arith.constant {state.workspace.most} : i64\n"
+        "%swap = llvm.getelementptr %workspace[%swap_offset] : (!llvm.ptr, i64) -> !llvm.ptr, i8\n"
+    )
     body = (swap if state.swap_top else "") + emit.text()
     used = _used(body)
     parameters = [
