@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 import vkernels as vk
+from tests.cpus import CPUS
 from vkernels.autotune.arguments import built, make_arguments, outputs
 from vkernels.autotune.drive import Stop
 from vkernels.autotune.plan_space import MAX_POINTS, SLOWER, PlanSpace, enough_points, read
 from vkernels.autotune.searches import SEARCHES
 from vkernels.autotune.slice_names import slice_limits
+from vkernels.compiler.tuned_plans import PlanQuery, why_unfit
 from vkernels.inspect.specialisation import SpecialisationRequest
 from vkernels.inspect.task import Task, kernel_of, strides_of
 from vkernels.ir.analyses import annotate_needs
@@ -23,6 +25,7 @@ from vkernels.ir.limits import Limits
 from vkernels.ir.planning.choose_plan import choose_plan
 from vkernels.ir.planning.default_plan import default_plan
 from vkernels.ir.planning.fits import why_not
+from vkernels.ir.planning.one_plan import model_plan
 from vkernels.language.kernel import Kernel, Options
 from vkernels.library.tasks import library_tasks
 from vkernels.targets import limits_of, target_named
@@ -30,6 +33,8 @@ from vkernels.targets import limits_of, target_named
 CPU = Limits(registers=16, register_bytes=32, shared=1 << 20, multiprocessors=2, cache=32 << 20)
 TINY = replace(CPU, registers=4, shared=4 << 10)
 GPU = limits_of(target_named("h100-sxm5-80"))
+FEW_DECISIONS = 0.2
+"""How much more a plan's seconds may count, for all that it decides."""
 QUICK = ["softmax_rows", "matmul_bias", "csr_times_dense", "spdnn", "stencil_square", "count_in_parts", "find_fall"]
 
 MINE = """
@@ -102,6 +107,25 @@ def test_no_point_but_somebodys_own_exceeds_the_limits(name: str, limits: Limits
         if point not in space.given:
             use = needs.evaluate(space.plan(point), task.shape, NeedsDevice.of(limits))
             assert why_not(use, limits, 0.0) is None
+
+
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("limits", [TINY, *CPUS.values()], ids=["tiny", *CPUS])
+def test_calls_take_each_point_which_runs_as_modelled(name: str, limits: Limits):
+    """What tuning measures and keeps, a call does not refuse."""
+    task = one_task(name)
+    space, kernel = read(task, limits), kernel_of(task)
+    query = PlanQuery(built(task), task.shape, task.dtypes, limits, strides_of(task))
+    (version,) = space.versions
+    others = [point for point in space.space.listed if point not in space.seeds]
+    random = np.random.default_rng(1)
+    chosen = random.choice(len(others), min(40, len(others)), replace=False)
+    for point in (*space.seeds, *(others[number] for number in chosen)):
+        plan = space.plan(point)
+        assert why_unfit(kernel, query, plan) is None, plan
+        modelled = float(model_plan(version.choices, plan).seconds)
+        assert modelled == pytest.approx(space.seconds(point), rel=FEW_DECISIONS), plan
 
 
 @pytest.mark.parametrize("name", QUICK)

@@ -21,7 +21,7 @@ from vkernels.ir.analysis.needs import NeedsDevice
 from vkernels.ir.budget import within
 from vkernels.ir.errors import Error, PlanError
 from vkernels.ir.limits import Limits
-from vkernels.ir.pin import NO_PIN, with_pin
+from vkernels.ir.pin import with_pin
 from vkernels.ir.plan import Plan, StructuralChoices
 from vkernels.ir.planning.bounds import power_above
 from vkernels.ir.planning.default_plan import default_plan
@@ -266,9 +266,8 @@ def _rows(choices: Choices, kinds: Sequence[PlanFamily], most: int) -> list[tupl
         plans = kind.batch.only(kind.seconds <= bound).plans()
         registers = kind.taken.rows(chosen.tolist()).registers
         uses = choices.needs.evaluate_many(plans, choices.sizes, device)
-        may_spill = choices.limits.warp == 1 and choices.pin != NO_PIN
         for plan, use, seconds, taken in zip(plans, uses, kind.seconds[chosen], registers, strict=True):
-            if why_not(use, choices.limits, 0.0 if may_spill else float(taken)) is None:
+            if why_not(use, choices.limits, 0.0 if choices.may_spill else float(taken)) is None:
                 found.append((plan, float(seconds)))
     return found
 

@@ -31,12 +31,13 @@ BETWEEN = ", "
 class Decisions:
     """What a kernel's plans decide about: axes, values and scratchpads with their default homes.
 
-    `lists`: by field, the names of which a plan lists some.
+    `crossing`: the labels of the values. `lists`: by field, the names of which a plan lists some.
     """
 
     tiles: tuple[str, ...]
     wholes: tuple[str, ...]
     homes: Mapping[str, Home]
+    crossing: frozenset[str]
     lists: Mapping[str, tuple[str, ...]]
     on_gpu: bool
 
@@ -44,9 +45,10 @@ class Decisions:
     def of(space: PlanSearchSpace) -> Decisions:
         """The decisions in the planner's search space."""
         homes = {value.label: value.homes[0] for value in space.needs.crossing}
+        crossing = frozenset(homes)
         homes |= {scratchpad.label: Home.SHARED for scratchpad in space.needs.scratchpads}
         lists = {each.field: tuple(each.names(space)) for each in DECISIONS if each.names is not None}
-        return Decisions(space.tiles, space.wholes, homes, lists, space.limits.warp > 1)
+        return Decisions(space.tiles, space.wholes, homes, crossing, lists, space.limits.warp > 1)
 
     def values(self, plan: Plan) -> dict[str, Value]:
         """A plan's values, without those for axes, values and tensors that the kernel lacks."""
@@ -55,7 +57,7 @@ class Decisions:
         found |= {CHUNK + axis: plan.chunks.get(axis, 1) for axis in self.wholes}
         found[LANES] = plan.lanes
         found[ORDER] = BETWEEN.join(order if len(order) == len(self.tiles) else self.tiles)
-        found |= {HOME + label: str(plan.homes.get(label, home)) for label, home in self.homes.items()}
+        found |= {HOME + label: self._home(plan, label) for label in self.homes}
         for field, names in self.lists.items():
             found |= {_flag(field, name): name in getattr(plan, field) for name in names}
         found[STREAMS] = BETWEEN.join(plan.streams)
@@ -68,22 +70,30 @@ class Decisions:
 
     def plan(self, values: Mapping[str, Value]) -> Plan:
         """Inverse of `values`."""
-        homes = {label: Home(str(values[HOME + label])) for label in self.homes}
+        homes = {label: Home(str(home)) for label in self.homes if (home := values[HOME + label]) is not None}
         split, streams, order = values[SPLIT], str(values[STREAMS]), str(values[ORDER])
         lanes = values[LANES]
         rest: dict[str, Any] = {field: _size(values[name]) for field, name in NUMBERS.items()}
         for field, names in self.lists.items():
             rest[field] = tuple(name for name in names if values[_flag(field, name)])
+        said = self.crossing if rest["copies"] else frozenset()
         return Plan(
             tiles={axis: _size(values[TILE + axis]) for axis in self.tiles},
             chunks={axis: _size(values[CHUNK + axis]) for axis in self.wholes},
-            homes={label: home for label, home in homes.items() if home is not self.homes[label]},
+            homes={label: home for label, home in homes.items() if home is not self.homes[label] or label in said},
             splits={} if split is None else {str(split): _size(values[SHARES])},
             streams=tuple(streams.split(BETWEEN)) if streams else (),
             lanes=None if lanes is None else str(lanes),
             order=tuple(order.split(BETWEEN)) if order else (),
             **rest,
         )
+
+    def _home(self, plan: Plan, label: str) -> Value:
+        """None for a value of which a plan says nothing beside copies: those may make one phase of two, and then it has
+        no home."""
+        unsaid = None if plan.copies and label in self.crossing else self.homes[label]
+        home = plan.homes.get(label, unsaid)
+        return None if home is None else str(home)
 
 
 def _flag(field: str, name: str) -> str:

@@ -9,12 +9,11 @@ from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from vkernels.compiler.tuned_plans import PlanQuery, why_unfit
 from vkernels.inspect.task import Task, kernel_of, strides_of
 from vkernels.ir.budget import within
-from vkernels.ir.errors import Error, OptionError
+from vkernels.ir.errors import OptionError
 from vkernels.ir.limits import Limits
-from vkernels.ir.planning.judge_plan import why_refused
-from vkernels.ir.planning.space import read_space
 from vkernels.ir.system_resources import ThreadPool
 
 from .arguments import built
@@ -195,14 +194,11 @@ def _remember(
 
 
 def _refused(task: Task, candidate: Candidate, limits: Limits) -> Failed | None:
-    """Why a plan is impossible on a slice, as for plans from a database; None if it is possible, or that is unknown."""
+    """Why calls on a slice would refuse a plan from a database; None if they would take it."""
     asked = Task(task.kernel, task.shape, task.dtypes, {**task.constants, **candidate.constants})
     kernel = kernel_of(asked)
-    try:
-        space = read_space(built(asked), task.shape, within(limits, kernel.budget), None, strides_of(asked), kernel.pin)
-    except Error:
-        return None
-    problem = why_refused(space, candidate.plan)
+    query = PlanQuery(built(asked), task.shape, task.dtypes, within(limits, kernel.budget), strides_of(asked))
+    problem = why_unfit(kernel, query, candidate.plan)
     return None if problem is None else Failed(FailureReason.DOES_NOT_FIT, problem)
 
 

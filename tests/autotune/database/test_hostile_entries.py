@@ -16,12 +16,15 @@ from vkernels.inspect.task import Task
 from vkernels.ir.errors import FileError
 from vkernels.ir.limits import Limits
 from vkernels.ir.plan import Home, Plan
+from vkernels.ir.plan_json import plan_from_json
 from vkernels.ir.planning.bounds import MOST_ON_CPU, beyond_bounds, most_shares
 from vkernels.ir.planning.choose_plan import choose_plan
 from vkernels.ir.planning.default_plan import default_plan
 from vkernels.ir.planning.judge_plan import why_refused
+from vkernels.ir.planning.one_plan import batch_of, registers_of
 from vkernels.ir.planning.space import read_space
 
+from ...cpus import CPUS
 from .making import LIMITS, entry
 
 SECONDS = 20.0
@@ -36,7 +39,6 @@ ABSURD = {
         {"tiles": {"i": 1 << 62}, "chunks": {"j": 1 << 62}, "homes": {}},
         {"tiles": {"i": 2048}, "homes": {}},
         {"chunks": {"j": 1 << 30}, "homes": {}},
-        {"chunks": {"j": 1}, "homes": {}, "lanes": None, "streams": []},
         {"tiles": {"i": 1, "nobody": 7}},
         {"order": ["i", "nobody"]},
         {"lanes": "nobody"},
@@ -51,7 +53,6 @@ ABSURD = {
     "matmul": [
         {"splits": {"k": 1 << 20}, "packs": []},
         {"tiles": {"i": 300, "j": 300}},
-        {"tiles": {"i": 1, "j": 1}, "chunks": {"k": 1}, "lanes": None, "packs": []},
         {"chunks": {"k": 1 << 35}},
         {"packs": ["a", "nothing"]},
     ],
@@ -73,6 +74,58 @@ def test_an_absurd_plan_is_one_warning_and_the_call_runs_by_another_in_bounded_t
         assert "is not used: " in said
         assert "entry " in said
         assert f"{each['number']}.sqlite" in said
+
+
+ABSURD_TASKS = {
+    "softmax": Task("vkernels.library.rows:softmax_rows", {"M": 2048, "N": 1000}, {"x": "float32", "out": "float32"}),
+    "matmul": Task("vkernels.library.dense:matmul_bias", {"M": 300, "N": 300, "K": 300},
+                   dict.fromkeys(("a", "b", "bias", "out"), "float32")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ABSURD)
+@pytest.mark.parametrize("cpu", CPUS)
+def test_an_absurd_plan_is_refused_on_any_cpu(name, cpu):
+    task = ABSURD_TASKS[name]
+    space = read_space(built(task), task.shape, CPUS[cpu])
+    chosen = choose_plan(space.kernel, task.shape, CPUS[cpu]).plan
+    for changed in ABSURD[name]:
+        assert why_refused(space, changed_by(chosen, changed)), changed
+
+
+def changed_by(plan: Plan, changed: dict[str, object]) -> Plan:
+    return replace(plan, **{field: getattr(plan_from_json(changed), field) for field in changed})
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("softmax", {"chunks": {"j": 1}, "homes": {}, "lanes": None, "streams": []}),
+        ("matmul", {"tiles": {"i": 1, "j": 1}, "chunks": {"k": 1}, "lanes": None, "packs": []}),
+    ],
+)
+def test_how_slow_a_plan_may_be_is_relative_to_the_best_of_that_cpu(name, changed):
+    """One element at a time is far too slow for wide registers and one core, and just slow for narrow ones and many."""
+    task, wide = ABSURD_TASKS[name], replace(CPUS["AVX-512"], multiprocessors=1)
+    narrow = replace(wide, register_bytes=8, launch_seconds=1e-2)
+    refused = []
+    for limits in (wide, narrow):
+        space = read_space(built(task), task.shape, limits)
+        refused.append(why_refused(space, changed_by(choose_plan(space.kernel, task.shape, limits).plan, changed)))
+    assert "times as long as the chosen plan" in str(refused[0])
+    assert refused[1] is None
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_registers_of_a_cpu_are_no_reason(cpu):
+    """They are estimated, what they cost is modelled, and what is tuned was measured."""
+    task = TASKS[0]
+    space = read_space(built(task), task.shape, CPUS[cpu])
+    chosen = choose_plan(space.kernel, task.shape, CPUS[cpu]).plan
+    wide = replace(chosen, tiles={"i": 4}, chunks={"j": 16 * space.width}, homes={}, lanes="j")
+    batch = batch_of(space, wide)
+    assert registers_of(batch, space.use_of(wide), space.limits) > space.limits.registers
+    assert why_refused(space, wide) is None
 
 
 COUNTS = {

@@ -6,17 +6,11 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from tests.cpus import CPUS
 from vkernels.ir.errors import OptionError
 from vkernels.ir.limits import Limits
 from vkernels.targets import Target, known_targets, limits_of
 from vkernels.targets.slices import slice_of
-
-CPUS = (
-    Limits(registers=32, register_bytes=64, shared=1 << 20, multiprocessors=96, cache=384 << 20, memory=1 << 38),
-    Limits(registers=16, register_bytes=32, shared=512 << 10, multiprocessors=8, cache=32 << 20, memory=1 << 34),
-    Limits(registers=32, register_bytes=16, shared=128 << 10, multiprocessors=4, cache=2 << 20, memory=1 << 32),
-)
-"""With AVX-512, AVX2 and NEON."""
 
 
 def random_limits(choose: random.Random, on_gpu: bool) -> Limits:
@@ -73,7 +67,7 @@ def _cut(choose: random.Random, limits: Limits) -> Limits:
 def _real(choose: random.Random, on_gpu: bool) -> Limits:
     """A typical CPU; a GPU of the table, or a slice of it."""
     if not on_gpu:
-        return choose.choice(CPUS)
+        return choose.choice([*CPUS.values()])
     target = choose.choice([*known_targets().values()])
     cut = choose.choice(_cuts(choose, target))
     try:

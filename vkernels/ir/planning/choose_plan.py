@@ -14,7 +14,7 @@ from ..cost_model.model_time import model_time
 from ..cost_model.plan_batch import ModeledTimes, PlanBatch
 from ..dialect import KernelOp
 from ..limits import Limits
-from ..pin import NO_PIN, Pin, with_pin
+from ..pin import Pin, with_pin
 from ..plan import Home, Plan, StructuralChoices
 from .decisions.homes import all_in_memory
 from .fits import most_registers, why_inapplicable, why_not
@@ -199,8 +199,9 @@ class RefinedCandidate:
     def misfit(self) -> str | None:
         """Why it does not fit, None if it does."""
         space = self.space
-        may_spill = space.limits.warp == 1 and space.pin != NO_PIN
-        return why_not(self.use, space.limits, 0.0 if may_spill else float(self.family.taken.registers[self.number]))
+        return why_not(
+            self.use, space.limits, 0.0 if space.may_spill else float(self.family.taken.registers[self.number])
+        )
 
 
 def refine_top_candidates(

@@ -16,13 +16,13 @@ from ..cost_model.cpu_registers import cpu_unrolled
 from ..cost_model.plan_batch import PlanBatch
 from ..cost_model.roofline import roofline
 from ..errors import Error
-from ..pin import NO_PIN, with_pin
+from ..pin import with_pin
 from ..plan import Plan
 from .bounds import beyond_bounds
 from .choose_plan import choose_plan
 from .default_plan import default_plan
 from .fits import why_inapplicable, why_not
-from .one_plan import batch_of, model_use, registers_of
+from .one_plan import batch_of, model_use
 from .plan_families import MAX_UNROLLED_INSTRUCTIONS
 from .space import PlanSearchSpace
 
@@ -37,6 +37,8 @@ def why_refused(space: PlanSearchSpace, plan: Plan) -> str | None:
 
     It cannot where `apply_plan` refuses it or it takes too much. It should not where its numbers are out of bounds,
     its code would be unrolled beyond measure, or it is modelled to take far longer than the plan that is chosen.
+    The registers of a CPU are no reason: how many code takes is an estimate, what spills is in the modelled time, and
+    whoever tuned the plan has measured it.
     """
     try:
         return next(_reasons(space, plan), None)
@@ -52,9 +54,8 @@ def _reasons(space: PlanSearchSpace, plan: Plan) -> Iterator[str]:
     use = space.use_of(plan)
     batch = batch_of(space, plan)
     is_plain = _is_plain(space, plan)  # which runs wherever nothing better is ready
-    may_spill = is_plain or _may_spill(space)
-    misfit = why_not(use, space.limits, 0.0 if may_spill else registers_of(batch, use, space.limits))
-    if misfit is not None:
+    misfit = why_not(use, space.limits, registers=0.0)
+    if misfit is not None and not (is_plain and space.limits.warp == 1):
         yield misfit
     if not is_plain:
         yield from _excesses(space, plan, batch, use)
@@ -70,7 +71,7 @@ def _excesses(space: PlanSearchSpace, plan: Plan, batch: PlanBatch, use: NeedsUs
         shared, extent = plan.splits[split] * plan.chunks[split], max(1, space.extents[split])
         if shared > ELSEWHERE * extent:
             yield f"it splits axis {split} over {plan.splits[split]} programs, most of which have nothing to do"
-    if space.limits.warp == 1 and not _may_spill(space):
+    if space.limits.warp == 1 and not space.may_spill:
         unrolled = float(np.max(cpu_unrolled(batch, space.limits)))
         if unrolled > MAX_UNROLLED_INSTRUCTIONS:
             yield f"it unrolls {unrolled:.3g} instructions, {MAX_UNROLLED_INSTRUCTIONS} are the most that are tried"
@@ -95,11 +96,6 @@ def _too_slow(space: PlanSearchSpace, batch: PlanBatch, use: NeedsUse) -> str | 
     if seconds <= ELSEWHERE * SLOWER * chosen.seconds:
         return None
     return f"it is modelled to take {seconds:.3g} s, {seconds / chosen.seconds:.3g} times as long as the chosen plan"
-
-
-def _may_spill(space: PlanSearchSpace) -> bool:
-    """Whether an author's pin may take more of a CPU's registers than there are."""
-    return space.limits.warp == 1 and space.pin != NO_PIN
 
 
 def _is_plain(space: PlanSearchSpace, plan: Plan) -> bool:

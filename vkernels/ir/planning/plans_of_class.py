@@ -14,8 +14,9 @@ from ..limits import Limits
 from ..pin import Pin
 from ..plan import Plan
 from .choose_plan import Chosen, plans_down, rung_of
+from .fits import why_not
 from .judge_plan import why_refused
-from .one_plan import batch_of, model_plan, model_use
+from .one_plan import batch_of, model_plan, model_use, registers_of
 from .space import PlanSearchSpace, read_space
 
 PLANS_EACH = 3
@@ -75,8 +76,9 @@ def _least_loss(
     for number in sorted(losses, key=losses.__getitem__):
         plan = plans[number]
         if losses[number] < inf and why_refused(space, plan) is None:
-            use = space.use_of(plan)
-            return Chosen(plan, use, model_use(batch_of(space, plan), use, limits), rung_of(plan, space))
+            use, batch = space.use_of(plan), batch_of(space, plan)
+            if why_not(use, limits, 0.0 if space.may_spill else registers_of(batch, use, limits)) is None:
+                return Chosen(plan, use, model_use(batch, use, limits), rung_of(plan, space))
     return None
 
 

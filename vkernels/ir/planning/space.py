@@ -178,6 +178,11 @@ class PlanSearchSpace:
                     found.append(name)
         return tuple(sorted(found))
 
+    @property
+    def may_spill(self) -> bool:
+        """Whether plans may take more of a CPU's registers than there are: the author's pin may."""
+        return self.limits.warp == 1 and self.pin != NO_PIN
+
     @cached_property
     def width(self) -> int:
         """Elements of a vector register."""
