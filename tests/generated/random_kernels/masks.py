@@ -19,8 +19,8 @@ def masked(kernel: Kernel) -> Value | None:
     """A reduction whose terms are neutral, or weights 0, where a mask is false."""
     if not wholes(kernel):
         return None
-    kernel.masked = True
     axis, choose = kernel.random.choice(wholes(kernel)).name, kernel.random
+    kernel.masked.add(axis)
     mask = condition(kernel, axis, depth=2)
     value = tamed(kernel, pick(kernel, kind="f", axis=axis), 16)
     if not value.is_float or axis not in value.axes or value.error > 0.1:

@@ -61,8 +61,9 @@ def random_plan(
         plan["online"] = (choose.choice(sorted(kernel.online)),)
     if choose.random() < 0.2:
         plan["packs"] = tuple(name for name in kernel.arguments if name[0] == "x" and choose.random() < 0.3)
-    if kernel.masked and wholes and choose.random() < 0.3:
-        plan["guards"] = (choose.choice(wholes),)
+    masked = [axis for axis in wholes if axis in kernel.masked]
+    if masked and choose.random() < 0.5:
+        plan["guards"] = (choose.choice(masked),)
     if len(tiles) > 1 and "splits" not in plan and choose.random() < 0.3:
         plan["swizzle"] = choose.choice([2, 3, 8])
     if any(isinstance(op, ScatterOp) and op.atomic is not None for op in split.walk()) and choose.random() < 0.6:

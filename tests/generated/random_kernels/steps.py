@@ -287,6 +287,6 @@ def dot(kernel: Kernel) -> Value | None:
 
 
 def position(kernel: Kernel) -> Value:
-    kernel.masked = True
     axis = kernel.random.choice(list(kernel.axes))
+    kernel.masked.add(axis)
     return Value(kernel.add(PositionOp(axis)), (axis,), "i64")

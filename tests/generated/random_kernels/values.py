@@ -106,8 +106,8 @@ class Kernel:
     scratches: list[Scratch] = field(default_factory=list)
     online: set[str] = field(default_factory=set)
     """Axes along which a sum of exp(x - maximum) follows the maximum."""
-    masked: bool = False
-    """Whether positions are compared, so that masks may leave out products with NaN and infinity."""
+    masked: set[str] = field(default_factory=set)
+    """Axes whose positions are compared, so that masks may leave out products with NaN and infinity."""
 
     def __post_init__(self) -> None:
         self.op = KernelOp("random", [])
