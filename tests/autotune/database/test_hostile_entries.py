@@ -171,8 +171,12 @@ TASKS = [
 GPU = replace(LIMITS, registers=255, register_bytes=4, threads=1024, warp=32, multiprocessors=132, shared=1 << 17)
 
 
+NOTHING = replace(GPU, shared=64, registers=16, threads=32, memory=1 << 12)
+"""A GPU on which only the bottom rung is left."""
+
+
 def spaces() -> list[tuple[Task, Limits]]:
-    return [(task, limits) for task in TASKS for limits in (replace(LIMITS, registers=32), GPU)]
+    return [(task, limits) for task in TASKS for limits in (*CPUS.values(), GPU)]
 
 
 @pytest.mark.parametrize(("task", "limits"), spaces(), ids=str)
@@ -187,6 +191,15 @@ def test_what_is_chosen_and_the_plain_plan_may_run_and_splits_without_end_may_no
         assert "programs" in str(why_refused(space, replace(plain, homes={}, splits={whole: programs})))
 
 
+@pytest.mark.parametrize("task", TASKS, ids=str)
+def test_the_bottom_rung_may_run_where_nothing_fits(task):
+    space = read_space(built(task), task.shape, NOTHING)
+    chosen = choose_plan(space.kernel, task.shape, NOTHING)
+    assert chosen.rung == "bottom"
+    assert why_refused(space, chosen.plan) is None
+
+
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("task", "limits"), spaces(), ids=str)
 def test_any_numbers_are_judged_without_an_error(task, limits):
     seed = random.randrange(1 << 32)

@@ -19,7 +19,7 @@ from ..errors import Error
 from ..pin import with_pin
 from ..plan import Plan
 from .bounds import beyond_bounds
-from .choose_plan import choose_plan
+from .choose_plan import bottom_plan, choose_plan
 from .default_plan import default_plan
 from .fits import why_inapplicable, why_not
 from .one_plan import batch_of, model_use
@@ -55,7 +55,7 @@ def _reasons(space: PlanSearchSpace, plan: Plan) -> Iterator[str]:
     batch = batch_of(space, plan)
     is_plain = _is_plain(space, plan)  # which runs wherever nothing better is ready
     misfit = why_not(use, space.limits, registers=0.0)
-    if misfit is not None and not (is_plain and space.limits.warp == 1):
+    if misfit is not None and not (is_plain and space.limits.warp == 1) and not _is_bottom(space, plan):
         yield misfit
     if not is_plain:
         yield from _excesses(space, plan, batch, use)
@@ -101,6 +101,11 @@ def _too_slow(space: PlanSearchSpace, batch: PlanBatch, use: NeedsUse) -> str | 
 def _is_plain(space: PlanSearchSpace, plan: Plan) -> bool:
     plain = _plain(space)
     return plan == (replace(plain, warps=plan.warps) if space.limits.warp == 1 else plain)
+
+
+def _is_bottom(space: PlanSearchSpace, plan: Plan) -> bool:
+    """Whether it is the plan that runs where nothing fits."""
+    return plan == with_pin(bottom_plan(space)[0], space.pin)
 
 
 def _plain(space: PlanSearchSpace) -> Plan:
