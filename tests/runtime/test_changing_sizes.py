@@ -210,7 +210,7 @@ def test_a_class_too_large_for_memory_leaves_the_call_its_own_plan(launcher_of, 
         kept[i, j] = x[i, j]
         out[i, j] = kept[i, vk.size("N") - 1 - j]
 
-    small = replace(present_target("cpu").limits, shared=4096, memory=100_000)
+    small = replace(present_target("cpu").limits, shared=4096, memory=100_000, multiprocessors=2)
     monkeypatch.setattr(
         "vkernels.runtime.dispatch.present_target", lambda device: replace(present_target("cpu"), limits=small)
     )
