@@ -84,6 +84,10 @@ TOGETHER = 0.35
 neighbours often request the same rows, and while they wait for one the core looks less far ahead for others."""
 INDEX = 2.5
 """Cycles of each index: taken out of its register, once for all rows that share it."""
+TESTED = 12.0
+"""Cycles to test whether a chunk's indices are contiguous: mostly a division of scalars, beside other chunks' work."""
+BROKEN = 4.0
+"""Cycles of each register in a chunk with a break: another masked load, its mask, and a selection."""
 SCANNED = 14.0
 """Cycles of a scan along a register: a shift, a mask and an addition for each doubling, one after another."""
 SPLIT = 0.5
@@ -232,6 +236,8 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
             else:
                 loads = loads + cost
             hops = hops + often * (_hops(step, loop, at) + _waited(step, at, limits))
+            if step.touch.breaks:
+                hops = hops + often * TESTED + at.all_trips(step.ranges) * _broken(step, loop, at, width)
     guarded = {step.touch.alignment for step in loop.steps if step.touch and step.touch.guarded}
     if at.choices.lanes is not None and guarded:
         masks = min(2, len(guarded)) * slots((at.choices.lanes,), at, width)
@@ -280,6 +286,16 @@ def _in_tails(step: LoopStep, loop: Loop, at: PlanBatch, width: int) -> Numbers:
     others = [axis for axis in (*executed(loop, step), *step.ranges) if axis != at.choices.lanes]
     ragged = at.extents.get(at.choices.lanes, 1) % at.size(at.choices.lanes) > 0
     return ragged * at.all_trips(others) * slots(step.axes, at, width)
+
+
+def _broken(step: LoopStep, loop: Loop, at: PlanBatch, width: int) -> Numbers:
+    """Cycles of the chunks that have breaks, all of those along the lanes at most."""
+    lanes = at.choices.lanes
+    if step.touch is None or lanes not in step.axes:
+        return 0.0
+    chunks = at.trips(lanes)
+    broken = np.minimum(1, step.touch.breaks / np.maximum(1, chunks))
+    return broken * at.all_trips(executed(loop, step)) * BROKEN * slots(step.axes, at, width) * step.touch.breaks
 
 
 def _selected(step: LoopStep, at: PlanBatch) -> Numbers:
