@@ -52,6 +52,23 @@ def loads(x: Float[vk.Tensor, "M K"], out: Float[vk.Tensor, "M N"], by: int, for
 
 
 @vk.kernel
+def apart(
+    x: Float[vk.Tensor, "M K"],
+    y: Float[vk.Tensor, "M L"],
+    out: Float[vk.Tensor, "M N"],
+    moved: Float[vk.Tensor, "M K"],
+    by: int,
+    factor: vk.Constant = 2,
+    divisor: vk.Constant = 2,
+):
+    i = vk.tile("M")
+    j = vk.whole("N")
+    seen = x[i, factor * j + by]
+    out[i, j] = seen + y[i, j // divisor] + y[i, (2 * j + 1) % divisor]
+    moved[i, factor * j + by] = seen
+
+
+@vk.kernel
 def stores(x: Float[vk.Tensor, "M N"], out: Float[vk.Tensor, "M N"], by: int):
     i = vk.tile("M")
     j = vk.tile("N")
@@ -100,6 +117,27 @@ def test_loads_are_of_the_places_that_the_text_names(form: str, turn: int) -> No
     interpret(mapped, arguments)
     expected = 2 * x[:, places(form, n, by, k)] + x[:, (np.arange(n) + 1) % k]
     np.testing.assert_array_equal(arguments["out"], expected)
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("turn", range(3))
+@pytest.mark.parametrize("divisor", [2, 3, 4])
+@pytest.mark.parametrize("factor", [-2, -1, 2, 3, 4, 5])
+def test_lanes_apart_are_those_that_the_text_names(factor: int, divisor: int, turn: int) -> None:
+    """Beyond the ends there are zeros; nothing beside tensors is written."""
+    numbers = np.random.default_rng(fresh_seed())
+    m, n, k, by = drawn(numbers)
+    x, y = (numbers.integers(-9, 10, (m, size)).astype(np.float32) for size in (k, max(n, 8)))
+    out, moved = np.full((m, n), 7, np.float32), np.full((m, k), 7, np.float32)
+    arguments = {"x": x, "y": y, "out": out, "moved": moved, "by": by}
+    module = module_of(apart, factor=factor, divisor=divisor)
+    plan, sizes = plan_of(numbers, is_tile=False), {"M": m, "N": n, "K": k, "L": y.shape[1]}
+    run_three_ways(module, arguments, sizes, plan, Facts(distinct=True), tolerance=0)
+    interpret(_versions(module, plan), arguments)
+    j = np.arange(n)
+    at = factor * j + by
+    seen = np.where((at >= 0) & (at < k), x[:, at.clip(0, k - 1)], 0)
+    np.testing.assert_array_equal(out, seen + y[:, j // divisor] + y[:, (2 * j + 1) % divisor])
 
 
 @pytest.mark.sample(2)

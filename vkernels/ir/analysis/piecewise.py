@@ -211,6 +211,18 @@ def scalars_of(expression: Expression) -> list[SSAValue]:
     return []
 
 
+def divisors_of(expression: Expression) -> list[SSAValue]:
+    """What an expression and its parts are divided by."""
+    match expression:
+        case Remainder(of, divisor) | Quotient(of, divisor):
+            return [divisor, *divisors_of(of)]
+        case Scaled(of) | Absolute(of):
+            return divisors_of(of)
+        case Sum(left, right) | Bounded(left, right):
+            return divisors_of(left) + divisors_of(right)
+    return []
+
+
 FEW = 16
 """Positions, fewer than which chunks along vector lanes never have."""
 
@@ -239,14 +251,35 @@ def _breaks(expression: Expression) -> int | None:
     return 0
 
 
+def is_pattern(offset: SSAValue) -> bool:
+    """Whether an index tile repeats a short pattern along its one axis: it divides positions by small numbers alone."""
+    axes = axes_of(offset)
+    found = piecewise(offset, axes[0]) if len(axes) == 1 else None
+    if found is None or not (divisors := divisors_of(found)) or _is_bounded(found):
+        return False
+    numbers = [constant_in(divisor) for divisor in divisors]
+    return all(number is not None and 0 < number < FEW for number in numbers)
+
+
+def _is_bounded(expression: Expression) -> bool:
+    match expression:
+        case Bounded() | Absolute():
+            return True
+        case Scaled(of) | Remainder(of) | Quotient(of):
+            return _is_bounded(of)
+        case Sum(left, right):
+            return _is_bounded(left) or _is_bounded(right)
+    return False
+
+
 def only_for_indices(kernel: Operation) -> frozenset[Operation]:
-    """The operations that only compute index tiles which are contiguous but for a few breaks."""
+    """The operations that only compute index tiles which are contiguous but for a few breaks, or repeat a pattern."""
     tiles = {
         offset: op
         for op in kernel.walk()
         if isinstance(op, GatherOp | ScatterOp)
         for offset in op.offsets
-        if breaks_of(offset) is not None
+        if breaks_of(offset) is not None or is_pattern(offset)
     }
     found: set[Operation] = set()
     pending = [offset.owner for offset in tiles]

@@ -322,6 +322,8 @@ def _accesses(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
     assert touch is not None
     lanes, is_packed = at.choices.lanes, touch.place in at.choices.packs
     if lanes in step.axes and lanes in touch.axes and touch.run != lanes and not is_packed:
+        if touch.apart is not None and touch.apart[0] == lanes:  # vectors, and moves of their lanes
+            return slots(step.axes, at, width) * max(1, touch.element_bytes // 4) * 2 * touch.apart[1]
         if touch.scattered:
             return at.tile(step.axes) * FOUND + at.tile(touch.found) * INDEX
         return at.tile(step.axes) * APART

@@ -18,7 +18,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ..analysis.axes import known_value
 from ..analysis.kernel_analysis import KernelAnalysis
-from ..analysis.piecewise import breaks_of, only_for_indices
+from ..analysis.piecewise import breaks_of, is_pattern, only_for_indices
 from ..analysis.schedule.find_online import Online
 from ..analysis.schedule.nests import Nest, NestSchedule, in_order, operands_along, slice_for
 from ..analysis.schedule.reach import Reaches, check_guards
@@ -230,6 +230,7 @@ class _Reader:
             bool(op.guarded_dimensions),
             isinstance(op, StoreOp | ScatterOp) and op.atomic is not None,
             sum(breaks_of(o) or 0 for o in offsets if o is not None and axes_of(o)),
+            _apart(op, fast) if run is None and offsets and not isinstance(op, StoreOp | ScatterOp) else None,
         )
 
     def _memory(self, base: SSAValue) -> tuple[str, Home | None]:
@@ -283,16 +284,33 @@ def _alive(value: SSAValue) -> LiveTile:
 
 def _is_found(offset: SSAValue) -> bool:
     """Whether positions have indices of their own: those of a tile that is not contiguous."""
-    return isinstance(offset.type, TensorType) and breaks_of(offset) is None
+    return isinstance(offset.type, TensorType) and breaks_of(offset) is None and not is_pattern(offset)
+
+
+MOST_APART = 4
+"""Elements between neighbouring lanes, up to which whole vectors are loaded."""
+
+
+def _apart(op: AccessOp, dimension: int) -> tuple[str, int] | None:
+    """The axis along which an access takes every second to fourth element, or repeats elements, and how many vectors it
+    loads for one."""
+    offset, terms = op.offset_of(dimension), op.index.data[dimension].terms
+    if offset is not None and axes_of(offset):
+        patterns = [each for each in op.offsets if axes_of(each) == axes_of(offset)]
+        return (axes_of(offset)[0], 1) if is_pattern(offset) and patterns == [offset] else None
+    return next(((axis, abs(factor)) for axis, factor in terms if 1 < abs(factor) <= MOST_APART), None)
 
 
 def _run(op: AccessOp, dimension: int) -> str | None:
     """The axis, or range, along which an access moves one element at a time through a dimension."""
     offset = op.offset_of(dimension)
     if offset is not None and axes_of(offset) and not _is_found(offset):
-        return None if op.index.data[dimension].terms else axes_of(offset)[0]
+        contiguous = not op.index.data[dimension].terms and breaks_of(offset) is not None
+        return axes_of(offset)[0] if contiguous else None
     found = axes_of(offset) if offset is not None and isinstance(offset.type, TensorType) else ()
-    units = [axis for axis, coefficient in op.index.data[dimension].terms if coefficient == 1 and axis not in found]
+    units = [
+        axis for axis, coefficient in op.index.data[dimension].terms if abs(coefficient) == 1 and axis not in found
+    ]
     if found:
         return next(iter(units), None)
     ranged = range_axes(offset) if offset is not None else ()

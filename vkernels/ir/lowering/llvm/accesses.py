@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 from ...dialect import AccessOp, ReloadOp, ScatterOp, SpillOp, StoreOp, element_of
 from ..common import is_half, unsupported
 from .addresses import Address, AddressedAccess
+from .apart import load_apart, store_apart
 from .elementwise import extend, extremum, truncate
 from .emit import LlvmEmitter, vector
 from .state import AddressedMemory, LlvmState
@@ -147,6 +148,10 @@ def load(access: AddressedAccess, place: Address, element: str) -> str:
     if place.mask is None and place.step == 0:
         scalar = emit.operation(f"llvm.load {place.pointer} {{alignment = {align} : i64}} : !llvm.ptr -> {element}")
         return emit.splat(scalar, element, width)
+    if place.mask is None and (distances := place.distances):
+        found = load_apart(emit, place.pointer, distances, element, align)
+        if found is not None:
+            return found
     mask_type = vector("i1", width)
     mask = place.mask or emit.filled("true", "i1", width)
     rest = emit.filled("0.0" if element.startswith("f") else "0", element, width)
@@ -194,6 +199,9 @@ def store(access: AddressedAccess, place: Address, value: str, element: str, str
         emit.line(f"scf.if {place.mask} {{")
         emit.line(f"llvm.store {value}, {place.pointer} {{alignment = {align} : i64}} : {element}, !llvm.ptr")
         emit.line("}")
+        return
+    distances = place.distances if place.mask is None else ()
+    if distances and store_apart(emit, place.pointer, value, distances, element, align):
         return
     mask = place.mask or emit.filled("true", "i1", width)
     if place.step == 1 and element in ("i8", "i16", "i32"):

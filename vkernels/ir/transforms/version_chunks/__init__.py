@@ -35,7 +35,7 @@ def version_chunks(module: ModuleOp) -> None:
         if isinstance(mapped, MappedOp) and mapped.lanes is not None:
             blocks = [block for op in mapped.walk() for region in op.regions for block in region.blocks]
             for block in reversed(blocks):  # inner ones first
-                version_block(block, mapped.lanes.data)
+                version_block(block, mapped.lanes.data, mapped)
 
 
 __all__ = ["VersionChunks", "version_chunks"]

@@ -9,7 +9,7 @@ from functools import reduce
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from ...analysis.piecewise import Expression, piecewise, scalars_of, slope_of
 from ...dialect import (
@@ -28,6 +28,7 @@ from ...dialect import (
     tile_type,
 )
 from ...dialect.combining import constant
+from .candidate import Candidate, Version, replace_access
 from .pieces import Pieces, pieces_of
 from .scalars import Scalar, Scalars, Truth
 
@@ -36,10 +37,9 @@ MOST_PIECES = 4
 
 
 @dataclass(frozen=True, eq=False)
-class PiecewiseAccess:
+class PiecewiseAccess(Candidate):
     """A gather or scatter along the lanes. `dimension`: the one whose index tile is the `expression`."""
 
-    op: GatherOp | ScatterOp
     lanes: str
     dimension: int
     expression: Expression
@@ -50,9 +50,16 @@ class PiecewiseAccess:
         return sizes_of(self.op.tile)[self.lanes]
 
     @property
+    def tiles(self) -> list[SSAValue]:
+        offset = self.op.offset_of(self.dimension)
+        return [] if offset is None else [offset]
+
+    @property
     def scalars(self) -> list[SSAValue]:
-        """The scalars that its versions are computed from."""
         return [*scalars_of(self.expression), *(count for axis, count in self.op.bounds.items() if axis == self.lanes)]
+
+    def version(self, scalars: Scalars) -> Version | None:
+        return _version_of(self, scalars)
 
     def count(self, scalars: Scalars) -> Scalar:
         """Positions along the lanes that are active."""
@@ -77,26 +84,28 @@ def piecewise_access(op: Operation, lanes: str) -> PiecewiseAccess | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Version:
-    """How an access is made: `straight` where all of its active positions lie in one main piece, at `base` + slope *
-    position; `split` where each lies in some piece, of which there are few."""
+class _InPieces(Version):
+    """How a piecewise linear access is made: `straight` where all of its active positions lie in one main piece, at
+    `base` + slope * position; `split` where each lies in some piece, of which there are few."""
 
     access: PiecewiseAccess
     pieces: Pieces
-    straight: Truth
     base: Scalar
     count: Scalar
 
-    @property
-    def splits(self) -> bool:
-        """Whether pieces are accessed one by one."""
-        pieces, op = self.pieces.pieces, self.access.op
-        moves = all(piece.slope for piece in pieces) or (isinstance(op, GatherOp) and op.mask is None)
-        return 1 < len(pieces) <= MOST_PIECES and moves and all(abs(piece.slope) <= 1 for piece in pieces)
+    def make_straight(self, op: AccessOp, scalars: Scalars) -> None:
+        builder, base = Builder(InsertPoint.before(op)), scalars.value(self.base)
+        if self.pieces.slope:
+            made = _accessed(self, op, builder, base, self.pieces.slope, op.mask)
+        else:
+            made = _repeated(self, op, builder, base, None)
+        replace_access(op, made)
+
+    def make_split(self, op: AccessOp, scalars: Scalars) -> None:
+        _make_split(self, op, scalars)
 
 
-def version_of(access: PiecewiseAccess, scalars: Scalars) -> Version | None:
-    """The versions of an access, whose arithmetic is emitted; None if there are none."""
+def _version_of(access: PiecewiseAccess, scalars: Scalars) -> _InPieces | None:
     count = access.count(scalars)
     found = pieces_of(access.expression, scalars, count)
     if found is None:
@@ -113,20 +122,18 @@ def version_of(access: PiecewiseAccess, scalars: Scalars) -> Version | None:
     assert base is not None, "a piece is the main one"
     if not found.slope:  # all positions load one element, also those that should load 0
         straight = scalars.both(straight, scalars.is_at_least(count, access.size))
-    return Version(access, found, scalars.both(found.valid, straight), base, count)
+    split = found.valid if _splits(access.op, found) else None
+    return _InPieces(access.op, scalars.both(found.valid, straight), split, access, found, base, count)
 
 
-def make_straight(version: Version, op: AccessOp, scalars: Scalars) -> None:
-    """Replace a copy of the access by one whose index has a slope."""
-    builder, base = Builder(InsertPoint.before(op)), scalars.value(version.base)
-    if version.pieces.slope:
-        made = _accessed(version, op, builder, base, version.pieces.slope, op.mask)
-    else:
-        made = _repeated(version, op, builder, base, None)
-    _replace(op, made)
+def _splits(op: AccessOp, found: Pieces) -> bool:
+    """Whether pieces can be accessed one by one."""
+    pieces = found.pieces
+    moves = all(piece.slope for piece in pieces) or (isinstance(op, GatherOp) and op.mask is None)
+    return 1 < len(pieces) <= MOST_PIECES and moves and all(abs(piece.slope) <= 1 for piece in pieces)
 
 
-def make_split(version: Version, op: AccessOp, scalars: Scalars) -> None:
+def _make_split(version: _InPieces, op: AccessOp, scalars: Scalars) -> None:
     """Replace a copy of the access by one for each piece, under masks."""
     builder = Builder(InsertPoint.before(op))
     pieces = version.pieces.pieces
@@ -147,11 +154,11 @@ def make_split(version: Version, op: AccessOp, scalars: Scalars) -> None:
             found = _repeated(version, op, builder, base, scalars.is_at_least(last, scalars.most(piece.start, 0)))
         if found is not None:
             total = found if total is None else builder.insert(arith.SelectOp(mask, found, total)).result
-    _replace(op, total)
+    replace_access(op, total)
 
 
 def _accessed(
-    version: Version, op: AccessOp, builder: Builder, base: SSAValue, slope: int, mask: SSAValue | None
+    version: _InPieces, op: AccessOp, builder: Builder, base: SSAValue, slope: int, mask: SSAValue | None
 ) -> SSAValue | None:
     """Insert a load or store at base + slope * position; what is loaded."""
     index = _index(version, op, base, slope)
@@ -168,7 +175,7 @@ def _accessed(
     return None
 
 
-def _repeated(version: Version, op: AccessOp, builder: Builder, base: SSAValue, test: Truth | None) -> SSAValue:
+def _repeated(version: _InPieces, op: AccessOp, builder: Builder, base: SSAValue, test: Truth | None) -> SSAValue:
     """Insert a load, if a test holds, of what all positions along the lanes have in common."""
     lanes = version.access.lanes
     sizes = {axis: size for axis, size in sizes_of(op.tile).items() if axis != lanes}
@@ -184,7 +191,7 @@ def _repeated(version: Version, op: AccessOp, builder: Builder, base: SSAValue, 
     return builder.insert(BroadcastOp(one.result, op.tile.type)).result
 
 
-def _index(version: Version, op: AccessOp, base: SSAValue, slope: int) -> list[Index]:
+def _index(version: _InPieces, op: AccessOp, base: SSAValue, slope: int) -> list[Index]:
     """The indices of the access, with one that is affine in place of the tile."""
     found: list[Index] = [(tuple(index.terms), op.offset_of(number)) for number, index in enumerate(op.index)]
     lanes = ((version.access.lanes, slope),) if slope else ()
@@ -205,10 +212,3 @@ def _like(builder: Builder, mask: SSAValue, like: Attribute) -> SSAValue:
     """A mask with the axes of a tile."""
     type_ = tile_type(i1, axes_of(like), tuple(sizes_of(like).values()))
     return mask if mask.type == type_ else builder.insert(BroadcastOp(mask, type_)).result
-
-
-def _replace(op: AccessOp, value: SSAValue | None) -> None:
-    if value is not None:
-        value.name_hint = op.results[0].name_hint
-        op.results[0].replace_all_uses_with(value)
-    Rewriter.erase_op(op)

@@ -53,7 +53,7 @@ def pieces_of(expression: Expression, scalars: Scalars, count: Scalar) -> Pieces
     """The pieces of an expression, whose arithmetic is emitted; None if there may be too many."""
     match expression:
         case Invariant(value):
-            return _number(scalars, value)
+            return number_pieces(scalars, value)
         case Position():
             return Pieces((Piece(0, 0, 1),))
         case Scaled(of, factor) if abs(factor) <= MOST_SCALED:
@@ -62,11 +62,11 @@ def pieces_of(expression: Expression, scalars: Scalars, count: Scalar) -> Pieces
         case Sum(left, right):
             return _sum(scalars, pieces_of(left, scalars, count), pieces_of(right, scalars, count))
         case Remainder(of, divisor):
-            return _remainder(scalars, pieces_of(of, scalars, count), _number(scalars, divisor), count)
+            return _remainder(scalars, pieces_of(of, scalars, count), number_pieces(scalars, divisor), count)
         case Quotient(of, divisor):
-            return _quotient(scalars, pieces_of(of, scalars, count), _number(scalars, divisor), count)
+            return _quotient(scalars, pieces_of(of, scalars, count), number_pieces(scalars, divisor), count)
         case Bounded(of, Invariant(bound), below):
-            found, limit = pieces_of(of, scalars, count), _number(scalars, bound)
+            found, limit = pieces_of(of, scalars, count), number_pieces(scalars, bound)
             if found is not None:
                 found = replace(found, valid=scalars.both(found.valid, limit.valid))
             return _split(scalars, found, lambda p: _bounded(scalars, p, limit.pieces[0].base, below))
@@ -80,7 +80,8 @@ LARGEST = 1 << 40
 """Of numbers beyond, sums of multiples might wrap around."""
 
 
-def _number(scalars: Scalars, value: SSAValue) -> Pieces:
+def number_pieces(scalars: Scalars, value: SSAValue) -> Pieces:
+    """A scalar, valid if it is not huge."""
     number = scalars.known(value)
     if not isinstance(number, int) and is_small(value):
         return Pieces((Piece(0, number, 0),))

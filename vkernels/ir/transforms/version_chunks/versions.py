@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from xdsl.builder import Builder
 from xdsl.dialects import scf
@@ -10,18 +10,21 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator, is_side_effect_free
 
-from ...dialect import AccessOp
+from ...dialect import AccessOp, MappedOp
 from ...dialect.blocks import terminator
-from .accesses import PiecewiseAccess, Version, make_split, make_straight, piecewise_access, version_of
+from .accesses import piecewise_access
+from .candidate import Candidate, Version
+from .guarded import guarded_access
+from .patterns import pattern_access
 from .scalars import Scalars, Truth
 
 MOST_OPERATIONS = 400
 """Operations of which there are versions: longer code would take long to compile."""
 
 
-def version_block(block: Block, lanes: str) -> None:
-    """Make versions of what follows the first index tile of a block that is piecewise linear."""
-    accesses = [found for op in block.ops if (found := piecewise_access(op, lanes)) is not None]
+def version_block(block: Block, lanes: str, mapped: MappedOp) -> None:
+    """Make versions of what follows the first index tile of a block that versions do without."""
+    accesses = [found for op in block.ops if (found := _candidate(op, lanes, mapped)) is not None]
     if not accesses:
         return
     order = {op: number for number, op in enumerate(block.ops)}
@@ -31,21 +34,24 @@ def version_block(block: Block, lanes: str) -> None:
     if not accesses or sum(1 for op in ops for _ in op.walk()) > MOST_OPERATIONS:
         return
     scalars = Scalars(InsertPoint.before(ops[0]))
-    versions = [version for each in accesses if (version := version_of(each, scalars)) is not None]
+    versions = [version for each in accesses if (version := each.version(scalars)) is not None]
     straight: Truth = bool(versions)
     valid: Truth = True
     for each in versions:
         straight = scalars.both(straight, each.straight)
-        valid = scalars.both(valid, each.pieces.valid if each.splits else True)
+        valid = scalars.both(valid, True if each.split is None else each.split)
     if straight is not False:
         _Versions(ops, scalars).make(versions, straight, valid)
 
 
-def _start(access: PiecewiseAccess, order: dict[Operation, int]) -> int:
+def _candidate(op: Operation, lanes: str, mapped: MappedOp) -> Candidate | None:
+    return pattern_access(op, lanes) or piecewise_access(op, lanes) or guarded_access(op, lanes, mapped)
+
+
+def _start(access: Candidate, order: dict[Operation, int]) -> int:
     """The first operation of its block that only computes the index tile, after all scalars that it needs."""
-    offset = access.op.offset_of(access.dimension)
     scalars = set(access.scalars)
-    pending, found = [] if offset is None else [offset], order[access.op]
+    pending, found = list(access.tiles), order[access.op]
     while pending:
         value = pending.pop()
         if value not in scalars and isinstance(op := value.owner, Operation) and op in order:
@@ -71,9 +77,9 @@ class _Versions:
     def make(self, versions: Sequence[Version], straight: Truth, valid: Truth) -> None:
         """Replace the operations by a conditional with the versions."""
         last = self.ops[-1].next_op
-        branches: list[tuple[Truth, Block]] = [(straight, self._copy(versions, make_straight))]
-        if valid is not False and any(version.splits for version in versions):
-            branches.append((valid, self._copy([version for version in versions if version.splits], make_split)))
+        branches: list[tuple[Truth, Block]] = [(straight, self._copy(versions, is_straight=True))]
+        if valid is not False and any(version.split is not None for version in versions):
+            branches.append((valid, self._copy(versions, is_straight=False)))
         at = Builder(InsertPoint.before(self.ops[0]))
         otherwise = Block()
         results = self._conditional(at, branches, otherwise)
@@ -100,7 +106,7 @@ class _Versions:
         branch.location = self.ops[0].location
         return builder.insert(branch).results
 
-    def _copy(self, versions: Sequence[Version], make: Callable[[Version, AccessOp, Scalars], None]) -> Block:
+    def _copy(self, versions: Sequence[Version], is_straight: bool) -> Block:
         """A copy of the operations in which accesses are made in another way."""
         values: dict[SSAValue, SSAValue] = {}
         copies = {op: op.clone(values) for op in self.ops}
@@ -109,9 +115,12 @@ class _Versions:
         block = Block(list(copies.values()))
         block.add_op(scf.YieldOp(*(values[value] for value in self.outputs)))
         for version in versions:
-            copy = copies[version.access.op]
+            copy = copies[version.op]
             assert isinstance(copy, AccessOp)
-            make(version, copy, self.scalars)
+            if is_straight:
+                version.make_straight(copy, self.scalars)
+            elif version.split is not None:
+                version.make_split(copy, self.scalars)
         for op in reversed(list(block.ops)):
             if is_side_effect_free(op) and not op.has_trait(IsTerminator) and all(not r.uses for r in op.results):
                 Rewriter.erase_op(op)
