@@ -280,10 +280,14 @@ def _waited(step: LoopStep, at: PlanBatch, limits: Limits) -> Numbers:
 
 
 def _in_tails(step: LoopStep, loop: Loop, at: PlanBatch, width: int) -> Numbers:
-    """Registers that a step loads or stores in the last, partly empty chunk along the lanes."""
-    if at.choices.lanes not in loop.axes or at.choices.lanes not in step.axes:
+    """Registers that a step loads or stores in the last, partly empty chunk along the lanes, or at the end of an axis
+    that takes more whole registers at once than it has elements for."""
+    if at.choices.lanes is None or at.choices.lanes not in step.axes:
         return 0.0
     others = [axis for axis in (*executed(loop, step), *step.ranges) if axis != at.choices.lanes]
+    if at.choices.lanes not in loop.axes:  # one masked register at the end of all
+        rows = at.tile(axis for axis in step.axes if axis != at.choices.lanes)
+        return (at.size(at.choices.lanes) > at.extents.get(at.choices.lanes, 1)) * at.all_trips(others) * rows
     ragged = at.extents.get(at.choices.lanes, 1) % at.size(at.choices.lanes) > 0
     return ragged * at.all_trips(others) * slots(step.axes, at, width)
 
