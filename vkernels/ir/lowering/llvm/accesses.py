@@ -152,6 +152,8 @@ def load(access: AddressedAccess, place: Address, element: str) -> str:
         found = load_apart(emit, place.pointer, distances, element, align)
         if found is not None:
             return found
+    if place.mask is not None and place.step == -1:
+        return _load_reversed(access, place, place.mask, element)
     mask_type = vector("i1", width)
     mask = place.mask or emit.filled("true", "i1", width)
     rest = emit.filled("0.0" if element.startswith("f") else "0", element, width)
@@ -162,6 +164,16 @@ def load(access: AddressedAccess, place: Address, element: str) -> str:
         types = f"({vector('!llvm.ptr', width)}, {mask_type}, {type_}) -> {type_}"
         name, pointer = "masked.gather", access.pointers(place)
     return emit.operation(f"llvm.intr.{name} {pointer}, {mask}, {rest} {{alignment = {align} : i32}} : {types}")
+
+
+def _load_reversed(access: AddressedAccess, place: Address, mask: str, element: str) -> str:
+    """Elements whose lanes descend in memory, under a mask."""
+    emit, width = access.emit, place.width
+    order = list(reversed(range(width)))
+    turned = emit.shuffle(mask, mask, order, "i1", width)
+    begin = emit.offset(place.pointer, 1 - width, element)
+    loaded = load(access, Address(begin, 1, turned, width), element)
+    return emit.shuffle(loaded, loaded, order, element, width)
 
 
 def _load_if(emit: LlvmEmitter, pointer: str, condition: str, element: str) -> str:
