@@ -31,11 +31,13 @@ def cpu_pipeline(plan: Plan, facts: Facts, scales: bool = False) -> tuple[Module
     from .transforms.block_sums import BlockSums
     from .transforms.expand_math import ExpandMath
     from .transforms.split_phases import SplitPhases
+    from .transforms.version_chunks import VersionChunks
 
     return (
         SplitPhases(),
         ApplyPlan(plan, facts),
         BlockSums(),
+        VersionChunks(),
         ExpandMath(scales),
     )
 
@@ -65,6 +67,7 @@ PASSES = {
     "lower-to-ttir": "lower_to_ttir:LowerToTtir",
     "split-phases": "split_phases:SplitPhases",
     "verify-mapped": "verify_mapped:VerifyMapped",
+    "version-chunks": "version_chunks:VersionChunks",
 }
 """Every pass that `vk-opt` knows, by name: the `module:Class` in `transforms/`, imported when asked for."""
 

@@ -71,7 +71,7 @@ def _floors_of(unknown: Unknown, floors: Floors) -> Iterator[int]:
 def integer_sum(value: SSAValue) -> IntegerSum:
     """What an integer, or each of a tile of integers, is a sum of. Arithmetic narrower than i64, which may wrap around,
     counts as unknown."""
-    number = _number(value)
+    number = number_of(value)
     if number is not None:
         return IntegerSum(number)
     op = value.owner
@@ -83,12 +83,12 @@ def integer_sum(value: SSAValue) -> IntegerSum:
             return one.plus(other, 1 if isinstance(op, arith.AddiOp) else -1)
         if isinstance(op, arith.MuliOp):
             for factor, times in (op.operands, reversed(op.operands)):
-                if (number := _number(factor)) is not None:
+                if (number := number_of(factor)) is not None:
                     return IntegerSum().plus(integer_sum(times), number)
     return IntegerSum(0, ((Unknown(value), 1),))
 
 
-def _number(value: SSAValue) -> int | None:
+def number_of(value: SSAValue) -> int | None:
     """The number of a constant, or of all elements of a constant tile."""
     op = value.owner
     if isinstance(op, arith.ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr) and op.value.is_splat():

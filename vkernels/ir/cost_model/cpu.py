@@ -84,6 +84,10 @@ TOGETHER = 0.35
 neighbours often request the same rows, and while they wait for one the core looks less far ahead for others."""
 INDEX = 2.5
 """Cycles of each index: taken out of its register, once for all rows that share it."""
+TESTED = 12.0
+"""Cycles to test whether a chunk's indices are contiguous: mostly a division of scalars, beside other chunks' work."""
+BROKEN = 4.0
+"""Cycles of each register in a chunk with a break: another masked load, its mask, and a selection."""
 SCANNED = 14.0
 """Cycles of a scan along a register: a shift, a mask and an addition for each doubling, one after another."""
 SPLIT = 0.5
@@ -232,6 +236,8 @@ def _loop_cycles(loop: Loop, at: PlanBatch, limits: Limits, rates: CoreRates, re
             else:
                 loads = loads + cost
             hops = hops + often * (_hops(step, loop, at) + _waited(step, at, limits))
+            if step.touch.breaks:
+                hops = hops + often * TESTED + at.all_trips(step.ranges) * _broken(step, loop, at, width)
     guarded = {step.touch.alignment for step in loop.steps if step.touch and step.touch.guarded}
     if at.choices.lanes is not None and guarded:
         masks = min(2, len(guarded)) * slots((at.choices.lanes,), at, width)
@@ -274,12 +280,26 @@ def _waited(step: LoopStep, at: PlanBatch, limits: Limits) -> Numbers:
 
 
 def _in_tails(step: LoopStep, loop: Loop, at: PlanBatch, width: int) -> Numbers:
-    """Registers that a step loads or stores in the last, partly empty chunk along the lanes."""
-    if at.choices.lanes not in loop.axes or at.choices.lanes not in step.axes:
+    """Registers that a step loads or stores in the last, partly empty chunk along the lanes, or at the end of an axis
+    that takes more whole registers at once than it has elements for."""
+    if at.choices.lanes is None or at.choices.lanes not in step.axes:
         return 0.0
     others = [axis for axis in (*executed(loop, step), *step.ranges) if axis != at.choices.lanes]
+    if at.choices.lanes not in loop.axes:  # one masked register at the end of all
+        rows = at.tile(axis for axis in step.axes if axis != at.choices.lanes)
+        return (at.size(at.choices.lanes) > at.extents.get(at.choices.lanes, 1)) * at.all_trips(others) * rows
     ragged = at.extents.get(at.choices.lanes, 1) % at.size(at.choices.lanes) > 0
     return ragged * at.all_trips(others) * slots(step.axes, at, width)
+
+
+def _broken(step: LoopStep, loop: Loop, at: PlanBatch, width: int) -> Numbers:
+    """Cycles of the chunks that have breaks, all of those along the lanes at most."""
+    lanes = at.choices.lanes
+    if step.touch is None or lanes not in step.axes:
+        return 0.0
+    chunks = at.trips(lanes)
+    broken = np.minimum(1, step.touch.breaks / np.maximum(1, chunks))
+    return broken * at.all_trips(executed(loop, step)) * BROKEN * slots(step.axes, at, width) * step.touch.breaks
 
 
 def _selected(step: LoopStep, at: PlanBatch) -> Numbers:
@@ -306,6 +326,8 @@ def _accesses(step: LoopStep, at: PlanBatch, width: int) -> Numbers:
     assert touch is not None
     lanes, is_packed = at.choices.lanes, touch.place in at.choices.packs
     if lanes in step.axes and lanes in touch.axes and touch.run != lanes and not is_packed:
+        if touch.apart is not None and touch.apart[0] == lanes:  # vectors, and moves of their lanes
+            return slots(step.axes, at, width) * max(1, touch.element_bytes // 4) * 2 * touch.apart[1]
         if touch.scattered:
             return at.tile(step.axes) * FOUND + at.tile(touch.found) * INDEX
         return at.tile(step.axes) * APART

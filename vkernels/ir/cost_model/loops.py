@@ -24,7 +24,9 @@ class LoopAccess:
     memory, None where that is none of the axes or they are found by an index tile. `found`: the axes of index tiles.
     `home`: None for a tensor, else where the memory is. `alignment`: bytes that each row's address is a multiple of, as
     far as strides tell. `guarded`: it may go beyond the tensor, where it is masked. `atomic`: it combines with what is
-    there.
+    there. `breaks`: places along the axis of an index tile where elements are not contiguous: a chunk tests for them.
+    `apart`: the axis along which elements lie apart at few known distances, and the vectors that a register is loaded
+    from.
     """
 
     place: str
@@ -37,6 +39,8 @@ class LoopAccess:
     alignment: int = MOST_ALIGNED
     guarded: bool = False
     atomic: bool = False
+    breaks: int = 0
+    apart: tuple[str, int] | None = None
 
     @property
     def scattered(self) -> bool:

@@ -18,6 +18,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ..analysis.axes import known_value
 from ..analysis.kernel_analysis import KernelAnalysis
+from ..analysis.piecewise import breaks_of, is_pattern, only_for_indices
 from ..analysis.schedule.find_online import Online
 from ..analysis.schedule.nests import Nest, NestSchedule, in_order, operands_along, slice_for
 from ..analysis.schedule.reach import Reaches, check_guards
@@ -50,11 +51,13 @@ WHILE = "while"
 @dataclass(frozen=True)
 class Known:
     """What was found out of a kernel's loops under one plan that is the same under others: the steps of an item, by
-    the homes of scratchpads too, what is alive among items, and how wide an item's elements are."""
+    the homes of scratchpads too, what is alive among items, how wide an item's elements are, and which items only
+    compute indices of accesses to neighbours."""
 
     steps: dict[Any, tuple[LoopStep, ...]] = field(default_factory=dict)
     live: dict[Any, tuple[LiveTile, ...]] = field(default_factory=dict)
     widths: dict[Operation, ItemWidths] = field(default_factory=dict)
+    indices: dict[Operation, frozenset[Operation]] = field(default_factory=dict)
 
 
 def read_loops(
@@ -78,6 +81,9 @@ class _Reader:
         self.reaches = Reaches(schedule, Facts(distinct=True), plan.guards)
         check_guards(self.reaches)
         kernel = self.analysis.kernel
+        if kernel not in self.known.indices:
+            self.known.indices[kernel] = only_for_indices(kernel)
+        self.indices = self.known.indices[kernel]
         self.names = dict(zip(kernel.body.block.args, (p.data for p in kernel.parameters), strict=True))
         pads = [op.label.data for op in kernel.body.block.ops if isinstance(op, ScratchOp)]
         self.homes_of_pads = tuple(plan.homes.get(label) for label in pads)
@@ -134,7 +140,7 @@ class _Reader:
             again += [] if reach is None else tests_of(self.reaches, reach)
             loops = (*axes, axis) if axis not in axes else axes
             yield from self._loop(phase, loops, ranges, again, [op], [], visits=inside)
-        own = [op for op in ordered if op not in inner]
+        own = [op for op in ordered if op not in inner and op not in self.indices]
         steps = self._home_loads(own)
         steps += [step for op in own for step in self._steps_of(op)]
         steps += [_home_step(value, self._home(home), writes=True) for value, home in stores]
@@ -201,7 +207,7 @@ class _Reader:
             axes += [axis for axis, _ in index.terms]
             if offset is not None:
                 axes += axes_of(offset) if isinstance(offset.type, TensorType) else range_axes(offset)
-        tiles = [offset for offset in offsets if offset is not None and isinstance(offset.type, TensorType)]
+        tiles = [offset for offset in offsets if offset is not None and _is_found(offset)]
         found = tuple(dict.fromkeys(axis for offset in tiles for axis in axes_of(offset)))
         label, home = self._memory(op.base)
         strides = self.strides.get(label, ()) if home is None else ()
@@ -223,6 +229,8 @@ class _Reader:
             alignment,
             bool(op.guarded_dimensions),
             isinstance(op, StoreOp | ScatterOp) and op.atomic is not None,
+            sum(breaks_of(o) or 0 for o in offsets if o is not None and axes_of(o)),
+            _apart(op, fast) if run is None and offsets and not isinstance(op, StoreOp | ScatterOp) else None,
         )
 
     def _memory(self, base: SSAValue) -> tuple[str, Home | None]:
@@ -274,11 +282,35 @@ def _alive(value: SSAValue) -> LiveTile:
     return LiveTile(axes_of(value), bytes_of(value.type), into_dot)
 
 
+def _is_found(offset: SSAValue) -> bool:
+    """Whether positions have indices of their own: those of a tile that is not contiguous."""
+    return isinstance(offset.type, TensorType) and breaks_of(offset) is None and not is_pattern(offset)
+
+
+MOST_APART = 4
+"""Elements between neighbouring lanes, up to which whole vectors are loaded."""
+
+
+def _apart(op: AccessOp, dimension: int) -> tuple[str, int] | None:
+    """The axis along which an access takes every second to fourth element, or repeats elements, and how many vectors it
+    loads for one."""
+    offset, terms = op.offset_of(dimension), op.index.data[dimension].terms
+    if offset is not None and axes_of(offset):
+        patterns = [each for each in op.offsets if axes_of(each) == axes_of(offset)]
+        return (axes_of(offset)[0], 1) if is_pattern(offset) and patterns == [offset] else None
+    return next(((axis, abs(factor)) for axis, factor in terms if 1 < abs(factor) <= MOST_APART), None)
+
+
 def _run(op: AccessOp, dimension: int) -> str | None:
     """The axis, or range, along which an access moves one element at a time through a dimension."""
     offset = op.offset_of(dimension)
+    if offset is not None and axes_of(offset) and not _is_found(offset):
+        contiguous = not op.index.data[dimension].terms and breaks_of(offset) is not None
+        return axes_of(offset)[0] if contiguous else None
     found = axes_of(offset) if offset is not None and isinstance(offset.type, TensorType) else ()
-    units = [axis for axis, coefficient in op.index.data[dimension].terms if coefficient == 1 and axis not in found]
+    units = [
+        axis for axis, coefficient in op.index.data[dimension].terms if abs(coefficient) == 1 and axis not in found
+    ]
     if found:
         return next(iter(units), None)
     ranged = range_axes(offset) if offset is not None else ()

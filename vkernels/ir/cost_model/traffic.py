@@ -285,9 +285,13 @@ class CacheTraffic:
         if touch.run is None or touch.home is not None or touch.place in self.at.choices.packs:
             return 1
         together = self.at.size(touch.run)
+        edge: Numbers = 0  # bytes of lines beside a row's part, which programs far from this one use
+        if touch.run in self.at.choices.order[:-1] and max(1, self.at.extents.get(touch.run, 1)) > 1:
+            edge = np.where(together < self.at.extents[touch.run], line - min(line, touch.alignment), 0)
         if touch.run in (*loop.axes, *loop.ranges, *step.ranges, *self.at.choices.held):
             together = max(1, self.at.extents.get(touch.run, 1))
-        return clipped(line / (together * touch.element_bytes), 1, line / touch.element_bytes)
+        used = together * touch.element_bytes
+        return clipped(np.maximum(line, used + edge) / used, 1, line / touch.element_bytes)
 
 
 def _added(rows: Table) -> Numbers:

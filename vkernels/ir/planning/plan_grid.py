@@ -91,7 +91,7 @@ class _SizesToTry:
         if self.space.limits.warp > 1:
             return self._on_gpu(axis, extent)
         if axis in self.choices.held:
-            return [extent]
+            return [extent, *self._padded(extent)] if axis == self.choices.lanes else [extent]
         if axis in self.space.ragged:
             return [1]
         if axis in self._apart and axis != self.choices.lanes:
@@ -100,11 +100,19 @@ class _SizesToTry:
             sizes = [n * self.space.width for n in (LANE_REGISTERS[:1] if self.space.lean else LANE_REGISTERS)]
             if axis in self.space.tiles:
                 sizes += [AT_ONCE] if self.choices.private_copies else []
-                return sorted({min(size, extent) for size in sizes})
+                return sorted({*(min(size, extent) for size in sizes), *self._padded(extent)})
             return [size for size in sizes if size < extent] or [1]
         chunked = axis in self.space.wholes
         down = UNROLLED_SIZES[:2] if self.space.lean else UNROLLED_SIZES
         return sorted({min(n, extent) for n in down if not (chunked and n >= extent)} or {1})
+
+    def _padded(self, extent: int) -> list[int]:
+        """All positions along a CPU's lanes in whole registers, the last one masked, where ever narrower ones would be
+        more."""
+        width = self.space.width
+        whole = -(-extent // width)
+        narrower = extent // width + (extent % width).bit_count()
+        return [whole * width] if whole < narrower and whole <= LANE_REGISTERS[-1] else []
 
     def _on_gpu(self, axis: str, extent: int) -> list[int]:
         above = power_above(extent)

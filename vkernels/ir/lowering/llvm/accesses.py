@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 from ...dialect import AccessOp, ReloadOp, ScatterOp, SpillOp, StoreOp, element_of
 from ..common import is_half, unsupported
 from .addresses import Address, AddressedAccess
+from .apart import load_apart, store_apart
 from .elementwise import extend, extremum, truncate
 from .emit import LlvmEmitter, vector
 from .state import AddressedMemory, LlvmState
@@ -147,6 +148,12 @@ def load(access: AddressedAccess, place: Address, element: str) -> str:
     if place.mask is None and place.step == 0:
         scalar = emit.operation(f"llvm.load {place.pointer} {{alignment = {align} : i64}} : !llvm.ptr -> {element}")
         return emit.splat(scalar, element, width)
+    if place.mask is None and (distances := place.distances):
+        found = load_apart(emit, place.pointer, distances, element, align)
+        if found is not None:
+            return found
+    if place.mask is not None and place.step == -1:
+        return _load_reversed(access, place, place.mask, element)
     mask_type = vector("i1", width)
     mask = place.mask or emit.filled("true", "i1", width)
     rest = emit.filled("0.0" if element.startswith("f") else "0", element, width)
@@ -157,6 +164,16 @@ def load(access: AddressedAccess, place: Address, element: str) -> str:
         types = f"({vector('!llvm.ptr', width)}, {mask_type}, {type_}) -> {type_}"
         name, pointer = "masked.gather", access.pointers(place)
     return emit.operation(f"llvm.intr.{name} {pointer}, {mask}, {rest} {{alignment = {align} : i32}} : {types}")
+
+
+def _load_reversed(access: AddressedAccess, place: Address, mask: str, element: str) -> str:
+    """Elements whose lanes descend in memory, under a mask."""
+    emit, width = access.emit, place.width
+    order = list(reversed(range(width)))
+    turned = emit.shuffle(mask, mask, order, "i1", width)
+    begin = emit.offset(place.pointer, 1 - width, element)
+    loaded = load(access, Address(begin, 1, turned, width), element)
+    return emit.shuffle(loaded, loaded, order, element, width)
 
 
 def _load_if(emit: LlvmEmitter, pointer: str, condition: str, element: str) -> str:
@@ -194,6 +211,9 @@ def store(access: AddressedAccess, place: Address, value: str, element: str, str
         emit.line(f"scf.if {place.mask} {{")
         emit.line(f"llvm.store {value}, {place.pointer} {{alignment = {align} : i64}} : {element}, !llvm.ptr")
         emit.line("}")
+        return
+    distances = place.distances if place.mask is None else ()
+    if distances and store_apart(emit, place.pointer, value, distances, element, align):
         return
     mask = place.mask or emit.filled("true", "i1", width)
     if place.step == 1 and element in ("i8", "i16", "i32"):

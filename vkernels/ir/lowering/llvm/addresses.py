@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...dialect import AccessOp
 from ..common import is_tile, unsupported
+from .apart import known_lanes
 from .constants import below
 from .emit import LlvmEmitter, Number, vector
 from .state import AddressedMemory, LlvmState
@@ -18,18 +19,28 @@ class Address:
     """The elements of one register in memory.
 
     `step`: elements between neighbouring lanes; None where each lane has an address of its own, and then
-    `pointer` names as many pointers as there are lanes. `mask`: which lanes are active, None for all.
+    `pointer` names as many pointers as there are lanes, or `apart` are the elements from it to each lane. `mask`: which
+    lanes are active, None for all.
     """
 
     pointer: str
     step: Number | None
     mask: str | None
     width: int
+    apart: tuple[int, ...] = ()
+
+    @property
+    def distances(self) -> tuple[int, ...]:
+        """The elements from the pointer to each lane, if they are known."""
+        if self.apart or not isinstance(self.step, int):
+            return self.apart
+        return tuple(self.step * lane for lane in range(self.width))
 
 
 @dataclass(frozen=True)
 class _Dimension:
-    """One dimension's index: axis → coefficient, a scalar offset, an index tile; stride and size in elements."""
+    """One dimension's index: axis → coefficient, a scalar offset, an index tile, and numbers that are `known` along the
+    lanes; stride and size in elements."""
 
     terms: Mapping[str, int]
     offset: Number
@@ -37,6 +48,7 @@ class _Dimension:
     stride: Number
     size: Number | None
     is_guarded: bool
+    known: tuple[int, ...] = ()
 
     def varies_along(self, axis: str | None) -> bool:
         return axis in self.terms or (self.tile is not None and axis in self.tile.layout.axes)
@@ -60,19 +72,24 @@ class AddressedAccess:
     def places(self) -> Iterator[Address]:
         """One address a register, in the tile's order; its arithmetic is emitted when the caller takes it."""
         for register in self.layout.registers():
-            pointer, step = self._lanes(self._row_pointer(register.positions), register)
-            yield Address(pointer, step, self._active(register), register.width)
+            pointer, step, apart = self._lanes(self._row_pointer(register.positions), register)
+            yield Address(pointer, step, self._active(register), register.width, apart)
 
     def _dimension(self, number: int) -> _Dimension:
         offset = self.operation.offset_of(number)
         scalar: Number = 0
-        tile = None
-        if offset is not None and is_tile(offset):
+        tile, known, stride = None, None, self.memory.strides[number]
+        if offset is not None and isinstance(stride, int) and number not in self.operation.guarded_dimensions:
+            known = known_lanes(offset, self.layout.lanes)
+        if known is not None:
+            scalar = self.emit.known(self.state.scalar(known.base))
+        elif offset is not None and is_tile(offset):
             tile = self.state.tile(offset)
         elif offset is not None:
             scalar = self.emit.known(self.state.scalar(offset))
         terms, is_guarded = self.operation.index.data[number].terms, number in self.operation.guarded_dimensions
-        return _Dimension(dict(terms), scalar, tile, self.memory.strides[number], self.memory.sizes[number], is_guarded)
+        numbers = () if known is None else known.numbers
+        return _Dimension(dict(terms), scalar, tile, stride, self.memory.sizes[number], is_guarded, numbers)
 
     def _step(self, axis: str | None) -> Number:
         """Elements that one position along an axis moves, index tiles aside."""
@@ -93,22 +110,39 @@ class AddressedAccess:
                 pointer = self.emit.offset(pointer, self.emit.multiply(index, dimension.stride), self.memory.element)
         return pointer
 
-    def _lanes(self, row: str, register: Register) -> tuple[str, Number | None]:
-        """The pointer and step of an `Address`, from the pointer of its row."""
+    def _lanes(self, row: str, register: Register) -> tuple[str, Number | None, tuple[int, ...]]:
+        """The pointer, step and distances of an `Address`, from the pointer of its row."""
         width = register.width
         step = self._step(self.layout.lanes) if self.layout.has_lanes else 0
         pointer = self.emit.offset(row, self.emit.multiply(register.start, step), self.memory.element)
         scattered = [d for d in self.dimensions if d.tile is not None and d.tile.layout.has_lanes]
-        if not scattered:
-            return pointer, step
+        apart = self._apart(register)
+        if not scattered and any(apart) and isinstance(step, int):
+            if width == 1:
+                return self.emit.offset(pointer, apart[0], self.memory.element), 0, ()
+            return pointer, None, tuple(step * lane + distance for lane, distance in enumerate(apart))
+        if not scattered and not any(apart):
+            return pointer, step, ()
         total = self._spread(step, width)
         for dimension in scattered:
             assert dimension.tile is not None
             index = _wide(self.emit, dimension.tile, register.positions, register.piece, width)
             moved = self._times(index, dimension.stride, width)
             total = moved if total is None else self._add(total, moved, width)
+        if any(apart):
+            numbers = self.emit.constant(f"dense<{list(apart)}>" if width > 1 else str(apart[0]), vector("i64", width))
+            total = numbers if total is None else self._add(total, numbers, width)
         assert total is not None
-        return self.emit.offset(pointer, total, self.memory.element, width), 0 if width == 1 else None
+        return self.emit.offset(pointer, total, self.memory.element, width), 0 if width == 1 else None, ()
+
+    def _apart(self, register: Register) -> list[int]:
+        """Elements that numbers known along the lanes move each lane."""
+        moved = [0] * register.width
+        for dimension in self.dimensions:
+            if dimension.known and isinstance(dimension.stride, int):
+                numbers = dimension.known[register.start : register.start + register.width]
+                moved = [one + number * dimension.stride for one, number in zip(moved, numbers, strict=True)]
+        return moved
 
     def _spread(self, step: Number, width: int) -> str | None:
         """Lane number times a step, as a vector of i64; None for 0."""
@@ -131,6 +165,9 @@ class AddressedAccess:
 
     def pointers(self, place: Address) -> str:
         """The pointers of a place's lanes, as a vector."""
+        if place.apart:
+            numbers = self.emit.constant(f"dense<{list(place.apart)}>", vector("i64", place.width))
+            return self.emit.offset(place.pointer, numbers, self.memory.element, place.width)
         if place.step is None or place.width == 1:
             return place.pointer
         offsets = self._spread(place.step, place.width)

@@ -1,0 +1,90 @@
+"""Registers whose lanes lie at known distances in memory: whole vectors are loaded or stored, and their lanes moved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.ir import SSAValue
+
+from ...analysis.piecewise import constant_in
+from ...dialect import BroadcastOp, arith, axes_of
+from .emit import LlvmEmitter, vector
+
+MOST_LOADS = 4
+"""Vectors that are loaded for one register: more would cost more than a gather."""
+
+
+@dataclass(frozen=True)
+class KnownLanes:
+    """An index tile along the lanes: a scalar plus a number for each position."""
+
+    base: SSAValue
+    numbers: tuple[int, ...]
+
+
+def known_lanes(offset: SSAValue, lanes: str | None) -> KnownLanes | None:
+    """An index tile that is a scalar plus constants along the lanes; None for others."""
+    op = offset.owner
+    if axes_of(offset) != (lanes,) or not isinstance(op, arith.AddiOp):
+        return None
+    base, constants = op.lhs.owner, op.rhs.owner
+    if not isinstance(constants, arith.ConstantOp):
+        return None
+    numbers = constants.value
+    if not isinstance(base, BroadcastOp) or axes_of(base.source) or constant_in(op.rhs) is not None:
+        return None
+    if not isinstance(numbers, DenseIntOrFPElementsAttr):
+        return None
+    return KnownLanes(base.source, tuple(int(number) for number in numbers.get_values()))
+
+
+def load_apart(emit: LlvmEmitter, pointer: str, offsets: Sequence[int], element: str, align: int) -> str | None:
+    """Load the elements at these distances from a pointer, and nothing beyond the first and the last of them; None if
+    that takes too many vectors."""
+    width, first = len(offsets), min(offsets)
+    places = [offset - first for offset in offsets]
+    length = max(places) + 1
+    if length > width * MOST_LOADS:
+        return None
+    start = emit.offset(pointer, first, element)
+    if length == 1:
+        loaded = emit.operation(f"llvm.load {start} {{alignment = {align} : i64}} : !llvm.ptr -> {element}")
+        return emit.splat(loaded, element, width)
+    size = min(length, width)
+    starts = [*range(0, length - size, size), length - size]  # the last vector ends with the last element
+    found: str | None = None
+    for number, begin in enumerate(starts):
+        at, type_ = emit.offset(start, begin, element), vector(element, size)
+        loaded = emit.operation(f"llvm.load {at} {{alignment = {align} : i64}} : !llvm.ptr -> {type_}")
+        end = starts[number + 1] if number + 1 < len(starts) else length
+        here = [place - begin if begin <= place < end else None for place in places]
+        if found is None:
+            found = _moved(emit, loaded, here, element, size)
+        else:
+            found = _merged(emit, found, loaded, here, element)
+    return found
+
+
+def _moved(emit: LlvmEmitter, loaded: str, lanes: Sequence[int | None], element: str, size: int) -> str:
+    """The lanes of a vector of `size` that are numbered."""
+    return emit.shuffle(loaded, loaded, [-1 if lane is None else lane for lane in lanes], element, size)
+
+
+def _merged(emit: LlvmEmitter, found: str, loaded: str, lanes: Sequence[int | None], element: str) -> str:
+    """What was found, with some lanes of another vector of the same width."""
+    width = len(lanes)
+    chosen = [lane if new is None else width + new for lane, new in enumerate(lanes)]
+    return emit.shuffle(found, loaded, chosen, element, width)
+
+
+def store_apart(emit: LlvmEmitter, pointer: str, value: str, offsets: Sequence[int], element: str, align: int) -> bool:
+    """Store at these distances from a pointer, if together they are contiguous; whether that is done."""
+    width, first = len(offsets), min(offsets)
+    if sorted(offsets) != list(range(first, first + width)):
+        return False
+    order = [offsets.index(first + lane) for lane in range(width)]
+    value, start = emit.shuffle(value, value, order, element, width), emit.offset(pointer, first, element)
+    emit.line(f"llvm.store {value}, {start} {{alignment = {align} : i64}} : {vector(element, width)}, !llvm.ptr")
+    return True
