@@ -8,7 +8,7 @@ from functools import cached_property
 from xdsl.ir import Operation
 
 from ..plan import Home
-from .visits import Visit
+from .visits import Sum, Visit
 
 Axes = tuple[str, ...]
 
@@ -24,7 +24,8 @@ class LoopAccess:
     memory, None where that is none of the axes or they are found by an index tile. `found`: the axes of index tiles.
     `home`: None for a tensor, else where the memory is. `alignment`: bytes that each row's address is a multiple of, as
     far as strides tell. `guarded`: it may go beyond the tensor, where it is masked. `atomic`: it combines with what is
-    there.
+    there. `index`: of a tensor, each dimension's as a sum, None where it is none. `spread`: where no two elements are
+    side by side, an axis along which they are near, and the elements from one of its positions to the next.
     """
 
     place: str
@@ -37,6 +38,8 @@ class LoopAccess:
     alignment: int = MOST_ALIGNED
     guarded: bool = False
     atomic: bool = False
+    index: tuple[Sum | None, ...] = ()
+    spread: tuple[str, int] | None = None
 
     @property
     def scattered(self) -> bool:

@@ -36,6 +36,7 @@ from ..dialect import (
 )
 from ..facts import Facts
 from ..plan import Home, Plan
+from .index_sums import index_sums
 from .item_widths import ItemWidths, bytes_of, widths_of
 from .loops import MOST_ALIGNED, Axes, LiveTile, Loop, LoopAccess, LoopStep
 from .operation_weights import weight_of
@@ -223,6 +224,8 @@ class _Reader:
             alignment,
             bool(op.guarded_dimensions),
             isinstance(op, StoreOp | ScatterOp) and op.atomic is not None,
+            index_sums(op) if home is None else (),
+            _spread(op, fast) if offsets and run is None and home is None and (1 in strides or not strides) else None,
         )
 
     def _memory(self, base: SSAValue) -> tuple[str, Home | None]:
@@ -283,6 +286,14 @@ def _run(op: AccessOp, dimension: int) -> str | None:
         return next(iter(units), None)
     ranged = range_axes(offset) if offset is not None else ()
     return next(iter((*units, *ranged)), None)
+
+
+def _spread(op: AccessOp, dimension: int) -> tuple[str, int] | None:
+    """The axis along which an access skips fewest elements of a dimension, with its coefficient."""
+    if op.offset_of(dimension) is not None and isinstance(op.offset_of(dimension).type, TensorType):  # type: ignore[union-attr]
+        return None
+    steps = [(abs(coefficient), axis) for axis, coefficient in op.index.data[dimension].terms if abs(coefficient) > 1]
+    return min(steps)[::-1] if steps else None
 
 
 def _work_axes(op: Operation) -> Axes | None:
