@@ -39,7 +39,7 @@ STAGES = symbol("plan.stages")
 AHEAD, FROM_SHARED, TENSOR_MEMORY = (
     symbol(f"device.{name}") for name in ("copies_ahead", "dots_from_shared", "tensor_memory")
 )
-UNROLLED_ITERATIONS = symbol("fit.unrolled")
+UNROLLED_ITERATIONS, OPERANDS = symbol("fit.unrolled"), symbol("fit.operands")
 
 _NOTHING = (BroadcastOp, PositionOp, BelowOp, arith.ConstantOp)
 """Operations that are repeated where they are used, or share their operand's registers."""
@@ -169,19 +169,21 @@ def _carried(state: _Phase) -> Iterable[LiveRange]:
             yield LiveRange(weight * state.flow.chunked(op.tile) * state.held(op.tile), 0, last)
         elif isinstance(op, DotOp):
             yield LiveRange(weight * _dot(state, op), 0, last)
+            yield LiveRange(weight * _plain_operands(state.flow, op), state.number[op], state.number[op])
 
 
 def _dot(state: _Phase, op: DotOp) -> Expr:
-    """Accumulators, unless they are in tensor memory, and the parts of operands that one step uses."""
+    """Accumulators, unless they are in tensor memory, and the parts of operands that one of its steps uses."""
     flow = state.flow
     inside, wide = on_tensor_cores(flow, op), by_four_warps(flow, op)
     step = number(16 * min(operand_bytes(op), 4)) / WARP * total(_sides(flow, op)) / symbol("plan.warps") ** HALF
-    plain = number(4) * flow.sizes[op.axis.data] * total(_sides(flow, op)) / THREADS**HALF
-    return (
-        (1 - inside * wide * TENSOR_MEMORY) * dot_bytes(flow, op)
-        + inside * (1 - wide * FROM_SHARED) * step
-        + (1 - inside) * is_a_dot(flow, op) * plain
-    )
+    return (1 - inside * wide * TENSOR_MEMORY) * dot_bytes(flow, op) + inside * (1 - wide * FROM_SHARED) * step
+
+
+def _plain_operands(flow: Flow, op: DotOp) -> Expr:
+    """Bytes per thread of the operands of a dot on plain units, while it multiplies: compilers load a part at a time."""
+    here = (1 - on_tensor_cores(flow, op)) * is_a_dot(flow, op)
+    return here * OPERANDS * 4 * flow.sizes[op.axis.data] * total(_sides(flow, op)) / THREADS**HALF
 
 
 def by_four_warps(flow: Flow, op: DotOp) -> Expr:

@@ -46,14 +46,14 @@ def _reduction(flow: Flow, spaces: Spaces, op: ReductionOp, inside: list[frozens
 
 
 def _operands(flow: Flow, op: DotOp) -> Expr:
-    """On tensor cores both operands, for every stage but one, or for all where they are read while the next ones are
-    copied; without stages AMD stores one after the other. Otherwise one after the other too, as 4 bytes an element."""
+    """Both operands, for every stage but one, or for all where tensor cores read them while the next ones are copied;
+    without stages AMD stores one after the other. On plain units as 4 bytes an element."""
     sizes = [product(flow.sizes[a] for a in axes_of(value)) for value in (op.left, op.right)]
     inside, piped = on_tensor_cores(flow, op), fits(STAGES, number(2))
-    stages = most((ONE, STAGES - 1 + piped * by_four_warps(flow, op) * FROM_SHARED))
+    stages = most((ONE, STAGES - 1 + inside * piped * by_four_warps(flow, op) * FROM_SHARED))
     in_turn = (1 - piped) * IS_AMD
-    staged = inside * stages * number(operand_bytes(op)) * ((1 - in_turn) * total(sizes) + in_turn * most(sizes))
-    return staged + (1 - inside) * is_a_dot(flow, op) * number(4) * most(sizes)
+    bytes_ = inside * number(operand_bytes(op)) + (1 - inside) * is_a_dot(flow, op) * 4
+    return bytes_ * stages * ((1 - in_turn) * total(sizes) + in_turn * most(sizes))
 
 
 def _conversions(flow: Flow, phase: PhaseOp, inside: list[frozenset[str]]) -> list[Expr]:
