@@ -39,7 +39,7 @@ STAGES = symbol("plan.stages")
 AHEAD, FROM_SHARED, TENSOR_MEMORY = (
     symbol(f"device.{name}") for name in ("copies_ahead", "dots_from_shared", "tensor_memory")
 )
-UNROLLED_ITERATIONS, OPERANDS = symbol("fit.unrolled"), symbol("fit.operands")
+UNROLLED_ITERATIONS, OPERANDS, PIPED_OPERANDS = (symbol(f"fit.{name}") for name in ("unrolled", "operands", "piped"))
 
 _NOTHING = (BroadcastOp, PositionOp, BelowOp, arith.ConstantOp)
 """Operations that are repeated where they are used, or share their operand's registers."""
@@ -181,9 +181,11 @@ def _dot(state: _Phase, op: DotOp) -> Expr:
 
 
 def _plain_operands(flow: Flow, op: DotOp) -> Expr:
-    """Bytes per thread of the operands of a dot on plain units, while it multiplies: compilers load a part at a time."""
+    """Bytes per thread of the operands of a dot on plain units, while it multiplies: compilers load a part at a time,
+    a larger one between the copies of a pipelined loop."""
     here = (1 - on_tensor_cores(flow, op)) * is_a_dot(flow, op)
-    return here * OPERANDS * 4 * flow.sizes[op.axis.data] * total(_sides(flow, op)) / THREADS**HALF
+    part = OPERANDS + PIPED_OPERANDS * fits(STAGES, number(2))
+    return here * part * 4 * flow.sizes[op.axis.data] * total(_sides(flow, op)) / THREADS**HALF
 
 
 def by_four_warps(flow: Flow, op: DotOp) -> Expr:

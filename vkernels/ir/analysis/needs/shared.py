@@ -14,9 +14,9 @@ from xdsl.ir import SSAValue
 from ...dialect import AccessOp, DotOp, PhaseOp, ReductionOp, ScratchOp, ScratchType, TensorArgumentType, axes_of
 from .algebra import ONE, Expr, either, fits, least, most, number, pieces, product, symbol, total
 from .flow import Flow
-from .registers import FROM_SHARED, STAGES, by_four_warps
+from .registers import AHEAD, FROM_SHARED, STAGES, by_four_warps
 from .spaces import THREADS, Spaces, element_in, largest_spaces, space_for, width
-from .traffic import is_a_dot, on_tensor_cores, operand_bytes
+from .traffic import is_a_dot, narrow, on_tensor_cores, operand_bytes
 
 IN_MEMORY, ON_CHIP = number(32), number(128)
 """Bytes that each thread stores at a time during a layout conversion: between two layouts of memory accesses, and from
@@ -26,14 +26,18 @@ IS_AMD, IS_CPU = symbol("device.is_amd"), symbol("device.is_cpu")
 
 def shared_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
     """What Triton allocates at the worst point of a phase."""
-    needs = []
+    needs: list[Expr] = []
+    dots: list[Expr] = []
     inside = largest_spaces(flow.members[phase])
     for item, weight in flow.members[phase].items():
         for op in item.walk():
             if isinstance(op, ReductionOp):
                 needs.append(weight * _reduction(flow, spaces, op, inside))
             elif isinstance(op, DotOp):
-                needs.append(weight * _operands(flow, op))
+                dots.append(weight * _operands(flow, op))
+    # Copies ahead are kept beside each other for all dots of a loop, where compilers make some.
+    beside = (AHEAD + IS_AMD) * fits(STAGES, number(2))
+    needs += [beside * total(dots), *dots]
     return most([*needs, *_conversions(flow, phase, inside)])
 
 
@@ -48,12 +52,20 @@ def _reduction(flow: Flow, spaces: Spaces, op: ReductionOp, inside: list[frozens
 def _operands(flow: Flow, op: DotOp) -> Expr:
     """Both operands, for every stage but one, or for all where tensor cores read them while the next ones are copied;
     without stages AMD stores one after the other. On plain units as 4 bytes an element."""
+    values = (op.left, op.right)
     sizes = [product(flow.sizes[a] for a in axes_of(value)) for value in (op.left, op.right)]
     inside, piped = on_tensor_cores(flow, op), fits(STAGES, number(2))
     stages = most((ONE, STAGES - 1 + inside * piped * by_four_warps(flow, op) * FROM_SHARED))
     in_turn = (1 - piped) * IS_AMD
     bytes_ = inside * number(operand_bytes(op)) + (1 - inside) * is_a_dot(flow, op) * 4
-    return bytes_ * stages * ((1 - in_turn) * total(sizes) + in_turn * most(sizes))
+    sizes = [each * (stages if _is_loaded(value) else ONE) for each, value in zip(sizes, values, strict=True)]
+    return bytes_ * ((1 - in_turn) * total(sizes) + in_turn * most(sizes))
+
+
+def _is_loaded(value: SSAValue) -> bool:
+    """Whether an operand comes from memory as it is, or narrower."""
+    owner = narrow(value).owner
+    return isinstance(owner, AccessOp) and isinstance(owner.base.type, TensorArgumentType)
 
 
 def _conversions(flow: Flow, phase: PhaseOp, inside: list[frozenset[str]]) -> list[Expr]:
