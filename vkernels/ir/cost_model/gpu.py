@@ -10,7 +10,7 @@ import numpy as np
 from ..analysis.needs import NeedsDevice
 from ..limits import Limits
 from ..occupancy import AmdSizes, NvidiaSizes
-from .loops import Loop, LoopStep
+from .loops import Loop, LoopAccess, LoopStep
 from .plan_batch import ModeledTimes, Numbers, PlanBatch, clipped
 from .traffic import CacheTraffic, executed
 
@@ -207,7 +207,9 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
             here, taken, moved = _dot(loop, step, at, limits)
             tensor, operations, on_chip = tensor + often * here, operations + often * taken, on_chip + often * moved
         elif step.touch is not None:
-            operations = operations + often * elements
+            # What is loaded ahead is handed on from each iteration to the next.
+            handed = np.maximum(1, at.stages) if _is_ahead(loop, step.touch) else 1
+            operations = operations + often * elements * handed
             if at.is_on_chip(step.touch):
                 on_chip = on_chip + often * at.tile(step.axes) * step.touch.element_bytes
                 waits = waits + often / _beside(at, step) * ON_CHIP_LATENCY
@@ -217,10 +219,11 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
             waits = waits + often * REDUCTION_LATENCY
     latency: Numbers = 0
     for step in loop.steps:
-        if step.touch is not None and not at.is_on_chip(step.touch):
+        if step.touch is not None and not step.touch.writes and not at.is_on_chip(step.touch):
             is_own = step.touch.home is not None or set(at.choices.order) <= set(step.touch.axes)
             one = MEMORY_LATENCY if is_own else CACHE_LATENCY
-            latency = np.maximum(latency, at.all_trips(step.ranges) / _beside(at, step) * one)
+            ahead = np.maximum(1, at.stages) if _is_ahead(loop, step.touch) else 1
+            latency = np.maximum(latency, at.all_trips(step.ranges) / _beside(at, step) * one / ahead)
     is_pipelined = any(step.is_dot for step in loop.steps) and not any(visit.is_tested for visit in loop.visits)
     staged = np.maximum(1, at.stages) if is_pipelined else 1
     split = at.shares if at.choices.split in loop.axes else 1
@@ -230,6 +233,11 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
         waits = waits + REDUCTION_LATENCY
     issued = operations / split / (limits.warp * np.minimum(SCHEDULERS, at.warps)) / limits.clock
     return runs * operations / rate, runs * tensor, runs * on_chip, ranged * (waits + issued)
+
+
+def _is_ahead(loop: Loop, touch: LoopAccess) -> bool:
+    """Whether a loop around straight code loads it for later iterations, as many as there are stages."""
+    return touch.ahead and not loop.axes
 
 
 def _beside(at: PlanBatch, step: LoopStep) -> Numbers:

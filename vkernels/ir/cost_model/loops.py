@@ -25,7 +25,8 @@ class LoopAccess:
     `home`: None for a tensor, else where the memory is. `alignment`: bytes that each row's address is a multiple of, as
     far as strides tell. `guarded`: it may go beyond the tensor, where it is masked. `atomic`: it combines with what is
     there. `index`: of a tensor, each dimension's as a sum, None where it is none. `spread`: where no two elements are
-    side by side, an axis along which they are near, and the elements from one of its positions to the next.
+    side by side, an axis along which they are near, and the elements from one of its positions to the next. `ahead`:
+    whether a loop can load it for later iterations.
     """
 
     place: str
@@ -40,6 +41,7 @@ class LoopAccess:
     atomic: bool = False
     index: tuple[Sum | None, ...] = ()
     spread: tuple[str, int] | None = None
+    ahead: bool = False
 
     @property
     def scattered(self) -> bool:

@@ -16,6 +16,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from ..analysis.ahead import loads_ahead
 from ..analysis.axes import known_value
 from ..analysis.kernel_analysis import KernelAnalysis
 from ..analysis.schedule.find_online import Online
@@ -226,6 +227,7 @@ class _Reader:
             isinstance(op, StoreOp | ScatterOp) and op.atomic is not None,
             index_sums(op) if home is None else (),
             _spread(op, fast) if offsets and run is None and home is None and (1 in strides or not strides) else None,
+            op in loads_ahead(self.analysis.kernel),
         )
 
     def _memory(self, base: SSAValue) -> tuple[str, Home | None]:

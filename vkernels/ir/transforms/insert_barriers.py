@@ -188,8 +188,7 @@ def _chunks_of(op: AccessOp) -> frozenset[tuple[SSAValue, int]]:
     return frozenset(
         (start, dimension)
         for dimension, index in enumerate(op.index.data)
-        if (start := op.offset_of(dimension)) is not None
-        and _length(op, index) <= _step_from(start)
+        if (start := op.offset_of(dimension)) is not None and _length(op, index) <= _step_from(start)
     )
 
 

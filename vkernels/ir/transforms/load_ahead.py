@@ -95,8 +95,7 @@ def _load_ahead(loop: scf.ForOp, loads: Sequence[LoadOp], iterations: int) -> No
     for part in slices:
         if part not in moving:  # the same in all iterations
             part[-1].results[0].replace_all_uses_with(_copied(part, first, {}))
-            part[-1].detach()
-            part[-1].erase()
+            _erase(part[-1])
     ahead = _Ahead(loop, first, iterations)
     results = ahead.replaced(moving)
     first.add_op(scf.YieldOp(*results))
@@ -104,14 +103,14 @@ def _load_ahead(loop: scf.ForOp, loads: Sequence[LoadOp], iterations: int) -> No
     some = arith.CmpiOp(loop.lb, loop.ub, "slt")
     otherwise = Block([scf.YieldOp(*loop.iter_args)])
     chosen = scf.IfOp(some, [value.type for value in results], Region(first), Region(otherwise))
+    chosen.location = loop.location
     block = loop.parent
     assert block is not None
     block.insert_ops_before([some, chosen], loop)
     for old, new in zip(loop.results, chosen.results, strict=True):
         new.name_hint = old.name_hint
         old.replace_all_uses_with(new)
-    loop.detach()
-    loop.erase()
+    _erase(loop)
 
 
 @dataclass(frozen=True)
@@ -138,22 +137,20 @@ class _Ahead:
         position = self._moved(body, body.args[0], ahead, last) if slices else body.args[0]
         handed: list[SSAValue] = []
         for number, part in enumerate(slices):
-            mine = carried[number * ahead : (number + 1) * ahead]
-            handed += [*mine[1:], _copied(part, body, {old.args[0]: position})]
-            part[-1].results[0].replace_all_uses_with(mine[0])
+            here = carried[number * ahead : (number + 1) * ahead]
+            handed += [*here[1:], _copied(part, body, {old.args[0]: position})]
+            part[-1].results[0].replace_all_uses_with(here[0])
         for part in slices:
-            part[-1].detach()
-            part[-1].erase()
+            _erase(part[-1])
         for before, after in zip(old.args, body.args, strict=False):
             before.replace_all_uses_with(after)
         for op in [*old.ops]:
-            op.detach()
-            body.add_op(op)
+            body.add_op(old.detach_op(op))
         end = terminator(body)
         body.insert_op_before(scf.YieldOp(*end.operands, *handed), end)
-        end.detach()
-        end.erase()
+        _erase(end)
         made = scf.ForOp(loop.lb, loop.ub, loop.step, [*loop.iter_args, *loaded], body)
+        made.location = loop.location
         self.first.add_op(made)
         return list(made.results[: len(loop.results)])
 
@@ -181,3 +178,9 @@ def _copied(part: Sequence[Operation], block: Block, values: dict[SSAValue, SSAV
     for op in part:
         block.add_op(op.clone(mapper))
     return mapper[part[-1].results[0]]
+
+
+def _erase(op: Operation) -> None:
+    block = op.parent
+    assert block is not None
+    block.detach_op(op).erase()

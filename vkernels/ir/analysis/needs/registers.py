@@ -29,6 +29,7 @@ from ...dialect import (
     axes_of,
     element_of,
 )
+from ..ahead import loads_ahead
 from .algebra import HALF, ONE, ZERO, Expr, fits, most, number, product, symbol, total
 from .flow import Flow
 from .spaces import THREADS, WARP, Spaces, contiguous_axis, largest_spaces, space_for, width
@@ -85,7 +86,7 @@ def live_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> tuple[Expr, Expr]:
     least in any order. Where no operation needs a whole tile, tiles may be loaded one after another.
     """
     state = _Phase(flow, spaces, phase)
-    spans = [*_values(state), *_carried(state), *_around(state), *_from_homes(state)]
+    spans = [*_values(state), *_carried(state), *_around(state), *_from_homes(state), *_ahead(state)]
     alive = _worst(spans)
     needs_whole = any(isinstance(op, ReductionOp | ScanOp | DotOp) or op.regions for op in state.members)
     return alive, alive if needs_whole else _worst(spans, one_load=True)
@@ -236,6 +237,17 @@ def _from_homes(state: _Phase) -> Iterable[LiveRange]:
         if users and state.flow.analysis.phase_of(value) is not state.phase:
             homed = (symbol(f"shared.{label}") + symbol(f"memory.{label}")) * state.flow.chunked(value)
             yield LiveRange(homed * state.held(value), min(users), max(min(users), max(users) - 1), True)
+
+
+def _ahead(state: _Phase) -> Iterable[LiveRange]:
+    """What loads of a loop around the phase have loaded for later iterations."""
+    flow = state.flow
+    loops = [op for op in flow.analysis.structures[state.phase] if isinstance(op, RangeOp)]
+    for load, moves in loads_ahead(flow.kernel).items():
+        phase = flow.analysis.phase.get(load)
+        if moves and phase is not None and loops and loops[-1] in flow.analysis.structures[phase]:
+            value = load.results[0]
+            yield LiveRange((STAGES - 1) * (1 - flow.chunked(value)) * state.held(value), 0, len(state.number))
 
 
 def _shares_loop(state: _Phase, op: Operation, users: list[Operation]) -> bool:
