@@ -119,4 +119,4 @@ def test_a_gpu_s_plan_of_a_recurrence_loads_ahead():
     chosen = choose_plan(ir_of(decayed), {"L": 1000, "D": 4096}, limits)
     plain = choose_plan(ir_of(decayed), {"L": 1000, "D": 4096}, limits, pin=vk.Pin(stages=1))
     assert chosen.plan.stages > 1
-    assert chosen.seconds < plain.seconds / 3
+    assert chosen.seconds < plain.seconds / 2

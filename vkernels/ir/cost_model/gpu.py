@@ -238,7 +238,7 @@ def _work(loop: Loop, at: PlanBatch, limits: Limits, threads: Numbers) -> _Work:
             is_own = step.touch.home is not None or set(at.choices.order) <= set(step.touch.axes)
             one = MEMORY_LATENCY if is_own else CACHE_LATENCY
             ahead = np.maximum(1, at.stages) if _is_ahead(loop, step.touch) else 1
-            latency = np.maximum(latency, at.all_trips(step.ranges) / _beside(at, step) * one / ahead)
+            latency = np.maximum(latency, at.all_trips(step.ranges) / np.maximum(_beside(at, step), ahead) * one)
     is_pipelined = any(step.is_dot for step in loop.steps) and not any(visit.is_tested for visit in loop.visits)
     staged = np.maximum(1, at.stages) if is_pipelined else 1
     split = at.shares if at.choices.split in loop.axes else 1

@@ -19,6 +19,7 @@ from ...dialect import (
     BelowOp,
     BroadcastOp,
     DotOp,
+    LoadOp,
     PhaseOp,
     PositionOp,
     RangeOp,
@@ -142,12 +143,15 @@ def _operand_part(state: _Phase, op: Operation, users: list[Operation]) -> Expr:
 
 
 def _inside(state: _Phase, op: Operation, n: int) -> Iterable[LiveRange]:
-    """Values that loops inside a member load and carry."""
+    """Values that loops inside a member load, for later iterations too, and carry."""
     if op.regions:
         loaded = [state.held(x.results[0]) for x in op.walk() if isinstance(x, AccessOp) and x.results]
         carried = [state.held(a) for x in op.walk() if isinstance(x, RangeOp) for a in x.carried]
         carried += [state.held(v) for x in op.walk() if isinstance(x, scf.WhileOp) for v in x.results]
-        yield LiveRange(state.members[op] * (UNROLLED_ITERATIONS * total(loaded) + total(carried)), n, n)
+        found = loads_ahead(state.flow.kernel)
+        ahead = [state.held(x.results[0]) for x in op.walk() if isinstance(x, LoadOp) and found.get(x)]
+        held = UNROLLED_ITERATIONS * total(loaded) + (STAGES - 1) * total(ahead) + total(carried)
+        yield LiveRange(state.members[op] * held, n, n)
 
 
 def _is_load(op: Operation) -> bool:
