@@ -27,17 +27,18 @@ IS_AMD, IS_CPU = symbol("device.is_amd"), symbol("device.is_cpu")
 def shared_bytes(flow: Flow, spaces: Spaces, phase: PhaseOp) -> Expr:
     """What Triton allocates at the worst point of a phase."""
     needs: list[Expr] = []
-    dots: list[Expr] = []
+    plain: list[Expr] = []
     inside = largest_spaces(flow.members[phase])
     for item, weight in flow.members[phase].items():
         for op in item.walk():
             if isinstance(op, ReductionOp):
                 needs.append(weight * _reduction(flow, spaces, op, inside))
             elif isinstance(op, DotOp):
-                dots.append(weight * _operands(flow, op))
-    # Copies ahead are kept beside each other for all dots of a loop, where compilers make some.
-    beside = (AHEAD + IS_AMD) * fits(STAGES, number(2))
-    needs += [beside * total(dots), *dots]
+                taken = weight * _operands(flow, op)
+                needs.append(taken)
+                plain.append((1 - on_tensor_cores(flow, op)) * taken)
+    # On plain units all dots of a loop have as many copies; on tensor cores they share the stages.
+    needs.append((AHEAD + IS_AMD) * fits(STAGES, number(2)) * total(plain))
     return most([*needs, *_conversions(flow, phase, inside)])
 
 
@@ -58,14 +59,18 @@ def _operands(flow: Flow, op: DotOp) -> Expr:
     stages = most((ONE, STAGES - 1 + inside * piped * by_four_warps(flow, op) * FROM_SHARED))
     in_turn = (1 - piped) * IS_AMD
     bytes_ = inside * number(operand_bytes(op)) + (1 - inside) * is_a_dot(flow, op) * 4
-    sizes = [each * (stages if _is_loaded(value) else ONE) for each, value in zip(sizes, values, strict=True)]
+    sizes = [each * _copies(flow, value, stages, inside) for each, value in zip(sizes, values, strict=True)]
     return bytes_ * ((1 - in_turn) * total(sizes) + in_turn * most(sizes))
 
 
-def _is_loaded(value: SSAValue) -> bool:
-    """Whether an operand comes from memory as it is, or narrower."""
+def _copies(flow: Flow, value: SSAValue, stages: Expr, inside: Expr) -> Expr:
+    """How often an operand is there: for each stage if it comes from memory as it is, or narrower; on tensor cores once
+    if it is the same in all chunks."""
     owner = narrow(value).owner
-    return isinstance(owner, AccessOp) and isinstance(owner.base.type, TensorArgumentType)
+    if not isinstance(owner, AccessOp) or not isinstance(owner.base.type, TensorArgumentType):
+        return ONE
+    same = inside * (1 - flow.chunked(narrow(value)))
+    return same + (1 - same) * stages
 
 
 def _conversions(flow: Flow, phase: PhaseOp, inside: list[frozenset[str]]) -> list[Expr]:
